@@ -71,6 +71,14 @@ export type SearchNode =
       readonly to: number | null;
       readonly span: Span;
     }
+  /** By when the archive observed it: stored for the first time, or deleted at the origin and so ever since. */
+  | {
+      readonly kind: 'observed';
+      readonly what: 'added' | 'deleted';
+      readonly from: number | null;
+      readonly to: number | null;
+      readonly span: Span;
+    }
   | {
       readonly kind: 'size';
       readonly min: number | null;

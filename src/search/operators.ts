@@ -82,9 +82,14 @@ const is: Operator = (value, span, _context, name) => {
 
 type Ask<R> = (value: OperatorValue, context: ParseContext, name: string) => R;
 
-/** Received from a moment on (included) and before another; null for no end. */
+/** From a moment on (included) and before another; null for no end. */
+interface Between {
+  readonly from: number | null;
+  readonly to: number | null;
+}
+
 const received =
-  (between: Ask<{ readonly from: number | null; readonly to: number | null }>): Operator =>
+  (between: Ask<Between>): Operator =>
   (value, span, context, name) => ({ kind: 'received', ...between(value, context, name), span });
 
 const before = received((...asked) => ({ from: null, to: period(...asked).from }));
@@ -92,14 +97,24 @@ const after = received((...asked) => ({ from: period(...asked).from, to: null })
 const olderThan = received((...asked) => ({ from: null, to: ago(...asked) }));
 const newerThan = received((...asked) => ({ from: ago(...asked), to: null }));
 const on = received(period);
-const date = received((value, context, name) => {
+const dates: Ask<Between> = (value, context, name) => {
   const [low, high] = range(value);
   if (high === undefined) return period(value, context, name);
   const from = low.text === '' ? null : period(low, context, name).from;
   const to = high.text === '' ? null : period(high, context, name).to;
   if (from === null && to === null) throw badDate(value, name, 'unreadable');
   return { from, to };
-});
+};
+const date = received(dates);
+
+const observed =
+  (what: 'added' | 'deleted'): Operator =>
+  (value, span, context, name) => ({
+    kind: 'observed',
+    what,
+    ...dates(value, context, name),
+    span,
+  });
 
 /** Of at least and at most so many bytes; null for no end. */
 const sized =
@@ -155,6 +170,8 @@ export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator
   ['date', date],
   ['older_than', olderThan],
   ['newer_than', newerThan],
+  ['added', observed('added')],
+  ['deleted', observed('deleted')],
   ['larger', larger],
   ['smaller', smaller],
   ['size', sizes],
@@ -181,7 +198,7 @@ export const OPERATOR_NAMES: readonly string[] = [
     'date',
     'older_than',
   ],
-  ...['newer_than', 'larger', 'smaller', 'size', AS_OF],
+  ...['newer_than', 'added', 'deleted', 'larger', 'smaller', 'size', AS_OF],
 ];
 
 /** Operators of other programs, and what comes nearest here. */

@@ -21,6 +21,9 @@ export interface ScannedDocument {
   readonly places: readonly { readonly folder: string; readonly flags: readonly string[] }[];
   readonly mailboxes: readonly string[];
   readonly ended: boolean;
+  /** When it was stored, and when it ended; milliseconds since the epoch. */
+  readonly addedAt?: number;
+  readonly endedAt?: number | undefined;
 }
 
 const ALL_FIELDS: readonly ScannedField[] = [
@@ -155,6 +158,11 @@ function satisfies(node: SearchNode, doc: ScannedDocument): boolean {
     case 'received': {
       const second = Math.floor(doc.docid / 64) * 1000;
       return (node.from === null || second >= node.from) && (node.to === null || second < node.to);
+    }
+    case 'observed': {
+      const at = node.what === 'added' ? doc.addedAt : doc.ended ? doc.endedAt : undefined;
+      if (at === undefined) return false;
+      return (node.from === null || at >= node.from) && (node.to === null || at < node.to);
     }
     case 'size':
       return (node.min ?? 0) <= doc.size && doc.size <= (node.max ?? Infinity);

@@ -21,6 +21,7 @@ import { unlessRefused } from './unless-refused.ts';
 
 const SECOND = { ...INBOX, mailbox: 'AC2' };
 const ARCHIVE = { ...INBOX, folder: 'Archive' };
+const MINUTE = 60_000;
 const CONTEXT = { now: START, timeZone: 'UTC' };
 
 const WORDS = [
@@ -53,7 +54,7 @@ describe('search against a plain scan', () => {
       mailbox(SECOND, 'two@example.net'),
       ...[INBOX, ARCHIVE, SECOND].map((key) => folder(key)),
     ];
-    const ends: Fact[] = [];
+    const ends: readonly [Fact[], Fact[]] = [[], []];
     for (let i = 1; i <= 400; i += 1) {
       const where = [INBOX, ARCHIVE, SECOND][random(3)] ?? INBOX;
       const flags = [[], ['\\Seen'], ['\\Flagged', '\\Seen']][random(3)] ?? [];
@@ -66,13 +67,16 @@ describe('search against a plain scan', () => {
       const listed = { date, size, subject: null, from: null };
       facts.push(appeared(place(where, i), `m${i}`, { docid, listing: { ...listed, flags } }));
       if (copied) facts.push(appeared(place(ARCHIVE, 1000 + i), `m${i}`, { listing: listed }));
-      if (ended) ends.push({ fact: 'ended', ...place(where, i), reason: 'deleted' });
+      const half = i % 2 === 0 ? 0 : 1;
+      if (ended) ends[half].push({ fact: 'ended', ...place(where, i), reason: 'deleted' });
       const own = { folder: where.folder, flags };
       const copy = { folder: 'Archive', flags: [] };
       documents.push({
         docid,
         size,
         ended: ended && !copied,
+        addedAt: START + MINUTE,
+        endedAt: START + (2 + half) * MINUTE,
         attachment: random(3) === 0,
         places: copied ? (ended ? [copy] : [own, copy]) : [own],
         mailboxes: [
@@ -89,7 +93,7 @@ describe('search against a plain scan', () => {
       });
     }
     catalog.foldBatch(history.commit(facts));
-    catalog.foldBatch(history.commit(ends));
+    for (const some of ends) catalog.foldBatch(history.commit(some));
     const byDocid = new Map(documents.map((document) => [document.docid, document]));
     catalog.index.index(
       catalog.index.pending({ limit: 1000 }).flatMap(({ docid }) => {
@@ -134,6 +138,8 @@ describe('search against a plain scan', () => {
       ...['in:INBOX', 'in:Archive', 'is:unread', 'is:starred', 'is:read', 'is:deleted'],
       ...['has:attachment', 'larger:1500', 'smaller:900', 'size:1000..2000', '*'],
       ...['before:2023-01-01', 'after:2023-06-01', 'on:2023-05', 'date:2022-01..2022-12'],
+      ...['added:2024-01-01T00:01', 'added:2023', 'added:..2024-01-01T00:01'],
+      ...['deleted:2024-01-01T00:02', 'deleted:2024-01-01T00:03..', 'deleted:2024', 'deleted:2023'],
       ...['mailbox:two@example.net', 'mailbox:one@example.net'],
     ),
   );

@@ -9,6 +9,7 @@ import { messageQueries } from '../../src/catalog/messages.ts';
 import { commitAt } from '../../src/catalog/moments.ts';
 import { catalogFile, openForReading } from '../../src/catalog/open.ts';
 import { alternatives } from '../../src/catalog/search/formula.ts';
+import { ObservedCommits } from '../../src/catalog/search/observed.ts';
 import { resolve } from '../../src/catalog/search/resolve.ts';
 import { SetSearch } from '../../src/catalog/search/sets.ts';
 import { threadNaming, threadOf } from '../../src/catalog/threads.ts';
@@ -194,6 +195,7 @@ describe('sets against walks', () => {
       ever: () => everNamed(connection),
       threadOf: (docid: number) => inThread(threadOf(connection, docid)),
       threadNaming: (messageId: string) => inThread(threadNaming(connection, messageId)),
+      observed: new ObservedCommits(connection, { asOf: commit, scope: null }),
       accounts: new Map<string, string>(),
     };
     const found = alternatives(resolve(nodeOf(text), names, () => undefined));

@@ -28,6 +28,8 @@ function shown(node: SearchNode): string {
       return node.state;
     case 'received':
       return `received ${time(node.from)}..${time(node.to)}`;
+    case 'observed':
+      return `${node.what} ${time(node.from)}..${time(node.to)}`;
     case 'size':
       return `size ${node.min ?? ''}..${node.max ?? ''}`;
     case 'me':
@@ -103,6 +105,10 @@ describe('understanding queries', () => {
     ['after:@1700000000', 'received 2023-11-14T22:13:20.000Z..'],
     ['on:today', 'received 2024-06-14T22:00Z..2024-06-15T22:00Z'],
     ['on:yesterday', 'received 2024-06-13T22:00Z..2024-06-14T22:00Z'],
+    ['added:2024-05-17', 'added 2024-05-16T22:00Z..2024-05-17T22:00Z'],
+    ['deleted:2024-05', 'deleted 2024-04-30T22:00Z..2024-05-31T22:00Z'],
+    ['deleted:7d..', 'deleted 2024-06-08T12:00Z..'],
+    ['added:..2024-05-17', 'added ..2024-05-17T22:00Z'],
     ['newer_than:6h', 'received 2024-06-15T06:00Z..'],
     ['newer_than:2d', 'received 2024-06-13T12:00Z..'],
     ['older_than:1w', 'received ..2024-06-08T12:00Z'],

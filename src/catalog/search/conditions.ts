@@ -1,7 +1,7 @@
 import type { Connection } from '../connection.ts';
 import { commitAt } from '../moments.ts';
 import { foldersIn, isVisible, type Scope } from '../scope.ts';
-import type { Conjunct, Members, PlaceCondition } from './formula.ts';
+import type { Conjunct, Members, Observed, PlaceCondition } from './formula.ts';
 
 /** What a search sees of the archive. */
 export interface View {
@@ -24,7 +24,8 @@ export function viewOf(
 
 /** What is asked of each candidate `m`. */
 export function filtersOf(conjunct: Conjunct, view: View): string[] {
-  const { sizeLow, sizeHigh, deleted, noPlaces, members, noMembers } = conjunct;
+  const { sizeLow, sizeHigh, deleted, noPlaces, members, noMembers, observed, noObserved } =
+    conjunct;
   return [
     ...seen(view),
     ...(sizeLow > 0 ? [`m.size >= ${sizeLow}`] : []),
@@ -33,6 +34,8 @@ export function filtersOf(conjunct: Conjunct, view: View): string[] {
     ...together(conjunct.places).map((place) => atPlace(place, view)),
     ...members.map((some) => isMember(some)),
     ...noMembers.map((some) => `NOT ${isMember(some)}`),
+    ...observed.map((change) => wasObserved(change, view)),
+    ...noObserved.map((change) => `NOT ${wasObserved(change, view)}`),
     ...apart(noPlaces).map((place) => `NOT ${atPlace(place, view)}`),
   ];
 }
@@ -110,6 +113,26 @@ export function lastPlaceIs(place: PlaceCondition, scope: Scope | null): string 
   return `EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit = (${last})${ofPlace(place)}${ours})`;
 }
 
+/** A change that the archive observed, as whoever sees only some mailboxes could have. */
+export function wasObserved({ what, low, high, except }: Observed, view: View): string {
+  const ours = inScope(view.scope);
+  const ofPlaces = (column: string) =>
+    `(SELECT ${column} FROM places q WHERE q.docid = m.docid${ours})`;
+  const added = view.scope === null ? 'm.first_commit' : ofPlaces('min(q.first_commit)');
+  const deleted =
+    view.asOf === null
+      ? ofPlaces('max(q.to_commit)')
+      : `(SELECT max(to_commit) FROM (${endedBy(view.asOf, ours)}))`;
+  const commit = what === 'added' ? added : deleted;
+  return [
+    `(${commit} BETWEEN ${low} AND ${high}`,
+    ...(except.length === 0 ? [] : [`${commit} NOT IN (${except.join(', ')})`]),
+    ...(what === 'added' ? [] : [`NOT ${isCurrent(view)}`]),
+  ]
+    .join(' AND ')
+    .concat(')');
+}
+
 /** That a place `q` is in a scope, to be added to other conditions. */
 function inScope(scope: Scope | null): string {
   return scope === null ? '' : ` AND q.folder_id IN ${foldersIn(scope)}`;
@@ -132,13 +155,18 @@ function openAt(commit: number, condition: string): string {
 }
 
 /**
- * The condition held at one of the places that ended last by a commit; `resumed` is when a place came back.
+ * The condition held at one of the places that ended last by a commit.
  *
  * @param ours which places count, see `inScope`
  */
 function lastWas(commit: number, condition: string, ours: string): string {
+  const ended = endedBy(commit, ours);
+  return `EXISTS (SELECT 1 FROM (${ended}) q WHERE q.to_commit = (SELECT max(to_commit) FROM (${ended}))${condition})`;
+}
+
+/** The places of a message that had ended by a commit; `resumed` is when a place came back. */
+function endedBy(commit: number, ours: string): string {
   const closed = (table: string) =>
     `SELECT folder_id, flag_set, to_commit FROM ${table} q WHERE docid = m.docid AND to_commit <= ${commit}${ours}`;
-  const ended = `${closed('places')} UNION ALL ${closed('spans')} AND resumed > ${commit}`;
-  return `EXISTS (SELECT 1 FROM (${ended}) q WHERE q.to_commit = (SELECT max(to_commit) FROM (${ended}))${condition})`;
+  return `${closed('places')} UNION ALL ${closed('spans')} AND resumed > ${commit}`;
 }

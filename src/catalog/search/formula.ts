@@ -14,6 +14,16 @@ export interface Members {
   readonly values: readonly number[];
 }
 
+/** Messages by the commit that stored them first, or by the one with which they were deleted. */
+export interface Observed {
+  readonly what: 'added' | 'deleted';
+  /** Numbers of commits, both included. */
+  readonly low: number;
+  readonly high: number;
+  /** Commits between them that are of another time: clocks are set back. */
+  readonly except: readonly number[];
+}
+
 /** A query in the catalog's terms. `fts` is an FTS5 expression of our own making. */
 export type Formula =
   | { readonly op: 'and' | 'or'; readonly parts: readonly Formula[] }
@@ -24,6 +34,12 @@ export type Formula =
   | { readonly op: 'size'; readonly low: number; readonly high: number }
   | { readonly op: 'place'; readonly place: PlaceCondition }
   | { readonly op: 'members'; readonly members: Members }
+  /** `within` has the docids of all that can be meant, where few are. */
+  | {
+      readonly op: 'observed';
+      readonly observed: Observed;
+      readonly within: { readonly low: number; readonly high: number } | null;
+    }
   | { readonly op: 'deleted' }
   | { readonly op: 'always' | 'never' };
 
@@ -43,6 +59,8 @@ export interface Conjunct {
   readonly noPlaces: readonly PlaceCondition[];
   readonly members: readonly Members[];
   readonly noMembers: readonly Members[];
+  readonly observed: readonly Observed[];
+  readonly noObserved: readonly Observed[];
   readonly deleted: boolean | null;
 }
 
@@ -77,6 +95,8 @@ const WHOLE: Conjunct = {
   noPlaces: [],
   members: [],
   noMembers: [],
+  observed: [],
+  noObserved: [],
   deleted: null,
 };
 
@@ -135,6 +155,12 @@ function expand(formula: Formula, holds: boolean): Conjunct[] {
           ? { ...WHOLE, members: [formula.members] }
           : { ...WHOLE, noMembers: [formula.members] },
       ];
+    case 'observed': {
+      const { observed, within } = formula;
+      if (!holds) return [{ ...WHOLE, noObserved: [observed] }];
+      const deleted = observed.what === 'deleted' ? true : null;
+      return [{ ...WHOLE, ...within, observed: [observed], deleted }];
+    }
     case 'deleted':
       return [{ ...WHOLE, deleted: holds }];
     case 'always':
@@ -188,6 +214,8 @@ function both(a: Conjunct, b: Conjunct): Conjunct {
     noPlaces: [...a.noPlaces, ...b.noPlaces],
     members: [...a.members, ...b.members],
     noMembers: [...a.noMembers, ...b.noMembers],
+    observed: [...a.observed, ...b.observed],
+    noObserved: [...a.noObserved, ...b.noObserved],
     deleted: a.deleted ?? b.deleted,
   };
 }

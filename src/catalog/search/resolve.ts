@@ -22,6 +22,7 @@ import {
   mailboxesOfAccount,
 } from '../folder-names.ts';
 import type { Formula, Members, PlaceCondition } from './formula.ts';
+import type { ObservedCommits } from './observed.ts';
 
 /** What names in a query stand for in this archive. */
 export interface Names {
@@ -34,6 +35,8 @@ export interface Names {
   threadNaming(messageId: string): Members | undefined;
   /** What folders and mailboxes were ever called: a name from another time is known, and finds nothing. */
   ever(): EverNamed;
+  /** The commits of a stretch of time, and the messages that they stored first or deleted. */
+  readonly observed: ObservedCommits;
   /** The host of each account that is configured, by its name in lower case. */
   readonly accounts: ReadonlyMap<string, string>;
 }
@@ -134,6 +137,13 @@ export function resolve(
         low: node.from === null ? 0 : docidAt(node.from),
         high: node.to === null ? Number.MAX_SAFE_INTEGER : docidAt(node.to),
       };
+    case 'observed': {
+      const { what, from, to } = node;
+      const commits = names.observed.between(from, to);
+      if (commits === undefined) return never;
+      const observed = { what, ...commits };
+      return { op: 'observed', observed, within: names.observed.docidsOf(observed) };
+    }
     case 'size':
       return { op: 'size', low: node.min ?? 0, high: node.max ?? Number.MAX_SAFE_INTEGER };
   }

@@ -12,6 +12,7 @@ import { type View, viewOf } from './conditions.ts';
 import { chooseDriver, type Drive, isSparse } from './driver.ts';
 import { alternatives, type Formula, type Members } from './formula.ts';
 import { hitReader, type SearchHit } from './hit.ts';
+import { ObservedCommits } from './observed.ts';
 import { byRelevance } from './ranking.ts';
 import { type Names, resolve, type UnknownName } from './resolve.ts';
 import { countBySets } from './set-totals.ts';
@@ -228,6 +229,7 @@ function prepared(connection: Connection, ids: IdLookup, request: WalkRequest) {
     flagSets: known.flagSets,
     ever: () => everNamed(connection, scope),
     ...(scope === null ? lookups(connection, ids) : lookupsWithin(connection, scope)),
+    observed: new ObservedCommits(connection, view),
     accounts: accountsOf(request.accounts ?? new Map(), folders, scope),
   };
   const found = resolve(request.node, names, (name) => unknown.push(name));

@@ -1,11 +1,20 @@
 import type { Connection } from '../connection.ts';
-import { atPlace, isCurrent, lastPlaceIs, seen, together, type View } from './conditions.ts';
+import {
+  atPlace,
+  isCurrent,
+  lastPlaceIs,
+  seen,
+  together,
+  type View,
+  wasObserved,
+} from './conditions.ts';
 import { type DocidSet, Stretch } from './docid-sets.ts';
 import {
   type Conjunct,
   EVERYTHING,
   hasStar,
   type Members,
+  type Observed,
   type PlaceCondition,
 } from './formula.ts';
 import { type Direction, type Range, type Sql, unionOf, within } from './sql.ts';
@@ -54,6 +63,10 @@ export function listMembers({ column, values }: Members, range: Range): Sql {
 export function listDeleted(range: Range, view: View): Sql {
   const isNow = view.asOf === null && view.scope === null;
   return listAsked(isNow ? 'm.open_places = 0' : `NOT ${isCurrent(view)}`, range);
+}
+
+export function listObserved(change: Observed, range: Range, view: View): Sql {
+  return listAsked(wasObserved(change, view), range);
 }
 
 /** What a view shows. */
@@ -235,6 +248,10 @@ function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
     const key = `${members.column} ${members.values.join()}`;
     return listing(key, holds, (range) => listMembers(members, range));
   };
+  const changed = (holds: boolean) => (change: Observed) => {
+    const key = `${change.what} ${change.low} ${change.high} ${change.except.join()}`;
+    return listing(key, holds, (range) => listObserved(change, range, view));
+  };
   const says = (holds: boolean) => (expression: string) => ({
     key: `text ${expression}`,
     holds,
@@ -246,12 +263,14 @@ function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
     ...conjunct.members.map(who(true)),
     ...together(conjunct.places).map(where(true)),
     ...(deleted === null ? [] : [listing('deleted', deleted, (range) => listDeleted(range, view))]),
+    ...conjunct.observed.map(changed(true)),
     ...has.map(says(true)),
     // What is not indexed yet is neither found by its text nor by lacking one.
     ...(has.length === 0 && lacks.length > 0 ? [says(true)(EVERYTHING)] : []),
     ...lacks.map(says(false)),
     ...conjunct.noPlaces.map(where(false)),
     ...conjunct.noMembers.map(who(false)),
+    ...conjunct.noObserved.map(changed(false)),
     ...between('sizes', sizeLow, sizeHigh),
     ...(seen(view).length === 0 ? [] : [listing('seen', true, (range) => listSeen(range, view))]),
   ];

@@ -34,6 +34,7 @@ export function sumsFilter(
   const isPlain =
     lacks.length === 0 &&
     only.members.length + only.noMembers.length === 0 &&
+    only.observed.length + only.noObserved.length === 0 &&
     sizeLow === 0 &&
     sizeHigh === Number.MAX_SAFE_INTEGER &&
     [...places, ...noPlaces].every(({ flagSets }) => flagSets === null);

@@ -134,6 +134,7 @@ export function unreadCount(
     others.every(({ folders, flagSets }) => folders !== null && flagSets === null) &&
     lacks.length + noPlaces.length + only.members.length + only.noMembers.length === 0 &&
     deleted === null &&
+    only.observed.length + only.noObserved.length === 0 &&
     low + sizeLow === 0 &&
     Math.min(high, sizeHigh) === Number.MAX_SAFE_INTEGER;
   if (!isPlain || (has.length > 0 && !isIndexed())) return undefined;

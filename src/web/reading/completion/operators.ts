@@ -25,6 +25,8 @@ export const OPERATOR_DETAILS: Readonly<Record<string, string>> = {
   on: 'received on a day',
   older_than: 'received longer ago, such as 1y',
   newer_than: 'received since, such as 7d',
+  added: 'stored here first on a day or in A..B',
+  deleted: 'deleted at the service on a day or in A..B',
   size: 'a size, or a range of sizes',
   flag: 'a flag or keyword',
   thread: 'a conversation, by an id of it',
