@@ -93,6 +93,8 @@ describe('charts', () => {
           title,
           up: at === 1 ? null : value,
           down: at === 1 ? null : (values[4 - at] ?? 0),
+          upHref: '/mail',
+          downHref: null,
         })),
       }),
     );
@@ -158,10 +160,16 @@ describe('charts', () => {
 
   test('show a little as something', () => {
     const pairs = [
-      { title: 'many', up: 1_000_000, down: 0 },
-      { title: 'one', up: 1, down: 1 },
+      { title: 'many', up: 1_000_000, down: 0, upHref: '/mail?q=many', downHref: null },
+      { title: 'one', up: 1, down: 1, upHref: '/mail?q=came', downHref: '/mail?q=went' },
     ];
     const svg = renderToString(h(Diverging, { height: 100, labels: [], pairs }));
     expect([...svg.matchAll(/class="f-(?:1|gone)"[^>]*height="1"/g)]).toHaveLength(2);
+    // Each half of a column leads to what it counts.
+    expect([...svg.matchAll(/href="([^"]*)"/g)].map(([, href]) => href)).toEqual([
+      '/mail?q=many',
+      '/mail?q=came',
+      '/mail?q=went',
+    ]);
   });
 });

@@ -107,6 +107,7 @@ function sum(numbers: readonly (number | null)[]): number {
 describe('the numbers of the dashboard', () => {
   test('are what the queries behind them count, in every zone, range, filter and scope', async () => {
     let followed = 0;
+    let changed = 0;
     await fc.assert(
       fc.asyncProperty(steps([...ACTS, 'rename', 'purge']), asks, (played, asked) =>
         withHistory(played, (catalog, db) => {
@@ -127,6 +128,19 @@ describe('the numbers of the dashboard', () => {
               expect(count(text), why(text)).toBe(counts[at]);
               if (counts[at] !== 0) followed += 1;
             }
+          const { changes } = data;
+          for (const [at, { stored, ended: gone }] of changes.found.entries()) {
+            for (const [query, expected] of [
+              [stored, changes.stored[at]],
+              [gone, changes.ended[at]],
+            ] as const) {
+              if (expected == null || (expected === 0 && at % 7 > 0)) continue;
+              expect(count(query), why(query)).toBe(expected);
+              if (expected > 0) changed += 1;
+            }
+          }
+          expect(count(changes.all.stored)).toBe(sum(changes.stored));
+          expect(count(changes.all.ended)).toBe(sum(changes.ended));
           expect(count(data.closing.endedQuery)).toBe(data.closing.ended);
           const { people, term } = data.correspondents;
           for (const { from, to, fromQuery, toQuery } of people) {
@@ -140,6 +154,7 @@ describe('the numbers of the dashboard', () => {
     );
     // Histories are random, and some of them short.
     expect(followed).toBeGreaterThan(50);
+    expect(changed).toBeGreaterThan(10);
   });
 
   test('of types are those of the attachments of the messages that are shown, each content once', async () => {

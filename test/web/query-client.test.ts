@@ -99,6 +99,11 @@ describe('chips', () => {
     ['after:2025-06', 'Since Jun 2025'],
     ['newer:2025-06-03', 'Since Jun 3, 2025'],
     ['-before:2025', 'Not before 2025'],
+    ['asof:2026-10-02T08:00:00', 'As of Oct 2, 2026, 08:00 AM'],
+    ['added:2026-10-02', 'Stored Oct 2, 2026'],
+    ['deleted:2026-10-02..2026-10-09', 'Deleted Oct 2, 2026 – Oct 9, 2026'],
+    ['deleted:14d..', 'Deleted in the last 14 days'],
+    ['date:2025..', 'On since 2025'],
     ['from:<anna@example.org>', 'From anna@example.org'],
     ['folder:"INBOX.Old mail"', 'In Old mail'],
     ['-is:starred', 'Not: Starred'],
@@ -131,6 +136,13 @@ describe('chips', () => {
     expect(withDeleted('is:ended lease', 'hidden')).toBe('-is:deleted lease');
     expect(withDeleted('-is:deleted lease', 'shown')).toBe('lease');
     expect(withDeleted('lease', 'shown')).toBe('lease');
+    expect(withDeleted('is:deleted lease', 'week')).toBe('deleted:7d.. lease');
+    expect(withDeleted('deleted:7d.. lease', 'month')).toBe('deleted:30d.. lease');
+    expect(withDeleted('deleted:30d.. lease', 'shown')).toBe('lease');
+    expect(chipsOf('deleted:7d.. lease').deleted).toBe('week');
+    expect(chipsOf('deleted:7d.. lease').others).toEqual([]);
+    // Any other time has a chip of its own.
+    expect(chipsOf('deleted:2026-11').others.map(labelOf)).toEqual(['Deleted Nov 2026']);
     expect(chipsOf('lease -is:ended').deleted).toBe('hidden');
     expect(chipsOf('is:deleted').deleted).toBe('only');
   });

@@ -9,6 +9,7 @@ import { labelOf } from './filter-labels.ts';
 import {
   ATTACHMENT,
   chipsOf,
+  DELETED,
   type Deleted,
   UNREAD,
   withDeleted,
@@ -33,9 +34,11 @@ const MORE = [
   ['is:draft', 'Draft'],
 ] as const;
 
-const DELETED: Readonly<Record<Deleted, readonly [string, string]>> = {
+const DELETED_TEXTS: Readonly<Record<Deleted, readonly [string, string]>> = {
   shown: ['Deleted: shown', 'Show what was deleted at the service'],
   only: ['Deleted: only', 'Show only that: it is kept only here'],
+  week: ['Deleted: last 7 days', 'Deleted in the last 7 days'],
+  month: ['Deleted: last 30 days', 'Deleted in the last 30 days'],
   hidden: ['Deleted: hidden', 'Show what is still at the service'],
 };
 
@@ -116,15 +119,15 @@ export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
         }
       </ChipMenu>
       <span class="sep" />
-      <ChipMenu label={DELETED[deleted][0]} isOn={deleted !== 'shown'}>
+      <ChipMenu label={DELETED_TEXTS[deleted][0]} isOn={deleted !== 'shown'}>
         {(close) =>
-          (['shown', 'only', 'hidden'] as const).map((choice) => (
+          DELETED.map((choice) => (
             <Choice
               key={choice}
               isOn={choice === deleted}
               choose={() => menuOf(close, withDeleted(query, choice))}
             >
-              {DELETED[choice][1]}
+              {DELETED_TEXTS[choice][1]}
             </Choice>
           ))
         }

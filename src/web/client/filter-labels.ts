@@ -17,6 +17,8 @@ const NAMES: ReadonlyMap<string, string> = new Map(
     older_than: 'Older than',
     on: 'On',
     date: 'On',
+    added: 'Stored',
+    deleted: 'Deleted',
     larger: 'Larger than',
     smaller: 'Smaller than',
     list: 'List',
@@ -52,7 +54,28 @@ export function labelOf({ operator, value, negated, text }: Term): string {
 
 function shown(operator: string, value: string): string {
   if (operator === 'in') return value.replace(/^INBOX[./](?=.)/, '');
-  return dateText(value) ?? value.replace(/^<(.*)>$/, '$1');
+  return (
+    dateText(value) ?? momentText(value) ?? rangeText(value) ?? value.replace(/^<(.*)>$/, '$1')
+  );
+}
+
+/** Returns a moment in the zone of the browser, as `asof:` has it; undefined for anything else. */
+function momentText(value: string): string | undefined {
+  if (!/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/.test(value)) return undefined;
+  const moment = new Date(value);
+  if (Number.isNaN(moment.getTime())) return undefined;
+  const date: Intl.DateTimeFormatOptions = { year: 'numeric', month: 'short', day: 'numeric' };
+  return moment.toLocaleString(undefined, { ...date, hour: '2-digit', minute: '2-digit' });
+}
+
+/** Returns `A – B` of a range, and how many days back one begins that has no end; undefined for anything else. */
+function rangeText(value: string): string | undefined {
+  const [, from, to] = /^(.*?)\.\.(.*)$/.exec(value) ?? [];
+  if (from === undefined || to === undefined) return undefined;
+  const named = (text: string): string => dateText(text) ?? momentText(text) ?? text;
+  const [, days] = /^(\d{1,4})d$/.exec(from) ?? [];
+  if (to === '') return days === undefined ? `since ${named(from)}` : `in the last ${days} days`;
+  return from === '' ? `until ${named(to)}` : `${named(from)} – ${named(to)}`;
 }
 
 /** Returns a day or a month as people write it; undefined for anything else. */

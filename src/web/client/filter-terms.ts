@@ -17,13 +17,18 @@ const OPERATORS: Readonly<Record<Slot, readonly string[]>> = {
   since: ['after', 'newer_than'],
 };
 
-export type Deleted = 'shown' | 'only' | 'hidden';
+export const DELETED = ['shown', 'only', 'week', 'month', 'hidden'] as const;
+export type Deleted = (typeof DELETED)[number];
 
 /** Filters that are on or off. */
 export const ATTACHMENT = 'has:attachment';
 export const UNREAD = 'is:unread';
-const DELETED = 'is:deleted';
-const STORED = '-is:deleted';
+const DELETED_TERMS: Readonly<Record<Exclude<Deleted, 'shown'>, string>> = {
+  only: 'is:deleted',
+  week: 'deleted:7d..',
+  month: 'deleted:30d..',
+  hidden: '-is:deleted',
+};
 
 /** A query as chips. Words have none: they are read where they stand. */
 export interface Chips {
@@ -52,17 +57,16 @@ export function chipsOf(query: string): Chips {
   };
   const attachment = findTerm(query, ATTACHMENT);
   const unread = findTerm(query, UNREAD);
-  const only = findTerm(query, DELETED);
-  const hidden = findTerm(query, STORED);
+  const [deleted, ofDeleted] = deletedIn(query) ?? ['shown' as const, undefined];
   const asOf = known.find(({ operator }) => operator === 'asof');
   const own = new Set(
-    [...Object.values(slots), attachment, unread, only, hidden, asOf].map((term) => term?.start),
+    [...Object.values(slots), attachment, unread, ofDeleted, asOf].map((term) => term?.start),
   );
   return {
     slots,
     attachment,
     unread,
-    deleted: only !== undefined ? 'only' : hidden !== undefined ? 'hidden' : 'shown',
+    deleted,
     asOf,
     others: known.filter((term) => !own.has(term.start) && hasChip(term)),
     either,
@@ -98,10 +102,18 @@ export function withFolder(query: string, entry: string): string {
   );
 }
 
-/** Returns a query that finds what was deleted as well, only that, or none of it. */
+/** Returns a query that finds what was deleted as well, only that, only what was deleted lately, or none of it. */
 export function withDeleted(query: string, deleted: Deleted): string {
-  const wanted = { shown: null, only: DELETED, hidden: STORED }[deleted];
-  const other = findTerm(query, DELETED) ?? findTerm(query, STORED);
+  const wanted = deleted === 'shown' ? null : DELETED_TERMS[deleted];
+  const [, other] = deletedIn(query) ?? [];
   if (other === undefined) return wanted === null ? query : withTerm(query, wanted);
   return wanted === null ? withoutTerm(query, other) : withOther(query, other, wanted);
+}
+
+function deletedIn(query: string): readonly [Deleted, Term] | undefined {
+  for (const deleted of DELETED) {
+    const term = deleted === 'shown' ? undefined : findTerm(query, DELETED_TERMS[deleted]);
+    if (term !== undefined) return [deleted, term];
+  }
+  return undefined;
 }

@@ -7,6 +7,9 @@ export interface Pair {
   /** Null where nothing is known. */
   readonly up: number | null;
   readonly down: number | null;
+  /** What the halves of a column lead to. */
+  readonly upHref: string | null;
+  readonly downHref: string | null;
 }
 
 /** Share of the height above the line, at least and at most. */
@@ -45,37 +48,33 @@ export function Diverging({
   );
   return (
     <Plot height={height} marks={spaced} labels={labels}>
-      {pairs.map((pair, at) => (
-        <BarLink key={pair.title} href={null} title={pair.title}>
-          <rect class="hit" x={percent(at * bar)} width={percent(bar)} y="0" height={height} />
-          {pair.up === null || pair.down === null ? (
-            <rect
-              class="absent"
-              x={percent(at * bar)}
-              width={percent(bar)}
-              y={line - 1}
-              height="2"
-            />
-          ) : (
-            <>
+      {pairs.map(({ title, up: came, down: gone, upHref, downHref }, at) => {
+        const column = { x: percent(at * bar), width: percent(bar) };
+        const slim = { x: percent((at + 0.15) * bar), width: percent(0.7 * bar) };
+        if (came === null || gone === null)
+          return (
+            <BarLink key={title} href={null} title={title}>
+              <rect class="absent" {...column} y={line - 1} height="2" />
+            </BarLink>
+          );
+        return (
+          <g key={title}>
+            <BarLink href={upHref} title={title}>
+              <rect class="hit" {...column} y="0" height={line} />
               <rect
                 class="f-1"
-                x={percent((at + 0.15) * bar)}
-                width={percent(0.7 * bar)}
-                y={line - thick(pair.up * scale)}
-                height={thick(pair.up * scale)}
+                {...slim}
+                y={line - thick(came * scale)}
+                height={thick(came * scale)}
               />
-              <rect
-                class="f-gone"
-                x={percent((at + 0.15) * bar)}
-                width={percent(0.7 * bar)}
-                y={line + 1}
-                height={thick(pair.down * scale)}
-              />
-            </>
-          )}
-        </BarLink>
-      ))}
+            </BarLink>
+            <BarLink href={downHref} title={title}>
+              <rect class="hit" {...column} y={line} height={height - line} />
+              <rect class="f-gone" {...slim} y={line + 1} height={thick(gone * scale)} />
+            </BarLink>
+          </g>
+        );
+      })}
     </Plot>
   );
 }

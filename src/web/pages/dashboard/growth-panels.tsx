@@ -167,20 +167,37 @@ function diskAt(disk: DashboardData['gigabytes']['disk'], { from, to }: Period):
 
 /** What came and what went: a deletion that one would miss. */
 export function ChangesPanel({ data, zone }: Of<'changes'>): VNode {
-  const { unit, periods, stored, ended, asOf, since, cut } = data;
+  const { unit, periods, stored, ended, asOf, since, cut, all } = data;
   const sum = (list: readonly (number | null)[]): number =>
     list.reduce<number>((total, one) => total + (one ?? 0), 0);
   const isKnown = stored.some((one) => one !== null);
   const firstKnown = periods[stored.findIndex((one) => one !== null)];
   const text = (value: number | null | undefined): string =>
     value == null ? 'not known' : count(value);
+  /** Nothing is no link: there is nothing to see. */
+  const linked = (value: number | null | undefined, query: string | undefined): string | null =>
+    value == null || value === 0 || query === undefined ? null : found(query);
+  const hrefs = periods.map((_, at) => ({
+    up: linked(stored[at], data.found[at]?.stored),
+    down: linked(ended[at], data.found[at]?.ended),
+  }));
   return (
     <Figure
       name={`New and deleted ${each(unit)}`}
       wide={6}
       keys={[
-        { name: 'new here', count: sum(stored), fill: 'f-1' },
-        { name: 'deleted at the service', count: sum(ended), fill: 'f-gone' },
+        {
+          name: 'new here',
+          count: sum(stored),
+          fill: 'f-1',
+          href: linked(sum(stored), all.stored),
+        },
+        {
+          name: 'deleted at the service',
+          count: sum(ended),
+          fill: 'f-gone',
+          href: linked(sum(ended), all.ended),
+        },
       ]}
       note={`by ${unit} of the sync`}
       remark={
@@ -200,8 +217,8 @@ export function ChangesPanel({ data, zone }: Of<'changes'>): VNode {
           rows={periods
             .map(({ label }, at) => [
               { text: label, href: found(asOf[at] ?? '') },
-              { text: text(stored[at]) },
-              { text: text(ended[at]) },
+              { text: text(stored[at]), href: hrefs[at]?.up ?? null },
+              { text: text(ended[at]), href: hrefs[at]?.down ?? null },
             ])
             .toReversed()}
         />
@@ -213,6 +230,8 @@ export function ChangesPanel({ data, zone }: Of<'changes'>): VNode {
           title: `${label}: ${text(stored[at])} new, ${text(ended[at])} deleted`,
           up: stored[at] ?? null,
           down: ended[at] ?? null,
+          upHref: hrefs[at]?.up ?? null,
+          downHref: hrefs[at]?.down ?? null,
         }))}
         labels={timeLabels(unit, periods, zone)}
       />

@@ -82,12 +82,22 @@ export interface ChangesOfTime {
   /** Null where it was not counted: before the first commit, and where there is more than one chart reads. */
   readonly stored: readonly (number | null)[];
   readonly ended: readonly (number | null)[];
+  /** What finds the messages of each period. */
+  readonly found: readonly FoundChanges[];
+  /** What finds those of all periods that were counted. */
+  readonly all: FoundChanges;
   /** What finds the archive as it was at the end of each period. */
   readonly asOf: readonly string[];
   /** When the archive began. */
   readonly since: number | null;
   /** Whether there is more than one chart reads. */
   readonly cut: boolean;
+}
+
+/** Queries for what was stored first, and for what was deleted. */
+export interface FoundChanges {
+  readonly stored: string;
+  readonly ended: string;
 }
 
 export interface ProofAge {

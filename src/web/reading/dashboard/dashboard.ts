@@ -18,11 +18,21 @@ import type {
   Correspondents,
   DashboardAsk,
   DashboardData,
+  FoundChanges,
   ProofAge,
   Rhythm,
   StoredBytes,
 } from './dashboard-data.ts';
-import { asOfTerm, dateTerm, lastHours, periodsOf, type Range, timeBounds } from './periods.ts';
+import {
+  asOfTerm,
+  dateTerm,
+  lastHours,
+  observedTerm,
+  type Period,
+  periodsOf,
+  type Range,
+  timeBounds,
+} from './periods.ts';
 import { gathered, type Narrow, ofReceived, type ShownMailbox } from './received-charts.ts';
 import { hoursOfWeek } from './rhythm.ts';
 import { diskSamples, quarantinedNow, requestsIn, verifiedSegments } from './state-charts.ts';
@@ -158,11 +168,18 @@ function changes({ catalog }: Archive, view: DashboardView, now: number): Change
     at >= counted.since && (periods.list[at]?.to ?? 0) > first && catalog.reached().number > 0;
   const known = (what: 'stored' | 'ended') =>
     counted.periods.map((period, at) => (isCounted(at) ? period[what] : null));
+  const changed = (period: Pick<Period, 'from' | 'to'>): FoundChanges => ({
+    stored: view.narrow(observedTerm('added', period)),
+    ended: view.narrow(observedTerm('deleted', period)),
+  });
+  const firstCounted = periods.list.find((_, at) => isCounted(at));
   return {
     unit: periods.unit,
     periods: periods.list,
     stored: known('stored'),
     ended: known('ended'),
+    found: periods.list.map(changed),
+    all: changed({ from: firstCounted?.from ?? 0, to: periods.list.at(-1)?.to ?? now }),
     asOf: periods.list.map(({ to }) => view.narrow(to > now ? '' : asOfTerm(to))),
     since: catalog.reached().number === 0 ? null : first,
     cut: counted.since > 0,

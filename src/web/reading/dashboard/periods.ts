@@ -108,6 +108,22 @@ function consecutive(
  * another zone is named by its moments.
  */
 export function dateTerm({ from, to }: Pick<Period, 'from' | 'to'>): string {
+  const days = daysText(from, to);
+  return days === undefined ? `after:${momentText(from)} before:${momentText(to)}` : `date:${days}`;
+}
+
+/** Returns a term that finds what was stored for the first time, or deleted, in a period of full seconds. */
+export function observedTerm(
+  operator: 'added' | 'deleted',
+  { from, to }: Pick<Period, 'from' | 'to'>,
+): string {
+  // A range includes the second that its end names.
+  const value = daysText(from, to) ?? `${momentText(from)}..${momentText(to - 1_000)}`;
+  return `${operator}:${value}`;
+}
+
+/** A day, a month or days of this machine's zone; undefined for any other stretch of time. */
+function daysText(from: number, to: number): string | undefined {
   const first = wallTime(from);
   const last = wallTime(to - 1);
   const name = (time: typeof first): string =>
@@ -115,11 +131,11 @@ export function dateTerm({ from, to }: Pick<Period, 'from' | 'to'>): string {
   const isDays =
     localMoment({ year: first.year, month: first.month, day: first.day }) === from &&
     localMoment({ year: last.year, month: last.month, day: last.day + 1 }) === to;
-  if (!isDays) return `after:${momentText(from)} before:${momentText(to)}`;
-  if (name(first) === name(last)) return `date:${name(first)}`;
+  if (!isDays) return undefined;
+  if (name(first) === name(last)) return name(first);
   const isMonth =
     first.day === 1 && localMoment({ year: first.year, month: first.month + 1, day: 1 }) === to;
-  return isMonth ? `date:${name(first).slice(0, 7)}` : `date:${name(first)}..${name(last)}`;
+  return isMonth ? name(first).slice(0, 7) : `${name(first)}..${name(last)}`;
 }
 
 /** Returns a term that shows the archive as it was just before a time. */
