@@ -5,6 +5,7 @@ import type { ListHit } from '../reading/mail-list.ts';
 import { Icon } from './icons.tsx';
 import { Marked } from './marked.tsx';
 import { Moment } from './moment.tsx';
+import { rowSnippet } from './row-snippet.ts';
 
 interface RowProps {
   readonly hit: ListHit;
@@ -99,10 +100,10 @@ export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
           <>
             <Icon name="clip" />
             <bdi>{found.filename ?? 'an attachment'}</bdi>:{' '}
-            <Marked text={found.snippet} matches={attachmentMatches[0] ?? []} />
+            <Marked {...rowSnippet(found.snippet, attachmentMatches[0] ?? [])} />
           </>
         ) : (
-          <Marked text={line.snippet} matches={matches} />
+          <Marked {...rowSnippet(line.snippet, matches)} />
         )}
       </span>
     </>

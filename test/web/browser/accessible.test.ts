@@ -88,6 +88,7 @@ describe.skipIf(withoutChromium)('every screen', () => {
       '<p style="width:60px;overflow:hidden;white-space:nowrap">A long line of text</p>' +
         '<p style="color:#aaa">Grey</p><img src="data:,"><div style="width:900px">Wide</div>' +
         '<a href="/x" style="position:absolute;left:-900px">Away</a><a style="transition:all 1s">x</a>' +
+        '<p style="width:20px">2 messages of 2 people</p>' +
         '<style>:focus{outline:none}</style><input>',
     );
     expect((await violations(page)).join()).toMatch(
@@ -95,7 +96,7 @@ describe.skipIf(withoutChromium)('every screen', () => {
     );
     const fit = await page.evaluate(cutOff);
     expect(fit.width).toBeGreaterThan(fit.window);
-    expect([fit.cut.length, fit.outside.length]).toEqual([1, 1]);
+    expect([fit.cut.length, fit.squeezed.length, fit.outside.length]).toEqual([1, 1, 1]);
     expect(await page.evaluate(moving)).toHaveLength(1);
     expect((await unmarkedFocus(page)).join()).toContain('<input>');
     await page.close();
@@ -142,10 +143,11 @@ async function violations(page: Page): Promise<string[]> {
   );
 }
 
-function problemsOf({ width, window, cut, outside }: Fit): string[] {
+function problemsOf({ width, window, cut, squeezed, outside }: Fit): string[] {
   return [
     ...(width > window ? [`${width} pixels wide in a window of ${window}`] : []),
     ...cut.map((text) => `cut off: ${text}`),
+    ...squeezed.map((text) => `squeezed: ${text}`),
     ...outside.map((text) => `out of reach: ${text}`),
   ];
 }

@@ -5,6 +5,8 @@ export interface Fit {
   readonly window: number;
   /** Text of which a part is hidden for good. */
   readonly cut: readonly string[];
+  /** Text in a column that is a few letters wide, and much taller. */
+  readonly squeezed: readonly string[];
   /** Links, buttons and fields that lie outside the window and cannot be scrolled to. */
   readonly outside: readonly string[];
 }
@@ -21,6 +23,7 @@ export function cutOff(): Fit {
   const scrolls = (element: Element, axis: 'overflowX' | 'overflowY'): boolean =>
     ['auto', 'scroll'].includes(getComputedStyle(element)[axis]);
   const cut: string[] = [];
+  const squeezed: string[] = [];
   const outside: string[] = [];
   for (const element of document.body.querySelectorAll('*')) {
     if (!(element instanceof HTMLElement) || !isSeen(element)) continue;
@@ -31,6 +34,9 @@ export function cutOff(): Fit {
     const isEllipsis = style.textOverflow === 'ellipsis' || style.webkitLineClamp !== 'none';
     const hides = ['hidden', 'clip'].includes(style.overflowX) && !isEllipsis;
     if (ownText && hides && element.scrollWidth > element.clientWidth + 1) cut.push(name(element));
+    const size = Number.parseFloat(style.fontSize);
+    const { width: wide, height: tall } = element.getBoundingClientRect();
+    if (ownText && wide < 4 * size && tall > 8 * size) squeezed.push(name(element));
     if (element.matches('a[href], button, input, select, textarea, summary')) {
       const { left, right, width } = element.getBoundingClientRect();
       if (width <= 1) continue;
@@ -47,6 +53,7 @@ export function cutOff(): Fit {
     width: Math.max(root.scrollWidth, document.body.scrollWidth),
     window: root.clientWidth,
     cut,
+    squeezed,
     outside,
   };
 }

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { counted } from '../../../wording/amounts.ts';
 import type { FolderPages, FolderRow } from '../../reading/health/folder-rows.ts';
-import { Ago, Maybe, Messages, PageLinks, SumText, TablePanel } from './parts.tsx';
+import { Ago, Maybe, Messages, PageLinks, Row, SumText, TablePanel } from './parts.tsx';
 
 const HEAD = [
   ['Folder', false],
@@ -70,7 +70,7 @@ function Folder({
   const originTotal = stored + assumed + quarantined + held + forgotten;
   const isOdd = quarantined + held + forgotten > 0 || complete === false;
   return (
-    <tr>
+    <Row head={HEAD}>
       <th scope="row">
         <bdi>{folder.folder}</bdi>
         {folder.unwatched && <span class="tag">unwatched</span>}
@@ -105,6 +105,6 @@ function Folder({
       </td>
       <td>{imported ? '' : <Maybe at={folder.flagsAt} never="never" />}</td>
       <td>{imported ? '' : <Maybe at={folder.certifiedAt} never="none yet" />}</td>
-    </tr>
+    </Row>
   );
 }

@@ -5,7 +5,15 @@ import type { Matter } from '../../reading/matters.ts';
 import { Command } from '../frame.tsx';
 import { Icon } from '../icons.tsx';
 import { Moment } from '../moment.tsx';
-import { Ago, Fine, Messages, TablePanel } from './parts.tsx';
+import { Ago, Fine, Messages, Row, TablePanel } from './parts.tsx';
+
+const HEAD = [
+  ['Mailbox', false],
+  ['Folders', true],
+  ['Messages', true],
+  ['Deleted there', true],
+  ['Compared', false],
+] as const;
 
 /** What needs a person, then what the archive holds. */
 export function OverviewTab({
@@ -49,16 +57,10 @@ export function OverviewTab({
       <TablePanel
         title="Mailboxes"
         note={more > 0 ? `and ${count(more)} more; "mailkeep status" lists all` : undefined}
-        head={[
-          ['Mailbox', false],
-          ['Folders', true],
-          ['Messages', true],
-          ['Deleted there', true],
-          ['Compared', false],
-        ]}
+        head={HEAD}
       >
         {mailboxes.map((mailbox, at) => (
-          <tr key={at}>
+          <Row key={at} head={HEAD}>
             <th scope="row">
               <bdi>{mailbox.address}</bdi>
             </th>
@@ -72,7 +74,7 @@ export function OverviewTab({
             <td>
               <Compared mailbox={mailbox} now={now} />
             </td>
-          </tr>
+          </Row>
         ))}
       </TablePanel>
     </>

@@ -1,4 +1,10 @@
-import type { ComponentChildren, VNode } from 'preact';
+import {
+  type ComponentChildren,
+  cloneElement,
+  isValidElement,
+  toChildArray,
+  type VNode,
+} from 'preact';
 import { count, span } from '../../../wording/amounts.ts';
 import type { Linked } from '../../reading/health/linked-numbers.ts';
 import { pageAddress } from '../../reading/query-text.ts';
@@ -38,7 +44,26 @@ export function Maybe({
   return at === null ? <span class="zero">{never}</span> : <Moment ms={new Date(at).getTime()} />;
 }
 
-/** A panel with a table that scrolls sideways where it has to. */
+type Head = readonly (readonly [label: string, isNumber: boolean])[];
+
+/** A row of a table. On a narrow window its cells stand below each other, each with the name of its column. */
+export function Row({
+  head,
+  children,
+}: {
+  readonly head: Head;
+  readonly children: ComponentChildren;
+}): VNode {
+  return (
+    <tr>
+      {toChildArray(children).map((cell, at) =>
+        isValidElement(cell) ? cloneElement(cell, { 'data-label': head[at]?.[0] }) : cell,
+      )}
+    </tr>
+  );
+}
+
+/** A panel with a table, whose rows are `Row`s. */
 export function TablePanel({
   title,
   note,
@@ -47,7 +72,7 @@ export function TablePanel({
 }: {
   readonly title: ComponentChildren;
   readonly note?: ComponentChildren;
-  readonly head: readonly (readonly [label: string, isNumber: boolean])[];
+  readonly head: Head;
   readonly children: ComponentChildren;
 }): VNode {
   return (
@@ -57,7 +82,7 @@ export function TablePanel({
         {note !== undefined && <small>{note}</small>}
       </h2>
       <div class="scroll">
-        <table>
+        <table class="stacks">
           <thead>
             <tr>
               {head.map(([label, isNumber]) => (

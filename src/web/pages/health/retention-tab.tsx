@@ -4,7 +4,7 @@ import { KEPT_WHY, PRUNED_WHY } from '../../../wording/prune.ts';
 import type { Hold, Preview, Retention } from '../../reading/health/retention.ts';
 import { Command } from '../frame.tsx';
 import { Icon } from '../icons.tsx';
-import { Maybe, Messages, TablePanel } from './parts.tsx';
+import { Maybe, Messages, Row, TablePanel } from './parts.tsx';
 
 type Policy = NonNullable<Retention['policy']>;
 
@@ -117,6 +117,13 @@ function Holds({ holds, all }: { readonly holds: readonly Hold[]; readonly all: 
   );
 }
 
+const REMOVED_HEAD = [
+  ['Subject', false],
+  ['Deleted', false],
+  ['Size', true],
+  ['Why', false],
+] as const;
+
 /** What `prune` would remove now. */
 function WouldRemove({ preview }: { readonly preview: Preview }): VNode {
   if (preview.kind === 'refused')
@@ -174,15 +181,10 @@ function WouldRemove({ preview }: { readonly preview: Preview }): VNode {
               ? `the first ${count(list.length)} of ${count(messages)}; "mailkeep prune --json" lists all`
               : undefined
           }
-          head={[
-            ['Subject', false],
-            ['Deleted', false],
-            ['Size', true],
-            ['Why', false],
-          ]}
+          head={REMOVED_HEAD}
         >
           {list.map(({ id, subject, size: each, reason, endedAt }) => (
-            <tr key={id}>
+            <Row key={id} head={REMOVED_HEAD}>
               <td class="wrap">
                 <a class="link" href={`/m/${id}`}>
                   <bdi>{subject ?? '(no subject)'}</bdi>
@@ -193,7 +195,7 @@ function WouldRemove({ preview }: { readonly preview: Preview }): VNode {
               </td>
               <td class="r">{bytes(each)}</td>
               <td class="wrap">{whyOf(PRUNED_WHY, reason)}</td>
-            </tr>
+            </Row>
           ))}
         </TablePanel>
       )}

@@ -5,7 +5,7 @@ import { isFailed, type RunPages } from '../../reading/health/run-pages.ts';
 import { pageAddress } from '../../reading/query-text.ts';
 import { Icon } from '../icons.tsx';
 import { Moment } from '../moment.tsx';
-import { SumText, TablePanel } from './parts.tsx';
+import { Row, SumText, TablePanel } from './parts.tsx';
 import { LANE_NAMES, RunLanes } from './run-lanes.tsx';
 
 const KINDS: Readonly<Record<string, string>> = {
@@ -86,7 +86,7 @@ function RunRow({ run }: { readonly run: KeptRun }): VNode {
   const number = (value: number): VNode | string =>
     value === 0 ? <span class="zero">{isPass ? '0' : ''}</span> : count(value);
   return (
-    <tr>
+    <Row head={HEAD}>
       <td>
         <Moment ms={startedAt} />
       </td>
@@ -108,7 +108,7 @@ function RunRow({ run }: { readonly run: KeptRun }): VNode {
           <RunDetails run={run} />
         </details>
       </td>
-    </tr>
+    </Row>
   );
 }
 

@@ -5,7 +5,7 @@ import type { Verifications } from '../../reading/health/verifications.ts';
 import { Command } from '../frame.tsx';
 import { Icon } from '../icons.tsx';
 import { Moment } from '../moment.tsx';
-import { Ago, Maybe, TablePanel } from './parts.tsx';
+import { Ago, Maybe, Row, TablePanel } from './parts.tsx';
 
 const MODES: Readonly<Record<string, string>> = {
   full: 'every byte was read and compared',
@@ -15,6 +15,13 @@ const MODES: Readonly<Record<string, string>> = {
   drill: 'messages were exported and read back',
   rebuild: 'the catalog was rebuilt from the log',
 };
+
+const RUNS_HEAD = [
+  ['Began', false],
+  ['Took', true],
+  ['Messages read back', true],
+  ['Result', false],
+] as const;
 
 /** What was read back, when, and what is damaged. */
 export function VerificationTab({
@@ -79,15 +86,10 @@ export function VerificationTab({
         <TablePanel
           title="Verifications by the daemon"
           note={`the last ${count(runs.length)}`}
-          head={[
-            ['Began', false],
-            ['Took', true],
-            ['Messages read back', true],
-            ['Result', false],
-          ]}
+          head={RUNS_HEAD}
         >
           {runs.map((run) => (
-            <tr key={run.id}>
+            <Row key={run.id} head={RUNS_HEAD}>
               <td>
                 <Moment ms={run.startedAt} />
               </td>
@@ -96,7 +98,7 @@ export function VerificationTab({
               <td class={isFailed(run) ? 'wrap odd' : 'wrap'}>
                 <bdi>{isFailed(run) ? (run.troubles[0]?.text ?? 'failed') : 'no damage found'}</bdi>
               </td>
-            </tr>
+            </Row>
           ))}
         </TablePanel>
       )}

@@ -3,7 +3,7 @@ import { bytes, count, counted } from '../../../wording/amounts.ts';
 import type { HeldFolder, HeldPages, QuarantinePages } from '../../reading/health/waiting.ts';
 import { Command } from '../frame.tsx';
 import { Moment } from '../moment.tsx';
-import { Fine, Maybe, PageLinks, TablePanel } from './parts.tsx';
+import { Fine, Maybe, PageLinks, Row, TablePanel } from './parts.tsx';
 
 const QUARANTINE_HEAD = [
   ['Message', false],
@@ -32,7 +32,7 @@ export function QuarantineTab({ messages, from, step, all }: QuarantinePages): V
         head={QUARANTINE_HEAD}
       >
         {messages.map((message) => (
-          <tr key={`${message.address} ${message.folder} ${message.uid}`}>
+          <Row key={`${message.address} ${message.folder} ${message.uid}`} head={QUARANTINE_HEAD}>
             <td class="wrap">
               <bdi>{message.subject ?? '(no subject)'}</bdi>
               {message.date !== null && (
@@ -61,7 +61,7 @@ export function QuarantineTab({ messages, from, step, all }: QuarantinePages): V
             <td>
               <Maybe at={message.nextAt} never="with the next pass" />
             </td>
-          </tr>
+          </Row>
         ))}
       </TablePanel>
       <PageLinks path="/health/quarantine" from={from} step={step} all={all} />
@@ -135,7 +135,7 @@ function HeldRow({
 }): VNode {
   const text = <bdi>{subject ?? '(no subject)'}</bdi>;
   return (
-    <tr>
+    <Row head={HELD_HEAD}>
       <td>
         <Maybe at={date} never="unknown" />
       </td>
@@ -151,6 +151,6 @@ function HeldRow({
           </a>
         )}
       </td>
-    </tr>
+    </Row>
   );
 }
