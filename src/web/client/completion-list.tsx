@@ -2,6 +2,9 @@ import type { VNode } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { count } from '../../wording/amounts.ts';
 import type { Completion } from '../pages/completions.ts';
+import { operatorRows } from '../reading/completion/operators.ts';
+import { MOST_ROWS } from '../reading/completion/shapes.ts';
+import { typedWord } from '../reading/completion/typed-word.ts';
 import type { Typed } from './completing.ts';
 import { Latest } from './latest.ts';
 import { ask } from './requests.ts';
@@ -55,6 +58,12 @@ export async function completionsOf(
   { text, caret }: Typed,
   signal?: AbortSignal,
 ): Promise<readonly Completion[]> {
+  const { operator, typed, from, to } = typedWord(text, caret);
+  // Most keys are those of words: the server has their rows to find.
+  if (operator === null && !typed.startsWith('@'))
+    return operatorRows(typed)
+      .slice(0, MOST_ROWS)
+      .map((row) => ({ ...row, from, to }));
   const parameters = new URLSearchParams({ q: text, at: String(caret) });
   try {
     return await ask<readonly Completion[]>(`/api/complete?${parameters}`, signal);

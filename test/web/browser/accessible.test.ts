@@ -88,7 +88,7 @@ describe.skipIf(withoutChromium)('every screen', () => {
       '<p style="width:60px;overflow:hidden;white-space:nowrap">A long line of text</p>' +
         '<p style="color:#aaa">Grey</p><img src="data:,"><div style="width:900px">Wide</div>' +
         '<a href="/x" style="position:absolute;left:-900px">Away</a><a style="transition:all 1s">x</a>' +
-        '<p style="width:20px">2 messages of 2 people</p>' +
+        '<p style="width:20px;overflow-wrap:anywhere">2 messages of 2 people</p>' +
         '<style>:focus{outline:none}</style><input>',
     );
     expect((await violations(page)).join()).toMatch(

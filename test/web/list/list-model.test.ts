@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { SearchHit } from '../../../src/catalog/search/hit.ts';
 import { ListModel } from '../../../src/web/client/list/list-model.ts';
 import { MOST_KEPT } from '../../../src/web/client/list/row-cache.ts';
@@ -233,4 +233,33 @@ test('a list that was closed asks for nothing more', async () => {
   model.close();
   await server.settle();
   expect(model.at(150)).toBeUndefined();
+});
+
+test('what is not in view is asked for when the list rests, and what is lacking at once', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => {
+    vi.useRealTimers();
+  });
+  const server = serverOf(1_000);
+  const first = server.now({ kind: 'first' });
+  const rested = new ListModel(server, first, ROW_PX, 150);
+  const seen = first.rows.length;
+  rested.look({ low: 0, high: 12 });
+  await server.settle();
+  expect(rested.at(seen)).toBeUndefined();
+  vi.advanceTimersByTime(150);
+  await server.settle();
+  expect(rested.at(seen)?.line.id).toBe(String(server.ids[seen]));
+
+  const lacking = new ListModel(server, first, ROW_PX, 150);
+  lacking.look({ low: 0, high: seen + 5 });
+  await server.settle();
+  expect(lacking.at(seen)?.line.id).toBe(String(server.ids[seen]));
+
+  const left = new ListModel(server, first, ROW_PX, 150);
+  left.look({ low: 0, high: 12 });
+  left.close();
+  vi.advanceTimersByTime(1_000);
+  await server.settle();
+  expect(left.at(seen)).toBeUndefined();
 });

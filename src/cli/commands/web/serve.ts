@@ -10,6 +10,8 @@ import { type ArchivePolicy, policyOf } from '../../../engine/status/archive-pol
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { webError } from '../../../errors/small-families.ts';
+import { holdOldGeneration } from '../../../threads/old-generation.ts';
+import { holdYoungGeneration } from '../../../threads/young-generation.ts';
 import { CODE_MS } from '../../../web/access/sign-in-codes.ts';
 import { askLink, linkSockets, openLinkChannel } from '../../../web/link-channel.ts';
 import { startWebServer, type WebServer } from '../../../web/server/web-server.ts';
@@ -30,6 +32,8 @@ export interface ServeOptions {
 
 /** Serves the archive until the command is interrupted, which is how it ends well. */
 export async function serveWeb(context: CommandContext, options: ServeOptions): Promise<ExitCode> {
+  holdYoungGeneration();
+  holdOldGeneration();
   const { globals, surroundings, output, notices, now, signal } = context;
   const dataDir = locateDataDir(globals, surroundings);
   requireArchive(dataDir);

@@ -27,12 +27,21 @@ export class ListModel {
   /** What is shown is about to be replaced: nothing around it is worth asking for. */
   #isGlance = false;
   #listeners = new Set<() => void>();
+  /** While it runs, nothing is asked for that is not in view: another query may be on its way. */
+  #rest: ReturnType<typeof setTimeout> | undefined;
 
+  /** @param restMs milliseconds before rows are asked for that are not in view */
   constructor(
     private readonly source: Pick<RowSource, 'page' | 'position'>,
     seed: ListPage,
     private rowHeight: number,
+    restMs = 0,
   ) {
+    if (restMs > 0)
+      this.#rest = setTimeout(() => {
+        this.#rest = undefined;
+        this.look(this.#shown);
+      }, restMs);
     this.#cache = new RowCache(seed);
     this.#runway = this.#around(0);
     void this.#locate();
@@ -104,6 +113,8 @@ export class ListModel {
   look(shown: RowRange): void {
     this.#shown = shown;
     if (this.#isGlance) return;
+    const isKept = shown.low >= this.#cache.low && shown.high <= this.#cache.high;
+    if (this.#rest !== undefined && isKept) return;
     if (shown.high + AHEAD > this.#cache.high) void this.#grow('after');
     if (shown.low - AHEAD < this.#cache.low) void this.#grow('before');
   }
@@ -146,6 +157,7 @@ export class ListModel {
 
   /** Ends what is under way. */
   close(): void {
+    clearTimeout(this.#rest);
     this.#asking.abort();
     this.#wanted = undefined;
   }

@@ -220,6 +220,9 @@ export function MessageList(props: ListProps): VNode {
   );
 }
 
+/** Where a query is typed, another key may follow: what is not in view yet waits so long. Milliseconds. */
+const REST_MS = 150;
+
 function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer): Listed {
   const of = { query, sort };
   const source = new RowSource(of, (address, signal) => viewer.asked(address, signal));
@@ -228,7 +231,7 @@ function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer): List
   // A list that begins in its middle does not say what comes before.
   const isFirst = at === null && after === undefined;
   const previous = isFirst ? null : (hits[0]?.line.id ?? null);
-  const model = new ListModel(source, { rows: hits, previous, next }, ROW_PX);
+  const model = new ListModel(source, { rows: hits, previous, next }, ROW_PX, REST_MS);
   const newest = isFirst && sort === 'newest' ? (hits[0]?.line.id ?? null) : undefined;
   return { of, source, model, stretch: new ShownStretch(), at, newest };
 }

@@ -9,15 +9,17 @@ import { filterText } from '../query-text.ts';
 import { searchesFor } from '../searches-for.ts';
 import type { ServedReader } from '../served-archive.ts';
 import { KnownDates } from './dates.ts';
-import { OPERATOR_DETAILS } from './operators.ts';
-import type { CompletionRequest, CompletionRow, OfferedRow as Row } from './shapes.ts';
+import { operatorRows } from './operators.ts';
+import {
+  type CompletionRequest,
+  type CompletionRow,
+  MOST_ROWS,
+  type OfferedRow as Row,
+} from './shapes.ts';
 import { type TypedWord, typedWord } from './typed-word.ts';
 
-const MOST_ROWS = 8;
 /** For people, in milliseconds: their addresses are walked in order. */
 const PEOPLE_MS = 6;
-/** Letters of a word before operators are offered. */
-const OPERATOR_LETTERS = 2;
 /** For the numbers of people that no sums are kept of, in milliseconds. */
 const COUNTING_MS = 12;
 /** Messages of a person up to which they are counted one by one. */
@@ -43,7 +45,8 @@ export class Completion {
 
   #of(reader: ServedReader, word: TypedWord, request: CompletionRequest): Row[] {
     const { operator, typed } = word;
-    if (operator === null) return typed.startsWith('@') ? saved(reader, typed) : operators(typed);
+    if (operator === null)
+      return typed.startsWith('@') ? saved(reader, typed) : operatorRows(typed);
     if (PEOPLE.has(operator)) return people(reader, operator, typed, request.now);
     if (DATES.has(operator)) return this.#dates.rows(reader, operator, typed, request);
     switch (operator) {
@@ -129,17 +132,6 @@ function accounts(reader: ServedReader, typed: string, request: CompletionReques
     .map(([name, detail]) => ({
       ...{ insert: writtenFor('account', name), label: name, detail },
       ...{ count: null, kind: 'account' },
-    }));
-}
-
-function operators(typed: string): Row[] {
-  if (typed.length < OPERATOR_LETTERS) return [];
-  const wanted = typed.toLowerCase();
-  return Object.entries(OPERATOR_DETAILS)
-    .filter(([name]) => name.startsWith(wanted))
-    .map(([name, detail]) => ({
-      ...{ insert: `${name}:`, label: `${name}:`, detail },
-      ...{ count: null, kind: 'operator' },
     }));
 }
 

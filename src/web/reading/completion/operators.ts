@@ -1,5 +1,7 @@
+import type { OfferedRow } from './shapes.ts';
+
 /** The operators that are offered, the most useful first, and what each takes. */
-export const OPERATOR_DETAILS: Readonly<Record<string, string>> = {
+const OPERATOR_DETAILS: Readonly<Record<string, string>> = {
   from: 'sender',
   to: 'recipient in To',
   in: 'folder',
@@ -33,3 +35,18 @@ export const OPERATOR_DETAILS: Readonly<Record<string, string>> = {
   id: 'an id or Message-ID',
   account: 'an account of the configuration',
 };
+
+/** Letters of a word before operators are offered. */
+const OPERATOR_LETTERS = 2;
+
+/** Returns the operators that begin with a word. */
+export function operatorRows(typed: string): OfferedRow[] {
+  if (typed.length < OPERATOR_LETTERS) return [];
+  const wanted = typed.toLowerCase();
+  return Object.entries(OPERATOR_DETAILS)
+    .filter(([name]) => name.startsWith(wanted))
+    .map(([name, detail]) => ({
+      ...{ insert: `${name}:`, label: `${name}:`, detail },
+      ...{ count: null, kind: 'operator' },
+    }));
+}

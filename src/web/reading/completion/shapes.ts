@@ -1,5 +1,8 @@
 import type { SearchNode } from '../../../search/ast.ts';
 
+/** Rows that are offered at most. */
+export const MOST_ROWS = 8;
+
 /** What may be meant by the word under the caret. */
 export interface CompletionRow {
   /** What replaces the query from `from` to `to`, in UTF-16 code units. */
