@@ -70,8 +70,9 @@ function momentText(value: string): string | undefined {
 
 /** Returns `A – B` of a range, and how many days back one begins that has no end; undefined for anything else. */
 function rangeText(value: string): string | undefined {
-  const [, from, to] = /^(.*?)\.\.(.*)$/.exec(value) ?? [];
-  if (from === undefined || to === undefined) return undefined;
+  const dots = value.indexOf('..');
+  if (dots < 0) return undefined;
+  const [from, to] = [value.slice(0, dots), value.slice(dots + 2)];
   const named = (text: string): string => dateText(text) ?? momentText(text) ?? text;
   const [, days] = /^(\d{1,4})d$/.exec(from) ?? [];
   if (to === '') return days === undefined ? `since ${named(from)}` : `in the last ${days} days`;
