@@ -55,7 +55,8 @@ export async function bringBack(options: BringBackOptions): Promise<BroughtBack>
     done += 1;
     progress?.({ segments: done, of: jobs.length });
   });
-  await realFiles.remove(path.join(to, UNFINISHED));
+  // What was lost may be brought back by another run, from a copy that was mended.
+  if (lost.length === 0) await realFiles.remove(path.join(to, UNFINISHED));
   return { segments: jobs.length - lost.length, bytes, lost };
 }
 

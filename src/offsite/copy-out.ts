@@ -107,18 +107,15 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
     if (survey.commit.number === 0) throw copiesError('offsite-nothing', { dir });
     if (before !== undefined) refuseStrangers(dir, store, survey, before, key);
     const plan = planCopy(survey, await knownObjects(options, before), marksOf(key));
-    if (!options.refresh && replacesPurged(plan, before)) memory.purge(true);
+    if (replacesPurged(plan, before)) memory.purge(true);
     const listed = await upload(options, plan, counted);
     if (listed === undefined || now() - begun > LONGEST_MS) continue;
-    const written =
-      before !== undefined && isThere(before, survey, listed)
-        ? before.clear
-        : await writeManifest(options, survey, listed, before);
-    memory.see({ commit: written.commit, sequence: written.sequence, at: now() }, true);
-    const uploading: ReadonlySet<string> = new Set(listed.map(({ entry }) => entry.name));
-    const tidy = { store, key, keep: options.keep, uploading, signal };
-    const removed = await tidyCopy(tidy, memory.purging());
-    if (removed.locked.length === 0) memory.purge(false);
+    const isNew = before === undefined || !isThere(before, survey, listed);
+    const { commit, sequence } = isNew
+      ? await writeManifest(options, survey, listed, before)
+      : before.clear;
+    memory.see({ commit, sequence, at: now() }, true);
+    const removed = isNew || memory.purging() ? await tidied(options, listed) : NOTHING;
     return {
       copyId: key.copyId,
       ...survey.commit,
@@ -130,6 +127,18 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
       removed,
     };
   }
+}
+
+const NOTHING: Tidied = { manifests: 0, objects: 0, locked: [] };
+
+async function tidied(
+  { store, key, keep, memory, signal }: CopyOutOptions,
+  listed: readonly Listed[],
+): Promise<Tidied> {
+  const uploading = new Set(listed.map(({ entry }) => entry.name));
+  const removed = await tidyCopy({ store, key, keep, uploading, signal }, memory.purging());
+  if (removed.locked.length === 0) memory.purge(false);
+  return removed;
 }
 
 /** Whoever owns the target can put an older manifest back, or remove the newest. */
