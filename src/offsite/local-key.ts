@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { inspect } from 'node:util';
 import { replaceFile } from '../archive/files/file-layer.ts';
 import { realFiles } from '../archive/files/real-files.ts';
 import { canonicalJson } from '../archive/format/facts.ts';
@@ -9,8 +10,8 @@ import { readRegularFile } from '../disk/regular-file.ts';
 import { copiesError } from '../errors/copies.ts';
 import { errnoName } from '../errors/mailkeep-error.ts';
 
-/** What this machine holds of a copy's keys. */
-export interface LocalKey {
+/** What `LocalKey` is made of. Holds secrets in the open: pass it to the constructor, and keep it nowhere. */
+export interface LocalKeyParts {
   /** 32 hexadecimal digits. */
   readonly copyId: string;
   /** The target, as `mailkeep copy init` was given it. */
@@ -21,8 +22,47 @@ export interface LocalKey {
   readonly nameKey: Buffer;
   /** X25519, 32 bytes; empty where this machine may only write. The newest first. */
   readonly privateKeys: readonly Buffer[];
-  /** Ed25519, 32 bytes each: whose manifests are believed. */
+  /** Ed25519, 32 bytes each: whose manifests are believed. The first one began the copy. */
   readonly signers: readonly Buffer[];
+}
+
+/** What this machine holds of a copy's keys. Neither `util.inspect` nor JSON shows them. */
+export class LocalKey implements LocalKeyParts {
+  readonly copyId: string;
+  readonly to: string;
+  readonly #parts: LocalKeyParts;
+
+  constructor(parts: LocalKeyParts) {
+    this.copyId = parts.copyId;
+    this.to = parts.to;
+    this.#parts = { ...parts };
+  }
+
+  get publicKey(): Buffer {
+    return this.#parts.publicKey;
+  }
+
+  get nameKey(): Buffer {
+    return this.#parts.nameKey;
+  }
+
+  get privateKeys(): readonly Buffer[] {
+    return this.#parts.privateKeys;
+  }
+
+  get signers(): readonly Buffer[] {
+    return this.#parts.signers;
+  }
+
+  /** With the option `getters`, `inspect` would call those of the class. */
+  [inspect.custom](): string {
+    return `LocalKey { copyId: '${this.copyId}' }`;
+  }
+
+  /** Returns these keys with some of them replaced. */
+  with(changes: Partial<LocalKeyParts>): LocalKey {
+    return new LocalKey({ ...this.#parts, ...changes });
+  }
 }
 
 /** Where the keys of an archive's copies are. */
@@ -76,7 +116,7 @@ function parsed(value: unknown): LocalKey | undefined {
   const shaped = typeof copy === 'string' && /^[0-9a-f]{32}$/.test(copy) && typeof to === 'string';
   if (!shaped || publicKey === undefined || nameKey === undefined) return undefined;
   if (privateKeys === undefined || signers === undefined || signers.length === 0) return undefined;
-  return { copyId: copy, to, publicKey, nameKey, privateKeys, signers };
+  return new LocalKey({ copyId: copy, to, publicKey, nameKey, privateKeys, signers });
 }
 
 function keys32(value: unknown): Buffer[] | undefined {

@@ -15,7 +15,7 @@ import { type BroughtBack, bringBack } from '../../src/offsite/bring-back.ts';
 import { type CopiedOut, type CopyOutOptions, copyOut } from '../../src/offsite/copy-out.ts';
 import { openManifest } from '../../src/offsite/format/manifest.ts';
 import { newCopyKeys } from '../../src/offsite/format/secrets.ts';
-import type { LocalKey } from '../../src/offsite/local-key.ts';
+import { LocalKey } from '../../src/offsite/local-key.ts';
 import { findManifests } from '../../src/offsite/manifests.ts';
 import { copyMemory } from '../../src/offsite/memory.ts';
 import { rawPublicKey } from '../../src/offsite/signer.ts';
@@ -59,14 +59,14 @@ export async function sampleCopy(): Promise<SampleCopy> {
   const store = folderStore(target);
   const { privateKey: signingKey } = generateKeyPairSync('ed25519');
   const keys = newCopyKeys();
-  const key: LocalKey = {
+  const key = new LocalKey({
     copyId: keys.copyId.toString('hex'),
     to: target,
     publicKey: keys.publicKey,
     nameKey: keys.nameKey,
     privateKeys: [keys.privateKey],
     signers: [rawPublicKey(signingKey)],
-  };
+  });
   return {
     ...{ work, dir, writer, target, store, key, state },
     known: new Positions(),

@@ -3,7 +3,7 @@ import type { ObjectStore } from '../../objects/store.ts';
 import { publicKeyOf } from '../../offsite/format/raw-keys.ts';
 import { encodeSigner } from '../../offsite/format/signers.ts';
 import { unlock, type Way } from '../../offsite/format/unlock.ts';
-import { keyFile, writeLocalKey } from '../../offsite/local-key.ts';
+import { keyFile, LocalKey, writeLocalKey } from '../../offsite/local-key.ts';
 import { oneObject } from '../../offsite/one-object.ts';
 import { rawPublicKey } from '../../offsite/signer.ts';
 import { readSigningKey } from '../../verify/checkpoint.ts';
@@ -36,9 +36,8 @@ export async function adoptCopy(order: {
   const copyId = secrets.copyId.toString('hex');
   const { privateKeys, nameKey } = secrets;
   const [newest = Buffer.alloc(0)] = privateKeys;
-  await writeLocalKey(keyFile(dataDir, copyId), {
-    ...{ copyId, to: store.label, nameKey, privateKeys, signers },
-    publicKey: publicKeyOf(newest),
-  });
+  const publicKey = publicKeyOf(newest);
+  const parts = { copyId, to: store.label, publicKey, nameKey, privateKeys, signers };
+  await writeLocalKey(keyFile(dataDir, copyId), new LocalKey(parts));
   return { copyId, signer };
 }

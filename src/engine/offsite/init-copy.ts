@@ -11,7 +11,7 @@ import {
 } from '../../offsite/format/recipients.ts';
 import { newRecoveryKey } from '../../offsite/format/recovery.ts';
 import { type CopyKeys, type CopySecrets, newCopyKeys } from '../../offsite/format/secrets.ts';
-import { keyFile, writeLocalKey } from '../../offsite/local-key.ts';
+import { keyFile, LocalKey, writeLocalKey } from '../../offsite/local-key.ts';
 import { oneObject } from '../../offsite/one-object.ts';
 import { rawPublicKey } from '../../offsite/signer.ts';
 import { readSigningKey } from '../../verify/checkpoint.ts';
@@ -76,7 +76,7 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
     await store.put(name, bytes.length, oneObject(bytes), { signal });
   }
   const copyId = keys.copyId.toString('hex');
-  await writeLocalKey(keyFile(dataDir, copyId), {
+  const key = new LocalKey({
     copyId,
     to,
     publicKey: keys.publicKey,
@@ -84,6 +84,7 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
     privateKeys: copy.writeOnly ? [] : [keys.privateKey],
     signers: [signer],
   });
+  await writeLocalKey(keyFile(dataDir, copyId), key);
   const signingKey = readSigningKey(signingKeyFile);
   const marker = encodeCopyFile(
     { copyId: keys.copyId, publicKey: keys.publicKey, signer },
