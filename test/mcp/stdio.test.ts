@@ -300,7 +300,7 @@ describe('what senders wrote', () => {
     }
     expect(seen).toBeGreaterThan(10);
     const texts = answers.filter(
-      ({ structuredContent }) => 'filename' in (structuredContent ?? {}),
+      ({ structuredContent }) => Object.hasOwn(structuredContent ?? {}, 'filename'),
     );
     // Of the file and of the calendar.
     expect(texts.map((text) => JSON.stringify(text).includes(PAYLOAD))).toEqual([true, true]);

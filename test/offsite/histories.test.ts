@@ -64,7 +64,7 @@ function randomFrom(seed: number): () => number {
   };
 }
 
-const SEEDS = Number(process.env.MAILKEEP_COPIES ?? 12);
+const SEEDS = Number(process.env.MAILKEEP_COPIES ?? 5);
 
 test.each(Array.from({ length: SEEDS }, (_, seed) => seed + 1))(
   'whenever a copier dies, the newest manifest leads to a complete archive (seed %i)',

@@ -98,6 +98,15 @@ export async function verified(done: Exercised, { folder, config, data }: Place)
   await done.run({ of: 'verify', as: '--checkpoint', args: checkpoint });
   await done.run({ of: 'copy', args: ['--to', inFolder('copy'), ...at] });
   await done.run({ of: 'copy', as: '--rebuild', args: ['--to', inFolder('copy'), ...at] });
+  const sealed = ['--to', inFolder('sealed')];
+  const recovery = ['--recovery-key-file', inFolder('recovery-key.txt')];
+  await done.run({ of: 'copy init', args: [...sealed, ...recovery, ...at] });
+  await done.run({ of: 'copy', args: [...sealed, ...at] });
+  await done.run({ of: 'verify', as: '--copy', args: [inFolder('sealed'), ...at] });
+  const from = [inFolder('sealed'), '--to', inFolder('back'), ...recovery];
+  await done.run({ of: 'copy', as: '--from', args: from });
+  const back = ['--data', inFolder('back')];
+  await done.run({ of: 'copy adopt', args: [...sealed, ...recovery, ...back] });
   const eml = ['--to', inFolder('eml'), '--format', 'eml', '--sidecar', ...at];
   await done.run({ of: 'export', args: eml });
   await done.run({ of: 'export', args: [...eml, '--incremental'] });

@@ -35,7 +35,7 @@ const MOST_COMMITS = Number.MAX_SAFE_INTEGER;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .usage('[init|adopt|key] --to <target> [options]')
+    .usage('[init|adopt] --to <target> [options]')
     .argument('[command]')
     .helpCommand(false)
     .option('--to <target>', 'the copy: a folder, or s3://BUCKET/PREFIX')
@@ -61,7 +61,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .addHelpText('after', HELP)
     .action((typed: string | undefined, options: CopyLine & FromLine) => {
       if (typed !== undefined) {
-        const problem = `unknown command '${typed}'. Use init, adopt or key, or --to alone.`;
+        const problem = `unknown command '${typed}'. Use init or adopt, or --to alone.`;
         throw usageError('usage-invalid', { command: 'copy', problem });
       }
       chosen(async (context) => {
