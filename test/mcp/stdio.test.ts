@@ -299,8 +299,8 @@ describe('what senders wrote', () => {
         expect(outsideFences(JSON.stringify(structuredContent))).not.toContain(PAYLOAD);
     }
     expect(seen).toBeGreaterThan(10);
-    const texts = answers.filter(
-      ({ structuredContent }) => Object.hasOwn(structuredContent ?? {}, 'filename'),
+    const texts = answers.filter(({ structuredContent }) =>
+      Object.hasOwn(structuredContent ?? {}, 'filename'),
     );
     // Of the file and of the calendar.
     expect(texts.map((text) => JSON.stringify(text).includes(PAYLOAD))).toEqual([true, true]);

@@ -105,7 +105,7 @@ test('objects that changed places, or are missing, are found', async () => {
   expect((await withKey()).findings.map(({ error }) => error.code)).toContain('object-missing');
 });
 
-test('an older manifest in the place of the newest is refused where the newest was seen', async () => {
+test('an older manifest instead of the newest is refused where the newest was seen', async () => {
   const [older = ''] = files('manifests');
   const bytes = readFileSync(older);
   await writeBatches(sample.writer, sample.known, 1, 300);
