@@ -17,7 +17,10 @@ const MOST = 5_000;
 /** What the messages are counted by. */
 type Facet = Exclude<Dimension, 'to' | 'domain'>;
 
-/** A value, and how many messages have it: as many as the query finds with a term for it. */
+/**
+ * A value, and how many messages have it: as many as the query finds with a term for it. A folder counts every message of
+ * the result that is there, also where the query asks about a state: `is:unread in:Work` wants it unread in Work itself.
+ */
 export interface FacetValue {
   readonly key: string;
   readonly messages: number;
