@@ -1,5 +1,5 @@
 import type { CommittedBatch } from '../archive/format/records.ts';
-import { type LogDamage, scanLog } from '../archive/read/scan-log.ts';
+import { type LogDamage, type ScanOptions, scanLog } from '../archive/read/scan-log.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import { logDamaged } from '../errors/archive.ts';
 
@@ -26,6 +26,8 @@ interface FoldLogOptions {
   readonly folding?: ((batches: readonly CommittedBatch[]) => void) | undefined;
   /** Called after each transaction, which the next one waits for. */
   readonly folded?: (() => Promise<void>) | undefined;
+  /** See `ScanOptions`. */
+  readonly inflated?: ScanOptions['inflated'];
   /** Called for each damaged position. Throw in it to stop there; what was read before is folded. */
   readonly onDamage: (damage: LogDamage) => void;
 }
@@ -40,7 +42,7 @@ const RECORDS = 20_000;
  * can be read.
  */
 export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
-  const { dir, target, seen, signal, progress, folding, folded, onDamage } = options;
+  const { dir, target, seen, signal, progress, folding, folded, inflated, onDamage } = options;
   const { number, hash } = target.reached();
   const most = options.records ?? RECORDS;
   let commits = 0;
@@ -58,7 +60,7 @@ export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
     progress?.({ commits, messages });
     await folded?.();
   };
-  for await (const event of scanLog({ dir, after: { number, hash }, seen })) {
+  for await (const event of scanLog({ dir, after: { number, hash }, seen, inflated })) {
     if (signal.aborted) break;
     if (event.what === 'damage') {
       await flush();

@@ -133,6 +133,7 @@ async function fill(
           if (ahead.isUndoneBy(batches)) throw new IndexedBeforePurge();
         },
         folded: () => ahead.feed(),
+        inflated: (path, offset, block) => sources.keepBlock(path, offset, block),
       }),
     });
     await ahead?.finish();

@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
+import type { FileLayer } from '../../src/archive/files/file-layer.ts';
+import { type LogReader, openLogReader } from '../../src/archive/read/log-reader.ts';
+import { scanLog } from '../../src/archive/read/scan-log.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';
@@ -89,6 +91,40 @@ describe.each(['hot', 'sealed'])('in a %s segment', (state) => {
       );
     }
   });
+});
+
+test('a reader that is given the blocks of a scan reads none of them again', async () => {
+  const { disk, known, raws } = await sample();
+  await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+  disk.delete(hotPath());
+  let reads = 0;
+  const files: FileLayer = {
+    ...disk.files,
+    open(path, access) {
+      const file = disk.files.open(path, access);
+      const read = (target: Uint8Array, position: number): number => {
+        reads += 1;
+        return file.read(target, position);
+      };
+      return { ...file, read };
+    },
+  };
+  const readsOf = (reader: LogReader): number => {
+    const before = reads;
+    for (const raw of raws) expect(reader.readMessage(hash('sha256', raw))).toEqual(raw);
+    return reads - before;
+  };
+  const given = openLogReader({ dir: DIR, locator: known, files });
+  let blocks = 0;
+  const inflated = (path: string, offset: number, block: Buffer): void => {
+    blocks += 1;
+    given.keepBlock(path, offset, block);
+  };
+  for await (const event of scanLog({ dir: DIR, files, inflated }))
+    expect(event.what).toBe('batch');
+  expect(blocks).toBeGreaterThan(0);
+  const alone = openLogReader({ dir: DIR, locator: known, files });
+  expect(readsOf(given)).toBeLessThan(readsOf(alone));
 });
 
 test('what the locator does not know is unknown; a blob that a recipe needs is damage', async () => {

@@ -56,13 +56,23 @@ export interface LogReader {
   close(): void;
 }
 
+/** A reader of its own, for whoever scans the log as well. */
+interface OwnLogReader extends LogReader {
+  /**
+   * Saves reading and inflating a block again that a scan of the same log has just inflated: most messages of a block
+   * are read soon after their batch. A few are kept at a time.
+   */
+  keepBlock(path: string, offset: number, block: Buffer): void;
+}
+
 /** @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable` */
-export function openLogReader({ dir, locator, files = realFiles }: LogReaderOptions): LogReader {
+export function openLogReader(options: LogReaderOptions): OwnLogReader {
+  const { dir, locator, files = realFiles } = options;
   checkFormat(files, dir);
   return new CachedReader(dir, new SegmentCache(files, dir), locator);
 }
 
-class CachedReader implements LogReader {
+class CachedReader implements OwnLogReader {
   readonly #facts: CommitFacts;
 
   constructor(
@@ -136,6 +146,10 @@ class CachedReader implements LogReader {
 
   factsOf(commit: number): readonly Fact[] {
     return this.#twice(() => this.#facts.read(commit));
+  }
+
+  keepBlock(path: string, offset: number, block: Buffer): void {
+    this.segments.keep(path, offset, block);
   }
 
   refresh(): void {

@@ -20,6 +20,7 @@ import {
   openInForce,
   type SegmentListing,
 } from './segment-files.ts';
+import type { RecordReading } from './segment-records.ts';
 import { batchesToTheEnd } from './torn-batch.ts';
 
 /** A place of the log where something is not as it was written. */
@@ -54,6 +55,8 @@ export interface ScanOptions {
   readonly after?: ExpectedCommit | undefined;
   /** The highest commit number that a catalog or checkpoint has seen: errors up to it are damage, not a torn tail. */
   readonly seen?: number | undefined;
+  /** Receives each inflated block before the batch that its records belong to: its memory is the receiver's from then on. */
+  readonly inflated?: ((path: string, offset: number, block: Buffer) => void) | undefined;
 }
 
 /**
@@ -73,7 +76,8 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
   const after = options.after?.number === 0 ? undefined : options.after;
   const first = after === undefined ? 0 : startingSegment(files, dir, listing, after.number);
   const segments = [...listing.keys()].filter((segment) => segment >= first);
-  const scan = new LogScan(after, Math.max(after?.number ?? 0, options.seen ?? 0));
+  const seen = Math.max(after?.number ?? 0, options.seen ?? 0);
+  const scan = new LogScan(after, seen, options.inflated);
   let previous = after === undefined ? 0 : first - 1;
   for (const segment of segments) {
     for (let lost = previous + 1; lost < segment; lost += 1) {
@@ -141,6 +145,7 @@ class LogScan {
   constructor(
     private readonly after: ExpectedCommit | undefined,
     private readonly seen: number,
+    private readonly inflated: ScanOptions['inflated'],
   ) {
     this.reached = after === undefined;
   }
@@ -153,9 +158,16 @@ class LogScan {
   *segment(opened: OpenSegment, isLast: boolean): Generator<ScanEvent, void, undefined> {
     yield* this.#header(opened);
     const isWritten = isLast && opened.name.generation === 1;
+    const { inflated } = this;
+    const reading: RecordReading = {
+      digest: true,
+      // Nothing that `foldRecord` returns is a view of a payload.
+      releases: true,
+      ...(inflated && { inflated: (offset, block) => inflated(opened.path, offset, block) }),
+    };
     const batches = isWritten
-      ? batchesToTheEnd(opened, this.seen, { digest: true }, foldRecord)
-      : segmentBatches(opened, { digest: true }, foldRecord);
+      ? batchesToTheEnd(opened, this.seen, reading, foldRecord)
+      : segmentBatches(opened, reading, foldRecord);
     for (const item of batches) {
       if (item.what === 'batch') {
         yield* this.#batch(opened, item);

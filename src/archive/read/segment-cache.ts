@@ -72,6 +72,11 @@ export class SegmentCache {
     return opened.name.generation === 1 ? this.#alone(opened, offset) : { state: 'damaged' };
   }
 
+  /** Keeps a block that was read from a segment's file and is intact, as if a record of it had been asked for. */
+  keep(path: string, offset: number, block: Buffer): void {
+    this.#blocks.set(keyOf(path, offset), block);
+  }
+
   forget(): void {
     this.#listing = undefined;
     this.#open.clear();
@@ -99,7 +104,7 @@ export class SegmentCache {
   }
 
   #fromBlock(opened: OpenSegment, offset: number, inner: number): FetchedRecord {
-    const key = `${opened.path} ${offset}`;
+    const key = keyOf(opened.path, offset);
     let block = this.#blocks.get(key);
     if (block === undefined) {
       const read = readStored(opened, offset);
@@ -124,6 +129,10 @@ export class SegmentCache {
       ? { state: 'damaged' }
       : { state: 'present', kind: header.kind, payload };
   }
+}
+
+function keyOf(path: string, offset: number): string {
+  return `${path} ${offset}`;
 }
 
 /** A stored record whose bytes have their CRC; undefined when there is none at this offset. */
@@ -186,6 +195,12 @@ class Recent<K, V> {
   }
 
   set(key: K, value: V): void {
+    const before = this.#values.get(key);
+    if (before !== undefined) {
+      this.#values.delete(key);
+      this.#weight -= this.weigh(before);
+      this.letGo(before);
+    }
     this.#values.set(key, value);
     this.#weight += this.weigh(value);
     for (const [oldest, old] of this.#values) {

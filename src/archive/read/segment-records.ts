@@ -150,6 +150,8 @@ export interface RecordReading {
    * block takes a third of the time of inflating one.
    */
   readonly releases?: boolean;
+  /** Receives each inflated block that is intact, and where its record begins in the file. It keeps its memory. */
+  readonly inflated?: ((offset: number, block: Buffer) => void) | undefined;
 }
 
 /** The logical records of a segment's file in order, from one sequential read of it. */
@@ -181,9 +183,13 @@ export function* segmentRecords(
       const intact =
         block !== undefined &&
         (!reading.digest || reading.chained === true || sha256(block).equals(header.hash));
+      // What was not compressed is a view of the window.
+      const isInflated = block !== stored;
+      if (intact && isInflated) reading.inflated?.(offset, block);
       if (intact) yield* blockRecords(block, place);
       else yield { what: 'lost', reason: 'payload', ...place };
-      if (reading.releases === true && block !== stored) release(block);
+      const isKept = intact && reading.inflated !== undefined;
+      if (reading.releases === true && isInflated && !isKept) release(block);
     } else {
       const identity = {
         what: 'record',
