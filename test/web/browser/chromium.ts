@@ -1,4 +1,4 @@
-import { type Browser, chromium, type LaunchOptions } from 'playwright-core';
+import { type Browser, type BrowserServer, chromium, type LaunchOptions } from 'playwright-core';
 import { absent, fileOf } from '../../peers/programs.ts';
 import type { TrapServer } from './trap-server.ts';
 
@@ -30,16 +30,24 @@ export const withoutChromium = absent(PROGRAM);
 
 /** Starts Chromium. A test file starts it once, and each test has a context of its own. */
 export function launchChromium(options: LaunchOptions = {}): Promise<Browser> {
+  return chromium.launch({ ...usual(), ...options });
+}
+
+/** Starts a Chromium that can be killed when it hangs, for pages that nothing protects it from. */
+export function launchKillable(options: LaunchOptions = {}): Promise<BrowserServer> {
+  return chromium.launchServer({ ...usual(), ...options });
+}
+
+function usual(): LaunchOptions {
   const executablePath = fileOf(PROGRAM);
   if (executablePath === undefined) throw new Error(`${PROGRAM} cannot be found in PATH`);
   // Chromium has no sandbox of its own where it runs as root.
   const isRoot = process.getuid?.() === 0;
-  return chromium.launch({
+  return {
     executablePath,
     args: [...ARGUMENTS, ...(isRoot ? ['--no-sandbox'] : [])],
     env: { ...process.env, FONTCONFIG_FILE: FONTS },
-    ...options,
-  });
+  };
 }
 
 /** The trap as a proxy for all but one port. The last rule that fits counts, and loopback has a rule of its own. */

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { BrowserContext } from 'playwright-core';
-import { launchChromium, throughTrap } from './chromium.ts';
+import { type BrowserContext, chromium, type LaunchOptions } from 'playwright-core';
+import { launchKillable, throughTrap } from './chromium.ts';
 import { hostileMails } from './hostile/mails.ts';
 import { numberIn } from './hostile/payload.ts';
 import { TrapServer } from './trap-server.ts';
@@ -14,6 +14,10 @@ const AT_ONCE = 4;
  * time, and a page that does nothing would take all of it.
  */
 const TURNS = [1_500, 6_000, 24_000];
+/** A browser that takes so many milliseconds longer hangs. */
+const HANGS = 60_000;
+/** Pages that may be lost with their browser: nothing protects it from them, and some make it hang or crash. */
+const MOST_LOST = 12;
 
 /** What payloads do in a page that protects nobody, by their numbers. */
 export interface Unprotected {
@@ -37,33 +41,79 @@ export async function openUnprotected(every: number): Promise<Unprotected> {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
-  const browser = await launchChromium({ proxy: throughTrap(trap, port) });
+  const url = `http://127.0.0.1:${port}`;
   const ran = new Set<number>();
   const called = new Set<number>();
+  const lost: number[] = [];
   try {
     for (const longest of TURNS) {
       const left = opened.filter((number) => !ran.has(number) || !called.has(number));
-      const printed = await Promise.all(
-        Array.from({ length: AT_ONCE }, async () => {
-          const context = await browser.newContext();
-          const signs = watch(context, `http://127.0.0.1:${port}`);
-          for (let next = left.pop(); next !== undefined; next = left.pop())
-            await openOne(context, `http://127.0.0.1:${port}/${next}`, longest);
-          await context.close();
-          return signs.ran;
-        }),
-      );
-      for (const text of printed.flat()) ran.add(numberIn(text) ?? 0);
+      while (left.length > 0) {
+        const turn = await openAll(left, url, longest, { proxy: throughTrap(trap, port) });
+        for (const text of turn.printed) ran.add(numberIn(text) ?? 0);
+        lost.push(...turn.lost);
+        if (turn.lost.length > 0) console.error(`the browser hangs or ends: ${turn.lost}`);
+        if (lost.length > MOST_LOST) throw new Error(`browsers hang or end: ${lost}`);
+      }
       for (const line of trap.asked)
         called.add(Number(/\/(\d+)/.exec(line.replace(/.*?\d:\d+/, ''))?.[1] ?? 0));
       if (isEnough({ opened, ran, called })) break;
     }
     return { opened, ran, called };
   } finally {
-    await browser.close();
     await trap.close();
     server.closeAllConnections();
     server.close();
+  }
+}
+
+/**
+ * Opens pages in a browser of their own, and takes their numbers from the list. Stops when the browser hangs or ends.
+ *
+ * @returns what the pages printed, and the numbers of those at which the browser hung or ended
+ */
+async function openAll(
+  numbers: number[],
+  url: string,
+  longest: number,
+  options: LaunchOptions,
+): Promise<{ readonly printed: readonly string[]; readonly lost: readonly number[] }> {
+  const server = await launchKillable(options);
+  const printed: string[] = [];
+  const lost: number[] = [];
+  try {
+    const browser = await chromium.connect(server.wsEndpoint());
+    const inTurn = async () => {
+      const context = await browser.newContext();
+      const signs = watch(context, url);
+      for (;;) {
+        const number = lost.length === 0 ? numbers.pop() : undefined;
+        if (number === undefined) break;
+        const open = openOne(context, `${url}/${number}`, longest).catch((error: unknown) => {
+          // A browser that ended takes its pages with it.
+          if (browser.isConnected()) throw error;
+          lost.push(number);
+        });
+        if (!(await endsWithin(longest + HANGS, open))) lost.push(number);
+      }
+      printed.push(...signs.ran);
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, inTurn));
+    return { printed, lost };
+  } finally {
+    await server.kill();
+  }
+}
+
+async function endsWithin(longest: number, work: Promise<void>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), longest);
+  });
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
