@@ -11,9 +11,12 @@ import { type SignedIn, startSignedIn } from './signed-in.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
+/** What is checked in a window besides that a screen fits into it: each screen is opened once in each. */
 interface ShownIn extends BrowserContextOptions {
-  /** Checked by axe-core as well: what a window shows that another one does not. */
+  /** By axe-core: what a window shows that another one does not. */
   readonly axe?: true;
+  /** That the focus is seen. */
+  readonly focus?: true;
 }
 
 const wide = { width: 1440, height: 900 };
@@ -21,15 +24,23 @@ const phone = { width: 390, height: 844 };
 
 /** The windows in which each screen is shown. */
 const WINDOWS: Readonly<Record<string, ShownIn>> = {
-  light: { colorScheme: 'light', viewport: wide, axe: true },
+  light: { colorScheme: 'light', viewport: wide, axe: true, focus: true },
   dark: { colorScheme: 'dark', viewport: wide, axe: true },
   'a phone': { viewport: phone, hasTouch: true, isMobile: true, axe: true },
   'a dark phone': { colorScheme: 'dark', viewport: phone, hasTouch: true, axe: true },
   '320 pixels': { viewport: { width: 320, height: 640 } },
   // What a window of 1,440 × 900 shows at 200 %.
   '200 %': { viewport: { width: 720, height: 450 }, deviceScaleFactor: 2 },
-  'forced colours': { forcedColors: 'active', viewport: { width: 1280, height: 800 } },
-  'more contrast': { contrast: 'more', viewport: { width: 1280, height: 800 } },
+  'forced colours': {
+    forcedColors: 'active',
+    viewport: { width: 1280, height: 800 },
+    focus: true,
+  },
+  'more contrast and less motion': {
+    contrast: 'more',
+    reducedMotion: 'reduce',
+    viewport: { width: 1280, height: 800 },
+  },
 };
 
 let signedIn: SignedIn;
@@ -74,10 +85,13 @@ describe.skipIf(withoutChromium)('every screen', () => {
   afterAll(() => signedIn?.close());
 
   test.each(Object.entries(WINDOWS))('fits and can be read: %s', async (_name, window) => {
-    const { axe: checked, ...options } = window;
+    const { axe: checked, focus, ...options } = window;
     const wrong = await eachScreen(options, async (page) => [
       ...problemsOf(await page.evaluate(cutOff)),
+      ...(options.reducedMotion === 'reduce' ? await page.evaluate(moving) : []),
       ...(checked === true ? await violations(page) : []),
+      // Last: it moves the focus, and scrolls to it.
+      ...(focus === true ? await unmarkedFocus(page) : []),
     ]);
     expect(wrong).toEqual([]);
   });
@@ -100,18 +114,6 @@ describe.skipIf(withoutChromium)('every screen', () => {
     expect(await page.evaluate(moving)).toHaveLength(1);
     expect((await unmarkedFocus(page)).join()).toContain('<input>');
     await page.close();
-  });
-
-  test('moves nothing for whoever wants less motion', async () => {
-    const wrong = await eachScreen({ reducedMotion: 'reduce' }, (page) => page.evaluate(moving));
-    expect(wrong).toEqual([]);
-  });
-
-  test('shows where the focus is, with forced colours as without', async () => {
-    for (const forcedColors of ['active', 'none'] as const) {
-      const wrong = await eachScreen({ forcedColors }, unmarkedFocus);
-      expect([forcedColors, wrong]).toEqual([forcedColors, []]);
-    }
   });
 
   test('shows the same without a script', async () => {
@@ -160,7 +162,7 @@ function moving(): string[] {
       text.split(',').some((part) => Number.parseFloat(part) > 0.001);
     const moves =
       takesTime(transitionDuration) || (animationName !== 'none' && takesTime(animationDuration));
-    return moves ? [`${element.localName}.${element.className}`] : [];
+    return moves ? [`moves: ${element.localName}.${element.className}`] : [];
   });
 }
 
