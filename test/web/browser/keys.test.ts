@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { KEY_MAP } from '../../../src/web/client/keys.ts';
 import { withoutChromium } from './chromium.ts';
 import { count, EFFECTS, open, place, region, selected, view } from './key-effects.ts';
-import { settled } from './settled.ts';
+import { settled, unchanging } from './settled.ts';
 import { type SignedIn, startSignedIn } from './signed-in.ts';
 
 /** Presses keys as the map writes them. */
@@ -74,6 +74,42 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
     const now = () =>
       page.evaluate(() => document.querySelector('[role=scrollbar]')?.ariaValueNow ?? '1');
     await eventually(now).not.toBe('1');
+  });
+
+  test('a key that comes at once with a message goes on from it', async () => {
+    // Both mailboxes have a message of each subject: the third one has another.
+    await go('/mail?q=step');
+    for (const row of [1, 2]) {
+      await press(page, 'j');
+      await eventually(() => selected(page)).toBe(row);
+      await settled(page);
+    }
+    await page.waitForSelector('.read h1');
+    const heading = () => page.locator('.read h1').first().textContent();
+    const second = await heading();
+    await page.evaluate(() => {
+      const read = () => document.querySelector('.read h1')?.textContent;
+      const before = read();
+      const observer = new MutationObserver(() => {
+        if (read() === before) return;
+        observer.disconnect();
+        Object.assign(window, { isPressed: true });
+        document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'k', bubbles: true }));
+      });
+      observer.observe(document, { characterData: true, childList: true, subtree: true });
+    });
+    const isPressed = () => page.evaluate(() => 'isPressed' in window);
+    // The message comes when keys rest: the next one leads somewhere at once.
+    await page.route(/\/api\/message/, async (route) => {
+      const since = await page.evaluate(() => performance.now());
+      await page.waitForFunction((from) => performance.now() - from > 150, since);
+      await route.continue();
+    });
+    await press(page, 'j');
+    await eventually(isPressed).toBe(true);
+    await eventually(heading).toBe(second);
+    await unchanging(page);
+    expect(await selected(page)).toBe(2);
   });
 
   test.each(KEYS)('%s: %s', async (key, action) => {

@@ -64,10 +64,12 @@ export function MessageList(props: ListProps): VNode {
     if (row !== undefined) model.showAt(row);
     else if (at !== null) void model.seek({ kind: 'at', from: at });
   }, [listed]);
+  useLayoutEffect(() => {
+    // What the pane follows to is selected already. A key that comes before the next frame goes on from there.
+    if (chosen !== undefined && !pane.hasOpened(chosen)) choose(chosen);
+  }, [chosen, model]);
   useEffect(() => {
-    // What the pane follows to is selected already, and a key may have gone on since.
-    if (chosen === undefined || pane.hasOpened(chosen)) return;
-    choose(chosen);
+    if (chosen === undefined || pane.hasOpened(chosen) || cursor.current !== chosen) return;
     const row = model.find(chosen);
     if (row !== undefined) view.current?.show(row);
   }, [chosen, model]);
