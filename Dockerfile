@@ -10,7 +10,8 @@ RUN node src/bootstrap/build.mjs --clean && npm prune --omit=dev --ignore-script
 
 FROM node:24-slim
 ENV NODE_ENV=production \
-    MALLOC_ARENA_MAX=2 \
+    MALLOC_ARENA_MAX=1 \
+    MALLOC_MMAP_THRESHOLD_=131072 \
     MAILKEEP_CONFIG=/data/config.json
 RUN install -d -o node -g node -m 0700 /data \
  && printf '#!/bin/sh\nexec node /opt/mailkeep/dist/mailkeep.cjs "$@"\n' > /usr/local/bin/mailkeep \

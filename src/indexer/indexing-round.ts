@@ -34,7 +34,7 @@ const MAX_DOCUMENTS = 500;
 /** Bytes of bodies a transaction, about. */
 const MAX_TEXT = 4 * 1024 * 1024;
 /** Bytes of sources that are being extracted at a time, one larger message apart. */
-const MAX_SOURCE_BYTES = 16 * 1024 * 1024;
+const MAX_SOURCE_BYTES = 6 * 1024 * 1024;
 
 /**
  * Extracts and indexes the messages that it is fed, in transactions of some hundred documents. Memory is bounded by the

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { ALLOCATION } from '../../src/cli/commands/service/units.ts';
 import type { Invocation, ProcessCost } from './process-cost.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Workplace } from './workplace.ts';
@@ -59,8 +60,10 @@ export interface Mailkeep {
   readonly data: string;
   /** Removes the archive. */
   forget(): void;
-  /** @param cores the first ones of the machine, and no others; all if not said */
+  /** As its units start it. @param cores the first ones of the machine, and no others; all if not said */
   sync(cores?: number): Promise<SyncRun>;
+  /** As a shell starts it, without what the units say of memory. */
+  syncFromShell(): Promise<SyncRun>;
   rebuild(): Promise<RebuildRun>;
   newest(query: string): Invocation;
 }
@@ -95,35 +98,38 @@ export function prepareMailkeep(
     command: process.execPath,
     args: [...nodeArgs, program, ...args],
   });
+  const sync = async (invocation: Invocation): Promise<SyncRun> => {
+    const cost = await work.run(invocation);
+    const result = syncSchema.parse(JSON.parse(cost.stdout));
+    if (result.failures.length > 0)
+      throw new Error(`sync names failures: ${JSON.stringify(result.failures).slice(0, 500)}`);
+    return {
+      ...cost,
+      fetchMs: result.timings.fetchMs,
+      indexMs: result.timings.indexMs,
+      searchableMs:
+        cost.wallMs - result.durationMs + result.timings.fetchMs + result.timings.indexMs,
+      stored: result.certificates.reduce((sum, { stored }) => sum + stored, 0),
+      ended: result.mailboxes.reduce((sum, { ended }) => sum + ended, 0),
+      requests: result.requests,
+    };
+  };
+  const plain = invoke('sync', '--config', config, '--json');
+  const asUnit = { ...plain, env: ALLOCATION };
   return {
     program,
     data,
     forget() {
       work.fresh('mailkeep');
     },
-    async sync(cores) {
-      const all = invoke('sync', '--config', config, '--json');
-      const cost = await work.run(cores === undefined ? all : confined(all, cores));
-      const result = syncSchema.parse(JSON.parse(cost.stdout));
-      if (result.failures.length > 0)
-        throw new Error(`sync names failures: ${JSON.stringify(result.failures).slice(0, 500)}`);
-      return {
-        ...cost,
-        fetchMs: result.timings.fetchMs,
-        indexMs: result.timings.indexMs,
-        searchableMs:
-          cost.wallMs - result.durationMs + result.timings.fetchMs + result.timings.indexMs,
-        stored: result.certificates.reduce((sum, { stored }) => sum + stored, 0),
-        ended: result.mailboxes.reduce((sum, { ended }) => sum + ended, 0),
-        requests: result.requests,
-      };
-    },
+    sync: (cores) => sync(cores === undefined ? asUnit : confined(asUnit, cores)),
+    syncFromShell: () => sync(plain),
     rebuild: () => rebuildOnce(work, program, data, nodeArgs),
     newest: (query) => invoke('search', '--data', data, '--json', '--limit', '20', query),
   };
 }
 
 /** The same program on the first cores of the machine (taskset(1)). */
-function confined({ command, args }: Invocation, cores: number): Invocation {
-  return { command: 'taskset', args: ['--cpu-list', `0-${cores - 1}`, command, ...args] };
+function confined({ command, args, ...rest }: Invocation, cores: number): Invocation {
+  return { ...rest, command: 'taskset', args: ['--cpu-list', `0-${cores - 1}`, command, ...args] };
 }

@@ -58,6 +58,9 @@ export async function openMailkeep(
         const { fetchMs, searchableMs, wallMs, peakBytes } = await mailkeep.sync(cores);
         onCores.push({ cores, fetchMs, searchableMs, wallMs, peakBytes });
       }
+      mailkeep.forget();
+      flush();
+      const shellPeakBytes = (await mailkeep.syncFromShell()).peakBytes;
       const again: SyncRun[] = [];
       await sandbox.takeRequests();
       for (let run = 0; run < AGAIN_RUNS; run++) again.push(await mailkeep.sync());
@@ -77,6 +80,7 @@ export async function openMailkeep(
         threadMs: first.map(({ threadMs }) => threadMs),
         onCores,
         peakBytes: peak.bytes,
+        shellPeakBytes,
         stored: messages.count,
         firstRequests,
         againMs: again.map(({ wallMs }) => wallMs),

@@ -53,7 +53,10 @@ export interface MailkeepFigures {
   readonly threadMs: readonly Readonly<Record<string, number>>[];
   /** The first sync on fewer cores than the machine has, if it has more than two. */
   readonly onCores: readonly CoreFigures[];
+  /** As the units start it. */
   readonly peakBytes: number | undefined;
+  /** As a shell starts it. */
+  readonly shellPeakBytes: number | undefined;
   readonly stored: number;
   /** Counted by the service. */
   readonly firstRequests: number;

@@ -14,6 +14,7 @@ const ours: MailkeepFigures = {
   threadMs: [{ main: 900, 'mailkeep-mime': 590, V8Worker: 10 }],
   onCores: [],
   peakBytes: 200e6,
+  shellPeakBytes: 390e6,
   stored: 1000,
   firstRequests: 1020,
   againMs: [400, 300, 1_900],
@@ -77,7 +78,7 @@ test('what misses its target says so', () => {
   );
   expect(missed.map((row) => row.work)).toEqual([
     'First sync, durable, before indexing',
-    'Peak memory of that',
+    'Peak memory of that, as the units start it',
     'Newest 20, common, cold command line',
     'Newest 20, rare, cold command line',
     'Newest 20, phrase, cold command line',

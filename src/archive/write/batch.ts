@@ -45,7 +45,7 @@ const NOT_STORED: IsStored = () => false;
 
 /**
  * Records that belong together, gathered until the writer commits them. Whoever gathers keeps to the limits of a batch
- * (128 messages, 8 MiB, 1 s) by looking at `messages`, `records` and `bytes`, which count what was added: the raw
+ * (128 messages, 4 MiB, 1 s) by looking at `messages`, `records` and `bytes`, which count what was added: the raw
  * bytes of sources, whatever they take in the log. So batches are the same wherever they are put together.
  */
 export abstract class Batch {

@@ -7,12 +7,12 @@ import type { CommittedBatch, FoldedRecord, RecordMeaning } from '../format/reco
 import { type AddedSource, Batch, type BatchPlace, type IsStored, LocalBatch } from './batch.ts';
 
 const FIRST_BYTES = 1024 * 1024;
-/** A batch is closed at 8 MiB, by a source that may itself have 8 MiB. */
-const USUAL_BYTES = 17 * 1024 * 1024;
+/** A batch is closed at 4 MiB; a source that closes it is seldom larger than half of that, but may have 8 MiB. */
+const USUAL_BYTES = 6 * 1024 * 1024;
 
 /**
  * Memory shared with the log thread, which takes the bytes of one batch at a time. It grows with its largest batch, and
- * beyond the usual for one to which several large sources came at once.
+ * beyond the usual for one to which large sources came: that memory is given up after it.
  */
 export class Tray {
   #memory = new SharedArrayBuffer(FIRST_BYTES, { maxByteLength: USUAL_BYTES });

@@ -5,8 +5,11 @@ import { docidBase } from '../../mail/docid.ts';
 import type { BlobHash, Listing, MessageId, Place } from '../../mail/words.ts';
 import type { FetchedSource, Log, Mirror } from './ports.ts';
 
-/** A batch is closed at the first of these limits; the archive's documentation gives the reasons. */
-export const BATCH_LIMITS = { messages: 128, bytes: 8 * 1024 * 1024, ageMs: 1000, records: 2048 };
+/**
+ * A batch is closed at the first of these limits; the archive's documentation gives the reasons. Usual mail reaches 128
+ * messages before it reaches the bytes, which bound the memory of batches on their way.
+ */
+export const BATCH_LIMITS = { messages: 128, bytes: 4 * 1024 * 1024, ageMs: 1000, records: 2048 };
 
 /** Commits that may be in progress while the next batch is collected. */
 const COMMITS_IN_FLIGHT = 1;
