@@ -52,6 +52,16 @@ export interface OffsiteFacts {
   readonly 'offsite-no-way': { readonly variable: string };
   /** The recovery key can be shown to nobody. */
   readonly 'offsite-no-witness': Readonly<Record<string, never>>;
+  /** What was given opens the copy with other keys than those that this machine writes with. */
+  readonly 'offsite-key-unfit': { readonly to: string };
+  /** Not exactly one object below `keys/` has an id that begins like this. */
+  readonly 'offsite-no-recipient': {
+    readonly to: string;
+    readonly id: string;
+    readonly found: number;
+  };
+  /** Without those to remove, nobody could open what is copied from now on. */
+  readonly 'offsite-last-recipient': { readonly to: string };
   /** The archive has no commit yet. */
   readonly 'offsite-nothing': { readonly dir: string };
 }

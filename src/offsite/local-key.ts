@@ -24,6 +24,16 @@ export interface LocalKeyParts {
   readonly privateKeys: readonly Buffer[];
   /** Ed25519, 32 bytes each: whose manifests are believed. The first one began the copy. */
   readonly signers: readonly Buffer[];
+  /** The age recipients that were added here. A rotation takes recipients from here only, never from the target. */
+  readonly age?: readonly KnownRecipient[];
+}
+
+/** Whose age recipient an object below `keys/` is for. */
+export interface KnownRecipient {
+  /** 32 hexadecimal digits, in the object's name. */
+  readonly id: string;
+  /** `age1…` */
+  readonly recipient: string;
 }
 
 /** What this machine holds of a copy's keys. Neither `util.inspect` nor JSON shows them. */
@@ -52,6 +62,10 @@ export class LocalKey implements LocalKeyParts {
 
   get signers(): readonly Buffer[] {
     return this.#parts.signers;
+  }
+
+  get age(): readonly KnownRecipient[] {
+    return this.#parts.age ?? [];
   }
 
   /** With the option `getters`, `inspect` would call those of the class. */
@@ -84,6 +98,7 @@ export async function writeLocalKey(file: string, key: LocalKey): Promise<void> 
     nameKey: key.nameKey.toString('base64'),
     privateKeys: key.privateKeys.map((one) => one.toString('base64')),
     signers: key.signers.map((one) => one.toString('base64')),
+    age: key.age.map(({ id, recipient }) => ({ id, recipient })),
   });
   try {
     makeFolders(path.dirname(file), FOLDER_MODE);
@@ -116,7 +131,21 @@ function parsed(value: unknown): LocalKey | undefined {
   const shaped = typeof copy === 'string' && /^[0-9a-f]{32}$/.test(copy) && typeof to === 'string';
   if (!shaped || publicKey === undefined || nameKey === undefined) return undefined;
   if (privateKeys === undefined || signers === undefined || signers.length === 0) return undefined;
-  return new LocalKey({ copyId: copy, to, publicKey, nameKey, privateKeys, signers });
+  const age = knownRecipients(value.age ?? []);
+  if (age === undefined) return undefined;
+  return new LocalKey({ copyId: copy, to, publicKey, nameKey, privateKeys, signers, age });
+}
+
+function knownRecipients(value: unknown): KnownRecipient[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const known: KnownRecipient[] = [];
+  for (const one of value) {
+    if (!isObject(one)) return undefined;
+    const { id, recipient } = one;
+    if (typeof id !== 'string' || typeof recipient !== 'string') return undefined;
+    known.push({ id, recipient });
+  }
+  return known;
 }
 
 function keys32(value: unknown): Buffer[] | undefined {

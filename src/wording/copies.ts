@@ -82,6 +82,23 @@ export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
       'There is no terminal to show the recovery key on. Nothing was done.',
       'Use --recovery-key-file with a new file, and move that file away from this machine.',
     ),
+  'offsite-key-unfit': ({ to }) =>
+    say(
+      `What was given opens the copy at ${to}, but not with the keys that this machine writes with.`,
+      'It is from before a rotation, or somebody else added it. Use a newer recovery key or passphrase.',
+    ),
+  'offsite-no-recipient': ({ to, id, found }) =>
+    say(
+      found === 0
+        ? `No recipient of the copy at ${to} has an id that begins with "${id}".`
+        : `The ids of ${counted(found, 'recipient')} of the copy at ${to} begin with "${id}".`,
+      '"mailkeep copy key list" lists the ids.',
+    ),
+  'offsite-last-recipient': ({ to }) =>
+    say(
+      `Nothing was removed: nobody else could open what is copied to ${to} from now on.`,
+      'Add a recipient first, with "mailkeep copy key add".',
+    ),
   'offsite-nothing': ({ dir }) =>
     say(
       `The archive in ${dir} has no commit yet: there is nothing to copy.`,

@@ -1,0 +1,67 @@
+import type { Command } from 'commander';
+import type { Body } from '../../context.ts';
+import { collected } from '../../option-values.ts';
+import type { AddLine, ListLine } from './lines.ts';
+import { sub } from './sub-command.ts';
+
+const HELP = `
+A copy is encrypted for its recipients: a recovery key, passphrases, age recipients. Each of them opens all of it.
+
+"remove" revokes nothing that was learned before: whoever opened the copy may have kept its keys, and still needs only
+the objects. "rotate" makes new keys for what is copied from now on.
+
+EXAMPLES
+  mailkeep copy key list --to s3://my-bucket/mail
+  mailkeep copy key add --to s3://my-bucket/mail --age age1… --label "Anna"
+  mailkeep copy key remove 3f2a --to s3://my-bucket/mail`;
+
+/** Declares `mailkeep copy key` and the commands below it. */
+export function defineKeys(copy: Command, chosen: (body: Body) => void): void {
+  const key = sub(copy, 'key', 'list, add and remove who can open an encrypted copy')
+    .usage('<list|add|remove> --to <target> [options]')
+    .helpCommand(false)
+    .addHelpText('after', HELP);
+  // The parser gives options that `copy` has too to that command.
+  withTarget(sub(key, 'list', 'list who can open a copy, and who signs for it')).action(
+    (options: ListLine) =>
+      chosen(async (context) => {
+        const { keyList } = await import('./key-list.ts');
+        return keyList(context, { ...copy.opts<ListLine>(), ...options });
+      }),
+  );
+  const add = withTarget(sub(key, 'add', 'let somebody else open a copy'))
+    .option('--recovery-key-file <file>', 'a new recovery key, written to this new file')
+    .option('--passphrase-file <file>', 'the passphrase in the first line of this file')
+    .option('--age <recipient>', 'this age recipient', collected)
+    .option('--label <text>', 'whose it is; everybody who can list the copy can read this')
+    .addHelpText(
+      'after',
+      '\nWithout an option that names a recipient, a new recovery key is shown, and has to be typed back.',
+    );
+  withOpening(add).action((options: AddLine) =>
+    chosen(async (context) => {
+      const { keyAdd } = await import('./key-add.ts');
+      return keyAdd(context, { ...copy.opts<AddLine>(), ...options });
+    }),
+  );
+  withTarget(sub(key, 'remove', 'remove recipients; nothing that was learned is revoked'))
+    .argument('<id...>', 'ids as "copy key list" shows them, or how they begin')
+    .action((ids: string[], options: ListLine) =>
+      chosen(async (context) => {
+        const { keyRemove } = await import('./key-remove.ts');
+        return keyRemove(context, ids, { ...copy.opts<ListLine>(), ...options });
+      }),
+    );
+}
+
+function withTarget(command: Command): Command {
+  return command.option('--to <target>', 'the copy: s3://BUCKET/PREFIX, or a folder');
+}
+
+/** For machines that can only write: what opens the copy, so that its keys can be wrapped for others. */
+function withOpening(command: Command): Command {
+  return command
+    .option('--open-with-recovery-key <file>', 'where this machine can only write: open with this')
+    .option('--open-with-passphrase <file>', 'open with the passphrase in this file')
+    .option('--open-with-identity <file>', 'open with the age identity in this file');
+}
