@@ -5,7 +5,7 @@ import { FOLDERS, idOfName } from '../../offsite/format/names.ts';
 import type { WrappedKeys } from '../../offsite/format/recipients.ts';
 import type { CopySecrets } from '../../offsite/format/secrets.ts';
 import { type LocalKey, writeLocalKey } from '../../offsite/local-key.ts';
-import { type Additions, idOf, putObjects, wrapFor } from './new-recipients.ts';
+import { type Additions, idOf, putObjects, refuseTooMany, wrapFor } from './new-recipients.ts';
 import { fittingSecrets, type KeysOrder, ownSecrets, withOwnKey } from './open-keys.ts';
 import { ownKeyOf } from './own-copy.ts';
 import { findSigners, namesIn, readRecipients } from './recipients.ts';
@@ -24,6 +24,8 @@ export interface ListedKeys {
   readonly signers: readonly Buffer[];
   /** Objects below `keys/` and `signers/` that are not valid, with their names in the facts. */
   readonly damaged: readonly MailkeepError[];
+  /** Whether a rotation was interrupted on this machine. */
+  readonly isRotating: boolean;
 }
 
 /**
@@ -38,11 +40,17 @@ export async function listKeys({ dataDir, store, signal }: KeysOrder): Promise<L
   const listed = recipients
     .map((keys) => ({ keys, opens: opensOf(keys, key) }))
     .sort((a, b) => a.keys.created - b.keys.created);
+  const isRotating = key.next !== undefined || key.replaced.length > 0;
   const secrets = ownSecrets(key);
-  if (secrets === undefined) return { recipients: listed, signers: key.signers, damaged };
+  if (secrets === undefined) {
+    return { recipients: listed, signers: key.signers, damaged, isRotating };
+  }
   const found = await findSigners(store, secrets, signal);
   const invalid = found.damaged.filter(({ facts }) => facts.reason !== 'older-key');
-  return { recipients: listed, signers: found.signers, damaged: [...damaged, ...invalid] };
+  return {
+    ...{ recipients: listed, signers: found.signers, isRotating },
+    damaged: [...damaged, ...invalid],
+  };
 }
 
 export interface AddOrder extends KeysOrder {
@@ -57,12 +65,15 @@ export interface AddOrder extends KeysOrder {
  * Lets others open a copy.
  *
  * @returns the ids of the new recipients
- * @throws copy-age-recipient, offsite-key-unfit where the keys were rotated meanwhile; what `withOwnKey` throws
+ * @throws copy-age-recipient, offsite-too-many-recipients, offsite-key-unfit where the keys were rotated
+ *   meanwhile; what `withOwnKey` throws
  */
 export async function addRecipients(order: AddOrder): Promise<readonly string[]> {
   const { store, signal } = order;
   return withOwnKey(order, async (key, file) => {
     const secrets = fittingSecrets(key, order.secrets, store.label);
+    const { recipients } = await readRecipients(store, signal);
+    refuseTooMany(recipients, order.additions, store.label);
     const { objects, age } = await wrapFor(secrets, order.additions, order.now());
     await putObjects(store, objects, signal);
     if (age.length > 0) await writeLocalKey(file, key.with({ age: [...key.age, ...age] }));
@@ -100,9 +111,11 @@ export async function removeRecipients(
 }
 
 /** Returns what a recipient says that it opens, by the key that this machine writes with. */
-export function opensOf(keys: WrappedKeys, { copyId, publicKey }: LocalKey): Opens {
+export function opensOf(keys: WrappedKeys, { copyId, publicKey, next }: LocalKey): Opens {
   if (keys.key === null || keys.copyId.toString('hex') !== copyId) return 'unknown';
-  return keys.key === keyIdOf(publicKey).toString('hex') ? 'new' : 'old';
+  // Those of a rotation that has not ended open what is written now as well.
+  const current = next === undefined ? [publicKey] : [publicKey, next.publicKey];
+  return current.some((key) => keyIdOf(key).toString('hex') === keys.key) ? 'new' : 'old';
 }
 
 function oneOf(ids: readonly string[], beginning: string, to: string): string {

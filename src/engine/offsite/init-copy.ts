@@ -10,7 +10,7 @@ import { oneObject } from '../../offsite/one-object.ts';
 import { rawPublicKey } from '../../offsite/signer.ts';
 import { readSigningKey } from '../../verify/checkpoint.ts';
 import { ownSigningKey } from '../checkpoint-key.ts';
-import { putObjects, wrapFor } from './new-recipients.ts';
+import { putObjects, refuseTooMany, wrapFor } from './new-recipients.ts';
 
 /** The keys of a copy that does not exist yet. The recovery key is kept nowhere: its owner has to have it first. */
 export interface PreparedCopy {
@@ -55,7 +55,7 @@ export async function refuseExisting(store: ObjectStore, signal: AbortSignal): P
  * was interrupted leaves objects that nobody reads, and can be repeated.
  *
  * @returns its id
- * @throws offsite-exists, offsite-key-unwritable, copy-age-recipient; what the store throws
+ * @throws offsite-exists, offsite-too-many-recipients, offsite-key-unwritable, copy-age-recipient; what the store throws
  */
 export async function beginCopy(copy: NewCopy): Promise<string> {
   const { store, signal, prepared, dataDir, to } = copy;
@@ -69,6 +69,7 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
   };
   const { recovery } = prepared;
   const additions = { recovery, passphrase: copy.passphrase, age: copy.age };
+  refuseTooMany([], additions, to);
   const { objects, age } = await wrapFor(secrets, additions, copy.now());
   await putObjects(store, objects, signal);
   const copyId = keys.copyId.toString('hex');

@@ -1,14 +1,20 @@
+import { copiesError } from '../../errors/copies.ts';
+import type { RecipientType } from '../../errors/offsite.ts';
 import type { ObjectStore } from '../../objects/store.ts';
 import { idOfName } from '../../offsite/format/names.ts';
 import {
   type KeyObject,
+  type WrappedKeys,
   wrapForAge,
   wrapForPassphrase,
   wrapForRecovery,
 } from '../../offsite/format/recipients.ts';
 import type { CopySecrets } from '../../offsite/format/secrets.ts';
+import { MOST_TRIED } from '../../offsite/format/unlock.ts';
 import type { KnownRecipient } from '../../offsite/local-key.ts';
 import { oneObject } from '../../offsite/one-object.ts';
+
+const RECIPIENT_TYPES = ['recovery', 'passphrase', 'age'] as const;
 
 /** Who is to open a copy as well. */
 export interface Additions {
@@ -40,9 +46,32 @@ export async function wrapFor(
   for (const recipient of age) {
     const object = await wrapForAge(secrets, recipient, note);
     objects.push(object);
-    known.push({ id: idOf(object), recipient });
+    known.push({ id: idOf(object), recipient, ...(label === undefined ? {} : { label }) });
   }
   return { objects, age: known };
+}
+
+/**
+ * Refuses what would leave more recipients of a type than a reader tries.
+ *
+ * @param there those that stay
+ * @throws offsite-too-many-recipients
+ */
+export function refuseTooMany(
+  there: readonly Pick<WrappedKeys, 'type'>[],
+  { recovery, passphrase, age = [] }: Additions,
+  to: string,
+): void {
+  const added: Readonly<Record<RecipientType, number>> = {
+    recovery: recovery === undefined ? 0 : 1,
+    passphrase: passphrase === undefined ? 0 : 1,
+    age: age.length,
+  };
+  for (const type of RECIPIENT_TYPES) {
+    const found = there.filter((one) => one.type === type).length + added[type];
+    if (added[type] === 0 || found <= MOST_TRIED) continue;
+    throw copiesError('offsite-too-many-recipients', { to, type, most: MOST_TRIED });
+  }
 }
 
 /** Stores small objects, one after the other. @throws what the store throws */

@@ -1,24 +1,31 @@
 import type { Command } from 'commander';
 import type { Body } from '../../context.ts';
-import { collected } from '../../option-values.ts';
-import type { AddLine, ListLine } from './lines.ts';
+import { collected, rate } from '../../option-values.ts';
+import type { AddLine, ListLine, RotateLine } from './lines.ts';
 import { sub } from './sub-command.ts';
 
 const HELP = `
 A copy is encrypted for its recipients: a recovery key, passphrases, age recipients. Each of them opens all of it.
 
 "remove" revokes nothing that was learned before: whoever opened the copy may have kept its keys, and still needs only
-the objects. "rotate" makes new keys for what is copied from now on.
+the objects. "rotate" makes new keys for what is copied from now on: with a new recovery key, with the passphrase of
+--passphrase-file, and for the age recipients that this machine knows. Other recipients open only what was copied
+before. An interrupted rotation is completed by running it again; the copy can be used meanwhile.
 
 EXAMPLES
   mailkeep copy key list --to s3://my-bucket/mail
   mailkeep copy key add --to s3://my-bucket/mail --age age1… --label "Anna"
-  mailkeep copy key remove 3f2a --to s3://my-bucket/mail`;
+  mailkeep copy key remove 3f2a --to s3://my-bucket/mail
+  mailkeep copy key rotate --to s3://my-bucket/mail --reencrypt`;
 
 /** Declares `mailkeep copy key` and the commands below it. */
 export function defineKeys(copy: Command, chosen: (body: Body) => void): void {
-  const key = sub(copy, 'key', 'list, add and remove who can open an encrypted copy')
-    .usage('<list|add|remove> --to <target> [options]')
+  const key = sub(
+    copy,
+    'key',
+    'list, add and remove who can open an encrypted copy, or make new keys',
+  )
+    .usage('<list|add|remove|rotate> --to <target> [options]')
     .helpCommand(false)
     .addHelpText('after', HELP);
   // The parser gives options that `copy` has too to that command.
@@ -52,6 +59,21 @@ export function defineKeys(copy: Command, chosen: (body: Body) => void): void {
         return keyRemove(context, ids, { ...copy.opts<ListLine>(), ...options });
       }),
     );
+  const rotate = withTarget(sub(key, 'rotate', 'make new keys for what is copied from now on'))
+    .option('--recovery-key-file <file>', 'write the new recovery key to this new file')
+    .option('--passphrase-file <file>', 'let the passphrase in this file open the copy as well')
+    .option('--reencrypt', 'upload what is there again, encrypted for the new key')
+    .option('--limit-rate <rate>', 'send at most this much a second, such as 500k or 2M', rate)
+    .addHelpText(
+      'after',
+      '\nWithout --recovery-key-file, the new recovery key is shown, and has to be typed back.',
+    );
+  withOpening(rotate).action((options: RotateLine) =>
+    chosen(async (context) => {
+      const { keyRotate } = await import('./key-rotate.ts');
+      return keyRotate(context, { ...copy.opts<RotateLine>(), ...options });
+    }),
+  );
 }
 
 function withTarget(command: Command): Command {

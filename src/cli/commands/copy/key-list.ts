@@ -24,7 +24,8 @@ export async function keyList(context: CommandContext, line: ListLine): Promise<
   const target = required(line.to, '--to');
   const dataDir = archiveOf(context);
   return withStore(context, target, {}, async (store) => {
-    const { recipients, signers, damaged } = await listKeys({ dataDir, store, signal });
+    const listed = await listKeys({ dataDir, store, signal });
+    const { recipients, signers, damaged, isRotating } = listed;
     for (const recipient of recipients) {
       await output.line(recipientFacts(recipient), () => recipientText(recipient));
     }
@@ -32,6 +33,12 @@ export async function keyList(context: CommandContext, line: ListLine): Promise<
       const text = signer.toString('base64');
       await output.line({ what: 'signer', signer: text, first: at === 0 }, () =>
         at === 0 ? `signed by ${text}` : `signed by ${text}, later`,
+      );
+    }
+    if (isRotating) {
+      await output.line(
+        { what: 'rotation', state: 'interrupted' },
+        () => `A rotation was interrupted. "mailkeep copy key rotate --to ${target}" completes it.`,
       );
     }
     for (const error of damaged) {

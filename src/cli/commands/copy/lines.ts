@@ -35,6 +35,16 @@ export interface AddLine extends OpenWithLine {
   readonly label?: string;
 }
 
+/** What `mailkeep copy key rotate` was given: who is to open the copy from now on. */
+export interface RotateLine extends OpenWithLine {
+  readonly to?: string;
+  readonly recoveryKeyFile?: string;
+  readonly passphraseFile?: string;
+  readonly reencrypt?: boolean;
+  /** Bytes a second. */
+  readonly limitRate?: number;
+}
+
 export interface FromLine extends CopyLine, KeyLine {
   readonly from?: string;
   readonly atCommit?: number;
@@ -52,4 +62,5 @@ export interface InitLine {
 
 export interface AdoptLine extends KeyLine {
   readonly to?: string;
+  readonly olderKey?: boolean;
 }
