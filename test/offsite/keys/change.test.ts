@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -22,13 +22,7 @@ async function begun(more: readonly string[] = []) {
 }
 
 /** Whether an archive comes back with a key. */
-async function opensWith(options: readonly string[]): Promise<boolean> {
-  const to = path.join(place.work, 'back');
-  const line = ['copy', '--from', place.target, '--to', to, ...options, '--json'];
-  const { code } = await ran(line, { cwd: place.work, env: { HOME: place.work } });
-  rmSync(to, { recursive: true, force: true });
-  return code === 0;
-}
+const opensWith = async (options: readonly string[]) => (await place.opensWith(options)) === 0;
 
 const recipientsIn = (lines: Record<string, unknown>[]) =>
   lines.filter(({ what }) => what === 'recipient');

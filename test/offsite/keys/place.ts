@@ -18,6 +18,8 @@ export interface KeysPlace {
     more?: readonly string[],
     env?: Readonly<Record<string, string>>,
   ) => Promise<{ code: number; lines: Record<string, unknown>[]; stderr: string }>;
+  /** The exit code of bringing the copy back with a key. */
+  readonly opensWith: (options: readonly string[]) => Promise<number>;
   readonly more: (batches: number) => Promise<void>;
   readonly close: () => void;
 }
@@ -39,6 +41,13 @@ export async function keysPlace(): Promise<KeysPlace> {
       const line = [...command.split(' '), '--to', target, '--data', data, ...options, '--json'];
       const { code, stdout, stderr } = await ran(line, { cwd: work, env, now: Date.now });
       return { code, stderr, lines: jsonLines(stdout) as Record<string, unknown>[] };
+    },
+    opensWith: async (options) => {
+      const to = path.join(work, 'back');
+      const line = ['copy', '--from', target, '--to', to, ...options, '--json'];
+      const { code } = await ran(line, { cwd: work, env: { HOME: work } });
+      rmSync(to, { recursive: true, force: true });
+      return code;
     },
     close: () => rmSync(work, { recursive: true }),
   };

@@ -13,7 +13,8 @@ export async function copyAdopt(context: CommandContext, line: AdoptLine): Promi
   const dataDir = archiveOf(context);
   return withStore(context, target, {}, async (store) => {
     const way = await openingKey(context, line);
-    const { copyId, signer } = await adoptCopy({ dataDir, store, way, signal });
+    const allowOlder = line.olderKey ?? false;
+    const { copyId, signer } = await adoptCopy({ dataDir, store, way, allowOlder, signal });
     const result = { to: store.label, copyId, signer: signer.toString('base64') };
     await output.object(result, () =>
       [

@@ -97,7 +97,9 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     command,
     'adopt',
     'continue a copy with an archive that came from it, on a new machine',
-  ).option('--to <target>', 'the copy: s3://BUCKET/PREFIX, or a folder');
+  )
+    .option('--to <target>', 'the copy: s3://BUCKET/PREFIX, or a folder')
+    .option('--older-key', 'continue with these keys although recipients have newer ones');
   withKeys(adopt).action((options: AdoptLine) =>
     chosen(async (context) => {
       const { copyAdopt } = await import('./adopt.ts');
