@@ -1,11 +1,13 @@
 import type { Command } from 'commander';
+import { usageError } from '../../../errors/usage.ts';
 import type { Body } from '../../context.ts';
 import { collected, rate } from '../../option-values.ts';
 import type { AddLine, ListLine, RotateLine } from './lines.ts';
 import { sub } from './sub-command.ts';
 
 const HELP = `
-A copy is encrypted for its recipients: a recovery key, passphrases, age recipients. Each of them opens all of it.
+A copy is encrypted for its recipients: a recovery key, passphrases, age recipients. Each of them opens all of
+it, until the keys are rotated.
 
 "remove" revokes nothing that was learned before: whoever opened the copy may have kept its keys, and still needs only
 the objects. "rotate" makes new keys for what is copied from now on: with a new recovery key, with the passphrase of
@@ -26,8 +28,16 @@ export function defineKeys(copy: Command, chosen: (body: Body) => void): void {
     'list, add and remove who can open an encrypted copy, or make new keys',
   )
     .usage('<list|add|remove|rotate> --to <target> [options]')
+    .argument('[command]')
     .helpCommand(false)
-    .addHelpText('after', HELP);
+    .addHelpText('after', HELP)
+    .action((typed: string | undefined) => {
+      if (typed === undefined) {
+        throw usageError('usage-no-command', { help: key.helpInformation().trimEnd() });
+      }
+      const problem = `unknown command '${typed}'. Use list, add, remove or rotate.`;
+      throw usageError('usage-invalid', { command: 'copy key', problem });
+    });
   // The parser gives options that `copy` has too to that command.
   withTarget(sub(key, 'list', 'list who can open a copy, and who signs for it')).action(
     (options: ListLine) =>

@@ -13,10 +13,11 @@ import { required, withStore } from '../../copy-target.ts';
 import type { ListLine } from './lines.ts';
 
 const OPENS: Readonly<Record<Opens, string>> = {
-  new: '',
-  old: 'opens only what was copied before a rotation',
+  new: 'opens everything',
+  old: 'opens older states only',
   unknown: 'does not say what it opens',
 };
+const OPENS_COLUMNS = Math.max(...Object.values(OPENS).map((text) => text.length));
 
 /** `mailkeep copy key list`: who can open a copy, what is damaged, and who signs. */
 export async function keyList(context: CommandContext, line: ListLine): Promise<ExitCode> {
@@ -58,11 +59,15 @@ function recipientFacts({ keys, opens }: ListedRecipient) {
 
 function recipientText({ keys, opens }: ListedRecipient): string {
   const { id, type, label, created } = keys;
-  const more = [label === null ? '' : terminalLine(label), OPENS[opens]];
   return [
-    `${id}  ${padColumns(type, 10)}  ${timeText(created) ?? '?'}`,
-    ...more.filter((text) => text !== ''),
-  ].join('  ');
+    id,
+    padColumns(type, 10),
+    timeText(created) ?? '?',
+    padColumns(OPENS[opens], OPENS_COLUMNS),
+    label === null ? '' : terminalLine(label),
+  ]
+    .join('  ')
+    .trimEnd();
 }
 
 /** Anybody may have written the number; null where it is no time. */

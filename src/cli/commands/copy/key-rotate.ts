@@ -53,13 +53,13 @@ export async function keyRotate(context: CommandContext, line: RotateLine): Prom
         recoveryKeyFile !== null &&
           `The new recovery key is in ${recoveryKeyFile}. Keep it away from this machine.`,
         rotated.removed.length > 0 &&
-          `${counted(rotated.removed.length, 'recipient')} of the key before removed.`,
+          `${counted(rotated.removed.length, 'recipient')} of the earlier key removed.`,
         rotated.old.length > 0 &&
           `${counted(rotated.old.length, 'recipient')} can open only what was copied before: ${rotated.old.join(', ')}.`,
         uploaded !== null &&
-          `${counted(uploaded.objects, 'object')} uploaded again, ${bytes(uploaded.bytes)}. Earlier states stay readable with the key before until they are removed.`,
+          `${counted(uploaded.objects, 'object')} uploaded again, ${bytes(uploaded.bytes)}. Earlier states stay readable with the earlier key until a copy removes them.`,
         uploaded === null &&
-          `What is there stays readable with the key before. "mailkeep copy --refresh --to ${target}" uploads it again.`,
+          `What is there stays readable with the earlier key. "mailkeep copy --refresh --to ${target}" uploads it again.`,
       ]).join('\n'),
     );
     return EXIT.done;
