@@ -30,6 +30,13 @@ export interface AdoptOrder {
   readonly signal: AbortSignal;
 }
 
+export interface AdoptedCopy {
+  readonly copyId: string;
+  readonly signer: Buffer;
+  /** Ids of recipients with keys that this machine does not have. */
+  readonly newer: readonly string[];
+}
+
 /**
  * Gives an archive the keys of a copy, and makes its own key sign for it: of an archive that came from the copy, or that
  * lost its keys. Whether the copy is one of this archive is checked when it is next written to.
@@ -37,9 +44,7 @@ export interface AdoptOrder {
  * @throws offsite-no-copy, offsite-key-older, offsite-in-use, copy-key-refused, offsite-key-unwritable; what the store
  *   throws
  */
-export async function adoptCopy(
-  order: AdoptOrder,
-): Promise<{ readonly copyId: string; readonly signer: Buffer }> {
+export async function adoptCopy(order: AdoptOrder): Promise<AdoptedCopy> {
   const { dataDir, store, way, signal } = order;
   const { recipients } = await readRecipients(store, signal);
   if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
@@ -47,7 +52,7 @@ export async function adoptCopy(
   const copyId = secrets.copyId.toString('hex');
   return withCopyLock(dataDir, { copyId }, store.label, async () => {
     const signers = await readSigners(store, secrets, signal);
-    await refuseOlderKeys(order, secrets, signers);
+    const newer = await refuseOlderKeys(order, secrets, signers);
     const signer = rawPublicKey(readSigningKey(await ownSigningKey(dataDir)));
     if (!signers.some((one) => one.equals(signer))) {
       await putObjects(store, [encodeSigner(secrets, signer)], signal);
@@ -62,19 +67,21 @@ export async function adoptCopy(
       ...known(file, publicKey),
     });
     await writeLocalKey(file, key);
-    return { copyId, signer };
+    return { copyId, signer, newer };
   });
 }
 
 /**
  * Refuses keys that a rotation replaced: what is copied with them could be read by those whom the rotation left out. The
  * newest manifest is signed, so what it is encrypted for is certain. What recipients say of themselves is not.
+ *
+ * @returns the ids of recipients that say that they have other keys
  */
 async function refuseOlderKeys(
   { store, signal, allowOlder }: AdoptOrder,
   { copyId, privateKeys }: CopySecrets,
   signers: readonly Buffer[],
-): Promise<void> {
+): Promise<readonly string[]> {
   const to = store.label;
   const ours = new Set(privateKeys.map((one) => keyIdOf(publicKeyOf(one)).toString('hex')));
   const trust = { copyId: copyId.toString('hex'), signers };
@@ -82,13 +89,13 @@ async function refuseOlderKeys(
   if (newest !== undefined && !ours.has(keyIdIn(newest.clear.sealed))) {
     throw copiesError('offsite-key-older', { to, ids: [] });
   }
-  if (allowOlder) return;
   // Read under the lock: a rotation may have ended since the keys were opened.
   const { recipients } = await readRecipients(store, signal);
   const ids = recipients
     .filter((one) => one.copyId.equals(copyId) && one.key !== null && !ours.has(one.key))
     .map(({ id }) => id);
-  if (ids.length > 0) throw copiesError('offsite-key-older', { to, ids });
+  if (ids.length > 0 && !allowOlder) throw copiesError('offsite-key-older', { to, ids });
+  return ids;
 }
 
 /** What the keys that were here remember, and the copy does not say. */

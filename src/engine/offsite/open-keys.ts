@@ -18,13 +18,12 @@ export interface KeysOrder {
  * copy where this machine may only write.
  *
  * @param way asked only where it is needed
- * @throws offsite-no-copy, offsite-other-copy, offsite-key-unfit, copy-key-refused; what `way` and the store throw
+ * @throws offsite-key-unfit, copy-key-refused; what `withOwnKey`, `way` and the store throw
  */
-export async function openOwnCopy(
-  { dataDir, store, signal }: KeysOrder,
-  way: () => Promise<Way>,
-): Promise<CopySecrets> {
-  const key = await ownKeyOf(dataDir, store, signal);
+export async function openOwnCopy(order: KeysOrder, way: () => Promise<Way>): Promise<CopySecrets> {
+  const { store, signal } = order;
+  // Who copies just now is to be known before anybody writes a new recovery key down.
+  const key = await withOwnKey(order, async (own) => own);
   const own = ownSecrets(key);
   if (own !== undefined) return own;
   const { recipients } = await readRecipients(store, signal);

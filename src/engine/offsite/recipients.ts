@@ -1,4 +1,4 @@
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { ObjectStore } from '../../objects/store.ts';
 import { FOLDERS, idOfName } from '../../offsite/format/names.ts';
 import {
@@ -31,7 +31,7 @@ export async function readRecipients(
       const bytes = await wholeObject(store, name, MOST_KEY_BYTES, signal);
       recipients.push(readKeyObject({ name, bytes }));
     } catch (error) {
-      damaged.push(damageOf(error));
+      if (!isGone(error)) damaged.push(damageOf(error));
     }
   }
   return { recipients, damaged };
@@ -63,7 +63,7 @@ export async function findSigners(
       signers.push(readSigner({ name, bytes }, secrets));
     } catch (error) {
       // Anybody can put an object there: it makes nobody a signer.
-      damaged.push(damageOf(error));
+      if (!isGone(error)) damaged.push(damageOf(error));
     }
   }
   return { signers, damaged };
@@ -82,6 +82,11 @@ export async function* namesIn(
     if (found > MOST_OBJECTS) return;
     yield fact;
   }
+}
+
+/** Removed since it was listed; some stores list an object for a while after that. */
+function isGone(error: unknown): boolean {
+  return hasCode(error, 'object-missing');
 }
 
 function damageOf(error: unknown): MailkeepError {

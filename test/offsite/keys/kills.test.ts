@@ -151,3 +151,26 @@ test('a later signer signs after a rotation, one that only the target knows does
     expect(signers).toEqual([...key.signers, later]);
   });
 });
+
+test('recipients and signers that a store still lists after they were removed are left out', async () => {
+  await withCopy(false, async (copy) => {
+    const way = await rotated(copy, copy.first);
+    const { recipients } = await readRecipients(copy.store, signal);
+    const secrets = await unlock(recipients, way, signal);
+    const ghosts: ObjectStore = {
+      label: copy.store.label,
+      put: copy.store.put.bind(copy.store),
+      get: copy.store.get.bind(copy.store),
+      head: copy.store.head.bind(copy.store),
+      async *list(prefix, wanted) {
+        yield { name: `${prefix}${'0'.repeat(32)}`, length: 1, modified: 1 };
+        yield* copy.store.list(prefix, wanted);
+      },
+      delete: copy.store.delete.bind(copy.store),
+      abilities: copy.store.abilities.bind(copy.store),
+      close: async () => {},
+    };
+    expect(await readRecipients(ghosts, signal)).toEqual({ recipients, damaged: [] });
+    expect(await readSigners(ghosts, secrets, signal)).toEqual(ownKey(copy).signers);
+  });
+});

@@ -209,8 +209,15 @@ test('adopting refuses keys that were rotated, takes older ones only on request,
   await withCopyLock(place.data, key, place.target, async () => {
     const locked = await place.run('copy adopt', ['--recovery-key-file', 'second.txt']);
     expect(locked.code).toBe(EXIT.inUse);
+    // Nobody gets a recovery key that would open nothing.
+    const file = ['--recovery-key-file', 'third.txt'];
+    for (const command of ['copy key rotate', 'copy key add']) {
+      expect((await place.run(command, file)).code).toBe(EXIT.inUse);
+    }
+    expect(existsSync(path.join(place.work, 'third.txt'))).toBe(false);
   });
-  await done('copy adopt', [...first, '--older-key']);
+  const { newer } = await done('copy adopt', [...first, '--older-key']);
+  expect(newer).toHaveLength(1);
   expect(localKey().privateKeys).toHaveLength(1);
   await done('copy adopt', ['--recovery-key-file', 'second.txt']);
   await copyMore();

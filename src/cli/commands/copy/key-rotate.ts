@@ -10,6 +10,7 @@ import {
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { newRecoveryKey } from '../../../offsite/format/recovery.ts';
 import { bytes, counted } from '../../../wording/amounts.ts';
+import { some } from '../../../wording/sentence.ts';
 import { archiveOf } from '../../archive-access.ts';
 import type { CommandContext } from '../../context.ts';
 import { required, withStore } from '../../copy-target.ts';
@@ -19,6 +20,8 @@ import type { RotateLine } from './lines.ts';
 import { openingKeyAlongside, passphraseOf } from './opening-key.ts';
 import { handOver, newKeyFile } from './recovery-key.ts';
 
+/** Anybody can put recipients there: so many are named, and all of them in JSON. */
+const OLD_SHOWN = 5;
 /** All states stay: how many to keep is for the next copy to say. */
 const KEEP_ALL = Number.MAX_SAFE_INTEGER;
 
@@ -55,7 +58,7 @@ export async function keyRotate(context: CommandContext, line: RotateLine): Prom
         rotated.removed.length > 0 &&
           `${counted(rotated.removed.length, 'recipient')} of the earlier key removed.`,
         rotated.old.length > 0 &&
-          `${counted(rotated.old.length, 'recipient')} can open only what was copied before: ${rotated.old.join(', ')}.`,
+          `${counted(rotated.old.length, 'recipient')} can open only what was copied before: ${some(rotated.old, OLD_SHOWN)}.`,
         uploaded !== null &&
           `${counted(uploaded.objects, 'object')} uploaded again, ${bytes(uploaded.bytes)}. Earlier states stay readable with the earlier key until a copy removes them.`,
         uploaded === null &&
