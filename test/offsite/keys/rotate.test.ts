@@ -1,6 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -241,4 +249,25 @@ test('no copy gets more keys or recipients than a reader takes', async () => {
   expect((await place.run('copy key rotate', file)).stderr).toContain('offsite-too-many-rotations');
   expect(existsSync(path.join(place.work, 'second.txt'))).toBe(false);
   expect(localKey().next).toBeUndefined();
+});
+
+test('an interrupted rotation is listed, and completed by the same command without a new key', async () => {
+  await begun();
+  const key = localKey();
+  const [only = ''] = readdirSync(path.join(place.target, 'keys'));
+  const replaced = 'ab'.repeat(16);
+  copyFileSync(path.join(place.target, 'keys', only), path.join(place.target, 'keys', replaced));
+  await writeLocalKey(keyFile(place.data, key.copyId), key.with({ replaced: [replaced] }));
+  const { lines } = await place.run('copy key list');
+  expect(lines).toContainEqual({ what: 'rotation', state: 'interrupted' });
+  const line = ['copy', 'key', 'rotate', '--to', place.target, '--data', place.data];
+  const completed = await ran([...line, '--recovery-key-file', 'second.txt'], { cwd: place.work });
+  expect(completed).toMatchObject({ code: EXIT.done, stderr: '' });
+  expect(completed.stdout).toContain('The rotation that was interrupted is complete');
+  expect(existsSync(path.join(place.work, 'second.txt'))).toBe(false);
+  expect(readdirSync(path.join(place.target, 'keys'))).toEqual([only]);
+  expect(localKey()).toMatchObject({ publicKey: key.publicKey, replaced: [] });
+  const after = await place.run('copy key list');
+  expect(after.code).toBe(EXIT.done);
+  expect(after.lines.map(({ what }) => what)).toEqual(['recipient', 'signer']);
 });
