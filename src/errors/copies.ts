@@ -1,4 +1,5 @@
 import { errorsOf } from './mailkeep-error.ts';
+import type { RecipientType } from './offsite.ts';
 
 /** Codes of off-site copies, with the facts that fill their sentences. `to` names the target, never with secrets. */
 export interface OffsiteFacts {
@@ -52,6 +53,28 @@ export interface OffsiteFacts {
   readonly 'offsite-no-way': { readonly variable: string };
   /** The recovery key can be shown to nobody. */
   readonly 'offsite-no-witness': Readonly<Record<string, never>>;
+  /** What was given opens the copy with other keys than those that this machine writes with. */
+  readonly 'offsite-key-unfit': { readonly to: string };
+  /** Not exactly one object below `keys/` has an id that begins like this. */
+  readonly 'offsite-no-recipient': {
+    readonly to: string;
+    readonly id: string;
+    readonly found: number;
+  };
+  /** A reader would not try so many. */
+  readonly 'offsite-too-many-recipients': {
+    readonly to: string;
+    readonly type: RecipientType;
+    readonly most: number;
+  };
+  /** A reader would not take so many private keys. */
+  readonly 'offsite-too-many-rotations': { readonly to: string; readonly most: number };
+  /** What was written there is not what is there now. */
+  readonly 'offsite-not-kept': { readonly to: string; readonly name: string };
+  /** What was given opens the copy, but not the newest keys; `ids` are of recipients that have newer ones. */
+  readonly 'offsite-key-older': { readonly to: string; readonly ids: readonly string[] };
+  /** Without those to remove, nobody could open what is copied from now on. */
+  readonly 'offsite-last-recipient': { readonly to: string };
   /** The archive has no commit yet. */
   readonly 'offsite-nothing': { readonly dir: string };
 }
@@ -66,6 +89,7 @@ export const copiesError = errorsOf<OffsiteFacts>('usage', {
   'offsite-diverged': 'damage',
   'offsite-other-signer': 'damage',
   'offsite-gap': 'damage',
+  'offsite-not-kept': 'damage',
   'offsite-broken-chain': 'damage',
   'offsite-too-large': 'damage',
 });

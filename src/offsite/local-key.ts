@@ -9,6 +9,10 @@ import { makeFolders } from '../disk/make-folders.ts';
 import { readRegularFile } from '../disk/regular-file.ts';
 import { copiesError } from '../errors/copies.ts';
 import { errnoName } from '../errors/mailkeep-error.ts';
+import type { NextKey } from './next-key.ts';
+
+/** The id of a copy, or of a recipient. */
+const ID = /^[0-9a-f]{32}$/;
 
 /** What `LocalKey` is made of. Holds secrets in the open: pass it to the constructor, and keep it nowhere. */
 export interface LocalKeyParts {
@@ -24,6 +28,22 @@ export interface LocalKeyParts {
   readonly privateKeys: readonly Buffer[];
   /** Ed25519, 32 bytes each: whose manifests are believed. The first one began the copy. */
   readonly signers: readonly Buffer[];
+  /** The age recipients that were added here. A rotation takes recipients from here only, never from the target. */
+  readonly age?: readonly KnownRecipient[];
+  /** The pair of a rotation that has not ended; undefined where none was begun. */
+  readonly next?: NextKey | undefined;
+  /** Ids of recipients that the last rotation replaced, and that may still be at the target. */
+  readonly replaced?: readonly string[];
+}
+
+/** Whose age recipient an object below `keys/` is for. */
+export interface KnownRecipient {
+  /** 32 hexadecimal digits, in the object's name. */
+  readonly id: string;
+  /** `age1…` */
+  readonly recipient: string;
+  /** For people: whose it is. */
+  readonly label?: string;
 }
 
 /** What this machine holds of a copy's keys. Neither `util.inspect` nor JSON shows them. */
@@ -52,6 +72,18 @@ export class LocalKey implements LocalKeyParts {
 
   get signers(): readonly Buffer[] {
     return this.#parts.signers;
+  }
+
+  get age(): readonly KnownRecipient[] {
+    return this.#parts.age ?? [];
+  }
+
+  get next(): NextKey | undefined {
+    return this.#parts.next;
+  }
+
+  get replaced(): readonly string[] {
+    return this.#parts.replaced ?? [];
   }
 
   /** With the option `getters`, `inspect` would call those of the class. */
@@ -84,6 +116,12 @@ export async function writeLocalKey(file: string, key: LocalKey): Promise<void> 
     nameKey: key.nameKey.toString('base64'),
     privateKeys: key.privateKeys.map((one) => one.toString('base64')),
     signers: key.signers.map((one) => one.toString('base64')),
+    age: key.age.map(({ id, recipient, label }) => ({
+      ...{ id, recipient },
+      ...(label === undefined ? {} : { label }),
+    })),
+    replaced: key.replaced,
+    ...(key.next === undefined ? {} : { next: nextFields(key.next) }),
   });
   try {
     makeFolders(path.dirname(file), FOLDER_MODE);
@@ -113,10 +151,50 @@ function parsed(value: unknown): LocalKey | undefined {
   const [publicKey, nameKey] = [key32(value.publicKey), key32(value.nameKey)];
   const privateKeys = keys32(value.privateKeys);
   const signers = keys32(value.signers);
-  const shaped = typeof copy === 'string' && /^[0-9a-f]{32}$/.test(copy) && typeof to === 'string';
+  const shaped = typeof copy === 'string' && ID.test(copy) && typeof to === 'string';
   if (!shaped || publicKey === undefined || nameKey === undefined) return undefined;
   if (privateKeys === undefined || signers === undefined || signers.length === 0) return undefined;
-  return new LocalKey({ copyId: copy, to, publicKey, nameKey, privateKeys, signers });
+  const age = knownRecipients(value.age ?? []);
+  const replaced = idsIn(value.replaced ?? []);
+  if (age === undefined || replaced === undefined) return undefined;
+  const next = value.next === undefined ? undefined : nextIn(value.next);
+  if (value.next !== undefined && next === undefined) return undefined;
+  const own = { copyId: copy, to, publicKey, nameKey, privateKeys, signers };
+  return new LocalKey({ ...own, age, replaced, next });
+}
+
+function nextFields({ publicKey, salt, wrapped, made }: NextKey) {
+  return {
+    publicKey: publicKey.toString('base64'),
+    salt: salt.toString('base64'),
+    wrapped: wrapped.toString('base64'),
+    made,
+  };
+}
+
+function nextIn(value: unknown): NextKey | undefined {
+  if (!isObject(value) || typeof value.wrapped !== 'string') return undefined;
+  const [publicKey, salt, made] = [key32(value.publicKey), key32(value.salt), idsIn(value.made)];
+  if (publicKey === undefined || salt === undefined || made === undefined) return undefined;
+  return { publicKey, salt, wrapped: Buffer.from(value.wrapped, 'base64'), made };
+}
+
+function idsIn(value: unknown): string[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const ids = value.filter((one) => typeof one === 'string' && ID.test(one));
+  return ids.length === value.length ? ids : undefined;
+}
+
+function knownRecipients(value: unknown): KnownRecipient[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const known: KnownRecipient[] = [];
+  for (const one of value) {
+    if (!isObject(one)) return undefined;
+    const { id, recipient, label } = one;
+    if (typeof id !== 'string' || !ID.test(id) || typeof recipient !== 'string') return undefined;
+    known.push({ id, recipient, ...(typeof label === 'string' ? { label } : {}) });
+  }
+  return known;
 }
 
 function keys32(value: unknown): Buffer[] | undefined {

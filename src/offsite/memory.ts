@@ -14,6 +14,8 @@ export interface CopyMemory {
   /** Objects that were uploaded, and that no manifest lists yet. */
   uploaded(): ObjectEntry[];
   note(entry: ObjectEntry): void;
+  /** Forgets what was uploaded: it was encrypted for a key that is being replaced. */
+  forgetUploaded(): void;
   /** A manifest was written or read; what was uploaded before is listed in it, or nowhere. */
   see(manifest: SeenManifest, listed: boolean): void;
   seen(): SeenManifest | undefined;
@@ -26,15 +28,19 @@ export interface CopyMemory {
 export function copyMemory(state: StateFile | undefined, copyId: string): CopyMemory {
   const uploads = () => (state?.entries('copy-upload') ?? []).filter(({ key }) => ours(key));
   const ours = (key: string) => key.startsWith(`${copyId} `);
+  const forgetUploaded = () => {
+    for (const { key } of uploads()) state?.set('copy-upload', key, null);
+  };
   return {
     uploaded: () =>
       uploads().map(({ key, value }) => ({ name: key.slice(copyId.length + 1), ...value })),
     note: ({ name, length, sha256 }) =>
       state?.set('copy-upload', `${copyId} ${name}`, { length, sha256 }),
+    forgetUploaded: () => state?.together(forgetUploaded),
     see: (manifest, listed) =>
       state?.together(() => {
         state.set('copy-seen', copyId, manifest);
-        if (listed) for (const { key } of uploads()) state.set('copy-upload', key, null);
+        if (listed) forgetUploaded();
       }),
     seen: () => state?.get('copy-seen', copyId),
     purging: () => state?.get('copy-purge', copyId) !== undefined,

@@ -82,6 +82,47 @@ export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
       'There is no terminal to show the recovery key on. Nothing was done.',
       'Use --recovery-key-file with a new file, and move that file away from this machine.',
     ),
+  'offsite-key-unfit': ({ to }) =>
+    say(
+      `What was given opens the copy at ${to}, but not with the keys that this machine writes with.`,
+      'It is from before a rotation, or somebody else added it. Use a newer recovery key or passphrase.',
+    ),
+  'offsite-no-recipient': ({ to, id, found }) =>
+    say(
+      found === 0
+        ? `No recipient of the copy at ${to} has an id that begins with "${id}".`
+        : `The ids of ${counted(found, 'recipient')} of the copy at ${to} begin with "${id}".`,
+      '"mailkeep copy key list" lists the ids.',
+    ),
+  'offsite-too-many-recipients': ({ to, type, most }) =>
+    say(
+      `The copy at ${to} would have more than ${count(most)} recipients of type ${type}. Nothing was changed there.`,
+      'Remove some first, with "mailkeep copy key remove".',
+    ),
+  'offsite-too-many-rotations': ({ to, most }) =>
+    say(
+      `The copy at ${to} has ${count(most)} keys already, and takes no more. Nothing was changed there.`,
+      'Begin a new copy with another prefix.',
+    ),
+  'offsite-not-kept': ({ to, name }) =>
+    say(
+      `${name} was written to ${to}, but something else is there now.`,
+      'This machine still writes with the keys of before. Check who else can write there, then run the command again.',
+    ),
+  'offsite-key-older': ({ to, ids }) =>
+    say(
+      ids.length === 0
+        ? `The keys of the copy at ${to} were rotated. What was given opens only what was copied before.`
+        : `The keys of the copy at ${to} were rotated, or a rotation was begun: what was given does not have the keys of ${counted(ids.length, 'recipient')} (${some(ids, 3)}).`,
+      ids.length === 0
+        ? 'Use a newer recovery key, passphrase or identity.'
+        : 'Use a newer recovery key, passphrase or identity. If there is none, --older-key continues with these keys.',
+    ),
+  'offsite-last-recipient': ({ to }) =>
+    say(
+      `Nothing was removed: nobody else could open what is copied to ${to} from now on.`,
+      'Add a recipient first, with "mailkeep copy key add".',
+    ),
   'offsite-nothing': ({ dir }) =>
     say(
       `The archive in ${dir} has no commit yet: there is nothing to copy.`,

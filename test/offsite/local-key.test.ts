@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { LocalKey, readLocalKey, writeLocalKey } from '../../src/offsite/local-key.ts';
+import { newNextKey, nextPrivateKey } from '../../src/offsite/next-key.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -35,6 +36,49 @@ test('a key is read from its file as it was written, and only its owner can', as
   expect(statSync(file).mode & 0o777).toBe(0o600);
   const { copyId, to, publicKey, nameKey, privateKeys, signers } = readLocalKey(file);
   expect({ copyId, to, publicKey, nameKey, privateKeys, signers }).toEqual(parts);
+});
+
+test('what a rotation keeps is read as it was written, and its private half is in no text', async () => {
+  const file = path.join(folder, 'key.json');
+  const [newest = Buffer.alloc(0)] = parts.privateKeys;
+  const next = { ...newNextKey(parts.copyId, newest), made: ['01'.repeat(16)] };
+  const age = [
+    { id: '02'.repeat(16), recipient: 'age1x', label: 'Anna' },
+    { id: '03'.repeat(16), recipient: 'age1y' },
+  ];
+  const replaced = ['04'.repeat(16)];
+  await writeLocalKey(file, new LocalKey({ ...parts, next, age, replaced }));
+  const read = readLocalKey(file);
+  expect({ next: read.next, age: read.age, replaced: read.replaced }).toEqual({
+    ...{ next, age, replaced },
+  });
+  const secret = nextPrivateKey(next, parts.copyId, newest);
+  expect(secret).toHaveLength(32);
+  for (const text of [readFileSync(file, 'utf8'), inspect(read, { depth: 9, getters: true })]) {
+    for (const spelled of spellings(secret ?? Buffer.alloc(32)))
+      expect(text).not.toContain(spelled);
+  }
+  expect(nextPrivateKey(next, parts.copyId, randomBytes(32))).toBeUndefined();
+  expect(nextPrivateKey(next, 'cd'.repeat(16), newest)).toBeUndefined();
+  const other = { ...next, publicKey: randomBytes(32) };
+  expect(nextPrivateKey(other, parts.copyId, newest)).toBeUndefined();
+});
+
+test('a file with a rotation that makes no sense is refused', async () => {
+  const file = path.join(folder, 'key.json');
+  await writeLocalKey(file, new LocalKey(parts));
+  const written = readFileSync(file, 'utf8');
+  const broken = [
+    { next: {} },
+    { next: null },
+    { replaced: ['../../x'] },
+    { replaced: 'x' },
+    { age: [{ id: 'x', recipient: 'age1x' }] },
+  ];
+  for (const fields of broken) {
+    writeFileSync(file, JSON.stringify({ ...(JSON.parse(written) as object), ...fields }));
+    expect(() => readLocalKey(file)).toThrow('offsite-key-unreadable');
+  }
 });
 
 test('neither inspect nor JSON nor a spread shows a secret of a key', () => {

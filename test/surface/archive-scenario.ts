@@ -8,6 +8,9 @@ import type { Exercised } from './exercised.ts';
 import { LETTERS } from './letters.ts';
 import type { Place } from './place.ts';
 
+/** Of an identity that nobody has. */
+const RECIPIENT = 'age1qdtjc2cgqs3qsauar2pe44kzgxy0x9rvkc0h5dmjf4jdf5j84psqkpkuw9';
+
 const withId = z.looseObject({ id: z.string() });
 
 /** First syncs: planned, with a message that cannot be fetched, complete, and with nothing new. */
@@ -105,8 +108,24 @@ export async function verified(done: Exercised, { folder, config, data }: Place)
   await done.run({ of: 'verify', as: '--copy', args: [inFolder('sealed'), ...at] });
   const from = [inFolder('sealed'), '--to', inFolder('back'), ...recovery];
   await done.run({ of: 'copy', as: '--from', args: from });
+  const phrase = ['--passphrase-file', inFolder('phrase.txt')];
+  writeFileSync(inFolder('phrase.txt'), 'correct horse\n');
+  const key = [...sealed, ...at];
+  await done.run({
+    of: 'copy key add',
+    args: [...key, ...phrase, '--label', 'Anna', '--age', RECIPIENT],
+  });
+  await done.run({ of: 'copy key list', args: key });
+  const keys = path.join(inFolder('sealed'), 'keys');
+  const [id = ''] = readdirSync(keys).filter((name) =>
+    readFileSync(path.join(keys, name), 'utf8').includes('"type":"passphrase"'),
+  );
+  await done.run({ of: 'copy key remove', args: [id, ...key] });
+  const rotated = ['--recovery-key-file', inFolder('rotated-key.txt'), '--reencrypt'];
+  await done.run({ of: 'copy key rotate', args: [...key, ...rotated] });
   const back = ['--data', inFolder('back')];
-  await done.run({ of: 'copy adopt', args: [...sealed, ...recovery, ...back] });
+  const newest = rotated.slice(0, 2);
+  await done.run({ of: 'copy adopt', args: [...sealed, ...newest, ...back] });
   const eml = ['--to', inFolder('eml'), '--format', 'eml', '--sidecar', ...at];
   await done.run({ of: 'export', args: eml });
   await done.run({ of: 'export', args: [...eml, '--incremental'] });

@@ -12,6 +12,7 @@ import * as service from './service-scenario.ts';
 const WITHOUT_JSON: Readonly<Record<string, string>> = {
   completion: 'prints a script for a shell',
   config: 'needs one of its subcommands',
+  'copy key': 'needs one of its subcommands',
   mcp: 'speaks its own protocol',
   restore: 'needs an IMAP server: test/restore/command.test.ts records its JSON',
   service: 'needs one of its subcommands',

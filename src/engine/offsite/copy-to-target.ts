@@ -6,7 +6,7 @@ import { openExistingState } from '../../state/state-file.ts';
 import { readSigningKey } from '../../verify/checkpoint.ts';
 import { proverOnThreads } from '../../verify/segment-threads.ts';
 import { ownSigningKey } from '../checkpoint-key.ts';
-import { ownKeyOf, withCopyLock } from './own-copy.ts';
+import { withOwnKey } from './open-keys.ts';
 
 export interface TargetOrder {
   readonly dataDir: string;
@@ -24,12 +24,11 @@ export interface TargetOrder {
 /**
  * Brings the off-site copy of an archive up to date. A sync may be under way.
  *
- * @throws offsite-in-use; what `ownKeyOf` and `copyOut` throw
+ * @throws what `withOwnKey` and `copyOut` throw
  */
 export async function copyToTarget(order: TargetOrder): Promise<CopiedOut> {
   const { dataDir, store, signal, onProgress, ...rest } = order;
-  const key = await ownKeyOf(dataDir, store, signal);
-  return withCopyLock(dataDir, key, store.label, async () => {
+  return withOwnKey(order, async (key) => {
     const state = openExistingState(dataDir);
     const prover = proverOnThreads();
     try {

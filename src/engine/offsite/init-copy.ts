@@ -3,12 +3,6 @@ import { copiesError } from '../../errors/copies.ts';
 import type { ObjectStore } from '../../objects/store.ts';
 import { encodeCopyFile } from '../../offsite/format/copy-file.ts';
 import { COPY_NAME } from '../../offsite/format/names.ts';
-import {
-  type KeyObject,
-  wrapForAge,
-  wrapForPassphrase,
-  wrapForRecovery,
-} from '../../offsite/format/recipients.ts';
 import { newRecoveryKey } from '../../offsite/format/recovery.ts';
 import { type CopyKeys, type CopySecrets, newCopyKeys } from '../../offsite/format/secrets.ts';
 import { keyFile, LocalKey, writeLocalKey } from '../../offsite/local-key.ts';
@@ -16,6 +10,7 @@ import { oneObject } from '../../offsite/one-object.ts';
 import { rawPublicKey } from '../../offsite/signer.ts';
 import { readSigningKey } from '../../verify/checkpoint.ts';
 import { ownSigningKey } from '../checkpoint-key.ts';
+import { putObjects, refuseTooMany, wrapFor } from './new-recipients.ts';
 
 /** The keys of a copy that does not exist yet. The recovery key is kept nowhere: its owner has to have it first. */
 export interface PreparedCopy {
@@ -60,7 +55,7 @@ export async function refuseExisting(store: ObjectStore, signal: AbortSignal): P
  * was interrupted leaves objects that nobody reads, and can be repeated.
  *
  * @returns its id
- * @throws offsite-exists, offsite-key-unwritable, copy-age-recipient; what the store throws
+ * @throws offsite-exists, offsite-too-many-recipients, offsite-key-unwritable, copy-age-recipient; what the store throws
  */
 export async function beginCopy(copy: NewCopy): Promise<string> {
   const { store, signal, prepared, dataDir, to } = copy;
@@ -72,9 +67,11 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
     nameKey: keys.nameKey,
     signer,
   };
-  for (const { name, bytes } of await recipientsOf(copy, secrets)) {
-    await store.put(name, bytes.length, oneObject(bytes), { signal });
-  }
+  const { recovery } = prepared;
+  const additions = { recovery, passphrase: copy.passphrase, age: copy.age };
+  refuseTooMany([], additions, to);
+  const { objects, age } = await wrapFor(secrets, additions, copy.now());
+  await putObjects(store, objects, signal);
   const copyId = keys.copyId.toString('hex');
   const key = new LocalKey({
     copyId,
@@ -83,6 +80,7 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
     nameKey: keys.nameKey,
     privateKeys: copy.writeOnly ? [] : [keys.privateKey],
     signers: [signer],
+    age,
   });
   await writeLocalKey(keyFile(dataDir, copyId), key);
   const signingKey = readSigningKey(signingKeyFile);
@@ -92,15 +90,4 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
   );
   await store.put(COPY_NAME, marker.length, oneObject(marker), { signal });
   return copyId;
-}
-
-async function recipientsOf(
-  { prepared, passphrase, age, now }: NewCopy,
-  secrets: CopySecrets,
-): Promise<KeyObject[]> {
-  const note = { created: now() };
-  const recipients = [await wrapForRecovery(secrets, prepared.recovery, note)];
-  if (passphrase !== undefined) recipients.push(await wrapForPassphrase(secrets, passphrase, note));
-  for (const recipient of age) recipients.push(await wrapForAge(secrets, recipient, note));
-  return recipients;
 }

@@ -47,7 +47,7 @@ export async function copyAt(store: ObjectStore, signal: AbortSignal): Promise<s
  */
 export async function withCopyLock<T>(
   dataDir: string,
-  { copyId }: LocalKey,
+  { copyId }: Pick<LocalKey, 'copyId'>,
   to: string,
   act: () => Promise<T>,
 ): Promise<T> {

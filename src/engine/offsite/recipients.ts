@@ -1,4 +1,4 @@
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { ObjectStore } from '../../objects/store.ts';
 import { FOLDERS, idOfName } from '../../offsite/format/names.ts';
 import {
@@ -31,7 +31,7 @@ export async function readRecipients(
       const bytes = await wholeObject(store, name, MOST_KEY_BYTES, signal);
       recipients.push(readKeyObject({ name, bytes }));
     } catch (error) {
-      damaged.push(damageOf(error));
+      if (!isGone(error)) damaged.push(damageOf(error));
     }
   }
   return { recipients, damaged };
@@ -46,20 +46,35 @@ export async function readSigners(
   secrets: CopySecrets,
   signal: AbortSignal,
 ): Promise<Buffer[]> {
+  return (await findSigners(store, secrets, signal)).signers;
+}
+
+/** Reads the same, and what is wrong with the other objects that are there. */
+export async function findSigners(
+  store: ObjectStore,
+  secrets: CopySecrets,
+  signal: AbortSignal,
+): Promise<{ readonly signers: Buffer[]; readonly damaged: readonly MailkeepError[] }> {
   const signers = [secrets.signer];
+  const damaged: MailkeepError[] = [];
   for await (const { name } of namesIn(store, 'signers', signal)) {
     try {
       const bytes = await wholeObject(store, name, MOST_SIGNER_BYTES, signal);
       signers.push(readSigner({ name, bytes }, secrets));
     } catch (error) {
       // Anybody can put an object there: it makes nobody a signer.
-      damageOf(error);
+      if (!isGone(error)) damaged.push(damageOf(error));
     }
   }
-  return signers;
+  return { signers, damaged };
 }
 
-async function* namesIn(store: ObjectStore, folder: 'keys' | 'signers', signal: AbortSignal) {
+/** Yields the objects of a folder whose names are ours. */
+export async function* namesIn(
+  store: ObjectStore,
+  folder: 'keys' | 'signers',
+  signal: AbortSignal,
+) {
   let found = 0;
   for await (const fact of store.list(FOLDERS[folder], signal)) {
     if (idOfName(folder, fact.name) === undefined) continue;
@@ -67,6 +82,11 @@ async function* namesIn(store: ObjectStore, folder: 'keys' | 'signers', signal: 
     if (found > MOST_OBJECTS) return;
     yield fact;
   }
+}
+
+/** Removed since it was listed; some stores list an object for a while after that. */
+function isGone(error: unknown): boolean {
+  return hasCode(error, 'object-missing');
 }
 
 function damageOf(error: unknown): MailkeepError {

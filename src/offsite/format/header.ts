@@ -50,6 +50,11 @@ export function keyIdOf(publicKey: Buffer): Buffer {
   return hash('sha256', publicKey, 'buffer').subarray(0, 8);
 }
 
+/** Returns the id (hex) of the key that an object was encrypted for, by its header. */
+export function keyIdIn(sealed: Buffer): string {
+  return sealed.subarray(AT.keyId, AT.ephemeral).toString('hex');
+}
+
 /** Returns the header of a new object, with a fresh key of its own. */
 export function newObjectKey({ copyId, publicKey }: SealingKey, about: About): ObjectKey {
   const key = randomBytes(KEY_BYTES);

@@ -11,8 +11,9 @@ import {
   readCanonical,
 } from './canonical.ts';
 import { decryptOnce, encryptOnce } from './cipher.ts';
+import { keyIdOf } from './header.ts';
 import { idOfName, recipientName } from './names.ts';
-import { KEY_BYTES } from './raw-keys.ts';
+import { KEY_BYTES, publicKeyOf } from './raw-keys.ts';
 import { isAffordable, passphraseKey, SCRYPT_COST, type ScryptCost } from './scrypt.ts';
 import { type CopySecrets, readSecrets, secretsBytes } from './secrets.ts';
 
@@ -28,6 +29,8 @@ export interface WrappedKeys {
   readonly copyId: Buffer;
   readonly id: string;
   readonly type: RecipientType;
+  /** Key id (hex) of the newest public key whose private half is in it; null if it was written without. */
+  readonly key: string | null;
   /** For people: whose it is. */
   readonly label: string | null;
   /** Milliseconds since 1970. */
@@ -99,14 +102,15 @@ export function readKeyObject({ name, bytes }: KeyObject): WrappedKeys {
   const copyId = fromHex(fields?.copy, 16);
   const wrapped = fromBase64(fields?.wrapped);
   if (fields === undefined || copyId === undefined || wrapped === undefined) throw damaged('shape');
-  const { label = null, created, type, id } = fields;
+  const { label = null, key = null, created, type, id } = fields;
   const isTyped = type === 'passphrase' || type === 'recovery' || type === 'age';
   const isShaped =
     fields.mailkeep === MARK &&
     isCount(created) &&
     (label === null || (typeof label === 'string' && label.length <= MOST_LABEL)) &&
+    (key === null || (typeof key === 'string' && fromHex(key, 8) !== undefined)) &&
     isTyped &&
-    hasOnly(fields, NAMES[type], ['label']);
+    hasOnly(fields, NAMES[type], ['label', 'key']);
   if (!isShaped) throw damaged('shape');
   if (typeof id !== 'string' || id !== idOfName('keys', name)) throw damaged('name');
   const salt = type === 'age' ? NOTHING : fromBase64(fields.salt, SALT_BYTES);
@@ -114,7 +118,7 @@ export function readKeyObject({ name, bytes }: KeyObject): WrappedKeys {
   const cost = type === 'passphrase' ? costOf(fields) : null;
   if (cost !== null && !isAffordable(cost)) throw damaged('cost');
   const clear = clearHash(fields);
-  return { name, copyId, id, type, label, created, cost, salt, wrapped, clear };
+  return { name, copyId, id, type, key, label, created, cost, salt, wrapped, clear };
 }
 
 /** Returns the secrets, or undefined if the passphrase is another one. @throws `copy-key-damaged` */
@@ -166,8 +170,10 @@ async function keyObject(
 ): Promise<KeyObject> {
   const { name, id } = recipientName('keys');
   const copy = secrets.copyId.toString('hex');
+  const [newest = NOTHING] = secrets.privateKeys;
+  const key = keyIdOf(publicKeyOf(newest)).toString('hex');
   const named = label === undefined ? {} : { label: label.slice(0, MOST_LABEL).toWellFormed() };
-  const clear = { mailkeep: MARK, copy, id, created, ...named, ...more };
+  const clear = { mailkeep: MARK, copy, id, key, created, ...named, ...more };
   const wrapped = await encrypt(secretsBytes(secrets, clearHash(clear)));
   return { name, bytes: canonicalBytes({ ...clear, wrapped: wrapped.toString('base64') }) };
 }

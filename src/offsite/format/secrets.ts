@@ -25,7 +25,7 @@ export interface CopySecrets {
 }
 
 /** Private keys of a copy, so many rotations back. */
-const MOST_KEYS = 100;
+export const MOST_KEYS = 100;
 const MOST_BYTES = 16 * 1024;
 
 /** Returns the keys of a new copy. */

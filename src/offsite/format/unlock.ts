@@ -15,7 +15,7 @@ export type Way =
   | { readonly type: 'age'; readonly identities: readonly string[] };
 
 /** Recipients of a type that are tried: more were put there to keep us busy. */
-const MOST_TRIED = 64;
+export const MOST_TRIED = 64;
 
 /**
  * Returns the newest secrets that a passphrase, recovery key or identity opens. After a rotation there may be older

@@ -91,7 +91,7 @@ test('what a recipient shows contains no secret', async () => {
   const object = await wrapForRecovery(secrets, recovery, { created: 1 });
   const { name, bytes } = object;
   expect(Object.keys(fieldsOf(object)).sort()).toEqual([
-    ...['copy', 'created', 'id', 'mailkeep', 'salt', 'type', 'wrapped'],
+    ...['copy', 'created', 'id', 'key', 'mailkeep', 'salt', 'type', 'wrapped'],
   ]);
   const hidden = [...secrets.privateKeys, secrets.nameKey, secrets.signer, recovery];
   for (const one of hidden) {

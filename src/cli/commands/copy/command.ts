@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
-import { EXIT_STATUS_HELP } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';
 import type { Body } from '../../context.ts';
 import { collected, rate, wholeNumber } from '../../option-values.ts';
+import { defineKeys } from './key-commands.ts';
 import type { AdoptLine, CopyLine, FromLine, InitLine } from './lines.ts';
+import { sub } from './sub-command.ts';
 
 const HELP = `
 Updates a copy of the archive to the same commits. It can run during a sync, and can be interrupted safely: what
@@ -35,7 +36,7 @@ const MOST_COMMITS = Number.MAX_SAFE_INTEGER;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .usage('[init|adopt] --to <target> [options]')
+    .usage('[init|adopt|key] --to <target> [options]')
     .argument('[command]')
     .helpCommand(false)
     .option('--to <target>', 'the copy: a folder, or s3://BUCKET/PREFIX')
@@ -61,7 +62,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .addHelpText('after', HELP)
     .action((typed: string | undefined, options: CopyLine & FromLine) => {
       if (typed !== undefined) {
-        const problem = `unknown command '${typed}'. Use init or adopt, or --to alone.`;
+        const problem = `unknown command '${typed}'. Use init, adopt or key, or --to alone.`;
         throw usageError('usage-invalid', { command: 'copy', problem });
       }
       chosen(async (context) => {
@@ -96,13 +97,16 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     command,
     'adopt',
     'continue a copy with an archive that came from it, on a new machine',
-  ).option('--to <target>', 'the copy: s3://BUCKET/PREFIX, or a folder');
+  )
+    .option('--to <target>', 'the copy: s3://BUCKET/PREFIX, or a folder')
+    .option('--older-key', 'continue with these keys although recipients have newer ones');
   withKeys(adopt).action((options: AdoptLine) =>
     chosen(async (context) => {
       const { copyAdopt } = await import('./adopt.ts');
       return copyAdopt(context, { ...command.opts<AdoptLine>(), ...options });
     }),
   );
+  defineKeys(command, chosen);
 }
 
 function withKeys(command: Command): Command {
@@ -110,12 +114,4 @@ function withKeys(command: Command): Command {
     .option('--recovery-key-file <file>', 'the recovery key is in this file')
     .option('--passphrase-file <file>', 'the passphrase is the first line of this file')
     .option('--identity-file <file>', 'the age identity is in this file');
-}
-
-function sub(command: Command, name: string, summary: string): Command {
-  return command
-    .command(name)
-    .summary(summary)
-    .description(summary)
-    .addHelpText('after', EXIT_STATUS_HELP);
 }

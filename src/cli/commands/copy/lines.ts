@@ -10,9 +10,39 @@ export interface CopyLine {
 
 /** Where the user said that what opens a copy is. */
 export interface KeyLine {
+  readonly recoveryKeyFile?: string | undefined;
+  readonly passphraseFile?: string | undefined;
+  readonly identityFile?: string | undefined;
+}
+
+/** The same where those options name something new. */
+export interface OpenWithLine {
+  readonly openWithRecoveryKey?: string;
+  readonly openWithPassphrase?: string;
+  readonly openWithIdentity?: string;
+}
+
+export interface ListLine {
+  readonly to?: string;
+}
+
+/** What `mailkeep copy key add` was given: who is to open the copy as well. */
+export interface AddLine extends OpenWithLine {
+  readonly to?: string;
   readonly recoveryKeyFile?: string;
   readonly passphraseFile?: string;
-  readonly identityFile?: string;
+  readonly age?: readonly string[];
+  readonly label?: string;
+}
+
+/** What `mailkeep copy key rotate` was given: who is to open the copy from now on. */
+export interface RotateLine extends OpenWithLine {
+  readonly to?: string;
+  readonly recoveryKeyFile?: string;
+  readonly passphraseFile?: string;
+  readonly reencrypt?: boolean;
+  /** Bytes a second. */
+  readonly limitRate?: number;
 }
 
 export interface FromLine extends CopyLine, KeyLine {
@@ -32,4 +62,5 @@ export interface InitLine {
 
 export interface AdoptLine extends KeyLine {
   readonly to?: string;
+  readonly olderKey?: boolean;
 }

@@ -8,7 +8,7 @@ import { parseRecoveryKey, RECOVERY_LINES } from '../../../offsite/format/recove
 import type { Way } from '../../../offsite/format/unlock.ts';
 import { terminalAsker } from '../../ask.ts';
 import type { CommandContext } from '../../context.ts';
-import type { KeyLine } from './lines.ts';
+import type { KeyLine, OpenWithLine } from './lines.ts';
 
 /** The environment's passphrase, where no file is named. */
 const PASSPHRASE = 'MAILKEEP_COPY_PASSPHRASE';
@@ -21,12 +21,7 @@ const MOST_BYTES = 64 * 1024;
  */
 export async function openingKey(context: CommandContext, line: KeyLine): Promise<Way> {
   const { recoveryKeyFile, passphraseFile, identityFile } = line;
-  if (
-    [recoveryKeyFile, passphraseFile, identityFile].filter((one) => one !== undefined).length > 1
-  ) {
-    const problem = 'name one of --recovery-key-file, --passphrase-file and --identity-file.';
-    throw usageError('usage-invalid', { command: 'copy', problem });
-  }
+  refuseSeveral(line, '--recovery-key-file, --passphrase-file and --identity-file');
   if (recoveryKeyFile !== undefined) {
     const text = readKeyFile(context, recoveryKeyFile);
     return { type: 'recovery', recovery: parseRecoveryKey(keyLines(text)) };
@@ -43,6 +38,28 @@ export async function openingKey(context: CommandContext, line: KeyLine): Promis
     lines.push(await asker.line(`Line ${number} of the recovery key`));
   }
   return { type: 'recovery', recovery: parseRecoveryKey(lines.join('\n')) };
+}
+
+/**
+ * Returns what opens a copy whose recipients are to be changed: there, the other options name what is new.
+ *
+ * @throws what `openingKey` throws
+ */
+export function openingKeyAlongside(context: CommandContext, line: OpenWithLine): Promise<Way> {
+  const opening = {
+    recoveryKeyFile: line.openWithRecoveryKey,
+    passphraseFile: line.openWithPassphrase,
+    identityFile: line.openWithIdentity,
+  };
+  const names = '--open-with-recovery-key, --open-with-passphrase and --open-with-identity';
+  refuseSeveral(opening, names);
+  return openingKey(context, opening);
+}
+
+function refuseSeveral({ recoveryKeyFile, passphraseFile, identityFile }: KeyLine, names: string) {
+  const given = [recoveryKeyFile, passphraseFile, identityFile].filter((one) => one !== undefined);
+  if (given.length <= 1) return;
+  throw usageError('usage-invalid', { command: 'copy', problem: `name one of ${names}.` });
 }
 
 /** The passphrase in a file's first line, or in the environment; undefined where there is none. */

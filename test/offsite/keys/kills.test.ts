@@ -1,0 +1,176 @@
+import { randomBytes } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { addRecipients, removeRecipients } from '../../../src/engine/offsite/change-recipients.ts';
+import { openOwnCopy } from '../../../src/engine/offsite/open-keys.ts';
+import { readRecipients, readSigners } from '../../../src/engine/offsite/recipients.ts';
+import { isSwitched } from '../../../src/engine/offsite/rotate-keys.ts';
+import type { ObjectStore } from '../../../src/objects/store.ts';
+import { keyIdOf } from '../../../src/offsite/format/header.ts';
+import { encodeSigner } from '../../../src/offsite/format/signers.ts';
+import { unlock, type Way } from '../../../src/offsite/format/unlock.ts';
+import { keyFile, writeLocalKey } from '../../../src/offsite/local-key.ts';
+import { copyMemory } from '../../../src/offsite/memory.ts';
+import { oneObject } from '../../../src/offsite/one-object.ts';
+import { dyingAt, Killed, MOMENTS, type Moment } from '../dying-store.ts';
+import { signal } from '../sample-copy.ts';
+import { type Copy, keyOfNewest, opens, ownKey, rotate, rotated, withCopy } from './begun-copy.ts';
+
+/** One run of a program that may be killed; returns whether it was. */
+async function survives(act: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await act();
+    return true;
+  } catch (error) {
+    if (error instanceof Killed) return false;
+    throw error;
+  }
+}
+
+/** Kills `act` at each of its calls to the store in turn, until it ends by itself. */
+async function killEverywhere(
+  writeOnly: boolean,
+  moment: Moment,
+  act: (copy: Copy, store: ObjectStore) => Promise<unknown>,
+  check: (copy: Copy) => Promise<void>,
+): Promise<number> {
+  for (let call = 1; ; call += 1) {
+    let ended = false;
+    await withCopy(writeOnly, async (copy) => {
+      const { dying } = dyingAt(copy.store, call, moment);
+      ended = await survives(() => act(copy, dying));
+      await check(copy);
+    });
+    if (ended) return call;
+  }
+}
+
+for (const moment of MOMENTS) {
+  // While bytes travel, the kind of machine does not matter.
+  for (const writeOnly of moment === 'during' ? [false] : [false, true]) {
+    const here = writeOnly ? 'a machine that only writes' : 'a machine that reads';
+    test(`a rotation on ${here}, killed ${moment} each call, is completed by another`, async () => {
+      let handed: Way[] = [];
+      const hand = (way: Way) => handed.push(way);
+      const calls = await killEverywhere(
+        writeOnly,
+        moment,
+        async (copy, store) => {
+          handed = [];
+          await rotate(copy, store, copy.first, hand);
+        },
+        async (copy) => {
+          const { publicKey, next } = ownKey(copy);
+          const isSwitchedTo = !publicKey.equals(copy.publicKey);
+          expect(handed.length).toBeGreaterThanOrEqual(isSwitchedTo ? 1 : 0);
+          await copy.receive();
+          await copy.copy();
+          expect(await keyOfNewest(copy)).toBe(keyIdOf(publicKey).toString('hex'));
+          expect(await opens(copy, copy.age)).toBe(true);
+          expect(await opens(copy, isSwitchedTo ? handed.at(-1) : copy.first)).toBe(true);
+
+          // The same command once more, with the key that opened the copy just now.
+          await rotate(copy, copy.store, (isSwitchedTo && handed.at(-1)) || copy.first, hand);
+          const key = ownKey(copy);
+          expect(key).toMatchObject({ next: undefined, replaced: [] });
+          if (next !== undefined) expect(key.publicKey).toEqual(next.publicKey);
+          expect(key.privateKeys.length === 0).toBe(writeOnly);
+          await copy.receive();
+          await copy.copy();
+          expect(await keyOfNewest(copy)).toBe(keyIdOf(key.publicKey).toString('hex'));
+          expect(await opens(copy, handed.at(-1))).toBe(true);
+          expect(await opens(copy, copy.age)).toBe(true);
+          expect(await opens(copy, copy.first)).toBe(false);
+          const { recipients } = await readRecipients(copy.store, signal);
+          const isTwice = isSwitchedTo && !key.publicKey.equals(publicKey);
+          expect(recipients.map(({ type }) => type).sort()).toEqual([
+            ...['age', 'recovery', 'recovery', ...(isTwice ? ['recovery'] : [])],
+          ]);
+        },
+      );
+      expect(calls).toBeGreaterThan(10);
+    });
+  }
+
+  test(`recipients that are added or removed, killed ${moment} each call, leave a copy that opens`, async () => {
+    const second: Way = { type: 'recovery', recovery: randomBytes(16) };
+    await killEverywhere(
+      false,
+      moment,
+      async (copy, store) => {
+        const order = { dataDir: copy.dir, store, signal };
+        const secrets = await openOwnCopy(order, async () => copy.first);
+        const additions = { recovery: second.recovery, age: [copy.recipient] };
+        await addRecipients({ ...order, secrets, additions, now: () => 2 });
+        const [old] = ownKey(copy).age;
+        await removeRecipients({ ...order, ids: [old?.id ?? ''] });
+      },
+      async (copy) => {
+        await copy.receive();
+        await copy.copy();
+        expect(await opens(copy, copy.first)).toBe(true);
+        expect(await opens(copy, copy.age)).toBe(true);
+        // What this machine does not know of is not wrapped again.
+        const { recipients } = await readRecipients(copy.store, signal);
+        const order = { dataDir: copy.dir, store: copy.store, signal };
+        const last = await rotated(copy, copy.first);
+        expect(await opens(copy, last)).toBe(true);
+        expect(recipients.length).toBeGreaterThan(1);
+        expect(await isSwitched(order)).toBe(false);
+      },
+    );
+  });
+}
+
+test('a rotation uploads again what was sealed for the key before and is not listed yet', async () => {
+  await withCopy(false, async (copy) => {
+    const noted = { name: `data/${'0'.repeat(48)}`, length: 1, sha256: '0'.repeat(64) };
+    copyMemory(copy.state, copy.copyId).note(noted);
+    await rotated(copy, copy.first);
+    expect(copyMemory(copy.state, copy.copyId).uploaded()).toEqual([]);
+  });
+});
+
+test('a later signer signs after a rotation, one that only the target knows does not', async () => {
+  await withCopy(false, async (copy) => {
+    const key = ownKey(copy);
+    const [later, stranger] = [randomBytes(32), randomBytes(32)];
+    await writeLocalKey(
+      keyFile(copy.dir, copy.copyId),
+      key.with({ signers: [...key.signers, later] }),
+    );
+    const secrets = await openOwnCopy(
+      { dataDir: copy.dir, store: copy.store, signal },
+      async () => copy.first,
+    );
+    const { name, bytes } = encodeSigner(secrets, stranger);
+    await copy.store.put(name, bytes.length, oneObject(bytes), { signal });
+    const way = await rotated(copy, copy.first);
+    const { recipients } = await readRecipients(copy.store, signal);
+    const opened = await unlock(recipients, way, signal);
+    const signers = await readSigners(copy.store, opened, signal);
+    expect(signers).toEqual([...key.signers, later]);
+  });
+});
+
+test('recipients and signers that a store still lists after they were removed are left out', async () => {
+  await withCopy(false, async (copy) => {
+    const way = await rotated(copy, copy.first);
+    const { recipients } = await readRecipients(copy.store, signal);
+    const secrets = await unlock(recipients, way, signal);
+    const ghosts: ObjectStore = {
+      label: copy.store.label,
+      put: copy.store.put.bind(copy.store),
+      get: copy.store.get.bind(copy.store),
+      head: copy.store.head.bind(copy.store),
+      async *list(prefix, wanted) {
+        yield { name: `${prefix}${'0'.repeat(32)}`, length: 1, modified: 1 };
+        yield* copy.store.list(prefix, wanted);
+      },
+      delete: copy.store.delete.bind(copy.store),
+      abilities: copy.store.abilities.bind(copy.store),
+      close: async () => {},
+    };
+    expect(await readRecipients(ghosts, signal)).toEqual({ recipients, damaged: [] });
+    expect(await readSigners(ghosts, secrets, signal)).toEqual(ownKey(copy).signers);
+  });
+});
