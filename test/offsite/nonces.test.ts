@@ -12,7 +12,7 @@ const COPIES = 12;
 
 /** Each key with each of its nonces, as they came to the one place that encrypts. */
 const used = new Set<string>();
-let ciphers = 0;
+let [ciphers, deaths] = [0, 0];
 const original = crypto.createCipheriv;
 crypto.createCipheriv = ((...given: Parameters<typeof original>) => {
   const [, key, nonce] = given.slice(0, 3).map((part) => Buffer.from(part as Buffer));
@@ -32,8 +32,7 @@ test.each(Array.from({ length: SEEDS }, (_, seed) => seed + 1))(
     const random = randomFrom(seed);
     const sample = await sampleCopy();
     const { writer, known, dir, store } = sample;
-    let [mail, deaths] = [1, 0];
-    const before = ciphers;
+    let mail = 1;
     try {
       for (let step = 0; step < COPIES; step += 1) {
         const drawn = random();
@@ -53,9 +52,12 @@ test.each(Array.from({ length: SEEDS }, (_, seed) => seed + 1))(
     } finally {
       await sample.close();
     }
-    // Two ciphers for each object and each manifest, at the least.
-    expect(ciphers - before).toBeGreaterThan(10);
-    expect(deaths).toBeGreaterThan(0);
     expect(used.size).toBe(ciphers);
   },
 );
+
+test('there were deaths, and there was something to encrypt', () => {
+  console.info(`${ciphers} ciphers, ${deaths} deaths`);
+  expect(ciphers).toBeGreaterThan(20 * SEEDS);
+  expect(deaths).toBeGreaterThan(SEEDS);
+});

@@ -45,7 +45,7 @@ async function copyOf(bucket: string, sources: readonly Buffer[]) {
   const objects: Buffer[] = [];
   const collect = async (): Promise<void> => {
     for await (const { name } of store.list('', signal)) {
-      const pieces = [Buffer.from(`${name}\n`)];
+      const pieces: Buffer[] = [Buffer.from(`${name}\n`)];
       for await (const piece of store.get(name, { signal })) pieces.push(piece);
       objects.push(Buffer.concat(pieces));
     }
