@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { seeded } from '../bench/seeded.ts';
@@ -84,6 +84,23 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
     release.resolve();
     expect(await first.ended).toMatchObject({ code: 0, stderr: '' });
     expect(await archive.run('copy', '--to', to)).toMatchObject({ uploaded: 0, objects: 1 });
+  }, 120_000);
+
+  test('a damaged segment is repaired from the bucket', async () => {
+    const { archive, to } = await begun('repair');
+    await archive.closeSegment();
+    await archive.run('copy', '--to', to);
+    const log = path.join(archive.data, 'log');
+    const [name = ''] = readdirSync(log).filter((one) => one.includes('0000000001.'));
+    const bytes = readFileSync(path.join(log, name));
+    writeFileSync(path.join(log, name), bytes.fill(0x55, bytes.length >> 1, -100));
+    expect((await archive.ended(['verify'])).code).toBe(3);
+    expect(await archive.run('verify', '--repair', '--from', to)).toMatchObject({
+      ok: true,
+      missing: [],
+      unproven: [],
+    });
+    expect(await archive.run('verify')).toMatchObject({ ok: true });
   }, 120_000);
 
   test('a full bucket is reported, and the copy stays what it was', async () => {
