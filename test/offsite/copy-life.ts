@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'vitest';
 import { s3Store } from '../../src/objects/s3-store.ts';
@@ -74,6 +74,7 @@ export async function expectLife(server: S3Server, bucket: string): Promise<void
     expect(JSON.parse(brought.stdout)).toMatchObject({
       number: after.number,
       messages: 4,
+      bytes: bytesBelow(path.join(back, 'log')),
       lost: [],
       invalid: [],
     });
@@ -89,4 +90,10 @@ export async function expectLife(server: S3Server, bucket: string): Promise<void
   } finally {
     rmSync(archive.folder, { recursive: true });
   }
+}
+
+function bytesBelow(folder: string): number {
+  return readdirSync(folder)
+    .map((name) => statSync(path.join(folder, name)).size)
+    .reduce((sum, size) => sum + size, 0);
 }

@@ -31,6 +31,7 @@ export function dyingAt(store: ObjectStore, call: number, when: 'before' | 'duri
       await step(async () => undefined);
       yield* store.get(name, options);
     },
+    versions: (name, signal) => store.versions(name, signal),
     head: (name, signal) => step(() => store.head(name, signal)),
     async *list(prefix, signal) {
       await step(async () => undefined);

@@ -2,12 +2,17 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { ensureBucket } from '../../src/objects/s3-bucket.ts';
+import { s3Store } from '../../src/objects/s3-store.ts';
+import { oneObject } from '../../src/offsite/one-object.ts';
 import { seeded } from '../bench/seeded.ts';
 import { mailkeep } from '../cli/child.ts';
 import { HttpProxy } from '../objects/servers/http-proxy.ts';
 import { type Radosgw, startRadosgw, withoutRadosgw } from '../objects/servers/radosgw.ts';
+import { targetAt } from '../objects/servers/s3-server.ts';
 import { expectLife, objectsAt } from './copy-life.ts';
 import { message, ProgramArchive, s3Environment } from './copy-program.ts';
+import { signal } from './sample-copy.ts';
 
 const skipped = withoutRadosgw();
 const DATA = /^PUT .*\/data\//;
@@ -93,7 +98,10 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
     const log = path.join(archive.data, 'log');
     const [name = ''] = readdirSync(log).filter((one) => one.includes('0000000001.'));
     const bytes = readFileSync(path.join(log, name));
-    writeFileSync(path.join(log, name), bytes.fill(0x55, bytes.length >> 1, -100));
+    writeFileSync(
+      path.join(log, name),
+      bytes.fill(0x55, bytes.length >> 1, (bytes.length >> 1) + 40),
+    );
     expect((await archive.ended(['verify'])).code).toBe(3);
     expect(await archive.run('verify', '--repair', '--from', to)).toMatchObject({
       ok: true,
@@ -101,6 +109,26 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
       unproven: [],
     });
     expect(await archive.run('verify')).toMatchObject({ ok: true });
+  }, 120_000);
+
+  test('where the bucket keeps versions, an older one is read if the newest is damaged', async () => {
+    await ensureBucket(targetAt(server, 'versions'), signal, { lock: true });
+    const { archive, to, back } = await begun('versions');
+    const { number } = await archive.run('copy', '--to', to);
+    const store = s3Store(targetAt(server, 'versions', { prefix: 'mail' }));
+    onTestFinished(() => store.close());
+    for (const folder of ['data', 'manifests']) {
+      for (const name of await objectsAt(server, 'versions', 'mail', folder)) {
+        const bytes = Buffer.from('overwritten');
+        await store.put(name, bytes.length, oneObject(bytes), { signal });
+        expect(await store.versions(name, signal)).toHaveLength(2);
+      }
+    }
+    // The damage is found all the same.
+    const checked = await archive.ended(['verify', '--copy', to]);
+    expect(checked.code).toBe(3);
+    expect(JSON.parse(checked.stdout)).toMatchObject({ findings: [{}] });
+    expect(await back('back')).toBe(number);
   }, 120_000);
 
   test('a full bucket is reported, and the copy stays what it was', async () => {

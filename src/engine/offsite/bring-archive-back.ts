@@ -70,7 +70,7 @@ export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBa
     const started = performance.now();
     const objects = new Map(found.clear.objects.map((entry) => [entry.name, entry]));
     const brought = await bringBack({
-      ...{ store, key, manifest, objects, to, prover, signal },
+      ...{ store, key, manifest, objects, to, prover, signal, takesVersions: true },
       progress: order.onSegments,
     }).finally(() => prover.close());
     const fetchMs = Math.round(performance.now() - started);

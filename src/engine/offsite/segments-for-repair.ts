@@ -45,7 +45,7 @@ export async function segmentsForRepair(order: {
   const prover = proverOnThreads();
   try {
     const objects = new Map(newest.clear.objects.map((entry) => [entry.name, entry]));
-    const source = { store, key: opening, manifest, objects, prover, signal };
+    const source = { store, key: opening, manifest, objects, prover, signal, takesVersions: true };
     const fetched = await fetchForRepair(source, dataDir, folder);
     return { folder, commit: manifest.commit, ...fetched };
   } catch (error) {
