@@ -49,6 +49,8 @@ export interface OffsiteFacts {
     readonly name: string;
     readonly most: number;
   };
+  /** This machine holds keys for writing only. */
+  readonly 'offsite-write-only': { readonly to: string };
   /** Nothing was given that opens the copy, and nobody can be asked. `variable` is that of the environment. */
   readonly 'offsite-no-way': { readonly variable: string };
   /** The recovery key can be shown to nobody. */

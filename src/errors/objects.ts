@@ -32,6 +32,8 @@ export interface ObjectFacts {
   readonly 'store-refused': OfRefusal;
   /** The server answered that it cannot do this now, such as `SlowDown`, as often as `tries` says. */
   readonly 'store-busy': OfRefusal & { readonly tries: number };
+  /** The server has no room for more: a quota is reached, or its disks are full. */
+  readonly 'store-full': OfRefusal;
   /** The server does not accept the credentials, or they do not allow this. */
   readonly 'store-access-denied': OfRefusal;
   /** No answer, or one that broke off. */
@@ -77,6 +79,7 @@ export const objectError = errorsOf<ObjectFacts>(
     'object-changed': 'damage',
     'object-length': 'damage',
     'store-access-denied': 'auth',
+    'store-full': 'disk',
     'store-redirects': 'config',
     'store-no-bucket': 'config',
     'store-bucket-taken': 'config',

@@ -99,6 +99,10 @@ class FolderStore implements ObjectStore {
     }
   }
 
+  async versions(): Promise<readonly string[]> {
+    return [];
+  }
+
   async head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined> {
     const file = this.#fileOf(name);
     signal.throwIfAborted();

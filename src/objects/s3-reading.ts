@@ -16,15 +16,16 @@ interface Whole {
 }
 
 /**
- * Yields the bytes of an object. A connection that breaks is continued where it stopped, if the object is still the same.
+ * Yields the bytes of an object, or of one of its versions. A connection that breaks is continued where it stopped, if the object is still the same.
  *
  * @throws object-missing; object-changed; see `S3Client.request`
  */
 export async function* readObject(
   client: S3Client,
-  name: string,
+  { name, version }: { readonly name: string; readonly version?: string | undefined },
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
+  const query = version === undefined ? {} : { versionId: version };
   const patience = client.patience(signal);
   let whole: Whole | undefined;
   let position = 0;
@@ -33,7 +34,8 @@ export async function* readObject(
     let answer: Answer | undefined;
     try {
       const headers = whole === undefined ? {} : continuing(position, whole);
-      answer = await client.open({ operation: OPERATION, method: 'GET', name, headers }, signal);
+      const request = { operation: OPERATION, method: 'GET', name, query, headers } as const;
+      answer = await client.open(request, signal);
       if (answer.status !== 200 && answer.status !== 206) {
         askedMs = retryAfterMs(answer.headers, client.clock.now());
         throw await refusal(client, name, answer);

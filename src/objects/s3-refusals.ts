@@ -20,6 +20,11 @@ const TRANSIENT_CODE: ReadonlySet<string> = new Set([
   'ConditionalRequestConflict',
   'ConcurrentModification',
 ]);
+/** Insufficient Storage, of WebDAV: what servers answer whose disks are full. */
+const NO_ROOM = 507;
+/** `QuotaExceeded` of Ceph comes with 403; `XMinioStorageFull` and `XMinioAdminBucketQuotaExceeded` are MinIO's. */
+const FULL_CODE =
+  /^(?:QuotaExceeded|InsufficientStorage|XMinioStorageFull|XMinioAdminBucketQuotaExceeded)$/;
 const REGION = /^[a-z0-9-]{1,64}$/;
 const LONGEST_ASKED_MS = 120_000;
 
@@ -39,6 +44,7 @@ export function retryAfterMs(headers: IncomingHttpHeaders, now: number): number 
 export function refusalError(store: string, operation: string, refusal: Refusal): Error {
   const { status, code } = refusal;
   const facts = { store, operation, status, answer: code };
+  if (status === NO_ROOM || FULL_CODE.test(code)) return objectError('store-full', facts);
   if (isTransient(refusal)) return objectError('store-busy', { ...facts, tries: 1 });
   const region = regionOf(refusal);
   if ((status >= 300 && status < 400 && status !== 304) || (status === 400 && region !== null)) {

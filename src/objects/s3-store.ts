@@ -6,9 +6,9 @@ import { listObjects } from './s3-listing.ts';
 import { readObject } from './s3-reading.ts';
 import type { S3Target } from './s3-target.ts';
 import { giveUpUpload, unfinishedUploads } from './s3-uploads.ts';
-import { deleteObject, deleteVersions, hasVersions } from './s3-versions.ts';
+import { deleteObject, deleteVersions, hasVersions, versionsWithBytes } from './s3-versions.ts';
 import { writeObject } from './s3-writing.ts';
-import type { Abilities, ObjectFact, ObjectStore, PutOptions } from './store.ts';
+import type { Abilities, GetOptions, ObjectFact, ObjectStore, PutOptions } from './store.ts';
 
 /** Returns a store in a bucket of S3, or of a server that speaks its protocol. */
 export function s3Store(target: S3Target, options: S3Options = {}): ObjectStore {
@@ -46,9 +46,15 @@ class S3Store implements ObjectStore {
     await writeObject(this.client, name, length, bytes, options);
   }
 
-  async *get(name: string, { signal }: { readonly signal: AbortSignal }): AsyncGenerator<Buffer> {
+  async *get(name: string, { signal, version }: GetOptions): AsyncGenerator<Buffer> {
     checkObjectName(name);
-    yield* readObject(this.client, name, signal);
+    yield* readObject(this.client, { name, version }, signal);
+  }
+
+  async versions(name: string, signal: AbortSignal): Promise<readonly string[]> {
+    checkObjectName(name);
+    this.#hasVersions ??= await hasVersions(this.client, signal);
+    return this.#hasVersions ? await versionsWithBytes(this.client, name, signal) : [];
   }
 
   async head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined> {

@@ -5,6 +5,8 @@ import { keyOf } from './s3-target.ts';
 import { textOf, type XmlElement } from './s3-xml.ts';
 
 const MOST_PAGES = 1000;
+/** Our objects are written once: more versions than a few are somebody else's. */
+const MOST_VERSIONS = 32;
 
 /** Returns whether the bucket keeps, or once kept, versions of objects; true where the server does not say. */
 export async function hasVersions(client: S3Client, signal: AbortSignal): Promise<boolean> {
@@ -39,15 +41,29 @@ export async function deleteVersions(
 ): Promise<void> {
   // All first: pages go on from versions that must still be there.
   const versions: string[] = [];
-  for await (const version of versionsOf(client, name, signal)) versions.push(version);
+  for await (const { version } of versionsOf(client, name, signal)) versions.push(version);
   for (const version of versions) await deleteVersion(client, name, version, signal, bypass);
+}
+
+/** Returns the versions of an object, the newest first, without the marks of its deletions. */
+export async function versionsWithBytes(
+  client: S3Client,
+  name: string,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const versions: string[] = [];
+  for await (const { version, isMark } of versionsOf(client, name, signal)) {
+    if (!isMark) versions.push(version);
+    if (versions.length === MOST_VERSIONS) break;
+  }
+  return versions;
 }
 
 async function* versionsOf(
   client: S3Client,
   name: string,
   signal: AbortSignal,
-): AsyncGenerator<string> {
+): AsyncGenerator<{ readonly version: string; readonly isMark: boolean }> {
   const operation = 'ListObjectVersions';
   const key = keyOf(client.target, name);
   let marker: Readonly<Record<string, string>> = {};
@@ -63,7 +79,8 @@ async function* versionsOf(
     for (const element of xml.children) {
       if (element.name !== 'Version' && element.name !== 'DeleteMarker') continue;
       const version = textOf(element, 'VersionId');
-      if (keyIn(element, 'Key') === key && version !== '') yield version;
+      if (keyIn(element, 'Key') !== key || version === '') continue;
+      yield { version, isMark: element.name === 'DeleteMarker' };
     }
     if (textOf(xml, 'IsTruncated') !== 'true') return;
     const nextKey = keyIn(xml, 'NextKeyMarker');

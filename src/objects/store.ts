@@ -27,6 +27,12 @@ export interface Abilities {
   readonly locks: boolean;
 }
 
+export interface GetOptions {
+  readonly signal: AbortSignal;
+  /** One that `versions` returned; the newest by default. */
+  readonly version?: string | undefined;
+}
+
 /**
  * Objects under names, each written once and complete. Names are of lower-case letters, digits, hyphens and slashes;
  * what a store lists under other names is not ours, and left out.
@@ -57,7 +63,10 @@ export interface ObjectStore {
    *
    * @throws object-missing; object-changed
    */
-  get(name: string, options: { readonly signal: AbortSignal }): AsyncIterable<Buffer>;
+  get(name: string, options: GetOptions): AsyncIterable<Buffer>;
+
+  /** Returns the versions of an object that hold bytes, the newest first; none where the store keeps no versions. */
+  versions(name: string, signal: AbortSignal): Promise<readonly string[]>;
 
   /** Returns the facts of an object, or undefined. */
   head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined>;

@@ -27,8 +27,8 @@ export interface BroughtBack {
 
 /** In a folder while an archive is brought back into it: what was begun there, and may be continued. */
 const UNFINISHED = 'copy-from.json';
-/** Two at a time: one travels while another is decrypted and read. */
-const AT_ONCE = 2;
+/** As many travel, are decrypted, written and read at a time: each waits for the network or the disk in turn. */
+const AT_ONCE = 4;
 
 /**
  * Brings the log of an archive back from a copy: each segment under a temporary name, read completely before it gets
@@ -47,7 +47,10 @@ export async function bringBack(options: BringBackOptions): Promise<BroughtBack>
   await severalAtOnce(jobs, AT_ONCE, async (job) => {
     signal.throwIfAborted();
     try {
-      if (!there.has(job.segment)) bytes += (await fetchSegment(options, to, job)).bytes;
+      if (!there.has(job.segment)) {
+        const fetched = await fetchSegment(options, to, job);
+        bytes += fetched.bytes;
+      }
     } catch (error) {
       if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
       lost.push({ segment: job.segment, error });

@@ -100,13 +100,13 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
   const manifests = await findManifests(store, key, signal);
   const before = manifests.newest;
   refuseOlder(store, manifests, memory);
-  const counted = { objects: 0, bytes: 0 };
+  const counted: Uploaded = { names: new Set(), bytes: 0 };
   for (;;) {
     const begun = now();
     const survey = surveyArchive(realFiles, dir, options.seen);
     if (survey.commit.number === 0) throw copiesError('offsite-nothing', { dir });
     if (before !== undefined) refuseStrangers(dir, store, survey, before, key);
-    const plan = planCopy(survey, await knownObjects(options, before), marksOf(key));
+    const plan = planCopy(survey, await knownObjects(options, before, counted.names), marksOf(key));
     if (replacesPurged(plan, before)) memory.purge(true);
     const listed = await upload(options, plan, counted);
     if (listed === undefined || now() - begun > LONGEST_MS) continue;
@@ -119,7 +119,7 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
     return {
       copyId: key.copyId,
       ...survey.commit,
-      uploaded: counted.objects,
+      uploaded: counted.names.size,
       bytes: counted.bytes,
       objects: listed.length,
       stored: listed.reduce((sum, { entry }) => sum + entry.length, 0),
@@ -197,16 +197,21 @@ function marksOf({ nameKey }: LocalKey): Marks {
   };
 }
 
-/** What lies there, by mark: listed by the newest manifest, or uploaded since. */
+/**
+ * What lies there, by mark: listed by the newest manifest, or uploaded since. Where everything is to be uploaded again,
+ * only what this run has uploaded itself.
+ */
 async function knownObjects(
   { store, memory, refresh, signal }: CopyOutOptions,
   before: FoundManifest | undefined,
+  uploaded: ReadonlySet<string>,
 ): Promise<Map<string, ObjectEntry>> {
   const known = new Map<string, ObjectEntry>();
   if (before !== undefined && !refresh) {
     for (const entry of before.clear.objects) add(known, entry);
   }
   for (const entry of memory.uploaded()) {
+    if (refresh && !uploaded.has(entry.name)) continue;
     const there = await store.head(entry.name, signal);
     if (there?.length === entry.length) add(known, entry);
   }
@@ -218,6 +223,12 @@ function add(known: Map<string, ObjectEntry>, entry: ObjectEntry): void {
   if (mark !== undefined) known.set(mark, entry);
 }
 
+/** What one run has uploaded. */
+interface Uploaded {
+  readonly names: Set<string>;
+  bytes: number;
+}
+
 interface Listed {
   readonly piece: Piece<ClosedSegment | TailRange>;
   readonly entry: ObjectEntry;
@@ -227,11 +238,11 @@ interface Listed {
 async function upload(
   options: CopyOutOptions,
   plan: CopyPlan,
-  counted: { objects: number; bytes: number },
+  counted: Uploaded,
 ): Promise<readonly Listed[] | undefined> {
   const { memory, progress } = options;
   const pieces: Piece<ClosedSegment | TailRange>[] = [...plan.segments, ...plan.tail];
-  const of = pieces.filter(({ there }) => there === undefined).length + counted.objects;
+  const of = pieces.filter(({ there }) => there === undefined).length + counted.names.size;
   const listed: Listed[] = [];
   try {
     await severalAtOnce(pieces, AT_ONCE, async (piece) => {
@@ -240,9 +251,9 @@ async function upload(
       if (entry === undefined) {
         entry = await uploadPiece(options, piece);
         memory.note(entry);
-        counted.objects += 1;
+        counted.names.add(entry.name);
         counted.bytes += entry.length;
-        progress?.({ objects: counted.objects, of, bytes: counted.bytes });
+        progress?.({ objects: counted.names.size, of, bytes: counted.bytes });
       }
       listed.push({ piece, entry });
     });

@@ -7,6 +7,7 @@ import { logDamaged } from '../errors/archive.ts';
 import { copiesError } from '../errors/copies.ts';
 import type { ObjectStore } from '../objects/store.ts';
 import type { SegmentProver } from '../verify/segment-threads.ts';
+import { ChosenVersions } from './chosen-versions.ts';
 import type { OpeningKey } from './format/header.ts';
 import { open } from './format/open.ts';
 import type { SecretManifest } from './format/secret-manifest.ts';
@@ -22,6 +23,8 @@ export interface SegmentSource {
   readonly objects: ReadonlyMap<string, ObjectEntry>;
   readonly prover: SegmentProver;
   readonly signal: AbortSignal;
+  /** Where an object is damaged or missing, and the store keeps versions: take one that is as it should be. */
+  readonly takesVersions?: boolean;
 }
 
 /** A segment of a copy, and the objects that its file consists of. */
@@ -61,8 +64,29 @@ export async function fetchSegment(
   source: SegmentSource,
   to: string,
   copied: CopiedSegment,
-): Promise<{ readonly name: SegmentFile; readonly bytes: number }> {
-  const bytes = joined(source, copied)[Symbol.asyncIterator]();
+): Promise<FetchedSegment> {
+  const versions = new ChosenVersions(source.store, source.signal);
+  for (;;) {
+    try {
+      return await fetchWith(source, to, copied, versions);
+    } catch (error) {
+      if (source.takesVersions !== true || !(await versions.another(error))) throw error;
+    }
+  }
+}
+
+interface FetchedSegment {
+  readonly name: SegmentFile;
+  readonly bytes: number;
+}
+
+async function fetchWith(
+  source: SegmentSource,
+  to: string,
+  copied: CopiedSegment,
+  versions: ChosenVersions,
+): Promise<FetchedSegment> {
+  const bytes = joined(source, copied, versions)[Symbol.asyncIterator]();
   try {
     const beginning = await atLeast(bytes, SEGMENT_HEADER_BYTES);
     const name = nameIn(beginning, source.manifest, copied);
@@ -86,14 +110,19 @@ export async function fetchSegment(
 }
 
 /** The bytes of a segment's file, from all objects that have a part of it. */
-async function* joined({ store, key, objects, signal }: SegmentSource, copied: CopiedSegment) {
+async function* joined(
+  { store, key, objects, signal }: SegmentSource,
+  copied: CopiedSegment,
+  versions: ChosenVersions,
+) {
   let at = 0;
   for (const { kind, name, from } of copied.pieces) {
     const entry = objects.get(name);
     if (from !== at || entry === undefined) {
       throw copiesError('offsite-gap', { to: store.label, name, from: at });
     }
-    for await (const piece of open(key, { kind, name }, listedBytes(store, entry, signal))) {
+    const sealed = listedBytes(store, entry, signal, versions.of(name));
+    for await (const piece of open(key, { kind, name }, sealed)) {
       at += piece.length;
       yield piece;
     }

@@ -13,10 +13,11 @@ export async function* listedBytes(
   store: ObjectStore,
   { name, length, sha256 }: ObjectEntry,
   signal: AbortSignal,
+  version?: string,
 ): AsyncGenerator<Buffer> {
   const digest = createHash('sha256');
   let size = 0;
-  for await (const piece of store.get(name, { signal })) {
+  for await (const piece of store.get(name, { signal, version })) {
     size += piece.length;
     if (size > length) throw offsiteError('copy-object-damaged', { name, reason: 'appended' });
     digest.update(piece);

@@ -34,7 +34,7 @@ export interface ListedManifest extends ObjectFact {
  */
 export async function findManifests(
   store: ObjectStore,
-  trust: { readonly copyId: string; readonly signers: readonly Buffer[] },
+  trust: Trust,
   signal: AbortSignal,
   at?: number,
 ): Promise<FoundManifests> {
@@ -56,16 +56,40 @@ export async function findManifests(
   return { newest, listed, invalid };
 }
 
-/** Reads one manifest: an error of ours where it is not valid. @throws what the store throws */
+/**
+ * Reads one manifest: an error of ours where it is not valid, in none of the versions that the store keeps of it.
+ *
+ * @throws what the store throws
+ */
 export async function readManifest(
   store: ObjectStore,
   fact: ListedManifest,
-  trust: { readonly copyId: string; readonly signers: readonly Buffer[] },
+  trust: Trust,
   signal: AbortSignal,
 ): Promise<FoundManifest | MailkeepError> {
-  const { name, modified } = fact;
+  const newest = await readVersion(store, fact, trust, signal);
+  if (!(newest instanceof MailkeepError)) return newest;
+  for (const version of await store.versions(fact.name, signal)) {
+    const found = await readVersion(store, fact, trust, signal, version);
+    if (!(found instanceof MailkeepError)) return found;
+  }
+  return newest;
+}
+
+interface Trust {
+  readonly copyId: string;
+  readonly signers: readonly Buffer[];
+}
+
+async function readVersion(
+  store: ObjectStore,
+  { name, modified }: ListedManifest,
+  trust: Trust,
+  signal: AbortSignal,
+  version?: string,
+): Promise<FoundManifest | MailkeepError> {
   try {
-    const bytes = await wholeObject(store, name, MOST_MANIFEST_BYTES, signal);
+    const bytes = await wholeObject(store, name, MOST_MANIFEST_BYTES, signal, version);
     const copyId = Buffer.from(trust.copyId, 'hex');
     const clear = decodeManifest(bytes, name, { copyId, signers: trust.signers });
     return { name, clear, modified };
@@ -81,10 +105,11 @@ export async function wholeObject(
   name: string,
   most: number,
   signal: AbortSignal,
+  version?: string,
 ): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let size = 0;
-  for await (const piece of store.get(name, { signal })) {
+  for await (const piece of store.get(name, { signal, version })) {
     size += piece.length;
     if (size > most) throw copiesError('offsite-too-large', { to: store.label, name, most });
     pieces.push(piece);

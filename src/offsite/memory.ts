@@ -27,6 +27,8 @@ export interface CopyMemory {
 /** The memory of one copy in `state.sqlite`; undefined state remembers nothing. */
 export function copyMemory(state: StateFile | undefined, copyId: string): CopyMemory {
   const uploads = () => (state?.entries('copy-upload') ?? []).filter(({ key }) => ours(key));
+  // Also without a file, what a run finds out about purges holds to its end.
+  let isPurging = false;
   const ours = (key: string) => key.startsWith(`${copyId} `);
   const forgetUploaded = () => {
     for (const { key } of uploads()) state?.set('copy-upload', key, null);
@@ -43,7 +45,10 @@ export function copyMemory(state: StateFile | undefined, copyId: string): CopyMe
         if (listed) forgetUploaded();
       }),
     seen: () => state?.get('copy-seen', copyId),
-    purging: () => state?.get('copy-purge', copyId) !== undefined,
-    purge: (isDue) => state?.set('copy-purge', copyId, isDue ? true : null),
+    purging: () => isPurging || state?.get('copy-purge', copyId) !== undefined,
+    purge: (isDue) => {
+      isPurging = isDue;
+      state?.set('copy-purge', copyId, isDue ? true : null);
+    },
   };
 }

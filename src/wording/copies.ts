@@ -72,6 +72,11 @@ export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
     ),
   'offsite-too-large': ({ to, name, most }) =>
     say(`${name} at ${to} has more than ${counted(most, 'byte')}, which none of ours has.`),
+  'offsite-write-only': ({ to }) =>
+    say(
+      `This machine can write to the copy at ${to}, but has no key that reads it.`,
+      '"mailkeep copy --from" with the recovery key makes a readable archive of it, in an empty folder.',
+    ),
   'offsite-no-way': ({ variable }) =>
     say(
       'Nothing was given that opens the copy.',

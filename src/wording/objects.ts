@@ -50,6 +50,11 @@ export const OBJECT_SENTENCES: Sentences<ObjectFacts> = {
       `The certificate of the server of ${store} cannot be trusted: ${reasonText(reason)}. Nothing was sent.`,
       'For a certificate authority of your own, set NODE_EXTRA_CA_CERTS to its file.',
     ),
+  'store-full': ({ store, operation, status, answer }) =>
+    say(
+      `${store} has no room: the server answered ${operation} with ${refusal(status, answer)}.`,
+      'What was stored stays, and the copy is what it was before. Raise the quota of the bucket or make room, and run the same command again: it continues.',
+    ),
   'store-access-denied': ({ store, operation, status, answer }) =>
     say(
       `${store} refused ${operation}: ${refusal(status, answer)}.`,

@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { extendPath } from '../peers/programs.ts';
 import { archiveRows, rebuildRow } from './archive-rows.ts';
 import { importArchive, measureArchive, measureHeavy } from './archive-speed.ts';
+import { copyRows } from './copy-rows.ts';
+import { measureCopies } from './copy-speed.ts';
 import { durableFilesPerSecond } from './disk-probe.ts';
 import { Entry } from './entry.ts';
 import { formatCount, formatMB, median } from './figures.ts';
@@ -72,6 +74,10 @@ async function bench(work: Workplace, options: BenchOptions): Promise<void> {
     await restores(work, options);
     return;
   }
+  if (options.copyOnly) {
+    await copies(work, options);
+    return;
+  }
   if (options.web) {
     await web(work, options);
     return;
@@ -129,6 +135,16 @@ async function restores(work: Workplace, options: BenchOptions): Promise<void> {
   process.stdout.write(`${described}\n\n${formatTable(restoreRows(restore))}\n`);
   if (options.json !== undefined)
     writeFileSync(options.json, `${JSON.stringify({ restore }, null, 2)}\n`);
+}
+
+async function copies(work: Workplace, options: BenchOptions): Promise<void> {
+  const messages = messagesOf(work, options);
+  say('Copying them to RadosGW and back, and doing the same with restic …');
+  const copy = await measureCopies(work, program, messages, options.runs);
+  const described = `${describeMessages(messages)}\n${describeMachine()}; ${peerVersion('restic')}; ${peerVersion('radosgw')}.`;
+  process.stdout.write(`${described}\n\n${formatTable(copyRows(copy))}\n`);
+  if (options.json !== undefined)
+    writeFileSync(options.json, `${JSON.stringify({ copy }, null, 2)}\n`);
 }
 
 async function archiveAlone(work: Workplace, options: BenchOptions): Promise<void> {

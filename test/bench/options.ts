@@ -17,6 +17,8 @@ export interface BenchOptions {
   readonly web: boolean;
   /** Measures nothing but restores to an IMAP server. */
   readonly restoreOnly: boolean;
+  /** Measures nothing but off-site copies to RadosGW, and the way back. */
+  readonly copyOnly: boolean;
   /** Leaves the messages, the archive and the peers' databases where they are. */
   readonly keep: boolean;
   readonly parent: string | undefined;
@@ -35,6 +37,7 @@ export const USAGE = `npm run bench -- [options]
   --archive-only nothing but verification, exports and rebuild
   --web          nothing but the web interface in Chromium, over a made-up catalog (ten minutes for 1,000,000)
   --restore-only nothing but restores to Dovecot, against mbsync's push
+  --copy-only    nothing but off-site copies to RadosGW and back, against restic
   --full         also compares memory at 5,000 and 50,000 messages
   --work DIR     where to work (the system's folder for temporary files)
   --keep         keep that work
@@ -56,6 +59,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
       'archive-only': { type: 'boolean', default: false },
       web: { type: 'boolean', default: false },
       'restore-only': { type: 'boolean', default: false },
+      'copy-only': { type: 'boolean', default: false },
       keep: { type: 'boolean', default: false },
       history: { type: 'boolean', default: false },
       work: { type: 'string' },
@@ -74,6 +78,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
     archiveOnly: values['archive-only'],
     web: values.web,
     restoreOnly: values['restore-only'],
+    copyOnly: values['copy-only'],
     keep: values.keep,
     history: values.history,
     parent: values.work,

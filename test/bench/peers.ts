@@ -7,6 +7,8 @@ const VERSION_ARGS = {
   doveadm: [],
   notmuch: ['--version'],
   mu: ['--version'],
+  restic: ['version'],
+  radosgw: ['--version'],
 } as const;
 
 export type Peer = keyof typeof VERSION_ARGS;

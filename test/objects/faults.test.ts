@@ -232,10 +232,16 @@ describe.skipIf(skipped)('with faults on the way', () => {
       retryable: false,
       facts: { operation: 'PutObject', status: 400, answer: 'InvalidArgument' },
     });
+    once(here.proxy, /PUT/, { do: 'answer', status: 507, code: '' });
+    await expect(putBytes(here.store, 'data/a', 'x')).rejects.toMatchObject({
+      code: 'store-full',
+      family: 'disk',
+      retryable: false,
+    });
     once(here.proxy, /PUT/, { do: 'answer', status: 307, code: 'TemporaryRedirect' });
     await expect(putBytes(here.store, 'data/a', 'x')).rejects.toMatchObject({
       code: 'store-redirects',
     });
-    expect(here.proxy.seen).toHaveLength(2);
+    expect(here.proxy.seen).toHaveLength(3);
   });
 });

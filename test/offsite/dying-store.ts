@@ -35,6 +35,7 @@ export function dyingAt(store: ObjectStore, call: number, when: Moment) {
       await step(async () => undefined);
       yield* store.get(name, options);
     },
+    versions: (name, signal) => store.versions(name, signal),
     head: (name, signal) => step(() => store.head(name, signal)),
     async *list(prefix, signal) {
       await step(async () => undefined);
@@ -52,4 +53,13 @@ async function* half(bytes: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array
     yield piece.subarray(0, Math.floor(piece.length / 2));
     throw new Killed();
   }
+}
+
+/** Deterministic numbers below 1, from a seed. */
+export function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
 }

@@ -2,17 +2,8 @@ import { rmSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
 import { writeBatches } from '../archive/sample-log.ts';
-import { dyingAt, Killed, MOMENTS } from './dying-store.ts';
+import { dyingAt, Killed, MOMENTS, randomFrom } from './dying-store.ts';
 import { batchesIn, broughtBack, sampleCopy } from './sample-copy.ts';
-
-/** Deterministic numbers below 1, from a seed. */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
 
 const SEEDS = Number(process.env.MAILKEEP_COPIES ?? 5);
 

@@ -39,6 +39,8 @@ export interface ArchiveBack extends BroughtBack {
   /** When the copy was made, milliseconds since the epoch. */
   readonly copiedAt: number;
   readonly messages: number;
+  /** Until every segment was there; the catalog comes after. Milliseconds. */
+  readonly fetchMs: number;
   /** Manifests and keys at the target that are not valid. */
   readonly invalid: readonly MailkeepError[];
 }
@@ -65,11 +67,13 @@ export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBa
   }
   return withLock(to, async () => {
     const prover = proverOnThreads();
+    const started = performance.now();
     const objects = new Map(found.clear.objects.map((entry) => [entry.name, entry]));
     const brought = await bringBack({
-      ...{ store, key, manifest, objects, to, prover, signal },
+      ...{ store, key, manifest, objects, to, prover, signal, takesVersions: true },
       progress: order.onSegments,
     }).finally(() => prover.close());
+    const fetchMs = Math.round(performance.now() - started);
     const { messages } = await rebuild({
       dir: path.resolve(to),
       signal,
@@ -83,6 +87,7 @@ export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBa
       hash: manifest.commit.hash,
       copiedAt: found.clear.time,
       messages,
+      fetchMs,
       invalid: [...damaged, ...invalid],
     };
   });

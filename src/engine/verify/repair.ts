@@ -88,8 +88,8 @@ function placesOf(dataDir: string, id: MessageId): Place[] {
   }
 }
 
-/** Folders of copies, and whether all that they say is believed. */
-type OtherCopies = Pick<RepairOptions, 'copies' | 'trustsCopies'>;
+/** Folders of copies, the commits that are signed, and whether all that the copies say is believed. */
+export type OtherCopies = Pick<RepairOptions, 'copies' | 'vouched' | 'trustsCopies'>;
 
 /** What a repair came to. */
 export interface RepairOutcome {

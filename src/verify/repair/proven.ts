@@ -18,6 +18,8 @@ export interface ProofOptions {
   readonly segments: ReadonlySet<number>;
   /** The last commit that a catalog has seen. */
   readonly expected: ExpectedCommit | undefined;
+  /** Commits that a key of this archive has signed, in manifests of copies. */
+  readonly vouched: readonly ChainState[];
   /** In hex, where it is known. */
   readonly archiveId: string | undefined;
   /** All that the copies say is believed: their owner says so. */
@@ -43,7 +45,7 @@ export interface Proof {
 
 /**
  * Reads the log and its copies, and finds out which commits of the copies lead to one that is known here: by the log,
- * the catalog, or a checkpoint that this archive's own key signed. The hash of a commit covers all before it. Whoever
+ * the catalog, or a checkpoint or manifest that this archive's own key signed. The hash of a commit covers all before it. Whoever
  * can write to a copy can append to it, and say there that mail was purged: behind the last known commit, a copy proves
  * nothing.
  */
@@ -89,8 +91,9 @@ class KnownCommits {
   readonly #hashes = new Map<number, string>();
   #reached: ChainState | undefined;
 
-  constructor({ dir, files, copies, expected, archiveId }: ProofOptions) {
+  constructor({ dir, files, copies, expected, vouched, archiveId }: ProofOptions) {
     if (expected !== undefined) this.#add(expected);
+    for (const commit of vouched) this.#add(commit);
     for (const [segment, generations] of listSegments(files, dir)) {
       for (const generation of generations) {
         const opened = openSegment(files, dir, { segment, generation });

@@ -3,6 +3,7 @@ import { type FileLayer, filesWithout } from '../../archive/files/file-layer.ts'
 import { realFiles } from '../../archive/files/real-files.ts';
 import { filesOverBadSectors } from '../../archive/mend/bad-sectors.ts';
 import { scanLog } from '../../archive/read/scan-log.ts';
+import type { ChainState } from '../../archive/read/segment-batches.ts';
 import type { Batch } from '../../archive/write/batch.ts';
 import type { LogWriter } from '../../archive/write/log-writer.ts';
 import { openLogWriter } from '../../archive/write/open-log-writer.ts';
@@ -33,6 +34,8 @@ export interface RepairOptions {
   readonly checker: SegmentChecker;
   /** Other folders of the same archive. */
   readonly copies: readonly string[];
+  /** Commits that a key of this archive has signed, in manifests of copies; none by default. */
+  readonly vouched?: readonly ChainState[];
   /** Believe all that the copies say, also what nothing here proves. */
   readonly trustsCopies?: boolean;
   readonly fetchAgain?: FetchAgain | undefined;
@@ -95,6 +98,7 @@ export async function repairArchive(options: RepairOptions): Promise<Repaired> {
       : await proveCopies({
           ...{ dir, files: readable, copies, expected, archiveId },
           segments: new Set(segmentsToMend(wounds)),
+          vouched: options.vouched ?? [],
           trustsCopies: options.trustsCopies ?? false,
         });
   const mended = await mendLog({ ...wounds, expected, archiveId, proof });

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
 import { lastingPort } from '../../peers/ports.ts';
 import type { HttpFault } from './http-faults.ts';
 
@@ -15,6 +16,15 @@ interface Answer {
   readonly body: Buffer;
 }
 
+/** A request that the server has carried out, with its answer. */
+export interface Exchange {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: Buffer;
+  readonly answer: Answer;
+}
+
 /** Stands between clients and an HTTP server, records requests, and makes faults. */
 export class HttpProxy {
   readonly port: number;
@@ -28,6 +38,10 @@ export class HttpProxy {
   faultFor: (method: string, path: string) => HttpFault | undefined = () => undefined;
   /** Called when an answer does not come, or not to its end. */
   onSilence: () => void = () => {};
+  /** Called before a request goes to the server, which waits for it. */
+  hold: (method: string, path: string) => Promise<void> = async () => {};
+  /** Called when the server has answered, before the client hears of it. */
+  onExchange: (exchange: Exchange) => void = () => {};
 
   private constructor(to: number, port: number) {
     this.#to = to;
@@ -65,7 +79,10 @@ export class HttpProxy {
     if (fault?.do === 'silence') return this.onSilence();
     if (fault?.do === 'answer') return void answerWith(reply, method, fault);
     if (fault?.do === 'answer-with') return void reply.writeHead(200).end(fault.body);
+    await this.hold(method, path);
     const answer = await this.#forward(incoming, body);
+    this.onExchange({ method, path, headers: incoming.headers, body, answer });
+    if (fault?.do === 'slow-answer') await delay(fault.ms);
     if (fault?.do === 'lose-answer') return void incoming.socket.destroy();
     if (fault?.do === 'answer-late') return void answerWith(reply, method, fault);
     reply.writeHead(answer.status, answer.headers);

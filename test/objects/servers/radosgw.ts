@@ -19,8 +19,13 @@ export function withoutRadosgw(): boolean {
   return absent('ceph-mon', 'ceph-osd', 'radosgw', 'radosgw-admin', 'ceph', 'monmaptool');
 }
 
+export interface Radosgw extends S3Server {
+  /** Lets a bucket have that many bytes at most; undefined for any number. */
+  limit(bucket: string, bytes: number | undefined): Promise<void>;
+}
+
 /** Starts RadosGW over one monitor and one store in memory, in a folder of its own. */
-export async function startRadosgw(): Promise<S3Server> {
+export async function startRadosgw(): Promise<Radosgw> {
   const children = new Children();
   try {
     return await start(children);
@@ -30,7 +35,7 @@ export async function startRadosgw(): Promise<S3Server> {
   }
 }
 
-async function start(children: Children): Promise<S3Server> {
+async function start(children: Children): Promise<Radosgw> {
   const { folder } = children;
   const [monitor, port] = [await lastingPort(), await lastingPort()];
   const fsid = randomUUID();
@@ -63,6 +68,14 @@ async function start(children: Children): Promise<S3Server> {
     port,
     accessKeyId: ACCESS_KEY,
     secretAccessKey: SECRET_KEY,
+    async limit(bucket, bytes) {
+      const quota = ['quota', ...(bytes === undefined ? ['disable'] : ['set'])];
+      const about = ['--quota-scope=bucket', `--bucket=${bucket}`];
+      const admin = (...args: string[]) =>
+        children.run('radosgw-admin', '-c', config, ...args, ...about);
+      await admin(...quota, ...(bytes === undefined ? [] : [`--max-size=${bytes}B`]));
+      if (bytes !== undefined) await admin('quota', 'enable');
+    },
     stop: () => children.stop(),
   };
 }

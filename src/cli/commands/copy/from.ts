@@ -37,9 +37,11 @@ export async function copyFrom(context: CommandContext, line: FromLine): Promise
     }));
     const invalid = back.invalid.map((error) => sentenceOf(error).message);
     const { copyId, number, hash, segments, messages } = back;
+    const durationMs = now() - startedAt;
+    const timings = { fetchMs: back.fetchMs, catalogMs: Math.max(0, durationMs - back.fetchMs) };
     const result = { from: store.label, to, copyId, number, hash, copiedAt, segments };
     await output.object(
-      { ...result, bytes: back.bytes, messages, lost, invalid, durationMs: now() - startedAt },
+      { ...result, bytes: back.bytes, messages, lost, invalid, timings, durationMs },
       () => report(to, back, copiedAt, lost, invalid),
     );
     return back.lost.length > 0 ? EXIT.damage : EXIT.done;

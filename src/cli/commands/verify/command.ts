@@ -48,7 +48,7 @@ parser, compares bytes and headers, and removes the folder. --seed selects the s
 signed manifest instead.
 
 --repair repairs what it finds: single flipped bits by the checksums and hashes over them, other damage from
-another file of the log, from a second copy (--from DIR), or from the mailbox itself if there is a
+another file of the log, from a copy (--from, a folder or s3://…), or from the mailbox itself if there is a
 configuration. Bytes are accepted only if their hash matches. Data that cannot be recovered is recorded as
 missing and reported until it is found. Replaced files are kept as *.damaged; nothing is deleted. Commits of
 a copy behind the last one known here are taken only if a checkpoint that this archive signed covers them, or
@@ -77,8 +77,8 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--origin', 'compare with the service, instead of the archive with itself')
     .option('--repair', 'recover damaged and missing bytes, and rebuild the catalog')
     .option(
-      '--from <dir>',
-      'for --repair: a second copy of the archive; may be given several times',
+      '--from <copy>',
+      'for --repair: a copy of the archive, a folder or s3://BUCKET/PREFIX; may be given several times',
       collected,
     )
     .option('--trust-copy', 'for --from: also take what nothing here proves')

@@ -1,7 +1,15 @@
-import { existsSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { holdsArchive } from '../../../engine/archive/archive-folder.ts';
-import { type CatalogOutcome, repairAndVerify } from '../../../engine/verify/repair.ts';
+import {
+  type SegmentsForRepair,
+  segmentsForRepair,
+} from '../../../engine/offsite/segments-for-repair.ts';
+import {
+  type CatalogOutcome,
+  type OtherCopies,
+  repairAndVerify,
+} from '../../../engine/verify/repair.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { hasCode } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
@@ -10,6 +18,7 @@ import type { Verification } from '../../../verify/verify-archive.ts';
 import { counted } from '../../../wording/amounts.ts';
 import { reasonText } from '../../../wording/sentence.ts';
 import type { CommandContext } from '../../context.ts';
+import { isEncrypted, withStore } from '../../copy-target.ts';
 import { type Colours, present } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
 import { exitOfVerification, printUnread, readText, verdict } from './verify.ts';
@@ -21,26 +30,76 @@ export async function repair(
   from: readonly string[],
   trustsCopies: boolean,
 ): Promise<ExitCode> {
-  const { surroundings, output, now } = context;
-  const copies = from.map((copy) => path.resolve(surroundings.cwd, copy));
-  for (const copy of copies) {
+  const { surroundings } = context;
+  const folders = from
+    .filter((copy) => !isEncrypted(context, copy))
+    .map((copy) => path.resolve(surroundings.cwd, copy));
+  for (const copy of folders) {
     // One that is there and cannot be read is named and skipped.
     if (!existsSync(copy) || isAbsent(copy))
       throw usageError('usage-no-archive', { dataDir: copy });
   }
+  const fetched: Fetched[] = [];
+  try {
+    for (const copy of from.filter((one) => isEncrypted(context, one))) {
+      fetched.push(await fetchedFrom(context, dataDir, copy));
+    }
+    const copies = [...folders, ...fetched.map(({ folder }) => folder)];
+    const vouched = fetched.map(({ commit }) => commit);
+    return await repairWith(context, dataDir, { copies, vouched, trustsCopies }, fetched);
+  } finally {
+    for (const { folder } of fetched) rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+interface Fetched extends SegmentsForRepair {
+  /** Of the store. */
+  readonly label: string;
+}
+
+/** Fetches what an encrypted copy has of the segments that are damaged here. */
+function fetchedFrom(context: CommandContext, dataDir: string, target: string): Promise<Fetched> {
+  const { signal } = context;
+  return withStore(context, target, {}, async (store) => {
+    const { label } = store;
+    const activity = openActivity(context, 'looking for damage, and fetching those segments');
+    const fetched = await segmentsForRepair({ dataDir, store, signal }).finally(activity.stop);
+    return { ...fetched, label };
+  });
+}
+
+/** @param fetched copies whose folders are temporary */
+async function repairWith(
+  context: CommandContext,
+  dataDir: string,
+  others: OtherCopies,
+  fetched: readonly Fetched[],
+): Promise<ExitCode> {
+  const { output, now } = context;
   const startedAt = now();
-  const outcome = await repairAndVerify(
-    context,
-    dataDir,
-    { copies, trustsCopies },
-    async (part, act) => {
-      const mending = part === 'mending';
-      const what = mending ? 'reading the log and looking for damage' : 'reading the log';
-      const activity = openActivity(context, what);
-      return act((progress) => activity.show(() => readText(progress))).finally(activity.stop);
-    },
-  );
-  const { repaired, catalog, after, remembered } = outcome;
+  const outcome = await repairAndVerify(context, dataDir, others, async (part, act) => {
+    const mending = part === 'mending';
+    const what = mending ? 'reading the log and looking for damage' : 'reading the log';
+    const activity = openActivity(context, what);
+    return act((progress) => activity.show(() => readText(progress))).finally(activity.stop);
+  });
+  const { catalog, after, remembered } = outcome;
+  const names = new Map(fetched.map(({ folder, label }) => [folder, label]));
+  const named = <T extends { readonly copy: string }>(found: T): T => ({
+    ...found,
+    copy: names.get(found.copy) ?? found.copy,
+  });
+  const repaired = {
+    ...outcome.repaired,
+    skippedCopies: outcome.repaired.skippedCopies.map(named),
+    skippedSegments: [
+      ...outcome.repaired.skippedSegments.map(named),
+      ...fetched.flatMap(({ label: copy, lost }) =>
+        lost.map(({ name, error }) => ({ copy, file: `${copy}/${name}`, reason: error.code })),
+      ),
+    ],
+    unproven: outcome.repaired.unproven.map(named),
+  };
   const { catalogRebuilt, unread } = catalog;
   const exit = exitOfVerification(after);
   const { before, ...done } = repaired;
