@@ -16,6 +16,7 @@ import { startHealthServer } from '../health/server.ts';
 import { recalledVerification } from '../health/verification.ts';
 import { systemClock } from '../limiter/clock.ts';
 import type { MailboxKey } from '../mail/words.ts';
+import { COPY_TROUBLES, copySubject } from '../notify/observation.ts';
 import { startReceiver } from '../receiver/receiver.ts';
 import type { ReceiverEvent } from '../receiver/reception.ts';
 import { serviceManager } from '../service-manager/service-manager.ts';
@@ -53,6 +54,8 @@ export interface Neighbours {
   readonly onRequest: (account: string, report: RequestReport) => void;
   /** What a run came to that is no pass. */
   readonly onRun: (report: RunReport) => void;
+  /** The configuration has these copies no longer: what was wrong with them is over. */
+  readonly onCopiesDropped: (to: readonly string[]) => void;
   /** Applies another configuration, and returns which of its changes need a restart to take effect. */
   configure(settings: Settings): Promise<void>;
   /** The schedules run. Starts to receive webhooks. @throws cannot-listen */
@@ -143,6 +146,12 @@ export async function openNeighbours(options: {
   };
   return {
     onRun,
+    onCopiesDropped: (to) =>
+      notifying.observe(
+        to.flatMap((one) =>
+          COPY_TROUBLES.map((trouble) => ({ subject: copySubject(one, trouble), failure: null })),
+        ),
+      ),
     onEvent(event) {
       notifying.onEvent(event);
       usages?.onEvent(event);

@@ -43,6 +43,7 @@ function archive(...mailboxes: MailboxFacts[]): ArchiveFacts {
       ...{ at: NOW - HOUR, mode: 'sample', checked: 5, of: 20, fullAt: NOW - 2 * HOUR },
       ...{ ok: true, damage: null, drill: null },
     },
+    copies: [],
   };
 }
 
