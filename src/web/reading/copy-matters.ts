@@ -1,6 +1,6 @@
 import type { CopyStatus } from '../../health/copies.ts';
 import { counted, span } from '../../wording/amounts.ts';
-import type { Matter } from './matters.ts';
+import type { Matter } from './matter.ts';
 
 /** Returns what about the copies of the archive needs a person: damage, then age, then failures that may pass. */
 export function mattersOfCopies(copies: readonly CopyStatus[], now: number): Matter[] {

@@ -15,8 +15,8 @@ import { copyChecks } from './copy-checks.ts';
 const HELP = `
 Checks everything that a sync needs, and prints one line for each check, with what to do if it fails. It checks the
 configuration; the archive's file system, free space, write access, log, lock and last verification; how old the
-copies of the configuration are and whether they fail; and for each account the token, the service, the clocks and the webhooks. It leaves nothing behind, and takes about
-five requests for each account.
+copies of the configuration are, and whether they fail; and for each account the token, the service, the clocks
+and the webhooks. It leaves nothing behind, and takes about five requests for each account.
 
 The exit code is 0 if nothing failed, even with warnings; otherwise it is the code of a sync.
 
