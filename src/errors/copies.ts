@@ -52,6 +52,12 @@ export interface OffsiteFacts {
   readonly 'offsite-no-way': { readonly variable: string };
   /** The recovery key can be shown to nobody. */
   readonly 'offsite-no-witness': Readonly<Record<string, never>>;
+  /** A readable copy ends before a commit that it had. */
+  readonly 'offsite-cut-off': {
+    readonly to: string;
+    readonly number: number;
+    readonly seen: number;
+  };
   /** The process of a copy ended without a result. */
   readonly 'offsite-not-made': { readonly to: string; readonly reason: string };
   /** A folder that had a readable copy has none. */
@@ -85,6 +91,7 @@ export const copiesError = errorsOf<OffsiteFacts>('usage', {
   'offsite-gap': 'damage',
   'offsite-broken-chain': 'damage',
   'offsite-too-large': 'damage',
+  'offsite-cut-off': 'damage',
   'offsite-not-made': 'origin',
   'offsite-invalid-manifests': 'damage',
   'offsite-kept-locked': 'origin',

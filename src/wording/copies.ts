@@ -82,6 +82,11 @@ export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
       'There is no terminal to show the recovery key on. Nothing was done.',
       'Use --recovery-key-file with a new file, and move that file away from this machine.',
     ),
+  'offsite-cut-off': ({ to, number, seen }) =>
+    say(
+      `The copy at ${to} ends with commit ${count(number)}, but commit ${count(seen)} was copied there before.`,
+      '"mailkeep copy --to" copies what it lacks.',
+    ),
   'offsite-not-made': ({ to, reason }) =>
     say(`The archive could not be copied to ${to}: the process ended with ${reason}.`),
   'offsite-target-gone': ({ to }) =>
