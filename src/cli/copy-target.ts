@@ -1,6 +1,7 @@
 import { lstatSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { hasKeysFor } from '../engine/offsite/own-copy.ts';
 import { usageError } from '../errors/usage.ts';
 import { folderStore } from '../objects/folder-store.ts';
 import { ensureBucket } from '../objects/s3-bucket.ts';
@@ -51,11 +52,16 @@ async function openStore(
 }
 
 /** Whether a target holds, or will hold, an encrypted copy: S3 always does, a folder where one was begun. */
-export function isEncrypted({ surroundings }: CommandContext, target: string): boolean {
+export function isEncrypted(
+  { surroundings }: CommandContext,
+  dataDir: string,
+  target: string,
+): boolean {
   const parsed = parseTarget(target);
   if (parsed.kind === 's3') return true;
-  const file = path.join(path.resolve(surroundings.cwd, parsed.path), COPY_NAME);
-  return lstatSync(file, { throwIfNoEntry: false }) !== undefined;
+  const folder = path.resolve(surroundings.cwd, parsed.path);
+  const marker = lstatSync(path.join(folder, COPY_NAME), { throwIfNoEntry: false });
+  return marker !== undefined || hasKeysFor(dataDir, folder);
 }
 
 /** @throws usage-invalid where it is missing */

@@ -18,6 +18,7 @@ const REMEMBERED: Readonly<Record<Remembered, string>> = {
   sample: 'how far the sample came',
   segments: 'when each segment was verified',
   run: 'the run',
+  copy: 'the state of the copy',
 };
 
 /** Returns a listener that prints what the engine reports on standard error. */

@@ -1,8 +1,8 @@
 import { InvalidArgumentError, type Option } from 'commander';
+import { parseRate } from '../config/byte-rate.ts';
 import { parseDuration } from '../config/duration.ts';
 import { usageError } from '../errors/usage.ts';
 import { readDate } from '../search/dates.ts';
-import { readSize } from '../search/sizes.ts';
 
 /** Stands before a word that must not be parsed as options. No argument of a process has it. */
 const MARK = '\0';
@@ -85,8 +85,8 @@ export function duration(text: string): number {
 
 /** Bytes a second of a rate such as 500k or 2M. */
 export function rate(text: string): number {
-  const value = readSize(text.replace(/\/s$/, ''));
-  if (value === undefined || value === 0) {
+  const value = parseRate(text);
+  if (value === undefined) {
     throw new InvalidArgumentError('It takes a number of bytes a second, such as 500k or 2M.');
   }
   return value;

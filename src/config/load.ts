@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import { configError } from '../errors/config.ts';
+import { copyProblems } from './copy-problems.ts';
 import { readConfigFile } from './file.ts';
 import { crossProblems, problemsOf } from './problems.ts';
 import { configSchema } from './schema.ts';
@@ -25,6 +26,7 @@ export function loadConfig(file: string): { settings: Settings; warnings: Config
   const problems = [
     ...(parsed.success ? [] : problemsOf(parsed.error.issues, raw)),
     ...crossProblems(raw),
+    ...copyProblems(raw),
   ];
   if (!parsed.success || problems.length > 0) {
     throw configError('config-invalid', {

@@ -1,24 +1,8 @@
-import cron from 'node-cron';
 import { z } from 'zod';
 import { parseListen, parseServiceUrl } from './address.ts';
-import { DURATION_PATTERN } from './duration.ts';
+import { copiesSchema } from './copies.ts';
+import { checked, cronField, duration, section, wholeNumber } from './field-kinds.ts';
 import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from './rate.ts';
-
-/**
- * The one source of the configuration: validation, defaults and the JSON Schema of editors are derived
- * from it. `expected` in the metadata is what an error names as the expected value of the field.
- */
-declare module 'zod' {
-  interface GlobalMeta {
-    expected?: string;
-  }
-}
-
-/** Cron with five fields, or six with seconds first; node-cron also takes `@daily`, which we do not promise. */
-function isCron(text: string): boolean {
-  const fields = text.trim().split(/\s+/).length;
-  return (fields === 5 || fields === 6) && cron.validate(text);
-}
 
 function isTimeZone(text: string): boolean {
   try {
@@ -48,25 +32,12 @@ function isPostable(text: string): boolean {
   return username === '' && password === '';
 }
 
-function checked(description: string, expected: string, test: (text: string) => boolean) {
-  return z.string().refine(test, { error: expected }).meta({ description, expected });
-}
-
 const serviceUrl = (description: string) =>
   checked(
     description,
     'an http or https address without user name, password, query or fragment',
     (text) => parseServiceUrl(text) !== undefined,
   );
-
-const duration = (description: string) =>
-  z
-    .string()
-    .regex(DURATION_PATTERN)
-    .meta({ description, expected: 'a duration such as 90s, 15m, 26h or 7d' });
-
-const cronField = (description: string) =>
-  checked(description, 'a cron expression of 5 fields, or 6 with seconds', isCron);
 
 const listen = (description: string) =>
   checked(
@@ -88,14 +59,6 @@ const selection = (what: string) =>
     include: patterns(`${what} to mirror; * stands for any text`, ['*']),
     exclude: patterns(`${what} to leave out; what is already archived stays as it is`, []),
   }).prefault({});
-
-/** A section of the file, with all its fields named in errors. */
-function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
-  const names = Object.keys(shape);
-  const last = names.pop() ?? '';
-  const listed = names.length > 0 ? `${names.join(', ')} and ${last}` : last;
-  return z.strictObject(shape).meta({ expected: `an object with ${listed}` });
-}
 
 const variableName = z
   .string()
@@ -119,13 +82,6 @@ const offUnlessSet = (description: string) =>
   z.boolean().default(false).meta({ description, expected: 'true or false' });
 
 const insecure = offUnlessSet('Allow http to a host that is not this machine');
-
-const wholeNumber = (from: number, to: number, description: string) =>
-  z
-    .int()
-    .min(from)
-    .max(to)
-    .meta({ description, expected: `a whole number from ${from} to ${to}` });
 
 const days = (description: string) =>
   wholeNumber(1, 36_500, description)
@@ -281,6 +237,7 @@ export const configSchema = z
           expected: 'a list of objects with query or mailbox',
         }),
     }).prefault({}),
+    copies: copiesSchema,
     webhook: z
       .strictObject({
         listen: listen('Where the daemon receives webhooks; it faces the internet').default(

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { type ListenAddress, parseListen } from './address.ts';
+import { type CopySettings, copySettings } from './copies.ts';
 import { parseDuration } from './duration.ts';
 import { configFolder } from './file.ts';
 import type { ConfigFile } from './schema.ts';
@@ -50,6 +51,7 @@ export interface Settings {
     readonly confirmAfterMs: number;
   };
   readonly retention: RetentionSettings;
+  readonly copies: readonly CopySettings[];
   readonly webhook: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
   readonly health: { readonly listen: ListenAddress } | null;
   readonly web: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
@@ -100,6 +102,7 @@ export function settle(content: ConfigFile, file: string): Settings {
       confirmAfterMs: validated('duration', parseDuration(brake.confirmAfter)),
     },
     retention,
+    copies: copySettings(content.copies, folder),
     webhook:
       webhook === undefined || webhook === null
         ? null

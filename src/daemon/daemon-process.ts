@@ -11,6 +11,7 @@ import type { RunReport } from '../health/run-report.ts';
 import { systemClock } from '../limiter/clock.ts';
 import { prepareControlPlace } from './control-path.ts';
 import { startControlServer } from './control-server.ts';
+import { ScheduledCopies } from './copying.ts';
 import { Daemon } from './daemon.ts';
 import { type DaemonLog, openDaemonLog } from './daemon-log.ts';
 import { type Neighbours, openNeighbours } from './neighbours.ts';
@@ -138,14 +139,19 @@ async function amongNeighbours(
     neighbours.failed();
     end(exitOf(error));
   };
-  const verification = new ScheduledVerification({
-    program: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
-    dataDir: writer.dataDir,
-    env,
-    now,
+  const program = [process.execPath, ...process.execArgv, process.argv[1] ?? ''];
+  const child = { program, env, dataDir: writer.dataDir };
+  const verification = new ScheduledVerification({ ...child, now, log, onRun });
+  const copies = new ScheduledCopies({
+    ...child,
+    clock,
+    state: writer.state,
+    reached: () => writer.catalog.reached().number,
     log,
     onRun,
+    onDropped: neighbours.onCopiesDropped,
   });
+  copies.configure(settings.copies, settings.schedule.timezone);
   const pruning = new ScheduledPruning({
     context,
     writer,
@@ -164,6 +170,7 @@ async function amongNeighbours(
       log.observer(event);
       notes.onEvent(event);
       neighbours.onEvent(event);
+      copies.onEvent(event);
     },
     random: Math.random,
     onFatal: die,
@@ -184,7 +191,7 @@ async function amongNeighbours(
       'the path of the archive is too long for a socket; control.path names the socket',
     );
   }
-  const reload = reloading(parts, daemon, passes, neighbours);
+  const reload = reloading(parts, daemon, passes, neighbours, copies);
   const watch = watchProcess({
     hangup: reload,
     onTerminal: context.interactive,
@@ -195,6 +202,7 @@ async function amongNeighbours(
   try {
     await neighbours.ready(daemon, () => passes.accounts());
     daemon.start();
+    copies.start();
     log.say('info', 'ready', { pid: process.pid, accounts: settings.accounts.length });
   } catch (error) {
     die(error);
@@ -204,7 +212,7 @@ async function amongNeighbours(
   const cut = watch.endWithin(STOP_MS, code);
   try {
     await control.close();
-    await neighbours.close();
+    await Promise.all([copies.close(), neighbours.close()]);
     await daemon.stop();
     await passes.close();
   } finally {
@@ -221,6 +229,7 @@ function reloading(
   daemon: Daemon,
   passes: Passes,
   neighbours: Neighbours,
+  copies: ScheduledCopies,
 ): () => void {
   const { context, writer, log } = parts;
   let turn: Promise<void> = Promise.resolve();
@@ -242,6 +251,7 @@ function reloading(
     const names = settings.accounts.map(({ name }) => name);
     await daemon.reload(names, timetableOf(settings, parts), () => passes.configure(settings));
     await neighbours.configure(settings);
+    copies.configure(settings.copies, settings.schedule.timezone);
     if (isPiped(settings.file)) {
       const text = 'the configuration came from a pipe: another takes effect only after a restart';
       log.say('warn', text, { accounts: names.length });

@@ -9,6 +9,7 @@ import type { PlanningContext } from '../engine/purge.ts';
 import { archiveFacts } from '../engine/status/archive-facts.ts';
 import { policyOf } from '../engine/status/archive-policy.ts';
 import { DaemonState } from '../health/condition.ts';
+import { copyStatuses, recalledCopies } from '../health/copies.ts';
 import { type ArchiveFacts, Remembered } from '../health/facts.ts';
 import { Metrics } from '../health/metrics.ts';
 import type { RunReport } from '../health/run-report.ts';
@@ -16,6 +17,7 @@ import { startHealthServer } from '../health/server.ts';
 import { recalledVerification } from '../health/verification.ts';
 import { systemClock } from '../limiter/clock.ts';
 import type { MailboxKey } from '../mail/words.ts';
+import { COPY_TROUBLES, copySubject } from '../notify/observation.ts';
 import { startReceiver } from '../receiver/receiver.ts';
 import type { ReceiverEvent } from '../receiver/reception.ts';
 import { serviceManager } from '../service-manager/service-manager.ts';
@@ -53,6 +55,8 @@ export interface Neighbours {
   readonly onRequest: (account: string, report: RequestReport) => void;
   /** What a run came to that is no pass. */
   readonly onRun: (report: RunReport) => void;
+  /** The configuration has these copies no longer: what was wrong with them is over. */
+  readonly onCopiesDropped: (to: readonly string[]) => void;
   /** Applies another configuration, and returns which of its changes need a restart to take effect. */
   configure(settings: Settings): Promise<void>;
   /** The schedules run. Starts to receive webhooks. @throws cannot-listen */
@@ -78,8 +82,8 @@ export async function openNeighbours(options: {
   const { writer, env, now, log } = options;
   let { settings } = options;
   const state = new DaemonState(now());
-  const known = new Remembered(FACTS_MS, now, () => archiveFacts(writer, writer.state));
-  const facts = (): ArchiveFacts => known.get();
+  const remembered = new Remembered(FACTS_MS, now, () => archiveFacts(writer, writer.state));
+  const facts = (): ArchiveFacts => remembered.get();
   const metrics = new Metrics({ version: packageJson.version, now, facts });
   const manager = serviceManager(env, (reason) =>
     log.say('warn', 'the service manager could not be notified', { reason }),
@@ -91,6 +95,7 @@ export async function openNeighbours(options: {
     log,
     metrics,
     quotas: () => rememberedQuotas(writer.catalog, writer.state),
+    copies: () => recalledCopies(writer.state, writer.catalog.reached().number),
     warnPercent: () => settings.quota.warnPercent,
   });
   let webhooks: WebhookWatch | undefined;
@@ -100,8 +105,11 @@ export async function openNeighbours(options: {
     const { listen } = settings.health;
     const onError = (error: unknown): void =>
       log.fail('error', 'health could not be answered', error);
-    const damage = () => recalledVerification(writer.state)?.damage ?? null;
-    const server = await startHealthServer({ listen, state, metrics, facts, damage, now, onError });
+    const known = () => ({
+      damage: recalledVerification(writer.state)?.damage ?? null,
+      copies: copyStatuses(writer.state, writer.catalog.reached().number, now()),
+    });
+    const server = await startHealthServer({ listen, state, metrics, facts, known, now, onError });
     closers.push(() => server.close());
     log.say('info', 'health listens', { port: server.address.port });
   }
@@ -143,6 +151,12 @@ export async function openNeighbours(options: {
   };
   return {
     onRun,
+    onCopiesDropped: (to) =>
+      notifying.observe(
+        to.flatMap((one) =>
+          COPY_TROUBLES.map((trouble) => ({ subject: copySubject(one, trouble), failure: null })),
+        ),
+      ),
     onEvent(event) {
       notifying.onEvent(event);
       usages?.onEvent(event);

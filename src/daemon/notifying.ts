@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import packageJson from '../../package.json' with { type: 'json' };
 import type { Settings } from '../config/settings.ts';
+import type { CopyFacts } from '../health/copies.ts';
 import type { Metrics } from '../health/metrics.ts';
 import type { RunReport } from '../health/run-report.ts';
 import { damageError, recalledVerification } from '../health/verification.ts';
@@ -10,7 +11,7 @@ import type { Failure, Observation } from '../notify/observation.ts';
 import { mailboxKey } from '../state/scopes.ts';
 import { noticeSummary } from '../wording/notice.ts';
 import type { DaemonLog } from './daemon-log.ts';
-import { type MailboxQuota, quotaObservations } from './observations.ts';
+import { copyObservations, type MailboxQuota, quotaObservations } from './observations.ts';
 import type { DaemonEvent } from './ports.ts';
 import { failureOf } from './run-reports.ts';
 
@@ -28,6 +29,7 @@ export interface NotifyingOptions {
   readonly log: DaemonLog;
   readonly metrics: Pick<Metrics, 'notification'>;
   readonly quotas: () => readonly MailboxQuota[];
+  readonly copies: () => readonly CopyFacts[];
   /** From how many percent on a mailbox is nearly full; null: never. */
   readonly warnPercent: () => number | null;
 }
@@ -51,10 +53,12 @@ export class Notifying {
     this.#timer = setInterval(() => {
       this.#observeDamage();
       this.#observeQuotas();
+      this.#observeCopies();
       this.#notifier.tick();
     }, TICK_MS);
     this.#observeDamage();
     this.#observeQuotas();
+    this.#observeCopies();
   }
 
   onRun(report: RunReport): void {
@@ -70,6 +74,7 @@ export class Notifying {
     );
     // A hint concerns one mailbox, and hints may be many.
     if (report.kind !== 'hint') this.#observeQuotas();
+    if (report.copy !== undefined) this.#observeCopies();
   }
 
   /** Only what the service has said since the last look: it is asked once a day or so. */
@@ -80,6 +85,12 @@ export class Notifying {
     );
     for (const known of fresh) this.#quotaAt.set(mailboxKey(known), known.quota.at);
     this.#notifier.observe(quotaObservations(fresh, warnPercent()));
+  }
+
+  /** A copy becomes old by itself: no run says so. */
+  #observeCopies(): void {
+    const { copies, now } = this.#options;
+    this.#notifier.observe(copyObservations(copies(), now()));
   }
 
   /**

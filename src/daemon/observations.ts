@@ -1,12 +1,14 @@
 import type { WebhookFinding } from '../delivery-watch/own-webhooks.ts';
 import type { Reader } from '../engine/archive/reader.ts';
 import { type Quota, recalledQuota } from '../engine/status/archive-status.ts';
+import { copiesError } from '../errors/copies.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import { webhookError } from '../errors/small-families.ts';
 import { nearlyFull } from '../errors/sync.ts';
+import { type CopyFacts, isStale } from '../health/copies.ts';
 import { fullnessOf, percentOf } from '../health/facts.ts';
 import type { MailboxKey } from '../mail/words.ts';
-import type { Observation } from '../notify/observation.ts';
+import { copySubject, type Observation } from '../notify/observation.ts';
 import { mailboxKey } from '../state/scopes.ts';
 import type { StateFile } from '../state/state-file.ts';
 import { isUnwatchedMailbox } from '../sync/apply/memory/unwatched.ts';
@@ -97,4 +99,18 @@ export function errorOf({
     case 'failing':
       return webhookError('webhook-failing', { id, failures });
   }
+}
+
+/** Returns for each copy whether it is stale. */
+export function copyObservations(copies: readonly CopyFacts[], now: number): Observation[] {
+  return copies.map((copy) => {
+    const { to, behind, made } = copy;
+    const copiedAt = made === null ? null : new Date(made.at).toISOString();
+    return {
+      subject: copySubject(to, 'stale'),
+      failure: isStale(copy, now)
+        ? failureOf(copiesError('offsite-stale', { to, behind, copiedAt }))
+        : null,
+    };
+  });
 }

@@ -47,9 +47,25 @@ function heldFailures(mailboxes: SyncResult['mailboxes']): RunReport['failures']
     });
 }
 
+/** What came of bringing a copy up to date, or of reading it back. Times are milliseconds since the epoch. */
+export function copyReport(
+  kind: 'copy' | 'copy-check',
+  to: string,
+  startedAt: number,
+  endedAt: number,
+  failure: Failure | null,
+): RunReport {
+  return {
+    ...choreReport(kind, startedAt, endedAt, null),
+    copy: to,
+    outcome: failure === null ? 'done' : 'failed',
+    failures: failure === null ? [] : [{ account: null, mailbox: null, ...failure }],
+  };
+}
+
 /** What came of something that is done by the clock and is about the archive as a whole. Times are milliseconds since the epoch. */
 export function choreReport(
-  kind: 'verify' | 'prune' | 'seal',
+  kind: 'verify' | 'prune' | 'seal' | 'copy' | 'copy-check',
   startedAt: number,
   endedAt: number,
   error: MailkeepError | null,

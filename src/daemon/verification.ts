@@ -1,14 +1,9 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { constants, setPriority } from 'node:os';
-import { text } from 'node:stream/consumers';
 import { z } from 'zod';
-import { parseJson } from '../archive/format/json-shape.ts';
 import { EXIT } from '../errors/exit-codes.ts';
-import { errnoOf, type MailkeepError } from '../errors/mailkeep-error.ts';
+import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import { verifyError } from '../errors/verify.ts';
 import type { RunReport } from '../health/run-report.ts';
-import { onAbort } from '../limiter/on-abort.ts';
+import { type ChildOptions, runChild } from './child-command.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import { choreReport } from './run-reports.ts';
 
@@ -32,13 +27,9 @@ const drilled = z
     durationMs: z.number(),
   })
   .transform(({ findings, ...numbers }) => ({ ...numbers, found: findings.length }));
-const refused = z.object({ error: z.object({ code: z.string() }) });
 
-export interface ScheduledVerificationOptions {
-  /** Command line of this program. */
-  readonly program: readonly string[];
+export interface ScheduledVerificationOptions extends ChildOptions {
   readonly dataDir: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly log: DaemonLog;
@@ -50,9 +41,6 @@ interface Checked {
   readonly failure: MailkeepError | null;
   readonly messages?: number | undefined;
 }
-
-/** Of the environment: what it takes to run. Tokens, credentials and the service manager's socket are not among it. */
-const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'MAILKEEP_NETWORK_FILE_SYSTEM'];
 
 /**
  * Verifies the archive by the clock, and then tries an export as a drill. Each has a process of its own: reading
@@ -98,12 +86,13 @@ export class ScheduledVerification {
     shape: z.ZodType<{ readonly ok: boolean; readonly found: number; readonly messages: number }>,
     finished: string,
   ): Promise<Checked> {
-    const { log } = this.#options;
-    const { code, stdout, stderr } = await this.#child(signal, args);
+    const { log, dataDir } = this.#options;
+    const line = ['verify', ...args, '--data', dataDir];
+    const { code, result: printed, error: refused } = await runChild(this.#options, line, signal);
     if (signal.aborted) return { failure: null };
-    const result = shape.safeParse(json(stdout)).data;
+    const result = shape.safeParse(printed).data;
     if (result === undefined || (code !== EXIT.done && code !== EXIT.damage)) {
-      const said = refused.safeParse(json(stderr)).data?.error.code;
+      const said = refused?.code;
       const error = verifyError('verification-not-made', { reason: said ?? `code ${code}` });
       log.say('error', 'the archive could not be verified', { reason: said ?? null, exit: code });
       return { failure: error };
@@ -117,47 +106,4 @@ export class ScheduledVerification {
     log.say('error', 'the archive is damaged: "mailkeep verify" shows where', numbers);
     return { failure: verifyError('archive-damaged', { found: result.found }), messages };
   }
-
-  async #child(signal: AbortSignal, args: readonly string[]) {
-    const { program, dataDir, env } = this.#options;
-    const [command = '', ...before] = program;
-    const child = spawn(command, [...before, 'verify', ...args, '--json', '--data', dataDir], {
-      cwd: '/',
-      env: Object.fromEntries(KEPT.flatMap((name) => (name in env ? [[name, env[name]]] : []))),
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    const { pid } = child;
-    if (pid !== undefined) giveWay(pid);
-    const release = signal.aborted ? () => {} : onAbort(signal, () => child.kill('SIGTERM'));
-    if (signal.aborted) child.kill('SIGTERM');
-    try {
-      const [stdout, stderr] = await Promise.all([
-        text(child.stdout),
-        text(child.stderr),
-        once(child, 'close'),
-      ]);
-      return { code: child.exitCode, stdout, stderr };
-    } catch (error) {
-      const reason = errnoOf(error);
-      if (reason === undefined) throw error;
-      return { code: null, stdout: '', stderr: JSON.stringify({ error: { code: reason } }) };
-    } finally {
-      release();
-    }
-  }
-}
-
-/** It may take as long as it likes. */
-function giveWay(pid: number): void {
-  try {
-    setPriority(pid, constants.priority.PRIORITY_LOW);
-  } catch (error) {
-    // It has just ended, or the system does not let us.
-    if (errnoOf(error) === undefined && !(error instanceof Error && 'info' in error)) throw error;
-  }
-}
-
-/** The value of the last line that is JSON; undefined where there is none. */
-function json(output: string): unknown {
-  return parseJson(output.trim().split('\n').at(-1) ?? '');
 }

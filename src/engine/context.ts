@@ -32,7 +32,7 @@ export type EngineEvent =
   | { readonly event: 'not-fetched'; readonly place: Place; readonly error: unknown };
 
 /** What could not be written to the state. */
-export type Remembered = 'result' | 'damage' | 'sample' | 'segments' | 'run';
+export type Remembered = 'result' | 'damage' | 'sample' | 'segments' | 'run' | 'copy';
 
 /** What finding the configuration and the archive takes. */
 export type LocatingContext = Pick<EngineContext, 'globals' | 'surroundings' | 'report'>;

@@ -77,6 +77,29 @@ export interface OffsiteFacts {
   readonly 'offsite-key-older': { readonly to: string; readonly ids: readonly string[] };
   /** Without those to remove, nobody could open what is copied from now on. */
   readonly 'offsite-last-recipient': { readonly to: string };
+  /** A readable copy ends before a commit that it had. */
+  readonly 'offsite-cut-off': {
+    readonly to: string;
+    readonly number: number;
+    readonly seen: number;
+  };
+  /** The process of a copy ended without a result. */
+  readonly 'offsite-not-made': { readonly to: string; readonly reason: string };
+  /** A folder that had a readable copy has none. */
+  readonly 'offsite-target-gone': { readonly to: string };
+  /** A copy was made, next to manifests that are not valid. */
+  readonly 'offsite-invalid-manifests': { readonly to: string; readonly invalid: number };
+  /** Objects that were to be removed, and that the bucket keeps locked. */
+  readonly 'offsite-kept-locked': { readonly to: string; readonly locked: number };
+  /** Reading a copy back found damage. */
+  readonly 'offsite-damaged': { readonly to: string; readonly found: number };
+  /** The daemon could not bring a copy up to date for long. */
+  readonly 'offsite-stale': {
+    readonly to: string;
+    readonly behind: number | null;
+    /** ISO 8601; null where it was never made. */
+    readonly copiedAt: string | null;
+  };
   /** The archive has no commit yet. */
   readonly 'offsite-nothing': { readonly dir: string };
 }
@@ -94,4 +117,10 @@ export const copiesError = errorsOf<OffsiteFacts>('usage', {
   'offsite-not-kept': 'damage',
   'offsite-broken-chain': 'damage',
   'offsite-too-large': 'damage',
+  'offsite-cut-off': 'damage',
+  'offsite-not-made': 'origin',
+  'offsite-invalid-manifests': 'damage',
+  'offsite-kept-locked': 'origin',
+  'offsite-damaged': 'damage',
+  'offsite-stale': 'origin',
 });

@@ -1,4 +1,5 @@
 import type { KnownDamage } from '../state/values.ts';
+import type { CopyStatus } from './copies.ts';
 import { type MailboxFacts, staleMailboxes } from './facts.ts';
 import type { RunReport } from './run-report.ts';
 
@@ -30,8 +31,23 @@ export interface Condition {
     readonly since: string;
     readonly findings: number;
   } | null;
+  /** The copies that are made from here, by their addresses. */
+  readonly copies: readonly CopyCondition[];
   /** Resource ids; only where a longest age was asked for. */
   readonly stale?: readonly string[];
+}
+
+/** How a copy is, in short; `status` has more. */
+export type CopyCondition = Pick<CopyStatus, 'to' | 'copiedAt' | 'behind' | 'stale'> & {
+  /** Code of why it could not be brought up to date since; null where it was. */
+  readonly failing: string | null;
+  readonly damaged: boolean;
+};
+
+/** What is known of the archive besides its mailboxes. */
+export interface Known {
+  readonly damage: KnownDamage | null;
+  readonly copies: readonly CopyStatus[];
 }
 
 /** What the daemon reports about itself while it runs. */
@@ -67,33 +83,35 @@ export class DaemonState {
 }
 
 /** Alive: it answers, and need not be restarted. A restart repairs no damage, so known damage is only mentioned. */
-export function liveness(state: DaemonState, damage: KnownDamage | null, now: number): Condition {
-  return { ok: state.phase !== 'failed', ...common(state, damage, now) };
+export function liveness(state: DaemonState, known: Known, now: number): Condition {
+  return { ok: state.phase !== 'failed', ...common(state, known, now) };
 }
 
 /**
  * Doing its work: started and not stopping. With a longest age it is what monitoring asks, as `status --max-age` is:
- * every mailbox was compared with the origin within that time, and no damage is known. An archive without mailboxes is
- * stale.
+ * every mailbox was compared with the origin within that time, no copy of the daemon is stale, and no damage is known. An
+ * archive without mailboxes is stale.
  */
 export function readiness(
   state: DaemonState,
   mailboxes: () => readonly MailboxFacts[],
-  damage: KnownDamage | null,
+  known: Known,
   maxAgeMs: number | null,
   now: number,
 ): Condition {
   const works = state.phase === 'ready';
-  if (maxAgeMs === null) return { ok: works, ...common(state, damage, now) };
+  if (maxAgeMs === null) return { ok: works, ...common(state, known, now) };
   const all = mailboxes();
   const stale = staleMailboxes(all, now - maxAgeMs).map(({ resourceId }) => resourceId);
   const fresh = all.length > 0 && stale.length === 0;
-  return { ok: works && fresh && damage === null, ...common(state, damage, now), stale };
+  const isSound = known.damage === null && known.copies.every((copy) => copy.damage === null);
+  const isCopied = known.copies.every((copy) => !copy.stale);
+  return { ok: works && fresh && isSound && isCopied, ...common(state, known, now), stale };
 }
 
 function common(
   state: DaemonState,
-  damage: KnownDamage | null,
+  { damage, copies }: Known,
   now: number,
 ): Omit<Condition, 'ok' | 'stale'> {
   return {
@@ -108,5 +126,10 @@ function common(
       damage === null
         ? null
         : { since: new Date(damage.since).toISOString(), findings: damage.found },
+    copies: copies.map(({ to, copiedAt, behind, stale, failure, damage: found }) => ({
+      ...{ to, copiedAt, behind, stale },
+      failing: failure?.code ?? null,
+      damaged: found !== null,
+    })),
   };
 }

@@ -1,5 +1,6 @@
 import { isImported } from '../mail/import-host.ts';
 import type { VerificationFacts } from '../state/values.ts';
+import type { CopyFacts } from './copies.ts';
 
 /** What the archive knows of a mailbox. Times are milliseconds since the epoch. */
 export interface MailboxFacts {
@@ -46,6 +47,7 @@ export interface ArchiveFacts {
   readonly limiters: readonly LimiterFacts[];
   readonly mailboxes: readonly MailboxFacts[];
   readonly verification: VerificationFacts | null;
+  readonly copies: readonly CopyFacts[];
 }
 
 /**

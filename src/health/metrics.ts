@@ -1,6 +1,8 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { VerificationFacts } from '../state/values.ts';
+import { copyGauges } from './copy-gauges.ts';
 import { type ArchiveFacts, isWatched, type MailboxFacts } from './facts.ts';
+import { labelled } from './gauges.ts';
 import type { RunReport } from './run-report.ts';
 
 /** A request to the service, as far as metrics show it. */
@@ -25,8 +27,8 @@ const RUN_BUCKETS = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
 const REQUEST_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 /**
- * What monitoring wants to know, for Prometheus. Labels carry resource ids, account names, operations and codes:
- * never an address, but in the one metric that is shown only when it is asked for.
+ * What monitoring wants to know, for Prometheus. Labels carry resource ids, account names, operations, codes and where
+ * copies are: never an address of mail, but in the one metric that is shown only when it is asked for.
  */
 export class Metrics {
   readonly #registry = new Registry();
@@ -156,6 +158,7 @@ export class Metrics {
     gauge('catalog_bytes', 'Size of the catalog on disk', (all) => all.catalogBytes);
     gauge('messages_not_searchable', 'Stored, and not indexed yet', (all) => all.pending);
     verificationGauges(gauge);
+    copyGauges(this.#registry, () => facts().copies, now);
     perMailbox(
       'freshness_seconds',
       'Since the mailbox was last wholly compared with the service; +Inf when it never was, absent when nobody looks',
@@ -211,26 +214,6 @@ export class Metrics {
         ]),
     );
   }
-}
-
-/** Adds a gauge with a value for each of several; what has none is absent. */
-function labelled<Label extends string>(
-  registry: Registry,
-  name: string,
-  help: string,
-  labelNames: readonly Label[],
-  values: () => readonly (readonly [Readonly<Record<Label, string>>, number | null])[],
-): void {
-  new Gauge({
-    name: `mailkeep_${name}`,
-    help,
-    labelNames,
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const [labels, value] of values()) if (value !== null) this.set(labels, value);
-    },
-  });
 }
 
 type Gauged = (name: string, help: string, read: (all: ArchiveFacts) => number | null) => void;

@@ -23,6 +23,8 @@ export interface RunReport {
   /** What the run was about, accounts by name and mailboxes by address: of these, what has no failure is well. */
   readonly accounts: readonly string[];
   readonly mailboxes: readonly string[];
+  /** The copy that it was about, by its address. */
+  readonly copy?: string | undefined;
   /** Messages that a verification read back, or that a pruning removed. */
   readonly messages?: number | undefined;
   readonly counts: {

@@ -1,8 +1,7 @@
 import { Hono } from 'hono';
 import { parseDuration } from '../config/duration.ts';
 import { type ListenerLimits, listenOn } from '../listener/listener.ts';
-import type { KnownDamage } from '../state/values.ts';
-import { type Condition, type DaemonState, liveness, readiness } from './condition.ts';
+import { type Condition, type DaemonState, type Known, liveness, readiness } from './condition.ts';
 import type { ArchiveFacts } from './facts.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -11,8 +10,8 @@ export interface HealthServerOptions {
   readonly state: DaemonState;
   readonly metrics: Metrics;
   readonly facts: () => ArchiveFacts;
-  /** Known damage; cheaper to ask than the facts, since supervisors ask every few seconds. */
-  readonly damage: () => KnownDamage | null;
+  /** Known damage, and copies; cheaper to ask than the facts, since supervisors ask every few seconds. */
+  readonly known: () => Known;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   /**
@@ -29,23 +28,23 @@ export interface HealthServer {
 }
 
 /**
- * Answers monitoring: `/healthz` (alive), `/readyz` (doing its work; `?max-age=26h` also asks for freshness and for
+ * Answers monitoring: `/healthz` (alive), `/readyz` (doing its work; `?max-age=26h` also asks for freshness, copies and
  * damage) and `/metrics` (`?addresses=1` names the mailboxes). 200 is well, 503 is not. It has no authentication, and so its port
  * is never the webhook's.
  *
  * @throws cannot-listen
  */
 export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
-  const { listen, state, metrics, facts, damage, now, onError, limits = {} } = options;
+  const { listen, state, metrics, facts, known, now, onError, limits = {} } = options;
   const app = new Hono()
-    .get('/healthz', () => answer(liveness(state, damage(), now())))
+    .get('/healthz', () => answer(liveness(state, known(), now())))
     .get('/readyz', (context) => {
       const asked = context.req.query('max-age');
       const maxAge = asked === undefined ? null : parseDuration(asked);
       if (maxAge === undefined) {
         return context.json({ error: 'max-age takes a duration such as 90s, 15m, 26h or 7d' }, 400);
       }
-      return answer(readiness(state, () => facts().mailboxes, damage(), maxAge, now()));
+      return answer(readiness(state, () => facts().mailboxes, known(), maxAge, now()));
     })
     .get('/metrics', async (context) => {
       const text = await metrics.text(context.req.query('addresses') === '1');

@@ -22,7 +22,7 @@ export interface NotificationMessage {
 }
 
 export interface MessageItem {
-  /** `account`, `mailbox`, `webhook`, `run` or `quota`. */
+  /** `account`, `mailbox`, `webhook`, `run`, `copy` or `quota`. */
   readonly kind: string;
   readonly name: string;
   readonly code: string;

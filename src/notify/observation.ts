@@ -1,9 +1,9 @@
 import type { RunFailure, RunReport } from '../health/run-report.ts';
 
 /** What something is that works or does not. A quota works until its mailbox is nearly full. */
-export const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota'] as const;
+export const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota', 'copy'] as const;
 
-/** Something that works or does not: an account, a mailbox, a webhook, a kind of run; or a mailbox's quota. */
+/** Something that works or does not: an account, a mailbox, a webhook, a kind of run, a copy; or a mailbox's quota. */
 export interface Subject {
   readonly kind: (typeof SUBJECT_KINDS)[number];
   /** Name, address, id or kind of run. */
@@ -32,8 +32,8 @@ export function observationsOf(report: RunReport): Observation[] {
     const key = subjectKey(subject);
     if (found.get(key)?.failure == null) found.set(key, { subject, failure });
   };
-  for (const failure of report.failures) note(subjectOf(failure, report.kind), failureOf(failure));
-  if (report.outcome === 'done') note({ kind: 'run', name: report.kind }, null);
+  for (const failure of report.failures) note(subjectOf(failure, report), failureOf(failure));
+  if (report.outcome === 'done') note(runSubject(report), null);
   for (const name of report.accounts) note({ kind: 'account', name }, null);
   for (const name of report.mailboxes) note({ kind: 'mailbox', name }, null);
   return [...found.values()];
@@ -49,9 +49,22 @@ export function subjectKey({ kind, name, id = name }: Subject): string {
   return `${kind} ${id}`;
 }
 
-function subjectOf({ account, mailbox }: RunFailure, kind: string): Subject {
+/** What can be wrong with a copy: that it is not made, that reading it back fails, that it is old. */
+export const COPY_TROUBLES = ['copy', 'copy-check', 'stale'] as const;
+
+/** A copy, as far as one thing can be wrong with it. */
+export function copySubject(to: string, trouble: (typeof COPY_TROUBLES)[number]): Subject {
+  return { kind: 'copy', name: to, id: `${trouble} ${to}` };
+}
+
+function runSubject({ kind, copy }: RunReport): Subject {
+  if (copy === undefined) return { kind: 'run', name: kind };
+  return copySubject(copy, kind === 'copy-check' ? 'copy-check' : 'copy');
+}
+
+function subjectOf({ account, mailbox }: RunFailure, report: RunReport): Subject {
   if (mailbox !== null) return { kind: 'mailbox', name: mailbox };
-  return account === null ? { kind: 'run', name: kind } : { kind: 'account', name: account };
+  return account === null ? runSubject(report) : { kind: 'account', name: account };
 }
 
 function failureOf({ family, code, message }: RunFailure): Failure {

@@ -1,6 +1,7 @@
 import { readHostPause } from '../limiter/host-pause.ts';
 import { readPaceState } from '../limiter/pace.ts';
 import type { FolderKey, MailboxKey, Place } from '../mail/words.ts';
+import { knownCopy } from './copies.ts';
 import { diskSample, requestDay } from './measured.ts';
 import { fields, list, mark, number, otherwise, type Read, text } from './shape.ts';
 import {
@@ -78,6 +79,8 @@ export const SCOPES = {
   'copy-purge': scope('name', mark),
   /** The newest manifest of an off-site copy that was written or read here, by the copy's id. */
   'copy-seen': scope('name', fields({ commit: number, sequence: number, at: number })),
+  /** Copies of the archive, by their address: what the daemon wants of them, and how they are. */
+  'copy-target': scope('name', knownCopy),
   /** Objects of an off-site copy that no manifest lists yet, by the copy's id and the object's name. */
   'copy-upload': scope('name', fields({ length: number, sha256: text })),
   /** The uid intervals that are covered. */

@@ -128,6 +128,40 @@ export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
       `Nothing was removed: nobody else could open what is copied to ${to} from now on.`,
       'Add a recipient first, with "mailkeep copy key add".',
     ),
+  'offsite-cut-off': ({ to, number, seen }) =>
+    say(
+      `The copy at ${to} ends with commit ${count(number)}, but commit ${count(seen)} was copied there before.`,
+      '"mailkeep copy --to" copies what it lacks.',
+    ),
+  'offsite-not-made': ({ to, reason }) =>
+    say(`The archive could not be copied to ${to}: the process ended with ${reason}.`),
+  'offsite-target-gone': ({ to }) =>
+    say(
+      `${to} had a copy of this archive, and has none now. Nothing was written there.`,
+      'Check whether its disk is mounted. If you emptied it on purpose, run "mailkeep copy --to" once.',
+    ),
+  'offsite-invalid-manifests': ({ to, invalid }) =>
+    say(
+      `${counted(invalid, 'manifest')} at ${to} ${invalid === 1 ? 'is' : 'are'} damaged or forged. The copy was made all the same.`,
+      'Check who can write there.',
+    ),
+  'offsite-kept-locked': ({ to, locked }) =>
+    say(
+      `${counted(locked, 'object')} at ${to} could not be removed, because the bucket keeps ${locked === 1 ? 'it' : 'them'} locked. The copy was made all the same.`,
+      'The next copy after the lock has ended removes what is left.',
+    ),
+  'offsite-damaged': ({ to, found }) =>
+    say(
+      `Reading back the copy at ${to} found damage in ${counted(found, 'place')}.`,
+      '"mailkeep verify --copy" shows where; "mailkeep copy --refresh" uploads every segment again.',
+    ),
+  'offsite-stale': ({ to, behind, copiedAt }) =>
+    say(
+      copiedAt === null
+        ? `The copy at ${to} was never made.`
+        : `The copy at ${to} was last brought up to date at ${copiedAt}, and lacks ${counted(behind ?? 0, 'commit')}.`,
+      '"mailkeep status" shows why.',
+    ),
   'offsite-nothing': ({ dir }) =>
     say(
       `The archive in ${dir} has no commit yet: there is nothing to copy.`,

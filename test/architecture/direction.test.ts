@@ -13,7 +13,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   // Suggestions for mistyped names of any kind.
   names: [],
   wire: ['errors', 'mail'],
-  config: ['disk', 'names', 'errors'],
+  // How targets of copies and rates are written.
+  config: ['objects', 'search', 'disk', 'names', 'errors'],
   limiter: ['errors'],
   search: ['names', 'mail', 'errors'],
   'sync/plan': ['mail', 'errors'],

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
+import { recalledCopies, rememberCopied, rememberPlans } from '../../src/health/copies.ts';
 import type { RunReport } from '../../src/health/run-report.ts';
 import { rememberVerification } from '../../src/health/verification.ts';
 import { readReported } from '../../src/notify/plan.ts';
@@ -58,6 +59,7 @@ test('a clean run that did not cover the damage is never taken for its end', asy
       log,
       metrics: { notification: () => {} },
       quotas: () => [],
+      copies: () => [],
       warnPercent: () => null,
     },
   );
@@ -102,6 +104,7 @@ test('of two mailboxes with one address, what the one has left does not end the 
       log,
       metrics: { notification: () => {} },
       quotas: () => [mailbox('one.example', 970), mailbox('two.example', 100)],
+      copies: () => [],
       warnPercent: () => 95,
     },
   );
@@ -112,4 +115,51 @@ test('of two mailboxes with one address, what the one has left does not end the 
   expect(Object.values(readReported(state.get('notify', 'command')).troubles)).toMatchObject([
     { subject: { kind: 'quota', name: 'ada@example.org (one.example)' }, wellSince: null },
   ]);
+});
+
+test('a copy is reported when it has become old, and when it fails; one that is dropped is well', async () => {
+  const to = 's3://bucket/mail';
+  const log = await openDaemonLog('silent', false);
+  let now = 1_000_000;
+  const open = () =>
+    new Notifying(
+      { command: 'true', url: null },
+      {
+        ...{ memory: state, env: { PATH: process.env.PATH }, now: () => now, log },
+        metrics: { notification: () => {} },
+        quotas: () => [],
+        copies: () => recalledCopies(state, 9),
+        warnPercent: () => null,
+      },
+    );
+  const troubles = () =>
+    Object.entries(readReported(state.get('notify', 'command')).troubles)
+      .filter(([, { wellSince }]) => wellSince === null)
+      .map(([key, { failure }]) => [key, failure.code]);
+  rememberPlans(state, new Map([[to, 1_000]]), now);
+  rememberCopied(state, to, { at: now, commit: 8, encrypted: true });
+  const notifying = open();
+  now += 3_000;
+  const report = { ...VERIFIED, kind: 'copy', copy: to };
+  notifying.onRun(report);
+  expect(troubles()).toEqual([]);
+  now += 1;
+  const failure = {
+    account: null,
+    mailbox: null,
+    family: 'in-use',
+    code: 'offsite-in-use',
+  } as const;
+  notifying.onRun({ ...report, outcome: 'failed', failures: [{ ...failure, message: 'Busy.' }] });
+  expect(troubles()).toEqual([
+    [`copy copy ${to}`, 'offsite-in-use'],
+    [`copy stale ${to}`, 'offsite-stale'],
+  ]);
+  // Another copy that is well says nothing of this one.
+  notifying.onRun({ ...report, copy: '/media/disk' });
+  expect(troubles()).toHaveLength(2);
+  rememberCopied(state, to, { at: now, commit: 9, encrypted: true });
+  notifying.onRun(report);
+  expect(troubles()).toEqual([]);
+  await notifying.close();
 });

@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { DaemonState } from '../../src/health/condition.ts';
+import { type CopyFacts, type CopyStatus, copyStatus } from '../../src/health/copies.ts';
 import { type ArchiveFacts, type MailboxFacts, Remembered } from '../../src/health/facts.ts';
 import { Metrics } from '../../src/health/metrics.ts';
 import type { RunReport } from '../../src/health/run-report.ts';
@@ -43,6 +44,7 @@ function archive(...mailboxes: MailboxFacts[]): ArchiveFacts {
       ...{ at: NOW - HOUR, mode: 'sample', checked: 5, of: 20, fullAt: NOW - 2 * HOUR },
       ...{ ok: true, damage: null, drill: null },
     },
+    copies: [],
   };
 }
 
@@ -64,7 +66,11 @@ let open: HealthServer | undefined;
 afterEach(() => open?.close());
 
 /** A server over facts that the test holds; `get` gives status and text. */
-async function serve(facts: () => ArchiveFacts, damage: KnownDamage | null = null) {
+async function serve(
+  facts: () => ArchiveFacts,
+  damage: KnownDamage | null = null,
+  copies: () => readonly CopyStatus[] = () => [],
+) {
   const state = new DaemonState(NOW - 10_000);
   const now = () => NOW;
   const errors: unknown[] = [];
@@ -74,7 +80,7 @@ async function serve(facts: () => ArchiveFacts, damage: KnownDamage | null = nul
     state,
     metrics,
     facts,
-    damage: () => damage,
+    known: () => ({ damage, copies: copies() }),
     now,
     onError: (error) => errors.push(error),
   });
@@ -117,6 +123,7 @@ test('it is alive from the start, ready when the daemon says so, and neither aft
       },
     ],
     damage: null,
+    copies: [],
   });
   state.enter('stopping');
   expect(await codes()).toEqual([200, 503]);
@@ -162,6 +169,82 @@ test('known damage is no reason to restart or to send nothing here; monitoring w
     // Which message it is stays out of monitoring.
     expect(answer.text).not.toContain('abc');
   }
+});
+
+/** A copy of every six hours that was made so many hours ago. */
+function copy(hours: number, more: Partial<CopyFacts> = {}): CopyFacts {
+  return {
+    ...{ to: 's3://bucket/mail', behind: 4, failed: null, checked: null, damage: null },
+    made: { at: NOW - hours * HOUR, commit: 7, encrypted: true },
+    plan: { everyMs: 6 * HOUR, since: NOW - 100 * HOUR, currentAt: 0 },
+    ...more,
+  };
+}
+
+test('copies that are stale or damaged fail a check with a longest age, and no other', async () => {
+  let found: CopyFacts = copy(18);
+  const { state, get } = await serve(
+    () => archive(mailbox('AC1')),
+    null,
+    () => [copyStatus(found, NOW)],
+  );
+  state.enter('ready');
+  const codes = async () => {
+    const answers = [];
+    for (const at of ['/healthz', '/readyz', '/readyz?max-age=26h']) answers.push(await get(at));
+    return answers.map(({ status }) => status);
+  };
+  expect(await codes()).toEqual([200, 200, 200]);
+  found = copy(19, {
+    failed: { since: NOW - HOUR, at: NOW, tries: 3, code: 'offsite-in-use', text: 'Another.' },
+  });
+  expect(await codes()).toEqual([200, 200, 503]);
+  expect(JSON.parse((await get('/healthz')).text).copies).toEqual([
+    {
+      ...{ to: 's3://bucket/mail', copiedAt: '2026-11-19T17:00:00.000Z', behind: 4, stale: true },
+      ...{ failing: 'offsite-in-use', damaged: false },
+    },
+  ]);
+  // What lacks nothing is not stale, and what lacked nothing lately is not stale yet.
+  found = copy(1_000, { behind: 0 });
+  expect(await codes()).toEqual([200, 200, 200]);
+  found = copy(1_000, { plan: { everyMs: 6 * HOUR, since: 0, currentAt: NOW - 18 * HOUR } });
+  expect(await codes()).toEqual([200, 200, 200]);
+  found = copy(1_000, { plan: null });
+  expect(await codes()).toEqual([200, 200, 200]);
+  found = copy(1, { damage: { since: NOW, found: 2, text: 'Segment 1 …' } });
+  expect(await codes()).toEqual([200, 200, 503]);
+});
+
+test('metrics show age, coverage and damage of each copy', async () => {
+  const checked = { at: NOW - HOUR, checked: 1, of: 9, unit: 'segment', found: 1 } as const;
+  const { get } = await serve(() => ({
+    ...archive(),
+    copies: [
+      copy(20, {
+        checked: { ...checked, fullAt: null },
+        damage: { since: NOW - HOUR, found: 1, text: 'x' },
+        failed: { since: NOW, at: NOW, tries: 5, code: 'c', text: 'secret words' },
+      }),
+      copy(0, { to: '/media/disk', made: null, behind: null }),
+    ],
+  }));
+  const { text } = await get('/metrics');
+  const lines = text.split('\n').filter((line) => line.startsWith('mailkeep_copy_'));
+  expect(lines).toEqual([
+    'mailkeep_copy_age_seconds{copy="s3://bucket/mail"} 72000',
+    'mailkeep_copy_age_seconds{copy="/media/disk"} +Inf',
+    'mailkeep_copy_commit{copy="s3://bucket/mail"} 7',
+    'mailkeep_copy_commits_behind{copy="s3://bucket/mail"} 4',
+    'mailkeep_copy_stale{copy="s3://bucket/mail"} 1',
+    'mailkeep_copy_stale{copy="/media/disk"} 1',
+    'mailkeep_copy_failed_attempts{copy="s3://bucket/mail"} 5',
+    'mailkeep_copy_failed_attempts{copy="/media/disk"} 0',
+    `mailkeep_copy_last_verification_timestamp_seconds{copy="s3://bucket/mail"} ${(NOW - HOUR) / 1_000}`,
+    'mailkeep_copy_damage_findings{copy="s3://bucket/mail"} 1',
+    'mailkeep_copy_damage_findings{copy="/media/disk"} 0',
+  ]);
+  expect(text).not.toContain('secret words');
 });
 
 test('metrics cover the archive, runs and requests, and name no address unless configured', async () => {

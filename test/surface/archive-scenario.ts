@@ -106,6 +106,8 @@ export async function verified(done: Exercised, { folder, config, data }: Place)
   await done.run({ of: 'copy init', args: [...sealed, ...recovery, ...at] });
   await done.run({ of: 'copy', args: [...sealed, ...at] });
   await done.run({ of: 'verify', as: '--copy', args: [inFolder('sealed'), ...at] });
+  await done.run({ of: 'verify', as: '--copy', args: [inFolder('copy'), '--sample', '1', ...at] });
+  await done.run({ of: 'status', args: at });
   const from = [inFolder('sealed'), '--to', inFolder('back'), ...recovery];
   await done.run({ of: 'copy', as: '--from', args: from });
   const phrase = ['--passphrase-file', inFolder('phrase.txt')];

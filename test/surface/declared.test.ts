@@ -66,6 +66,15 @@ test('the metrics page has the metrics that are recorded', async () => {
       ...{ at: AT, mode: 'full', checked: 1, of: 1, fullAt: AT, ok: false, drill: null },
       damage: { since: AT, found: 1, findings: [{ what: 'log', id: null, text: 'x' }] },
     },
+    copies: [
+      {
+        ...{ to: 's3://bucket/mail', behind: 1, failed: null },
+        made: { at: AT, commit: 1, encrypted: true },
+        plan: { everyMs: 1, since: AT, currentAt: 0 },
+        checked: { at: AT, checked: 1, of: 1, unit: 'segment', found: 1, fullAt: AT },
+        damage: { since: AT, found: 1, text: 'x' },
+      },
+    ],
   };
   const metrics = new Metrics({ version: '1', now: () => AT, facts: () => facts });
   const request = { account: 'main', surface: 'mailbox', operation: 'getQuota' };

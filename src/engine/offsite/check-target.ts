@@ -15,8 +15,8 @@ import { ownKeyOf } from './own-copy.ts';
 export interface CheckOrder {
   readonly dataDir: string;
   readonly store: ObjectStore;
-  /** A share of the copy to read, above 0 and at most 1; drawn by `random`. */
-  readonly share: number;
+  /** How much to read, drawn by `random`: so many segments (or objects), or a share of them. Undefined for everything. */
+  readonly sample: { readonly parts: number } | { readonly share: number } | undefined;
   /** Returns a number from 0 to below 1. */
   readonly random: () => number;
   /** Where one segment at a time is unpacked: a folder that exists. */
@@ -42,7 +42,7 @@ export interface CheckedTarget extends CheckedCopy {
  * @throws offsite-no-manifest, offsite-rolled-back; what `ownKeyOf` and the store throw
  */
 export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
-  const { dataDir, store, share, random, signal, onProgress } = order;
+  const { dataDir, store, signal, onProgress } = order;
   const key = await ownKeyOf(dataDir, store, signal);
   const manifests = await findManifests(store, key, signal);
   const { newest, invalid } = manifests;
@@ -60,9 +60,8 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
     copiedAt: clear.time,
     invalid: invalid.map(({ name }) => name),
   };
-  const isChosen = () => share >= 1 || random() < share;
   if (key.privateKeys.length === 0) {
-    const objects = clear.objects.filter(isChosen);
+    const objects = drawn(clear.objects, order);
     const checked = await checkObjects({ store, objects, signal, progress: onProgress });
     return { ...checked, of: clear.objects.length, ...about, opened: false };
   }
@@ -75,7 +74,7 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
     const checked = await checkSegments({
       ...{ store, key: opening, manifest, prover, scratch, signal },
       objects: new Map(clear.objects.map((entry) => [entry.name, entry])),
-      chosen: share >= 1 ? undefined : new Set(all.filter(isChosen)),
+      chosen: order.sample === undefined ? undefined : new Set(drawn(all, order)),
       progress: onProgress,
     });
     return { ...checked, ...about, opened: true };
@@ -83,4 +82,20 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
     await prover.close();
     rmSync(scratch, { recursive: true, force: true });
   }
+}
+
+/** Returns as many of the parts as the sample says, at least one, in their order. */
+export function drawn<T>(
+  parts: readonly T[],
+  { sample, random }: Pick<CheckOrder, 'sample' | 'random'>,
+): readonly T[] {
+  if (sample === undefined) return parts;
+  const wanted =
+    'parts' in sample ? sample.parts : Math.max(1, Math.round(sample.share * parts.length));
+  return parts
+    .map((part, at) => ({ part, at, lot: random() }))
+    .sort((a, b) => a.lot - b.lot)
+    .slice(0, wanted)
+    .sort((a, b) => a.at - b.at)
+    .map(({ part }) => part);
 }

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { acquireLock } from '../../archive/write/lock.ts';
 import { copiesError } from '../../errors/copies.ts';
@@ -27,6 +27,20 @@ export async function ownKeyOf(
   if (!existsSync(file))
     throw copiesError('offsite-other-copy', { to, found, folder: keyFolder(dataDir) });
   return readLocalKey(file);
+}
+
+/**
+ * Whether this archive has keys of a copy that was begun at a target. An empty folder there is then a disk that is not
+ * mounted, and no place for a readable archive.
+ *
+ * @throws offsite-key-unreadable
+ */
+export function hasKeysFor(dataDir: string, to: string): boolean {
+  const folder = keyFolder(dataDir);
+  if (!existsSync(folder)) return false;
+  return readdirSync(folder)
+    .filter((name) => /^[0-9a-f]{32}\.json$/.test(name))
+    .some((name) => readLocalKey(path.join(folder, name)).to === to);
 }
 
 /** Returns the id of the copy at a target, as it says itself; undefined where there is none. */

@@ -1,3 +1,4 @@
+import { recalledCopies } from '../../health/copies.ts';
 import { type ArchiveFacts, fullnessOf } from '../../health/facts.ts';
 import { recalledVerification } from '../../health/verification.ts';
 import type { StateFile } from '../../state/state-file.ts';
@@ -29,6 +30,7 @@ export function archiveFacts(
       suspended: suspendedSince !== null,
     })),
     verification: recalledVerification(state),
+    copies: recalledCopies(state, status.commit.number),
   };
 }
 

@@ -2,7 +2,8 @@ import type { ArchiveStatus, MailboxStatus } from '../../engine/status/archive-s
 import { isImported } from '../../mail/import-host.ts';
 import type { KeptRun } from '../../state/runs.ts';
 import { folderKey, mailboxKey } from '../../state/scopes.ts';
-import { type Matter, silentSince } from './matters.ts';
+import type { Matter } from './matter.ts';
+import { silentSince } from './matters.ts';
 import type { SideTag } from './side-tree.ts';
 
 /** How the archive is, for the frame of every page. Times are milliseconds since the epoch. */

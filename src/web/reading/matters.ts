@@ -1,21 +1,13 @@
 import type { Stale } from '../../engine/archive/reader.ts';
 import type { ArchiveStatus, MailboxStatus } from '../../engine/status/archive-status.ts';
+import type { CopyStatus } from '../../health/copies.ts';
 import { fullnessOf, percentOf } from '../../health/facts.ts';
 import { isImported } from '../../mail/import-host.ts';
 import type { KeptRun } from '../../state/runs.ts';
 import { counted, span } from '../../wording/amounts.ts';
+import { mattersOfCopies } from './copy-matters.ts';
 import { LATE_MS } from './late.ts';
-
-/** Something about the archive that a person should know of, and what to do about it. */
-export interface Matter {
-  readonly level: 'bad' | 'warn';
-  readonly title: string;
-  readonly text: string;
-  /** What may be done about it on the command line, without the program's name; null where time alone helps. */
-  readonly command: string | null;
-  /** Where more is shown. */
-  readonly link: { readonly href: string; readonly text: string } | null;
-}
+import type { Matter } from './matter.ts';
 
 /** From here on a mailbox counts as full, in per cent of its quota. */
 const FULL_PERCENT = 95;
@@ -25,6 +17,8 @@ interface Surroundings {
   readonly behind: Stale | null;
   /** False where the status is that of some mailboxes. */
   readonly whole: boolean;
+  /** Empty where the status is that of some mailboxes. */
+  readonly copies: readonly CopyStatus[];
   /** The last passes, newest first. */
   readonly runs: readonly KeptRun[];
   /** Milliseconds since the epoch. */
@@ -34,7 +28,7 @@ interface Surroundings {
 /** Returns what needs a person, the worst first. Everything is known offline: nothing is asked of the service. */
 export function mattersOf(
   status: ArchiveStatus,
-  { behind, whole, runs, now }: Surroundings,
+  { behind, whole, copies, runs, now }: Surroundings,
 ): Matter[] {
   const { verification, pending, mailboxes } = status;
   const found = verification?.found ?? 0;
@@ -50,6 +44,7 @@ export function mattersOf(
       command: 'verify --repair',
       link: { href: '/health/verification', text: 'See what is damaged' },
     });
+  matters.push(...mattersOfCopies(copies, now));
   if (behind !== null)
     matters.push({
       level: 'warn',

@@ -1,5 +1,6 @@
 import { staleCatalog } from '../../engine/archive/reader.ts';
 import type { ArchiveStatus } from '../../engine/status/archive-status.ts';
+import { copyStatuses } from '../../health/copies.ts';
 import type { KeptRun } from '../../state/runs.ts';
 import { readState, type StateFile } from '../../state/state-file.ts';
 import { type ArchiveState, archiveStateOf, sideTagsOf } from '../reading/archive-state.ts';
@@ -11,7 +12,8 @@ import { retentionOf } from '../reading/health/retention.ts';
 import { laneNamed, runPages } from '../reading/health/run-pages.ts';
 import { verificationsOf } from '../reading/health/verifications.ts';
 import { heldPages, quarantinePages } from '../reading/health/waiting.ts';
-import { type Matter, mattersOf } from '../reading/matters.ts';
+import type { Matter } from '../reading/matter.ts';
+import { mattersOf } from '../reading/matters.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import type { SideTag } from '../reading/side-tree.ts';
 import { statusFor } from '../reading/status-for.ts';
@@ -125,7 +127,8 @@ function knowing<T>(reader: ServedReader, now: number, act: (known: Known) => T)
     const behind = whole ? staleCatalog(dataDir, () => catalog.reached().number) : null;
     // A run is about all mailboxes of an account.
     const runs = whole ? (state?.runs.list({ limit: LAST_RUNS, kinds: PASSES }) ?? []) : [];
-    const matters = mattersOf(status, { behind, whole, runs, now });
+    const copies = whole ? copyStatuses(state, status.commit.number, now) : [];
+    const matters = mattersOf(status, { behind, whole, copies, runs, now });
     return act({ state, status, lastRuns: runs, matters });
   } finally {
     state?.close();

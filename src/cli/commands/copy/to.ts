@@ -2,6 +2,7 @@ import path from 'node:path';
 import type { Copied } from '../../../copy/copy-log.ts';
 import { type CatalogThere, copyArchive } from '../../../engine/copy-archive.ts';
 import { copyToTarget } from '../../../engine/offsite/copy-to-target.ts';
+import { noteCopied } from '../../../engine/offsite/note-copy.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import type { CopiedOut } from '../../../offsite/copy-out.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
@@ -15,7 +16,7 @@ import type { CopyLine } from './lines.ts';
 /** `mailkeep copy --to`: in a folder a readable archive, elsewhere an encrypted copy. */
 export function copyTo(context: CommandContext, options: CopyLine): Promise<ExitCode> {
   const to = required(options.to, '--to');
-  return isEncrypted(context, to)
+  return isEncrypted(context, archiveOf(context), to)
     ? copyToStore(context, to, options)
     : copyToFolder(context, to, options);
 }
@@ -40,8 +41,9 @@ async function copyToStore(
       onProgress: ({ objects, of, bytes: sent }) =>
         activity.show(() => `uploaded ${objects} of ${counted(of, 'object')}, ${bytes(sent)}`),
     }).finally(activity.stop);
-    const { removed, ...rest } = copied;
-    const result = { to, ...rest, removed, durationMs: now() - startedAt };
+    const { number: commit, removed, ...rest } = copied;
+    noteCopied(context, dataDir, to, { at: now(), commit, encrypted: true });
+    const result = { to, number: commit, ...rest, removed, durationMs: now() - startedAt };
     await output.object(result, () => storeReport(to, copied));
     return copied.invalid.length > 0 || removed.locked.length > 0 ? EXIT.failures : EXIT.done;
   });
@@ -83,6 +85,7 @@ async function copyToFolder(
     onIndex: ({ indexed, remaining }) =>
       activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
   }).finally(activity.stop);
+  noteCopied(context, from, to, { at: now(), commit: copied.number, encrypted: false });
   const result = { to, ...copied, catalog, durationMs: now() - startedAt };
   await output.object(result, () => copyReport(to, copied, catalog));
   return EXIT.done;

@@ -10,12 +10,13 @@ import type { Body, CommandContext } from '../../context.ts';
 import { accountChecks } from './account-checks.ts';
 import { archiveChecks } from './archive-checks.ts';
 import { type Check, failed, well } from './check.ts';
+import { copyChecks } from './copy-checks.ts';
 
 const HELP = `
 Checks everything that a sync needs, and prints one line for each check, with what to do if it fails. It checks the
-configuration; the archive's file system, free space, write access, log, lock and last verification; and for
-each account the token, the service, the clocks and the webhooks. It leaves nothing behind, and takes about
-five requests for each account.
+configuration; the archive's file system, free space, write access, log, lock and last verification; how old the
+copies of the configuration are, and whether they fail; and for each account the token, the service, the clocks
+and the webhooks. It leaves nothing behind, and takes about five requests for each account.
 
 The exit code is 0 if nothing failed, even with warnings; otherwise it is the code of a sync.
 
@@ -37,6 +38,7 @@ async function examine(context: CommandContext): Promise<ExitCode> {
     const least = settings?.minFreeBytes ?? 0;
     const allowed = allowsNetwork(surroundings.env);
     checks.push(...(await archiveChecks(dataDir, least, allowed, context.now())));
+    checks.push(...copyChecks(dataDir, settings?.copies ?? [], context.now()));
   }
   for (const account of settings?.accounts ?? []) {
     if (settings !== null) checks.push(...(await accountChecks(context, settings, account)));

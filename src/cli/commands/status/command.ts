@@ -2,11 +2,13 @@ import type { Command } from 'commander';
 import type { Reader } from '../../../engine/archive/reader.ts';
 import { archiveStatus } from '../../../engine/status/archive-status.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { copyStatuses } from '../../../health/copies.ts';
 import { staleMailboxes } from '../../../health/facts.ts';
 import { readState } from '../../../state/state-file.ts';
 import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { duration } from '../../option-values.ts';
+import { copyLines } from './copy-lines.ts';
 import { daemonLines, runningDaemon, statusText, wrongLines } from './status-report.ts';
 
 const HELP = `
@@ -18,8 +20,11 @@ While a daemon runs, its schedules, its queue and the freshness it achieves are 
 The last verification is shown with its age, what it read and what it found. Damage exits with code 3 until a
 repair, or a clean verification that read the damaged bytes again, clears it.
 
-With --max-age, the exit code is 1 if a mailbox was not compared for longer than that (or never), for use by
-monitoring; with --quiet as well, only what is wrong is printed. Mailboxes and folders that the configuration no longer includes are unwatched, and never stale.
+Copies are shown with their age and with what they lack. Damage that reading one back found exits with code 3
+until all of it is found intact.
+
+With --max-age, the exit code is 1 if a mailbox was not compared for longer than that (or never), or if a copy of
+the daemon is stale: it lacks commits, and three of its intervals have passed. That is for monitoring; with --quiet as well, only what is wrong is printed. Mailboxes and folders that the configuration no longer includes are unwatched, and never stale.
 
 EXAMPLES
   mailkeep status
@@ -44,25 +49,30 @@ async function printStatus(
   const state = readState(reader.dataDir);
   try {
     const status = archiveStatus(reader, state);
+    const copies = copyStatuses(state, status.commit.number, now());
     const old = maxAge === undefined ? [] : staleMailboxes(status.mailboxes, now() - maxAge);
     const stale = old.map(({ address }) => address);
-    const fresh = maxAge === undefined ? null : stale.length === 0 && status.mailboxes.length > 0;
+    const isFresh = stale.length === 0 && status.mailboxes.length > 0;
+    const fresh = maxAge === undefined ? null : isFresh && !copies.some((copy) => copy.stale);
     const daemon = await runningDaemon(reader.dataDir);
     const { catalogBehind } = reader;
     const text = () => [
       statusText(status, stale, now(), output, globals.data),
+      ...copyLines(copies, now(), output.colours),
       ...daemonLines(daemon, now(), output.colours),
     ];
     // Under cron every line becomes a mail: a check that finds nothing wrong prints none.
-    const lines = fresh !== null && globals.quiet ? () => wrongLines(status, fresh, stale) : text;
+    const lines =
+      fresh !== null && globals.quiet ? () => wrongLines(status, copies, fresh, stale) : text;
     if (output.json || lines().length > 0) {
-      await output.object({ ...status, catalogBehind, fresh, stale, daemon }, () =>
+      await output.object({ ...status, copies, catalogBehind, fresh, stale, daemon }, () =>
         lines().join('\n'),
       );
     }
     return combinedExit([
       ...(fresh === false ? [EXIT.failures] : []),
       ...(status.verification?.ok === false ? [EXIT.damage] : []),
+      ...(copies.some(({ damage }) => damage !== null) ? [EXIT.damage] : []),
     ]);
   } finally {
     state?.close();

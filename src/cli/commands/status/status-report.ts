@@ -6,6 +6,7 @@ import type {
   FolderStatus,
   MailboxStatus,
 } from '../../../engine/status/archive-status.ts';
+import type { CopyStatus } from '../../../health/copies.ts';
 import { percentOf } from '../../../health/facts.ts';
 import { isImported } from '../../../mail/import-host.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../../../mail/terminal-safe.ts';
@@ -14,6 +15,7 @@ import { notSearchableText } from '../../../wording/catalog.ts';
 import { verificationLines } from '../../known-damage.ts';
 import { type Colours, type Output, present } from '../../output.ts';
 import { shownName } from '../../place-line.ts';
+import { wrongCopyLines } from './copy-lines.ts';
 
 /** What a running daemon says of itself; null where none has the archive. */
 export async function runningDaemon(dataDir: string): Promise<DaemonStatus | null> {
@@ -117,9 +119,10 @@ export function statusText(
   ]).join('\n');
 }
 
-/** Returns what monitoring is alerted to, without the rest of the status: stale mailboxes and known damage. */
+/** Returns what monitoring is alerted to, without the rest of the status: stale mailboxes and copies, and known damage. */
 export function wrongLines(
   { verification, mailboxes }: ArchiveStatus,
+  copies: readonly CopyStatus[],
   fresh: boolean,
   stale: readonly string[],
 ): string[] {
@@ -128,6 +131,7 @@ export function wrongLines(
     verification?.ok === false && `Damaged: ${counted(found, 'finding')} of the last verification`,
     mailboxes.length === 0 && 'Stale: no mailbox was ever compared',
     !fresh && stale.length > 0 && `Stale: ${stale.map(terminalLine).join(', ')}`,
+    wrongCopyLines(copies, fresh),
   ]);
 }
 

@@ -43,8 +43,8 @@ a configuration and exclusive use of the archive. Differences exit with code 1; 
 parser, compares bytes and headers, and removes the folder. --seed selects the same messages again.
 --export compares an export (a folder or a zip) with its manifest, every byte; it needs no archive.
 
---copy checks an encrypted copy (see "copy --help"): every segment is downloaded, opened and read, or as much as
---sample says (5%). Where this machine may only write to it, the bytes of its objects are compared with the
+--copy checks an encrypted copy (see "copy --help"): every segment is downloaded, opened and read, or as many as
+--sample says, drawn at random (3, or 5%; at least one). Where this machine may only write to it, the bytes of its objects are compared with the
 signed manifest instead.
 
 --repair repairs what it finds: single flipped bits by the checksums and hashes over them, other damage from

@@ -1,13 +1,15 @@
 import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { checkFolder } from '../../../engine/offsite/check-folder.ts';
 import { type CheckedTarget, checkTarget } from '../../../engine/offsite/check-target.ts';
+import { noteCopyChecked } from '../../../engine/offsite/note-copy.ts';
 import type { SampleSize } from '../../../engine/verify/verify.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { usageError } from '../../../errors/usage.ts';
 import { count, counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import { archiveOf } from '../../archive-access.ts';
 import type { CommandContext } from '../../context.ts';
-import { withStore } from '../../copy-target.ts';
+import { isEncrypted, withStore } from '../../copy-target.ts';
 import { present } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
 
@@ -17,31 +19,38 @@ export async function verifyCopy(
   target: string,
   sample: SampleSize | undefined,
 ): Promise<ExitCode> {
-  const { signal, output, now } = context;
+  const { surroundings, signal, output, now } = context;
   const dataDir = archiveOf(context);
-  if (sample !== undefined && !('share' in sample)) {
-    const problem = 'with --copy, --sample takes a share of the copy, such as 5%.';
-    throw usageError('usage-invalid', { command: 'verify', problem });
-  }
   const startedAt = now();
+  const folder = isEncrypted(context, dataDir, target)
+    ? undefined
+    : path.resolve(surroundings.cwd, target);
   return withStore(context, target, {}, async (store) => {
-    const activity = openActivity(context, 'reading the manifest');
-    const checked = await checkTarget({
-      ...{ dataDir, store, signal },
-      share: sample?.share ?? 1,
+    const activity = openActivity(context, 'reading what should be there');
+    const order = {
+      ...{ dataDir, signal },
+      sample: sample !== undefined && 'messages' in sample ? { parts: sample.messages } : sample,
       random: Math.random,
-      temporary: tmpdir(),
-      onProgress: (done) => activity.show(() => `checked ${done.checked} of ${count(done.of)}`),
-    }).finally(activity.stop);
+      onProgress: (done: { readonly checked: number; readonly of: number }) =>
+        activity.show(() => `checked ${done.checked} of ${count(done.of)}`),
+    };
+    const checked = await (folder === undefined
+      ? checkTarget({ ...order, store, temporary: tmpdir() })
+      : checkFolder(folder, order)
+    ).finally(activity.stop);
     const findings = checked.findings.map(({ name, error }) => {
       const { code, message } = sentenceOf(error);
       return { name, code, message };
     });
     const copiedAt = new Date(checked.copiedAt).toISOString();
     const ok = findings.length === 0;
+    const { checked: read, of, opened } = checked;
+    const about = { at: now(), checked: read, of, unit: opened ? 'segment' : 'object' } as const;
+    const found = { ...about, found: findings.length };
+    noteCopyChecked(context, dataDir, store.label, found, findings[0]?.message ?? null);
     await output.object(
       { ...checked, to: store.label, ok, copiedAt, findings, durationMs: now() - startedAt },
-      () => report(store.label, checked, copiedAt, findings),
+      () => report(store.label, checked, copiedAt, findings, folder === undefined),
     );
     if (!ok) return EXIT.damage;
     return checked.invalid.length > 0 ? EXIT.failures : EXIT.done;
@@ -53,17 +62,21 @@ function report(
   { checked, of, opened, number, invalid }: CheckedTarget,
   copiedAt: string,
   findings: readonly { readonly message: string }[],
+  isEncrypted: boolean,
 ): string {
   const what = opened ? 'segment' : 'object';
   const how = opened
     ? 'opened and read'
     : 'compared with the signed manifest; this machine has no key that opens them';
+  const since = isEncrypted ? 'copied at' : 'of';
   return present([
-    `${to} is at commit ${count(number)}, copied at ${copiedAt}: ${count(checked)} of ${counted(of, what)} ${how}.`,
+    `${to} is at commit ${count(number)}, ${since} ${copiedAt}: ${count(checked)} of ${counted(of, what)} ${how}.`,
     findings.length === 0 ? 'Nothing is damaged.' : findings.map(({ message }) => message),
     invalid.length > 0 &&
       `${counted(invalid.length, 'manifest')} there ${invalid.length === 1 ? 'is' : 'are'} damaged or forged, and ignored.`,
     findings.length > 0 &&
-      '"mailkeep copy --refresh" uploads every segment again, from the archive here.',
+      (isEncrypted
+        ? '"mailkeep copy --refresh" uploads every segment again, from the archive here.'
+        : 'Remove the damaged files there: "mailkeep copy --to" writes them again, from the archive here.'),
   ]).join('\n');
 }

@@ -1,7 +1,7 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import type { MailboxRow, Overview } from '../../reading/health/overview.ts';
-import type { Matter } from '../../reading/matters.ts';
+import type { Matter } from '../../reading/matter.ts';
 import { Command } from '../frame.tsx';
 import { Icon } from '../icons.tsx';
 import { Moment } from '../moment.tsx';

@@ -7,7 +7,7 @@ export const LANE_NAMES: Readonly<Record<Lane, string>> = {
   hint: 'Webhooks',
   sweep: 'Sweep',
   verify: 'Verification',
-  chores: 'Text, sealing',
+  chores: 'Upkeep',
 };
 
 /** Of the drawing; a lane is stretched to the width of the page, and its marks with it. */

@@ -15,10 +15,20 @@ const KINDS: Readonly<Record<string, string>> = {
   backlog: 'backlog',
   sweep: 'sweep',
   verify: 'verification',
+  copy: 'copy',
+  'copy-check': 'copy read back',
   prune: 'pruning',
   seal: 'sealing',
   index: 'text, sealing',
 };
+
+/** What is reported of runs that count nothing. */
+const CLOSINGS: Readonly<Record<string, string>> = {
+  index: 'attachments read, log sealed',
+  copy: 'brought up to date',
+  'copy-check': 'no damage found',
+};
+const OTHER_THAN_PASSES = new Set(Object.keys(CLOSINGS));
 
 const HEAD = [
   ['Began', false],
@@ -82,7 +92,7 @@ export function RunsTab(pages: RunPages): VNode {
 
 function RunRow({ run }: { readonly run: KeptRun }): VNode {
   const { kind, startedAt, endedAt, mailbox, mailboxes, added, ended, flagsChanged } = run;
-  const isPass = run.messages === null && kind !== 'index';
+  const isPass = run.messages === null && !OTHER_THAN_PASSES.has(kind);
   const number = (value: number): VNode | string =>
     value === 0 ? <span class="zero">{isPass ? '0' : ''}</span> : count(value);
   return (
@@ -141,7 +151,7 @@ function Closing({ run }: { readonly run: KeptRun }): VNode {
         {counted(messages, 'message')} {kind === 'prune' ? 'removed' : 'read back'}
       </span>
     );
-  return <span>{kind === 'index' ? 'attachments read, log sealed' : 'nothing compared'}</span>;
+  return <span>{CLOSINGS[kind] ?? 'nothing compared'}</span>;
 }
 
 /** The sentence of each folder, what went wrong, and the line of the log. */

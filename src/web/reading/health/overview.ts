@@ -1,6 +1,6 @@
 import type { ArchiveStatus, MailboxStatus } from '../../../engine/status/archive-status.ts';
 import { isImported } from '../../../mail/import-host.ts';
-import type { Matter } from '../matters.ts';
+import type { Matter } from '../matter.ts';
 import { filterText } from '../query-text.ts';
 import type { Linked, LinkedNumbers } from './linked-numbers.ts';
 

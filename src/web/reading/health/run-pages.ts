@@ -7,7 +7,7 @@ export const LANES = {
   hint: ['hint'],
   sweep: ['sweep'],
   verify: ['verify'],
-  chores: ['index', 'seal', 'prune'],
+  chores: ['index', 'seal', 'prune', 'copy', 'copy-check'],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
 export type Lane = keyof typeof LANES;

@@ -1,0 +1,39 @@
+import { nameOfTarget } from './copies.ts';
+import { type ConfigProblem, pathText, valueAt } from './problems.ts';
+
+/** Returns what no single field of a copy shows: when it is made, twice or never, and two copies to one place. */
+export function copyProblems(raw: unknown): ConfigProblem[] {
+  const copies = valueAt(raw, ['copies']);
+  const all: readonly unknown[] = Array.isArray(copies) ? copies : [];
+  const targets = all.map((copy) => {
+    const to = valueAt(copy, ['to']);
+    return typeof to === 'string' ? nameOfTarget(to, '/') : undefined;
+  });
+  return all.flatMap((copy, i) => {
+    if (typeof copy !== 'object' || copy === null) return [];
+    const has = (field: string): boolean => valueAt(copy, [field]) !== undefined;
+    const problems: ConfigProblem[] = [];
+    if (has('every') && has('schedule')) {
+      problems.push({
+        path: pathText(['copies', i, 'schedule']),
+        found: 'both every and schedule',
+        expected: 'one of them',
+      });
+    } else if (!has('every') && !has('schedule')) {
+      problems.push({
+        path: pathText(['copies', i]),
+        found: 'neither every nor schedule',
+        expected: 'when to copy: "every": "1h", or a cron expression in "schedule"',
+      });
+    }
+    const first = targets[i] === undefined ? -1 : targets.indexOf(targets[i]);
+    if (first >= 0 && first < i) {
+      problems.push({
+        path: pathText(['copies', i, 'to']),
+        found: 'the same place',
+        expected: `another place than ${pathText(['copies', first, 'to'])}`,
+      });
+    }
+    return problems;
+  });
+}

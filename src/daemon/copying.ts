@@ -1,0 +1,305 @@
+import { existsSync } from 'node:fs';
+import { z } from 'zod';
+import { formatPath } from '../archive/format/layout.ts';
+import type { CopySettings } from '../config/copies.ts';
+import { copiesError } from '../errors/copies.ts';
+import { EXIT } from '../errors/exit-codes.ts';
+import type { ErrorFamily } from '../errors/mailkeep-error.ts';
+import {
+  recalledCopy,
+  rememberCopied,
+  rememberCopyChecked,
+  rememberCopyFailure,
+  rememberCurrent,
+  rememberPlans,
+} from '../health/copies.ts';
+import type { RunReport } from '../health/run-report.ts';
+import type { Failure } from '../notify/observation.ts';
+import type { StateFile } from '../state/state-file.ts';
+import { type ChildEnded, type ChildOptions, runChild } from './child-command.ts';
+import { type CopyTimes, checkDueAt, copyDueAt, copyTimes } from './copy-times.ts';
+import type { DaemonLog } from './daemon-log.ts';
+import type { DaemonClock, DaemonEvent } from './ports.ts';
+import { copyReport, failureOf } from './run-reports.ts';
+
+/** Timers fire late after a suspend, never early: this is how often the clock is checked. */
+const LOOK_MS = 30_000;
+/** After something that is no failure of a copy, such as a state that cannot be written, and after a check that could not be made. */
+const PAUSE_MS = 3_600_000;
+
+/** Where S3 finds its settings; see docs/offsite.md. No other child of the daemon gets these. */
+const VARIABLES = [
+  'AWS_ACCESS_KEY_ID',
+  'AWS_SECRET_ACCESS_KEY',
+  'AWS_SESSION_TOKEN',
+  'AWS_REGION',
+  'AWS_DEFAULT_REGION',
+  'AWS_ENDPOINT_URL',
+  'AWS_ENDPOINT_URL_S3',
+  'AWS_PROFILE',
+  'AWS_DEFAULT_PROFILE',
+  'AWS_SHARED_CREDENTIALS_FILE',
+  'AWS_CONFIG_FILE',
+  'NODE_EXTRA_CA_CERTS',
+];
+
+/** What is read of `mailkeep copy --json`. Only an encrypted copy has an id. */
+const copied = z.object({
+  copyId: z.string().optional(),
+  number: z.number(),
+  bytes: z.number(),
+  durationMs: z.number(),
+  invalid: z.array(z.unknown()).default([]),
+  removed: z.object({ locked: z.array(z.unknown()) }).default({ locked: [] }),
+});
+
+/** What is read of `mailkeep verify --copy --json`. */
+const checked = z.object({
+  number: z.number(),
+  checked: z.number(),
+  of: z.number(),
+  opened: z.boolean(),
+  findings: z.array(z.object({ message: z.string() })),
+  durationMs: z.number(),
+});
+
+export interface ScheduledCopiesOptions extends ChildOptions {
+  readonly dataDir: string;
+  readonly clock: Pick<DaemonClock, 'now' | 'after'>;
+  readonly state: Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;
+  /** The last commit of the archive. */
+  readonly reached: () => number;
+  readonly log: DaemonLog;
+  readonly onRun: (report: RunReport) => void;
+  /** The configuration has these copies no longer. */
+  readonly onDropped: (to: readonly string[]) => void;
+}
+
+interface Planned {
+  readonly copy: CopySettings;
+  readonly times: CopyTimes;
+  readonly full: CopyTimes | null;
+  /** After an unexpected failure: not before this time. */
+  pausedUntil: number;
+  /** The same for reading everything back. */
+  checkPausedUntil: number;
+}
+
+/**
+ * Keeps copies up to date, and reads them back, by the clock and after passes: one at a time, in a process of its own,
+ * while passes continue. A copy that fails is tried again, and stops nothing else.
+ */
+export class ScheduledCopies {
+  readonly #options: ScheduledCopiesOptions;
+  readonly #child: ChildOptions;
+  readonly #stopping = new AbortController();
+  #planned: readonly Planned[] = [];
+  #underway: Promise<void> | undefined;
+  #cancelWake: (() => void) | undefined;
+  #started = false;
+
+  constructor(options: ScheduledCopiesOptions) {
+    this.#options = options;
+    const { program, env } = options;
+    this.#child = { program, env, variables: VARIABLES };
+  }
+
+  /** Takes the copies of a configuration. One that is under way is finished. */
+  configure(copies: readonly CopySettings[], timezone: string): void {
+    const { clock, state, onDropped } = this.#options;
+    const now = clock.now();
+    this.#planned = copies.map((copy) => ({
+      copy,
+      times: copyTimes(copy.rhythm, timezone, now),
+      full: copy.full === null ? null : copyTimes(copy.full, timezone, now),
+      pausedUntil: 0,
+      checkPausedUntil: 0,
+    }));
+    const plans = this.#planned.map(({ copy, times }) => [copy.to, times.longestMs] as const);
+    onDropped(rememberPlans(state, new Map(plans), now));
+    this.#look();
+  }
+
+  start(): void {
+    this.#started = true;
+    this.#look();
+  }
+
+  onEvent({ event }: DaemonEvent): void {
+    if (event === 'pass-finished') this.#look();
+  }
+
+  /** Ends what is under way: an interrupted copy is what it was before. */
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    this.#cancelWake?.();
+    await this.#underway;
+  }
+
+  #look(): void {
+    const { signal } = this.#stopping;
+    if (!this.#started || signal.aborted || this.#underway !== undefined) return;
+    this.#cancelWake?.();
+    this.#cancelWake = this.#options.clock.after(LOOK_MS, () => this.#look());
+    const job = this.#due();
+    if (job === undefined) return;
+    this.#underway = job(signal).finally(() => {
+      this.#underway = undefined;
+      this.#look();
+    });
+  }
+
+  /** What is to be done now, if anything. */
+  #due(): ((signal: AbortSignal) => Promise<void>) | undefined {
+    const { clock, reached } = this.#options;
+    const now = clock.now();
+    for (const planned of this.#planned) {
+      const { pausedUntil, checkPausedUntil } = planned;
+      if (isPaused(pausedUntil, now)) continue;
+      try {
+        const commit = reached();
+        // There is nothing to copy yet.
+        if (commit === 0) return undefined;
+        if (this.#isCopyDue(planned, commit, now)) {
+          return (signal) => this.#guarded(planned, () => this.#copy(planned, signal));
+        }
+        const known = recalledCopy(this.#options.state, planned.copy.to);
+        const checkAt = checkDueAt(planned.full, known, now);
+        if (checkAt !== null && checkAt <= now && !isPaused(checkPausedUntil, now)) {
+          return (signal) => this.#guarded(planned, () => this.#check(planned, null, signal));
+        }
+      } catch (error) {
+        this.#failed(planned, error);
+      }
+    }
+    return undefined;
+  }
+
+  #isCopyDue({ copy, times }: Planned, commit: number, now: number): boolean {
+    const { state } = this.#options;
+    const known = recalledCopy(state, copy.to);
+    const dueAt = copyDueAt(times, known, now);
+    if (dueAt === null || dueAt > now) return false;
+    const { made, failed, plan } = known;
+    const lacks = made === null || failed !== null || made.commit < commit;
+    if (lacks || !times.isInterval) return true;
+    const since = now - (plan?.currentAt ?? 0);
+    if (since >= times.longestMs || since < 0) rememberCurrent(state, copy.to, now);
+    return false;
+  }
+
+  async #copy(planned: Planned, signal: AbortSignal): Promise<void> {
+    // The others come first then: one that is due all the time keeps none from its turn.
+    this.#planned = [...this.#planned.filter((one) => one !== planned), planned];
+    const { clock, state, dataDir, log, onRun } = this.#options;
+    const { to, keep, limitRate, sample } = planned.copy;
+    const startedAt = clock.now();
+    log.say('info', 'copy started', { to });
+    const rate = limitRate === null ? [] : ['--limit-rate', limitRate];
+    const line = ['copy', '--to', to, '--keep', String(keep), ...rate, '--data', dataDir];
+    const ended = this.#isGone(to) ?? (await runChild(this.#child, line, signal));
+    if (signal.aborted) return;
+    const at = clock.now();
+    const result = copied.safeParse(ended.result).data;
+    if (result === undefined) {
+      const failure = failureOfChild(to, ended);
+      const { code, message: text } = failure;
+      rememberCopyFailure(state, to, { at, code, text });
+      log.say('error', 'a copy failed; it is tried again', { to, code, exit: ended.code });
+      onRun(copyReport('copy', to, startedAt, at, failure));
+      return;
+    }
+    const { number, bytes, durationMs, copyId, invalid, removed } = result;
+    rememberCopied(state, to, { at, commit: number, encrypted: copyId !== undefined });
+    log.say('info', 'copy finished', { to, commit: number, bytes, durationMs });
+    const failure = flaw(to, invalid.length, removed.locked.length);
+    if (failure !== null) log.say('error', 'the copy was made, but', { to, code: failure.code });
+    onRun(copyReport('copy', to, startedAt, at, failure));
+    if (sample !== null) await this.#check(planned, sample, signal);
+  }
+
+  /** Reads a copy back, or as much of it as `sample` says. */
+  async #check(planned: Planned, sample: string | null, signal: AbortSignal): Promise<void> {
+    const { clock, state, dataDir, log, onRun } = this.#options;
+    const { to } = planned.copy;
+    const startedAt = clock.now();
+    const part = sample === null ? [] : ['--sample', sample];
+    const line = ['verify', '--copy', to, ...part, '--data', dataDir];
+    const ended = await runChild(this.#child, line, signal);
+    if (signal.aborted) return;
+    const at = clock.now();
+    const result = checked.safeParse(ended.result).data;
+    if (result === undefined) {
+      if (sample === null) planned.checkPausedUntil = at + PAUSE_MS;
+      const failure = failureOfChild(to, ended);
+      const { code } = failure;
+      log.say('error', 'a copy could not be verified', { to, code, exit: ended.code });
+      onRun(copyReport('copy-check', to, startedAt, at, failure));
+      return;
+    }
+    const { findings, opened, durationMs } = result;
+    const [first] = findings;
+    const read = { checked: result.checked, of: result.of, found: findings.length };
+    const unit = opened ? 'segment' : 'object';
+    rememberCopyChecked(state, to, { at, ...read, unit }, first?.message ?? null);
+    if (first === undefined) log.say('info', 'copy verified', { to, ...read, durationMs });
+    else
+      log.say('error', 'a copy is damaged: "mailkeep verify --copy" shows where', { to, ...read });
+    // A sample that is intact says nothing of what was found before.
+    const { damage } = recalledCopy(state, to);
+    const failure =
+      damage === null
+        ? null
+        : failureOf(copiesError('offsite-damaged', { to, found: damage.found }));
+    onRun(copyReport('copy-check', to, startedAt, at, failure));
+  }
+
+  /** A folder that had a readable copy and has none: its disk is not mounted, and ours would be filled instead. */
+  #isGone(to: string): ChildEnded | undefined {
+    const { made } = recalledCopy(this.#options.state, to);
+    const isFolder = made !== null && !made.encrypted;
+    if (!isFolder || existsSync(formatPath(to))) return undefined;
+    const { code, message } = failureOf(copiesError('offsite-target-gone', { to }));
+    return { code: EXIT.usage, result: undefined, error: { code, message } };
+  }
+
+  async #guarded(planned: Planned, act: () => Promise<void>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      this.#failed(planned, error);
+    }
+  }
+
+  /** For example, the state cannot be written, which the passes find as well. */
+  #failed(planned: Planned, error: unknown): void {
+    const { clock, log } = this.#options;
+    planned.pausedUntil = clock.now() + PAUSE_MS;
+    log.fail('error', 'a copy could not be kept up to date', error);
+  }
+}
+
+/** A pause that is longer than any comes from a clock that was set back meanwhile. */
+function isPaused(until: number, now: number): boolean {
+  return until > now && until <= now + PAUSE_MS;
+}
+
+const FAMILIES: Readonly<Record<number, ErrorFamily>> = {
+  [EXIT.usage]: 'usage',
+  [EXIT.damage]: 'damage',
+  [EXIT.inUse]: 'in-use',
+  [EXIT.refused]: 'auth',
+};
+
+function failureOfChild(to: string, { code, error }: ChildEnded): Failure {
+  if (error === undefined) {
+    return failureOf(copiesError('offsite-not-made', { to, reason: `code ${code}` }));
+  }
+  return { ...error, family: FAMILIES[code ?? EXIT.failures] ?? 'origin' };
+}
+
+/** What is wrong with a copy that was made all the same. */
+function flaw(to: string, invalid: number, locked: number): Failure | null {
+  if (invalid > 0) return failureOf(copiesError('offsite-invalid-manifests', { to, invalid }));
+  return locked > 0 ? failureOf(copiesError('offsite-kept-locked', { to, locked })) : null;
+}

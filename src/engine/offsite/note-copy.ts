@@ -1,0 +1,29 @@
+import { rememberCopied, rememberCopyChecked } from '../../health/copies.ts';
+import type { CopyChecked, KnownCopy } from '../../state/copies.ts';
+import type { EngineContext } from '../context.ts';
+import { noting } from '../verify/remember.ts';
+
+/** Writes down that a copy was brought up to date, for `status` and the daemon. A state that cannot be written is a warning. */
+export function noteCopied(
+  context: EngineContext,
+  dataDir: string,
+  to: string,
+  made: NonNullable<KnownCopy['made']>,
+): void {
+  noting(context, dataDir, 'copy', (state) => rememberCopied(state, to, made));
+}
+
+/**
+ * Writes down what reading a copy back came to, likewise.
+ *
+ * @param text what is damaged, in one sentence; null where nothing is
+ */
+export function noteCopyChecked(
+  context: EngineContext,
+  dataDir: string,
+  to: string,
+  checked: Omit<CopyChecked, 'fullAt'>,
+  text: string | null,
+): void {
+  noting(context, dataDir, 'copy', (state) => rememberCopyChecked(state, to, checked, text));
+}
