@@ -76,7 +76,7 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
     await eventually(now).not.toBe('1');
   });
 
-  test('a key that comes at once with a message goes on from it', async () => {
+  test('a key that comes at once with a message moves on from there', async () => {
     // Both mailboxes have a message of each subject: the third one has another.
     await go('/mail?q=step');
     for (const row of [1, 2]) {

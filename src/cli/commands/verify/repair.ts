@@ -32,7 +32,7 @@ export async function repair(
 ): Promise<ExitCode> {
   const { surroundings } = context;
   const folders = from
-    .filter((copy) => !isEncrypted(context, copy))
+    .filter((copy) => !isEncrypted(context, dataDir, copy))
     .map((copy) => path.resolve(surroundings.cwd, copy));
   for (const copy of folders) {
     // One that is there and cannot be read is named and skipped.
@@ -41,7 +41,7 @@ export async function repair(
   }
   const fetched: Fetched[] = [];
   try {
-    for (const copy of from.filter((one) => isEncrypted(context, one))) {
+    for (const copy of from.filter((one) => isEncrypted(context, dataDir, one))) {
       fetched.push(await fetchedFrom(context, dataDir, copy));
     }
     const copies = [...folders, ...fetched.map(({ folder }) => folder)];
