@@ -40,6 +40,10 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .argument('[command]')
     .helpCommand(false)
     .option('--to <target>', 'the copy: a folder, or s3://BUCKET/PREFIX')
+    .option(
+      '--encrypt',
+      'make no readable copy: refuse a folder that was not begun with "copy init"',
+    )
     .option('--rebuild', 'build the catalog of a copy in a folder, so that it can be searched')
     .option('--refresh', 'of an encrypted copy: upload every segment again')
     .option(

@@ -1,6 +1,7 @@
 /** What `mailkeep copy` was given. */
 export interface CopyLine {
   readonly to?: string;
+  readonly encrypt?: boolean;
   readonly rebuild?: boolean;
   readonly refresh?: boolean;
   readonly keep?: number;

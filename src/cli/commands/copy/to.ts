@@ -4,6 +4,7 @@ import { type CatalogThere, copyArchive } from '../../../engine/copy-archive.ts'
 import { copyToTarget } from '../../../engine/offsite/copy-to-target.ts';
 import { noteCopied } from '../../../engine/offsite/note-copy.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { usageError } from '../../../errors/usage.ts';
 import type { CopiedOut } from '../../../offsite/copy-out.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { archiveOf } from '../../archive-access.ts';
@@ -13,12 +14,15 @@ import { present } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
 import type { CopyLine } from './lines.ts';
 
-/** `mailkeep copy --to`: in a folder a readable archive, elsewhere an encrypted copy. */
+/** `mailkeep copy --to`: in a folder a readable archive, elsewhere an encrypted copy. @throws usage-invalid */
 export function copyTo(context: CommandContext, options: CopyLine): Promise<ExitCode> {
   const to = required(options.to, '--to');
-  return isEncrypted(context, archiveOf(context), to)
-    ? copyToStore(context, to, options)
-    : copyToFolder(context, to, options);
+  if (isEncrypted(context, archiveOf(context), to)) return copyToStore(context, to, options);
+  if (options.encrypt === true) {
+    const problem = `${to} has no encrypted copy. Begin one with "mailkeep copy init --to ${to}".`;
+    throw usageError('usage-invalid', { command: 'copy', problem });
+  }
+  return copyToFolder(context, to, options);
 }
 
 /** States of a copy that stay however old they are, if not said. */
