@@ -1,3 +1,4 @@
+import { hasCode } from '../errors/mailkeep-error.ts';
 import { objectError } from '../errors/objects.ts';
 import type { S3Client, S3Reply } from './s3-client.ts';
 import { decodedKey } from './s3-listing.ts';
@@ -45,16 +46,23 @@ export async function deleteVersions(
   for (const version of versions) await deleteVersion(client, name, version, signal, bypass);
 }
 
-/** Returns the versions of an object, the newest first, without the marks of its deletions. */
+/**
+ * Returns the versions of an object, the newest first, without the marks of its deletions; none where the server does not
+ * list them, or the credentials do not allow it.
+ */
 export async function versionsWithBytes(
   client: S3Client,
   name: string,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const versions: string[] = [];
-  for await (const { version, isMark } of versionsOf(client, name, signal)) {
-    if (!isMark) versions.push(version);
-    if (versions.length === MOST_VERSIONS) break;
+  try {
+    for await (const { version, isMark } of versionsOf(client, name, signal)) {
+      if (!isMark) versions.push(version);
+      if (versions.length === MOST_VERSIONS) break;
+    }
+  } catch (error) {
+    if (!hasCode(error, 'store-access-denied') && !hasCode(error, 'store-refused')) throw error;
   }
   return versions;
 }

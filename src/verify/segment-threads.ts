@@ -40,15 +40,17 @@ export function checkerOnThreads(): SegmentChecker {
   };
 }
 
-/** Reads files of segments on threads of their own, which start when they are needed. */
+/** Reads files of segments on threads of their own. */
 export interface SegmentProver {
   /** Reads every byte of a file. @throws `log-damaged` unless it is intact, and sealed where it should be */
   intact(file: FileToProve): Promise<void>;
   close(): Promise<void>;
 }
 
-export function proverOnThreads(): SegmentProver {
+/** @param atOnce threads that start now, so that they load while the first segments come; others when they are needed */
+export function proverOnThreads(atOnce = 0): SegmentProver {
   const { pool } = threads();
+  if (atOnce > 0) pool.start(atOnce);
   return {
     intact: async (file) => {
       await pool.run({ what: 'intact', file });

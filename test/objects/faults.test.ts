@@ -215,6 +215,13 @@ describe.skipIf(skipped)('with faults on the way', () => {
     });
   });
 
+  test('where versions may not be listed, there are none', async () => {
+    const here = await faulty('versions');
+    await putBytes(here.direct, 'data/a', 'x');
+    here.proxy.faultFor = () => ({ do: 'answer', status: 403, code: 'AccessDenied' });
+    expect(await here.store.versions('data/a', signal)).toEqual([]);
+  });
+
   test('an aborted signal ends what is under way, with its reason', async () => {
     const here = await faulty('aborted');
     const controller = new AbortController();

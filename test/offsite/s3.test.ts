@@ -3,7 +3,9 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ensureBucket } from '../../src/objects/s3-bucket.ts';
+import { S3Client } from '../../src/objects/s3-client.ts';
 import { s3Store } from '../../src/objects/s3-store.ts';
+import { deleteObject } from '../../src/objects/s3-versions.ts';
 import { oneObject } from '../../src/offsite/one-object.ts';
 import { seeded } from '../bench/seeded.ts';
 import { mailkeep } from '../cli/child.ts';
@@ -128,7 +130,14 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
     const checked = await archive.ended(['verify', '--copy', to]);
     expect(checked.code).toBe(3);
     expect(JSON.parse(checked.stdout)).toMatchObject({ findings: [{}] });
-    expect(await back('back')).toBe(number);
+    expect(await back('overwritten')).toBe(number);
+    const client = new S3Client(targetAt(server, 'versions', { prefix: 'mail' }), {});
+    onTestFinished(() => client.close());
+    for (const name of await objectsAt(server, 'versions', 'mail', 'data')) {
+      await deleteObject(client, name, signal);
+    }
+    expect(await objectsAt(server, 'versions', 'mail', 'data')).toEqual([]);
+    expect(await back('deleted')).toBe(number);
   }, 120_000);
 
   test('a full bucket is reported, and the copy stays what it was', async () => {

@@ -66,7 +66,7 @@ export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBa
     throw usageError('usage-save-failed', { file: to, reason: errnoName(error) });
   }
   return withLock(to, async () => {
-    const prover = proverOnThreads();
+    const prover = proverOnThreads(1);
     const started = performance.now();
     const objects = new Map(found.clear.objects.map((entry) => [entry.name, entry]));
     const brought = await bringBack({
