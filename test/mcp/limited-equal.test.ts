@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ApiTokens } from '../../src/mirror/api-tokens.ts';
 import { mailboxKey } from '../../src/state/scopes.ts';
 import { openState, type StateFile } from '../../src/state/state-file.ts';
@@ -20,7 +20,7 @@ import {
   theirs,
   timetable,
 } from '../web/equal-archives.ts';
-import { Served } from '../web/served.ts';
+import { Served, withoutHaste } from '../web/served.ts';
 
 /* As test/web/limited-equal.test.ts, for tokens: of the API over the archive, and of assistants. */
 
@@ -50,6 +50,7 @@ beforeAll(async () => {
     sides.push({ archive, served, state, secret });
   }
 });
+beforeEach(withoutHaste);
 afterAll(async () => {
   for (const { archive, served, state } of sides) {
     await served.close();

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { mailboxKey } from '../../src/state/scopes.ts';
 import { START, type StoredArchive } from '../export/stored-archive.ts';
 import {
@@ -21,7 +21,7 @@ import {
   theirs,
   timetable,
 } from './equal-archives.ts';
-import { Served } from './served.ts';
+import { Served, withoutHaste } from './served.ts';
 
 /* See equal-archives.ts. */
 
@@ -44,6 +44,7 @@ beforeAll(async () => {
     sides.push({ archive, served, cookie: await served.signIn([key]) });
   }
 });
+beforeEach(withoutHaste);
 afterAll(async () => {
   for (const { archive, served } of sides) {
     await served.close();

@@ -7,7 +7,7 @@ import { saveSearch } from '../../src/engine/saved-searches.ts';
 import { importedMailbox } from '../../src/mail/imported.ts';
 import { mailboxKey } from '../../src/state/scopes.ts';
 import { mailkeep } from '../cli/child.ts';
-import { archiveOf, letter, Served } from './served.ts';
+import { archiveOf, letter, Served, withoutHaste } from './served.ts';
 
 /*
  * A browser that may read some mailboxes is answered as if the archive held no others. Whatever is theirs has a word in
@@ -76,6 +76,7 @@ afterAll(async () => {
   await alone.close();
 });
 beforeEach(() => {
+  withoutHaste();
   expect(served.errors).toEqual([]);
 });
 

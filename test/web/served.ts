@@ -3,7 +3,7 @@ import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { expect } from 'vitest';
+import { expect, vi } from 'vitest';
 import { type SessionStore, sessionsInMemory } from '../../src/web/access/sessions.ts';
 import {
   startWebServer,
@@ -13,6 +13,11 @@ import {
 import { mailkeep } from '../cli/child.ts';
 
 export const NOW = Date.UTC(2026, 10, 20, 12);
+
+/** Answers stop counting when their time is up. For the rest of a test it never is, however busy the machine. */
+export function withoutHaste(): void {
+  vi.spyOn(performance, 'now').mockReturnValue(performance.now());
+}
 
 /** Imports messages into a new archive; returns its folder. */
 export async function archiveOf(
