@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Fact } from '../../src/archive/format/facts.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 import {
@@ -345,6 +346,35 @@ describe('folding batches', () => {
       [5, 'reopened', 'INBOX', 1, { reason: 'answers' }],
       [5, 'verified', 'Archive', 4, { corrected: false }],
     ]);
+  });
+
+  test('a message was last seen by the last complete comparison that still had it', () => {
+    const at = (day: number): string =>
+      new Date(Date.UTC(2024, 0, 1) - day * 86_400_000).toISOString();
+    const sums = { originTotal: 1, stored: 1, assumed: 0, quarantined: 0, held: 0, forgotten: 0 };
+    const compared = (since: string, complete = true): Fact => {
+      return { fact: 'certificate', ...INBOX, generation: 1, ...sums, complete, since };
+    };
+    const ended: Fact = { fact: 'ended', ...place1, reason: 'missing' };
+    const seen = () => catalog.lastSeen(sha256('one')).map((end) => [end.commit, end.seen]);
+    // The comparison before it came knows nothing of it.
+    catalog.foldBatch(history.commit([compared(at(9))]));
+    catalog.foldBatch(history.commit([appeared(place1, 'one')]));
+    expect(seen()).toEqual([]);
+    catalog.foldBatch(history.commit([ended]));
+    expect(seen()).toEqual([]);
+    catalog.foldBatch(
+      history.commit([{ fact: 'reopened', ...place1, flags: [], reason: 'answers' }]),
+    );
+    catalog.foldBatch(history.commit([compared(at(8))]));
+    catalog.foldBatch(history.commit([compared(at(7), false)]));
+    // From here on the brake holds what no answer had any more.
+    catalog.foldBatch(history.commit([{ fact: 'held', ...place1, held: true }]));
+    catalog.foldBatch(history.commit([compared(at(6))]));
+    const last = history.commit([ended, compared(at(5))]);
+    catalog.foldBatch(last);
+    expect(seen()).toEqual([[last.commit.number, Date.parse(at(8))]]);
+    expect(catalog.lastSeen(sha256('one'))[0]?.found).toBe(last.commit.time);
   });
 
   test('places can be walked while the same connection writes', () => {

@@ -154,7 +154,7 @@ function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'
                 <bdi>{subject ?? '(no subject)'}</bdi>
                 {endedAt !== null && (
                   <span class="tag ended">
-                    deleted <Moment ms={endedAt} day />
+                    gone by <Moment ms={endedAt} day />
                   </span>
                 )}
               </span>
