@@ -100,6 +100,9 @@ test('a browser has the daemon look now, through its own pages and through "mail
     const simple = await fetch(address, { method: 'POST', headers });
     expect(simple.status).toBe(403);
     const own = { ...headers, 'x-mailkeep': '1' };
+    // The pages know that it runs.
+    const health = await fetch(new URL('/health', signInUrl), { headers });
+    expect(await health.text()).toMatch(/<h1>Health(?!.*No daemon runs)/s);
     return (await fetch(address, { method: 'POST', headers: own })).json();
   };
   const asked = await mailkeep(['web', '--link', '--data', place.data]);
