@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import type { HistoryLine } from '../../catalog/message-history.ts';
 import { count } from '../../wording/amounts.ts';
-import { asOf as queryAsOf } from '../reading/query-text.ts';
+import { namedMoment, asOf as queryAsOf } from '../reading/query-text.ts';
 import { DeletedWhen } from './conversation.tsx';
 import { type HistoryStep, historySteps } from './history-steps.ts';
 import { type MessageContent, messageAddress, ownHit } from './message-props.ts';
@@ -81,8 +81,7 @@ function Step({
   );
 }
 
-/** With the whole second behind it, in which the commit is known: queries have no finer moments. */
 function thenAddress({ place, id }: MessageContent, ms: number): string {
-  const then = queryAsOf(place.query, Math.ceil(ms / 1_000) * 1_000);
+  const then = queryAsOf(place.query, namedMoment(ms));
   return messageAddress({ ...place, query: then, after: undefined }, id, 'history');
 }

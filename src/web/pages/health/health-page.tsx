@@ -30,7 +30,7 @@ const TABS: readonly (readonly [tab: HealthTab, name: string, isOfAll: boolean])
 
 /** How the archive is and what was done, in tabs. */
 export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode {
-  const { frame, whole, lastPassAt, shown, look } = page;
+  const { frame, whole, shown, look } = page;
   return (
     <Shell frame={frame} here="health">
       <div class="page health">
