@@ -358,19 +358,17 @@ describe('folding batches', () => {
     const ended: Fact = { fact: 'ended', ...place1, reason: 'missing' };
     const seen = () => catalog.lastSeen(sha256('one')).map((end) => [end.commit, end.seen]);
     // The comparison before it came knows nothing of it.
-    catalog.foldBatch(history.commit([compared(at(9))]));
-    catalog.foldBatch(history.commit([appeared(place1, 'one')]));
-    expect(seen()).toEqual([]);
-    catalog.foldBatch(history.commit([ended]));
+    for (const fact of [compared(at(9)), appeared(place1, 'one'), ended])
+      catalog.foldBatch(history.commit([fact]));
     expect(seen()).toEqual([]);
     catalog.foldBatch(
       history.commit([{ fact: 'reopened', ...place1, flags: [], reason: 'answers' }]),
     );
-    catalog.foldBatch(history.commit([compared(at(8))]));
-    catalog.foldBatch(history.commit([compared(at(7), false)]));
+    for (const fact of [compared(at(8)), compared(at(7), false)])
+      catalog.foldBatch(history.commit([fact]));
     // From here on the brake holds what no answer had any more.
-    catalog.foldBatch(history.commit([{ fact: 'held', ...place1, held: true }]));
-    catalog.foldBatch(history.commit([compared(at(6))]));
+    for (const fact of [{ fact: 'held', ...place1, held: true } as const, compared(at(6))])
+      catalog.foldBatch(history.commit([fact]));
     const last = history.commit([ended, compared(at(5))]);
     catalog.foldBatch(last);
     expect(seen()).toEqual([[last.commit.number, Date.parse(at(8))]]);
