@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { dayText } from '../pages/moment.tsx';
 import type { Frame } from '../pages/page.ts';
 import { Band, Since } from '../pages/time-band.tsx';
-import { asOf, asOfWord, namedMoment, pageAddress } from '../reading/query-text.ts';
+import { asOf, asOfWord, namedMoment } from '../reading/query-text.ts';
 import { useKeys } from './keyboard.ts';
 import { Track } from './time-track.tsx';
 import { changeThan, type TrackColumn, type TrackRange, trackMove } from './track.ts';
@@ -28,7 +28,7 @@ const DAY_MS = 86_400_000;
 /** The band of time travel, open. */
 export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
   const viewer = useViewer();
-  const { past, query, closing } = frame;
+  const { past, closing } = frame;
   const [changes, setChanges] = useState<Changes | null>(null);
   const [first, setFirst] = useState<number | null>(null);
   const [moving, setMoving] = useState<number | null>(null);
@@ -99,7 +99,7 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
   return (
     <Band
       moment={moment}
-      back={pageAddress('/mail', { q: asOf(query, null) })}
+      back={nowAddress(viewer.address)}
       track={
         changes === null ? (
           <div class="track" />
@@ -145,6 +145,16 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
       <DateField key={dayText(moment)} moment={moment} onChoose={goTo} />
     </Band>
   );
+}
+
+/** The address of the same page, and the same message, as of now. */
+function nowAddress(address: URL): string {
+  const to = new URL(address);
+  const query = asOf(to.searchParams.get('q') ?? '', null);
+  if (query === '') to.searchParams.delete('q');
+  else to.searchParams.set('q', query);
+  for (const place of ['after', 'at']) to.searchParams.delete(place);
+  return to.pathname + to.search;
 }
 
 /** Any moment, typed. */

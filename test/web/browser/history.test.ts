@@ -138,6 +138,19 @@ describe.skipIf(withoutChromium)('in a browser', () => {
     await own.close();
   });
 
+  test('the way back to now keeps the message that is open', async () => {
+    const own = await context();
+    const page = await own.newPage();
+    const { message, past } = signedIn.shown;
+    await page.goto(`${signedIn.web.url}/mail?m=${message}&view=headers&q=asof:${past}`);
+    const then = await arrived(page, ({ message: open }) => open !== null);
+    await page.getByRole('link', { name: 'Back to now' }).click();
+    const now = await arrived(page, ({ query, message: open }) => query === '' && open !== null);
+    expect(now).toMatchObject({ message: then.message, view: 'Headers' });
+    expect(now.address).toContain(`/mail?m=${message}&view=headers`);
+    await own.close();
+  });
+
   test('two tabs go their own ways', async () => {
     const own = await context();
     const [one, two] = [await own.newPage(), await own.newPage()];
