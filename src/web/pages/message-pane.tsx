@@ -110,7 +110,7 @@ function Places({ conversation }: MessageContent): VNode {
     <>
       {first !== undefined && (
         <>
-          <span class="faint sep">·</span>
+          <span class="faint between">·</span>
           <a class="path" href={pageAddress('/mail', { q: folderQuery(first) })}>
             <Icon name="folder" />
             <bdi>
