@@ -9,7 +9,7 @@ import type { FolderQueries } from './folders.ts';
 import type { IndexQueries } from './indexing.ts';
 import type { ListedPlace, ListFilter } from './list.ts';
 import type { ListPositions } from './list-positions.ts';
-import type { HistoryLine } from './message-history.ts';
+import type { HistoryLine, LastSeen } from './message-history.ts';
 import type { MessageQueries } from './messages.ts';
 import type { OriginQueries } from './origin-places.ts';
 import type { PlaceQueries } from './places.ts';
@@ -83,6 +83,8 @@ export interface Catalog extends SearchQueries {
   afterwards(docids: readonly number[], request: ViewRequest): ReadonlyMap<number, Afterwards>;
   /** Everything that happened to a message, oldest first; empty for an unknown message. */
   history(id: MessageId, scope?: Scope): HistoryLine[];
+  /** See `lastSeen`: when a message was last known to be where it was found gone later. */
+  lastSeen(id: MessageId, scope?: Scope): LastSeen[];
   /** What a reader of these mailboxes may know; mailboxes that the catalog does not have give nothing. */
   scopeOf(mailboxes: readonly MailboxKey[]): Scope;
   /** The same catalog for a reader of these mailboxes, as if there were no others. */

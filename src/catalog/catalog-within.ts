@@ -131,6 +131,8 @@ export function catalogWithin(
     afterwards: (docids, request) => whole.afterwards(docids, { ...request, scope }),
     history: (id) =>
       whole.history(id, scope).map((line) => ({ ...line, commit: own.numberOf(line.commit) })),
+    lastSeen: (id) =>
+      whole.lastSeen(id, scope).map((end) => ({ ...end, commit: own.numberOf(end.commit) })),
     scopeOf: () => scope,
     idsWithin: (_, prefix, limit) => whole.idsWithin(scope, prefix, limit),
     within: () => catalogWithin(connection, whole, keys),

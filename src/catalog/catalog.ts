@@ -18,7 +18,7 @@ import { type IndexWriter, indexQueries, indexWriter, noticeExtractor } from './
 import { KnownHashes } from './known-hashes.ts';
 import { list, listPlaces } from './list.ts';
 import { ALL_POSITIONS } from './list-positions.ts';
-import { history } from './message-history.ts';
+import { history, lastSeen } from './message-history.ts';
 import { locator, messageQueries } from './messages.ts';
 import { commitAt, reachedCommit, timeOf } from './moments.ts';
 import { CATALOG_VERSION, catalogFile, openForReading, openForWriting } from './open.ts';
@@ -300,6 +300,10 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
     history(id, scope) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : history(connection, places, docid, id, scope);
+    },
+    lastSeen(id, scope) {
+      const docid = messages.docidOf(id);
+      return docid === undefined ? [] : lastSeen(connection, places, docid, scope);
     },
     scopeOf: (keys) => ({
       mailboxes: keys.flatMap((key) => connection.get(MAILBOX_NUMBER, key)?.id ?? []),

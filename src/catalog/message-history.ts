@@ -54,6 +54,19 @@ const QUARANTINED = query<{ folder: number; generation: number; uid: number }>()
     .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
     .orderBy('id'),
 );
+/** The last complete comparison of a folder in commits of `from` to `to`, without the last. */
+const COMPARED = query<{ folder: number; generation: number; from: number; to: number }>()(
+  (db, p) =>
+    db
+      .selectFrom('certificates')
+      .select('since')
+      .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
+      .where('complete', '=', (eb) => eb.lit(1))
+      .where('commit_number', '>=', p.from)
+      .where('commit_number', '<', p.to)
+      .orderBy('commit_number', 'desc')
+      .limit((eb) => eb.lit(1)),
+);
 
 type Step = Pick<HistoryLine, 'commit' | 'event' | 'flags' | 'detail'>;
 
@@ -67,13 +80,80 @@ export function history(
 ): HistoryLine[] {
   const names = folderNames(connection);
   const lines: HistoryLine[] = [];
+  for (const { folder, generation, uid, steps } of stepsByPlace(connection, places, docid, scope)) {
+    const name = names.get(folder);
+    for (const { commit, event, ...more } of steps)
+      lines.push({
+        time: isoTime(timeOf(connection, commit) ?? null),
+        commit,
+        event,
+        id,
+        mailbox: name?.address ?? '',
+        folder: name?.path ?? '',
+        generation,
+        uid,
+        ...more,
+      });
+  }
+  return lines.sort((a, b) => a.commit - b.commit);
+}
+
+/** When a message was last known to be at a place where a later commit found it gone. */
+export interface LastSeen extends Pick<HistoryLine, 'commit' | 'generation' | 'uid'> {
+  /** When the commit found it gone; milliseconds since the epoch, like `seen`. */
+  readonly found: number;
+  /** When the last complete comparison of the folder that still had it began. */
+  readonly seen: number;
+}
+
+/**
+ * Returns for each end of a message at a place when it was last known to be there. Only a complete comparison that is in
+ * the log proves that: an end without one in its time is left out.
+ */
+export function lastSeen(
+  connection: Connection,
+  places: Pick<PlaceQueries, 'flags'>,
+  docid: number,
+  scope?: Scope,
+): LastSeen[] {
+  const ends: LastSeen[] = [];
+  for (const { folder, generation, uid, steps } of stepsByPlace(connection, places, docid, scope)) {
+    let from = 0;
+    /** What the brake holds was missed already, though its place is still open. */
+    let missed: number | null = null;
+    for (const { commit, event, detail } of steps.toSorted((a, b) => a.commit - b.commit)) {
+      if (event === 'appeared' || event === 'reopened') [from, missed] = [commit, null];
+      else if (event === 'held') missed = detail?.held === true ? (missed ?? commit) : null;
+      if (event !== 'ended') continue;
+      const within = { folder, generation, from, to: missed ?? commit };
+      const seen = Date.parse(connection.get(COMPARED, within)?.since ?? '');
+      const found = timeOf(connection, commit);
+      // Also false for NaN; clocks are set back at times.
+      if (found !== undefined && seen < found) ends.push({ commit, generation, uid, found, seen });
+    }
+  }
+  return ends;
+}
+
+interface PlaceSteps {
+  readonly folder: number;
+  readonly generation: number;
+  readonly uid: number;
+  readonly steps: readonly Step[];
+}
+
+function* stepsByPlace(
+  connection: Connection,
+  places: Pick<PlaceQueries, 'flags'>,
+  docid: number,
+  scope: Scope | undefined,
+): Generator<PlaceSteps, void, undefined> {
   const rows =
     scope === undefined
       ? connection.all(PLACES, { docid })
       : connection.all(PLACES_WITHIN, { docid, mailboxes: JSON.stringify(scope.mailboxes) });
   for (const place of rows) {
     const key = { folder: place.folder_id, generation: place.generation, uid: place.uid };
-    const name = names.get(place.folder_id);
     const spans = connection.all(SPANS, { place: place.id });
     const last = { ...place, resumed: null };
     const events = connection.all(EVENTS, key).map(
@@ -97,20 +177,8 @@ export function history(
         detail: { reason, detail },
       })),
     ];
-    for (const { commit, event, ...more } of steps)
-      lines.push({
-        time: isoTime(timeOf(connection, commit) ?? null),
-        commit,
-        event,
-        id,
-        mailbox: name?.address ?? '',
-        folder: name?.path ?? '',
-        generation: place.generation,
-        uid: place.uid,
-        ...more,
-      });
+    yield { ...key, steps };
   }
-  return lines.sort((a, b) => a.commit - b.commit);
 }
 
 interface Interval {

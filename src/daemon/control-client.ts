@@ -93,6 +93,14 @@ export async function askToLook(socket: string, version: string): Promise<boolea
   return true;
 }
 
+/** Returns whether a daemon listens there, of whatever version. One too busy to answer in two seconds does. */
+export async function isListening(socket: string): Promise<boolean> {
+  const signal = AbortSignal.timeout(STATUS_MS);
+  const response = await ask(socket, 'GET', '/status', null, signal);
+  response?.destroy();
+  return response !== null || signal.aborted;
+}
+
 /** @throws daemon-answer for a line of more than 64 MiB */
 async function* lines(response: IncomingMessage): AsyncGenerator<string, void, undefined> {
   let pieces: Buffer[] = [];

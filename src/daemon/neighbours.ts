@@ -262,6 +262,7 @@ async function webOf(
       look();
       return true;
     },
+    hasDaemon: async () => true,
     policy: () => policyOf(settings(), context),
     now,
     onError: (error) => log.fail('error', 'a request of the web interface failed', error),

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Fact } from '../../src/archive/format/facts.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 import {
@@ -345,6 +346,32 @@ describe('folding batches', () => {
       [5, 'reopened', 'INBOX', 1, { reason: 'answers' }],
       [5, 'verified', 'Archive', 4, { corrected: false }],
     ]);
+  });
+
+  test('a message was last seen by the last complete comparison that still had it', () => {
+    const at = (day: number): string =>
+      new Date(Date.UTC(2024, 0, 1) - day * 86_400_000).toISOString();
+    const sums = { originTotal: 1, stored: 1, assumed: 0, quarantined: 0, held: 0, forgotten: 0 };
+    const compared = (since: string, complete = true): Fact => {
+      return { fact: 'certificate', ...INBOX, generation: 1, ...sums, complete, since };
+    };
+    const ended: Fact = { fact: 'ended', ...place1, reason: 'missing' };
+    for (const fact of [compared(at(9)), appeared(place1, 'one'), ended])
+      catalog.foldBatch(history.commit([fact]));
+    // The comparison before it came knows nothing of it.
+    expect(catalog.lastSeen(sha256('one'))).toEqual([]);
+    catalog.foldBatch(
+      history.commit([{ fact: 'reopened', ...place1, flags: [], reason: 'answers' }]),
+    );
+    for (const fact of [compared(at(8)), compared(at(7), false)])
+      catalog.foldBatch(history.commit([fact]));
+    // From here on the brake holds what no answer had any more.
+    for (const fact of [{ fact: 'held', ...place1, held: true } as const, compared(at(6))])
+      catalog.foldBatch(history.commit([fact]));
+    const last = history.commit([ended, compared(at(5))]);
+    catalog.foldBatch(last);
+    const found = catalog.lastSeen(sha256('one')).map((end) => [end.commit, end.seen, end.found]);
+    expect(found).toEqual([[last.commit.number, Date.parse(at(8)), last.commit.time]]);
   });
 
   test('places can be walked while the same connection writes', () => {

@@ -229,6 +229,7 @@ describe('a reader with a scope', () => {
             const known = ours.messages.docidOf(id) !== undefined;
             expect(whole.threadOf(id, scope)).toEqual(known ? ours.threadOf(id) : []);
             expect(whole.history(id, scope)).toEqual(ours.history(id));
+            expect(whole.lastSeen(id, scope)).toEqual(ours.lastSeen(id));
             expect(whole.idsWithin(scope, id.slice(0, 2), 9)).toEqual(
               ids
                 .filter((one) => one.startsWith(id.slice(0, 2)) && ours.messages.docidOf(one))

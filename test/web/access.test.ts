@@ -347,6 +347,7 @@ test('other machines reach it only through an address with HTTPS', async () => {
     sessions: sessionsInMemory(),
     accounts: () => new Map<string, string>(),
     look: async () => false,
+    hasDaemon: async () => false,
     state: null,
     now: () => 0,
     onError: () => {},

@@ -153,6 +153,23 @@ describe('the page of attachments', () => {
     expect((await pageData('/files?inline=1')).list.sums.groups.pictures).toBe(12);
   });
 
+  test('what is exported has the group that is listed', async () => {
+    const counted = async (q: string): Promise<number> => {
+      const headers = { cookie, 'sec-fetch-site': 'same-origin' };
+      const { text } = await served.ask(`/api/counts?${new URLSearchParams({ q })}`, { headers });
+      return JSON.parse(text).data.all.count;
+    };
+    const messages = { pdf: 1, pictures: 142 + 1, documents: 141 + 1, tables: 2, archives: 1 };
+    for (const [group, number] of Object.entries(messages)) {
+      const { text } = await get(`/files?type=${group}`);
+      const address = /href="\/export\?q=([^"]+)" data-act="export"/.exec(text)?.[1] ?? '';
+      const query = new URLSearchParams(`q=${address.replaceAll('&amp;', '&')}`).get('q') ?? '';
+      expect([group, await counted(query)]).toEqual([group, number]);
+    }
+    // No query names the rest.
+    expect((await get('/files?type=other')).text).toContain('Export all types');
+  });
+
   test('without a script, pages follow each other by links', async () => {
     const seen = new Set<string>();
     let pages = 0;
@@ -176,7 +193,7 @@ describe('the page of attachments', () => {
     for (const why of [
       'scan without text',
       'archive, not opened',
-      'malformed',
+      'its format could not be read',
       'a kind without text',
     ])
       expect(page, why).toContain(why);

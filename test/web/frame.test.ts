@@ -176,8 +176,8 @@ describe('the state in the bar', () => {
     [fine, 0, at + 60 * MINUTE, 'Proven 1 h ago'],
     [fine, 0, at + 47 * 60 * MINUTE, 'Proven 47 h ago'],
     [fine, 0, at + 3 * DAY, 'Proven 3 days ago'],
-    [{ ...fine, level: 'warn' }, 1, at, '1 matter'],
-    [{ ...fine, level: 'warn' }, 2, at, '2 matters'],
+    [{ ...fine, level: 'warn' }, 1, at, 'Needs you: 1'],
+    [{ ...fine, level: 'warn' }, 2, at, 'Needs you: 2'],
     [{ ...fine, level: 'bad' }, 3, at, 'Damage'],
     [{ ...fine, provenAt: null }, 0, at, 'Not proven yet'],
     [{ ...fine, provenAt: null, isMirror: false }, 0, at, 'Nothing needs you'],
@@ -203,14 +203,14 @@ describe('the state in the bar', () => {
       expect([address, link]).toEqual([
         address,
         expect.stringMatching(
-          /href="\/health" title="Each folder was compared on 6 Nov 2026 [^"]*"><span class="dot warn"><\/span>1 matter</,
+          /href="\/health" title="Each folder was compared on 6 Nov 2026 [^"]*"><span class="dot warn"><\/span>Needs you: 1</,
         ),
       ]);
     }
     // A day and some hours after the comparison, the folders of each mailbox are a matter as well.
     own.now = compared + DAY + 3 * 60 * MINUTE;
     expect(shown(await page('/mail'))).toMatch(
-      /<a class="stat wide state"[^>]*><span class="dot warn"><\/span>3 matters</,
+      /<a class="stat wide state"[^>]*><span class="dot warn"><\/span>Needs you: 3</,
     );
   });
 });
@@ -272,7 +272,7 @@ describe('a look', () => {
     const limited = await served.signIn([mailboxKey(ada)]);
     const page = await served.ask('/health', { headers: { cookie: limited } });
     expect(page.status).toBe(200);
-    expect(page.text).not.toContain('Look now');
+    expect(page.text).not.toContain('Check for new mail');
     expect(page.text).toContain('"whole":false');
     expect((await served.post('/look', { token: '' }, { cookie: limited })).status).toBe(403);
     const api = await served.ask('/api/look', {

@@ -22,7 +22,7 @@ const lines = [
 const at = (day: number) => Date.UTC(2026, 2, day);
 
 test('flags are put in words, and what is unknown of them stays as it is', () => {
-  const steps = historySteps(lines, at(12), null);
+  const steps = historySteps(lines, [], at(12), null);
   expect(steps.map(({ title }) => title)).toEqual([
     'Received',
     'Appeared, unread',
@@ -36,7 +36,7 @@ test('flags are put in words, and what is unknown of them stays as it is', () =>
 });
 
 test('the moment that is shown stands between what happened before it and after', () => {
-  const steps = historySteps(lines, at(12), at(15));
+  const steps = historySteps(lines, [], at(12), at(15));
   expect(steps.map(({ kind, isLater }) => [kind, isLater])).toEqual([
     ['fact', false],
     ['fact', false],
@@ -45,12 +45,24 @@ test('the moment that is shown stands between what happened before it and after'
     ['fact', true],
     ['ended', true],
   ]);
-  expect(historySteps(lines, null, at(31)).at(-1)?.kind).toBe('here');
+  expect(historySteps(lines, [], null, at(31)).at(-1)?.kind).toBe('here');
 });
 
 test('a move is no deletion', () => {
   const moved = line(30, 'ended', { detail: { reason: 'moved' } });
-  expect(historySteps([moved], null, null)).toMatchObject([{ kind: 'fact', title: 'Moved away' }]);
+  expect(historySteps([moved], [], null, null)).toMatchObject([
+    { kind: 'fact', title: 'Moved away' },
+  ]);
+});
+
+test('a deletion knows when the message was last there', () => {
+  const [found, seen] = [at(30), at(28)];
+  const end = { commit: 30, generation: 1, uid: 7, found, seen };
+  const [steps, other] = [end, { ...end, uid: 8 }].map((one) =>
+    historySteps(lines, [one], null, null),
+  );
+  expect(steps?.at(-1)).toMatchObject({ kind: 'ended', seen });
+  expect(other?.at(-1)).toMatchObject({ kind: 'ended', seen: null });
 });
 
 test('places of one message have flags of their own', () => {
@@ -60,6 +72,7 @@ test('places of one message have flags of their own', () => {
       line(2, 'appeared', { folder: 'Work', uid: 1, flags: [] }),
       line(3, 'flags', { folder: 'Work', uid: 1, flags: ['\\Seen'] }),
     ],
+    [],
     null,
     null,
   );

@@ -97,11 +97,11 @@ describe('chips', () => {
 
   test.each([
     ['after:2025-06', 'Since Jun 2025'],
-    ['newer:2025-06-03', 'Since Jun 3, 2025'],
+    ['newer:2025-06-03', 'Since 3 Jun 2025'],
     ['-before:2025', 'Not before 2025'],
-    ['asof:2026-10-02T08:00:00', 'As of Oct 2, 2026, 08:00 AM'],
-    ['added:2026-10-02', 'Stored Oct 2, 2026'],
-    ['deleted:2026-10-02..2026-10-09', 'Deleted Oct 2, 2026 – Oct 9, 2026'],
+    ['asof:2026-10-02T08:00:00', 'As of 2 Oct 2026 08:00'],
+    ['added:2026-10-02', 'Stored 2 Oct 2026'],
+    ['deleted:2026-10-02..2026-10-09', 'Deleted 2 Oct 2026 – 9 Oct 2026'],
     ['deleted:14d..', 'Deleted in the last 14 days'],
     ['date:2025..', 'On since 2025'],
     ['from:<anna@example.org>', 'From anna@example.org'],

@@ -86,6 +86,7 @@ export class Served {
       sessions: this.store,
       accounts: () => new Map(),
       look: async () => false,
+      hasDaemon: async () => false,
       state: null,
       now: () => this.now,
       onError: (error) => this.errors.push(error),

@@ -41,6 +41,24 @@ export function fileGroup(type: string, filename: string | null): FileGroup {
   return BY_TYPE.find(([, types]) => types.test(type))?.[0] ?? 'other';
 }
 
+/** Types of a group that a query can name. */
+const NAMED_TYPES: Readonly<Partial<Record<FileGroup, readonly string[]>>> = {
+  pdf: ['application/pdf'],
+  pictures: ['image/*'],
+  tables: ['text/csv', 'application/vnd.ms-excel'],
+  archives: ['application/zip', 'application/gzip'],
+  documents: ['application/msword', 'application/rtf'],
+};
+
+/** Returns a filter for messages with attachments of a group, by type or ending; null for what has neither in common. */
+export function groupFilter(group: FileGroup): string | null {
+  const types = NAMED_TYPES[group]?.map((type) => `mime:${type}`);
+  if (types === undefined) return null;
+  const endings = [...BY_ENDING].flatMap(([ending, of]) => (of === group ? ending : []));
+  const named = endings.length === 1 ? endings.join('') : `(${endings.join(' OR ')})`;
+  return `(${[...types, `filename:${named}`].join(' OR ')})`;
+}
+
 function endingGroup(filename: string | null): FileGroup | undefined {
   const ending = /\.([a-z0-9]{2,7})[\s.]{0,8}$/i.exec(filename ?? '')?.[1];
   return ending === undefined ? undefined : BY_ENDING.get(ending.toLowerCase());

@@ -1,3 +1,4 @@
+import { clockText, dayText } from '../pages/moment.tsx';
 import type { Term } from '../reading/query-terms.ts';
 
 /** Maps, since what is looked up was typed: `constructor` is a property of each object. */
@@ -41,7 +42,7 @@ const STATES: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** Returns what a chip says of a term, in the browser's language where it is a date; else the term as it was typed. */
+/** Returns what a chip says of a term, with dates as the rows have them; else the term as it was typed. */
 export function labelOf({ operator, value, negated, text }: Term): string {
   if (operator === null || value === null || value === '') return text;
   const state = STATES.get(`${operator}:${value.toLowerCase()}`);
@@ -64,8 +65,7 @@ function momentText(value: string): string | undefined {
   if (!/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/.test(value)) return undefined;
   const moment = new Date(value);
   if (Number.isNaN(moment.getTime())) return undefined;
-  const date: Intl.DateTimeFormatOptions = { year: 'numeric', month: 'short', day: 'numeric' };
-  return moment.toLocaleString(undefined, { ...date, hour: '2-digit', minute: '2-digit' });
+  return `${dayText(moment.getTime())}${clockText(moment.getTime())}`;
 }
 
 /** Returns `A – B` of a range, and how many days back one begins that has no end; undefined for anything else. */
@@ -86,7 +86,7 @@ function dateText(value: string): string | undefined {
   const moment = Date.UTC(Number(year), Number(month) - 1, Number(day ?? 1));
   const format: Intl.DateTimeFormatOptions = { year: 'numeric', month: 'short', timeZone: 'UTC' };
   return new Date(moment).toLocaleDateString(
-    undefined,
+    'en-GB',
     day === undefined ? format : { ...format, day: 'numeric' },
   );
 }

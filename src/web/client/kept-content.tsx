@@ -10,12 +10,17 @@ export function keepContent(root: Element): void {
   for (const time of content?.querySelectorAll('time') ?? []) inOwnZone(time);
 }
 
-/** A moment as `Moment` shows it, in the zone of this browser. */
+/** A moment as `Moment`, `Clock` and `Ago` show it, in the zone of this browser. */
 function inOwnZone(time: HTMLTimeElement): void {
   const ms = Date.parse(time.dateTime);
   const clock = time.querySelector('.clock');
   if (Number.isNaN(ms) || time.firstChild === null) return;
-  time.firstChild.textContent = dayText(ms);
+  // How long ago it was is the same in every zone; its title has the moment.
+  if (time.title !== '') {
+    time.title = new Date(ms).toLocaleString('en-GB');
+    return;
+  }
+  if (time.firstChild !== clock) time.firstChild.textContent = dayText(ms);
   if (clock !== null) clock.textContent = clockText(ms);
 }
 

@@ -39,6 +39,8 @@ export function listenToKeys(): void {
   document.addEventListener('keydown', (event) => {
     // A list, a field or a dialog has used it.
     if (event.defaultPrevented || event.isComposing || hasOpenDialog()) return;
+    // The browser closes a menu by it: one step back, and no second one.
+    if (event.key === 'Escape' && document.querySelector(':popover-open') !== null) return;
     const inField = isField(event.target);
     const meaning = meaningOf(event, { begun, inField, letters: lettersAct() });
     begun = meaning.begun;

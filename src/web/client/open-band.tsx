@@ -3,15 +3,20 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { dayText } from '../pages/moment.tsx';
 import type { Frame } from '../pages/page.ts';
 import { Band, Since } from '../pages/time-band.tsx';
-import { asOf, pageAddress } from '../reading/query-text.ts';
+import { asOf, asOfWord, namedMoment } from '../reading/query-text.ts';
 import { useKeys } from './keyboard.ts';
 import { Track } from './time-track.tsx';
-import { type TrackColumn, type TrackRange, trackMove } from './track.ts';
+import { changeThan, type TrackColumn, type TrackRange, trackMove } from './track.ts';
 import { useViewer } from './viewer-context.ts';
 
 /** What the archive saw come and end, from its first commit to now. */
 interface Changes extends TrackRange {
   readonly columns: readonly TrackColumn[];
+}
+
+/** A commit that something came or ended with. */
+interface Change {
+  readonly time: number;
 }
 
 /** Columns of the track. */
@@ -23,8 +28,9 @@ const DAY_MS = 86_400_000;
 /** The band of time travel, open. */
 export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
   const viewer = useViewer();
-  const { past, query, closing } = frame;
+  const { past, closing } = frame;
   const [changes, setChanges] = useState<Changes | null>(null);
+  const [first, setFirst] = useState<number | null>(null);
   const [moving, setMoving] = useState<number | null>(null);
   const rest = useRef<number | undefined>(undefined);
   const opened = useRef(Date.now());
@@ -34,32 +40,51 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
     void viewer.asked<Changes>(`/api/changes?columns=${COLUMNS}`, asking.signal).then((found) => {
       if (found !== undefined) setChanges(found);
     });
+    void viewer.asked<Change | null>('/api/changes/next?than=0', asking.signal).then((found) => {
+      if (found != null) setFirst(namedMoment(found.time));
+    });
     return () => asking.abort();
   }, [viewer, closing.commit]);
-  // What was asked for is shown now.
-  useEffect(() => setMoving(null), [past?.asOf]);
+  // What was asked for is shown now; while it is an earlier moment, the last one is still on its way.
+  useEffect(() => {
+    const isNamed = (to: number): boolean =>
+      asOfWord(viewer.address.searchParams.get('q') ?? '') === asOf('', to);
+    setMoving((to) => {
+      if (to === null || namedMoment(to) === past?.asOf) return null;
+      return rest.current !== undefined || isNamed(to) ? to : null;
+    });
+  }, [past?.asOf, viewer]);
   const moment = moving ?? past?.asOf ?? opened.current;
+  // Where presses have led, whether or not it is drawn already.
+  const at = useRef(moment);
+  at.current = moment;
   const goTo = (to: number, { atRest = 0 }: { readonly atRest?: number } = {}): void => {
     const isPast = to < opened.current;
     clearTimeout(rest.current);
+    at.current = to;
     setMoving(isPast ? to : null);
     // The first step is the history's; the moments on the way are not.
     const replace = past !== null;
-    rest.current = window.setTimeout(() => viewer.goTo(isPast ? to : null, { replace }), atRest);
+    rest.current = window.setTimeout(() => {
+      rest.current = undefined;
+      viewer.goTo(isPast ? to : null, { replace });
+    }, atRest);
   };
-  const step = async (direction: 'previous' | 'next'): Promise<void> => {
-    const than = encodeURIComponent(new Date(moment).toISOString());
-    const found = await viewer.asked<{ readonly time: number } | null>(
-      `/api/changes/${direction}?than=${than}`,
-    );
-    if (found != null) goTo(found.time);
-    else if (found === null && direction === 'next') viewer.goTo(null);
+  const steps = useRef(Promise.resolve());
+  // One after the other: each begins where the one before has led.
+  const step = (direction: 'previous' | 'next'): void => {
+    steps.current = steps.current.then(async () => {
+      const than = changeThan(at.current, direction);
+      const found = await viewer.asked<Change | null>(`/api/changes/${direction}?than=${than}`);
+      if (found != null) goTo(namedMoment(found.time));
+      else if (found === null && direction === 'next') viewer.goTo(null);
+    });
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     const move = trackMove(event.key, event.shiftKey);
     if (move === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    if (move.kind === 'change') void step(move.direction);
+    if (move.kind === 'change') step(move.direction);
     else if (move.kind === 'by') goTo(moment + move.ms, { atRest: REST_MS });
     else if (move.kind === 'first') goTo(changes?.from ?? moment);
     else {
@@ -68,13 +93,13 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
     }
   };
   useKeys({
-    previousChange: () => void step('previous'),
-    nextChange: () => void step('next'),
+    previousChange: () => step('previous'),
+    nextChange: () => step('next'),
   });
   return (
     <Band
       moment={moment}
-      back={pageAddress('/mail', { q: asOf(query, null) })}
+      back={nowAddress(viewer.address)}
       track={
         changes === null ? (
           <div class="track" />
@@ -101,15 +126,35 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
       <button type="button" class="step" onClick={() => goTo(moment + DAY_MS)}>
         + day
       </button>
-      <button type="button" class="step" onClick={() => void step('previous')}>
+      <button
+        type="button"
+        class="step"
+        disabled={first !== null && namedMoment(moment) <= first}
+        onClick={() => step('previous')}
+      >
         previous change
       </button>
-      <button type="button" class="step" onClick={() => void step('next')}>
+      <button
+        type="button"
+        class="step"
+        disabled={past === null && moving === null}
+        onClick={() => step('next')}
+      >
         next change
       </button>
       <DateField key={dayText(moment)} moment={moment} onChoose={goTo} />
     </Band>
   );
+}
+
+/** The address of the same page, and the same message, as of now. */
+function nowAddress(address: URL): string {
+  const to = new URL(address);
+  const query = asOf(to.searchParams.get('q') ?? '', null);
+  if (query === '') to.searchParams.delete('q');
+  else to.searchParams.set('q', query);
+  for (const place of ['after', 'at']) to.searchParams.delete(place);
+  return to.pathname + to.search;
 }
 
 /** Any moment, typed. */

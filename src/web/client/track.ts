@@ -1,3 +1,5 @@
+import { namedMoment } from '../reading/query-text.ts';
+
 /** Where on the track of the time band a moment stands. Moments are milliseconds since the epoch. */
 export interface TrackRange {
   /** The first commit: before it nothing was observed. */
@@ -33,6 +35,11 @@ export function columnPath(
       return `M${column} ${base}h.8v${(-tall).toFixed(1)}h-.8z`;
     })
     .join('');
+}
+
+/** Returns than when a change is looked for: one of an earlier second than a moment, or of a later one. */
+export function changeThan(moment: number, direction: 'previous' | 'next'): number {
+  return direction === 'next' ? namedMoment(moment) : Math.floor(moment / 1000) * 1000;
 }
 
 const HOUR_MS = 3_600_000;

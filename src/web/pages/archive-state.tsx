@@ -41,7 +41,7 @@ export function stateWords(
   now: number,
 ): string {
   if (level === 'bad') return 'Damage';
-  if (level === 'warn') return counted(matters, 'matter');
+  if (level === 'warn') return `Needs you: ${count(matters)}`;
   if (provenAt !== null) return `Proven ${ago(now - provenAt)}`;
   return isMirror ? 'Not proven yet' : 'Nothing needs you';
 }

@@ -161,7 +161,7 @@ function Message({ hit, open, message, fold }: MessageProps): VNode {
           )}
         </div>
       </header>
-      <Ended line={line} isComplete={open.damage === null} />
+      <Ended line={line} open={open} />
       {facts === null ? (
         <Damaged hit={hit} damage={open.damage} dataDir={message.dataDir} />
       ) : (
@@ -207,28 +207,50 @@ function Message({ hit, open, message, fold }: MessageProps): VNode {
 
 type Line = SearchHit['line'];
 
-/** Says of a message that the service deleted when that was, and how long after it came. */
+/** Says of a message that the service deleted between which two looks that was, and how long after it came. */
 export function Ended({
   line: { endedAt, date },
-  isComplete,
+  open: { damage, lastSeen },
 }: {
   readonly line: Pick<Line, 'endedAt' | 'date'>;
-  readonly isComplete: boolean;
+  readonly open: Pick<OpenMessage, 'damage' | 'lastSeen'>;
 }): VNode | null {
   if (endedAt === null) return null;
   const at = Date.parse(endedAt);
+  const looks = lastSeen.flatMap(({ found, seen }) => (found === at ? seen : []));
   const after = date === null ? null : at - Date.parse(date);
   return (
     <p class="strip ended">
       <Icon name="past" />
       <span>
         <strong>
-          Deleted at the service on <Moment ms={at} day />
+          <DeletedWhen found={at} seen={looks.length === 0 ? null : Math.max(...looks)} />
         </strong>
-        {after !== null && after >= 0 && `, ${roughSpan(after)} after it came`}. Kept only here
-        {isComplete && ', complete'}.
+        {after !== null && after >= 0 && `, found ${roughSpan(after)} after it came`}. Kept only
+        here
+        {damage === null && ', complete'}.
       </span>
     </p>
+  );
+}
+
+/** When a message was deleted at the service, as far as the archive knows: its looks have time between them. */
+export function DeletedWhen({
+  found,
+  seen,
+}: {
+  /** Milliseconds since the epoch, both. */
+  readonly found: number;
+  readonly seen: number | null;
+}): VNode {
+  return seen === null ? (
+    <>
+      Found deleted at the service on <Moment ms={found} />
+    </>
+  ) : (
+    <>
+      Deleted at the service between <Moment ms={seen} /> and <Moment ms={found} />
+    </>
   );
 }
 

@@ -119,7 +119,8 @@ function Offer({
           </button>
           <p class="small">
             A message in several folders is in the file once for each. A download that was cut off
-            is no valid zip.
+            is no valid zip. Your browser lists the file among its downloads; a large one takes a
+            moment to begin.
           </p>
         </form>
       )}

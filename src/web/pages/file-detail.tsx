@@ -106,7 +106,10 @@ function Text({ file: { text } }: Pick<OfFile, 'file'>): VNode {
     return (
       <section>
         <h2>Its text</h2>
-        <p class="muted">{sentence(NO_TEXT[text.why])}. Its name is searchable.</p>
+        <p class="muted">
+          No preview: {NO_TEXT[text.why]}. Its name is searchable, its text is not
+          {text.why !== 'damaged' && '; the file is kept whole'}.
+        </p>
       </section>
     );
   const { parts, hits, complete, truncated } = text;
@@ -154,7 +157,7 @@ function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'
                 <bdi>{subject ?? '(no subject)'}</bdi>
                 {endedAt !== null && (
                   <span class="tag ended">
-                    deleted <Moment ms={endedAt} day />
+                    gone by <Moment ms={endedAt} day />
                   </span>
                 )}
               </span>
@@ -205,8 +208,4 @@ function messageLink({ message, isFound }: FileDetail, query: string): string {
   return isFound
     ? pageAddress('/mail', { q: query, m: message.slice(0, 16) })
     : pageAddress(`/m/${message}`, { q: asOfWord(query) });
-}
-
-function sentence(text: string): string {
-  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }

@@ -73,9 +73,9 @@ function Sheet({
     case 'none':
       return (
         <span class="none">
-          {NO_TEXT[sheet.why]}
+          {sheet.why !== 'later' && 'No preview'}
           {sheet.why !== 'later' && <br />}
-          {sheet.why !== 'later' && 'found by its name'}
+          {NO_TEXT[sheet.why]}
         </span>
       );
   }

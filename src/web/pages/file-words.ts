@@ -22,7 +22,7 @@ export const NO_TEXT: Readonly<Record<NoText, string>> = {
   later: 'its text is shown on opening',
   unreadable: 'could not be read',
   encrypted: 'encrypted',
-  malformed: 'malformed',
+  malformed: 'its format could not be read',
   'too-large': 'too large to be read',
   unsupported: 'a kind that is not read',
   damaged: 'damaged in the archive',

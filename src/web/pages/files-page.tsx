@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import { FILE_GROUPS, type FileGroup } from '../../catalog/files/groups.ts';
+import { FILE_GROUPS, type FileGroup, groupFilter } from '../../catalog/files/groups.ts';
 import { count, counted } from '../../wording/amounts.ts';
 import type { FilesList, FileTile } from '../reading/files-list.ts';
 import { asOfWord, pageAddress, toggled } from '../reading/query-text.ts';
@@ -104,6 +104,9 @@ function listed({ sums: { groups } }: FilesList, group: FileGroup | null): numbe
 function Filters({ page }: { readonly page: FilesPageData }): VNode {
   const { frame, list, group, inlinePictures } = page;
   const { query } = frame;
+  const filter = group === null ? null : groupFilter(group);
+  // The messages of what is listed, as far as a query can say that.
+  const messages = filter === null ? query : toggled(query, filter);
   const more = list?.sums.complete === false ? 'more than ' : '';
   const chip = (name: string, to: FileGroup | null, number: number): VNode => (
     <a
@@ -150,13 +153,13 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
         </a>
       )}
       <span class="spacer" />
-      <a class="chip" href={pageAddress('/mail', { q: query })}>
+      <a class="chip" href={pageAddress('/mail', { q: messages })}>
         <Icon name="mail" />
         Messages
       </a>
-      <a class="chip" href={pageAddress('/export', { q: query })} data-act="export">
+      <a class="chip" href={pageAddress('/export', { q: messages })} data-act="export">
         <Icon name="save" />
-        Export
+        {group !== null && filter === null ? 'Export all types' : 'Export'}
       </a>
     </nav>
   );

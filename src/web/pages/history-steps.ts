@@ -1,4 +1,4 @@
-import type { HistoryLine } from '../../catalog/message-history.ts';
+import type { HistoryLine, LastSeen } from '../../catalog/message-history.ts';
 import { eventText } from '../../wording/history.ts';
 
 /** Something that happened to a message, or the moment that the page shows. */
@@ -11,6 +11,8 @@ export interface HistoryStep {
   readonly details: readonly string[];
   readonly place: Pick<HistoryLine, 'mailbox' | 'folder' | 'uid'> | null;
   readonly commit: number | null;
+  /** Of a deletion: when the message was last known to be there; milliseconds since the epoch, null where that is not known. */
+  readonly seen: number | null;
   /** It happened after the moment that the page shows. */
   readonly isLater: boolean;
 }
@@ -30,11 +32,13 @@ const EVENTS: Readonly<Record<string, string>> = {
 /**
  * Returns the history of a message as a line of time, oldest first.
  *
+ * @param lastSeen when the message was last known to be where it was found gone
  * @param received when the service received it; milliseconds since the epoch, or null
  * @param asOf the moment that the page shows; null for now
  */
 export function historySteps(
   lines: readonly HistoryLine[],
+  lastSeen: readonly LastSeen[],
   received: number | null,
   asOf: number | null,
 ): HistoryStep[] {
@@ -60,6 +64,7 @@ export function historySteps(
         ],
         place: { mailbox, folder, uid },
         commit,
+        seen: event === 'ended' ? (lastSeen.find(isSameEnd(line))?.seen ?? null) : null,
       }),
     );
   }
@@ -71,11 +76,16 @@ export function historySteps(
   return [...steps.slice(0, at), here, ...later];
 }
 
+function isSameEnd(line: HistoryLine): (end: LastSeen) => boolean {
+  return ({ commit, generation, uid }) =>
+    commit === line.commit && generation === line.generation && uid === line.uid;
+}
+
 function step(
   ms: number | null,
   known: Pick<HistoryStep, 'title' | 'kind'> & Partial<HistoryStep>,
 ): HistoryStep {
-  return { ms, details: [], place: null, commit: null, isLater: false, ...known };
+  return { ms, details: [], place: null, commit: null, seen: null, isLater: false, ...known };
 }
 
 function isEmpty(detail: HistoryLine['detail']): boolean {

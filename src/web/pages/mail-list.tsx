@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { count, counted } from '../../wording/amounts.ts';
 import type { MailList, NothingFound, OtherQuery } from '../reading/mail-list.ts';
+import { findTerm, withTerm } from '../reading/query-terms.ts';
 import { pageAddress } from '../reading/query-text.ts';
 import { Command } from './frame.tsx';
 import { Icon } from './icons.tsx';
@@ -23,7 +24,7 @@ export function ListPages({ list, query, sort, after, chosen, pending }: ListPro
   return (
     <>
       <div class="listhead">
-        <Found all={list.all} ended={list.ended} />
+        <Found all={list.all} ended={list.ended} query={query} />
         <span class="spacer" />
         <a class="btn quiet" href={pageAddress('/export', { q: query })} data-act="export">
           Export
@@ -81,8 +82,12 @@ export function ListPages({ list, query, sort, after, chosen, pending }: ListPro
   );
 }
 
-/** How many messages a query finds. */
-export function Found({ all, ended }: Pick<MailList, 'all' | 'ended'>): VNode {
+/** How many messages a query finds, and as a link how many of them were deleted. */
+export function Found({
+  all,
+  ended,
+  query,
+}: Pick<MailList, 'all' | 'ended'> & { readonly query: string }): VNode {
   if (all === null) return <span aria-busy="true">…</span>;
   return (
     <span>
@@ -90,7 +95,16 @@ export function Found({ all, ended }: Pick<MailList, 'all' | 'ended'>): VNode {
       <b>{count(all.count)}</b> {all.count === 1 ? 'message' : 'messages'}
       {ended !== null && ended > 0 && (
         <>
-          , <b>{count(ended)}</b> deleted
+          ,{' '}
+          {findTerm(query, 'is:deleted') === undefined ? (
+            <a class="link" href={pageAddress('/mail', { q: withTerm(query, 'is:deleted') })}>
+              <b>{count(ended)}</b> deleted
+            </a>
+          ) : (
+            <>
+              <b>{count(ended)}</b> deleted
+            </>
+          )}
         </>
       )}
     </span>

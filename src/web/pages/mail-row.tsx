@@ -79,7 +79,8 @@ export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
           )}
           {ended !== null && (
             <span class="tag ended">
-              deleted <Moment ms={ended} day />
+              {line.endedAt === null ? 'deleted later, by ' : 'gone by '}
+              <Moment ms={ended} day />
             </span>
           )}
           {since?.kind === 'moved' && (

@@ -1,7 +1,8 @@
 import type { VNode } from 'preact';
 import type { HistoryLine } from '../../catalog/message-history.ts';
 import { count } from '../../wording/amounts.ts';
-import { asOf as queryAsOf } from '../reading/query-text.ts';
+import { namedMoment, asOf as queryAsOf } from '../reading/query-text.ts';
+import { DeletedWhen } from './conversation.tsx';
 import { type HistoryStep, historySteps } from './history-steps.ts';
 import { type MessageContent, messageAddress, ownHit } from './message-props.ts';
 import { Moment } from './moment.tsx';
@@ -15,7 +16,12 @@ interface HistoryProps {
 /** Everything that happened to a message as a line of time; each moment is a link to the archive of then. */
 export function History({ lines, asOf, message }: HistoryProps): VNode {
   const { date } = ownHit(message.conversation).line;
-  const steps = historySteps(lines, date === null ? null : Date.parse(date), asOf);
+  const steps = historySteps(
+    lines,
+    message.lastSeen,
+    date === null ? null : Date.parse(date),
+    asOf,
+  );
   return (
     <ol class="time-line history">
       {steps.map((step, i) => (
@@ -26,7 +32,7 @@ export function History({ lines, asOf, message }: HistoryProps): VNode {
 }
 
 function Step({
-  step: { ms, kind, title, details, place, commit, isLater },
+  step: { ms, kind, title, details, place, commit, seen, isLater },
   message,
 }: {
   readonly step: HistoryStep;
@@ -50,7 +56,9 @@ function Step({
       <span class="dot" aria-hidden="true" />
       <div>
         <p>
-          <strong>{title}</strong>
+          <strong>
+            {kind === 'ended' && ms !== null ? <DeletedWhen found={ms} seen={seen} /> : title}
+          </strong>
         </p>
         {(place !== null || details.length > 0) && (
           <p class="small">
@@ -73,8 +81,7 @@ function Step({
   );
 }
 
-/** With the whole second behind it, in which the commit is known: queries have no finer moments. */
 function thenAddress({ place, id }: MessageContent, ms: number): string {
-  const then = queryAsOf(place.query, Math.ceil(ms / 1_000) * 1_000);
+  const then = queryAsOf(place.query, namedMoment(ms));
   return messageAddress({ ...place, query: then, after: undefined }, id, 'history');
 }

@@ -80,7 +80,7 @@ export function MessagePane(props: MessageContent): VNode {
         </nav>
       </header>
       <section class={`rbody view-${content.view}`} aria-label={TABS[content.view]} tabindex={0}>
-        {content.view !== 'thread' && <Ended line={line} isComplete={props.damage === null} />}
+        {content.view !== 'thread' && <Ended line={line} open={props} />}
         <Content {...props} />
       </section>
     </>
@@ -110,7 +110,7 @@ function Places({ conversation }: MessageContent): VNode {
     <>
       {first !== undefined && (
         <>
-          <span class="faint sep">·</span>
+          <span class="faint between">·</span>
           <a class="path" href={pageAddress('/mail', { q: folderQuery(first) })}>
             <Icon name="folder" />
             <bdi>

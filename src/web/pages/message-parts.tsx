@@ -100,7 +100,7 @@ export function Proof({
     <details class="proof">
       <summary>
         <Icon name="shield" />
-        <span>
+        <span title="The bytes were read just now, and their SHA-256 is the one that they were stored with. A verification does this for the whole archive.">
           Read back complete: SHA-256{' '}
           <span class="mono" title={id}>
             {id.slice(0, 8)}…{id.slice(-4)}

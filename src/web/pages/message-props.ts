@@ -1,5 +1,5 @@
 import type { AttachmentTextState } from '../../catalog/attachment-texts.ts';
-import type { HistoryLine } from '../../catalog/message-history.ts';
+import type { HistoryLine, LastSeen } from '../../catalog/message-history.ts';
 import type { SearchHit } from '../../catalog/search/hit.ts';
 import type { HitCount } from '../../catalog/search/search.ts';
 import type { MessageReading } from '../../mime/message-reading.ts';
@@ -32,6 +32,8 @@ export interface OpenMessage {
   readonly notes: readonly AttachmentNote[];
   /** The commit with which the archive got it; null where that is not known. */
   readonly commit: number | null;
+  /** When it was last known to be where it was found gone later. */
+  readonly lastSeen: readonly LastSeen[];
 }
 
 /** Mail around a message: a query, and how many it finds. */

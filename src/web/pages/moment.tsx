@@ -20,6 +20,15 @@ export function clockText(ms: number): string {
   return ` ${TIME.format(ms)}`;
 }
 
+/** A time of day alone, in the zone of this machine. */
+export function Clock({ ms }: { readonly ms: number }): VNode {
+  return (
+    <time dateTime={new Date(ms).toISOString()}>
+      <span class="clock">{clockText(ms)}</span>
+    </time>
+  );
+}
+
 /** A moment such as `20 Nov 2026 14:05` in the zone of this machine; `day` leaves the time out. */
 export function Moment({
   ms,

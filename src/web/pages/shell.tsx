@@ -1,6 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { count } from '../../wording/amounts.ts';
-import { pageAddress } from '../reading/query-text.ts';
+import { asOf, pageAddress } from '../reading/query-text.ts';
 import { StateLink } from './archive-state.tsx';
 import { BottomNav } from './bottom-nav.tsx';
 import { Brand } from './frame.tsx';
@@ -89,12 +89,20 @@ function Foot({
           As of <Moment ms={past.asOf} />:{' '}
           {past.messages !== null && (
             <>
-              <b>{count(past.messages)}</b> messages known
+              <a class="link" href={pageAddress('/mail', { q: asOf('', past.asOf) })}>
+                <b>{count(past.messages)}</b> {past.messages === 1 ? 'message' : 'messages'} known
+              </a>
             </>
           )}
           {past.ended !== null && (
             <>
-              , <b>{count(past.ended)}</b> of them deleted at the service by then
+              ,{' '}
+              <a
+                class="link"
+                href={pageAddress('/mail', { q: `is:deleted ${asOf('', past.asOf)}` })}
+              >
+                <b>{count(past.ended)}</b> of them deleted at the service by then
+              </a>
             </>
           )}
         </span>

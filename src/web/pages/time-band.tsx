@@ -61,7 +61,7 @@ export function Since({ frame: { past, query } }: { readonly frame: Frame }): VN
         <>, {link(`is:deleted ${then}`, `${count(ended)} deleted at the service by then`)}</>
       )}
       {later !== null && later.count > 0 && (
-        <>; {link(later.query, `${count(later.count)} received since`)}</>
+        <>; {link(later.query, `${count(later.count)} stored since`)}</>
       )}
     </span>
   );

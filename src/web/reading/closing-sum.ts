@@ -3,7 +3,7 @@ import { isImported } from '../../mail/import-host.ts';
 import type { MailboxKey } from '../../mail/words.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { within } from './mail-list.ts';
-import { receivedAfter, receivedAfterText } from './since-then.ts';
+import { storedAfterText } from './since-then.ts';
 
 /**
  * What the archive knows to be at the service, place by place: the closing sentence of a sync over all folders. `open`
@@ -71,7 +71,7 @@ export class ClosingSums {
     };
     const sum = {
       ...{ asOf, messages: count('*'), ended: count('is:deleted') },
-      later: laterThan(catalog, asOf),
+      later: laterThan(catalog, asOf, now),
     };
     if (sum.messages !== null && sum.ended !== null && sum.later !== null)
       this.#past = { version, sum };
@@ -80,18 +80,20 @@ export class ClosingSums {
 }
 
 /**
- * How many messages the archive knew at a time, how many of them were deleted at the service by then, and what came
- * since; null where there was no time to count them.
+ * How many messages the archive knew at a time, how many of them were deleted at the service by then, and what was
+ * stored since; null where there was no time to count them.
  */
 export interface PastSum {
   readonly asOf: number;
   readonly messages: number | null;
   readonly ended: number | null;
-  /** Messages that were received since, as the query counts them today. */
+  /** Messages that were stored since, as the query counts them today. */
   readonly later: { readonly count: number; readonly query: string } | null;
 }
 
-function laterThan({ countHitsWhile }: Reader['catalog'], asOf: number): PastSum['later'] {
-  const { count, complete } = countHitsWhile({ node: receivedAfter(asOf) }, within(PAST_MS));
-  return complete ? { count, query: receivedAfterText(asOf) } : null;
+function laterThan(catalog: Reader['catalog'], asOf: number, now: number): PastSum['later'] {
+  const query = storedAfterText(asOf);
+  const { node } = parseQuery(query, { now });
+  const { count, complete } = catalog.countHitsWhile({ node }, within(PAST_MS));
+  return complete ? { count, query } : null;
 }

@@ -59,7 +59,7 @@ export function mattersOf(
     matters.push({
       level: 'warn',
       title: 'The archive was never verified',
-      text: 'A verification reads every byte and compares it with its hash.',
+      text: 'Each message is checked when it is opened. A verification reads every byte of all of them and compares it with its hash.',
       command: 'verify',
       link: { href: '/health/verification', text: 'Verification' },
     });

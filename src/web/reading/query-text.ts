@@ -49,6 +49,11 @@ export function asOf(query: string, moment: number | null): string {
   return withTerm(without, word);
 }
 
+/** Returns the moment that a query names for a time: queries have whole seconds, and mean the end of them. */
+export function namedMoment(time: number): number {
+  return Math.floor(time / 1000) * 1000 + 999;
+}
+
 export interface MailAddress {
   readonly q?: string | undefined;
   readonly m?: string | undefined;

@@ -67,7 +67,7 @@ export function healthTab(
   parts: Pick<WebParts, 'now' | 'accounts' | 'policy'>,
   tab: HealthTab,
   parameter: Parameter,
-): Omit<HealthContent, 'look'> & { readonly known: FrameState } {
+): Omit<HealthContent, 'look' | 'hasDaemon'> & { readonly known: FrameState } {
   const now = parts.now();
   return knowing(reader, now, (known) => {
     const { status, lastRuns } = known;

@@ -141,11 +141,16 @@ export class MailPages {
   }
 
   /** @param token of the form that has the daemon look; it is not shown to who may not ask for that */
-  health(reader: ServedReader, tab: HealthTab, parameter: Parameter, token: string): Answered {
+  health(
+    reader: ServedReader,
+    tab: HealthTab,
+    parameter: Parameter,
+    { token, hasDaemon }: { readonly token: string; readonly hasDaemon: boolean | null },
+  ): Answered {
     const { known, ...content } = healthTab(reader, this.parts, tab, parameter);
     const frame = this.frame(reader, '', { asOf: null, problem: null }, known);
     const look = content.whole ? { token, said: lookAnswer(parameter('look')) } : null;
-    return { page: { kind: 'health', frame, look, ...content }, status: 200 };
+    return { page: { kind: 'health', frame, look, hasDaemon, ...content }, status: 200 };
   }
 
   /** What a query finds, as something to save. */

@@ -60,8 +60,12 @@ export function mailRoutes(
       app,
       parts,
       tab === 'overview' ? '/health' : `/health/${tab}`,
-      ({ reader, parameter, context }) =>
-        pages(reader).health(reader, tab, parameter, forms.of(context.get('session').key)),
+      async ({ reader, parameter, context }) => {
+        // It is about all mailboxes, as the daemon is.
+        const hasDaemon = reader.mailboxes === null ? await parts.hasDaemon() : null;
+        const token = forms.of(context.get('session').key);
+        return pages(reader).health(reader, tab, parameter, { token, hasDaemon });
+      },
     );
   pageRoute(app, parts, '/files', ({ reader, parameter, signal }) =>
     files(reader).files(reader, parameter, signal),

@@ -82,6 +82,7 @@ export class Opening {
       texts: docid === undefined ? [] : reader.catalog.attachments.ofMessage(docid),
       notes: docid === undefined ? [] : attachmentNotes(reader, docid, this.request),
       commit: reader.catalog.history(id)[0]?.commit ?? null,
+      lastSeen: reader.catalog.lastSeen(id),
     };
     return { ...read, open };
   }

@@ -32,6 +32,8 @@ export interface WebParts {
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
   /** Has the daemon of the archive look for new mail; resolves with whether there is one. */
   readonly look: () => Promise<boolean>;
+  /** Returns whether a daemon runs for the archive. */
+  readonly hasDaemon: () => Promise<boolean>;
   /** What the configuration decides; null where there is none for this archive. */
   readonly policy: () => ArchivePolicy | null;
   readonly now: () => number;

@@ -30,6 +30,8 @@ export interface WebServerOptions {
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
   /** Has the daemon of the archive look for new mail; resolves with whether there is one. */
   readonly look: () => Promise<boolean>;
+  /** Returns whether a daemon runs for the archive. */
+  readonly hasDaemon: () => Promise<boolean>;
   /** Returns what the configuration decides, for the pages that show it; null where there is none for this archive. */
   readonly policy?: () => ArchivePolicy | null;
   /** Returns milliseconds since the epoch. */
@@ -81,9 +83,9 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
   archive.hold(null).release();
   const codes = new SignInCodes();
   const sessions = new Sessions(options.sessions);
-  const { accounts, look, policy = () => null } = options;
+  const { accounts, look, hasDaemon, policy = () => null } = options;
   const events = new EventStreams({ archive, sessions, now, onError });
-  const deciding = { accounts, policy, look };
+  const deciding = { accounts, policy, look, hasDaemon };
   const noted = { events, now, onError };
   const parts = { archive, assets: builtAssets(), codes, sessions, ...deciding, ...noted };
   const tokens = options.state === null ? null : new ApiTokens(options.state);

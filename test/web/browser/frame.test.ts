@@ -81,7 +81,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
     async (scripted) => {
       for (const viewport of [WIDE, PHONE]) {
         const page = await open('/health', { javaScriptEnabled: scripted, viewport });
-        await page.getByRole('button', { name: 'Look now' }).click();
+        await page.getByRole('button', { name: 'Check for new mail' }).click();
         await page.getByText('No daemon runs for this archive.').waitFor();
         expect(new URL(page.url()).search).toBe('?look=nobody');
       }

@@ -1,7 +1,8 @@
 import type { BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { z } from 'zod';
 import { withoutChromium } from './chromium.ts';
-import { type SignedIn, startSignedIn } from './signed-in.ts';
+import { moment, type SignedIn, startSignedIn } from './signed-in.ts';
 import { WebProgram } from './web-program.ts';
 
 let signedIn: SignedIn;
@@ -92,6 +93,61 @@ describe.skipIf(withoutChromium)('in a browser', () => {
       await page.goto(signedIn.web.url + place.address);
       await expectPlace(page, place);
     }
+    await own.close();
+  });
+
+  test('each press leads to the change before, then to the next one, and ends at the first', async () => {
+    const own = await context();
+    const page = await own.newPage();
+    const known = z.object({ data: z.object({ time: z.number() }).nullable() });
+    await page.goto(`${signedIn.web.url}/mail`);
+    const moments: string[] = [];
+    for (let than = 0; ; ) {
+      const address = `/api/changes/next?than=${than}`;
+      const { data } = known.parse(
+        await page.evaluate(async (from) => (await fetch(from)).json(), address),
+      );
+      if (data === null) break;
+      than = data.time;
+      // Several changes of one second are one moment of a query.
+      const text = moment(Math.floor(than / 1000) * 1000);
+      if (text !== moments.at(-1)) moments.push(text);
+    }
+    expect(moments.length).toBeGreaterThan(2);
+    await page.locator('.bar a[href="#then"]').click();
+    const [previous, next] = ['previous', 'next'].map((name) =>
+      page.getByRole('button', { name: `${name} change` }),
+    );
+    if (previous === undefined || next === undefined) throw new Error('no buttons');
+    expect(await next.isDisabled()).toBe(true);
+    const query = () => new URL(page.url()).searchParams.get('q');
+    for (const text of moments.toReversed()) {
+      await previous.click();
+      await expect.poll(query, { timeout: 15_000 }).toBe(`asof:${text}`);
+    }
+    await expect.poll(() => previous.isDisabled(), { timeout: 15_000 }).toBe(true);
+    for (const text of moments.slice(1)) {
+      await next.click();
+      await expect.poll(query, { timeout: 15_000 }).toBe(`asof:${text}`);
+    }
+    // As many presses as fit before the first answer.
+    await page.goto(`${signedIn.web.url}/mail?q=asof:${moments.at(-1)}`);
+    await previous.waitFor();
+    await previous.dblclick();
+    await expect.poll(query, { timeout: 15_000 }).toBe(`asof:${moments.at(-3)}`);
+    await own.close();
+  });
+
+  test('the way back to now keeps the message that is open', async () => {
+    const own = await context();
+    const page = await own.newPage();
+    const { message, past } = signedIn.shown;
+    await page.goto(`${signedIn.web.url}/mail?m=${message}&view=headers&q=asof:${past}`);
+    const then = await arrived(page, ({ message: open }) => open !== null);
+    await page.getByRole('link', { name: 'Back to now' }).click();
+    const now = await arrived(page, ({ query, message: open }) => query === '' && open !== null);
+    expect(now).toMatchObject({ message: then.message, view: 'Headers' });
+    expect(now.address).toContain(`/mail?m=${message}&view=headers`);
     await own.close();
   });
 

@@ -44,6 +44,22 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
     expect(BINDINGS.map(({ action }) => action).sort()).toEqual(Object.keys(EFFECTS).sort());
   });
 
+  test('Escape closes a menu that is open, and nothing else', async () => {
+    await go('/mail?q=step');
+    const { href } = new URL(page.url());
+    const chips = page.locator('.chips .says[popovertarget]');
+    const isOpen = () => page.locator('.menu:popover-open').count();
+    for (let i = 0; i < (await chips.count()); i += 1) {
+      await chips.nth(i).click();
+      await eventually(isOpen).toBe(1);
+      await press(page, 'Escape');
+      await eventually(isOpen).toBe(0);
+      expect([page.url(), await page.locator('#query').inputValue()]).toEqual([href, 'step']);
+    }
+    await press(page, 'Escape');
+    await eventually(() => page.locator('#query').inputValue()).toBe('');
+  });
+
   test('arrows belong to a menu that is open', async () => {
     await go('/mail');
     const before = await selected(page);

@@ -38,8 +38,16 @@ describe.skipIf(withoutChromium)('the list in a browser', () => {
     const asOf = `asof:${moment(second + 86_400_000)}`;
     const page = await opened(`/mail?q=${encodeURIComponent(asOf)}`);
     await page.locator('.spine .later').first().waitFor({ state: 'attached' });
-    const since = page.locator('.band a', { hasText: 'received since' });
-    expect(await since.getAttribute('href')).toContain('after%3A');
+    const since = page.locator('.band a', { hasText: 'stored since' });
+    expect(await since.getAttribute('href')).toContain('added%3A');
+    // What was known and what was stored since is all that there is.
+    const numberIn = (text: string) =>
+      Number(/[\d,]+/.exec(text)?.[0].replaceAll(',', '') ?? Number.NaN);
+    const known = numberIn(await page.locator('.band a', { hasText: 'known' }).innerText());
+    const all = await page.evaluate(async () => (await fetch('/api/counts?q=')).json());
+    expect(all).toMatchObject({
+      data: { all: { count: known + numberIn(await since.innerText()) } },
+    });
     // The band takes its height from the list, and the end of the line of time can be reached.
     const spine = page.locator('.spine');
     const [box, foot] = [await spine.boundingBox(), await page.locator('.foot').boundingBox()];

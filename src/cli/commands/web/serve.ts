@@ -1,7 +1,7 @@
 import packageJson from '../../../../package.json' with { type: 'json' };
 import type { ListenAddress } from '../../../config/address.ts';
 import { locateDataDir } from '../../../config/located-fields.ts';
-import { askToLook } from '../../../daemon/control-client.ts';
+import { askToLook, isListening } from '../../../daemon/control-client.ts';
 import { findControlSocket } from '../../../daemon/control-path.ts';
 import { requireArchive } from '../../../engine/archive/archive-folder.ts';
 import { accountHosts } from '../../../engine/saved-searches.ts';
@@ -30,6 +30,17 @@ export interface ServeOptions {
   readonly open: boolean;
 }
 
+/** Returns whether a daemon runs for the archive. A socket that somebody else packed with it is nobody's daemon. */
+async function hasDaemon(dataDir: string): Promise<boolean> {
+  try {
+    const control = findControlSocket(dataDir);
+    return control !== null && (await isListening(control));
+  } catch (error) {
+    if (hasCode(error, 'daemon-socket-foreign')) return false;
+    throw error;
+  }
+}
+
 /** Serves the archive until the command is interrupted, which is how it ends well. */
 export async function serveWeb(context: CommandContext, options: ServeOptions): Promise<ExitCode> {
   holdYoungGeneration();
@@ -53,6 +64,7 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
         const control = findControlSocket(dataDir);
         return control !== null && askToLook(control, packageJson.version);
       },
+      hasDaemon: () => hasDaemon(dataDir),
       policy: () => policyFor(dataDir, context),
       now,
       onError: (error) =>

@@ -28,7 +28,7 @@ export function ListHead({
   const other = sort === 'newest' ? 'oldest' : undefined;
   return (
     <div class="listhead">
-      <Found all={list.all} ended={list.ended} />
+      <Found all={list.all} ended={list.ended} query={query} />
       {fresh !== null && (
         <button type="button" class="btn fresh" onClick={onNew}>
           {fresh.isMore && 'more than '}
@@ -36,6 +36,9 @@ export function ListHead({
         </button>
       )}
       <span class="spacer" />
+      <a class="btn quiet narrow-only" href={pageAddress('/export', { q: query })}>
+        Export
+      </a>
       <a class="btn quiet" href={pageAddress('/mail', { q: query, sort: other })}>
         {sort === 'newest' ? 'Newest first' : 'Oldest first'}
       </a>

@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import { count } from '../../../wording/amounts.ts';
+import { count, counted } from '../../../wording/amounts.ts';
 import type {
   HealthContent,
   HealthTab,
@@ -8,11 +8,11 @@ import type {
 } from '../../reading/health/health-content.ts';
 import { Command } from '../frame.tsx';
 import { Icon } from '../icons.tsx';
-import { Moment } from '../moment.tsx';
 import type { PageOf } from '../page.ts';
 import { Shell } from '../shell.tsx';
 import { FoldersTab } from './folders-tab.tsx';
 import { OverviewTab } from './overview-tab.tsx';
+import { Ago } from './parts.tsx';
 import { RetentionTab } from './retention-tab.tsx';
 import { RunsTab } from './runs-tab.tsx';
 import { VerificationTab } from './verification-tab.tsx';
@@ -30,17 +30,13 @@ const TABS: readonly (readonly [tab: HealthTab, name: string, isOfAll: boolean])
 
 /** How the archive is and what was done, in tabs. */
 export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode {
-  const { frame, whole, lastPassAt, shown, look } = page;
+  const { frame, whole, shown, look } = page;
   return (
     <Shell frame={frame} here="health">
       <div class="page health">
         <header class="phead">
           <h1>Health</h1>
-          {lastPassAt !== null && (
-            <p>
-              The last pass ended on <Moment ms={lastPassAt} />.
-            </p>
-          )}
+          <Verdict page={page} />
           {look !== null && <LookNow look={look} />}
         </header>
         {look !== null && look.said !== null && <LookStrip said={look.said} />}
@@ -62,14 +58,55 @@ export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode
   );
 }
 
+/** How the archive is in a few words, when mail was last compared, and whether that goes on by itself. */
+function Verdict({ page }: { readonly page: PageOf<'health'> }): VNode {
+  const { frame, lastPassAt, now, shown, hasDaemon } = page;
+  const { level, isMirror } = frame.state;
+  const [worst] = shown.tab === 'overview' ? shown.matters : [];
+  return (
+    <p class="verdict">
+      {level === 'fine' ? (
+        <strong class="fine">Healthy</strong>
+      ) : (
+        <strong class="odd">
+          {level === 'bad' ? 'Damaged' : 'Needs you'}:{' '}
+          {worst === undefined ? (
+            <a class="link" href="/health">
+              {counted(frame.matters, 'thing')} to look at
+            </a>
+          ) : (
+            <bdi>{worst.title}</bdi>
+          )}
+          {worst !== undefined && frame.matters > 1 && ` and ${count(frame.matters - 1)} more`}
+        </strong>
+      )}
+      {lastPassAt !== null && (
+        <>
+          , last run <Ago at={lastPassAt} now={now} />
+        </>
+      )}
+      .{' '}
+      {hasDaemon === false && isMirror && (
+        <>
+          <strong>No daemon runs</strong>: new mail comes only when "mailkeep sync" is started.
+        </>
+      )}
+    </p>
+  );
+}
+
 /** Asks the daemon for a pass: one of the few things that the pages change. */
 function LookNow({ look: { token } }: { readonly look: Look }): VNode {
   return (
     <form class="look" method="post" action="/look">
       <input type="hidden" name="token" value={token} />
-      <button type="submit" class="btn">
+      <button
+        type="submit"
+        class="btn"
+        title="Has the daemon compare all mailboxes with the service now"
+      >
         <Icon name="pulse" />
-        Look now
+        Check for new mail
       </button>
     </form>
   );

@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { count, counted } from '../../../wording/amounts.ts';
 import { DAY_MS, type Lane, type Mark, type RunPages } from '../../reading/health/run-pages.ts';
+import { Clock } from '../moment.tsx';
 
 export const LANE_NAMES: Readonly<Record<Lane, string>> = {
   new: 'New mail',
@@ -16,8 +17,6 @@ const HEIGHT = 24;
 /** So that a run of a second can be seen. */
 const NARROWEST = 2;
 const HOURS = 3;
-
-const TIME = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
 
 /** The last 24 hours, a lane for each kind of run. */
 export function RunLanes({ lanes, until, recent, isCut }: RunPages): VNode {
@@ -59,7 +58,7 @@ export function RunLanes({ lanes, until, recent, isCut }: RunPages): VNode {
           <ol>
             {hours().map((hour) => (
               <li key={hour}>
-                {hour === 24 ? 'now' : TIME.format(until - DAY_MS + hour * 3_600_000)}
+                {hour === 24 ? 'now' : <Clock ms={until - DAY_MS + hour * 3_600_000} />}
               </li>
             ))}
           </ol>

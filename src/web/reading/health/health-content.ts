@@ -19,6 +19,8 @@ export interface HealthContent {
   readonly shown: HealthShown;
   /** The button that has the daemon look now; null for who may read some mailboxes only. */
   readonly look: Look | null;
+  /** Whether a daemon runs for the archive; null for who may read some mailboxes only. */
+  readonly hasDaemon: boolean | null;
 }
 
 export interface Look {
