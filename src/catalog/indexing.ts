@@ -195,7 +195,7 @@ export function indexWriter(connection: Connection): IndexWriter {
     mode(mode) {
       const settings =
         mode === 'bulk'
-          ? { automerge: 0, crisismerge: 64, hashsize: 16 * 1024 * 1024 }
+          ? { automerge: 0, crisismerge: 64, hashsize: 8 * 1024 * 1024 }
           : { automerge: 4, crisismerge: 16, hashsize: 1024 * 1024 };
       for (const [name, value] of Object.entries(settings))
         command(`INSERT INTO msg_fts (msg_fts, rank) VALUES ('${name}', ${value})`).run();

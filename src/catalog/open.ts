@@ -41,7 +41,7 @@ export async function openForWriting(file: string): Promise<Connection> {
       db.pragma('synchronous = NORMAL');
       db.pragma('wal_autocheckpoint = 16384');
       db.pragma('journal_size_limit = 67108864');
-      db.pragma('cache_size = -32768');
+      db.pragma('cache_size = -16384');
       // The fold keeps references whole by construction; checking each costs a lookup a row.
       db.pragma('foreign_keys = OFF');
     });
