@@ -82,7 +82,7 @@ export async function expectLocked(begun: Begun): Promise<void> {
  * request before that.
  */
 export async function expectExtended(begun: Begun): Promise<void> {
-  const { server, bucket, archive, proxy } = begun;
+  const { server, bucket, archive, proxy, to } = begun;
   const endpoint = `http://127.0.0.1:${proxy.port}`;
   const started = Math.floor(Date.now() / 1000) * 1000;
   const copy = async (day: number) => {
@@ -122,17 +122,21 @@ export async function expectExtended(begun: Begun): Promise<void> {
   }
   expect(about('retention')).toEqual([]);
 
-  const named = new Map(await locksAt(begun));
   expect(await copy(6)).toMatchObject({
     uploaded: 0,
     locks: { extended: 3, until: started + 15 * DAY },
   });
-  const after = await locksAt(begun);
-  const ends = [...after].map(([name, end]) => {
-    const days = (end - started) / DAY;
-    return `${name.split('/')[0]} ${before.has(name) ? 'first' : 'second'} ${days}`;
-  });
-  expect(ends.sort()).toEqual([
+  /** Each object with the day when its lock ends. */
+  const ends = async () => {
+    const locks = [...(await locksAt(begun))];
+    return locks
+      .map(([name, end]) => {
+        const when = before.has(name) ? 'first' : 'second';
+        return `${name.split('/')[0]} ${when} ${(end - started) / DAY}`;
+      })
+      .sort();
+  };
+  expect(await ends()).toEqual([
     'data first 10',
     'data first 16',
     'data second 15',
@@ -141,5 +145,22 @@ export async function expectExtended(begun: Begun): Promise<void> {
     'manifests first 10',
     'manifests second 15',
   ]);
-  expect(after.size).toBe(named.size);
+
+  // A recipient that opens nothing new is left to be removed.
+  const key = path.join(archive.folder, 'rotated.txt');
+  await archive.run('copy', 'key', 'rotate', '--to', to, '--recovery-key-file', key);
+  expect(await copy(12)).toMatchObject({ uploaded: 0, locks: { extended: 5 } });
+  expect((await ends()).filter((text) => text.endsWith(' 22'))).toEqual([
+    'data first 22',
+    'data second 22',
+    'keys second 22',
+    'mailkeep-copy first 22',
+    'manifests second 22',
+  ]);
+  const [old = ''] = [...before.keys()].filter((name) => name.startsWith('keys/'));
+  expect((await locksAt(begun)).get(old)).toBe(started + 16 * DAY);
+  const removing = ['copy', 'key', 'remove', '--to', to, path.basename(old)];
+  const removed = await archive.ended(removing);
+  expect(removed.code).toBe(1);
+  expect(removed.stderr).toContain('object-locked');
 }
