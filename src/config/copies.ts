@@ -10,6 +10,7 @@ import { checked, cronField, isCron, section, wholeNumber } from './field-kinds.
 const SHORTEST_MS = 60_000;
 /** States of a copy that are kept at the most. */
 const MOST_KEPT = 10_000;
+const MOST_LOCK_DAYS = 36_500;
 const MOST_SAMPLED = 1_000_000;
 
 const INTERVAL = 'a duration of at least 1m, such as 15m, 6h or 7d';
@@ -60,6 +61,14 @@ export const copiesSchema = z
         MOST_KEPT,
         'Of an encrypted copy: how many of its states to keep; all of the last day stay',
       ).default(1),
+      lockDays: wholeNumber(
+        1,
+        MOST_LOCK_DAYS,
+        'In S3: for how many days nobody can delete what is copied; null for no lock',
+      )
+        .nullable()
+        .default(null)
+        .meta({ expected: `a whole number from 1 to ${MOST_LOCK_DAYS}, or null` }),
       limitRate: checked(
         'Of an encrypted copy: most bytes a second, such as 500k or 2M; null for no limit',
         'a number of bytes a second such as "500k" or "2M", or null',
@@ -74,7 +83,7 @@ export const copiesSchema = z
   .default([])
   .meta({
     description: 'Copies that the daemon keeps up to date; none by default',
-    expected: 'a list of objects with to, every or schedule, keep, limitRate and verify',
+    expected: 'a list of objects with to, every or schedule, keep, lockDays, limitRate and verify',
   });
 
 /** When something is due: so many milliseconds after the last time, or by a cron expression. */
@@ -86,6 +95,8 @@ export interface CopySettings {
   readonly to: string;
   readonly rhythm: Rhythm;
   readonly keep: number;
+  /** For how many days objects are locked; null where they are not. */
+  readonly lockDays: number | null;
   /** As the command line takes it; null for no limit. */
   readonly limitRate: string | null;
   /** As `verify --sample` takes it; null reads nothing. */
@@ -99,10 +110,11 @@ export function copySettings(
   copies: z.output<typeof copiesSchema>,
   folder: string,
 ): CopySettings[] {
-  return copies.map(({ to, every, schedule, keep, limitRate, verify }) => ({
+  return copies.map(({ to, every, schedule, keep, lockDays, limitRate, verify }) => ({
     to: nameOfTarget(to, folder) ?? to,
     rhythm: rhythmOf(schedule ?? every ?? ''),
     keep,
+    lockDays,
     limitRate,
     sample: verify.sample === null ? null : String(verify.sample),
     full: verify.full === null ? null : rhythmOf(verify.full),

@@ -1,7 +1,7 @@
 import { nameOfTarget } from './copies.ts';
 import { type ConfigProblem, pathText, valueAt } from './problems.ts';
 
-/** Returns what no single field of a copy shows: when it is made, twice or never, and two copies to one place. */
+/** Returns what no single field of a copy shows: when it is made, twice or never, a lock in a folder, and two copies to one place. */
 export function copyProblems(raw: unknown): ConfigProblem[] {
   const copies = valueAt(raw, ['copies']);
   const all: readonly unknown[] = Array.isArray(copies) ? copies : [];
@@ -24,6 +24,14 @@ export function copyProblems(raw: unknown): ConfigProblem[] {
         path: pathText(['copies', i]),
         found: 'neither every nor schedule',
         expected: 'when to copy: "every": "1h", or a cron expression in "schedule"',
+      });
+    }
+    const lockDays = valueAt(copy, ['lockDays']);
+    if (typeof lockDays === 'number' && targets[i]?.startsWith('s3://') === false) {
+      problems.push({
+        path: pathText(['copies', i, 'lockDays']),
+        found: 'a lock in a folder',
+        expected: 'null: only buckets lock',
       });
     }
     const first = targets[i] === undefined ? -1 : targets.indexOf(targets[i]);

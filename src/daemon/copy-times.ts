@@ -2,6 +2,8 @@ import type { Rhythm } from '../config/copies.ts';
 import type { KnownCopy } from '../state/copies.ts';
 import { cronTimes } from './timetable.ts';
 
+const DAY_MS = 24 * 3_600_000;
+
 /** Of a cron expression: how many of its times are compared to find the longest gap. */
 const COMPARED = 10;
 /** After a failure, the next try comes so soon; each further one after twice as long. */
@@ -63,4 +65,12 @@ export function checkDueAt(
 ): number | null {
   if (times === null || made === null) return null;
   return times.next(Math.min(checked?.fullAt ?? plan?.since ?? now, now));
+}
+
+/**
+ * Whether a copy is to be made to extend its locks, though nothing is new: it extends those of which less than half is
+ * left.
+ */
+export function areLocksDue(lockDays: number | null, madeAt: number, now: number): boolean {
+  return lockDays !== null && now - madeAt >= (lockDays * DAY_MS) / 4;
 }

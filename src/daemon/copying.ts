@@ -17,7 +17,7 @@ import type { RunReport } from '../health/run-report.ts';
 import type { Failure } from '../notify/observation.ts';
 import type { StateFile } from '../state/state-file.ts';
 import { type ChildEnded, type ChildOptions, runChild } from './child-command.ts';
-import { type CopyTimes, checkDueAt, copyDueAt, copyTimes } from './copy-times.ts';
+import { areLocksDue, type CopyTimes, checkDueAt, copyDueAt, copyTimes } from './copy-times.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import type { DaemonClock, DaemonEvent } from './ports.ts';
 import { copyReport, failureOf } from './run-reports.ts';
@@ -50,7 +50,9 @@ const copied = z.object({
   bytes: z.number(),
   durationMs: z.number(),
   invalid: z.array(z.unknown()).default([]),
-  removed: z.object({ locked: z.array(z.unknown()) }).default({ locked: [] }),
+  removed: z
+    .object({ locked: z.array(z.unknown()), lockedUntil: z.string().nullable() })
+    .default({ locked: [], lockedUntil: null }),
 });
 
 /** What is read of `mailkeep verify --copy --json`. */
@@ -182,7 +184,7 @@ export class ScheduledCopies {
     if (dueAt === null || dueAt > now) return false;
     const { made, failed, plan } = known;
     const lacks = made === null || failed !== null || made.commit < commit;
-    if (lacks || !times.isInterval) return true;
+    if (lacks || !times.isInterval || areLocksDue(copy.lockDays, made.at, now)) return true;
     const since = now - (plan?.currentAt ?? 0);
     if (since >= times.longestMs || since < 0) rememberCurrent(state, copy.to, now);
     return false;
@@ -192,11 +194,13 @@ export class ScheduledCopies {
     // The others come first then: one that is due all the time keeps none from its turn.
     this.#planned = [...this.#planned.filter((one) => one !== planned), planned];
     const { clock, state, dataDir, log, onRun } = this.#options;
-    const { to, keep, limitRate, sample } = planned.copy;
+    const { to, keep, lockDays, limitRate, sample } = planned.copy;
     const startedAt = clock.now();
     log.say('info', 'copy started', { to });
     const rate = limitRate === null ? [] : ['--limit-rate', limitRate];
-    const line = ['copy', '--to', to, '--keep', String(keep), ...rate, '--data', dataDir];
+    const lock = lockDays === null ? [] : ['--lock-days', String(lockDays)];
+    const kept = ['--keep', String(keep), ...lock];
+    const line = ['copy', '--to', to, ...kept, ...rate, '--data', dataDir];
     const ended = this.#isGone(to) ?? (await runChild(this.#child, line, signal));
     if (signal.aborted) return;
     const at = clock.now();
@@ -212,7 +216,7 @@ export class ScheduledCopies {
     const { number, bytes, durationMs, copyId, invalid, removed } = result;
     rememberCopied(state, to, { at, commit: number, encrypted: copyId !== undefined });
     log.say('info', 'copy finished', { to, commit: number, bytes, durationMs });
-    const failure = flaw(to, invalid.length, removed.locked.length);
+    const failure = flaw(to, invalid.length, removed);
     if (failure !== null) log.say('error', 'the copy was made, but', { to, code: failure.code });
     onRun(copyReport('copy', to, startedAt, at, failure));
     if (sample !== null) await this.#check(planned, sample, signal);
@@ -299,7 +303,12 @@ function failureOfChild(to: string, { code, error }: ChildEnded): Failure {
 }
 
 /** What is wrong with a copy that was made all the same. */
-function flaw(to: string, invalid: number, locked: number): Failure | null {
+function flaw(
+  to: string,
+  invalid: number,
+  { locked, lockedUntil: until }: z.output<typeof copied>['removed'],
+): Failure | null {
   if (invalid > 0) return failureOf(copiesError('offsite-invalid-manifests', { to, invalid }));
-  return locked > 0 ? failureOf(copiesError('offsite-kept-locked', { to, locked })) : null;
+  if (locked.length === 0) return null;
+  return failureOf(copiesError('offsite-kept-locked', { to, locked: locked.length, until }));
 }

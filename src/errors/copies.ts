@@ -18,6 +18,8 @@ export interface OffsiteFacts {
   };
   /** Another process of this archive writes to the copy. */
   readonly 'offsite-in-use': { readonly to: string };
+  /** Objects were to be locked where nothing can be. */
+  readonly 'offsite-no-locks': { readonly to: string };
   /** Manifests are there, and none of them is valid. */
   readonly 'offsite-no-manifest': { readonly to: string; readonly invalid: number };
   /** The newest manifest is older than one that was seen before. */
@@ -90,7 +92,12 @@ export interface OffsiteFacts {
   /** A copy was made, next to manifests that are not valid. */
   readonly 'offsite-invalid-manifests': { readonly to: string; readonly invalid: number };
   /** Objects that were to be removed, and that the bucket keeps locked. */
-  readonly 'offsite-kept-locked': { readonly to: string; readonly locked: number };
+  readonly 'offsite-kept-locked': {
+    readonly to: string;
+    readonly locked: number;
+    /** When the last of the locks ends, ISO 8601; null where the store does not say. */
+    readonly until: string | null;
+  };
   /** Reading a copy back found damage. */
   readonly 'offsite-damaged': { readonly to: string; readonly found: number };
   /** The daemon could not bring a copy up to date for long. */

@@ -75,6 +75,10 @@ class FolderStore implements ObjectStore {
     await writing(folder, () => syncFolder(folder));
   }
 
+  async lock(): Promise<void> {
+    throw objectError('store-unable', { store: this.label, ability: 'lock' });
+  }
+
   async *get(name: string, { signal }: { readonly signal: AbortSignal }): AsyncGenerator<Buffer> {
     const file = this.#fileOf(name);
     const facts = { store: this.label, name };

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { objectError } from '../errors/objects.ts';
 import type { S3Client } from './s3-client.ts';
+import { versionsWithBytes } from './s3-versions.ts';
 import type { PutOptions } from './store.ts';
 
 /** Until when a version of an object cannot be deleted. */
@@ -15,7 +16,7 @@ export function lockOf({ lockUntil, lockMode = 'compliance' }: PutOptions): Lock
   if (lockUntil === undefined) return undefined;
   return {
     mode: lockMode === 'compliance' ? 'COMPLIANCE' : 'GOVERNANCE',
-    until: Math.ceil(lockUntil / 1000) * 1000,
+    until: wholeSeconds(lockUntil),
   };
 }
 
@@ -54,6 +55,29 @@ export async function checkLock(
     wanted: lockText(lock),
     found: found === undefined ? null : lockText(found),
   });
+}
+
+/**
+ * Locks the versions of an object that hold bytes, in a bucket that was seen to lock.
+ *
+ * @throws object-missing where there is none; object-lock-dropped
+ */
+export async function lockObject(
+  client: S3Client,
+  name: string,
+  until: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const lock = { mode: 'COMPLIANCE', until: wholeSeconds(until) } as const;
+  const versions = await versionsWithBytes(client, name, signal);
+  if (versions.length === 0) throw objectError('object-missing', { store: client.label, name });
+  for (const version of versions) {
+    await checkLock(client, name, version, lock, { isSet: true }, signal);
+  }
+}
+
+function wholeSeconds(ms: number): number {
+  return Math.ceil(ms / 1000) * 1000;
 }
 
 function isKept(lock: Lock, found: Lock | undefined): boolean {

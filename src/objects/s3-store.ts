@@ -3,6 +3,7 @@ import { checkObjectName } from './names.ts';
 import { tryOut } from './s3-bucket.ts';
 import { S3Client, type S3Options } from './s3-client.ts';
 import { listObjects } from './s3-listing.ts';
+import { lockObject } from './s3-locks.ts';
 import { readObject } from './s3-reading.ts';
 import type { S3Target } from './s3-target.ts';
 import { giveUpUpload, unfinishedUploads } from './s3-uploads.ts';
@@ -39,11 +40,15 @@ class S3Store implements ObjectStore {
     options: PutOptions,
   ): Promise<void> {
     checkObjectName(name);
-    if (options.lockUntil !== undefined && !(await this.abilities(options.signal)).locks) {
-      throw objectError('store-unable', { store: this.label, ability: 'lock' });
-    }
+    if (options.lockUntil !== undefined) await this.#refuseUnlocked(options.signal);
     if (length > this.client.partBytes) await this.#sweep(options.signal);
     await writeObject(this.client, name, length, bytes, options);
+  }
+
+  async lock(name: string, until: number, signal: AbortSignal): Promise<void> {
+    checkObjectName(name);
+    await this.#refuseUnlocked(signal);
+    await lockObject(this.client, name, until, signal);
   }
 
   async *get(name: string, { signal, version }: GetOptions): AsyncGenerator<Buffer> {
@@ -92,6 +97,11 @@ class S3Store implements ObjectStore {
       this.#abilities = undefined;
       throw error;
     }
+  }
+
+  async #refuseUnlocked(signal: AbortSignal): Promise<void> {
+    if ((await this.abilities(signal)).locks) return;
+    throw objectError('store-unable', { store: this.label, ability: 'lock' });
   }
 
   /** Gives up what processes left that ended while they sent parts; once. */

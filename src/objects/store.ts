@@ -65,6 +65,15 @@ export interface ObjectStore {
    */
   get(name: string, options: GetOptions): AsyncIterable<Buffer>;
 
+  /**
+   * Locks an object until a time, in compliance mode, with all its versions that hold bytes; what is locked as long
+   * already stays as it is. A lock cannot be shortened.
+   *
+   * @param until milliseconds since 1970
+   * @throws store-unable; object-missing; object-lock-dropped
+   */
+  lock(name: string, until: number, signal: AbortSignal): Promise<void>;
+
   /** Returns the versions of an object that hold bytes, the newest first; none where the store keeps no versions. */
   versions(name: string, signal: AbortSignal): Promise<readonly string[]>;
 

@@ -20,6 +20,7 @@ import {
 } from './format/names.ts';
 import { seal } from './format/seal.ts';
 import type { LocalKey } from './local-key.ts';
+import { keepLocked, type Locks, putLocked } from './lock-objects.ts';
 import { type FoundManifest, type FoundManifests, findManifests } from './manifests.ts';
 import type { CopyMemory } from './memory.ts';
 import { oneObject } from './one-object.ts';
@@ -33,7 +34,7 @@ import {
 } from './plan-copy.ts';
 import { rawPublicKey } from './signer.ts';
 import { type ClosedSegment, type Survey, standingOf, surveyArchive } from './survey.ts';
-import { type Tidied, tidyCopy } from './tidy-copy.ts';
+import { NOTHING_TIDIED, type Tidied, tidyCopy } from './tidy-copy.ts';
 
 export interface CopyOutOptions {
   /** The folder of the archive. */
@@ -50,6 +51,8 @@ export interface CopyOutOptions {
   readonly refresh: boolean;
   /** How many manifests to keep, the new one included. */
   readonly keep: number;
+  /** Locks what is uploaded for that many days, and what the newest manifest names again in time. */
+  readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
@@ -76,6 +79,8 @@ export interface CopiedOut {
   /** Manifests at the target that are not valid. */
   readonly invalid: readonly string[];
   readonly removed: Tidied;
+  /** Of what the newest manifest names, and of itself; null where nothing was to be locked. */
+  readonly locks: Locks | null;
 }
 
 /** Two objects at a time: one is read and sealed while the other travels. */
@@ -111,11 +116,14 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
     const listed = await upload(options, plan, counted);
     if (listed === undefined || now() - begun > LONGEST_MS) continue;
     const isNew = before === undefined || !isThere(before, survey, listed);
-    const { commit, sequence } = isNew
+    const { name, commit, sequence } = isNew
       ? await writeManifest(options, survey, listed, before)
-      : before.clear;
+      : { ...before.clear, name: before.name };
     memory.see({ commit, sequence, at: now() }, true);
-    const removed = isNew || memory.purging() ? await tidied(options, listed) : NOTHING;
+    const names = [name, ...listed.map(({ entry }) => entry.name)];
+    const { lockDays } = options;
+    const locks = lockDays === undefined ? null : await keepLocked({ ...options, lockDays }, names);
+    const removed = isNew || memory.purging() ? await tidied(options, listed) : NOTHING_TIDIED;
     return {
       copyId: key.copyId,
       ...survey.commit,
@@ -125,18 +133,20 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
       stored: listed.reduce((sum, { entry }) => sum + entry.length, 0),
       invalid: manifests.invalid.map(({ name }) => name),
       removed,
+      locks,
     };
   }
 }
 
-const NOTHING: Tidied = { manifests: 0, objects: 0, locked: [] };
-
 async function tidied(
-  { store, key, keep, memory, signal }: CopyOutOptions,
+  { store, key, keep, lockDays, memory, signal, now }: CopyOutOptions,
   listed: readonly Listed[],
 ): Promise<Tidied> {
   const uploading = new Set(listed.map(({ entry }) => entry.name));
-  const removed = await tidyCopy({ store, key, keep, uploading, signal }, memory.purging());
+  const removed = await tidyCopy(
+    { store, key, keep, lockDays, uploading, memory, signal, now },
+    memory.purging(),
+  );
   if (removed.locked.length === 0) memory.purge(false);
   return removed;
 }
@@ -304,7 +314,7 @@ function fileInForce(dir: string, segment: number) {
 }
 
 async function put(
-  { store, key, signal }: CopyOutOptions,
+  options: CopyOutOptions,
   kind: 'segment' | 'tail',
   mark: string,
   path: string,
@@ -312,8 +322,13 @@ async function put(
   to: number,
 ): Promise<ObjectEntry> {
   const name = objectName(mark);
-  const sealed = seal(sealingKey(key), { kind, name }, to - from, fileBytes(path, from, to));
-  await store.put(name, sealed.length, sealed.bytes, { signal });
+  const sealed = seal(
+    sealingKey(options.key),
+    { kind, name },
+    to - from,
+    fileBytes(path, from, to),
+  );
+  await putLocked(options, name, sealed.length, sealed.bytes);
   return { name, length: sealed.length, sha256: sealed.sha256() };
 }
 
@@ -336,8 +351,8 @@ async function writeManifest(
   survey: Survey,
   listed: readonly Listed[],
   before: FoundManifest | undefined,
-): Promise<{ commit: number; sequence: number }> {
-  const { store, key, signingKey, signal, now } = options;
+): Promise<{ name: string; commit: number; sequence: number }> {
+  const { key, signingKey, now } = options;
   const { archiveId, format, commit } = survey;
   const name = manifestName(commit.number);
   const sequence = before === undefined ? 0 : before.clear.sequence + 1;
@@ -365,6 +380,6 @@ async function writeManifest(
     name,
     { sealing: sealingKey(key), sign: (text: Buffer) => sign(null, text, signingKey) },
   );
-  await store.put(name, bytes.length, oneObject(bytes), { signal });
-  return { commit: commit.number, sequence };
+  await putLocked(options, name, bytes.length, oneObject(bytes));
+  return { name, commit: commit.number, sequence };
 }

@@ -22,14 +22,20 @@ export interface CopyMemory {
   /** Whether objects there hold mail that was purged here: set before they are replaced, until they are gone. */
   purging(): boolean;
   purge(isDue: boolean): void;
+  /** Until when an object was locked from here, milliseconds since the epoch; undefined where nothing is known. */
+  lockedUntil(name: string): number | undefined;
+  noteLock(name: string, until: number): void;
+  /** Forgets locks that have ended. */
+  forgetLocks(now: number): void;
 }
 
 /** The memory of one copy in `state.sqlite`; undefined state remembers nothing. */
 export function copyMemory(state: StateFile | undefined, copyId: string): CopyMemory {
   const uploads = () => (state?.entries('copy-upload') ?? []).filter(({ key }) => ours(key));
-  // Also without a file, what a run finds out about purges holds to its end.
+  // Also without a file, what a run finds out about purges and locks holds to its end.
   let isPurging = false;
   const ours = (key: string) => key.startsWith(`${copyId} `);
+  const locks = new Map<string, number>();
   const forgetUploaded = () => {
     for (const { key } of uploads()) state?.set('copy-upload', key, null);
   };
@@ -50,5 +56,16 @@ export function copyMemory(state: StateFile | undefined, copyId: string): CopyMe
       isPurging = isDue;
       state?.set('copy-purge', copyId, isDue ? true : null);
     },
+    lockedUntil: (name) => locks.get(name) ?? state?.get('copy-lock', `${copyId} ${name}`),
+    noteLock: (name, until) => {
+      locks.set(name, until);
+      state?.set('copy-lock', `${copyId} ${name}`, until);
+    },
+    forgetLocks: (now) =>
+      state?.together(() => {
+        for (const { key, value } of state.entries('copy-lock')) {
+          if (ours(key) && value <= now) state.set('copy-lock', key, null);
+        }
+      }),
   };
 }

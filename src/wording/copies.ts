@@ -24,6 +24,11 @@ export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
     ),
   'offsite-in-use': ({ to }) =>
     say(`Another process is copying this archive to ${to}.`, 'Wait until it has ended.'),
+  'offsite-no-locks': ({ to }) =>
+    say(
+      `${to} cannot lock objects. Nothing was copied.`,
+      'A bucket locks if it was created with Object Lock, at a provider that has it; a folder never does. Copy without --lock-days (or "lockDays"), or use another bucket.',
+    ),
   'offsite-no-manifest': ({ to, invalid }) =>
     invalid === 0
       ? say(
@@ -145,9 +150,9 @@ export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
       `${counted(invalid, 'manifest')} at ${to} ${invalid === 1 ? 'is' : 'are'} damaged or forged. The copy was made all the same.`,
       'Check who can write there.',
     ),
-  'offsite-kept-locked': ({ to, locked }) =>
+  'offsite-kept-locked': ({ to, locked, until }) =>
     say(
-      `${counted(locked, 'object')} at ${to} could not be removed, because the bucket keeps ${locked === 1 ? 'it' : 'them'} locked. The copy was made all the same.`,
+      `${counted(locked, 'object')} at ${to} could not be removed, because the bucket keeps ${locked === 1 ? 'it' : 'them'} locked${until === null ? '' : ` until ${until}`}. The copy was made all the same.`,
       'The next copy after the lock has ended removes what is left.',
     ),
   'offsite-damaged': ({ to, found }) =>

@@ -28,8 +28,8 @@ export const OBJECT_SENTENCES: Sentences<ObjectFacts> = {
     ),
   'object-lock-dropped': ({ store, name, wanted, found }) =>
     say(
-      `${store} stored ${name} without the lock: asked for ${wanted}, found ${found ?? 'none'}.`,
-      'Object Lock has to be enabled when a bucket is created, and not every S3 server has it. Copy without --lock, or use another bucket.',
+      `${store} does not lock ${name} as asked: ${wanted} was wanted, ${found ?? 'no lock'} was found.`,
+      'Object Lock has to be enabled when a bucket is created, and not every S3 server has it. Copy without a lock, or use another bucket.',
     ),
   'store-unable': ({ store, ability }) =>
     ability === 'lock'

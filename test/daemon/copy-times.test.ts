@@ -2,7 +2,13 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { checkDueAt, copyDueAt, copyTimes, retryAfterMs } from '../../src/daemon/copy-times.ts';
+import {
+  areLocksDue,
+  checkDueAt,
+  copyDueAt,
+  copyTimes,
+  retryAfterMs,
+} from '../../src/daemon/copy-times.ts';
 import {
   recalledCopies,
   recalledCopy,
@@ -89,4 +95,12 @@ test('what is known of copies is kept: failures are counted, damage lasts until 
   expect(rememberPlans(state, new Map(), NOW + 5)).toEqual(['/other']);
   expect(recalledCopies(state, 7).map((copy) => copy.to)).toEqual([to]);
   state.close();
+});
+
+test('locks are extended though nothing is new, once a quarter of their time has passed', () => {
+  expect(areLocksDue(null, 0, NOW)).toBe(false);
+  expect(areLocksDue(4, NOW - DAY + 1, NOW)).toBe(false);
+  expect(areLocksDue(4, NOW - DAY, NOW)).toBe(true);
+  // The clock was set back since.
+  expect(areLocksDue(4, NOW + 9 * DAY, NOW)).toBe(false);
 });

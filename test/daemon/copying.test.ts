@@ -245,7 +245,7 @@ describe('the daemon copies', () => {
   });
 
   it('ends a copy with the daemon, which then ends with 0', async () => {
-    workplaceWith([{ to: 's3://bucket/mail', every: '1h' }]);
+    workplaceWith([{ to: 's3://bucket/mail', every: '1h', lockDays: 30 }]);
     // A store that never answers.
     const requests: IncomingMessage[] = [];
     const store = createServer((request) => requests.push(request));
@@ -260,6 +260,8 @@ describe('the daemon copies', () => {
       const at = daemon();
       const [asked] = (await once(store, 'request')) as [IncomingMessage];
       expect(asked.headers.authorization).toContain('Credential=AKOPEN/');
+      // Whether the bucket locks is tried first of all.
+      expect(`${asked.method} ${asked.url}`).toMatch(/^PUT \/bucket\/mail\/probe\//);
       const gone = once(asked.socket, 'close');
       await at.run('sync');
       expect(await at.end()).toBe(0);

@@ -56,6 +56,10 @@ test('an object that is to be new never replaces another', async () => {
     code: 'store-unable',
     facts: { ability: 'lock' },
   });
+  await expect(store.lock('keys/a', Date.now(), signal)).rejects.toMatchObject({
+    code: 'store-unable',
+    facts: { ability: 'lock' },
+  });
   expect(readdirSync(store.label)).toEqual(['keys']);
   expect(readdirSync(path.join(store.label, 'keys'))).toEqual(['a']);
 });

@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ensureBucket } from '../../src/objects/s3-bucket.ts';
+import { S3Client } from '../../src/objects/s3-client.ts';
 import { s3Store } from '../../src/objects/s3-store.ts';
 import type { S3Target } from '../../src/objects/s3-target.ts';
 import type { ObjectStore } from '../../src/objects/store.ts';
@@ -134,10 +135,40 @@ describe.skipIf(skipped)('RadosGW', () => {
     expect(names).toEqual(['data/free-2', ...sizes.map((size) => `data/locked-${size}`).sort()]);
   });
 
+  test('locks what is there, with all versions, and never for less long', async () => {
+    const store = opened(await madeTarget('locked-later', { prefix: 'p' }, true));
+    await expect(store.lock('data/a', Date.now() + 60_000, signal)).rejects.toMatchObject({
+      code: 'object-missing',
+      facts: { name: 'data/a' },
+    });
+    await putBytes(store, 'data/a', 'older');
+    await putBytes(store, 'data/a', 'newer');
+    await putBytes(store, 'data/ab', 'another');
+    const late = Math.floor(Date.now() / 1000) * 1000 + 7_200_000;
+    await store.lock('data/a', late, signal);
+    await store.lock('data/a', late - 3_600_000, signal);
+    const locked = { code: 'object-locked', facts: { until: new Date(late).toISOString() } };
+    await expect(store.delete('data/a', signal)).rejects.toMatchObject(locked);
+    const versions = await store.versions('data/a', signal);
+    expect(versions).toHaveLength(2);
+    const client = new S3Client(targetAt(server, 'locked-later', { prefix: 'p' }), {});
+    onTestFinished(() => client.close());
+    for (const versionId of versions) {
+      const query = { versionId };
+      const request = { operation: 'HeadObject', method: 'HEAD', name: 'data/a', query } as const;
+      const { headers } = await client.request(request, signal);
+      expect(headers).toMatchObject({ 'x-amz-object-lock-mode': 'COMPLIANCE' });
+      expect(Date.parse(String(headers['x-amz-object-lock-retain-until-date']))).toBe(late);
+    }
+    await store.delete('data/ab', signal);
+  });
+
   test('does not lock in a bucket without Object Lock', async () => {
     const store = opened(await madeTarget('unlocked'));
     const put = putBytes(store, 'data/a', 'x', { lockUntil: Date.now() + 60_000 });
     await expect(put).rejects.toMatchObject({ code: 'store-unable', facts: { ability: 'lock' } });
+    const lock = store.lock('data/a', Date.now() + 60_000, signal);
+    await expect(lock).rejects.toMatchObject({ code: 'store-unable', facts: { ability: 'lock' } });
     expect(await listed(store)).toEqual([]);
   });
 

@@ -35,6 +35,7 @@ export function dyingAt(store: ObjectStore, call: number, when: Moment) {
       await step(async () => undefined);
       yield* store.get(name, options);
     },
+    lock: (name, until, signal) => step(() => store.lock(name, until, signal)),
     versions: (name, signal) => store.versions(name, signal),
     head: (name, signal) => step(() => store.head(name, signal)),
     async *list(prefix, signal) {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ensureBucket } from '../../src/objects/s3-bucket.ts';
@@ -14,6 +14,7 @@ import { type Radosgw, startRadosgw, withoutRadosgw } from '../objects/servers/r
 import { targetAt } from '../objects/servers/s3-server.ts';
 import { expectLife, objectsAt } from './copy-life.ts';
 import { message, ProgramArchive, s3Environment } from './copy-program.ts';
+import { expectExtended, expectLocked } from './locked-copy.ts';
 import { signal } from './sample-copy.ts';
 
 const skipped = withoutRadosgw();
@@ -138,6 +139,27 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
     }
     expect(await objectsAt(server, 'versions', 'mail', 'data')).toEqual([]);
     expect(await back('deleted')).toBe(number);
+  }, 120_000);
+
+  test('what is locked cannot be deleted, and what a lock keeps is named with its end', async () => {
+    await ensureBucket(targetAt(server, 'locked'), signal, { lock: true });
+    await expectLocked({ server, bucket: 'locked', ...(await begun('locked')) });
+  }, 120_000);
+
+  test('locks are extended in time, only of the newest state, and without requests before', async () => {
+    await ensureBucket(targetAt(server, 'extended'), signal, { lock: true });
+    await expectExtended({ server, bucket: 'extended', ...(await begun('extended')) });
+  }, 120_000);
+
+  test('where nothing can be locked, --lock-days is refused and nothing is copied', async () => {
+    const { archive, to } = await begun('unlocked');
+    for (const target of [to, path.join(archive.folder, 'disk')]) {
+      const { code, stderr } = await archive.ended(['copy', '--to', target, '--lock-days', '1']);
+      expect(code).toBe(2);
+      expect(stderr).toContain('offsite-no-locks');
+    }
+    expect(await objectsAt(server, 'unlocked', 'mail', 'data')).toEqual([]);
+    expect(existsSync(path.join(archive.folder, 'disk'))).toBe(false);
   }, 120_000);
 
   test('a full bucket is reported, and the copy stays what it was', async () => {

@@ -2,10 +2,15 @@ import { existsSync, readdirSync, utimesSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
+import { objectError } from '../../src/errors/objects.ts';
+import type { ObjectStore } from '../../src/objects/store.ts';
+import { copyMemory } from '../../src/offsite/memory.ts';
 import { oneObject } from '../../src/offsite/one-object.ts';
+import { NOTHING_TIDIED, tidyCopy } from '../../src/offsite/tidy-copy.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { batchesIn, broughtBack, type SampleCopy, sampleCopy, signal } from './sample-copy.ts';
 
+const DAY = 24 * 3_600_000;
 let sample: SampleCopy;
 
 beforeEach(async () => {
@@ -86,3 +91,81 @@ test('a manifest that cannot be read keeps all objects, since it may list them',
   await sample.copy();
   expect(names('data')).toContain(path.basename(orphan));
 });
+
+/** Two states, the first of which was superseded more than a day ago; returns the names of what only it needs. */
+async function superseded(): Promise<string[]> {
+  const { writer, known } = sample;
+  await writeBatches(writer, known, 3);
+  await sample.copy();
+  const old = [
+    ...names('data').map((name) => `data/${name}`),
+    `manifests/${names('manifests')[0]}`,
+  ];
+  await writer.rollIfLarger(0);
+  await sealClosedSegments({ dir: sample.dir, before: writer.segment });
+  await writeBatches(writer, known, 1, 100);
+  await sample.copy();
+  age(30);
+  await writeBatches(writer, known, 1, 200);
+  return old;
+}
+
+function isThere(name: string): boolean {
+  return existsSync(path.join(sample.target, name));
+}
+
+test('what a copy has locked stays until its lock has ended, and is not tried before', async () => {
+  const old = await superseded();
+  const memory = copyMemory(sample.state, sample.key.copyId);
+  const until = Date.now() + 1_000_000;
+  for (const name of old) memory.noteLock(name, until);
+  const tried: unknown[] = [];
+  const store = withDelete((name) => {
+    tried.push(name);
+  });
+  expect((await sample.copy({ store })).removed).toEqual(NOTHING_TIDIED);
+  expect(tried).toEqual([]);
+  await writeBatches(sample.writer, sample.known, 1, 300);
+  const { removed } = await sample.copy({ now: () => until });
+  expect(removed).toEqual({ ...NOTHING_TIDIED, manifests: 1, objects: 1 });
+  expect(old.filter(isThere)).toEqual([]);
+});
+
+test('a lock that a copy may have set is remembered, and another one is reported with its end', async () => {
+  const old = await superseded();
+  const memory = copyMemory(undefined, sample.key.copyId);
+  const now = Date.now();
+  const ends = [now + 20 * DAY, now + 40 * DAY].map((at) => new Date(at).toISOString());
+  const store = withDelete((name) => {
+    const until = String(ends[name.startsWith('data/') ? 0 : 1]);
+    throw objectError('object-locked', { store: 'store', name, until });
+  });
+  const { key } = sample;
+  const options = { store, key, keep: 1, uploading: new Set<string>(), memory, signal };
+  await sample.copy({ keep: 9 });
+  const tidy = (atOnce: boolean, lockDays?: number) =>
+    tidyCopy({ ...options, lockDays, now: () => now }, atOnce);
+  const [object = '', manifest = ''] = old;
+  const locked = [{ name: manifest, until: ends[1] }];
+  const reported = { ...NOTHING_TIDIED, locked, lockedUntil: ends[1] };
+  expect(await tidy(false, 30)).toEqual(reported);
+  expect(memory.lockedUntil(object)).toBe(now + 20 * DAY);
+  expect(memory.lockedUntil(manifest)).toBeUndefined();
+  // Without locks of its own, a copy reports each.
+  const unlocked = { ...options, memory: copyMemory(undefined, sample.key.copyId) };
+  const all = await tidyCopy({ ...unlocked, lockDays: undefined, now: () => now }, false);
+  expect(all.locked).toEqual([...locked, { name: object, until: ends[0] }]);
+  // So does one that is to remove what was purged.
+  expect((await tidy(true, 30)).locked).toContainEqual({ name: object, until: ends[0] });
+});
+
+/** The store of the sample with another `delete`. */
+function withDelete(remove: (name: string) => void): ObjectStore {
+  return new Proxy(sample.store, {
+    get: (target, property) => {
+      if (property === 'delete') return async (name: string) => remove(name);
+      const value: unknown = Reflect.get(target, property);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}

@@ -1,11 +1,14 @@
 import { reachedBy } from '../../catalog/closed-catalog.ts';
+import { copiesError } from '../../errors/copies.ts';
 import type { ObjectStore } from '../../objects/store.ts';
 import { type CopiedOut, type CopyProgress, copyOut } from '../../offsite/copy-out.ts';
+import type { Locks } from '../../offsite/lock-objects.ts';
 import { copyMemory } from '../../offsite/memory.ts';
 import { openExistingState } from '../../state/state-file.ts';
 import { readSigningKey } from '../../verify/checkpoint.ts';
 import { proverOnThreads } from '../../verify/segment-threads.ts';
 import { ownSigningKey } from '../checkpoint-key.ts';
+import { lockKeys } from './lock-keys.ts';
 import { withOwnKey } from './open-keys.ts';
 
 export interface TargetOrder {
@@ -15,6 +18,8 @@ export interface TargetOrder {
   readonly refresh: boolean;
   /** How many manifests to keep. */
   readonly keep: number;
+  /** Locks objects for that many days. */
+  readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
@@ -24,15 +29,24 @@ export interface TargetOrder {
 /**
  * Brings the off-site copy of an archive up to date. A sync may be under way.
  *
- * @throws what `withOwnKey` and `copyOut` throw
+ * @throws offsite-no-locks; what `withOwnKey`, `lockKeys` and `copyOut` throw
  */
 export async function copyToTarget(order: TargetOrder): Promise<CopiedOut> {
-  const { dataDir, store, signal, onProgress, ...rest } = order;
+  const { dataDir, store, signal, onProgress, lockDays, now, ...rest } = order;
+  if (lockDays !== undefined && !(await store.abilities(signal)).locks) {
+    throw copiesError('offsite-no-locks', { to: store.label });
+  }
   return withOwnKey(order, async (key) => {
     const state = openExistingState(dataDir);
     const prover = proverOnThreads();
+    const memory = copyMemory(state, key.copyId);
     try {
-      return await copyOut({
+      // Without what opens the copy, nobody needs the rest.
+      const keys =
+        lockDays === undefined
+          ? null
+          : await lockKeys({ store, key, memory, lockDays, signal, now });
+      const copied = await copyOut({
         ...rest,
         dir: dataDir,
         store,
@@ -40,13 +54,19 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedOut> {
         signal,
         prover,
         signingKey: readSigningKey(await ownSigningKey(dataDir)),
-        memory: copyMemory(state, key.copyId),
+        ...{ memory, lockDays, now },
         seen: reachedBy(dataDir)?.number ?? 0,
         progress: onProgress,
       });
+      return { ...copied, locks: both(keys, copied.locks) };
     } finally {
       await prover.close();
       state?.close();
     }
   });
+}
+
+function both(one: Locks | null, other: Locks | null): Locks | null {
+  if (one === null || other === null) return other;
+  return { extended: one.extended + other.extended, until: Math.min(one.until, other.until) };
 }

@@ -162,6 +162,7 @@ test('recipients and signers that a store still lists after they were removed ar
       put: copy.store.put.bind(copy.store),
       get: copy.store.get.bind(copy.store),
       head: copy.store.head.bind(copy.store),
+      lock: copy.store.lock.bind(copy.store),
       versions: copy.store.versions.bind(copy.store),
       async *list(prefix, wanted) {
         yield { name: `${prefix}${'0'.repeat(32)}`, length: 1, modified: 1 };

@@ -18,6 +18,10 @@ A copy in S3 is encrypted, and so is one in a folder that was begun with "copy i
 it, and what they change is found. "copy init" makes its keys. "copy --from" makes an archive out of such a copy,
 on a machine that has nothing but the address and the recovery key.
 
+With --lock-days, Object Lock (compliance mode) keeps every object of the copy in a bucket that has it: until the
+days have passed, nobody can delete or shorten that, not even the owner of the account. Later copies extend it for
+what is current. What is forgotten here stays in the bucket until its lock ends.
+
 A copy that has more commits than this archive, or different ones, is never changed.
 
 S3 reads AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL and AWS_PROFILE,
@@ -27,11 +31,13 @@ EXAMPLES
   mailkeep copy --to /media/usb/archive
   mailkeep copy init --to s3://my-bucket/mail
   mailkeep copy --to s3://my-bucket/mail
+  mailkeep copy --to s3://my-locked-bucket/mail --lock-days 90
   mailkeep copy --from s3://my-bucket/mail --to ./archive --recovery-key-file key.txt
   mailkeep verify --copy s3://my-bucket/mail`;
 
 /** Manifests that are kept at the least. */
 const MOST_KEPT = 10_000;
+const MOST_LOCK_DAYS = 36_500;
 const MOST_COMMITS = Number.MAX_SAFE_INTEGER;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
@@ -50,6 +56,11 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       '--keep <n>',
       'of an encrypted copy: keep this many of its states (default: 1); all of the last day stay',
       wholeNumber(1, MOST_KEPT),
+    )
+    .option(
+      '--lock-days <n>',
+      'in S3: lock what is copied for this many days; nobody can delete it before',
+      wholeNumber(1, MOST_LOCK_DAYS),
     )
     .option('--limit-rate <rate>', 'send at most this much a second, such as 500k or 2M', rate)
     .option('--from <target>', 'make an archive in the folder --to out of this encrypted copy')

@@ -5,6 +5,7 @@ export interface CopyLine {
   readonly rebuild?: boolean;
   readonly refresh?: boolean;
   readonly keep?: number;
+  readonly lockDays?: number;
   /** Bytes a second. */
   readonly limitRate?: number;
 }

@@ -3,6 +3,7 @@ import type { Copied } from '../../../copy/copy-log.ts';
 import { type CatalogThere, copyArchive } from '../../../engine/copy-archive.ts';
 import { copyToTarget } from '../../../engine/offsite/copy-to-target.ts';
 import { noteCopied } from '../../../engine/offsite/note-copy.ts';
+import { copiesError } from '../../../errors/copies.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';
 import type { CopiedOut } from '../../../offsite/copy-out.ts';
@@ -32,7 +33,7 @@ const KEPT = 1;
 async function copyToStore(
   context: CommandContext,
   target: string,
-  { refresh = false, keep = KEPT, limitRate }: CopyLine,
+  { refresh = false, keep = KEPT, limitRate, lockDays }: CopyLine,
 ): Promise<ExitCode> {
   const { signal, output, now } = context;
   const dataDir = archiveOf(context);
@@ -41,32 +42,34 @@ async function copyToStore(
     const to = store.label;
     const activity = openActivity(context, 'comparing the copy with the archive');
     const copied = await copyToTarget({
-      ...{ dataDir, store, refresh, keep, signal, now },
+      ...{ dataDir, store, refresh, keep, lockDays, signal, now },
       onProgress: ({ objects, of, bytes: sent }) =>
         activity.show(() => `uploaded ${objects} of ${counted(of, 'object')}, ${bytes(sent)}`),
     }).finally(activity.stop);
-    const { number: commit, removed, ...rest } = copied;
+    const { number: commit, removed, locks, ...rest } = copied;
     noteCopied(context, dataDir, to, { at: now(), commit, encrypted: true });
-    const result = { to, number: commit, ...rest, removed, durationMs: now() - startedAt };
+    const result = { to, number: commit, ...rest, removed, locks, durationMs: now() - startedAt };
     await output.object(result, () => storeReport(to, copied));
     return copied.invalid.length > 0 || removed.locked.length > 0 ? EXIT.failures : EXIT.done;
   });
 }
 
 function storeReport(to: string, copied: CopiedOut): string {
-  const { number, uploaded, objects, stored, invalid, removed } = copied;
+  const { number, uploaded, objects, stored, invalid, removed, locks } = copied;
+  const until = removed.lockedUntil;
   return present([
     `${to} is at commit ${count(number)}: ${counted(uploaded, 'object')} uploaded, ${bytes(copied.bytes)}; ${count(objects)} in all, ${bytes(stored)}.`,
     removed.manifests + removed.objects > 0 &&
       `${counted(removed.manifests, 'earlier state')} and ${counted(removed.objects, 'object')} that nothing needs any more were removed.`,
     removed.locked.length > 0 &&
-      `${counted(removed.locked.length, 'object')} could not be removed, because the bucket keeps them locked.`,
+      `${counted(removed.locked.length, 'object')} could not be removed, because the bucket keeps them locked${until === null ? '' : ` until ${until}`}.`,
+    locks !== null && `Nobody can delete any of it before ${new Date(locks.until).toISOString()}.`,
     invalid.length > 0 &&
       `${counted(invalid.length, 'manifest')} there ${invalid.length === 1 ? 'is' : 'are'} damaged or forged, and ignored: ${invalid.slice(0, 3).join(', ')}.`,
   ]).join('\n');
 }
 
-/** @throws what the engine's `copyArchive` throws */
+/** @throws offsite-no-locks; what the engine's `copyArchive` throws */
 async function copyToFolder(
   context: CommandContext,
   target: string,
@@ -75,6 +78,7 @@ async function copyToFolder(
   const { surroundings, signal, output, now } = context;
   const from = archiveOf(context);
   const to = path.resolve(surroundings.cwd, target);
+  if (options.lockDays !== undefined) throw copiesError('offsite-no-locks', { to });
   const startedAt = now();
   const activity = openActivity(context, 'comparing the copy with the archive');
   const { catalog, ...copied } = await copyArchive({
