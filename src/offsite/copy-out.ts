@@ -32,6 +32,7 @@ import {
   type TailRange,
 } from './plan-copy.ts';
 import { rawPublicKey } from './signer.ts';
+import { stillThere } from './still-there.ts';
 import { type ClosedSegment, type Survey, standingOf, surveyArchive } from './survey.ts';
 import { type Tidied, tidyCopy } from './tidy-copy.ts';
 
@@ -73,6 +74,8 @@ export interface CopiedOut {
   /** Objects that the manifest lists, and their bytes. */
   readonly objects: number;
   readonly stored: number;
+  /** Objects that the newest manifest listed, and that were no longer there: what they had was uploaded again. */
+  readonly missing: number;
   /** Manifests at the target that are not valid. */
   readonly invalid: readonly string[];
   readonly removed: Tidied;
@@ -99,6 +102,7 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
   }
   const manifests = await findManifests(store, key, signal);
   const before = manifests.newest;
+  const listedThere = await stillThere(store, before?.clear.objects ?? [], signal);
   refuseOlder(store, manifests, memory);
   const counted: Uploaded = { names: new Set(), bytes: 0 };
   for (;;) {
@@ -106,7 +110,11 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
     const survey = surveyArchive(realFiles, dir, options.seen);
     if (survey.commit.number === 0) throw copiesError('offsite-nothing', { dir });
     if (before !== undefined) refuseStrangers(dir, store, survey, before, key);
-    const plan = planCopy(survey, await knownObjects(options, before, counted.names), marksOf(key));
+    const plan = planCopy(
+      survey,
+      await knownObjects(options, listedThere, counted.names),
+      marksOf(key),
+    );
     if (replacesPurged(plan, before)) memory.purge(true);
     const listed = await upload(options, plan, counted);
     if (listed === undefined || now() - begun > LONGEST_MS) continue;
@@ -123,6 +131,7 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
       bytes: counted.bytes,
       objects: listed.length,
       stored: listed.reduce((sum, { entry }) => sum + entry.length, 0),
+      missing: (before?.clear.objects.length ?? 0) - listedThere.length,
       invalid: manifests.invalid.map(({ name }) => name),
       removed,
     };
@@ -179,12 +188,15 @@ function refuseStrangers(
   if (standing === 'other') throw copiesError('offsite-diverged', { to, number });
 }
 
-/** Whether objects there may hold mail that was purged here since: of a segment whose beginning is there. */
+/**
+ * Whether objects there may hold mail that was purged here since: of a segment whose beginning is there, in another state.
+ */
 function replacesPurged({ segments }: CopyPlan, before: FoundManifest | undefined): boolean {
   const reached = before?.clear.commit ?? 0;
-  return segments.some(({ there, what }, at) => {
+  const marks = new Set(before?.clear.objects.map(({ name }) => markOfName(name)));
+  return segments.some(({ there, what, mark }, at) => {
     const begin = segments[at - 1]?.what.end.number ?? 0;
-    return there === undefined && what.purged !== '' && begin < reached;
+    return there === undefined && !marks.has(mark) && what.purged !== '' && begin < reached;
   });
 }
 
@@ -203,12 +215,12 @@ function marksOf({ nameKey }: LocalKey): Marks {
  */
 async function knownObjects(
   { store, memory, refresh, signal }: CopyOutOptions,
-  before: FoundManifest | undefined,
+  listed: readonly ObjectEntry[],
   uploaded: ReadonlySet<string>,
 ): Promise<Map<string, ObjectEntry>> {
   const known = new Map<string, ObjectEntry>();
-  if (before !== undefined && !refresh) {
-    for (const entry of before.clear.objects) add(known, entry);
+  if (!refresh) {
+    for (const entry of listed) add(known, entry);
   }
   for (const entry of memory.uploaded()) {
     if (refresh && !uploaded.has(entry.name)) continue;
