@@ -123,7 +123,7 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
       ? await writeManifest(options, survey, listed, before)
       : before.clear;
     memory.see({ commit, sequence, at: now() }, true);
-    const removed = isNew || memory.purging() ? await tidied(options, listed) : NOTHING;
+    const removed = isNew || memory.purging() ? await tidied(options, listed, sequence) : NOTHING;
     return {
       copyId: key.copyId,
       ...survey.commit,
@@ -143,9 +143,12 @@ const NOTHING: Tidied = { manifests: 0, objects: 0, locked: [] };
 async function tidied(
   { store, key, keep, memory, signal }: CopyOutOptions,
   listed: readonly Listed[],
+  sequence: number,
 ): Promise<Tidied> {
   const uploading = new Set(listed.map(({ entry }) => entry.name));
-  const removed = await tidyCopy({ store, key, keep, uploading, signal }, memory.purging());
+  const order = { store, key, keep, sequence, uploading, signal };
+  const removed = await tidyCopy(order, memory.purging());
+  if (removed === undefined) return NOTHING;
   if (removed.locked.length === 0) memory.purge(false);
   return removed;
 }

@@ -2,6 +2,9 @@ import { existsSync, readdirSync, utimesSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
+import type { ObjectStore } from '../../src/objects/store.ts';
+import { FOLDERS } from '../../src/offsite/format/names.ts';
+import { copyMemory } from '../../src/offsite/memory.ts';
 import { oneObject } from '../../src/offsite/one-object.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { batchesIn, broughtBack, type SampleCopy, sampleCopy, signal } from './sample-copy.ts';
@@ -72,6 +75,37 @@ test('what an interrupted copy left goes after a day, and not before', async () 
   await writeBatches(sample.writer, sample.known, 1, 90);
   await sample.copy();
   expect(names('data')).not.toContain(path.basename(orphan));
+});
+
+test('a purge stays due while the store does not list the newest manifest', async () => {
+  const { writer, known, store, state, key } = sample;
+  await writeBatches(writer, known, 2);
+  await sample.copy();
+  const before = names('manifests');
+  await writeBatches(writer, known, 1, 100);
+  const memory = copyMemory(state, key.copyId);
+  memory.purge(true);
+  // As Swift does for a while after a write.
+  const late: ObjectStore = new Proxy(store, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name);
+      if (name !== 'list') return typeof value === 'function' ? value.bind(target) : value;
+      return async function* (prefix: string) {
+        for await (const fact of target.list(prefix, signal)) {
+          const isNew =
+            fact.name.startsWith(FOLDERS.manifests) &&
+            !before.some((one) => fact.name.endsWith(one));
+          if (!isNew) yield fact;
+        }
+      };
+    },
+  });
+  await sample.copy({ store: late, memory });
+  expect(names('manifests').length).toBe(2);
+  expect(memory.purging()).toBe(true);
+  expect((await sample.copy({ memory })).removed).toMatchObject({ manifests: 1 });
+  expect(names('manifests').length).toBe(1);
+  expect(memory.purging()).toBe(false);
 });
 
 test('a manifest that cannot be read keeps all objects, since it may list them', async () => {
