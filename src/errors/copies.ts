@@ -20,6 +20,8 @@ export interface OffsiteFacts {
   readonly 'offsite-in-use': { readonly to: string };
   /** Manifests are there, and none of them is valid. */
   readonly 'offsite-no-manifest': { readonly to: string; readonly invalid: number };
+  /** More objects are named like manifests than a copy ever has. */
+  readonly 'offsite-too-many-manifests': { readonly to: string; readonly most: number };
   /** The newest manifest is older than one that was seen before. */
   readonly 'offsite-rolled-back': {
     readonly to: string;
@@ -126,6 +128,7 @@ export const copiesError = errorsOf<OffsiteFacts>('usage', {
   'offsite-signer-differs': 'damage',
   'offsite-broken-chain': 'damage',
   'offsite-too-large': 'damage',
+  'offsite-too-many-manifests': 'damage',
   'offsite-cut-off': 'damage',
   'offsite-not-made': 'origin',
   'offsite-invalid-manifests': 'damage',

@@ -123,6 +123,11 @@ export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
         ? 'Use a newer recovery key, passphrase or identity.'
         : 'Use a newer recovery key, passphrase or identity. If there is none, --older-key continues with these keys.',
     ),
+  'offsite-too-many-manifests': ({ to, most }) =>
+    say(
+      `More than ${count(most)} objects at ${to} are named like manifests. A copy never has so many.`,
+      'Somebody else put them there. Remove those that "mailkeep copy" did not write.',
+    ),
   'offsite-signer-unnamed': ({ to, found }) =>
     say(
       `Whoever knows an age recipient can wrap keys for it, so nothing shows that those of the copy at ${to} are yours. They name the signing key ${found}. Nothing was changed.`,
