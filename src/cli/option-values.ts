@@ -2,6 +2,8 @@ import { InvalidArgumentError, type Option } from 'commander';
 import { parseRate } from '../config/byte-rate.ts';
 import { parseDuration } from '../config/duration.ts';
 import { usageError } from '../errors/usage.ts';
+import { fromBase64 } from '../offsite/format/canonical.ts';
+import { KEY_BYTES } from '../offsite/format/raw-keys.ts';
 import { readDate } from '../search/dates.ts';
 
 /** Stands before a word that must not be parsed as options. No argument of a process has it. */
@@ -90,6 +92,15 @@ export function rate(text: string): number {
     throw new InvalidArgumentError('It takes a number of bytes a second, such as 500k or 2M.');
   }
   return value;
+}
+
+/** The public half of an Ed25519 key, in base64. */
+export function signerKey(text: string): Buffer {
+  const key = fromBase64(text, KEY_BYTES);
+  if (key === undefined) {
+    throw new InvalidArgumentError('It takes a key as "copy init" prints it: 44 digits of base64.');
+  }
+  return key;
 }
 
 /** Collects the values of an option that may be given several times. */

@@ -22,6 +22,8 @@ export interface OffsiteFacts {
   readonly 'offsite-no-locks': { readonly to: string };
   /** Manifests are there, and none of them is valid. */
   readonly 'offsite-no-manifest': { readonly to: string; readonly invalid: number };
+  /** More objects are named like manifests than a copy ever has. */
+  readonly 'offsite-too-many-manifests': { readonly to: string; readonly most: number };
   /** The newest manifest is older than one that was seen before. */
   readonly 'offsite-rolled-back': {
     readonly to: string;
@@ -77,6 +79,14 @@ export interface OffsiteFacts {
   readonly 'offsite-not-kept': { readonly to: string; readonly name: string };
   /** What was given opens the copy, but not the newest keys; `ids` are of recipients that have newer ones. */
   readonly 'offsite-key-older': { readonly to: string; readonly ids: readonly string[] };
+  /** An age identity opened the copy, and the user named no signer to compare: `found` is the one that its keys name. */
+  readonly 'offsite-signer-unnamed': { readonly to: string; readonly found: string };
+  /** Another key began the copy than the one that the user named. */
+  readonly 'offsite-signer-differs': {
+    readonly to: string;
+    readonly found: string;
+    readonly wanted: string;
+  };
   /** Without those to remove, nobody could open what is copied from now on. */
   readonly 'offsite-last-recipient': { readonly to: string };
   /** A readable copy ends before a commit that it had. */
@@ -122,8 +132,10 @@ export const copiesError = errorsOf<OffsiteFacts>('usage', {
   'offsite-other-signer': 'damage',
   'offsite-gap': 'damage',
   'offsite-not-kept': 'damage',
+  'offsite-signer-differs': 'damage',
   'offsite-broken-chain': 'damage',
   'offsite-too-large': 'damage',
+  'offsite-too-many-manifests': 'damage',
   'offsite-cut-off': 'damage',
   'offsite-not-made': 'origin',
   'offsite-invalid-manifests': 'damage',

@@ -41,7 +41,7 @@ class S3Store implements ObjectStore {
   ): Promise<void> {
     checkObjectName(name);
     if (options.lockUntil !== undefined) await this.#refuseUnlocked(options.signal);
-    if (length > this.client.partBytes) await this.#sweep(options.signal);
+    if (length > this.client.partBytes) await this.#sweep(name, options.signal);
     await writeObject(this.client, name, length, bytes, options);
   }
 
@@ -104,12 +104,17 @@ class S3Store implements ObjectStore {
     throw objectError('store-unable', { store: this.label, ability: 'lock' });
   }
 
-  /** Gives up what processes left that ended while they sent parts; once. */
-  async #sweep(signal: AbortSignal): Promise<void> {
+  /**
+   * Gives up what processes left that ended while they sent parts; once. Without a prefix, the bucket may be one of others
+   * as well: only names like the one that is written are ours, in the same folder and of the same length.
+   */
+  async #sweep(like: string, signal: AbortSignal): Promise<void> {
     if (this.#isSwept) return;
     this.#isSwept = true;
-    for (const upload of await unfinishedUploads(this.client, '', signal)) {
-      if (upload.age >= this.abandonedMs) await giveUpUpload(this.client, upload, signal);
+    const folder = like.slice(0, like.lastIndexOf('/') + 1);
+    for (const upload of await unfinishedUploads(this.client, folder, signal)) {
+      const isOurs = upload.name.length === like.length;
+      if (isOurs && upload.age >= this.abandonedMs) await giveUpUpload(this.client, upload, signal);
     }
   }
 

@@ -33,6 +33,7 @@ import {
   type TailRange,
 } from './plan-copy.ts';
 import { rawPublicKey } from './signer.ts';
+import { stillThere } from './still-there.ts';
 import { type ClosedSegment, type Survey, standingOf, surveyArchive } from './survey.ts';
 import { NOTHING_TIDIED, type Tidied, tidyCopy } from './tidy-copy.ts';
 
@@ -76,6 +77,8 @@ export interface CopiedOut {
   /** Objects that the manifest lists, and their bytes. */
   readonly objects: number;
   readonly stored: number;
+  /** Objects that the newest manifest listed, and that were no longer there: what they had was uploaded again. */
+  readonly missing: number;
   /** Manifests at the target that are not valid. */
   readonly invalid: readonly string[];
   readonly removed: Tidied;
@@ -104,6 +107,7 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
   }
   const manifests = await findManifests(store, key, signal);
   const before = manifests.newest;
+  const listedThere = await stillThere(store, before?.clear.objects ?? [], signal);
   refuseOlder(store, manifests, memory);
   const counted: Uploaded = { names: new Set(), bytes: 0 };
   for (;;) {
@@ -111,7 +115,11 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
     const survey = surveyArchive(realFiles, dir, options.seen);
     if (survey.commit.number === 0) throw copiesError('offsite-nothing', { dir });
     if (before !== undefined) refuseStrangers(dir, store, survey, before, key);
-    const plan = planCopy(survey, await knownObjects(options, before, counted.names), marksOf(key));
+    const plan = planCopy(
+      survey,
+      await knownObjects(options, listedThere, counted.names),
+      marksOf(key),
+    );
     if (replacesPurged(plan, before)) memory.purge(true);
     const listed = await upload(options, plan, counted);
     if (listed === undefined || now() - begun > LONGEST_MS) continue;
@@ -123,7 +131,8 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
     const names = [name, ...listed.map(({ entry }) => entry.name)];
     const { lockDays } = options;
     const locks = lockDays === undefined ? null : await keepLocked({ ...options, lockDays }, names);
-    const removed = isNew || memory.purging() ? await tidied(options, listed) : NOTHING_TIDIED;
+    const removed =
+      isNew || memory.purging() ? await tidied(options, listed, sequence) : NOTHING_TIDIED;
     return {
       copyId: key.copyId,
       ...survey.commit,
@@ -131,6 +140,7 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
       bytes: counted.bytes,
       objects: listed.length,
       stored: listed.reduce((sum, { entry }) => sum + entry.length, 0),
+      missing: (before?.clear.objects.length ?? 0) - listedThere.length,
       invalid: manifests.invalid.map(({ name }) => name),
       removed,
       locks,
@@ -141,12 +151,14 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
 async function tidied(
   { store, key, keep, lockDays, memory, signal, now }: CopyOutOptions,
   listed: readonly Listed[],
+  sequence: number,
 ): Promise<Tidied> {
   const uploading = new Set(listed.map(({ entry }) => entry.name));
   const removed = await tidyCopy(
-    { store, key, keep, lockDays, uploading, memory, signal, now },
+    { store, key, keep, lockDays, sequence, uploading, memory, signal, now },
     memory.purging(),
   );
+  if (removed === undefined) return NOTHING_TIDIED;
   if (removed.locked.length === 0) memory.purge(false);
   return removed;
 }
@@ -189,12 +201,15 @@ function refuseStrangers(
   if (standing === 'other') throw copiesError('offsite-diverged', { to, number });
 }
 
-/** Whether objects there may hold mail that was purged here since: of a segment whose beginning is there. */
+/**
+ * Whether objects there may hold mail that was purged here since: of a segment whose beginning is there, in another state.
+ */
 function replacesPurged({ segments }: CopyPlan, before: FoundManifest | undefined): boolean {
   const reached = before?.clear.commit ?? 0;
-  return segments.some(({ there, what }, at) => {
+  const marks = new Set(before?.clear.objects.map(({ name }) => markOfName(name)));
+  return segments.some(({ there, what, mark }, at) => {
     const begin = segments[at - 1]?.what.end.number ?? 0;
-    return there === undefined && what.purged !== '' && begin < reached;
+    return there === undefined && !marks.has(mark) && what.purged !== '' && begin < reached;
   });
 }
 
@@ -213,12 +228,12 @@ function marksOf({ nameKey }: LocalKey): Marks {
  */
 async function knownObjects(
   { store, memory, refresh, signal }: CopyOutOptions,
-  before: FoundManifest | undefined,
+  listed: readonly ObjectEntry[],
   uploaded: ReadonlySet<string>,
 ): Promise<Map<string, ObjectEntry>> {
   const known = new Map<string, ObjectEntry>();
-  if (before !== undefined && !refresh) {
-    for (const entry of before.clear.objects) add(known, entry);
+  if (!refresh) {
+    for (const entry of listed) add(known, entry);
   }
   for (const entry of memory.uploaded()) {
     if (refresh && !uploaded.has(entry.name)) continue;

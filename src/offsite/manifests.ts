@@ -26,11 +26,15 @@ export interface ListedManifest extends ObjectFact {
   readonly commit: number;
 }
 
+/** As many as can be kept, those of a day that has one each minute, and as many again. */
+const MOST_LISTED = 25_000;
+
 /**
  * Finds the newest valid manifest of a copy: names are read from the highest commit down, since whoever owns the target
  * may have put anything there.
  *
  * @param at reads only manifests of this commit
+ * @throws offsite-too-many-manifests; what the store throws
  */
 export async function findManifests(
   store: ObjectStore,
@@ -41,7 +45,11 @@ export async function findManifests(
   const listed: ListedManifest[] = [];
   for await (const fact of store.list(FOLDERS.manifests, signal)) {
     const commit = commitOfName(fact.name);
-    if (commit !== undefined) listed.push({ ...fact, commit });
+    if (commit === undefined) continue;
+    if (listed.length === MOST_LISTED) {
+      throw copiesError('offsite-too-many-manifests', { to: store.label, most: MOST_LISTED });
+    }
+    listed.push({ ...fact, commit });
   }
   listed.sort((a, b) => b.commit - a.commit || (a.name < b.name ? 1 : -1));
   const invalid: { name: string; error: MailkeepError }[] = [];

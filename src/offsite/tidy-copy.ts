@@ -31,6 +31,8 @@ export interface TidyOptions {
   readonly key: LocalKey;
   /** How many of the newest manifests stay, whatever their age. */
   readonly keep: number;
+  /** Of the manifest that was written last. Some stores list it only after a while. */
+  readonly sequence: number;
   /** Objects that were uploaded and are not listed yet. */
   readonly uploading: ReadonlySet<string>;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock'>;
@@ -55,11 +57,12 @@ const GRACE_MS = 24 * 3_600_000;
  *
  * @param atOnce tries to remove all manifests but the newest, and what only they list: after a purge, they lead to mail that
  *   was to be forgotten
+ * @returns undefined where the store does not list the manifest that was written last: all is still to be done then
  */
-export async function tidyCopy(options: TidyOptions, atOnce: boolean): Promise<Tidied> {
+export async function tidyCopy(options: TidyOptions, atOnce: boolean): Promise<Tidied | undefined> {
   const { store, key, signal } = options;
   const { newest, listed } = await findManifests(store, key, signal);
-  if (newest === undefined) return NOTHING_TIDIED;
+  if (newest === undefined || newest.clear.sequence < options.sequence) return undefined;
   const old = atOnce
     ? listed.filter(({ name }) => name !== newest.name)
     : outdated(listed, newest, options.keep);

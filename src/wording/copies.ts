@@ -94,7 +94,7 @@ export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
     ),
   'offsite-key-unfit': ({ to }) =>
     say(
-      `What was given opens the copy at ${to}, but not with the keys that this machine writes with.`,
+      `What was given opens the copy at ${to}, but not with the keys that this machine has.`,
       'It is from before a rotation, or somebody else added it. Use a newer recovery key or passphrase.',
     ),
   'offsite-no-recipient': ({ to, id, found }) =>
@@ -127,6 +127,21 @@ export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
       ids.length === 0
         ? 'Use a newer recovery key, passphrase or identity.'
         : 'Use a newer recovery key, passphrase or identity. If there is none, --older-key continues with these keys.',
+    ),
+  'offsite-too-many-manifests': ({ to, most }) =>
+    say(
+      `More than ${count(most)} objects at ${to} are named like manifests. A copy never has so many.`,
+      'Somebody else put them there. Remove those that "mailkeep copy" did not write.',
+    ),
+  'offsite-signer-unnamed': ({ to, found }) =>
+    say(
+      `Whoever knows an age recipient can wrap keys for it, so nothing shows that those of the copy at ${to} are yours. They name the signing key ${found}. Nothing was changed.`,
+      'Compare it with the one that "copy init" printed, and which the file of the recovery key has too. If it is the same, name it with --signer.',
+    ),
+  'offsite-signer-differs': ({ to, found, wanted }) =>
+    say(
+      `The copy at ${to} was begun with the signing key ${found}, not with ${wanted}. Nothing was changed.`,
+      'Compare both with what "copy init" printed. If that is the second one, somebody has put other keys there.',
     ),
   'offsite-last-recipient': ({ to }) =>
     say(

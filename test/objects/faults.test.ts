@@ -163,12 +163,17 @@ describe.skipIf(skipped)('with faults on the way', () => {
     const put = here.store.put('data/a', 2 * PART, inPieces(Buffer.alloc(PART + 1)), { signal });
     await expect(put).rejects.toMatchObject({ code: 'object-length' });
     expect(await here.unfinished()).toEqual(['data/a']);
+    // Another program's, in the same bucket.
+    const others = here.store.put('others/image', 2 * PART, inPieces(Buffer.alloc(PART + 1)), {
+      signal,
+    });
+    await expect(others).rejects.toMatchObject({ code: 'object-length' });
     await putBytes(here.direct, 'data/b', Buffer.alloc(9_000_000));
     // It may be of another process that is still at it.
-    expect(await here.unfinished()).toEqual(['data/a']);
+    expect(await here.unfinished()).toEqual(['data/a', 'others/image']);
     const later = await faulty('swept', undefined, 0);
     await putBytes(later.store, 'data/c', Buffer.alloc(PART + 1));
-    expect(await here.unfinished()).toEqual([]);
+    expect(await here.unfinished()).toEqual(['others/image']);
     expect(await listedNames(here.direct)).toEqual(['data/b', 'data/c']);
   });
 

@@ -5,7 +5,7 @@ import { keyIdIn, keyIdOf } from '../../offsite/format/header.ts';
 import { publicKeyOf } from '../../offsite/format/raw-keys.ts';
 import type { CopySecrets } from '../../offsite/format/secrets.ts';
 import { encodeSigner } from '../../offsite/format/signers.ts';
-import { unlock, type Way } from '../../offsite/format/unlock.ts';
+import { unlock } from '../../offsite/format/unlock.ts';
 import {
   keyFile,
   LocalKey,
@@ -17,14 +17,14 @@ import { findManifests } from '../../offsite/manifests.ts';
 import { rawPublicKey } from '../../offsite/signer.ts';
 import { readSigningKey } from '../../verify/checkpoint.ts';
 import { ownSigningKey } from '../checkpoint-key.ts';
+import { type OpenedWith, refuseUnprovenSigner } from './first-signer.ts';
 import { putObjects } from './new-recipients.ts';
 import { withCopyLock } from './own-copy.ts';
 import { readRecipients, readSigners } from './recipients.ts';
 
-export interface AdoptOrder {
+export interface AdoptOrder extends OpenedWith {
   readonly dataDir: string;
   readonly store: ObjectStore;
-  readonly way: Way;
   /** Takes keys that may not be the newest: of a copy whose rotation was interrupted, and whose newer keys are lost. */
   readonly allowOlder: boolean;
   readonly signal: AbortSignal;
@@ -41,16 +41,20 @@ export interface AdoptedCopy {
  * Gives an archive the keys of a copy, and makes its own key sign for it: of an archive that came from the copy, or that
  * lost its keys. Whether the copy is one of this archive is checked when it is next written to.
  *
- * @throws offsite-no-copy, offsite-key-older, offsite-in-use, copy-key-refused, offsite-key-unwritable; what the store
- *   throws
+ * @throws offsite-no-copy, offsite-signer-unnamed, offsite-signer-differs, offsite-key-unfit, offsite-key-older,
+ *   offsite-in-use, copy-key-refused, offsite-key-unwritable; what the store throws
  */
 export async function adoptCopy(order: AdoptOrder): Promise<AdoptedCopy> {
   const { dataDir, store, way, signal } = order;
   const { recipients } = await readRecipients(store, signal);
   if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
   const secrets = await unlock(recipients, way, signal);
+  refuseUnprovenSigner(secrets, order, store.label);
   const copyId = secrets.copyId.toString('hex');
   return withCopyLock(dataDir, { copyId }, store.label, async () => {
+    const file = keyFile(dataDir, copyId);
+    const before = keysHere(file);
+    refuseOtherKeys(before, secrets, store.label);
     const signers = await readSigners(store, secrets, signal);
     const newer = await refuseOlderKeys(order, secrets, signers);
     const signer = rawPublicKey(readSigningKey(await ownSigningKey(dataDir)));
@@ -61,10 +65,9 @@ export async function adoptCopy(order: AdoptOrder): Promise<AdoptedCopy> {
     const { privateKeys, nameKey } = secrets;
     const [newest = Buffer.alloc(0)] = privateKeys;
     const publicKey = publicKeyOf(newest);
-    const file = keyFile(dataDir, copyId);
     const key = new LocalKey({
       ...{ copyId, to: store.label, publicKey, nameKey, privateKeys, signers },
-      ...known(file, publicKey),
+      ...known(before, publicKey),
     });
     await writeLocalKey(file, key);
     return { copyId, signer, newer };
@@ -98,16 +101,27 @@ async function refuseOlderKeys(
   return ids;
 }
 
-/** What the keys that were here remember, and the copy does not say. */
-function known(file: string, publicKey: Buffer): Partial<LocalKeyParts> {
-  let before: LocalKey;
+/** The keys that this machine has of the copy; undefined where there are none, or they are damaged: they are written again. */
+function keysHere(file: string): LocalKey | undefined {
   try {
-    before = readLocalKey(file);
+    return readLocalKey(file);
   } catch (error) {
-    // There are none, or they are damaged: they are written again.
-    if (hasCode(error, 'offsite-key-unreadable')) return {};
+    if (hasCode(error, 'offsite-key-unreadable')) return undefined;
     throw error;
   }
+}
+
+/** A copy keeps its first signer and its name key for life: what has others only uses its id. */
+function refuseOtherKeys(before: LocalKey | undefined, secrets: CopySecrets, to: string): void {
+  if (before === undefined) return;
+  const isSame =
+    before.nameKey.equals(secrets.nameKey) && before.signers[0]?.equals(secrets.signer) === true;
+  if (!isSame) throw copiesError('offsite-key-unfit', { to });
+}
+
+/** What the keys that were here remember, and the copy does not say. */
+function known(before: LocalKey | undefined, publicKey: Buffer): Partial<LocalKeyParts> {
+  if (before === undefined) return {};
   const { age, replaced, next } = before;
   return before.publicKey.equals(publicKey) ? { age, replaced, next } : { age };
 }

@@ -10,18 +10,18 @@ import type { ObjectStore } from '../../objects/store.ts';
 import { type BroughtBack, bringBack } from '../../offsite/bring-back.ts';
 import { openManifest } from '../../offsite/format/manifest.ts';
 import type { CopySecrets } from '../../offsite/format/secrets.ts';
-import { unlock, type Way } from '../../offsite/format/unlock.ts';
+import { unlock } from '../../offsite/format/unlock.ts';
 import { type FoundManifest, findManifests } from '../../offsite/manifests.ts';
 import { proverOnThreads } from '../../verify/segment-threads.ts';
 import { withLock } from '../archive/archive-folder.ts';
 import { rebuild } from '../rebuild.ts';
+import { type OpenedWith, refuseOtherSigner } from './first-signer.ts';
 import { readRecipients, readSigners } from './recipients.ts';
 
-export interface BringBackOrder {
+export interface BringBackOrder extends OpenedWith {
   readonly store: ObjectStore;
   /** Absolute. */
   readonly to: string;
-  readonly way: Way;
   /** The commit to bring back; the newest where undefined. */
   readonly atCommit: number | undefined;
   /** A copy whose newest manifest is of an earlier commit was rolled back. */
@@ -34,6 +34,8 @@ export interface BringBackOrder {
 
 export interface ArchiveBack extends BroughtBack {
   readonly copyId: string;
+  /** Ed25519, 32 bytes: the key that began the copy. */
+  readonly signer: Buffer;
   readonly number: number;
   readonly hash: string;
   /** When the copy was made, milliseconds since the epoch. */
@@ -48,14 +50,15 @@ export interface ArchiveBack extends BroughtBack {
 /**
  * Makes an archive out of an off-site copy, on a machine that may have nothing else: its log, and a catalog of it.
  *
- * @throws offsite-not-empty, offsite-no-manifest, offsite-no-commit, offsite-rolled-back, copy-key-refused; what the
- *   store and `rebuild` throw
+ * @throws offsite-not-empty, offsite-no-manifest, offsite-no-commit, offsite-rolled-back, offsite-signer-differs,
+ *   copy-key-refused; what the store and `rebuild` throw
  */
 export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBack> {
   const { store, to, way, signal } = order;
   const { recipients, damaged } = await readRecipients(store, signal);
   if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
   const secrets = await unlock(recipients, way, signal);
+  refuseOtherSigner(secrets, order, store.label);
   const { found, invalid } = await chosenManifest(order, secrets);
   const { copyId, privateKeys } = secrets;
   const key = { copyId, privateKeys };
@@ -83,6 +86,7 @@ export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBa
     return {
       ...brought,
       copyId: copyId.toString('hex'),
+      signer: secrets.signer,
       number: manifest.commit.number,
       hash: manifest.commit.hash,
       copiedAt: found.clear.time,

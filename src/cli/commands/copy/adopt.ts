@@ -20,7 +20,8 @@ export async function copyAdopt(context: CommandContext, line: AdoptLine): Promi
   return withStore(context, target, {}, async (store) => {
     const way = await openingKey(context, line);
     const allowOlder = line.olderKey ?? false;
-    const adopted = await adoptCopy({ dataDir, store, way, allowOlder, signal });
+    const opened = { way, signer: line.signer };
+    const adopted = await adoptCopy({ dataDir, store, ...opened, allowOlder, signal });
     const { copyId, signer, newer } = adopted;
     const result = { to: store.label, copyId, signer: signer.toString('base64'), newer };
     await output.object(result, () =>

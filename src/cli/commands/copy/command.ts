@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { usageError } from '../../../errors/usage.ts';
 import type { Body } from '../../context.ts';
-import { collected, rate, wholeNumber } from '../../option-values.ts';
+import { collected, rate, signerKey, wholeNumber } from '../../option-values.ts';
 import { defineKeys } from './key-commands.ts';
 import type { AdoptLine, CopyLine, FromLine, InitLine } from './lines.ts';
 import { sub } from './sub-command.ts';
@@ -128,5 +128,10 @@ function withKeys(command: Command): Command {
   return command
     .option('--recovery-key-file <file>', 'the recovery key is in this file')
     .option('--passphrase-file <file>', 'the passphrase is the first line of this file')
-    .option('--identity-file <file>', 'the age identity is in this file');
+    .option('--identity-file <file>', 'the age identity is in this file')
+    .option(
+      '--signer <key>',
+      'refuse a copy that was not begun with this signing key, as "copy init" printed it',
+      signerKey,
+    );
 }

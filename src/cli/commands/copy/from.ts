@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { type ArchiveBack, bringArchiveBack } from '../../../engine/offsite/bring-archive-back.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import type { Way } from '../../../offsite/format/unlock.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import type { CommandContext } from '../../context.ts';
@@ -21,6 +22,7 @@ export async function copyFrom(context: CommandContext, line: FromLine): Promise
     const activity = openActivity(context, 'opening the copy');
     const back = await bringArchiveBack({
       ...{ store, to, way, signal },
+      signer: line.signer,
       atCommit: line.atCommit,
       atLeast: line.atLeast,
       onSegments: ({ segments, of }) =>
@@ -39,25 +41,35 @@ export async function copyFrom(context: CommandContext, line: FromLine): Promise
     const { copyId, number, hash, segments, messages } = back;
     const durationMs = now() - startedAt;
     const timings = { fetchMs: back.fetchMs, catalogMs: Math.max(0, durationMs - back.fetchMs) };
-    const result = { from: store.label, to, copyId, number, hash, copiedAt, segments };
+    const signer = back.signer.toString('base64');
+    const result = { from: store.label, to, copyId, signer, number, hash, copiedAt, segments };
     await output.object(
       { ...result, bytes: back.bytes, messages, lost, invalid, timings, durationMs },
-      () => report(to, back, copiedAt, lost, invalid),
+      () => report(to, back, copiedAt, lost, invalid, isProven(way, line) ? undefined : signer),
     );
     return back.lost.length > 0 ? EXIT.damage : EXIT.done;
   });
 }
 
+/** Whether the keys of the copy can only be those that `copy init` made. */
+function isProven({ type }: Way, { signer }: FromLine): boolean {
+  return type !== 'age' || signer !== undefined;
+}
+
+/** @param unproven who began the copy, where an age identity alone says so */
 function report(
   to: string,
   { number, segments, bytes: size, messages }: ArchiveBack,
   copiedAt: string,
   lost: readonly { readonly segment: number; readonly error: string }[],
   invalid: readonly string[],
+  unproven: string | undefined,
 ): string {
   return present([
     `${to} is the archive as of commit ${count(number)}, copied at ${copiedAt}: ${counted(messages, 'message')} in ${counted(segments, 'segment')}, ${bytes(size)}.`,
     'If you know that a later commit was copied, somebody has put an older copy back: --at-least refuses that.',
+    unproven !== undefined &&
+      `It was begun with the signing key ${unproven}. Compare it with the one that "copy init" printed: whoever knows an age recipient can make something that looks like a copy.`,
     lost.map(({ segment, error }) => `Segment ${segment} was lost: ${error}`),
     invalid.map((text) => `Ignored: ${text}`),
     'Not in a copy: the configuration, tokens, saved searches, the keys of copies.',

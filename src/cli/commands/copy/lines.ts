@@ -48,6 +48,8 @@ export interface RotateLine extends OpenWithLine {
 }
 
 export interface FromLine extends CopyLine, KeyLine {
+  /** Ed25519, 32 bytes: who must have begun the copy. */
+  readonly signer?: Buffer;
   readonly from?: string;
   readonly atCommit?: number;
   readonly atLeast?: number;
@@ -63,6 +65,8 @@ export interface InitLine {
 }
 
 export interface AdoptLine extends KeyLine {
+  /** Ed25519, 32 bytes: who must have begun the copy. */
+  readonly signer?: Buffer;
   readonly to?: string;
   readonly olderKey?: boolean;
 }

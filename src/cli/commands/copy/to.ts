@@ -55,10 +55,12 @@ async function copyToStore(
 }
 
 function storeReport(to: string, copied: CopiedOut): string {
-  const { number, uploaded, objects, stored, invalid, removed, locks } = copied;
+  const { number, uploaded, objects, stored, missing, invalid, removed, locks } = copied;
   const until = removed.lockedUntil;
   return present([
     `${to} is at commit ${count(number)}: ${counted(uploaded, 'object')} uploaded, ${bytes(copied.bytes)}; ${count(objects)} in all, ${bytes(stored)}.`,
+    missing > 0 &&
+      `${counted(missing, 'object')} of the copy had disappeared there, and ${missing === 1 ? 'was' : 'were'} replaced. Check who or what deletes in that place.`,
     removed.manifests + removed.objects > 0 &&
       `${counted(removed.manifests, 'earlier state')} and ${counted(removed.objects, 'object')} that nothing needs any more were removed.`,
     removed.locked.length > 0 &&

@@ -45,7 +45,7 @@ export async function repair(
       fetched.push(await fetchedFrom(context, dataDir, copy));
     }
     const copies = [...folders, ...fetched.map(({ folder }) => folder)];
-    const vouched = fetched.map(({ commit }) => commit);
+    const vouched = fetched.flatMap(({ commit }) => commit ?? []);
     return await repairWith(context, dataDir, { copies, vouched, trustsCopies }, fetched);
   } finally {
     for (const { folder } of fetched) rmSync(folder, { recursive: true, force: true });
