@@ -56,6 +56,10 @@ export const copiesSchema = z
         isInterval,
       ).optional(),
       schedule: cronField('Copy at these times instead, in schedule.timezone').optional(),
+      encrypt: z.boolean().default(false).meta({
+        description: 'Make no readable copy: fail where a folder has no encrypted one',
+        expected: 'true or false',
+      }),
       keep: wholeNumber(
         1,
         MOST_KEPT,
@@ -83,7 +87,8 @@ export const copiesSchema = z
   .default([])
   .meta({
     description: 'Copies that the daemon keeps up to date; none by default',
-    expected: 'a list of objects with to, every or schedule, keep, lockDays, limitRate and verify',
+    expected:
+      'a list of objects with to, every or schedule, encrypt, keep, lockDays, limitRate and verify',
   });
 
 /** When something is due: so many milliseconds after the last time, or by a cron expression. */
@@ -94,6 +99,8 @@ export interface CopySettings {
   /** `s3://BUCKET/PREFIX`, or the absolute path of a folder: as the command line calls the copy. */
   readonly to: string;
   readonly rhythm: Rhythm;
+  /** No readable copy may be made. */
+  readonly encrypt: boolean;
   readonly keep: number;
   /** For how many days objects are locked; null where they are not. */
   readonly lockDays: number | null;
@@ -110,9 +117,10 @@ export function copySettings(
   copies: z.output<typeof copiesSchema>,
   folder: string,
 ): CopySettings[] {
-  return copies.map(({ to, every, schedule, keep, lockDays, limitRate, verify }) => ({
+  return copies.map(({ to, every, schedule, encrypt, keep, lockDays, limitRate, verify }) => ({
     to: nameOfTarget(to, folder) ?? to,
     rhythm: rhythmOf(schedule ?? every ?? ''),
+    encrypt,
     keep,
     lockDays,
     limitRate,

@@ -194,12 +194,12 @@ export class ScheduledCopies {
     // The others come first then: one that is due all the time keeps none from its turn.
     this.#planned = [...this.#planned.filter((one) => one !== planned), planned];
     const { clock, state, dataDir, log, onRun } = this.#options;
-    const { to, keep, lockDays, limitRate, sample } = planned.copy;
+    const { to, encrypt, keep, lockDays, limitRate, sample } = planned.copy;
     const startedAt = clock.now();
     log.say('info', 'copy started', { to });
     const rate = limitRate === null ? [] : ['--limit-rate', limitRate];
     const lock = lockDays === null ? [] : ['--lock-days', String(lockDays)];
-    const kept = ['--keep', String(keep), ...lock];
+    const kept = [...(encrypt ? ['--encrypt'] : []), '--keep', String(keep), ...lock];
     const line = ['copy', '--to', to, ...kept, ...rate, '--data', dataDir];
     const ended = this.#isGone(to) ?? (await runChild(this.#child, line, signal));
     if (signal.aborted) return;

@@ -37,19 +37,24 @@ test('copies have the address that the command line gives them, and when they ar
         verify: { sample: '1.5%' },
       },
       { to: '../disk', schedule: '0 3 * * *', keep: 7, verify: { sample: 3, full: '30d' } },
-      { to: '/media/disk', every: '1m', verify: { full: '0 5 1 * *' } },
+      { to: '/media/disk', every: '1m', encrypt: true, verify: { full: '0 5 1 * *' } },
     ]),
   ).toEqual([
     {
-      ...{ to: 's3://bucket/mail', rhythm: { everyMs: 6 * 3_600_000 }, keep: 1 },
+      ...{ to: 's3://bucket/mail', rhythm: { everyMs: 6 * 3_600_000 }, encrypt: false, keep: 1 },
       ...{ lockDays: 90, limitRate: '2M/s', sample: '1.5%', full: null },
     },
     {
-      ...{ to: path.join(folder, '../disk'), rhythm: { cron: '0 3 * * *' }, keep: 7 },
+      ...{
+        to: path.join(folder, '../disk'),
+        rhythm: { cron: '0 3 * * *' },
+        encrypt: false,
+        keep: 7,
+      },
       ...{ lockDays: null, limitRate: null, sample: '3', full: { everyMs: 30 * 86_400_000 } },
     },
     {
-      ...{ to: '/media/disk', rhythm: { everyMs: 60_000 }, keep: 1 },
+      ...{ to: '/media/disk', rhythm: { everyMs: 60_000 }, encrypt: true, keep: 1 },
       ...{ lockDays: null, limitRate: null, sample: null, full: { cron: '0 5 1 * *' } },
     },
   ]);
@@ -58,7 +63,7 @@ test('copies have the address that the command line gives them, and when they ar
 test('a wrong field is named with what was found and what belongs there', () => {
   expect(
     problems([
-      { to: 's3://b', every: '59s', keep: 0, lockDays: 36501, limitRate: '0', encrypt: true },
+      { to: 's3://b', every: '59s', keep: 0, lockDays: 36501, limitRate: '0', secret: true },
       { to: '', schedule: '@daily', verify: { sample: '0%', full: 'monthly' } },
       { to: '/a', every: '1h', limitRate: 5, verify: { sample: 1.5, full: '30s' } },
     ]),
@@ -68,7 +73,7 @@ test('a wrong field is named with what was found and what belongs there', () => 
     'copies[0].keep: 0 / a whole number from 1 to 10000',
     'copies[0].lockDays: 36501 / a whole number from 1 to 36500, or null',
     'copies[0].limitRate: "0" / a number of bytes a second such as "500k" or "2M", or null',
-    'copies[0].encrypt:  / to, every, schedule, keep, lockDays, limitRate, verify',
+    'copies[0].secret:  / to, every, schedule, encrypt, keep, lockDays, limitRate, verify',
     'copies[1].to: an empty text / "s3://BUCKET/PREFIX", or the path of a folder',
     'copies[1].schedule: "@daily" / a cron expression of 5 fields, or 6 with seconds',
     'copies[1].verify.sample: "0%" / a whole number from 1 to 1000000, a share such as "1%", or null',

@@ -134,6 +134,18 @@ describe('the daemon copies', () => {
     expect(listed).toContain('Everything is as it was written.');
   });
 
+  it('makes no readable copy where copies are to be encrypted', async () => {
+    workplaceWith([{ to: './other', every: '1h', encrypt: true }]);
+    await done(['sync', '--quiet', '--config', place.config]);
+    const at = daemon();
+    await at.line((line) => line.to === folder('other') && line.code === 'usage-invalid');
+    expect(await at.end()).toBe(0);
+    expect(existsSync(folder('other'))).toBe(false);
+    // The same by hand.
+    await done(['copy', '--to', folder('other'), '--encrypt', '--data', place.data], 2);
+    expect(existsSync(folder('other'))).toBe(false);
+  });
+
   it('tries a copy that fails again, later and later, and passes continue', async () => {
     workplaceWith([{ to: './sealed', every: '1h', verify: { sample: 2 } }]);
     await done(['sync', '--quiet', '--config', place.config]);
