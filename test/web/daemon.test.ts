@@ -74,7 +74,8 @@ test('a deleted message stays in the list, marked, and the archive of before sho
   const headers = { cookie: await signIn(base) };
   const get = async (address: string) => (await fetch(new URL(address, base), { headers })).text();
   const list = await get('/mail');
-  expect(list).toContain('<b>20</b> messages, <b>1</b> deleted');
+  const deleted = '<a class="link" href="/mail?q=is%3Adeleted"><b>1</b> deleted</a>';
+  expect(list).toContain(`<b>20</b> messages, ${deleted}`);
   expect(list).toMatch(/class="row(?: unread)? ended"/);
   expect(list).toContain('<b>19</b> at the service = <b>19</b> stored');
   expect(await get('/mail?q=is%3Adeleted')).toContain(`m=${first.id.slice(0, 16)}`);

@@ -65,7 +65,7 @@ function readerOf(source: string | null) {
   };
   const reader = {
     sources: () => ({ streamMessage }),
-    catalog: { messages: { docidOf: () => undefined }, history: () => [] },
+    catalog: { messages: { docidOf: () => undefined }, history: () => [], lastSeen: () => [] },
   };
   return { reader: reader as unknown as ServedReader, asked };
 }
