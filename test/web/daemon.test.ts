@@ -89,7 +89,7 @@ test('a deleted message stays in the list, marked, and the archive of before sho
   expect(then).toContain('<b>20</b> messages');
   // What the service deleted since has the hatch there as well.
   expect(then).toMatch(/class="row(?: unread)? ended"/);
-  expect(then).toMatch(/<b>20<\/b> messages known, <b>0<\/b> of them deleted/);
+  expect(then).toMatch(/<b>20<\/b> messages known<\/a>, <a [^>]*><b>0<\/b> of them deleted/);
 });
 
 test('a browser has the daemon look now, through its own pages and through "mailkeep web"', async () => {
