@@ -4,7 +4,7 @@ import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { labelOf, type ParsedTarget, parseTarget } from '../objects/s3-target.ts';
 import { parseRate } from './byte-rate.ts';
 import { parseDuration } from './duration.ts';
-import { checked, cronField, isCron, section, wholeNumber } from './field-kinds.ts';
+import { checked, cronField, isCron, offUnlessSet, section, wholeNumber } from './field-kinds.ts';
 
 /** Less would copy without a break. */
 const SHORTEST_MS = 60_000;
@@ -56,10 +56,7 @@ export const copiesSchema = z
         isInterval,
       ).optional(),
       schedule: cronField('Copy at these times instead, in schedule.timezone').optional(),
-      encrypt: z.boolean().default(false).meta({
-        description: 'Make no readable copy: fail where a folder has no encrypted one',
-        expected: 'true or false',
-      }),
+      encrypt: offUnlessSet('Make no readable copy: fail where a folder has no encrypted one'),
       keep: wholeNumber(
         1,
         MOST_KEPT,

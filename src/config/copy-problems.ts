@@ -1,7 +1,10 @@
 import { nameOfTarget } from './copies.ts';
 import { type ConfigProblem, pathText, valueAt } from './problems.ts';
 
-/** Returns what no single field of a copy shows: when it is made, twice or never, a lock in a folder, and two copies to one place. */
+/**
+ * Returns the problems that no single field of a copy shows: two times or none, a lock in a folder, and two copies to
+ * one place.
+ */
 export function copyProblems(raw: unknown): ConfigProblem[] {
   const copies = valueAt(raw, ['copies']);
   const all: readonly unknown[] = Array.isArray(copies) ? copies : [];

@@ -45,3 +45,6 @@ export const wholeNumber = (from: number, to: number, description: string) =>
     .min(from)
     .max(to)
     .meta({ description, expected: `a whole number from ${from} to ${to}` });
+
+export const offUnlessSet = (description: string) =>
+  z.boolean().default(false).meta({ description, expected: 'true or false' });

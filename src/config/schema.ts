@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseListen, parseServiceUrl } from './address.ts';
 import { copiesSchema } from './copies.ts';
-import { checked, cronField, duration, section, wholeNumber } from './field-kinds.ts';
+import { checked, cronField, duration, offUnlessSet, section, wholeNumber } from './field-kinds.ts';
 import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from './rate.ts';
 
 function isTimeZone(text: string): boolean {
@@ -77,9 +77,6 @@ export const tokenSchema = z
       'The bearer token, or where to read it when a request needs it: an environment variable, a file, or a systemd credential',
     expected: 'a token, or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
   });
-
-const offUnlessSet = (description: string) =>
-  z.boolean().default(false).meta({ description, expected: 'true or false' });
 
 const insecure = offUnlessSet('Allow http to a host that is not this machine');
 

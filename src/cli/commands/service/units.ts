@@ -164,8 +164,8 @@ function common(facts: UnitFacts): string[] {
 }
 
 /**
- * How glibc allocates. Each thread would have memory of its own that keeps what was freed, and so would large buffers
- * once one of them was freed: together 100 MB at the end of a first sync.
+ * How glibc allocates. By default, each thread has an arena that keeps what was freed, and once a large buffer was freed,
+ * others of its size stay in an arena too. docs/performance.md has what that takes.
  */
 export const ALLOCATION: Readonly<Record<string, string>> = {
   MALLOC_ARENA_MAX: '1',

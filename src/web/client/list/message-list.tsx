@@ -65,7 +65,7 @@ export function MessageList(props: ListProps): VNode {
     else if (at !== null) void model.seek({ kind: 'at', from: at });
   }, [listed]);
   useLayoutEffect(() => {
-    // What the pane follows to is selected already. A key that comes before the next frame goes on from there.
+    // A row that the pane follows is selected already. A key pressed before the next frame continues from that row.
     if (chosen !== undefined && !pane.hasOpened(chosen)) choose(chosen);
   }, [chosen, model]);
   useEffect(() => {

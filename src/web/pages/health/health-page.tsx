@@ -58,7 +58,7 @@ export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode
   );
 }
 
-/** How the archive is in a few words, when mail was last compared, and whether that goes on by itself. */
+/** A verdict on the archive, when it was last compared with the service, and whether a daemon keeps comparing it. */
 function Verdict({ page }: { readonly page: PageOf<'health'> }): VNode {
   const { frame, lastPassAt, now, shown, hasDaemon } = page;
   const { level, isMirror } = frame.state;
