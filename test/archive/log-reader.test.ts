@@ -186,3 +186,44 @@ test('a recipe that rebuilds other bytes than those of its message is damage', a
   };
   await expect(read()).rejects.toMatchObject(wrong);
 });
+
+/** Messages with attachments of 40 kB that compress by half, and share blocks when they are sealed. */
+function mailsWithText(count: number): Buffer[] {
+  return Array.from({ length: count }, (_, n) =>
+    mailWithAttachment(Buffer.from(noise(20_000, n + 1).toString('hex'))),
+  );
+}
+
+test.each(['read by itself', 'kept from a scan'])(
+  'what was read stays as it is while the block it came from is forgotten, %s',
+  async (way) => {
+    const disk = new SimulatedDisk();
+    const writer = await openOn(disk.files);
+    const known = new Positions();
+    // 14 MB of blocks, of which 8 MiB are kept.
+    const mails = mailsWithText(350);
+    known.fold(await writer.commit(fill(writer.newBatch(), mails, known, 0)));
+    await writer.rollIfLarger(0);
+    await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+    disk.delete(hotPath());
+    const reader = openLogReader({ dir: DIR, locator: known, files: disk.files });
+    if (way === 'kept from a scan') {
+      const inflated = (path: string, offset: number, block: Buffer) =>
+        reader.keepBlock(path, offset, block);
+      const scanned = scanLog({ dir: DIR, files: disk.files, inflated });
+      for await (const event of scanned) expect(event.what).toBe('batch');
+    }
+    const ids = mails.map((mail) => hash('sha256', mail));
+    const blobs = [...known.blobs.keys()];
+    const held = blobs.map((name) => reader.readBlob(name));
+    for (const [n, bytes] of held.entries()) expect(hash('sha256', bytes)).toBe(blobs[n]);
+
+    const [first, ...others] = ids;
+    const pieces: Buffer[] = [];
+    for await (const piece of reader.streamMessage(first ?? '')) {
+      for (const id of others) reader.readMessage(id);
+      pieces.push(piece);
+    }
+    expect(mails[0]?.equals(Buffer.concat(pieces))).toBe(true);
+  },
+);

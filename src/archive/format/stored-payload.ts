@@ -198,6 +198,18 @@ function decompress(codec: number, stored: Buffer, rawLength: number): Buffer | 
   return zstdDecompressSync(stored, { maxOutputLength, chunkSize });
 }
 
+/**
+ * Frees the memory of a payload that was inflated, if the payload has it for itself. The payload and all views of it are
+ * empty afterwards: nobody may be using one.
+ */
+export function releasePayload(bytes: Buffer | undefined): void {
+  const memory = bytes?.buffer;
+  if (bytes === undefined || !(memory instanceof ArrayBuffer)) return;
+  // Small buffers are parts of a pool. Inflating asks for one byte more than there are.
+  const isPart = bytes.byteOffset > 0 || memory.byteLength > bytes.length + 1;
+  if (!isPart && memory.byteLength > Buffer.poolSize) memory.transfer(0);
+}
+
 /** Whether an error of `node:zlib` says that the bytes are wrong, and not that there is no memory. */
 function isInflateFailure(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {

@@ -125,7 +125,8 @@ export function provenEnd(
   try {
     if (isSealed && opened.sealed === undefined) throw wrong();
     let last = opened.header.previousNumber;
-    for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
+    const reading = { digest: true, releases: true };
+    for (const item of segmentBatches(opened, reading, () => undefined)) {
       if (item.what === 'remainder' || item.problems.length > 0) throw wrong();
       last = item.commit.number;
     }

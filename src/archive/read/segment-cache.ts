@@ -2,6 +2,7 @@ import { crc32 } from 'node:zlib';
 import { errnoName } from '../../errors/mailkeep-error.ts';
 import type { FileLayer, LogFile } from '../files/file-layer.ts';
 import {
+  CODEC,
   FLAG_PURGED,
   RECORD_HEADER_BYTES,
   type RecordHeader,
@@ -10,7 +11,7 @@ import {
 } from '../format/headers.ts';
 import type { Position } from '../format/records.ts';
 import { decodeInner } from '../format/sealed-footer.ts';
-import { inflatePayload } from '../format/stored-payload.ts';
+import { inflatePayload, releasePayload } from '../format/stored-payload.ts';
 import {
   listSegments,
   type OpenSegment,
@@ -20,10 +21,12 @@ import {
 
 /** Open files kept at a time; each is a segment of about 64 MiB. */
 const OPEN_SEGMENTS = 32;
-/** Bytes of inflated blocks kept. */
-const CACHED_BYTES = 16 * 1024 * 1024;
+/** Bytes of inflated blocks kept: two batches of a first sync, which are read soon after they were folded. */
+const CACHED_BYTES = 8 * 1024 * 1024;
 /** Read in one go with a record's header; most records fit. */
 const FIRST_READ_BYTES = 16 * 1024;
+/** Memory kept for stored bytes that are inflated at once; those of a block have room in it. */
+const SCRATCH_BYTES = 512 * 1024;
 
 /** A record that was asked for by its position. */
 export type FetchedRecord =
@@ -46,8 +49,11 @@ export class SegmentCache {
   readonly #blocks = new Recent<string, Buffer>(
     CACHED_BYTES,
     ({ length }) => length,
-    () => {},
+    // What is given away of a block is a copy. As garbage, blocks and what they were inflated from took 60 MB.
+    releasePayload,
   );
+  /** Compressed bytes, from one record to the next. */
+  #scratch: Buffer | undefined;
 
   /** @param listing what the folder is known to hold, if the caller has just listed it */
   constructor(
@@ -72,7 +78,10 @@ export class SegmentCache {
     return opened.name.generation === 1 ? this.#alone(opened, offset) : { state: 'damaged' };
   }
 
-  /** Keeps a block that was read from a segment's file and is intact, as if a record of it had been asked for. */
+  /**
+   * Keeps a block that was read from a segment's file and is intact, as if a record of it had been asked for. Its memory
+   * is freed when it leaves the cache.
+   */
   keep(path: string, offset: number, block: Buffer): void {
     this.#blocks.set(keyOf(path, offset), block);
   }
@@ -107,7 +116,7 @@ export class SegmentCache {
     const key = keyOf(opened.path, offset);
     let block = this.#blocks.get(key);
     if (block === undefined) {
-      const read = readStored(opened, offset);
+      const read = this.#stored(opened, offset);
       if (read?.header.kind !== STORED_KIND.block) return { state: 'damaged' };
       block = inflatePayload(read.header, read.stored);
       if (block === undefined) return { state: 'damaged' };
@@ -116,11 +125,13 @@ export class SegmentCache {
     const record = decodeInner(block, inner);
     if (record === undefined) return { state: 'damaged' };
     const { kind, payload } = record;
-    return payload === undefined ? { state: 'purged' } : { state: 'present', kind, payload };
+    if (payload === undefined) return { state: 'purged' };
+    // A copy: the block may leave the cache, and its memory go, while the payload is in use.
+    return { state: 'present', kind, payload: Buffer.from(payload) };
   }
 
   #alone(opened: OpenSegment, offset: number): FetchedRecord {
-    const read = readStored(opened, offset);
+    const read = this.#stored(opened, offset);
     if (read === undefined) return { state: 'damaged' };
     const { header, stored } = read;
     if ((header.flags & FLAG_PURGED) !== 0) return { state: 'purged' };
@@ -129,33 +140,38 @@ export class SegmentCache {
       ? { state: 'damaged' }
       : { state: 'present', kind: header.kind, payload };
   }
+
+  /**
+   * A stored record whose bytes have their CRC; undefined when there is none at this offset. Compressed bytes are valid
+   * until the next call; what was not compressed has memory of its own, since it is given away as it is.
+   */
+  #stored(
+    { file, header: space }: OpenSegment,
+    offset: number,
+  ): { readonly header: RecordHeader; readonly stored: Buffer } | undefined {
+    this.#scratch ??= Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+    const first = this.#scratch.subarray(0, FIRST_READ_BYTES);
+    const got = first.subarray(0, readReadable(file, first, offset));
+    const header = readRecordHeader(got, 0, space, offset);
+    if (header === undefined) return undefined;
+    const { storedLength } = header;
+    const end = RECORD_HEADER_BYTES + storedLength;
+    // The length is the header's, whose CRC holds; but a file that was cut must not make us ask for memory in vain.
+    if (end > got.length && offset + end > file.size()) return undefined;
+    const isKept = header.codec === CODEC.none || end > SCRATCH_BYTES;
+    const stored = isKept
+      ? Buffer.allocUnsafe(storedLength)
+      : this.#scratch.subarray(RECORD_HEADER_BYTES, end);
+    const had = Math.min(storedLength, got.length - RECORD_HEADER_BYTES);
+    if (isKept) got.copy(stored, 0, RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + had);
+    const rest = readReadable(file, stored.subarray(had), offset + RECORD_HEADER_BYTES + had);
+    if (had + rest < storedLength) return undefined;
+    return crc32(stored) === header.crc ? { header, stored } : undefined;
+  }
 }
 
 function keyOf(path: string, offset: number): string {
   return `${path} ${offset}`;
-}
-
-/** A stored record whose bytes have their CRC; undefined when there is none at this offset. */
-function readStored(
-  { file, header: space }: OpenSegment,
-  offset: number,
-): { readonly header: RecordHeader; readonly stored: Buffer } | undefined {
-  const first = Buffer.allocUnsafe(FIRST_READ_BYTES);
-  const got = first.subarray(0, readReadable(file, first, offset));
-  const header = readRecordHeader(got, 0, space, offset);
-  if (header === undefined) return undefined;
-  const end = RECORD_HEADER_BYTES + header.storedLength;
-  let stored = got.subarray(RECORD_HEADER_BYTES, end);
-  if (end > got.length) {
-    // The length is the header's, whose CRC holds; but a file that was cut must not make us ask for memory in vain.
-    if (offset + end > file.size()) return undefined;
-    const whole = Buffer.allocUnsafe(header.storedLength);
-    const had = stored.copy(whole);
-    const rest = readReadable(file, whole.subarray(had), offset + got.length);
-    if (had + rest < whole.length) return undefined;
-    stored = whole;
-  }
-  return crc32(stored) === header.crc ? { header, stored } : undefined;
 }
 
 /** Bytes up to the first that the disk does not give back: what needs those is damaged, and nothing else. */

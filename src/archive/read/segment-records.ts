@@ -13,7 +13,7 @@ import {
 } from '../format/headers.ts';
 import { decodeInner, innerLength, TRAILER_BYTES } from '../format/sealed-footer.ts';
 import { sha256 } from '../format/sha256.ts';
-import { inflatePayload } from '../format/stored-payload.ts';
+import { inflatePayload, releasePayload } from '../format/stored-payload.ts';
 import type { OpenSegment } from './segment-files.ts';
 
 const WINDOW_BYTES = 4 * 1024 * 1024;
@@ -150,7 +150,10 @@ export interface RecordReading {
    * block takes a third of the time of inflating one.
    */
   readonly releases?: boolean;
-  /** Receives each inflated block that is intact, and where its record begins in the file. It keeps its memory. */
+  /**
+   * Receives each inflated block that is intact, and where its record begins in the file, once the record behind it is
+   * asked for: its memory is the receiver's then, and no view of it may be in use elsewhere.
+   */
   readonly inflated?: ((offset: number, block: Buffer) => void) | undefined;
 }
 
@@ -185,11 +188,11 @@ export function* segmentRecords(
         (!reading.digest || reading.chained === true || sha256(block).equals(header.hash));
       // What was not compressed is a view of the window.
       const isInflated = block !== stored;
-      if (intact && isInflated) reading.inflated?.(offset, block);
       if (intact) yield* blockRecords(block, place);
       else yield { what: 'lost', reason: 'payload', ...place };
-      const isKept = intact && reading.inflated !== undefined;
-      if (reading.releases === true && isInflated && !isKept) release(block);
+      if (!isInflated) continue;
+      if (intact && reading.inflated !== undefined) reading.inflated(offset, block);
+      else if (reading.releases === true) releasePayload(block);
     } else {
       const identity = {
         what: 'record',
@@ -208,21 +211,12 @@ export function* segmentRecords(
       yield intact
         ? { ...identity, payload, state: 'present' }
         : { ...identity, payload: undefined, state: 'damaged' };
-      if (reading.releases === true && payload !== stored) release(payload);
+      if (reading.releases === true && payload !== stored) releasePayload(payload);
     }
   }
   if (sealed && !footer) {
     yield { what: 'lost', reason: 'footer', ...span(window.length, window.length) };
   }
-}
-
-/** Frees a buffer's memory if the buffer has it for itself; its views are empty afterwards. */
-function release(bytes: Buffer | undefined): void {
-  const memory = bytes?.buffer;
-  if (bytes === undefined || !(memory instanceof ArrayBuffer)) return;
-  // Small buffers are parts of a pool. Inflating asks for one byte more than there are.
-  const isPart = bytes.byteOffset > 0 || memory.byteLength > bytes.length + 1;
-  if (!isPart && memory.byteLength > Buffer.poolSize) memory.transfer(0);
 }
 
 function* blockRecords(
