@@ -142,6 +142,11 @@ export function logDiverged(facts: {
   return new MailkeepError('damage', 'log-diverged', { ...facts });
 }
 
+/** The file of a segment is not in the log's folder, but in a place from which it can be fetched. */
+export function segmentElsewhere(segment: number) {
+  return new MailkeepError('disk', 'segment-elsewhere', { segment }, { retryable: true });
+}
+
 /** A message's stored bytes do not give its source back. */
 export function messageDamaged(message: string, reason: DamageReason | 'hash' | 'absent') {
   return new MailkeepError('damage', 'message-damaged', { message, reason });

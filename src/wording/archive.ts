@@ -105,6 +105,11 @@ export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
       `Commit ${number} of the log ${file} differs from the one the catalog has seen.`,
       `The two do not belong together. ${KEEP}`,
     ),
+  'segment-elsewhere': ({ segment }) =>
+    say(
+      `Segment ${segment} of the log is not on this disk yet.`,
+      'Try again in a moment: it can be fetched.',
+    ),
   'message-damaged': ({ message, reason }) =>
     say(`The stored bytes of message ${message} are damaged (${reason}).`, KEEP),
   'blob-damaged': ({ blob, reason }) =>
