@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { type ScanEvent, scanLog } from '../../src/archive/read/scan-log.ts';
-import { fetching } from '../../src/archive/read/segment-store.ts';
+import { fetching, localSegments } from '../../src/archive/read/segment-store.ts';
 import { compactSegment, dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { sealClosedSegments, sealerInProcess } from '../../src/archive/write/sealer.ts';
@@ -121,7 +121,7 @@ describe('a reader of segments that are elsewhere', () => {
   test('is not asked again when fetching did not help', async () => {
     evictSealed();
     const reader = reading();
-    const useless = { ...store, present: () => false, fetch: async () => {} };
+    const useless = { ...localSegments, present: () => false };
     const [id = ''] = known.messages.keys();
     await expect(fetching(useless, () => reader.readMessage(id))).rejects.toMatchObject({
       code: 'segment-elsewhere',

@@ -65,7 +65,7 @@ test('a purge fetches what it rewrites, publishes it before the old files go, an
   expect(inflated(disk, archive.dir).includes('gonebody')).toBe(false);
 });
 
-test('a purge that stopped before its segments were published goes on until they are', async () => {
+test('a purge that stopped before its segments were published continues until they are', async () => {
   const disk = archive.fresh();
   const segments = new FarSegments(disk, archive.dir);
   const purges = new Row();
