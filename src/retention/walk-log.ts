@@ -5,8 +5,12 @@ import { readMessagePayload } from '../archive/format/recipe.ts';
 import { RECORD_KIND } from '../archive/format/records.ts';
 import { foldRecord } from '../archive/read/fold-record.ts';
 import { segmentBatches, type Visited } from '../archive/read/segment-batches.ts';
-import { listSegments, openInForce } from '../archive/read/segment-files.ts';
-import { localSegments, segmentNumbers } from '../archive/read/segment-store.ts';
+import {
+  listSegments,
+  localSegments,
+  openInForce,
+  segmentNumbers,
+} from '../archive/read/segment-files.ts';
 import { logDamaged } from '../errors/archive.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
 

@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { type ScanEvent, scanLog } from '../../src/archive/read/scan-log.ts';
-import { fetching, localSegments } from '../../src/archive/read/segment-store.ts';
+import { localSegments } from '../../src/archive/read/segment-files.ts';
+import { fetching } from '../../src/archive/read/segment-store.ts';
 import { compactSegment, dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { sealClosedSegments, sealerInProcess } from '../../src/archive/write/sealer.ts';

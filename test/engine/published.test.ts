@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { logFolder, type SegmentFile, segmentName } from '../../src/archive/format/layout.ts';
-import { localSegments } from '../../src/archive/read/segment-store.ts';
+import { localSegments } from '../../src/archive/read/segment-files.ts';
 import { openWriter, type Writer } from '../../src/engine/archive/writer.ts';
 import { Compaction } from '../../src/engine/compact.ts';
 import { tidy } from '../../src/engine/pass/tidy.ts';

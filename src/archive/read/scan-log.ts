@@ -16,12 +16,14 @@ import {
 } from './segment-batches.ts';
 import {
   listSegments,
+  localSegments,
   type OpenSegment,
   openInForce,
   type SegmentListing,
+  segmentNumbers,
 } from './segment-files.ts';
 import type { RecordReading } from './segment-records.ts';
-import { localSegments, type SegmentStore, segmentNumbers } from './segment-store.ts';
+import type { SegmentStore } from './segment-store.ts';
 import { batchesToTheEnd } from './torn-batch.ts';
 
 /** A place of the log where something is not as it was written. */

@@ -14,11 +14,13 @@ import { decodeInner } from '../format/sealed-footer.ts';
 import { inflatePayload } from '../format/stored-payload.ts';
 import {
   listSegments,
+  localSegments,
   type OpenSegment,
   openInForce,
   type SegmentListing,
+  segmentNumbers,
 } from './segment-files.ts';
-import { localSegments, type SegmentStore, segmentNumbers } from './segment-store.ts';
+import type { SegmentStore } from './segment-store.ts';
 
 /** Open files kept at a time; each is a segment of about 64 MiB. */
 const OPEN_SEGMENTS = 32;

@@ -1,6 +1,5 @@
 import { hasCode } from '../../errors/mailkeep-error.ts';
 import type { SegmentFile } from '../format/layout.ts';
-import type { SegmentListing } from './segment-files.ts';
 
 /** Where the files of segments are when they are not in the log's folder. The segment that is written to always is. */
 export interface SegmentStore {
@@ -16,23 +15,6 @@ export interface SegmentStore {
    * fails. An interruption may have it asked again for a file that it has.
    */
   publish(sealed: SegmentFile): Promise<void>;
-}
-
-/** One local disk, which has everything. */
-export const localSegments: SegmentStore = {
-  present: () => true,
-  async fetch() {},
-  async publish() {},
-};
-
-/**
- * Returns the numbers of the log's segments in order. One disk has what it lists; where segments can be elsewhere, all up to
- * the last one exist.
- */
-export function segmentNumbers(listing: SegmentListing, store: SegmentStore): number[] {
-  const here = [...listing.keys()];
-  if (store === localSegments) return here;
-  return Array.from({ length: here.at(-1) ?? 0 }, (_, index) => index + 1);
 }
 
 /**

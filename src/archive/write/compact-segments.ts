@@ -4,8 +4,13 @@ import { realFiles } from '../files/real-files.ts';
 import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/headers.ts';
 import { logFolder, type SegmentFile, segmentPath } from '../format/layout.ts';
 import type { ArchiveCodec } from '../format/stored-payload.ts';
-import { listSegments, type OpenSegment, withSegment } from '../read/segment-files.ts';
-import { localSegments, type SegmentStore } from '../read/segment-store.ts';
+import {
+  listSegments,
+  localSegments,
+  type OpenSegment,
+  withSegment,
+} from '../read/segment-files.ts';
+import type { SegmentStore } from '../read/segment-store.ts';
 import { syncing, writing } from './hot-segment.ts';
 import type { SealedSegment } from './seal-segment.ts';
 import type { Sealer } from './sealer.ts';
