@@ -6,7 +6,7 @@ import { journalPrune, plannedPrune } from '../engine/purge.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { retentionError } from '../errors/retention.ts';
 import type { RunReport } from '../health/run-report.ts';
-import { type Compacted, compactPurged, decidedPurge } from '../retention/carry-out.ts';
+import { type Compacted, compactPurged, decidedPurge, endPurge } from '../retention/carry-out.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import { choreReport } from './run-reports.ts';
 
@@ -64,13 +64,13 @@ export class ScheduledPruning {
 
   async #finish(signal: AbortSignal): Promise<Compacted> {
     const { writer } = this.#options;
-    const { dataDir, sealer, sources, purges } = writer;
+    const { dataDir, sealer, sources } = writer;
     const work = await decidedPurge(realFiles, dataDir, writer);
     if (work === undefined) return { segments: 0, bytesBefore: 0, bytesAfter: 0 };
     if (work.reason === 'forgotten') throw retentionError('forget-unfinished', {});
     try {
       const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
-      await purges.end();
+      await endPurge(realFiles, dataDir, writer);
       return compacted;
     } finally {
       await sealer.close();

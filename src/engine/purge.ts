@@ -10,6 +10,7 @@ import {
   compactPurged,
   decidedPurge,
   dropAsides,
+  endPurge,
   journalPurge,
 } from '../retention/carry-out.ts';
 import { clockTrouble, type PrunePlan, planPrune, purgedFact } from '../retention/plan-prune.ts';
@@ -121,13 +122,13 @@ export async function finishPurge(
   { signal, report }: EngineContext,
   writer: Writer,
 ): Promise<(Compacted & { readonly closed: boolean }) | undefined> {
-  const { dataDir, purges } = writer;
+  const { dataDir } = writer;
   const work = await decidedPurge(realFiles, dataDir, writer);
   if (work === undefined) return undefined;
   report({ event: 'purging', messages: work.messages.length });
   const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
   if (work.reason === 'pruned') {
-    await purges.end();
+    await endPurge(realFiles, dataDir, writer);
     return { ...compacted, closed: false };
   }
   await writer.close();
@@ -136,7 +137,7 @@ export async function finishPurge(
     report({ event: 'rebuilding-catalog', because: 'purge' });
     await rebuildClean(dataDir, signal);
     scrubState(dataDir);
-    await purges.end();
+    await endPurge(realFiles, dataDir, writer);
   });
   return { ...compacted, closed: true };
 }

@@ -82,8 +82,12 @@ export async function decidedPurge(
 }
 
 /** Notes that nothing of the purge is left to do. */
-export async function endPurge(files: FileLayer, dir: string): Promise<void> {
-  await purgeFile(files, dir).end();
+export async function endPurge(
+  files: FileLayer,
+  dir: string,
+  { purges = purgeFile(files, dir) }: PurgePlaces = {},
+): Promise<void> {
+  await purges.end();
 }
 
 export interface Compacted {

@@ -137,7 +137,7 @@ export class PurgedArchive {
           signal,
         );
         await dropAsides(files, dir);
-        await (places.purges?.end() ?? endPurge(files, dir));
+        await endPurge(files, dir, places);
         return survey;
       } finally {
         await log.close().catch(() => undefined);

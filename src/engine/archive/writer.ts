@@ -1,7 +1,6 @@
 import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
-import { realFiles } from '../../archive/files/real-files.ts';
 import { FOLDER_MODE } from '../../archive/format/layout.ts';
 import { type ArchiveCodec, DEFAULT_CODEC } from '../../archive/format/stored-payload.ts';
 import { type LogReader, openLogReader } from '../../archive/read/log-reader.ts';
@@ -16,7 +15,7 @@ import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
 import { locateCodec } from '../../config/located-fields.ts';
 import { makeFolders } from '../../disk/make-folders.ts';
 import { catchUp } from '../../indexer/fold-log.ts';
-import { type PurgeJournal, purgeFile } from '../../retention/purge-journal.ts';
+import type { PurgeJournal } from '../../retention/purge-journal.ts';
 import { openState, type StateFile } from '../../state/state-file.ts';
 import type { EngineContext } from '../context.ts';
 import { refuseNetworkFileSystem } from './archive-folder.ts';
@@ -34,8 +33,8 @@ export interface Writer {
   readonly sealer: Sealer;
   /** Where the files of segments are. */
   readonly segments: SegmentStore;
-  /** Where a purge that was decided is written down until it is done. */
-  readonly purges: PurgeJournal;
+  /** Where a purge that was decided is written down until it is done; a file next to the log if not said. */
+  readonly purges?: PurgeJournal;
   /** Where large sources wait on their way into the log. */
   readonly spoolDir: string;
   close(): Promise<void>;
@@ -78,7 +77,6 @@ export async function openWriter(
     });
     closers.push(() => log.close());
     const segments = localSegments;
-    const purges = purgeFile(realFiles, dataDir);
     const { signal } = context;
     const { commits } = await catchUp({ dir: dataDir, segments, target: catalog, signal });
     if (commits > 0) report({ event: 'catalog-caught-up', commits });
@@ -88,7 +86,7 @@ export async function openWriter(
     closers.push(() => sealer.close());
     const sources = openLogReader({ dir: dataDir, locator: catalog.locator, segments });
     closers.push(() => sources.close());
-    const stores = { log, sources, catalog, state, segments, purges };
+    const stores = { log, sources, catalog, state, segments };
     return { dataDir, ...stores, codec, sealer, spoolDir, close };
   } catch (error) {
     await close();
