@@ -7,6 +7,7 @@ import {
   openLogAtEnd,
   supplyBytes,
 } from '../../src/archive/write/open-at-end.ts';
+import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { randomFrom } from '../offsite/dying-store.ts';
 import { AcknowledgingLog, type Trouble } from './acknowledging.ts';
 import { Positions } from './positions.ts';
@@ -222,6 +223,53 @@ test('what the copy has beyond the end is put aside, and nothing else is', async
     disk.afterPowerCut(() => false),
     log,
   );
+});
+
+test('a closed segment has to be complete, plain or sealed, unless it is sealed elsewhere', async () => {
+  const disk = new SimulatedDisk();
+  const log = new AcknowledgingLog(ID);
+  const { writer } = await opened(atEnd(disk, log), log);
+  await writeBatches(writer, new Positions(), 2);
+  const short = disk.read(hotPath());
+  await writeBatches(writer, new Positions(), 1, 20);
+  await writer.rollIfLarger(1);
+  await writeBatches(writer, new Positions(), 1, 40);
+  await writer.close();
+  const lacking = async (more: Partial<AtEndOptions> = {}) => {
+    const found = await openLogAtEnd(atEnd(disk, log, more));
+    if (found.is === 'missing') return found.missing;
+    await found.log.close();
+    return [];
+  };
+
+  const whole = disk.read(hotPath());
+  disk.put(hotPath(), short);
+  expect(await lacking()).toMatchObject([
+    { what: 'end', segment: 1, from: short.length, until: whole.length },
+  ]);
+  disk.delete(hotPath());
+  expect(await lacking({ end: { ...log.end, closed: [] } })).toEqual([]);
+  expect(await lacking()).toMatchObject([
+    { what: 'segment', segment: 1, from: SEGMENT_HEADER_BYTES, until: whole.length },
+  ]);
+
+  disk.put(hotPath(), whole);
+  await sealSegment({ dir: DIR, files: disk.files, segment: 1 });
+  disk.delete(hotPath());
+  expect(await lacking()).toEqual([]);
+
+  // The same segment with another last commit, as after a failover.
+  log.loseCommits(2);
+  const other = await opened(atEnd(new SimulatedDisk(), log), log);
+  await writeBatches(other.writer, new Positions(), 1, 60);
+  await other.writer.rollIfLarger(1);
+  await other.writer.close();
+  expect(await lacking()).toMatchObject([
+    { what: 'segment', segment: 1 },
+    { what: 'segment', segment: 2 },
+  ]);
+  await opened(atEnd(disk, log), log);
+  await expectSame(disk, log);
 });
 
 test('damage in the copy is asked for from where it begins', async () => {
