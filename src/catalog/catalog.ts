@@ -21,7 +21,13 @@ import { ALL_POSITIONS } from './list-positions.ts';
 import { history, lastSeen } from './message-history.ts';
 import { locator, messageQueries } from './messages.ts';
 import { commitAt, reachedCommit, timeOf } from './moments.ts';
-import { CATALOG_VERSION, catalogFile, openForReading, openForWriting } from './open.ts';
+import {
+  CATALOG_VERSION,
+  type CatalogOptions,
+  catalogFile,
+  openForReading,
+  openForWriting,
+} from './open.ts';
 import { originQueries } from './origin-places.ts';
 import { placeQueries } from './places.ts';
 import { quarantineQueries } from './quarantine.ts';
@@ -30,6 +36,7 @@ import { relinkQueries } from './relinking.ts';
 import { idsWithin, sees } from './scope.ts';
 import { viewOf } from './search/conditions.ts';
 import { searchQueries } from './search/search.ts';
+import { snapshotInto } from './snapshot.ts';
 import { chartQueries } from './stats/charts.ts';
 import { statsQueries } from './stats/stats.ts';
 import { threadMessages, threadWithin } from './threads.ts';
@@ -184,6 +191,13 @@ export interface WritableCatalog extends Catalog {
    * @throws `catalog-busy` while another connection reads
    */
   compact(): void;
+  /**
+   * Writes all of the catalog into a new file, without gaps: what is committed at this moment, also while others read. It
+   * is a catalog of its own, but not synced. Takes about a second for 200 MB.
+   *
+   * @throws `catalog-io` when there is a file already, or it cannot be made; nothing is left of one that failed
+   */
+  snapshotInto(file: string): void;
 }
 
 /**
@@ -195,8 +209,9 @@ export interface WritableCatalog extends Catalog {
 export async function openCatalog(
   dataDir: string,
   file: string = catalogFile(dataDir),
+  options: CatalogOptions = {},
 ): Promise<WritableCatalog> {
-  const connection = await openForWriting(file);
+  const connection = await openForWriting(file, options);
   noticeExtractor(connection);
   noticeAttachmentVersion(connection);
   const fold = new Fold(connection);
@@ -227,6 +242,7 @@ export async function openCatalog(
       connection.guard(() => connection.db.exec('VACUUM'));
       checkpoint(connection);
     },
+    snapshotInto: (snapshot) => snapshotInto(connection, snapshot),
   };
 }
 
@@ -246,8 +262,12 @@ function note(known: KnownHashes, record: FoldedRecord): void {
  *
  * @throws see `openForReading`
  */
-export function openCatalogReader(dataDir: string, file: string = catalogFile(dataDir)): Catalog {
-  return reading(openForReading(file));
+export function openCatalogReader(
+  dataDir: string,
+  file: string = catalogFile(dataDir),
+  options: CatalogOptions = {},
+): Catalog {
+  return reading(openForReading(file, options));
 }
 
 function reading(connection: Connection, known?: KnownHashes): Catalog {

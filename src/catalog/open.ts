@@ -24,13 +24,24 @@ export function catalogFile(dataDir: string): string {
 /** How long a statement waits for another process's short write (a checkpoint), milliseconds. */
 const BUSY_TIMEOUT = 5_000;
 
+/** How a catalog is opened. */
+export interface CatalogOptions {
+  /** Memory for pages, KiB. 16 MiB if not said, which is also what SQLite takes for a reader. */
+  readonly cacheKib?: number;
+}
+
+const CACHE_KIB = 16_384;
+
 /**
  * Opens the database for the one writer, brought to this program's version. A file that does not exist is made.
  *
  * @throws `catalog-version` when it is too old to migrate or made by a newer program, `catalog-damaged` when it
  *   is no readable database: a rebuild helps in each case
  */
-export async function openForWriting(file: string): Promise<Connection> {
+export async function openForWriting(
+  file: string,
+  { cacheKib = CACHE_KIB }: CatalogOptions = {},
+): Promise<Connection> {
   makePrivateFile(file);
   const connection = connect(file, false);
   try {
@@ -41,7 +52,7 @@ export async function openForWriting(file: string): Promise<Connection> {
       db.pragma('synchronous = NORMAL');
       db.pragma('wal_autocheckpoint = 16384');
       db.pragma('journal_size_limit = 67108864');
-      db.pragma('cache_size = -16384');
+      db.pragma(`cache_size = -${cacheKib}`);
       // The fold keeps references whole by construction; checking each costs a lookup a row.
       db.pragma('foreign_keys = OFF');
     });
@@ -67,7 +78,7 @@ export async function openForWriting(file: string): Promise<Connection> {
  *
  * @throws `catalog-missing`, `catalog-version` (naming the remedy), `catalog-damaged`, `catalog-io`
  */
-export function openForReading(file: string): Connection {
+export function openForReading(file: string, { cacheKib }: CatalogOptions = {}): Connection {
   const stats = statOf(file);
   if (stats === undefined) throw catalogError('catalog-missing', { file });
   // SQLite would wait for a pipe's other end for ever.
@@ -84,7 +95,9 @@ export function openForReading(file: string): Connection {
       found = versionOf(connection);
     }
     if (found !== CATALOG_VERSION) throw versionError(file, found);
-    connection.guard(() => connection.db.pragma('query_only = ON'));
+    const { db } = connection;
+    connection.guard(() => db.pragma('query_only = ON'));
+    if (cacheKib !== undefined) connection.guard(() => db.pragma(`cache_size = -${cacheKib}`));
     return connection;
   } catch (error) {
     connection.close();

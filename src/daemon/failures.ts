@@ -50,7 +50,8 @@ export function isOfTheDisk(error: unknown): error is MailkeepError {
     error instanceof MailkeepError &&
     error.family === 'disk' &&
     !hasCode(error, 'log-sync-failed') &&
-    !hasCode(error, 'log-thread-ended')
+    !hasCode(error, 'log-thread-ended') &&
+    !hasCode(error, 'log-copy-failed')
   );
 }
 

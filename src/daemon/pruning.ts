@@ -65,12 +65,12 @@ export class ScheduledPruning {
   async #finish(signal: AbortSignal): Promise<Compacted> {
     const { writer } = this.#options;
     const { dataDir, sealer, sources } = writer;
-    const work = await decidedPurge(realFiles, dataDir);
+    const work = await decidedPurge(realFiles, dataDir, writer);
     if (work === undefined) return { segments: 0, bytesBefore: 0, bytesAfter: 0 };
     if (work.reason === 'forgotten') throw retentionError('forget-unfinished', {});
     try {
       const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
-      await endPurge(realFiles, dataDir);
+      await endPurge(realFiles, dataDir, writer);
       return compacted;
     } finally {
       await sealer.close();

@@ -38,13 +38,13 @@ export class Compaction {
    * @returns every damage met so far, so that who reports it knows that it is still there
    */
   async step(leastFree: number, signal: AbortSignal): Promise<CompactionStep> {
-    const { dataDir: dir, codec, sealer, sources } = this.writer;
+    const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
     const found = this.#find();
     if (found === undefined || signal.aborted) return this.#stopped(false);
     const free = await freeBytes(dir);
     if (free - found.bytes < leastFree) return this.#stopped(false);
     try {
-      await compactSegment(realFiles, sealer, { dir, segment: found.segment, codec });
+      await compactSegment(realFiles, sealer, { dir, segment: found.segment, codec }, segments);
     } catch (error) {
       if (!isDamage(error)) throw error;
       this.#damaged.push(error);

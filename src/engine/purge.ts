@@ -30,14 +30,15 @@ import { accountHosts, savedIn, withSaved } from './saved-searches.ts';
  * @throws log-damaged, disk-full and its like: nothing is decided then
  */
 export async function journalPrune(
-  { dataDir, log, catalog }: Writer,
+  writer: Writer,
   { prune: going }: PrunePlan,
   signal: AbortSignal,
 ): Promise<void> {
+  const { dataDir, log, catalog, segments } = writer;
   const wanted = { messages: new Set(going.map(({ id }) => id)), quarantined: new Map() };
-  const survey = await surveyPurge(realFiles, dataDir, wanted, signal);
+  const survey = await surveyPurge(realFiles, dataDir, wanted, signal, segments);
   const facts = going.map(({ id, places }) => purgedFact(id, 'pruned', places));
-  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey));
+  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey, writer));
 }
 
 /** What a plan is made with: the time, what a hold's query may name, and words for what is wrong with one. */
@@ -122,12 +123,12 @@ export async function finishPurge(
   writer: Writer,
 ): Promise<(Compacted & { readonly closed: boolean }) | undefined> {
   const { dataDir } = writer;
-  const work = await decidedPurge(realFiles, dataDir);
+  const work = await decidedPurge(realFiles, dataDir, writer);
   if (work === undefined) return undefined;
   report({ event: 'purging', messages: work.messages.length });
   const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
   if (work.reason === 'pruned') {
-    await endPurge(realFiles, dataDir);
+    await endPurge(realFiles, dataDir, writer);
     return { ...compacted, closed: false };
   }
   await writer.close();
@@ -136,7 +137,7 @@ export async function finishPurge(
     report({ event: 'rebuilding-catalog', because: 'purge' });
     await rebuildClean(dataDir, signal);
     scrubState(dataDir);
-    await endPurge(realFiles, dataDir);
+    await endPurge(realFiles, dataDir, writer);
   });
   return { ...compacted, closed: true };
 }

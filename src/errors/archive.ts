@@ -75,6 +75,26 @@ export function logThreadEnded(file: string, cause: unknown) {
   return new MailkeepError('disk', 'log-thread-ended', facts, { cause });
 }
 
+/**
+ * What makes commits durable refused one, because this process is not the archive's writer any more, or left it open
+ * whether it was accepted. Nothing is promised about the batch. This writer takes no further commits.
+ *
+ * @param commit the commit that was under way; null where a segment was closed
+ */
+export function logFenced(commit: number | null, reason: 'refused' | 'unknown', cause?: unknown) {
+  return new MailkeepError('in-use', 'log-fenced', { commit, reason }, { cause });
+}
+
+/**
+ * A commit is durable elsewhere, but the local copy of the log could not be written. This writer takes no further
+ * commits: opening the archive again completes the copy.
+ */
+export function logCopyFailed(file: string, cause: unknown) {
+  const errno = cause instanceof MailkeepError ? cause.facts.errno : undefined;
+  const facts = { file, errno: typeof errno === 'string' ? errno : errnoName(cause) };
+  return new MailkeepError('disk', 'log-copy-failed', facts, { cause });
+}
+
 /** What kind of damage a byte range of the log shows; see docs/archive-format.md. */
 export type DamageReason =
   | 'segment-header'
@@ -120,6 +140,11 @@ export function logDiverged(facts: {
   readonly foundHash: string;
 }) {
   return new MailkeepError('damage', 'log-diverged', { ...facts });
+}
+
+/** The file of a segment is not in the log's folder, but in a place from which it can be fetched. */
+export function segmentElsewhere(segment: number) {
+  return new MailkeepError('disk', 'segment-elsewhere', { segment }, { retryable: true });
 }
 
 /** A message's stored bytes do not give its source back. */

@@ -17,6 +17,8 @@ interface FoldLogOptions {
     reached(): Pick<ReturnType<WritableCatalog['reached']>, 'number' | 'hash'>;
   };
   /** See `ScanOptions`. */
+  readonly segments?: ScanOptions['segments'];
+  /** See `ScanOptions`. */
   readonly seen?: number | undefined;
   readonly signal: AbortSignal;
   readonly progress?: ((progress: FoldProgress) => void) | undefined;
@@ -42,7 +44,8 @@ const RECORDS = 20_000;
  * can be read.
  */
 export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
-  const { dir, target, seen, signal, progress, folding, folded, inflated, onDamage } = options;
+  const { dir, target, segments, seen, signal, progress, folding, folded, inflated, onDamage } =
+    options;
   const { number, hash } = target.reached();
   const most = options.records ?? RECORDS;
   let commits = 0;
@@ -60,7 +63,7 @@ export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
     progress?.({ commits, messages });
     await folded?.();
   };
-  for await (const event of scanLog({ dir, after: { number, hash }, seen, inflated })) {
+  for await (const event of scanLog({ dir, segments, after: { number, hash }, seen, inflated })) {
     if (signal.aborted) break;
     if (event.what === 'damage') {
       await flush();

@@ -1,13 +1,11 @@
-import { join } from 'node:path';
-import { type FileLayer, readWhole, replaceFile } from '../archive/files/file-layer.ts';
-import { canonicalJson, type Fact } from '../archive/format/facts.ts';
-import { isCount, isHash, isObject, parseJson } from '../archive/format/json-shape.ts';
-import { logFolder, parseTailName, temporaryPath } from '../archive/format/layout.ts';
+import type { FileLayer } from '../archive/files/file-layer.ts';
+import type { Fact } from '../archive/format/facts.ts';
+import { logFolder, parseTailName } from '../archive/format/layout.ts';
 import type { CommittedBatch } from '../archive/format/records.ts';
 import type { ArchiveCodec } from '../archive/format/stored-payload.ts';
 import { scanLog } from '../archive/read/scan-log.ts';
-import type { ChainState } from '../archive/read/segment-batches.ts';
-import { listSegments, openInForce } from '../archive/read/segment-files.ts';
+import { listSegments, localSegments, openInForce } from '../archive/read/segment-files.ts';
+import type { SegmentStore } from '../archive/read/segment-store.ts';
 import { dropOldGenerations } from '../archive/write/compact-segments.ts';
 import { syncing, writing } from '../archive/write/hot-segment.ts';
 import type { LogWriter } from '../archive/write/log-writer.ts';
@@ -15,76 +13,13 @@ import type { Sealer } from '../archive/write/sealer.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import { retentionError } from '../errors/retention.ts';
 import type { MessageId } from '../mail/words.ts';
+import { type PurgeJournal, type PurgeWork, purgeFile } from './purge-journal.ts';
 import type { Survey } from './survey.ts';
 
-/**
- * A purge that was decided: durable before the log records it, and removed when all of it is done. It holds only
- * numbers and hashes.
- */
-export interface PurgeWork {
-  readonly reason: 'forgotten' | 'pruned';
-  readonly messages: readonly MessageId[];
-  /** The last commit before the one that journals it. */
-  readonly after: ChainState;
-  /** Ordinals of the records whose payload goes, by segment. */
-  readonly records: ReadonlyMap<number, readonly number[]>;
-}
-
-const VERSION = 1;
-
-function workPath(dir: string): string {
-  return join(dir, 'purge.json');
-}
-
-/** Undefined where no purge is under way. */
-export function readWork(files: FileLayer, dir: string): PurgeWork | undefined {
-  const path = workPath(dir);
-  if (!files.list(dir).includes('purge.json')) return undefined;
-  const work = shaped(parseJson(readWhole(files, path).toString('utf8')));
-  if (work === undefined) throw new Error(`${path} is not what was written there`);
-  return work;
-}
-
-/** @throws `disk-full`, `log-write-failed` */
-export async function writeWork(files: FileLayer, dir: string, work: PurgeWork): Promise<void> {
-  const path = workPath(dir);
-  const text = canonicalJson({ ...work, version: VERSION, records: [...work.records] });
-  const bytes = Buffer.from(`${text}\n`);
-  try {
-    await writing(path, bytes.length, () => replaceFile(files, path, bytes));
-  } catch (error) {
-    // What cannot be removed now, the next one replaces.
-    await files.remove(temporaryPath(path)).catch(() => undefined);
-    throw error;
-  }
-}
-
-/** Notes that nothing of the purge is left to do. */
-export async function endPurge(files: FileLayer, dir: string): Promise<void> {
-  const path = workPath(dir);
-  await writing(path, 0, () => files.remove(path));
-  await syncing(path, () => files.syncFolder(dir));
-}
-
-function shaped(value: unknown): PurgeWork | undefined {
-  if (!isObject(value) || value.version !== VERSION || !isObject(value.after)) return undefined;
-  const { reason, messages, after, records } = value;
-  if (reason !== 'forgotten' && reason !== 'pruned') return undefined;
-  if (!isCount(after.number) || !isHash(after.hash)) return undefined;
-  if (!Array.isArray(messages) || !messages.every(isHash)) return undefined;
-  if (!Array.isArray(records) || !records.every(isEntry)) return undefined;
-  return {
-    reason,
-    messages,
-    after: { number: after.number, hash: after.hash },
-    records: new Map(records),
-  };
-}
-
-function isEntry(value: unknown): value is [number, number[]] {
-  return (
-    Array.isArray(value) && isCount(value[0]) && Array.isArray(value[1]) && value[1].every(isCount)
-  );
+/** What keeps a purge and the segments it rewrites; without them, both are on the disk that the log is on. */
+export interface PurgePlaces {
+  readonly purges?: PurgeJournal | undefined;
+  readonly segments?: SegmentStore | undefined;
 }
 
 export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
@@ -103,6 +38,7 @@ export async function journalPurge(
   log: LogWriter,
   facts: readonly PurgedFact[],
   survey: Survey,
+  { purges = purgeFile(files, dir) }: PurgePlaces = {},
 ): Promise<CommittedBatch> {
   const [first] = facts;
   if (first === undefined) throw new Error('a purge of nothing');
@@ -112,7 +48,7 @@ export async function journalPurge(
     after: { ...log.last },
     records: survey.records,
   };
-  await writeWork(files, dir, work);
+  await purges.begin(work);
   const batch = log.newBatch();
   for (const fact of facts) {
     const blobs = survey.blobs.get(fact.message) ?? [];
@@ -125,10 +61,14 @@ export async function journalPurge(
  * The purge that was decided and is not finished, if there is one. One that was written down and never decided is
  * dropped.
  */
-export async function decidedPurge(files: FileLayer, dir: string): Promise<PurgeWork | undefined> {
-  const work = readWork(files, dir);
+export async function decidedPurge(
+  files: FileLayer,
+  dir: string,
+  { purges = purgeFile(files, dir), segments }: PurgePlaces = {},
+): Promise<PurgeWork | undefined> {
+  const work = await purges.read();
   if (work === undefined) return undefined;
-  for await (const event of scanLog({ dir, files, after: work.after })) {
+  for await (const event of scanLog({ dir, files, segments, after: work.after })) {
     if (event.what !== 'batch') continue;
     const said = new Set<MessageId>();
     for (const record of event.batch.records) {
@@ -137,8 +77,17 @@ export async function decidedPurge(files: FileLayer, dir: string): Promise<Purge
     if (work.messages.length > 0 && work.messages.every((id) => said.has(id))) return work;
     break;
   }
-  await endPurge(files, dir);
+  await purges.end();
   return undefined;
+}
+
+/** Notes that nothing of the purge is left to do. */
+export async function endPurge(
+  files: FileLayer,
+  dir: string,
+  { purges = purgeFile(files, dir) }: PurgePlaces = {},
+): Promise<void> {
+  await purges.end();
 }
 
 export interface Compacted {
@@ -152,7 +101,7 @@ export interface Compacted {
 const DROP_EVERY = 4;
 
 /** What a purge writes with. */
-export interface PurgeWriter {
+export interface PurgeWriter extends Pick<PurgePlaces, 'segments'> {
   readonly log: LogWriter;
   readonly catalog: Pick<WritableCatalog, 'makeDurable'>;
   /** What the records of rewritten segments are compressed with. */
@@ -171,7 +120,7 @@ export interface PurgeWriter {
 export async function compactPurged(
   files: FileLayer,
   dir: string,
-  { log, catalog, codec, sealer }: PurgeWriter,
+  { log, catalog, codec, sealer, segments: store = localSegments }: PurgeWriter,
   work: PurgeWork,
   signal: AbortSignal,
 ): Promise<Compacted> {
@@ -183,14 +132,15 @@ export async function compactPurged(
     if (signal.aborted)
       throw retentionError('purge-interrupted', { left: segments.length - written });
     const going = new Set(work.records.get(segment));
+    if (!store.present(segment)) await store.fetch([segment]);
     if (isDone(files, dir, segment, going)) continue;
     const sealed = await sealer.seal({ dir, segment, codec, purged: going });
     written += 1;
     bytesBefore += sealed.bytesBefore;
     bytesAfter += sealed.bytesAfter;
-    if (written % DROP_EVERY === 0) await dropReplaced(files, dir);
+    if (written % DROP_EVERY === 0) await dropReplaced(files, dir, store);
   }
-  await dropReplaced(files, dir);
+  await dropReplaced(files, dir, store);
   return { segments: written, bytesBefore, bytesAfter };
 }
 
@@ -208,10 +158,10 @@ export async function dropAsides(files: FileLayer, dir: string): Promise<void> {
 }
 
 /** At once, whatever the clock says. */
-async function dropReplaced(files: FileLayer, dir: string): Promise<void> {
+async function dropReplaced(files: FileLayer, dir: string, segments: SegmentStore): Promise<void> {
   const folder = logFolder(dir);
   await writing(folder, 0, async () => {
-    await dropOldGenerations({ dir, files, keepMs: 0, now: Number.POSITIVE_INFINITY });
+    await dropOldGenerations({ dir, files, keepMs: 0, now: Number.POSITIVE_INFINITY, segments });
   });
 }
 

@@ -1,5 +1,6 @@
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import type { Fact } from '../archive/format/facts.ts';
+import type { SegmentStore } from '../archive/read/segment-store.ts';
 import { fingerprint } from '../mail/fingerprint.ts';
 import type { BlobHash, MessageId, Place } from '../mail/words.ts';
 import { type RecordAt, walkLog } from './walk-log.ts';
@@ -161,6 +162,7 @@ export interface Survey {
  *
  * The caller holds the lock: what is found holds as long as nothing is appended.
  *
+ * @param segments where segments are that are not in the folder; without it, all are there
  * @throws `log-damaged`: what cannot be read may share what would go
  */
 export async function surveyPurge(
@@ -168,14 +170,15 @@ export async function surveyPurge(
   dir: string,
   wanted: Wanted,
   signal: AbortSignal,
+  segments?: SegmentStore,
 ): Promise<Survey> {
-  const first = await concerned(files, dir, wanted, signal);
+  const first = await concerned(files, dir, wanted, signal, segments);
   const going: RecordAt[] = [...first.records];
   const copies = new Map<BlobHash, RecordAt[]>();
   const stays = new Map<BlobHash, MessageId | null>();
   const stories = new Map<string, PlaceStory>();
   const folders = new FolderIdentities();
-  for await (const record of walkLog(files, dir, signal)) {
+  for await (const record of walkLog(files, dir, signal, segments)) {
     const { segment, ordinal } = record;
     if (record.kind === 'blob') {
       if (!first.blobs.has(record.hash)) continue;
@@ -235,6 +238,7 @@ async function concerned(
   dir: string,
   wanted: Wanted,
   signal: AbortSignal,
+  segments: SegmentStore | undefined,
 ): Promise<Concerned> {
   const records: RecordAt[] = [];
   const blobs = new Map<BlobHash, MessageId>();
@@ -242,7 +246,7 @@ async function concerned(
   const kept = new Map<string, Set<BlobHash>>();
   const quarantined = new Set<string>();
   const folders = new FolderIdentities();
-  for await (const record of walkLog(files, dir, signal)) {
+  for await (const record of walkLog(files, dir, signal, segments)) {
     const { segment, ordinal } = record;
     if (record.kind === 'message' && wanted.messages.has(record.id)) {
       records.push({ segment, ordinal });

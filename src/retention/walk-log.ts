@@ -5,7 +5,12 @@ import { readMessagePayload } from '../archive/format/recipe.ts';
 import { RECORD_KIND } from '../archive/format/records.ts';
 import { foldRecord } from '../archive/read/fold-record.ts';
 import { segmentBatches, type Visited } from '../archive/read/segment-batches.ts';
-import { listSegments, openInForce } from '../archive/read/segment-files.ts';
+import {
+  listSegments,
+  localSegments,
+  openInForce,
+  segmentNumbers,
+} from '../archive/read/segment-files.ts';
 import { logDamaged } from '../errors/archive.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
 
@@ -25,16 +30,23 @@ export interface RecordAt {
  * Every committed record of the log in order, those without payload left out. Half a log says nothing about what is
  * shared, so damage anywhere ends it.
  *
- * @throws `log-damaged`; the signal's reason
+ * @param store where segments are that are not in the folder: they are fetched when it is their turn
+ * @throws `log-damaged`; the signal's reason; what fetching a segment throws
  */
 export async function* walkLog(
   files: FileLayer,
   dir: string,
   signal: AbortSignal,
+  store = localSegments,
 ): AsyncGenerator<WalkedRecord & RecordAt, void, undefined> {
-  const listing = [...listSegments(files, dir)];
-  for (const [index, [segment, generations]] of listing.entries()) {
-    const opened = openInForce(files, dir, segment, generations);
+  let listing = listSegments(files, dir);
+  const segments = segmentNumbers(listing, store);
+  for (const [index, segment] of segments.entries()) {
+    if (!store.present(segment)) {
+      await store.fetch([segment]);
+      listing = listSegments(files, dir);
+    }
+    const opened = openInForce(files, dir, segment, listing.get(segment) ?? []);
     const damaged = (reason: 'segment-missing' | 'commit' | 'bytes', offset: number) =>
       logDamaged({ file: opened.path, segment, offset, reason });
     try {
@@ -43,7 +55,7 @@ export async function* walkLog(
         signal.throwIfAborted();
         const [problem] = item.problems;
         if (item.what === 'remainder') {
-          if (index < listing.length - 1) throw damaged('commit', item.offset);
+          if (index < segments.length - 1) throw damaged('commit', item.offset);
           break;
         }
         if (problem !== undefined) {

@@ -81,6 +81,18 @@ export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
       `The thread that writes ${file} ended (${reason}: ${detail}). What was committed before is safe.`,
       'Run the command again: it checks the end of the log and continues where it stopped.',
     ),
+  'log-fenced': ({ commit, reason }) =>
+    say(
+      reason === 'refused'
+        ? 'Another process has become the writer of this archive, so this one stopped writing. What was committed before is safe.'
+        : `It is not known whether ${commit === null ? 'the last change' : `commit ${commit}`} was accepted, so this process stopped writing to the archive. What was committed before is safe.`,
+      'Open the archive again: it continues from the last commit that was accepted.',
+    ),
+  'log-copy-failed': ({ file, errno }) =>
+    say(
+      `The local copy of the log cannot be written: ${file}: ${reasonText(errno)}. What was committed is safe.`,
+      'Check the disk and its free space, then open the archive again: it completes the copy.',
+    ),
   'log-damaged': ({ file, offset, reason }) =>
     say(`The log is damaged: ${file} at byte ${offset} (${reason}).`, KEEP),
   'log-ends-early': ({ file, expectedNumber, lastNumber }) =>
@@ -92,6 +104,11 @@ export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
     say(
       `Commit ${number} of the log ${file} differs from the one the catalog has seen.`,
       `The two do not belong together. ${KEEP}`,
+    ),
+  'segment-elsewhere': ({ segment }) =>
+    say(
+      `Segment ${segment} of the log is not on this disk yet.`,
+      'Try again in a moment: it can be fetched.',
     ),
   'message-damaged': ({ message, reason }) =>
     say(`The stored bytes of message ${message} are damaged (${reason}).`, KEEP),

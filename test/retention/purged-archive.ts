@@ -19,6 +19,7 @@ import {
   endPurge,
   journalPurge,
   type PurgedFact,
+  type PurgePlaces,
 } from '../../src/retention/carry-out.ts';
 import { type Survey, surveyPurge } from '../../src/retention/survey.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
@@ -102,7 +103,7 @@ export class PurgedArchive {
   }
 
   /** Opens the archive as every writer does, purges unless that was decided before, and finishes. */
-  async purge(disk: SimulatedDisk): Promise<Survey | undefined> {
+  async purge(disk: SimulatedDisk, places: PurgePlaces = {}): Promise<Survey | undefined> {
     const { files } = disk;
     const { dir } = this;
     const catalog = await openCatalog(dir);
@@ -114,25 +115,29 @@ export class PurgedArchive {
         expected: catalog.reached(),
       });
       try {
-        await this.#catchUp(disk, catalog);
-        let work = await decidedPurge(files, dir);
+        await this.#catchUp(disk, catalog, places);
+        let work = await decidedPurge(files, dir, places);
         let survey: Survey | undefined;
         if (work === undefined && !catalog.messages.isForgotten(idOf(MAIL.gone))) {
           const messages = new Set(FACTS.map(({ message }) => message));
-          survey = await surveyPurge(files, dir, { messages, quarantined: new Map() }, signal);
-          catalog.foldBatch(await journalPurge(files, dir, log, FACTS, survey));
-          work = await decidedPurge(files, dir);
+          const wanted = { messages, quarantined: new Map() };
+          survey = await surveyPurge(files, dir, wanted, signal, places.segments);
+          catalog.foldBatch(await journalPurge(files, dir, log, FACTS, survey, places));
+          work = await decidedPurge(files, dir, places);
         }
         if (work === undefined) return survey;
         await compactPurged(
           files,
           dir,
-          { log, catalog, codec: 'zstd', sealer: sealerInProcess(files) },
+          {
+            ...{ log, catalog, codec: 'zstd', sealer: sealerInProcess(files) },
+            segments: places.segments,
+          },
           work,
           signal,
         );
         await dropAsides(files, dir);
-        await endPurge(files, dir);
+        await endPurge(files, dir, places);
         return survey;
       } finally {
         await log.close().catch(() => undefined);
@@ -154,11 +159,16 @@ export class PurgedArchive {
     return { staying, forgotten };
   }
 
-  async #catchUp(disk: SimulatedDisk, catalog: WritableCatalog): Promise<void> {
+  async #catchUp(
+    disk: SimulatedDisk,
+    catalog: WritableCatalog,
+    { segments }: PurgePlaces,
+  ): Promise<void> {
     const { number, hash: reached } = catalog.reached();
     for await (const event of scanLog({
       dir: this.dir,
       files: disk.files,
+      segments,
       after: { number, hash: reached },
     })) {
       if (event.what === 'damage') throw new Error(`damage: ${JSON.stringify(event.damage)}`);

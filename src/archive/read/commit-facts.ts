@@ -1,4 +1,4 @@
-import { logDamaged } from '../../errors/archive.ts';
+import { logDamaged, segmentElsewhere } from '../../errors/archive.ts';
 import type { Fact } from '../format/facts.ts';
 import { RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, STORED_KIND } from '../format/headers.ts';
 import { logFolder } from '../format/layout.ts';
@@ -30,7 +30,7 @@ export class CommitFacts {
   /**
    * Returns the facts of a commit in the order of the log; those that were purged are left out.
    *
-   * @throws `log-damaged` where the log has no such commit, or a fact cannot be read
+   * @throws `log-damaged` where the log has no such commit, or a fact cannot be read; `segment-elsewhere`
    */
   read(commit: number): Fact[] {
     const segment = this.#segmentOf(commit);
@@ -47,17 +47,21 @@ export class CommitFacts {
     });
   }
 
-  /** The last segment that begins before a commit. */
+  /** The last segment that begins before a commit. Segments that are elsewhere are asked for only if it may be in them. */
   #segmentOf(commit: number): number {
     const numbers = this.segments.numbers();
     let [low, high] = [0, numbers.length];
-    while (high - low > 1) {
-      const middle = (low + high) >>> 1;
+    for (;;) {
+      const middle = this.#nearMiddle(numbers, low, high);
+      if (middle === undefined) break;
       const { header } = this.segments.opened(numbers[middle] ?? 0);
       if (header.previousNumber < commit) low = middle;
       else high = middle;
     }
     const found = numbers[low];
+    if (found !== undefined && high - low > 1 && !this.#has(found, commit)) {
+      throw segmentElsewhere(numbers[(low + high) >>> 1] ?? found);
+    }
     if (found === undefined)
       throw logDamaged({
         file: logFolder(this.dir),
@@ -66,6 +70,24 @@ export class CommitFacts {
         reason: 'segment-missing',
       });
     return found;
+  }
+
+  /** The index nearest to the middle between two others of a segment that is present; undefined where none is. */
+  #nearMiddle(numbers: readonly number[], low: number, high: number): number | undefined {
+    const middle = (low + high) >>> 1;
+    for (let distance = 0; distance < high - low; distance += 1) {
+      for (const index of [middle - distance, middle + distance]) {
+        const segment = index > low && index < high ? numbers[index] : undefined;
+        if (segment !== undefined && this.segments.isPresent(segment)) return index;
+      }
+    }
+    return undefined;
+  }
+
+  #has(segment: number, commit: number): boolean {
+    if (!this.segments.isPresent(segment)) return false;
+    const opened = this.segments.opened(segment);
+    return this.#commitsOf(opened).at(commit - opened.header.previousNumber - 1) !== undefined;
   }
 
   #commitsOf(opened: OpenSegment): CommitsOf {

@@ -16,11 +16,14 @@ import { type Locator, type Position, RECORD_KIND } from '../format/records.ts';
 import { CommitFacts } from './commit-facts.ts';
 import { checkFormat } from './format-file.ts';
 import { SegmentCache } from './segment-cache.ts';
+import type { SegmentStore } from './segment-store.ts';
 
 export interface LogReaderOptions {
   readonly dir: string;
   readonly locator: Locator;
   readonly files?: FileLayer;
+  /** Where segments are that are not in the folder; without it, all are. */
+  readonly segments?: SegmentStore;
 }
 
 export interface ReadSource {
@@ -34,7 +37,8 @@ export interface ReadSource {
  * returns have the requested hash. Buffers it returns may be views of shared memory: do not write to them.
  *
  * Every method throws `bytes-unknown` when the locator has no position, `bytes-purged` when the bytes were removed on
- * purpose, and `message-damaged` or `blob-damaged` when they are not what was stored.
+ * purpose, `message-damaged` or `blob-damaged` when they are not what was stored, and `segment-elsewhere` when a segment
+ * has to be fetched first: see `fetching`.
  */
 export interface LogReader {
   readMessage(id: MessageId): Buffer;
@@ -67,9 +71,9 @@ interface OwnLogReader extends LogReader {
 
 /** @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable` */
 export function openLogReader(options: LogReaderOptions): OwnLogReader {
-  const { dir, locator, files = realFiles } = options;
+  const { dir, locator, files = realFiles, segments } = options;
   checkFormat(files, dir);
-  return new CachedReader(dir, new SegmentCache(files, dir), locator);
+  return new CachedReader(dir, new SegmentCache(files, dir, undefined, segments), locator);
 }
 
 class CachedReader implements OwnLogReader {

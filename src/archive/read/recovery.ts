@@ -1,7 +1,19 @@
 import { logDiverged, logEndsEarly } from '../../errors/archive.ts';
-import { type FileLayer, type LogFile, readFully, writeAll } from '../files/file-layer.ts';
+import {
+  type FileLayer,
+  type LogFile,
+  openIfFile,
+  readFully,
+  writeAll,
+} from '../files/file-layer.ts';
 import { SEGMENT_HEADER_BYTES } from '../format/headers.ts';
-import { logFolder, parseTailName, tailPath } from '../format/layout.ts';
+import {
+  logFolder,
+  parseTailName,
+  type SegmentFile,
+  segmentPath,
+  tailPath,
+} from '../format/layout.ts';
 import type { Commit } from '../format/records.ts';
 import type { ChainState } from './segment-batches.ts';
 import { damageIn, type OpenSegment } from './segment-files.ts';
@@ -78,7 +90,8 @@ export function refuseEarlyEnd(
   throw logEndsEarly({ file, expectedNumber, expectedHash, lastNumber });
 }
 
-function checkExpected(
+/** @throws `log-diverged` when a commit has the number of the one that is expected, and another hash */
+export function checkExpected(
   chain: ChainState,
   expected: ExpectedCommit | undefined,
   file: string,
@@ -106,9 +119,7 @@ export async function putTailAside(
 ): Promise<TornTail | undefined> {
   const bytes = file.size() - end.offset;
   if (bytes <= 0) return undefined;
-  const taken = files.list(logFolder(dir)).map(parseTailName);
-  const number = Math.max(0, ...taken.map((tail) => tail ?? 0)) + 1;
-  const path = tailPath(dir, number);
+  const path = nextTailPath(files, dir);
   const tail = files.open(path, 'create');
   try {
     const piece = Buffer.allocUnsafe(Math.min(bytes, PIECE_BYTES));
@@ -128,4 +139,25 @@ export async function putTailAside(
   await file.truncate(end.offset);
   await file.datasync();
   return { segment, offset: end.offset, bytes, file: path };
+}
+
+/** Moves a segment's file out of the log, durably, to where torn tails are kept. */
+export async function putSegmentAside(
+  files: FileLayer,
+  dir: string,
+  name: SegmentFile,
+): Promise<TornTail> {
+  const path = segmentPath(dir, name);
+  const opened = openIfFile(files, path);
+  const bytes = opened?.size() ?? 0;
+  opened?.close();
+  const file = nextTailPath(files, dir);
+  await files.rename(path, file);
+  await files.syncFolder(logFolder(dir));
+  return { segment: name.segment, offset: 0, bytes, file };
+}
+
+function nextTailPath(files: FileLayer, dir: string): string {
+  const taken = files.list(logFolder(dir)).map(parseTailName);
+  return tailPath(dir, Math.max(0, ...taken.map((tail) => tail ?? 0)) + 1);
 }

@@ -16,11 +16,14 @@ import {
 } from './segment-batches.ts';
 import {
   listSegments,
+  localSegments,
   type OpenSegment,
   openInForce,
   type SegmentListing,
+  segmentNumbers,
 } from './segment-files.ts';
 import type { RecordReading } from './segment-records.ts';
+import type { SegmentStore } from './segment-store.ts';
 import { batchesToTheEnd } from './torn-batch.ts';
 
 /** A place of the log where something is not as it was written. */
@@ -51,6 +54,8 @@ export type ScanEvent =
 export interface ScanOptions {
   readonly dir: string;
   readonly files?: FileLayer;
+  /** Where segments are that are not in the folder: they are fetched when it is their turn. Without it, all are there. */
+  readonly segments?: SegmentStore | undefined;
   /** The commit after which to begin: older segments are not read. */
   readonly after?: ExpectedCommit | undefined;
   /** The highest commit number that a catalog or checkpoint has seen: errors up to it are damage, not a torn tail. */
@@ -67,15 +72,29 @@ export interface ScanOptions {
  * With `after`, the first batch is the one behind that commit; a log that ends before it, or has another commit under
  * its number, is damage (`ends-early`, `diverged`).
  *
- * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; system errors of reading
+ * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; system errors of reading; what fetching
+ *   a segment throws
  */
 export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, void, undefined> {
-  const { dir, files = realFiles } = options;
+  const { dir, files = realFiles, segments: store = localSegments } = options;
   checkFormat(files, dir);
-  const listing = listSegments(files, dir);
+  let listing = listSegments(files, dir);
+  const numbers = segmentNumbers(listing, store);
+  const bring = async (segment: number): Promise<void> => {
+    await store.fetch([segment]);
+    listing = listSegments(files, dir);
+  };
   const after = options.after?.number === 0 ? undefined : options.after;
-  const first = after === undefined ? 0 : startingSegment(files, dir, listing, after.number);
-  const segments = [...listing.keys()].filter((segment) => segment >= first);
+  let first = after === undefined ? 0 : (numbers[0] ?? 1);
+  if (after !== undefined) {
+    for (const segment of [...numbers].reverse()) {
+      if (!store.present(segment)) await bring(segment);
+      if (!beginsBy(files, dir, segment, listing, after.number)) continue;
+      first = segment;
+      break;
+    }
+  }
+  const segments = numbers.filter((segment) => segment >= first);
   const seen = Math.max(after?.number ?? 0, options.seen ?? 0);
   const scan = new LogScan(after, seen, options.inflated);
   let previous = after === undefined ? 0 : first - 1;
@@ -84,10 +103,13 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
       yield scan.lost(segmentPath(dir, { segment: lost, generation: 1 }), lost, 'segment-missing');
     }
     previous = segment;
+    if (!store.present(segment)) await bring(segment);
     const opened = openAgain(files, dir, segment, listing);
     if (opened === undefined) {
-      const path = segmentPath(dir, { segment, generation: listing.get(segment)?.[0] ?? 1 });
-      yield scan.lost(path, segment, 'segment-header');
+      const generations = listing.get(segment);
+      const path = segmentPath(dir, { segment, generation: generations?.[0] ?? 1 });
+      const reason = generations === undefined ? 'segment-missing' : 'segment-header';
+      yield scan.lost(path, segment, reason);
       continue;
     }
     try {
@@ -99,21 +121,18 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
   if (!scan.reached) yield scan.lost(dir, segments.at(-1) ?? 0, 'ends-early');
 }
 
-/** The last segment that can hold the commit, or begins right behind it; the first where no header can say. */
-function startingSegment(
+/** Whether a segment can hold a commit, or begins right behind it; not where its header cannot say. */
+function beginsBy(
   files: FileLayer,
   dir: string,
+  segment: number,
   listing: SegmentListing,
   commit: number,
-): number {
-  const segments = [...listing.keys()];
-  for (const segment of segments.reverse()) {
-    const opened = openAgain(files, dir, segment, listing);
-    if (opened === undefined) continue;
-    opened.file.close();
-    if (opened.header.previousNumber <= commit) return segment;
-  }
-  return segments[0] ?? 1;
+): boolean {
+  const opened = openAgain(files, dir, segment, listing);
+  if (opened === undefined) return false;
+  opened.file.close();
+  return opened.header.previousNumber <= commit;
 }
 
 /** Opens a segment; a sealing may have replaced its file since the folder was listed. Undefined: no header is intact. */

@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { segmentElsewhere } from '../../errors/archive.ts';
 import { errnoName } from '../../errors/mailkeep-error.ts';
 import type { FileLayer, LogFile } from '../files/file-layer.ts';
 import {
@@ -14,10 +15,13 @@ import { decodeInner } from '../format/sealed-footer.ts';
 import { inflatePayload, releasePayload } from '../format/stored-payload.ts';
 import {
   listSegments,
+  localSegments,
   type OpenSegment,
   openInForce,
   type SegmentListing,
+  segmentNumbers,
 } from './segment-files.ts';
+import type { SegmentStore } from './segment-store.ts';
 
 /** Open files kept at a time; each is a segment of about 64 MiB. */
 const OPEN_SEGMENTS = 32;
@@ -60,6 +64,7 @@ export class SegmentCache {
     private readonly files: FileLayer,
     private readonly dir: string,
     listing?: SegmentListing,
+    private readonly store: SegmentStore = localSegments,
   ) {
     this.#listing = listing;
   }
@@ -92,20 +97,26 @@ export class SegmentCache {
     this.#blocks.clear();
   }
 
-  /** The numbers of the segments that the folder is known to hold, in order. */
+  /** The numbers of the segments that the log is known to have, in order. */
   numbers(): readonly number[] {
     this.#listing ??= listSegments(this.files, this.dir);
-    return [...this.#listing.keys()];
+    return segmentNumbers(this.#listing, this.store);
+  }
+
+  /** Whether a segment can be opened now. */
+  isPresent(segment: number): boolean {
+    return this.store.present(segment);
   }
 
   /**
    * Returns a segment's file in force. It is closed when others have been used more recently.
    *
-   * @throws `log-damaged`; the system's error when a file went away meanwhile
+   * @throws `segment-elsewhere`; `log-damaged`; the system's error when a file went away meanwhile
    */
   opened(segment: number): OpenSegment {
     const open = this.#open.get(segment);
     if (open !== undefined) return open;
+    if (!this.store.present(segment)) throw segmentElsewhere(segment);
     if (!this.#listing?.has(segment)) this.#listing = listSegments(this.files, this.dir);
     const opened = openInForce(this.files, this.dir, segment, this.#listing.get(segment) ?? []);
     this.#open.set(segment, opened);

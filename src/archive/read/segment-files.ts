@@ -7,6 +7,7 @@ import {
 } from '../format/headers.ts';
 import { logFolder, parseSegmentName, type SegmentFile, segmentPath } from '../format/layout.ts';
 import { readFooter, type SealedIndex } from '../format/sealed-footer.ts';
+import type { SegmentStore } from './segment-store.ts';
 
 /** The generations of each segment that the log's folder holds, highest first; segments in order. */
 export type SegmentListing = ReadonlyMap<number, readonly number[]>;
@@ -24,6 +25,23 @@ export function listSegments(files: FileLayer, dir: string): SegmentListing {
     else generations.push(generation);
   }
   return listing;
+}
+
+/** One local disk, which has everything. */
+export const localSegments: SegmentStore = {
+  present: () => true,
+  async fetch() {},
+  async publish() {},
+};
+
+/**
+ * Returns the numbers of the log's segments in order. One disk has what it lists; where segments can be elsewhere, all up to
+ * the last one exist.
+ */
+export function segmentNumbers(listing: SegmentListing, store: SegmentStore): number[] {
+  const here = [...listing.keys()];
+  if (store === localSegments) return here;
+  return Array.from({ length: here.at(-1) ?? 0 }, (_, index) => index + 1);
 }
 
 export interface OpenSegment {

@@ -2,16 +2,23 @@ import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, readFully } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
 import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/headers.ts';
-import { logFolder, segmentPath } from '../format/layout.ts';
+import { logFolder, type SegmentFile, segmentPath } from '../format/layout.ts';
 import type { ArchiveCodec } from '../format/stored-payload.ts';
-import { listSegments, type OpenSegment, withSegment } from '../read/segment-files.ts';
+import {
+  listSegments,
+  localSegments,
+  type OpenSegment,
+  withSegment,
+} from '../read/segment-files.ts';
+import type { SegmentStore } from '../read/segment-store.ts';
 import { syncing, writing } from './hot-segment.ts';
 import type { SealedSegment } from './seal-segment.ts';
 import type { Sealer } from './sealer.ts';
 
 /**
  * Removes the generations of each segment that a sealed one has replaced for at least `keepMs`, and returns their
- * paths. The caller holds the archive's lock.
+ * paths. Each sealed one is published before; so one is published even if sealing it was the last act of a process. The
+ * caller holds the archive's lock.
  */
 export async function dropOldGenerations(options: {
   readonly dir: string;
@@ -19,12 +26,17 @@ export async function dropOldGenerations(options: {
   readonly now: number;
   readonly files?: FileLayer;
   readonly keepMs: number;
+  /** Takes what was sealed; on one local disk, nothing does. */
+  readonly segments?: SegmentStore;
 }): Promise<string[]> {
-  const { dir, now, files = realFiles, keepMs } = options;
+  const { dir, now, files = realFiles, keepMs, segments = localSegments } = options;
   const dropped: string[] = [];
   for (const [segment, generations] of listSegments(files, dir)) {
-    const replaced = replacedGenerations(files, dir, segment, generations, now - keepMs);
-    for (const generation of replaced) {
+    const sealed = sealedInForce(files, dir, segment, generations);
+    if (sealed === undefined) continue;
+    await segments.publish(sealed);
+    if (Math.floor(files.modifiedAt(segmentPath(dir, sealed))) > now - keepMs) continue;
+    for (const generation of generations.filter((one) => one < sealed.generation)) {
       const path = segmentPath(dir, { segment, generation });
       await files.remove(path);
       dropped.push(path);
@@ -34,27 +46,20 @@ export async function dropOldGenerations(options: {
   return dropped;
 }
 
-function replacedGenerations(
+/** The sealed file that is in force where there are other generations of its segment. */
+function sealedInForce(
   files: FileLayer,
   dir: string,
   segment: number,
   generations: readonly number[],
-  before: number,
-): readonly number[] {
-  if (generations.length < 2) return [];
+): SegmentFile | undefined {
+  if (generations.length < 2) return undefined;
   try {
-    const { sealed, path, name } = withSegment(
-      files,
-      dir,
-      segment,
-      generations,
-      (opened) => opened,
-    );
-    if (sealed === undefined || Math.floor(files.modifiedAt(path)) > before) return [];
-    return generations.filter((generation) => generation < name.generation);
+    const opened = withSegment(files, dir, segment, generations, (one) => one);
+    return opened.sealed === undefined ? undefined : opened.name;
   } catch (error) {
     // Where no generation is whole, each may hold what another has lost.
-    if (hasCode(error, 'log-damaged')) return [];
+    if (hasCode(error, 'log-damaged')) return undefined;
     throw error;
   }
 }
@@ -99,7 +104,7 @@ export function isDamage(error: unknown): error is MailkeepError {
 }
 
 /**
- * Rewrites one sealed segment with `codec`, and removes the files that this replaces. The caller holds the archive's
+ * Rewrites one sealed segment with `codec`, publishes it, and removes the files that this replaces. The caller holds the archive's
  * lock. Interrupted at any moment, the archive reads as before, and the same call finishes the work.
  *
  * @throws `log-damaged` when the segment is not intact: it stays as it is
@@ -109,9 +114,11 @@ export async function compactSegment(
   files: FileLayer,
   sealer: Sealer,
   job: { readonly dir: string; readonly segment: number; readonly codec: ArchiveCodec },
+  segments: SegmentStore = localSegments,
 ): Promise<SealedSegment> {
   const sealed = await sealer.seal(job);
   const { dir, segment } = job;
+  await segments.publish({ segment, generation: sealed.generation });
   // One segment at a time: the room that all old files together take may not be there twice.
   await removeGenerations(files, dir, segment, sealed.generation);
   return sealed;

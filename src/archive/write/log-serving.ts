@@ -1,8 +1,8 @@
 import { thrownBy } from '../../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../../mail/words.ts';
-import { type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
+import type { FileLayer, LogFile } from '../files/file-layer.ts';
 import { MEMORY_BYTES, serializeBatch } from './batch.ts';
-import { syncing, writing } from './hot-segment.ts';
+import { writeDurably } from './durability.ts';
 import type { FromLogThread, ToLogThread } from './log-thread.ts';
 import { type Appended, type AppendJob, localBatch } from './tray-batch.ts';
 
@@ -38,8 +38,7 @@ export function logServer(
     const written = serializeBatch(batch, place, memory);
     if (written.memory.length <= MEMORY_BYTES) memory = written.memory;
     const { bytes, committed, nextOrdinal } = written;
-    await writing(path, bytes.length, () => writeAll(segment.file(path), bytes, place.offset));
-    await syncing(path, () => segment.file(path).datasync());
+    await writeDurably(path, () => segment.file(path), bytes, place.offset);
     return {
       commit: committed.commit,
       blobs: committed.records.flatMap((record) =>

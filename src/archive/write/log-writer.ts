@@ -1,11 +1,14 @@
 import { logThreadEnded } from '../../errors/archive.ts';
 import { hasCode } from '../../errors/mailkeep-error.ts';
-import { type FileLayer, writeAll } from '../files/file-layer.ts';
+import type { FileLayer } from '../files/file-layer.ts';
+import { SEGMENT_HEADER_BYTES } from '../format/headers.ts';
 import { SEGMENT_BYTES } from '../format/layout.ts';
 import type { CommittedBatch } from '../format/records.ts';
 import type { ChainState } from '../read/segment-batches.ts';
 import { type Batch, type BatchPlace, LocalBatch, MEMORY_BYTES, serializeBatch } from './batch.ts';
-import { createSegment, type HotSegment, syncing, writing } from './hot-segment.ts';
+import { type Durability, DurabilityElsewhere, LocalDurability } from './durability.ts';
+import { HotFile } from './hot-file.ts';
+import type { HotSegment } from './hot-segment.ts';
 import type { LogThread } from './log-thread.ts';
 import { TrayBatch } from './tray-batch.ts';
 
@@ -23,6 +26,10 @@ export interface WriterSettings {
   readonly now: () => number;
   /** A batch begins in a new segment once the present one has this many bytes. */
   readonly segmentBytes?: number | undefined;
+  /**
+   * What makes batches durable in place of this disk, which then holds a copy. Batches are then written by this thread.
+   */
+  readonly durability?: Durability | undefined;
   /** Starts a thread for the work of writing; without it, this thread does that itself. */
   readonly startThread?: (() => LogThread) | undefined;
   /**
@@ -37,7 +44,9 @@ const MANY_MESSAGES = 64;
 /** The one writer of an archive's log; `openLogWriter` makes it. */
 export class LogWriter {
   readonly archiveId: Buffer;
-  #hot: HotSegment;
+  readonly #file: HotFile;
+  readonly #durability: Durability;
+  #hot: Pick<HotSegment, 'segment' | 'offset' | 'ordinal'>;
   #chain: ChainState;
   #time: number;
   #memory: Buffer = Buffer.alloc(0);
@@ -57,8 +66,15 @@ export class LogWriter {
     private readonly settings: WriterSettings,
     start: WriterStart,
   ) {
-    this.archiveId = start.archiveId;
-    this.#hot = start.hot;
+    const { archiveId, hot } = start;
+    const { durability } = settings;
+    this.archiveId = archiveId;
+    this.#file = new HotFile({ ...settings, archiveId }, hot);
+    this.#durability =
+      durability === undefined
+        ? new LocalDurability(this.#file)
+        : new DurabilityElsewhere(this.#file, durability);
+    this.#hot = hot;
     this.#chain = start.chain;
     this.#time = start.time;
     this.#considerThread(0);
@@ -80,12 +96,15 @@ export class LogWriter {
   }
 
   /**
-   * Makes a batch durable with one write and one fdatasync. Commits go one after the other in the order of the calls; the
-   * batch must not be empty, and must not be touched until the promise has settled.
+   * Makes a batch durable: with one write and one fdatasync, or as `WriterSettings.durability` does it. Commits go one
+   * after the other in the order of the calls; the batch must not be empty, and must not be touched until the promise has
+   * settled.
    *
    * @throws `disk-full`, `log-write-failed`: nothing of the batch is in the log; it can be committed again, and so can
    *   others. Commits that were waiting behind it fail with the same error, since they may refer to its bytes.
    * @throws `log-sync-failed`, `log-thread-ended`: now and on every later call. The process has to end.
+   * @throws `log-fenced`, `log-copy-failed`: now and on every later call. Nothing is promised about the batch, so nothing
+   *   that was derived from it may be kept: the archive has to be closed, and opened again where that is allowed.
    */
   async commit(batch: Batch): Promise<CommittedBatch> {
     if (batch.records === 0) throw new Error('an empty batch has nothing to commit');
@@ -128,7 +147,7 @@ export class LogWriter {
     // Whoever waits for a commit hears of its failure; here only its end matters.
     await this.#queue.catch(() => undefined);
     await this.endThread();
-    this.#hot.file.close();
+    this.#file.close();
   }
 
   #inTurn<T>(act: () => Promise<T>): Promise<T> {
@@ -168,7 +187,7 @@ export class LogWriter {
       const written =
         // One that ended between two batches left the log as it was.
         batch instanceof TrayBatch && thread?.ready === true
-          ? await onThread(thread, batch, hot.path, place)
+          ? await onThread(thread, batch, this.#file.path, place)
           : await this.#here(batch, place);
       const { committed, bytes, nextOrdinal } = written;
       this.#uncut = false;
@@ -188,20 +207,24 @@ export class LogWriter {
   async #here(batch: Batch, place: BatchPlace): Promise<Written> {
     const local = batch instanceof TrayBatch ? batch.local() : batch;
     if (!(local instanceof LocalBatch)) throw new TypeError('a batch of another kind of log');
-    const { path, file } = this.#hot;
     const { bytes, memory, committed, nextOrdinal } = serializeBatch(local, place, this.#memory);
     if (memory.length <= MEMORY_BYTES) this.#memory = memory;
-    await writing(path, bytes.length, () => writeAll(file, bytes, place.offset));
-    await syncing(path, () => file.datasync());
+    const { commit, previousHash } = committed;
+    const { space, offset, ordinal } = place;
+    await this.#durability.append(
+      bytes,
+      { ...commit, previousHash },
+      { segment: space.segment, offset, ordinal, nextOrdinal },
+    );
     return { committed, bytes: bytes.length, nextOrdinal };
   }
 
   /** Starts the thread when many messages come at once; until it has loaded, batches are written here. */
   #considerThread(messages: number): void {
-    const { threadFrom = MANY_MESSAGES } = this.settings;
+    const { threadFrom = MANY_MESSAGES, durability } = this.settings;
     const many = Math.min(messages, this.#messagesBefore) >= threadFrom;
     this.#messagesBefore = messages;
-    if (!many || this.#closed || this.#thread !== undefined) return;
+    if (!many || this.#closed || this.#thread !== undefined || durability !== undefined) return;
     try {
       this.#thread = this.settings.startThread?.();
     } catch {
@@ -211,19 +234,16 @@ export class LogWriter {
 
   async #cut(): Promise<void> {
     if (!this.#uncut) return;
-    const { file, path, offset } = this.#hot;
-    await writing(path, 0, () => file.truncate(offset));
+    await this.#file.cut(this.#hot.offset);
     this.#uncut = false;
   }
 
   async #roll(): Promise<void> {
     await this.#cut();
-    const { dir, files } = this.settings;
-    const next = this.#hot.segment + 1;
-    const fresh = await createSegment(files, dir, this.archiveId, next, this.#chain);
-    this.#hot.file.close();
+    const segment = this.#hot.segment + 1;
+    await this.#durability.roll({ segment, previous: this.#chain });
     this.#thread?.letGo();
-    this.#hot = fresh;
+    this.#hot = { segment, offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
   }
 }
 
@@ -250,7 +270,9 @@ async function onThread(
   }
 }
 
+const FINAL = ['log-sync-failed', 'log-thread-ended', 'log-fenced', 'log-copy-failed'] as const;
+
 /** Whether the log is not to be written again by this process, not even to cut off what a write left. */
 function isFinal(error: unknown): boolean {
-  return hasCode(error, 'log-sync-failed') || hasCode(error, 'log-thread-ended');
+  return FINAL.some((code) => hasCode(error, code));
 }

@@ -4,6 +4,8 @@ import path from 'node:path';
 import { FOLDER_MODE } from '../../archive/format/layout.ts';
 import { type ArchiveCodec, DEFAULT_CODEC } from '../../archive/format/stored-payload.ts';
 import { type LogReader, openLogReader } from '../../archive/read/log-reader.ts';
+import { localSegments } from '../../archive/read/segment-files.ts';
+import type { SegmentStore } from '../../archive/read/segment-store.ts';
 import { acquireLock } from '../../archive/write/lock.ts';
 import { LogThread } from '../../archive/write/log-thread.ts';
 import type { LogWriter } from '../../archive/write/log-writer.ts';
@@ -13,6 +15,7 @@ import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
 import { locateCodec } from '../../config/located-fields.ts';
 import { makeFolders } from '../../disk/make-folders.ts';
 import { catchUp } from '../../indexer/fold-log.ts';
+import type { PurgeJournal } from '../../retention/purge-journal.ts';
 import { openState, type StateFile } from '../../state/state-file.ts';
 import type { EngineContext } from '../context.ts';
 import { refuseNetworkFileSystem } from './archive-folder.ts';
@@ -28,6 +31,10 @@ export interface Writer {
   readonly codec: ArchiveCodec;
   /** Rewrites segments, on a thread that starts when it is first needed, also after it was closed. */
   readonly sealer: Sealer;
+  /** Where the files of segments are. */
+  readonly segments: SegmentStore;
+  /** Where a purge that was decided is written down until it is done; a file next to the log if not said. */
+  readonly purges?: PurgeJournal;
   /** Where large sources wait on their way into the log. */
   readonly spoolDir: string;
   close(): Promise<void>;
@@ -69,15 +76,18 @@ export async function openWriter(
       onTail: ({ file, bytes }) => report({ event: 'tail-put-aside', file, bytes }),
     });
     closers.push(() => log.close());
-    const { commits } = await catchUp({ dir: dataDir, target: catalog, signal: context.signal });
+    const segments = localSegments;
+    const { signal } = context;
+    const { commits } = await catchUp({ dir: dataDir, segments, target: catalog, signal });
     if (commits > 0) report({ event: 'catalog-caught-up', commits });
     const state = openState(dataDir, (file) => report({ event: 'state-put-aside', file }));
     closers.push(() => state.close());
     const sealer = sealerOnThread();
     closers.push(() => sealer.close());
-    const sources = openLogReader({ dir: dataDir, locator: catalog.locator });
+    const sources = openLogReader({ dir: dataDir, locator: catalog.locator, segments });
     closers.push(() => sources.close());
-    return { dataDir, log, sources, catalog, state, codec, sealer, spoolDir, close };
+    const stores = { log, sources, catalog, state, segments };
+    return { dataDir, ...stores, codec, sealer, spoolDir, close };
   } catch (error) {
     await close();
     throw error;

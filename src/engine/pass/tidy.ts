@@ -50,7 +50,7 @@ export function attachmentReading(
 const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
 
 /**
- * Seals what is closed, lets go of what that replaced, and closes the gaps of a first sync. The replaced file goes
+ * Seals what is closed, publishes it, lets go of what that replaced, and closes the gaps of a first sync. The replaced file goes
  * at once: the sealed one was read back and verified whole, and a reader that has the old one open keeps it, or
  * finds the new one when it looks again. Keeping it would double the disk a first sync needs.
  *
@@ -62,7 +62,7 @@ export async function tidy(
   now: () => number,
   signal: AbortSignal,
 ): Promise<readonly MailkeepError[]> {
-  const { dataDir, log, sources, catalog, codec, sealer } = writer;
+  const { dataDir, log, sources, catalog, codec, sealer, segments } = writer;
   await log.rollIfLarger(WORTH_SEALING_BYTES);
   const { sealed, damaged } = await sealClosedSegments({
     dir: dataDir,
@@ -71,7 +71,7 @@ export async function tidy(
     sealer,
     signal,
   }).finally(() => sealer.close());
-  const dropped = await dropOldGenerations({ dir: dataDir, now: now(), keepMs: 0 });
+  const dropped = await dropOldGenerations({ dir: dataDir, now: now(), keepMs: 0, segments });
   if (sealed.length + dropped.length > 0) sources.refresh();
   if (startedAtCommit > 0 || signal.aborted) return damaged;
   try {

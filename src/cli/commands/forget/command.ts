@@ -89,7 +89,7 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
     const { facts: fresh, wanted, lines, already } = chosen(writer, options);
     if (fresh.length + already.length === 0) throw retentionError('forget-nothing-chosen', {});
     context.notices.say('Reading the log for data of these messages.');
-    const survey = await surveyPurge(realFiles, dataDir, wanted, context.signal);
+    const survey = await surveyPurge(realFiles, dataDir, wanted, context.signal, writer.segments);
     // What had been forgotten can have been in quarantine since, when it came again.
     const facts = fresh.length === 0 && survey.records.size === 0 ? [] : [...fresh, ...already];
     const forgotten = [...already, ...fresh].map(({ message }) => message);
@@ -100,7 +100,7 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
     const shown = [...lines, ...sharedText(survey)];
     if (!options.yes && !(await confirmed(context, 'forget', shown))) return EXIT.done;
     const { log, catalog } = writer;
-    catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey));
+    catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey, writer));
     const done = await finishPurge(context, writer);
     const atOrigin = facts.flatMap(({ places = [] }) => places.filter((at) => !isImported(at)));
     const result = { forgotten, shared: survey.shared, atOrigin, segments: done?.segments ?? 0 };

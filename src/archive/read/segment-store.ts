@@ -1,0 +1,37 @@
+import { hasCode } from '../../errors/mailkeep-error.ts';
+import type { SegmentFile } from '../format/layout.ts';
+
+/** Where the files of segments are when they are not in the log's folder. The segment that is written to always is. */
+export interface SegmentStore {
+  /** False where the log has a segment whose file in force is not in the folder: `fetch` brings it. */
+  present(segment: number): boolean;
+  /**
+   * Brings files into the log's folder, intact and under their own names. Resolves when all are there; it may be asked for
+   * some that are.
+   */
+  fetch(segments: readonly number[]): Promise<void>;
+  /**
+   * Takes the sealed file of a segment. The generations before it are removed when this has resolved, and stay when it
+   * fails. An interruption may have it asked again for a file that it has.
+   */
+  publish(sealed: SegmentFile): Promise<void>;
+}
+
+/**
+ * Reads synchronously what may need segments that are elsewhere: fetches them and reads again.
+ *
+ * @param read may be called several times
+ * @throws `segment-elsewhere` when a segment is still elsewhere after it was fetched; what `fetch` and `read` throw
+ */
+export async function fetching<T>(store: SegmentStore, read: () => T): Promise<T> {
+  for (;;) {
+    try {
+      return read();
+    } catch (error) {
+      if (!hasCode(error, 'segment-elsewhere')) throw error;
+      const segment = Number(error.facts.segment);
+      await store.fetch([segment]);
+      if (!store.present(segment)) throw error;
+    }
+  }
+}

@@ -1,0 +1,99 @@
+import { join } from 'node:path';
+import { type FileLayer, readWhole, replaceFile } from '../archive/files/file-layer.ts';
+import { canonicalJson } from '../archive/format/facts.ts';
+import { isCount, isHash, isObject, parseJson } from '../archive/format/json-shape.ts';
+import { temporaryPath } from '../archive/format/layout.ts';
+import type { ChainState } from '../archive/read/segment-batches.ts';
+import { syncing, writing } from '../archive/write/hot-segment.ts';
+import type { MessageId } from '../mail/words.ts';
+
+/**
+ * A purge that was decided: durable before the log records it, and removed when all of it is done. It holds only
+ * numbers and hashes.
+ */
+export interface PurgeWork {
+  readonly reason: 'forgotten' | 'pruned';
+  readonly messages: readonly MessageId[];
+  /** The last commit before the one that journals it. */
+  readonly after: ChainState;
+  /** Ordinals of the records whose payload goes, by segment. */
+  readonly records: ReadonlyMap<number, readonly number[]>;
+}
+
+/** Where the work of a purge is written down until it is done. */
+export interface PurgeJournal {
+  /** Undefined where no purge is under way. */
+  read(): Promise<PurgeWork | undefined>;
+  /**
+   * Writes down a purge that the next commit decides, the one that follows `work.after`. Where both are stored in one
+   * place, it may wait for that commit and be stored with it: the log says whether a purge was decided.
+   *
+   * @throws `disk-full` and the other errors of writing: nothing is decided then
+   */
+  begin(work: PurgeWork): Promise<void>;
+  /** Notes that nothing of the purge is left to do, or that it was never decided. */
+  end(): Promise<void>;
+}
+
+/** Keeps it in `purge.json`, next to the log. */
+export function purgeFile(files: FileLayer, dir: string): PurgeJournal {
+  return {
+    read: async () => readWork(files, dir),
+    begin: (work) => writeWork(files, dir, work),
+    end: () => endPurge(files, dir),
+  };
+}
+
+const VERSION = 1;
+
+function workPath(dir: string): string {
+  return join(dir, 'purge.json');
+}
+
+function readWork(files: FileLayer, dir: string): PurgeWork | undefined {
+  const path = workPath(dir);
+  if (!files.list(dir).includes('purge.json')) return undefined;
+  const work = shaped(parseJson(readWhole(files, path).toString('utf8')));
+  if (work === undefined) throw new Error(`${path} is not what was written there`);
+  return work;
+}
+
+async function writeWork(files: FileLayer, dir: string, work: PurgeWork): Promise<void> {
+  const path = workPath(dir);
+  const text = canonicalJson({ ...work, version: VERSION, records: [...work.records] });
+  const bytes = Buffer.from(`${text}\n`);
+  try {
+    await writing(path, bytes.length, () => replaceFile(files, path, bytes));
+  } catch (error) {
+    // What cannot be removed now, the next one replaces.
+    await files.remove(temporaryPath(path)).catch(() => undefined);
+    throw error;
+  }
+}
+
+async function endPurge(files: FileLayer, dir: string): Promise<void> {
+  const path = workPath(dir);
+  await writing(path, 0, () => files.remove(path));
+  await syncing(path, () => files.syncFolder(dir));
+}
+
+function shaped(value: unknown): PurgeWork | undefined {
+  if (!isObject(value) || value.version !== VERSION || !isObject(value.after)) return undefined;
+  const { reason, messages, after, records } = value;
+  if (reason !== 'forgotten' && reason !== 'pruned') return undefined;
+  if (!isCount(after.number) || !isHash(after.hash)) return undefined;
+  if (!Array.isArray(messages) || !messages.every(isHash)) return undefined;
+  if (!Array.isArray(records) || !records.every(isEntry)) return undefined;
+  return {
+    reason,
+    messages,
+    after: { number: after.number, hash: after.hash },
+    records: new Map(records),
+  };
+}
+
+function isEntry(value: unknown): value is [number, number[]] {
+  return (
+    Array.isArray(value) && isCount(value[0]) && Array.isArray(value[1]) && value[1].every(isCount)
+  );
+}

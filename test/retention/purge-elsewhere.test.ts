@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { segmentPath } from '../../src/archive/format/layout.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import { decidedPurge, journalPurge } from '../../src/retention/carry-out.ts';
+import type { PurgeJournal, PurgeWork } from '../../src/retention/purge-journal.ts';
+import { FarSegments } from '../archive/far-segments.ts';
+import { systemError } from '../archive/simulated-disk.ts';
+import { verified } from '../verify/grown-archive.ts';
+import { inflated } from './inflated.ts';
+import { FACTS, GOING, PurgedArchive, STAYING } from './purged-archive.ts';
+
+let archive: PurgedArchive;
+beforeAll(async () => {
+  archive = await PurgedArchive.create();
+});
+afterAll(() => archive.remove());
+
+/** Keeps the work in memory, like a row that any machine can read. */
+class Row implements PurgeJournal {
+  work: PurgeWork | undefined;
+  readonly acts: string[] = [];
+
+  async read(): Promise<PurgeWork | undefined> {
+    return this.work;
+  }
+
+  async begin(work: PurgeWork): Promise<void> {
+    this.acts.push('begin');
+    this.work = work;
+  }
+
+  async end(): Promise<void> {
+    this.acts.push('end');
+    this.work = undefined;
+  }
+}
+
+test('a purge fetches what it rewrites, publishes it before the old files go, and leaves no file of its own', async () => {
+  const disk = archive.fresh();
+  const segments = new FarSegments(disk, archive.dir);
+  const purges = new Row();
+  const touched = new Set<string>();
+  disk.fault = (_, path) => {
+    touched.add(path);
+    return undefined;
+  };
+  segments.publishing = ({ segment, generation }) => {
+    for (const one of [generation - 1, generation]) {
+      expect(disk.paths()).toContain(segmentPath(archive.dir, { segment, generation: one }));
+    }
+  };
+  segments.evict(1);
+  await archive.purge(disk, { segments, purges });
+  expect(segments.fetched).toEqual([1]);
+  expect(segments.published.map(({ segment }) => segment)).toEqual([1, 2, 3]);
+  expect(purges.acts).toEqual(['begin', 'end']);
+  expect([...touched].filter((path) => path.includes('purge.json'))).toEqual([]);
+
+  const { found, findings } = await verified(archive.dir, { files: disk.files });
+  expect({ found, findings }).toEqual({ found: 0, findings: [] });
+  expect(await archive.sources(disk)).toEqual({
+    staying: STAYING.map(() => true),
+    forgotten: GOING.map(() => undefined),
+  });
+  expect(inflated(disk, archive.dir).includes('gonebody')).toBe(false);
+});
+
+test('a purge that stopped before its segments were published continues until they are', async () => {
+  const disk = archive.fresh();
+  const segments = new FarSegments(disk, archive.dir);
+  const purges = new Row();
+  segments.publishing = () => {
+    throw new Error('no room there');
+  };
+  await expect(archive.purge(disk, { segments, purges })).rejects.toThrow();
+  expect(purges.work?.messages).toHaveLength(FACTS.length);
+  segments.publishing = () => {};
+  await archive.purge(disk, { segments, purges });
+  expect(segments.published.map(({ segment }) => segment)).toEqual([1, 2, 3]);
+  expect(purges.acts).toEqual(['begin', 'end']);
+  expect(inflated(disk, archive.dir).includes('gonebody')).toBe(false);
+});
+
+test('work that no commit decided is dropped', async () => {
+  const disk = archive.fresh();
+  const { files } = disk;
+  const { dir } = archive;
+  const purges = new Row();
+  const log = await openLogWriter({ dir, files, now: Date.now });
+  const survey = { records: new Map(), blobs: new Map(), shared: [] };
+  disk.fault = (act, path) => {
+    if (act === 'write') throw systemError('EIO', path);
+    return undefined;
+  };
+  await expect(journalPurge(files, dir, log, FACTS, survey, { purges })).rejects.toMatchObject({
+    code: 'log-write-failed',
+  });
+  disk.fault = () => undefined;
+  await log.close();
+  expect(purges.work).toBeDefined();
+  expect(await decidedPurge(files, dir, { purges })).toBeUndefined();
+  expect(purges.acts).toEqual(['begin', 'end']);
+});
