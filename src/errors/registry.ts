@@ -10,7 +10,7 @@ type OfTransaction = OfRegistry & { readonly transaction: string; readonly condi
 export interface RegistryFacts {
   /**
    * Nobody knows whether the transaction happened: its answer is lost, or it has not reached the replicas it has to reach.
-   * `reason` is an errno, a code of PostgreSQL, or `no answer`.
+   * `reason` is an errno, a code of PostgreSQL, `replicas`, or `no answer`.
    */
   readonly 'outcome-unknown': OfRegistry & {
     readonly transaction: string;

@@ -5,8 +5,7 @@ export type { DatabaseError, Pool, PoolClient, PoolConfig } from 'pg';
 
 /** A warning or a notice of the server, as the protocol has it. */
 export interface Notice {
-  readonly code?: string | undefined;
-  readonly severity?: string | undefined;
+  /** The function of the server that it comes from. */
   readonly routine?: string | undefined;
 }
 

@@ -28,7 +28,7 @@ export interface Failed {
  */
 export function failureOf(error: unknown, failed: Failed): Error {
   if (error instanceof MailkeepError) return error;
-  if (error instanceof ReplicasNotAwaited) return unknownOutcome(error.condition, failed);
+  if (error instanceof ReplicasNotAwaited) return unknownOutcome('replicas', failed);
   if (isRefusal(error)) return refusal(String(error.code), error.constraint ?? null, failed);
   if (failed.mayBeCommitted) return unknownOutcome(reasonOf(error), failed);
   return connectionFailure(error, failed.registry) ?? unexpected(error);

@@ -1,9 +1,7 @@
 import type { PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
 import type { DatabaseError, Notice, Pool, PoolClient } from './driver.ts';
 
-/** Conditions of the warnings that PostgreSQL gives instead of waiting for its replicas; their texts are translated. */
-const WAIT_CANCELED = ['57014', '57P01'];
-/** What it gives them in, whatever its language. */
+/** Where PostgreSQL warns that it did not wait for its replicas: the texts are translated, and the code says nothing. */
 const WAITING_ROUTINE = 'SyncRepWaitForLSN';
 
 /**
@@ -11,8 +9,8 @@ const WAITING_ROUTINE = 'SyncRepWaitForLSN';
  * a failover is not known.
  */
 export class ReplicasNotAwaited extends Error {
-  constructor(readonly condition: string) {
-    super('the wait for synchronous replication was canceled');
+  constructor() {
+    super('the server did not wait for its replicas');
   }
 }
 
@@ -43,11 +41,8 @@ class GuardedClient implements PostgresPoolClient {
   readonly #fail = (error: Error): void => {
     this.#broken ??= error;
   };
-  readonly #notice = ({ code = '', severity, routine }: Notice): void => {
-    if (severity === 'NOTICE' || severity === 'INFO') return;
-    if (routine === WAITING_ROUTINE || WAIT_CANCELED.includes(code)) {
-      this.#notAwaited = new ReplicasNotAwaited(code);
-    }
+  readonly #notice = ({ routine }: Notice): void => {
+    if (routine === WAITING_ROUTINE) this.#notAwaited = new ReplicasNotAwaited();
   };
 
   constructor(private readonly client: PoolClient) {

@@ -17,11 +17,13 @@ const CONDITIONS: Readonly<Record<string, string>> = {
   '57014': 'it took too long',
   '57P01': 'the server is shutting down',
   '57P03': 'the server is starting',
+  replicas: 'it did not wait for its replicas',
 };
 
 function conditionText(code: string): string {
   const known = CONDITIONS[code];
-  return known === undefined ? reasonText(code) : `${known} (${code})`;
+  if (known === undefined) return reasonText(code);
+  return /^[0-9A-Z]{5}$/.test(code) ? `${known} (${code})` : known;
 }
 
 export const REGISTRY_SENTENCES: Sentences<RegistryFacts> = {
