@@ -1,3 +1,4 @@
+import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 import { commit, decidePurge } from '../../src/registry/commits.ts';
@@ -52,6 +53,20 @@ async function thrownBy(act: Promise<unknown>): Promise<unknown> {
     (result) => new Error(`it did not fail: ${JSON.stringify(result)}`),
     (error: unknown) => error,
   );
+}
+
+/** Waits until commits wait for replicas: a server takes over settings when it comes to it. */
+async function replicasAwaited(admin: Client): Promise<void> {
+  const writer = await server.connect(database);
+  const cancel = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
+  for (let isWaiting = false; !isWaiting; ) {
+    let isOver = false;
+    const probe = writer.query(`COMMENT ON TABLE fleet IS 'probe'`).finally(() => {
+      isOver = true;
+    });
+    while (!isOver) isWaiting = (await admin.query(cancel)).rowCount !== 0 || isWaiting;
+    await probe;
+  }
 }
 
 describe.skipIf(skipped)('a commit whose answer is lost', () => {
@@ -124,17 +139,11 @@ describe.skipIf(skipped)('a commit whose answer is lost', () => {
     await admin.query("ALTER SYSTEM SET synchronous_standby_names = 'nowhere'");
     await admin.query('SELECT pg_reload_conf()');
     try {
+      await replicasAwaited(admin);
       const batch = batchAfter(head);
       const failing = thrownBy(commit(registry, lease, batch));
-      const waiting = `SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
-      let canceled = 0;
-      while (canceled === 0) {
-        const { rows } = await admin.query<{ pid: number }>(waiting);
-        for (const { pid } of rows) {
-          await admin.query('SELECT pg_cancel_backend($1)', [pid]);
-          canceled += 1;
-        }
-      }
+      const [pid] = await server.waiting(database, 1, 'SyncRep');
+      await admin.query('SELECT pg_cancel_backend($1)', [pid]);
       expect(await failing).toMatchObject({
         code: 'outcome-unknown',
         facts: { transaction: 'commit', reason: 'replicas' },
@@ -153,14 +162,8 @@ describe.skipIf(skipped)('a commit whose answer is lost', () => {
     await admin.query('BEGIN');
     await admin.query('SELECT 1 FROM archive FOR UPDATE');
     const failing = thrownBy(commit(registry, lease, batchAfter(head)));
-    let ended = 0;
-    while (ended === 0) {
-      const { rowCount } = await admin.query(
-        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-          WHERE wait_event_type = 'Lock' AND datname = current_database()`,
-      );
-      ended = rowCount ?? 0;
-    }
+    const [pid] = await server.waiting(database, 1);
+    await admin.query('SELECT pg_terminate_backend($1)', [pid]);
     const error = await failing;
     await admin.query('COMMIT');
     expect(error).toMatchObject({ code: 'outcome-unknown', facts: { reason: '57P01' } });

@@ -181,6 +181,25 @@ export class Postgres {
     }
   }
 
+  /**
+   * Waits until that many connections of a database wait for a lock, and returns their process numbers. Asks on a connection
+   * of its own: within a transaction, the answer would stay what it was at first.
+   */
+  async waiting(database: string, count: number, type = 'Lock'): Promise<readonly number[]> {
+    return this.admin(database, async (client) => {
+      for (let waited = 0; waited < STARTUP_MS; waited += BETWEEN_TRIES_MS) {
+        const { rows } = await client.query<{ pid: number }>(
+          `SELECT pid FROM pg_stat_activity
+            WHERE datname = current_database() AND $1 IN (wait_event_type, wait_event)`,
+          [type],
+        );
+        if (rows.length >= count) return rows.map(({ pid }) => pid);
+        await delay(BETWEEN_TRIES_MS);
+      }
+      throw new Error(`no ${count} connections wait for ${type}`);
+    });
+  }
+
   /** Ends the server at once, which removes its shared memory, and the folder. */
   async stop(): Promise<void> {
     await Promise.all(this.#opened.map((registry) => registry.close().catch(() => undefined)));
