@@ -1,9 +1,17 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { fleetMigrations } from '../../migrations/fleet/index.ts';
 import { initFleet } from '../../src/registry/fleet.ts';
 import { openRegistry } from '../../src/registry/registry.ts';
 import { checkSchema, migrateRegistry } from '../../src/registry/schema.ts';
+import { registryTarget } from '../../src/registry/target.ts';
+import { sentenceOf } from '../../src/wording/sentence-of.ts';
+import { makeCertificate } from '../imap/certificate.ts';
+import { absent } from '../peers/programs.ts';
 import { Postgres, withoutPostgres } from './servers/postgres.ts';
+import { tlsFront } from './servers/tls-front.ts';
 
 const skipped = withoutPostgres();
 let server: Postgres;
@@ -126,5 +134,58 @@ describe.skipIf(skipped)('a connection', () => {
       fleet = await initFleet(registry, FLEET).catch(() => undefined);
     }
     expect(fleet).toEqual(FLEET);
+  });
+
+  test('takes a password from the environment, and no error has it', async () => {
+    const admin = await server.connect('made');
+    await admin.query(`CREATE ROLE locked LOGIN PASSWORD 'the right one'`);
+    const target = (env: Record<string, string>) =>
+      registryTarget(`postgresql:///made?host=${server.socketFolder}&user=locked`, env);
+    const registry = await openRegistry(target({ PGPASSWORD: 'the right one' }));
+    expect(registry.label).not.toContain('right');
+    await registry.close();
+    for (const env of [{ PGPASSWORD: 'never shown' }, {}]) {
+      const error: unknown = await openRegistry(target(env)).catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({
+        code: 'registry-access-denied',
+        facts: { condition: '28P01' },
+      });
+      expect(JSON.stringify([error, String(error), sentenceOf(error)])).not.toContain('never');
+    }
+  });
+});
+
+describe.skipIf(skipped || absent('openssl'))('a connection over TLS', () => {
+  let folder: string;
+  beforeAll(() => {
+    folder = mkdtempSync(path.join(tmpdir(), 'registry-'));
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  test.each(['localhost', '127.0.0.1'])('to %s is verified', async (host) => {
+    const certificate = makeCertificate(folder);
+    const front = await tlsFront(server.socket, certificate);
+    onTestFinished(() => front.stop());
+    const address = `postgresql://fleet@${host}:${front.port}/made?sslmode=verify-full`;
+    const trusting = registryTarget(`${address}&sslrootcert=${certificate.file}`, {});
+    const registry = await openRegistry(trusting);
+    await checkSchema(registry);
+    await registry.close();
+    await expect(openRegistry(registryTarget(address, {}))).rejects.toMatchObject({
+      code: 'registry-certificate',
+      facts: { reason: 'DEPTH_ZERO_SELF_SIGNED_CERT' },
+    });
+  });
+
+  test('with a certificate of another name is refused', async () => {
+    const certificate = makeCertificate(folder, ['DNS:db.example']);
+    const front = await tlsFront(server.socket, certificate);
+    onTestFinished(() => front.stop());
+    const address = `postgresql://fleet@localhost:${front.port}/made?sslmode=verify-full`;
+    const target = registryTarget(`${address}&sslrootcert=${certificate.file}`, {});
+    await expect(openRegistry(target)).rejects.toMatchObject({
+      code: 'registry-certificate',
+      facts: { reason: 'ERR_TLS_CERT_ALTNAME_INVALID' },
+    });
   });
 });

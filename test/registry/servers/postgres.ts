@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -101,6 +102,9 @@ export class Postgres {
       ['-D', data, '-U', USER, '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync'],
       { ...options, stdio: ['ignore', 'ignore', 'inherit'] },
     );
+    // Everybody is let in, but for one user, who needs a password.
+    const access = path.join(data, 'pg_hba.conf');
+    writeFileSync(access, 'local all locked scram-sha-256\nlocal all all trust\n');
     const log = openSync(path.join(folder, 'log'), 'a');
     const settings = ['listen_addresses=', 'shared_buffers=32MB', 'max_connections=60', 'fsync=on'];
     const child = spawn(
