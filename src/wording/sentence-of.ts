@@ -17,6 +17,7 @@ import { INDEXER_SENTENCES, MIME_SENTENCES, THREAD_SENTENCES } from './mime.ts';
 import { OBJECT_SENTENCES } from './objects.ts';
 import { OFFSITE_SENTENCES } from './offsite.ts';
 import { MAILBOX_SENTENCES, ORIGIN_SENTENCES, SYNC_SENTENCES } from './origin.ts';
+import { REGISTRY_SENTENCES } from './registry.ts';
 import { RESTORE_SENTENCES } from './restore.ts';
 import { RETENTION_SENTENCES } from './retention.ts';
 import { SEARCH_SENTENCES } from './search.ts';
@@ -99,6 +100,7 @@ export const SENTENCE_TABLES = [
   OBJECT_SENTENCES,
   OPERATION_SENTENCES,
   ORIGIN_SENTENCES,
+  REGISTRY_SENTENCES,
   RESTORE_SENTENCES,
   RETENTION_SENTENCES,
   SEARCH_SENTENCES,

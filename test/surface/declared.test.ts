@@ -4,6 +4,7 @@ import path from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
+import { fleetMigrations } from '../../migrations/fleet/index.ts';
 import { migrations } from '../../migrations/index.ts';
 import { realFiles } from '../../src/archive/files/real-files.ts';
 import {
@@ -43,6 +44,7 @@ import type { ArchiveFacts } from '../../src/health/facts.ts';
 import { Metrics } from '../../src/health/metrics.ts';
 import { IMPORT_HOST } from '../../src/mail/import-host.ts';
 import { EXTRACTOR_VERSION } from '../../src/mime/extraction.ts';
+import { PROGRAM } from '../../src/registry/schema.ts';
 import { openState, stateFile } from '../../src/state/state-file.ts';
 import { linkAnswer, linkMessage } from '../../src/web/link-channel.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
@@ -186,6 +188,10 @@ test('files carry the marks that are recorded', async () => {
     },
     import: { host: IMPORT_HOST },
     'record kinds': numbers(STORED_KIND),
+    registry: {
+      migrations: Object.keys(fleetMigrations).join(', '),
+      'version of the program': String(PROGRAM),
+    },
     state: { version: String(userVersion(stateFile(dir))) },
     'state tables': tables(stateFile(dir)),
   });

@@ -1,0 +1,15 @@
+import type { Kysely } from 'kysely';
+import * as registry0001 from './0001_registry.ts';
+
+/** One step of the registry's tables in PostgreSQL. Steps only go forward. */
+export interface FleetMigration {
+  up(db: Kysely<unknown>): Promise<void>;
+}
+
+/**
+ * Every step by name, in order, as a static map so that a bundle holds them. Each runs in a transaction together with the
+ * row that records it.
+ */
+export const fleetMigrations: Readonly<Record<string, FleetMigration>> = {
+  '0001_registry': registry0001,
+};

@@ -1,0 +1,117 @@
+import { sql } from 'kysely';
+import { fencedBy, heldBy, type Lease, type Outcome } from './outcome.ts';
+import type { Registry } from './registry.ts';
+import { PROGRAM } from './schema.ts';
+
+export interface Fleet {
+  readonly id: string;
+  /** Where its objects are. */
+  readonly bucket: string;
+  readonly archiveFormat: number;
+  readonly catalogVersion: number;
+}
+
+/** Makes the registry that of a fleet, unless it is one already; returns the fleet that it is. */
+export async function initFleet(registry: Registry, fleet: Fleet): Promise<Fleet> {
+  const { id, bucket, archiveFormat, catalogVersion } = fleet;
+  await registry.statement(
+    'init a fleet',
+    sql`INSERT INTO fleet (id, bucket, min_program, archive_format, catalog_version)
+      VALUES (${id}, ${bucket}, ${PROGRAM}, ${archiveFormat}, ${catalogVersion}) ON CONFLICT DO NOTHING`,
+  );
+  const [found] = await registry.statement<Fleet>(
+    'look at the fleet',
+    sql`SELECT id, bucket, archive_format AS "archiveFormat", catalog_version AS "catalogVersion" FROM fleet`,
+  );
+  return found ?? fleet;
+}
+
+/** Adds a tenant unless there is one of that name; returns its id. Its weight is its share of a node's time. */
+export async function addTenant(
+  registry: Registry,
+  tenant: { readonly name: string; readonly weight: number },
+): Promise<number> {
+  const [row] = await registry.statement<{ id: number }>(
+    'add a tenant',
+    sql`INSERT INTO tenant (name, weight) VALUES (${tenant.name}, ${tenant.weight})
+      ON CONFLICT (name) DO UPDATE SET weight = excluded.weight RETURNING id`,
+  );
+  return row?.id ?? 0;
+}
+
+export interface NewArchive {
+  readonly tenant: number;
+  readonly name: string;
+  /** The id of its log, and the hash that its first commit follows. */
+  readonly logId: Buffer;
+  readonly genesis: Buffer;
+  /** The account's settings, as JSON. */
+  readonly settings: unknown;
+}
+
+/** Adds an archive without commits that anybody may claim; undefined if the tenant has one of that name. */
+export async function addArchive(
+  registry: Registry,
+  archive: NewArchive,
+): Promise<number | undefined> {
+  const { tenant, name, logId, genesis, settings } = archive;
+  const [row] = await registry.statement<{ id: number }>(
+    'add an archive',
+    sql`INSERT INTO archive (tenant, name, log_id, settings, head_hash, hot_previous_hash)
+      VALUES (${tenant}, ${name}, ${logId}, ${JSON.stringify(settings)}::jsonb, ${genesis}, ${genesis})
+      ON CONFLICT DO NOTHING RETURNING id`,
+  );
+  return row?.id;
+}
+
+/** Saves what an archive remembers apart from its log; what is older than the saved one is left out. */
+export async function saveMemory(
+  registry: Registry,
+  lease: Lease,
+  memory: { readonly number: number; readonly bytes: Buffer },
+): Promise<Outcome> {
+  const { number, bytes } = memory;
+  const rows = await registry.statement(
+    'save the memory',
+    sql`INSERT INTO memory (archive, number, bytes)
+      SELECT id, ${number}::bigint, ${bytes}::bytea FROM archive
+      WHERE ${heldBy(lease)} AND head_number >= ${number} FOR UPDATE
+      ON CONFLICT (archive) DO UPDATE SET number = excluded.number, bytes = excluded.bytes
+        WHERE memory.number <= excluded.number
+      RETURNING archive`,
+  );
+  return rows.length === 1 ? { outcome: 'committed' } : await fencedBy(registry, lease, 'head');
+}
+
+/** A credential of an archive, encrypted by a key that is not in the registry. */
+export interface SealedSecret {
+  readonly archive: number;
+  readonly purpose: string;
+  readonly keyId: string;
+  readonly nonce: Buffer;
+  readonly sealed: Buffer;
+}
+
+/**
+ * Stores a secret.
+ *
+ * @param replaces the nonce of the secret that it replaces, or null if there is none: of two that replace the same, the
+ *   second is refused
+ */
+export async function putSecret(
+  registry: Registry,
+  secret: SealedSecret,
+  replaces: Buffer | null,
+): Promise<Outcome> {
+  const { archive, purpose, keyId, nonce, sealed } = secret;
+  const rows = await registry.statement(
+    'put a secret',
+    replaces === null
+      ? sql`INSERT INTO secret (archive, purpose, key_id, nonce, sealed)
+          VALUES (${archive}, ${purpose}, ${keyId}, ${nonce}, ${sealed})
+          ON CONFLICT DO NOTHING RETURNING archive`
+      : sql`UPDATE secret SET key_id = ${keyId}, nonce = ${nonce}, sealed = ${sealed}
+          WHERE archive = ${archive} AND purpose = ${purpose} AND nonce = ${replaces} RETURNING archive`,
+  );
+  return rows.length === 1 ? { outcome: 'committed' } : { outcome: 'fenced', by: 'key' };
+}

@@ -1,0 +1,167 @@
+import { sql } from 'kysely';
+import type { SealedSecret } from './fleet.ts';
+import type { ObjectState } from './objects.ts';
+import { HEAD_COLUMNS, type Head, interval } from './outcome.ts';
+import type { Registry } from './registry.ts';
+
+/** What a new holder builds its copy of an archive from, all of one moment. */
+export interface StoredArchive {
+  readonly head: Head;
+  readonly logId: Buffer;
+  readonly settings: unknown;
+  /** In the order of the log; together with the tail they are all its commits, each once. */
+  readonly covers: readonly StoredCover[];
+  readonly tail: readonly StoredBatch[];
+  readonly snapshot: StoredSnapshot | undefined;
+  readonly memory: { readonly number: number; readonly bytes: Buffer } | undefined;
+  /** Purges that are not finished, oldest first. */
+  readonly purges: readonly StoredPurge[];
+}
+
+export interface StoredCover {
+  readonly first: number;
+  readonly last: number;
+  readonly lastHash: Buffer;
+  readonly segment: number;
+  readonly generation: number;
+  readonly at: number;
+  readonly key: string;
+  readonly bytes: number;
+  readonly sha256: Buffer;
+}
+
+export interface StoredBatch {
+  readonly number: number;
+  readonly hash: Buffer;
+  readonly time: number;
+  readonly segment: number;
+  readonly at: number;
+  readonly firstOrdinal: number;
+  readonly rawBytes: number;
+  readonly codec: number;
+  readonly bytes: Buffer;
+}
+
+export interface StoredSnapshot {
+  readonly number: number;
+  readonly hash: Buffer;
+  readonly catalogVersion: number;
+  readonly key: string;
+  readonly bytes: number;
+  readonly sha256: Buffer;
+}
+
+export interface StoredPurge {
+  readonly purges: number;
+  readonly number: number;
+  readonly commits: readonly number[];
+  readonly records: unknown;
+}
+
+/** Returns what the registry has of an archive; undefined if there is none. */
+export async function readArchive(
+  registry: Registry,
+  archive: number,
+): Promise<StoredArchive | undefined> {
+  return registry.transaction(
+    'read an archive',
+    async (tx) => {
+      const [row] = (
+        await sql<Head & { logId: Buffer; settings: unknown }>`
+          SELECT ${HEAD_COLUMNS}, log_id AS "logId", settings FROM archive WHERE id = ${archive}`.execute(
+          tx,
+        )
+      ).rows;
+      if (row === undefined) return undefined;
+      const { logId, settings, ...head } = row;
+      const covers = await sql<StoredCover>`
+        SELECT c.first, c.last, c.last_hash AS "lastHash", c.segment, c.generation, c.at, c.key,
+          o.bytes, o.sha256
+        FROM cover c JOIN object o ON o.key = c.key WHERE c.archive = ${archive} ORDER BY c.first`.execute(
+        tx,
+      );
+      const tail = await sql<StoredBatch>`
+        SELECT number, hash, time, segment, at, first_ordinal AS "firstOrdinal",
+          raw_bytes AS "rawBytes", codec, bytes
+        FROM tail WHERE archive = ${archive} ORDER BY number`.execute(tx);
+      const snapshot = await sql<StoredSnapshot>`
+        SELECT s.number, s.hash, s.catalog_version AS "catalogVersion", s.key, o.bytes, o.sha256
+        FROM snapshot s JOIN object o ON o.key = s.key WHERE s.archive = ${archive}`.execute(tx);
+      const memory = await sql<{ number: number; bytes: Buffer }>`
+        SELECT number, bytes FROM memory WHERE archive = ${archive}`.execute(tx);
+      const purges = await sql<StoredPurge>`
+        SELECT purges, number, commits, records FROM purge
+        WHERE archive = ${archive} AND finished_at IS NULL ORDER BY purges`.execute(tx);
+      return {
+        head,
+        logId,
+        settings,
+        covers: covers.rows,
+        tail: tail.rows,
+        snapshot: snapshot.rows[0],
+        memory: memory.rows[0],
+        purges: purges.rows,
+      };
+    },
+    'repeatable read',
+  );
+}
+
+/** A copy on a disk, by its entry in the cache. */
+export interface CachedCopy {
+  readonly archive: number;
+  readonly node: string;
+  readonly entry: string;
+}
+
+/** Returns the copies of a node that a purge waits for: of archives that no living session of the node holds. */
+export async function copiesToWipe(
+  registry: Registry,
+  node: string,
+): Promise<readonly CachedCopy[]> {
+  return registry.statement<CachedCopy>(
+    'look for copies to wipe',
+    sql`SELECT c.archive, c.node, c.entry FROM cache c JOIN archive a ON a.id = c.archive
+      WHERE c.node = ${node}
+        AND EXISTS (SELECT 1 FROM purge p WHERE p.archive = c.archive AND p.finished_at IS NULL)
+        AND NOT EXISTS (SELECT 1 FROM worker w
+          WHERE w.session = a.holder AND w.node = ${node} AND NOT w.dead)
+      ORDER BY c.archive`,
+  );
+}
+
+/** An object that a collector has to do something about. */
+export interface WaitingObject {
+  readonly key: string;
+  readonly uploadId: string;
+  readonly state: ObjectState;
+  /** Of the sweep that is to be confirmed; null before the first one. */
+  readonly sweptAt: string | null;
+}
+
+/** Returns condemned objects, and swept ones that have settled for `settleMs`: at most `most` of them, oldest first. */
+export async function objectsToCollect(
+  registry: Registry,
+  settleMs: number,
+  most: number,
+): Promise<readonly WaitingObject[]> {
+  return registry.statement<WaitingObject>(
+    'look for objects to collect',
+    sql`SELECT key, upload_id AS "uploadId", state, swept_at::text AS "sweptAt" FROM object
+      WHERE state = 'condemned'
+        OR (state = 'swept' AND swept_at < clock_timestamp() - ${interval(settleMs)})
+      ORDER BY begun_at LIMIT ${most}`,
+  );
+}
+
+/** Returns the secrets of an archive, as they are sealed. */
+export async function readSecrets(
+  registry: Registry,
+  archive: number,
+): Promise<readonly SealedSecret[]> {
+  return registry.statement<SealedSecret>(
+    'read secrets',
+    sql`SELECT archive, purpose, key_id AS "keyId", nonce, sealed FROM secret
+      WHERE archive = ${archive} ORDER BY purpose`,
+  );
+}

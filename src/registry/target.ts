@@ -1,0 +1,121 @@
+import { readFileSync } from 'node:fs';
+import { errnoName } from '../errors/mailkeep-error.ts';
+import { registryError } from '../errors/registry.ts';
+
+/** Where the registry is, and how it is reached. */
+export interface RegistryTarget {
+  /** For people: without a password. */
+  readonly label: string;
+  /** A name, an address, or the folder of a Unix socket. */
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  readonly database: string;
+  /** Undefined where there is none, or where `.pgpass` has it. */
+  readonly password: string | undefined;
+  /** Undefined for connections that do not leave this machine. */
+  readonly tls: RegistryTls | undefined;
+}
+
+/** The server is always verified, by its name. PEM texts; undefined for what the system or Node.js trusts. */
+export interface RegistryTls {
+  readonly ca: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const PARAMETERS = ['host', 'port', 'user', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey'];
+const DEFAULT_PORT = 5432;
+const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
+
+/**
+ * Reads the address of a registry, `postgresql://user@host:port/database?parameters`, with the variables of PostgreSQL's
+ * own programs for what it leaves out (`PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`). A password is better
+ * kept out of it: in `PGPASSWORD`, or in `.pgpass`, which the connection reads by itself.
+ *
+ * @throws registry-setting-invalid; its facts never contain the address, because a password may be in it
+ */
+export function registryTarget(text: string, env: Environment): RegistryTarget {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !['postgresql:', 'postgres:'].includes(url.protocol)) {
+    throw invalid('it has to begin with postgresql://');
+  }
+  const unknown = [...url.searchParams.keys()].find((name) => !PARAMETERS.includes(name));
+  if (unknown !== undefined) {
+    throw invalid(`it may have the parameters ${PARAMETERS.join(', ')} only`);
+  }
+  const parameter = (name: string) => url.searchParams.get(name) ?? '';
+  const bare = decoded(url.hostname).replace(/^\[|\]$/g, '');
+  const host = bare || parameter('host') || env.PGHOST || 'localhost';
+  const user = decoded(url.username) || parameter('user') || env.PGUSER || '';
+  if (user === '') throw invalid('it names no user');
+  const database = decoded(url.pathname.slice(1)) || env.PGDATABASE || user;
+  const port = portOf(url.port || parameter('port') || env.PGPORT || String(DEFAULT_PORT));
+  return {
+    label: labelOf({ host, port, user, database }),
+    host,
+    port,
+    user,
+    database,
+    password: decoded(url.password) || env.PGPASSWORD || undefined,
+    tls: tlsOf(host, parameter),
+  };
+}
+
+/** Mail goes over these connections: one that leaves this machine is encrypted, and the server is verified. */
+function tlsOf(host: string, parameter: (name: string) => string): RegistryTls | undefined {
+  const mode = parameter('sslmode');
+  const isLocal = host.startsWith('/') || LOOPBACK.test(host);
+  if (mode !== '' && mode !== 'verify-full' && mode !== 'disable') {
+    throw invalid('sslmode can be verify-full, or disable for a server on this machine');
+  }
+  if (mode === 'disable' && !isLocal) {
+    throw invalid(`sslmode=disable is for servers on this machine, not for ${host}`);
+  }
+  if (mode === 'verify-full' && host.startsWith('/')) {
+    throw invalid('a Unix socket has no TLS: leave sslmode out');
+  }
+  if (isLocal && mode !== 'verify-full') return undefined;
+  const file = (name: string) => (parameter(name) === '' ? undefined : pem(name, parameter(name)));
+  return { ca: file('sslrootcert'), cert: file('sslcert'), key: file('sslkey') };
+}
+
+function pem(parameter: string, file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw invalid(`the file of ${parameter} cannot be read (${errnoName(error)})`);
+  }
+}
+
+function portOf(text: string): number {
+  const port = Number(text);
+  if (/^\d{1,5}$/.test(text) && port > 0 && port < 65_536) return port;
+  throw invalid('the port is no number from 1 to 65535');
+}
+
+function labelOf(of: Pick<RegistryTarget, 'host' | 'port' | 'user' | 'database'>): string {
+  const [user, database] = [encodeURIComponent(of.user), encodeURIComponent(of.database)];
+  if (of.host.startsWith('/')) {
+    return `postgresql:///${database}?host=${of.host}&port=${of.port}&user=${user}`;
+  }
+  const host = of.host.includes(':') ? `[${of.host}]` : of.host;
+  return `postgresql://${user}@${host}:${of.port}/${database}`;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw invalid('it has a % that is no escape');
+  }
+}
+
+function invalid(problem: string): Error {
+  return registryError('registry-setting-invalid', {
+    source: 'The address of the registry',
+    problem,
+  });
+}

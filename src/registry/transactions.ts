@@ -1,0 +1,49 @@
+import { condemn, condemnAbandoned, markGone, sweep, sweepAgain } from './collection.ts';
+import { commit, decidePurge, roll } from './commits.ts';
+import { addArchive, addTenant, initFleet, putSecret, saveMemory } from './fleet.ts';
+import { claim, enterCache, leaveCache, release, resolve } from './leases.ts';
+import { endPurge } from './purges.ts';
+import {
+  beginSession,
+  drainSession,
+  endSession,
+  markDead,
+  removeSessions,
+  renew,
+  strikeNode,
+} from './sessions.ts';
+import { coverChunk, coverSegment, putSnapshot, register } from './uploads.ts';
+
+/** Every transaction that writes to the registry. Tests hold each of them to what it refuses. */
+export const TRANSACTIONS = {
+  addArchive,
+  addTenant,
+  beginSession,
+  claim,
+  commit,
+  condemn,
+  condemnAbandoned,
+  coverChunk,
+  coverSegment,
+  decidePurge,
+  drainSession,
+  endPurge,
+  endSession,
+  enterCache,
+  initFleet,
+  leaveCache,
+  markDead,
+  markGone,
+  putSecret,
+  putSnapshot,
+  register,
+  release,
+  removeSessions,
+  renew,
+  resolve,
+  roll,
+  saveMemory,
+  strikeNode,
+  sweep,
+  sweepAgain,
+} as const;

@@ -1,0 +1,84 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import ts from 'typescript';
+import { expect, test } from 'vitest';
+import { root, sourceFiles } from './source-tree.ts';
+
+/** What starts without a fleet, apart from worker threads: these load nothing of PostgreSQL. */
+const PROGRAMS = ['mailkeep.js', 'index.js', 'mailkeep.cjs', 'load.cjs', 'reading.script'];
+/** Stands in `pg` and nowhere else. */
+const MARK = 'SASL: SCRAM-SERVER-FIRST-MESSAGE';
+
+/** Files that a file loads before anything runs: no types, and nothing that is imported when it is needed. */
+function loadedWith(file: string, text: string): string[] {
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
+  return source.statements.flatMap((statement) => {
+    const isExport = ts.isExportDeclaration(statement);
+    if (!isExport && !ts.isImportDeclaration(statement)) return [];
+    const isTypes = isExport
+      ? statement.isTypeOnly
+      : statement.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword;
+    const { moduleSpecifier } = statement;
+    if (isTypes || moduleSpecifier === undefined) return [];
+    return ts.isStringLiteral(moduleSpecifier) ? [moduleSpecifier.text] : [];
+  });
+}
+
+function reached(from: string, loads: (file: string) => readonly string[]): ReadonlySet<string> {
+  const found = new Set([from]);
+  for (const file of found) for (const next of loads(file)) found.add(next);
+  return found;
+}
+
+const files = new Map(sourceFiles(['src', 'migrations']).map(({ file, text }) => [file, text]));
+
+const sources = new Map<string, readonly string[]>();
+
+function sourcesLoadedWith(file: string): readonly string[] {
+  const known = sources.get(file);
+  if (known !== undefined) return known;
+  const loaded = loadedWith(file, files.get(file) ?? '')
+    .filter((name) => name.startsWith('.'))
+    .map((name) => path.join(path.dirname(file), name));
+  sources.set(file, loaded);
+  return loaded;
+}
+
+test('no entry point of the build loads the registry of a fleet', () => {
+  const build = readFileSync(path.join(root, 'src/bootstrap/build.mjs'), 'utf8');
+  const entries = [...build.matchAll(/'(src\/[\w/-]+\.tsx?)'/g)].map(([, file = '']) => file);
+  expect(entries).toEqual(expect.arrayContaining(['src/cli/main.ts', 'src/cli/main-reading.ts']));
+  for (const entry of entries) {
+    const loaded = [...reached(entry, sourcesLoadedWith)];
+    expect(loaded.filter((file) => /^(?:src\/registry|migrations\/fleet)\//.test(file))).toEqual(
+      [],
+    );
+  }
+  // The walk sees what it is to see.
+  const own = reached('src/registry/schema.ts', sourcesLoadedWith);
+  expect([...own]).toContain('migrations/fleet/0001_registry.ts');
+});
+
+test('only one file loads the driver of PostgreSQL', () => {
+  const users = [...files]
+    .filter(([file, text]) => loadedWith(file, text).includes('pg'))
+    .map(([file]) => file);
+  expect(users).toEqual(['src/registry/driver.ts']);
+});
+
+test('what is built for local use has no PostgreSQL in it', () => {
+  const read = (name: string) => readFileSync(path.join(root, 'dist', name), 'utf8');
+  const library = path.join(root, 'node_modules/pg/lib/crypto/sasl.js');
+  expect(readFileSync(library, 'utf8')).toContain(MARK);
+  const built = readdirSync(path.join(root, 'dist')).filter((name) => name.endsWith('-worker.js'));
+  expect(built.length).toBeGreaterThan(3);
+  const chunksOf = (name: string) =>
+    [...read(name).matchAll(/(?:from|import)\s*"\.\/([\w-]+\.js)"/g)].map(
+      ([, chunk = '']) => chunk,
+    );
+  for (const program of [...PROGRAMS, ...built]) {
+    const loaded = [...reached(program, chunksOf)];
+    expect(loaded.filter((name) => read(name).includes(MARK))).toEqual([]);
+  }
+  expect([...reached('mailkeep.js', chunksOf)].length).toBeGreaterThan(5);
+});

@@ -1,0 +1,62 @@
+import { epochOf, hasSecret, numberOf, type State, secretNumber, sessionOf } from './state.ts';
+import type { Variant } from './variants.ts';
+
+/** Returns the promise that does not hold in a state; undefined if all do. */
+export function brokenPromise(state: State, variant: Variant): string | undefined {
+  if (state.broken !== '') return state.broken;
+  return brokenLog(state, variant) ?? brokenObjects(state) ?? brokenPurge(state);
+}
+
+function brokenLog(state: State, variant: Variant): string | undefined {
+  const { db, acknowledged, failed, nodes } = state;
+  const isThere = (id: string) => db.chain[numberOf(id) - 1] === id;
+  const writers = new Map<string, string>();
+  for (const [at, id] of db.chain.entries()) {
+    if (numberOf(id) !== at + 1) return 'the chain has a gap';
+    const writer = writers.get(epochOf(id)) ?? sessionOf(id);
+    if (writer !== sessionOf(id)) return 'two sessions wrote in one epoch';
+    writers.set(epochOf(id), writer);
+  }
+  const isLossy = variant.epochOnly === true;
+  const lost = acknowledged.find((id) => !isThere(id));
+  if (lost !== undefined && !isLossy) return `acknowledged and lost: ${lost}`;
+  const undead = failed.find(isThere);
+  const isExcused = isLossy || variant.rollOnDiskOnly === true;
+  if (undead !== undefined && !isExcused) return `reported as failed, and there: ${undead}`;
+  for (const node of nodes) {
+    const isHolder = node.holds && node.epoch === db.epoch && node.session === db.holder;
+    const isSame = node.chain.length === db.chain.length && node.chain.at(-1) === db.chain.at(-1);
+    if (isHolder && node.waits === '' && !isSame && !isExcused) {
+      return 'the holder believes in another log';
+    }
+  }
+  return undefined;
+}
+
+function brokenObjects({ db, store }: State): string | undefined {
+  for (const [key, first, last] of db.covers) {
+    const content = store.objects[key];
+    if (content === undefined) return `a cover names an object that is not there: ${key}`;
+    const [ids] = content.split('|');
+    if (ids !== db.chain.slice(first - 1, last).join(' '))
+      return `a cover names a wrong object: ${key}`;
+  }
+  if (db.snapshot !== '' && store.objects[db.snapshot] === undefined) {
+    return `the snapshot is not there: ${db.snapshot}`;
+  }
+  for (let number = 1; number <= db.chain.length; number += 1) {
+    const covers = db.covers.filter(([, first, last]) => first <= number && number <= last);
+    const times = covers.length + (db.tail.includes(number) ? 1 : 0);
+    if (times !== 1) return `commit ${number} is stored ${times} times`;
+  }
+  return undefined;
+}
+
+function brokenPurge({ db, store, nodes }: State): string | undefined {
+  if (db.ended === 0) return undefined;
+  const kept = Object.entries(store.objects).find(([, content]) => hasSecret(content));
+  if (kept !== undefined) return `forgotten, and still in ${kept[0]}`;
+  if (db.tail.includes(secretNumber(db.chain))) return 'forgotten, and still in the tail';
+  const node = nodes.find(({ secret }) => secret);
+  return node === undefined ? undefined : `forgotten, and still on the disk of ${node.session}`;
+}

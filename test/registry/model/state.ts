@@ -1,0 +1,173 @@
+import { hash } from 'node:crypto';
+
+/**
+ * One archive of a fleet, two nodes, one object store, and every request that is on its way. A commit is a text of number,
+ * segment, kind, session, epoch and attempt; of the kinds, `secret` has bytes that a `purge` removes later.
+ */
+export interface State {
+  readonly db: Registry;
+  readonly store: Store;
+  readonly nodes: readonly [Node, Node];
+  /** They arrive in any order, at any time, or never; whoever sent them may have ended since. */
+  readonly requests: readonly Request[];
+  /** Commits that were acknowledged, and those that were reported as failed. */
+  readonly acknowledged: readonly string[];
+  readonly failed: readonly string[];
+  readonly budget: Budget;
+  /** A promise that a step broke as it was made. */
+  readonly broken: string;
+  /** The registry before the last transaction, where a replica may lack it. */
+  readonly replica: Registry | undefined;
+}
+
+export interface Registry {
+  readonly epoch: number;
+  readonly holder: string;
+  readonly hot: number;
+  readonly chain: readonly string[];
+  readonly tail: readonly number[];
+  readonly covers: readonly Cover[];
+  readonly snapshot: string;
+  readonly objects: Readonly<Record<string, StoredObject>>;
+  readonly purges: number;
+  readonly ended: number;
+  /** The entry of each node; 0 for none. */
+  readonly cache: readonly [number, number];
+}
+
+export type Cover = readonly [key: string, first: number, last: number];
+export type StoredObject = readonly [
+  state: 'uploading' | 'live' | 'condemned' | 'swept' | 'gone',
+  purges: number,
+];
+
+export interface Store {
+  readonly objects: Readonly<Record<string, string>>;
+  /** Uploads that were aborted: they cannot be completed any more. */
+  readonly aborted: readonly string[];
+}
+
+/** A node, and what its worker believes. */
+export interface Node {
+  readonly session: string;
+  readonly holds: boolean;
+  readonly epoch: number;
+  readonly chain: readonly string[];
+  readonly hot: number;
+  readonly purges: number;
+  /** The disk has the secret bytes. */
+  readonly secret: boolean;
+  /** The commit whose answer is waited for. */
+  readonly waits: string;
+  readonly job: Job | undefined;
+  /** Commits that failed: names are never used twice. */
+  readonly attempts: number;
+}
+
+export interface Job {
+  readonly kind: 'chunk' | 'sealed' | 'snapshot';
+  readonly key: string;
+  readonly content: string;
+  readonly first: number;
+  readonly last: number;
+  readonly segment: number;
+  readonly stage: 'register' | 'complete' | 'verify' | 'cover';
+  readonly isSent: boolean;
+}
+
+export interface Budget {
+  readonly claims: number;
+  readonly commits: number;
+  readonly uploads: number;
+  readonly snapshots: number;
+  readonly purges: number;
+  /** Crashes, and answers that never come. */
+  readonly faults: number;
+}
+
+interface Fence {
+  readonly session: string;
+  readonly epoch: number;
+}
+
+export type Request =
+  | (Fence & {
+      readonly to: 'commit' | 'decidePurge';
+      readonly id: string;
+      readonly parent: string;
+      readonly isChecked?: true;
+    })
+  | (Fence & { readonly to: 'register'; readonly key: string; readonly purges: number })
+  | (Fence & {
+      readonly to: 'coverChunk' | 'coverSegment';
+      readonly key: string;
+      readonly first: number;
+      readonly last: number;
+      readonly segment: number;
+    })
+  | (Fence & { readonly to: 'putSnapshot'; readonly key: string })
+  | { readonly to: 'leaveCache'; readonly node: 0 | 1; readonly entry: number }
+  | { readonly to: 'complete'; readonly key: string; readonly content: string }
+  | { readonly to: 'remove'; readonly key: string };
+
+const IDLE = {
+  ...{ holds: false, epoch: 0, chain: [], hot: 1, purges: 0, waits: '', job: undefined },
+} as const;
+
+/** The state in which nothing has happened. */
+export function initial(budget: Budget): State {
+  const node = (session: string): Node => ({ ...IDLE, session, secret: false, attempts: 0 });
+  return {
+    db: {
+      ...{ epoch: 0, holder: '', hot: 1, chain: [], tail: [], covers: [], snapshot: '' },
+      ...{ objects: {}, purges: 0, ended: 0, cache: [0, 0] },
+    },
+    store: { objects: {}, aborted: [] },
+    nodes: [node('a0'), node('b0')],
+    requests: [],
+    acknowledged: [],
+    failed: [],
+    budget,
+    broken: '',
+    replica: undefined,
+  };
+}
+
+/** A worker that gave up what it believed. What is on its disk stays there. */
+export function dropped(node: Node): Node {
+  return { ...node, ...IDLE };
+}
+
+const parsed = new Map<string, readonly string[]>();
+
+function partsOf(id: string): readonly string[] {
+  const known = parsed.get(id);
+  if (known !== undefined) return known;
+  const parts = id.split('.');
+  parsed.set(id, parts);
+  return parts;
+}
+
+export const numberOf = (id: string) => Number(partsOf(id)[0]);
+export const segmentOf = (id: string) => Number(partsOf(id)[1]);
+export const isSecret = (id: string | undefined) => id !== undefined && partsOf(id)[2] === 'secret';
+export const sessionOf = (id: string) => partsOf(id)[3] ?? '';
+export const epochOf = (id: string) => partsOf(id)[4] ?? '';
+/** The number of the commit with the secret; 0 if there is none. */
+export const secretNumber = (chain: readonly string[]) => chain.findIndex(isSecret) + 1;
+export const hasSecret = (content: string | undefined) => content?.endsWith('SECRET') === true;
+
+const entriesOf = (record: object) => Object.entries(record).map(String).sort();
+
+/** Tells states apart by what can still have an effect; 128 bits of a hash. */
+export function keyOf({ db, store, nodes, requests, ...rest }: State): string {
+  const { objects, ...registry } = db;
+  const text = JSON.stringify([
+    ...[Object.values(registry), entriesOf(objects), entriesOf(store.objects), store.aborted],
+    nodes.map((node) => [Object.values(node), node.job === undefined ? 0 : 1]),
+    requests.map((request) => JSON.stringify(request)).sort(),
+    ...[rest.acknowledged, rest.failed, Object.values(rest.budget), rest.broken],
+    rest.replica ?? 0,
+  ]);
+  return hash('md5', text, 'base64');
+}

@@ -1,0 +1,366 @@
+import {
+  dropped,
+  isSecret,
+  type Job,
+  type Node,
+  type Registry,
+  type Request,
+  type State,
+  segmentOf,
+} from './state.ts';
+import { transactions } from './transactions.ts';
+import type { Variant } from './variants.ts';
+
+export interface Step {
+  readonly label: string;
+  readonly next: State;
+}
+
+type At = 0 | 1;
+
+/** Every step that can follow a state. */
+export function* steps(state: State, variant: Variant): Generator<Step> {
+  for (const [at, request] of state.requests.entries()) {
+    const requests = state.requests.filter((_, other) => other !== at);
+    yield arrival({ ...state, requests }, request, variant);
+  }
+  if (state.replica !== undefined) {
+    const next = { ...state, db: state.replica, replica: undefined };
+    yield { label: 'a failover takes back the last transaction', next };
+  }
+  for (const at of [0, 1] as const) {
+    yield* workerSteps(state, at, variant);
+    yield* uploadSteps(state, at, variant);
+  }
+  yield* collectorSteps(state, variant);
+}
+
+function withNode(state: State, at: At, node: Node): State {
+  const nodes: [Node, Node] = [...state.nodes];
+  nodes[at] = node;
+  return { ...state, nodes };
+}
+
+function withDb(state: State, db: Registry, variant: Variant): State {
+  return { ...state, db, replica: variant.lossyReplica === true ? state.db : undefined };
+}
+
+const spent = (state: State, what: keyof State['budget']): State => ({
+  ...state,
+  budget: { ...state.budget, [what]: state.budget[what] - 1 },
+});
+
+const sent = (state: State, request: Request): State => ({
+  ...state,
+  requests: [...state.requests, request],
+});
+
+/** A request comes to where it was sent, and its answer to whoever still waits for it. */
+function arrival(state: State, request: Request, variant: Variant): Step {
+  const label = `${request.to} ${'key' in request ? request.key : 'id' in request ? request.id : request.entry} arrives`;
+  if (request.to === 'complete') {
+    const { key, content } = request;
+    const isLate = variant.singlePut !== true && state.store.aborted.includes(key);
+    const objects = isLate ? state.store.objects : { [key]: content, ...state.store.objects };
+    const next = { ...state, store: { ...state.store, objects } };
+    return { label, next: answered(next, request, !isLate, variant) };
+  }
+  if (request.to === 'remove') {
+    const { [request.key]: _, ...objects } = state.store.objects;
+    const isNamed =
+      state.db.snapshot === request.key || state.db.covers.some(([key]) => key === request.key);
+    const swept = transactions.sweep(state.db, request.key);
+    const next = {
+      ...state,
+      db: swept === 'fenced' ? state.db : swept,
+      store: { ...state.store, objects },
+      broken: isNamed ? `an object in use was deleted: ${request.key}` : '',
+    };
+    return { label, next };
+  }
+  if (variant.checkFirst === true && request.to === 'commit' && request.isChecked !== true) {
+    const isHeld = state.db.epoch === request.epoch && state.db.holder === request.session;
+    const next = isHeld
+      ? sent(state, { ...request, isChecked: true })
+      : answered(state, request, false, variant);
+    return { label: `the lease for ${label}`, next };
+  }
+  const result = applied(state.db, request, variant);
+  if (result === 'fenced') {
+    return { label: `${label}: fenced`, next: answered(state, request, false, variant) };
+  }
+  const isWrong =
+    (request.to === 'commit' || request.to === 'decidePurge') &&
+    (state.db.epoch !== request.epoch || state.db.holder !== request.session);
+  const broken = isWrong ? 'a commit without the lease' : '';
+  const next = { ...withDb(state, result, variant), broken };
+  return { label, next: answered(next, request, true, variant) };
+}
+
+function applied(
+  db: Registry,
+  request: Exclude<Request, { to: 'complete' | 'remove' }>,
+  variant: Variant,
+): Registry | 'fenced' {
+  switch (request.to) {
+    case 'commit':
+      return transactions.commit(db, request, variant);
+    case 'decidePurge':
+      return transactions.decidePurge(db, request, variant);
+    case 'register':
+      return transactions.register(db, request, variant);
+    case 'coverChunk':
+      return transactions.coverChunk(db, request, variant);
+    case 'coverSegment':
+      return transactions.coverSegment(db, request, variant);
+    case 'putSnapshot':
+      return transactions.putSnapshot(db, request, variant);
+    case 'leaveCache':
+      return transactions.leaveCache(db, request, variant);
+  }
+}
+
+function answered(state: State, request: Request, isDone: boolean, variant: Variant): State {
+  if (request.to === 'leaveCache') return state;
+  const at = state.nodes.findIndex((node) =>
+    'id' in request ? node.waits === request.id : isWaitingFor(node, request),
+  );
+  const node = state.nodes[at];
+  if (node === undefined) return state;
+  if ('id' in request) {
+    const settled = settle(state, at as At, isDone);
+    return isDone ? settled : withNode(settled, at as At, dropped(settled.nodes[at as At]));
+  }
+  const { job } = node;
+  if (job === undefined || !isDone) return withNode(state, at as At, { ...node, job: undefined });
+  if (job.stage === 'cover') {
+    // From here on, the local copy is the new file.
+    const isClean = job.kind === 'sealed' && job.first === 1 && !job.content.endsWith('SECRET');
+    const secret = node.secret && !isClean;
+    return withNode(state, at as At, { ...node, secret, job: undefined });
+  }
+  const afterComplete = variant.notReadBack === true ? 'cover' : 'verify';
+  const stage = job.stage === 'register' ? 'complete' : afterComplete;
+  return withNode(state, at as At, { ...node, job: { ...job, stage, isSent: false } });
+}
+
+function isWaitingFor({ job, session }: Node, request: Request): boolean {
+  if (job?.isSent !== true || !('key' in request) || job.key !== request.key) return false;
+  if ('session' in request && request.session !== session) return false;
+  const stages = { register: 'register', complete: 'complete', remove: 'verify' } as const;
+  return job.stage === (request.to in stages ? stages[request.to as 'register'] : 'cover');
+}
+
+/** A worker learns whether its commit happened. */
+function settle(state: State, at: At, isDone: boolean): State {
+  const node = state.nodes[at];
+  const id = node.waits;
+  const known = isDone
+    ? {
+        ...node,
+        waits: '',
+        chain: [...node.chain, id],
+        purges: node.purges + (id.includes('.purge.') ? 1 : 0),
+      }
+    : { ...node, waits: '', attempts: node.attempts + 1 };
+  const list = isDone ? 'acknowledged' : 'failed';
+  return { ...withNode(state, at, known), [list]: [...state[list], id] };
+}
+
+function* workerSteps(state: State, at: At, variant: Variant): Generator<Step> {
+  const { db, budget } = state;
+  const node = state.nodes[at];
+  const { session, epoch } = node;
+  // A lease may be lost at any moment: no promise depends on a clock. The nodes are alike, so the first one begins.
+  if (!node.holds && budget.claims > 0 && (db.epoch > 0 || at === 0 || state.nodes[0].holds)) {
+    const claimed = transactions.claim(db, at, session);
+    const objects = [...db.covers.map(([key]) => key), db.snapshot];
+    const secret =
+      objects.some((key) => state.store.objects[key]?.endsWith('SECRET')) ||
+      db.tail.some((number) => isSecret(db.chain[number - 1]));
+    const { chain, hot, purges } = db;
+    const holder = { ...node, holds: true, epoch: claimed.epoch, chain, hot, purges, secret };
+    const next = withNode(withDb(spent(state, 'claims'), claimed, variant), at, holder);
+    yield { label: `claim by ${session}`, next };
+  }
+  if (node.holds && budget.faults > 0) {
+    const again = `${session[0]}${Number(session[1]) + 1}`;
+    const next = withNode(spent(state, 'faults'), at, { ...dropped(node), session: again });
+    yield { label: `${session} crashes`, next };
+  }
+  const entry = db.cache[at];
+  const isLeaving = state.requests.some(
+    (request) => request.to === 'leaveCache' && request.node === at && request.entry === entry,
+  );
+  if (db.purges > db.ended && db.holder !== session && entry > 0 && !isLeaving) {
+    const wiped = withNode(state, at, { ...dropped(node), secret: false });
+    yield { label: `${session} wipes`, next: sent(wiped, { to: 'leaveCache', node: at, entry }) };
+  }
+  if (!node.holds) return;
+  if (node.waits !== '') {
+    if (budget.faults === 0) return;
+    const resolved = transactions.resolve(db, node, variant);
+    const isThere = db.chain[node.chain.length] === node.waits;
+    const settled = settle(spent(state, 'faults'), at, isThere);
+    const label = `resolve ${node.waits}`;
+    if (resolved === 'fenced') {
+      yield { label: `${label}: fenced`, next: withNode(settled, at, dropped(settled.nodes[at])) };
+      return;
+    }
+    const next = { ...settled, db: resolved };
+    yield { label, next: withNode(next, at, { ...next.nodes[at], epoch: resolved.epoch }) };
+    return;
+  }
+  const isForgetting = budget.purges > 0;
+  const kinds: ('mail' | 'secret' | 'purge')[] = [];
+  if (budget.commits > 0) kinds.push(isForgetting && node.chain.length === 0 ? 'secret' : 'mail');
+  if (isForgetting && node.purges === 0 && node.chain.some(isSecret)) kinds.push('purge');
+  for (const kind of kinds) {
+    const number = node.chain.length + 1;
+    const id = [number, node.hot, kind, session, epoch, node.attempts].join('.');
+    const to = kind === 'purge' ? 'decidePurge' : 'commit';
+    const parent = node.chain.at(-1) ?? '';
+    const waiting = { ...node, waits: id, secret: node.secret || kind === 'secret' };
+    const sender = withNode(spent(state, kind === 'purge' ? 'purges' : 'commits'), at, waiting);
+    yield {
+      label: `${session} sends ${id}`,
+      next: sent(sender, { to, id, parent, session, epoch }),
+    };
+  }
+  if (node.chain.some((id) => segmentOf(id) === node.hot)) {
+    const label = `roll by ${session}`;
+    const hot = node.hot + 1;
+    const rolled = transactions.roll(db, node, variant);
+    if (variant.rollOnDiskOnly === true) {
+      yield { label, next: withNode(state, at, { ...node, hot }) };
+    } else if (rolled === 'fenced') {
+      yield { label: `${label}: fenced`, next: withNode(state, at, dropped(node)) };
+    } else {
+      yield { label, next: withNode(withDb(state, rolled, variant), at, { ...node, hot }) };
+    }
+  }
+  if (node.purges > 0 && !node.secret) {
+    const ended = transactions.endPurge(db, node, at, variant);
+    if (ended !== 'fenced')
+      yield { label: `endPurge by ${session}`, next: { ...state, db: ended } };
+  }
+}
+
+/** What a range of commits is as an object: a chunk has the bytes as they were, whatever was purged since. */
+function contentOf(
+  chain: readonly string[],
+  job: Pick<Job, 'kind' | 'first' | 'last'>,
+  purges: number,
+) {
+  const part = chain.slice(job.first - 1, job.last);
+  const isThere = part.some(isSecret) && (purges === 0 || job.kind === 'chunk');
+  return `${part.join(' ')}|${isThere ? 'SECRET' : ''}`;
+}
+
+function* uploadSteps(state: State, at: At, variant: Variant): Generator<Step> {
+  const { budget, store } = state;
+  const node = state.nodes[at];
+  const { session, epoch, job, chain } = node;
+  if (!node.holds) return;
+  if (job === undefined) {
+    if (budget.uploads === 0) return;
+    for (const { kind, first, last, segment } of jobsOf(state, node, variant)) {
+      const content = contentOf(chain, { kind, first, last }, node.purges);
+      const key =
+        variant.namedByContent === true ? `${kind}:${content}` : `${kind}${budget.uploads}`;
+      const begun: Job = {
+        ...{ kind, first, last, segment, key, content },
+        ...{ stage: 'register', isSent: true },
+      };
+      let next = withNode(spent(state, 'uploads'), at, { ...node, job: begun });
+      if (kind === 'snapshot') next = spent(next, 'snapshots');
+      const { purges } = node;
+      next = sent(next, { to: 'register', key, purges, session, epoch });
+      yield { label: `${session} uploads ${key} of ${first} to ${last}`, next };
+    }
+    return;
+  }
+  if (job.stage === 'verify') {
+    const isRight = store.objects[job.key] === job.content;
+    const verified: Job | undefined = isRight
+      ? { ...job, stage: 'cover', isSent: false }
+      : undefined;
+    yield {
+      label: `${session} reads ${job.key} back`,
+      next: withNode(state, at, { ...node, job: verified }),
+    };
+  } else if (!job.isSent) {
+    const { key, content, first, last, segment } = job;
+    const next = withNode(state, at, { ...node, job: { ...job, isSent: true } });
+    const to = job.kind === 'chunk' ? 'coverChunk' : 'coverSegment';
+    const request: Request =
+      job.stage === 'complete'
+        ? { to: 'complete', key, content }
+        : job.kind === 'snapshot'
+          ? { to: 'putSnapshot', key, session, epoch }
+          : { to, key, first, last, segment, session, epoch };
+    yield { label: `${session} sends ${request.to} ${key}`, next: sent(next, request) };
+  } else if (budget.faults > 0) {
+    // Without an answer it is abandoned; who does not read back takes it for done.
+    const isTaken = variant.notReadBack === true && job.stage === 'complete';
+    const after: Job | undefined = isTaken ? { ...job, stage: 'cover', isSent: false } : undefined;
+    const next = withNode(spent(state, 'faults'), at, { ...node, job: after });
+    yield { label: `${session} has no answer to ${job.stage} ${job.key}`, next };
+  }
+}
+
+function* jobsOf(
+  { db, budget }: State,
+  { chain, hot, purges }: Node,
+  variant: Variant,
+): Generator<Pick<Job, 'kind' | 'first' | 'last' | 'segment'>> {
+  for (const segment of new Set(chain.map(segmentOf))) {
+    const numbers = chain.flatMap((id, at) => (segmentOf(id) === segment ? [at + 1] : []));
+    const last = numbers.at(-1) ?? 0;
+    const begins = numbers[0] ?? 0;
+    if (segment < hot) yield { kind: 'sealed', first: begins, last, segment };
+    else if (variant.rollOnDiskOnly !== true) {
+      const first = Math.max(begins, ...db.covers.map(([, , to]) => to + 1));
+      // Whoever knows of a purge makes no chunk of what it concerns: such a segment is sealed.
+      const isPurged = purges > 0 && chain.slice(first - 1, last).some(isSecret);
+      const isMade = !isPurged || variant.chunkOfPurged === true;
+      if (first <= last && isMade) yield { kind: 'chunk', first, last, segment };
+    }
+  }
+  if (budget.snapshots > 0 && chain.length > 0) {
+    yield { kind: 'snapshot', first: 1, last: chain.length, segment: 0 };
+  }
+}
+
+/** A collector may take for garbage what somebody is uploading: that has to be harmless. */
+function* collectorSteps(state: State, variant: Variant): Generator<Step> {
+  const { db, store, requests } = state;
+  const isLeaving = (key: string) =>
+    requests.some((request) => request.to === 'remove' && request.key === key);
+  const collected = (key: string): Step => {
+    const isKnown = store.aborted.includes(key) || variant.namedByContent === true;
+    const aborted = isKnown ? store.aborted : [...store.aborted, key].toSorted();
+    const next = sent({ ...state, store: { ...store, aborted } }, { to: 'remove', key });
+    return { label: `${key} is aborted and deleted`, next };
+  };
+  if (variant.collectByListing === true) {
+    const isNamed = (key: string) =>
+      db.snapshot === key || db.covers.some(([covering]) => covering === key);
+    for (const key of Object.keys(store.objects)) {
+      if (!isNamed(key) && !isLeaving(key)) yield collected(key);
+    }
+    return;
+  }
+  for (const [key, [found]] of Object.entries(db.objects)) {
+    if (found === 'condemned' && !isLeaving(key)) yield collected(key);
+    const condemned = transactions.condemn(db, key);
+    if (condemned !== 'fenced')
+      yield { label: `condemn ${key}`, next: { ...state, db: condemned } };
+    const gone = transactions.markGone(db, key);
+    if (gone === 'fenced') continue;
+    // It is looked for again: what came back is deleted once more.
+    if (store.objects[key] === undefined) {
+      yield { label: `markGone ${key}`, next: { ...state, db: gone } };
+    } else if (!isLeaving(key)) yield collected(key);
+  }
+}

@@ -1,0 +1,218 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from 'pg';
+import {
+  openRegistry,
+  type Registry,
+  type RegistryLimits,
+} from '../../../src/registry/registry.ts';
+import { migrateRegistry } from '../../../src/registry/schema.ts';
+import { type RegistryTarget, registryTarget } from '../../../src/registry/target.ts';
+import { absent, notCompared } from '../../peers/programs.ts';
+
+const INSTALLED = '/usr/lib/postgresql';
+const USER = 'fleet';
+/** The name of the socket has it; nothing listens on the network. */
+const PORT = 5432;
+const STARTUP_MS = 60_000;
+const BETWEEN_TRIES_MS = 20;
+/** PostgreSQL refuses to run as root; its package brings this user. */
+const OWNER = 'postgres';
+
+/**
+ * True where PostgreSQL is not installed, or where only root is there to start it.
+ *
+ * @throws Error if MAILKEEP_PEERS=required
+ */
+export function withoutPostgres(): boolean {
+  extendPath();
+  if (absent('initdb', 'postgres')) return true;
+  if (process.getuid?.() !== 0 || ownerIds() !== undefined) return false;
+  return notCompared(`PostgreSQL does not run as root, and there is no user ${OWNER}`);
+}
+
+/** Debian keeps each version where only its own scripts look: the newest comes first. */
+function extendPath(): void {
+  let versions: string[];
+  try {
+    versions = readdirSync(INSTALLED);
+  } catch {
+    return;
+  }
+  const folders = versions
+    .toSorted((a, b) => Number(b) - Number(a))
+    .map((version) => path.join(INSTALLED, version, 'bin'));
+  process.env.PATH = [process.env.PATH ?? '', ...folders].join(path.delimiter);
+}
+
+function ownerIds(): { readonly uid: number; readonly gid: number } | undefined {
+  const line = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .find((entry) => entry.startsWith(`${OWNER}:`));
+  const [, , uid, gid] = line?.split(':') ?? [];
+  return uid === undefined ? undefined : { uid: Number(uid), gid: Number(gid) };
+}
+
+/** A server of its own on a Unix socket, in a folder that ends with it. */
+export class Postgres {
+  #databases = 0;
+  readonly #opened: Registry[] = [];
+  readonly #clients: Client[] = [];
+
+  private constructor(
+    private readonly folder: string,
+    private readonly process: ChildProcess,
+  ) {}
+
+  /** The folder of the socket. */
+  get socketFolder(): string {
+    return path.join(this.folder, 'socket');
+  }
+
+  /** The socket itself. */
+  get socket(): string {
+    return path.join(this.socketFolder, `.s.PGSQL.${PORT}`);
+  }
+
+  static async start(): Promise<Postgres> {
+    const folder = mkdtempSync(path.join(tmpdir(), 'pg-'));
+    const [data, socket] = [path.join(folder, 'data'), path.join(folder, 'socket')];
+    const ids = process.getuid?.() === 0 ? ownerIds() : undefined;
+    for (const made of [data, socket]) {
+      mkdirSync(made, { mode: 0o700 });
+      if (ids !== undefined) chownSync(made, ids.uid, ids.gid);
+    }
+    if (ids !== undefined) chmodSync(folder, 0o711);
+    const options = { ...ids, cwd: data, env: { PATH: process.env.PATH, LC_ALL: 'C.UTF-8' } };
+    execFileSync(
+      'initdb',
+      ['-D', data, '-U', USER, '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync'],
+      { ...options, stdio: ['ignore', 'ignore', 'inherit'] },
+    );
+    // Everybody is let in, but for one user, who needs a password.
+    const access = path.join(data, 'pg_hba.conf');
+    writeFileSync(access, 'local all locked scram-sha-256\nlocal all all trust\n');
+    const log = openSync(path.join(folder, 'log'), 'a');
+    const settings = ['listen_addresses=', 'shared_buffers=32MB', 'max_connections=60', 'fsync=on'];
+    const child = spawn(
+      'postgres',
+      ['-D', data, '-k', socket, '-p', String(PORT), ...settings.flatMap((text) => ['-c', text])],
+      { ...options, stdio: ['ignore', log, log] },
+    );
+    const server = new Postgres(folder, child);
+    await server.#until();
+    await server.admin('postgres', async (client) => {
+      await client.query('CREATE DATABASE made');
+    });
+    const registry = await server.open('made');
+    await migrateRegistry(registry);
+    await registry.close();
+    return server;
+  }
+
+  async #until(): Promise<void> {
+    for (let waited = 0; waited < STARTUP_MS; waited += BETWEEN_TRIES_MS) {
+      if (this.process.exitCode !== null) {
+        throw new Error(`postgres ended: ${readFileSync(path.join(this.folder, 'log'), 'utf8')}`);
+      }
+      const isUp = await this.admin('postgres', () => Promise.resolve(true)).catch(() => false);
+      if (isUp) return;
+      await delay(BETWEEN_TRIES_MS);
+    }
+    throw new Error(`postgres does not answer in time; see ${this.folder}`);
+  }
+
+  /** Where a database is, or is reached through another socket's folder. */
+  target(database: string, socketFolder = this.socketFolder): RegistryTarget {
+    return registryTarget(
+      `postgresql:///${database}?host=${socketFolder}&port=${PORT}&user=${USER}`,
+      {},
+    );
+  }
+
+  /** Connects to a database; the connections end with the server at the latest. */
+  async open(
+    database: string,
+    limits: Partial<RegistryLimits> = {},
+    socketFolder?: string,
+  ): Promise<Registry> {
+    const registry = await openRegistry(this.target(database, socketFolder), limits);
+    this.#opened.push(registry);
+    return registry;
+  }
+
+  /** Creates a database, with the tables of a fleet unless it is to be empty, and returns its name. */
+  async create({ empty = false } = {}): Promise<string> {
+    this.#databases += 1;
+    const name = `test_${this.#databases}`;
+    await this.admin('postgres', async (client) => {
+      await client.query(`CREATE DATABASE ${name}${empty ? '' : ' TEMPLATE made'}`);
+    });
+    return name;
+  }
+
+  /** A connection of the superuser that ends with the server. */
+  async connect(database: string): Promise<Client> {
+    const client = new Client({ host: this.socketFolder, port: PORT, user: USER, database });
+    client.on('error', () => undefined);
+    await client.connect();
+    this.#clients.push(client);
+    return client;
+  }
+
+  /** Runs statements of a test as the superuser, on a connection of its own. */
+  async admin<Result>(database: string, act: (client: Client) => Promise<Result>): Promise<Result> {
+    const client = new Client({ host: this.socketFolder, port: PORT, user: USER, database });
+    client.on('error', () => undefined);
+    await client.connect();
+    try {
+      return await act(client);
+    } finally {
+      await client.end();
+    }
+  }
+
+  /**
+   * Waits until that many connections of a database wait for a lock, and returns their process numbers. Asks on a connection
+   * of its own: within a transaction, the answer would stay what it was at first.
+   */
+  async waiting(database: string, count: number, type = 'Lock'): Promise<readonly number[]> {
+    return this.admin(database, async (client) => {
+      for (let waited = 0; waited < STARTUP_MS; waited += BETWEEN_TRIES_MS) {
+        const { rows } = await client.query<{ pid: number }>(
+          `SELECT pid FROM pg_stat_activity
+            WHERE datname = current_database() AND $1 IN (wait_event_type, wait_event)`,
+          [type],
+        );
+        if (rows.length >= count) return rows.map(({ pid }) => pid);
+        await delay(BETWEEN_TRIES_MS);
+      }
+      throw new Error(`no ${count} connections wait for ${type}`);
+    });
+  }
+
+  /** Ends the server at once, which removes its shared memory, and the folder. */
+  async stop(): Promise<void> {
+    await Promise.all(this.#opened.map((registry) => registry.close().catch(() => undefined)));
+    await Promise.all(this.#clients.map((client) => client.end().catch(() => undefined)));
+    if (this.process.exitCode === null) {
+      const ended = new Promise((resolve) => this.process.once('exit', resolve));
+      this.process.kill('SIGQUIT');
+      await ended;
+    }
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}

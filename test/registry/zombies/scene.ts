@@ -1,0 +1,146 @@
+import { randomUUID } from 'node:crypto';
+import { condemn, markGone, sweep, sweepAgain } from '../../../src/registry/collection.ts';
+import { commit, decidePurge, roll } from '../../../src/registry/commits.ts';
+import { putSecret, saveMemory } from '../../../src/registry/fleet.ts';
+import { claim, enterCache, leaveCache, release, resolve } from '../../../src/registry/leases.ts';
+import type { Head, Lease, Outcome } from '../../../src/registry/outcome.ts';
+import { endPurge } from '../../../src/registry/purges.ts';
+import type { Registry } from '../../../src/registry/registry.ts';
+import {
+  beginSession,
+  drainSession,
+  endSession,
+  renew,
+  strikeNode,
+} from '../../../src/registry/sessions.ts';
+import type { TRANSACTIONS } from '../../../src/registry/transactions.ts';
+import {
+  coverChunk,
+  coverSegment,
+  putSnapshot,
+  type Range,
+  register,
+} from '../../../src/registry/uploads.ts';
+import {
+  batchAfter,
+  claimed,
+  committedBatches,
+  done,
+  newArchive,
+  newSession,
+  sha256,
+  upload,
+} from '../servers/fleet.ts';
+
+export type Transaction = keyof typeof TRANSACTIONS;
+
+/**
+ * A fleet of one archive, in which each transaction would happen: a closed segment and an
+ * open one in the tail, objects in every state, a snapshot, a secret. Two nodes live. What else one needs is in its rows.
+ */
+export interface Scene {
+  readonly registry: Registry;
+  readonly archive: number;
+  /** The holder's. */
+  readonly lease: Lease;
+  readonly head: Head;
+  /** A living session of another node. */
+  readonly other: string;
+  /** The entry of the other node, which had the archive before. */
+  readonly entry: string;
+  readonly sweptAt: string;
+  /** Sends each transaction as the holder of that lease would. */
+  readonly send: Readonly<Record<Transaction, (lease: Lease) => Promise<Outcome>>>;
+}
+
+const CLOSED: Range = {
+  ...{ first: 1, last: 2, lastHash: sha256('batch 2') },
+  ...{ segment: 1, generation: 2, at: 64 },
+};
+const NOBODY = async (): Promise<Outcome> => {
+  throw new Error('never refused');
+};
+const NONCE = Buffer.alloc(12, 1);
+
+/** Makes a scene in an empty registry. */
+export async function newScene(registry: Registry): Promise<Scene> {
+  const other = await newSession(registry, 'b');
+  const archive = await newArchive(registry, 'anna');
+  const earlier = await claimed(registry, other, archive);
+  done(await release(registry, earlier.lease));
+  const session = await newSession(registry, 'a');
+  const { lease, head: empty } = await claimed(registry, session, archive);
+  const two = await committedBatches(registry, lease, empty, 2);
+  const { head: rolled } = done(
+    await roll(registry, lease, { segment: 1, headHash: two.headHash }),
+  );
+  const head = await committedBatches(registry, lease, rolled, 3);
+  for (const key of ['c/ready', 'c/gone', 'c/swept', 'c/condemned', 'c/left']) {
+    await upload(registry, lease, 'chunk', key);
+  }
+  for (const key of ['c/gone', 'c/swept', 'c/condemned']) done(await condemn(registry, key));
+  await upload(registry, lease, 'sealed', 's/ready');
+  await upload(registry, lease, 'snapshot', 'catalog/ready');
+  const first = await upload(registry, lease, 'snapshot', 'catalog/first');
+  const of = { number: 2, hash: two.headHash, catalogVersion: 1 };
+  done(await putSnapshot(registry, lease, first, of));
+  const gone = done(await sweep(registry, 'c/gone'));
+  done(await markGone(registry, 'c/gone', gone.sweptAt, 0));
+  const { sweptAt } = done(await sweep(registry, 'c/swept'));
+  done(await putSecret(registry, secretOf(archive, NONCE), null));
+  const ready = (key: string) => ({ key, bytes: 10, sha256: sha256(key) });
+  const chunk: Range = {
+    ...{ first: 3, last: 4, lastHash: sha256('batch 4') },
+    ...{ segment: 2, generation: 1, at: 64 },
+  };
+  const send: Scene['send'] = {
+    addArchive: NOBODY,
+    addTenant: NOBODY,
+    condemnAbandoned: NOBODY,
+    initFleet: NOBODY,
+    markDead: NOBODY,
+    removeSessions: NOBODY,
+    commit: (by) => commit(registry, by, batchAfter(head)),
+    decidePurge: (by) => decidePurge(registry, by, batchAfter(head), { commits: [1], records: [] }),
+    resolve: (by) => resolve(registry, by),
+    roll: (by) => roll(registry, by, { segment: 2, headHash: head.headHash }),
+    release: (by) => release(registry, by),
+    register: (by) =>
+      register(registry, by, { key: 'c/new', kind: 'chunk', uploadId: 'new', purges: 0 }),
+    coverChunk: (by) => coverChunk(registry, by, ready('c/ready'), chunk),
+    coverSegment: (by) => coverSegment(registry, by, ready('s/ready'), CLOSED),
+    putSnapshot: (by) =>
+      putSnapshot(registry, by, ready('catalog/ready'), {
+        ...{ number: 4, hash: sha256('batch 4'), catalogVersion: 1 },
+      }),
+    endPurge: (by) => endPurge(registry, by, 1),
+    enterCache: (by) => enterCache(registry, by),
+    saveMemory: (by) => saveMemory(registry, by, { number: 4, bytes: Buffer.from('memory') }),
+    claim: (by) => claim(registry, { session: by.session, most: 5, catalogVersion: 1 }),
+    renew: (by) => renew(registry, by.session, 60_000),
+    drainSession: (by) => drainSession(registry, by.session),
+    endSession: (by) => endSession(registry, by.session),
+    beginSession: () =>
+      beginSession(
+        registry,
+        {
+          ...{ session: randomUUID(), node: 'a', address: 'x', egress: 'y' },
+          ...{ program: 1, capacity: 1 },
+        },
+        1_000,
+      ),
+    strikeNode: () => strikeNode(registry, 'c'),
+    leaveCache: () => leaveCache(registry, { archive, node: 'b', entry: earlier.entry }),
+    condemn: () => condemn(registry, 'c/left'),
+    sweep: () => sweep(registry, 'c/condemned'),
+    sweepAgain: () => sweepAgain(registry, 'c/swept', sweptAt),
+    markGone: () => markGone(registry, 'c/swept', sweptAt, 0),
+    putSecret: () => putSecret(registry, secretOf(archive, Buffer.alloc(12, 2)), NONCE),
+  };
+  return { registry, archive, lease, head, other, entry: earlier.entry, sweptAt, send };
+}
+
+/** A secret of the archive under a nonce. */
+export function secretOf(archive: number, nonce: Buffer) {
+  return { archive, purpose: 'token', keyId: 'k', nonce, sealed: Buffer.from('sealed') };
+}
