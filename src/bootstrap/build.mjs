@@ -183,7 +183,6 @@ async function webAssets() {
   const scripts = await bundle({
     ...common,
     entryPoints: {
-      before: 'src/web/assets/before.mjs',
       enter: 'src/web/assets/enter.mjs',
       you: 'src/web/client/you.ts',
       app: 'src/web/client/main.tsx',
