@@ -213,7 +213,7 @@ test('a message shows its conversation, its folded quote and that its bytes were
   expect(html).toContain('4 quoted lines');
   expect(html).toContain('class="signature"');
   expect(html).toContain(`/m/${idOf(answer)}`);
-  expect(html).toContain(`Read back complete: SHA-256`);
+  expect(html).toContain(`Checked just now, every byte is as stored: SHA-256`);
   expect(html).toContain(`title="${idOf(ferry)}"`);
 });
 
