@@ -200,8 +200,24 @@ async function webAssets() {
   const served = files.map(({ name }) => path.basename(name)).sort();
   const named = served.filter((name) => !name.startsWith('part-'));
   const names = Object.fromEntries(named.map((name) => [name.replace(/-[^-.]+\./, '.'), name]));
-  const contents = Buffer.from(`${JSON.stringify({ names, served }, null, 2)}\n`);
+  const imports = Object.fromEntries(
+    Object.entries(names)
+      .filter(([name]) => name.endsWith('.js'))
+      .map(([name, file]) => [name, [...importsOf(metafiles.at(-1).outputs, `dist/web/${file}`)]]),
+  );
+  const contents = Buffer.from(`${JSON.stringify({ names, served, imports }, null, 2)}\n`);
   return [...files, { name: 'web/assets.json', contents }];
+}
+
+/** The files that a script imports before it runs, and what these import. */
+function importsOf(outputs, file, found = new Set()) {
+  for (const { path: imported, kind } of outputs[file].imports) {
+    const name = path.basename(imported);
+    if (kind !== 'import-statement' || found.has(name)) continue;
+    found.add(name);
+    importsOf(outputs, imported, found);
+  }
+  return found;
 }
 
 /** In roff. */

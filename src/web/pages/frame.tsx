@@ -40,6 +40,10 @@ export function Document({
         {laterStyles !== undefined && (
           <meta name="later-styles" content={assets.address(laterStyles)} />
         )}
+        {/* All at once: otherwise, they would be asked for when the first one has come. */}
+        {scripts.flatMap((name) =>
+          assets.imports(name).map((href) => <link key={href} rel="modulepreload" href={href} />),
+        )}
         {scripts.map((name) => (
           <script key={name} src={assets.address(name)} type="module" />
         ))}
