@@ -174,9 +174,14 @@ async function webAssets() {
   };
   const styles = await bundle({
     ...common,
-    entryPoints: ['style.css', 'numbers.css', 'later.css', 'plain.css', 'mark.svg'].map(
-      (name) => `src/web/assets/${name}`,
-    ),
+    entryPoints: [
+      'style.css',
+      'style-rows.css',
+      'numbers.css',
+      'later.css',
+      'plain.css',
+      'mark.svg',
+    ].map((name) => `src/web/assets/${name}`),
     loader: { '.svg': 'copy' },
   });
   // What few pages need stands in chunks, which are loaded with those pages.
