@@ -209,7 +209,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
 
   test('nothing found says so, also from a place in the list on', async () => {
     const page = await open(`/mail?q=xyzzyplugh&at=${signedIn.shown.message}`);
-    await page.getByText('Nothing found').waitFor();
+    await page.getByRole('heading', { name: 'Nothing found' }).waitFor();
   });
 
   test('another order begins at its beginning, however soon after a scroll', async () => {
