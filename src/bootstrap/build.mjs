@@ -174,16 +174,20 @@ async function webAssets() {
   };
   const styles = await bundle({
     ...common,
-    entryPoints: ['style.css', 'numbers.css', 'later.css', 'plain.css', 'mark.svg'].map(
-      (name) => `src/web/assets/${name}`,
-    ),
+    entryPoints: [
+      'style.css',
+      'style-rows.css',
+      'numbers.css',
+      'later.css',
+      'plain.css',
+      'mark.svg',
+    ].map((name) => `src/web/assets/${name}`),
     loader: { '.svg': 'copy' },
   });
   // What few pages need stands in chunks, which are loaded with those pages.
   const scripts = await bundle({
     ...common,
     entryPoints: {
-      before: 'src/web/assets/before.mjs',
       enter: 'src/web/assets/enter.mjs',
       you: 'src/web/client/you.ts',
       app: 'src/web/client/main.tsx',
@@ -201,8 +205,24 @@ async function webAssets() {
   const served = files.map(({ name }) => path.basename(name)).sort();
   const named = served.filter((name) => !name.startsWith('part-'));
   const names = Object.fromEntries(named.map((name) => [name.replace(/-[^-.]+\./, '.'), name]));
-  const contents = Buffer.from(`${JSON.stringify({ names, served }, null, 2)}\n`);
+  const imports = Object.fromEntries(
+    Object.entries(names)
+      .filter(([name]) => name.endsWith('.js'))
+      .map(([name, file]) => [name, [...importsOf(metafiles.at(-1).outputs, `dist/web/${file}`)]]),
+  );
+  const contents = Buffer.from(`${JSON.stringify({ names, served, imports }, null, 2)}\n`);
   return [...files, { name: 'web/assets.json', contents }];
+}
+
+/** The files that a script imports before it runs, and what these import. */
+function importsOf(outputs, file, found = new Set()) {
+  for (const { path: imported, kind } of outputs[file].imports) {
+    const name = path.basename(imported);
+    if (kind !== 'import-statement' || found.has(name)) continue;
+    found.add(name);
+    importsOf(outputs, imported, found);
+  }
+  return found;
 }
 
 /** In roff. */

@@ -56,13 +56,14 @@ async function check(answer: Answer): Promise<{ code: number | null; entries: st
   return { code, entries: [...new Set(names.map(([name]) => name))] };
 }
 
-test('a query is saved as a zip that the program verifies, named by its commit', async () => {
+test('a query is saved as a zip that the program verifies, named by the query, the day and the commit', async () => {
   const answer = await exported('ferry');
   expect(answer.status).toBe(200);
   const { number } = openReaderOf(data).catalog.reached();
+  const day = new Intl.DateTimeFormat('sv-SE').format(served.now);
   expect(answer.headers).toMatchObject({
     'content-type': 'application/octet-stream',
-    'content-disposition': expect.stringContaining(`filename="mailkeep-commit-${number}.zip"`),
+    'content-disposition': `attachment; filename="mailkeep ferry ${day} commit ${number}.zip"; filename*=UTF-8''mailkeep%20ferry%20${day}%20commit%20${number}.zip`,
     'content-security-policy': "sandbox; default-src 'none'; frame-ancestors 'none'",
     'cross-origin-resource-policy': 'same-origin',
   });

@@ -6,7 +6,7 @@ import { docx, pdf, zip } from '../attachments/documents.ts';
 import { mailkeep } from '../cli/child.ts';
 import { expectHarmless } from './harmless.ts';
 import { bmp, gif, jpeg, png, webp } from './pictures.ts';
-import { archiveOf, Served } from './served.ts';
+import { archiveOf, letter, Served } from './served.ts';
 
 /** What a sender may write wherever a sender writes. */
 const EVIL = `"><script>window.pwned=1</script><img src=x onerror=pwned()>'&lt;`;
@@ -91,6 +91,7 @@ describe('the page of attachments', () => {
         { name: 'logo.png', type: 'image/png', bytes: logo, inline: true },
         { name: 'other.bin', type: 'application/x-thing', bytes: 'x' },
       ]),
+      plain: letter('Plain', 'Without an attachment.'),
       again: mail(3, 'Again', [{ name: 'again.csv', type: 'text/csv', bytes: shared }]),
     };
     for (let n = 10; n < 150; n += 1)
@@ -153,21 +154,43 @@ describe('the page of attachments', () => {
     expect((await pageData('/files?inline=1')).list.sums.groups.pictures).toBe(12);
   });
 
-  test('what is exported has the group that is listed', async () => {
+  test('messages and exports are those that have what is listed, as many as the link says', async () => {
     const counted = async (q: string): Promise<number> => {
       const headers = { cookie, 'sec-fetch-site': 'same-origin' };
       const { text } = await served.ask(`/api/counts?${new URLSearchParams({ q })}`, { headers });
       return JSON.parse(text).data.all.count;
     };
     const messages = { pdf: 1, pictures: 142 + 1, documents: 141 + 1, tables: 2, archives: 1 };
+    /** The queries of both links of a page, and the number that stands in the one to the messages. */
+    const linked = async (address: string) => {
+      const { text } = await get(address);
+      const queries = ['mail', 'export'].map((path) => {
+        const link = new RegExp(`class="chip" href="/${path}\\?q=([^"]+)"`).exec(text)?.[1] ?? '';
+        return new URLSearchParams(`q=${link.replaceAll('&amp;', '&')}`).get('q') ?? '';
+      });
+      expect(queries[1]).toBe(queries[0]);
+      return { query: queries[0] ?? '', number: /Messages <b>([\d,]+)<\/b>/.exec(text)?.[1], text };
+    };
     for (const [group, number] of Object.entries(messages)) {
-      const { text } = await get(`/files?type=${group}`);
-      const address = /href="\/export\?q=([^"]+)" data-act="export"/.exec(text)?.[1] ?? '';
-      const query = new URLSearchParams(`q=${address.replaceAll('&amp;', '&')}`).get('q') ?? '';
-      expect([group, await counted(query)]).toEqual([group, number]);
+      const { query, ...chip } = await linked(`/files?type=${group}`);
+      expect([group, await counted(query), chip.number]).toEqual([group, number, String(number)]);
     }
+    // One message has no attachment.
+    expect(await counted('')).toBe(145);
+    const all = { '/files': 144, '/files?inline=1': 144, '/files?q=paper': 140 };
+    for (const [address, number] of Object.entries(all)) {
+      const { query, ...chip } = await linked(address);
+      expect([address, await counted(query), chip.number]).toEqual([
+        address,
+        number,
+        String(number),
+      ]);
+    }
+    // A query that asks for attachments is not asked for them again.
+    for (const query of ['has:attachment', '(has:attachment OR (has:inline -mime:image/*)) paper'])
+      expect((await linked(`/files?q=${encodeURIComponent(query)}`)).query).toBe(query);
     // No query names the rest.
-    expect((await get('/files?type=other')).text).toContain('Export all types');
+    expect((await linked('/files?type=other')).text).toContain('Export all types');
   });
 
   test('without a script, pages follow each other by links', async () => {
@@ -200,7 +223,7 @@ describe('the page of attachments', () => {
     const { text: detail } = await get(`/files?q=lease&a=${hashOf(contract)}`);
     expect(detail).toContain('Its text, 2 hits');
     expect(detail).toContain('In 1 message, stored once');
-    expect(detail).toContain('Read back complete: SHA-256');
+    expect(detail).toContain('Checked just now, every byte is as stored: SHA-256');
     expect(detail).toMatch(/href="\/m\/[0-9a-f]{64}\/attachments\/1" download/);
   });
 
@@ -330,7 +353,7 @@ test('damaged bytes are reported, and are shown as no picture', async () => {
   try {
     const headers = { cookie: await broken.signIn() };
     const address = `/files?a=${hashOf(picture)}`;
-    expect((await broken.ask(address, { headers })).text).toContain('Read back complete');
+    expect((await broken.ask(address, { headers })).text).toContain('Checked just now');
     expect((await broken.ask(`/files/${hashOf(picture)}/preview`, { headers })).status).toBe(200);
     const [segment = ''] = globSync('log/*.seg', { cwd: data });
     const file = path.join(data, segment);
@@ -341,7 +364,7 @@ test('damaged bytes are reported, and are shown as no picture', async () => {
     const { status, text } = await broken.ask(address, { headers });
     expect(status).toBe(200);
     expect(text).toContain('These bytes are not what was stored');
-    expect(text).not.toContain('Read back complete');
+    expect(text).not.toContain('Checked just now');
     expect((await broken.ask(`/files/${hashOf(picture)}/preview`, { headers })).status).toBe(404);
     expect(broken.errors).toEqual([]);
   } finally {

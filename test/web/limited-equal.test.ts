@@ -165,7 +165,9 @@ test('the numbers of commits count our own only, and an export has no hash of al
     const frame = JSON.parse((await served.ask('/api/frame?q=', { headers })).text);
     expect(frame.data.closing.commit).toBe(4);
     const zip = await served.ask('/api/export?q=', { headers });
-    expect(zip.headers['content-disposition']).toContain('mailkeep-commit-4.zip');
+    expect(zip.headers['content-disposition']).toMatch(
+      /^attachment; filename="mailkeep all mail [\d-]{10} commit 4\.zip"/,
+    );
     expect(zip.status).toBe(200);
     const changes = JSON.parse((await served.ask('/api/changes?columns=1', { headers })).text);
     expect(changes.data).toMatchObject({ first: START + HOUR, last: START + 4 * HOUR });

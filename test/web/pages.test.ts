@@ -121,7 +121,7 @@ test('pages of a list follow each other without a gap', async () => {
         last = address;
         address = next;
       }
-      expect(there.map(({ length }) => length)).toEqual([100, 100, 30]);
+      expect(there.map(({ length }) => length)).toEqual([...Array(7).fill(30), 20]);
       expect(new Set(there.flat()).size).toBe(230);
       const back: string[][] = [];
       for (let address: string | undefined = last; address !== undefined; ) {
@@ -134,8 +134,8 @@ test('pages of a list follow each other without a gap', async () => {
     // A page that begins closer to the top than a page has rows leads to the first one.
     const { ids, prev } = await pageAt('/mail?q=text');
     expect(prev).toBeUndefined();
-    const near = await pageAt(`/mail?q=text&after=${ids[30]}`);
-    expect(near.ids[0]).toBe(ids[31]);
+    const near = await pageAt(`/mail?q=text&after=${ids[20]}`);
+    expect(near.ids[0]).toBe(ids[21]);
     expect(near.prev).toBe('/mail?q=text');
   } finally {
     await many.close();
@@ -213,7 +213,7 @@ test('a message shows its conversation, its folded quote and that its bytes were
   expect(html).toContain('4 quoted lines');
   expect(html).toContain('class="signature"');
   expect(html).toContain(`/m/${idOf(answer)}`);
-  expect(html).toContain(`Read back complete: SHA-256`);
+  expect(html).toContain(`Checked just now, every byte is as stored: SHA-256`);
   expect(html).toContain(`title="${idOf(ferry)}"`);
 });
 

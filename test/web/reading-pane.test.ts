@@ -95,11 +95,23 @@ test('each number near a message is what its link finds', async () => {
     ]);
 });
 
-test('the theme is applied before anything is drawn, without an inline script', async () => {
-  for (const address of ['/mail', '/you']) {
-    const page = await get(address);
-    const script = /<script src="(\/assets\/before-[A-Z0-9]+\.js)"><\/script>/.exec(page);
-    expect(script?.index).toBeLessThan(page.indexOf('<link rel="stylesheet"'));
-    expect(await get(script?.[1] ?? '')).toContain('localStorage');
+test('the theme is on the document as it comes, and no script delays its first paint', async () => {
+  const rootOf = async (address: string, cookies: string) => {
+    const { text } = await served.ask(address, { headers: { cookie: cookies } });
+    expect(text).not.toMatch(/<script(?![^>]*type="(?:module|application\/json)")/);
+    return /<html[^>]*>/.exec(text)?.[0];
+  };
+  for (const address of ['/mail', '/you', '/nowhere']) {
+    for (const theme of ['light', 'dark'])
+      expect(await rootOf(address, `${cookie}; mailkeep-theme=${theme}`)).toBe(
+        `<html lang="en" data-theme="${theme}">`,
+      );
+    for (const odd of [
+      '',
+      '; mailkeep-theme=',
+      '; mailkeep-theme="><script>',
+      '; mailkeep-theme=x',
+    ])
+      expect(await rootOf(address, `${cookie}${odd}`)).toBe('<html lang="en">');
   }
 });

@@ -8,7 +8,7 @@ import { query } from '../query.ts';
 import { type View, viewOf } from '../search/conditions.ts';
 import type { CountRequest, HitCount, SearchQueries } from '../search/search.ts';
 import { type FilePosition, type FilesRequest, type FoundFile, FoundFiles } from './found-files.ts';
-import { FILE_GROUPS, type FileGroup } from './groups.ts';
+import { FILE_GROUPS, type FileGroup } from './group-names.ts';
 import {
   countHolders,
   type HolderMessage,

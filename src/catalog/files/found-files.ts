@@ -3,7 +3,8 @@ import type { Connection } from '../connection.ts';
 import { isVisible } from '../scope.ts';
 import type { CountRequest, SearchQueries } from '../search/search.ts';
 import { type Carrier, carriersOf } from './carriers.ts';
-import { type FileGroup, fileGroup } from './groups.ts';
+import type { FileGroup } from './group-names.ts';
+import { fileGroup } from './groups.ts';
 
 /** Which attachments are meant: those of the messages that a query finds. */
 export interface FilesRequest extends CountRequest {

@@ -1,6 +1,4 @@
-/** Kinds of attachments, as people look for them. */
-export const FILE_GROUPS = ['pdf', 'pictures', 'documents', 'tables', 'archives', 'other'] as const;
-export type FileGroup = (typeof FILE_GROUPS)[number];
+import type { FileGroup } from './group-names.ts';
 
 /** Types that say nothing, or too little: the ending of the name does. */
 const UNTOLD =

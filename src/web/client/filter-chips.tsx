@@ -1,4 +1,5 @@
-import type { VNode } from 'preact';
+import { type ComponentChildren, toChildArray, type VNode } from 'preact';
+import { useLayoutEffect } from 'preact/hooks';
 import type { Span } from '../../search/ast.ts';
 import { Icon } from '../pages/icons.tsx';
 import type { Frame } from '../pages/page.ts';
@@ -17,6 +18,7 @@ import {
   withSlot,
 } from './filter-terms.ts';
 import { laterPart } from './later-part.tsx';
+import { useOneColumn } from './one-column.ts';
 import { setSaving } from './saving-mode.ts';
 import { useViewer } from './viewer-context.ts';
 
@@ -56,89 +58,98 @@ export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
   };
   return (
     <nav class="chips live" aria-label="Filters">
-      <ChipMenu
-        label={folder === undefined ? 'In anywhere' : labelOf(folder)}
-        isOn={folder !== undefined}
-        remove={() => write(withFolder(query, ''))}
-      >
-        {(close) => (
-          <FolderMenu
-            tree={frame.tree}
-            chosen={folder}
-            choose={(entry) => menuOf(close, withFolder(query, entry))}
-          />
+      <Strip>
+        <ChipMenu
+          key="in"
+          label={folder === undefined ? 'In anywhere' : labelOf(folder)}
+          isOn={folder !== undefined}
+          remove={() => write(withFolder(query, ''))}
+        >
+          {(close) => (
+            <FolderMenu
+              tree={frame.tree}
+              chosen={folder}
+              choose={(entry) => menuOf(close, withFolder(query, entry))}
+            />
+          )}
+        </ChipMenu>
+        <ChipMenu
+          key="from"
+          label={slots.from === undefined ? 'From anyone' : labelOf(slots.from)}
+          isOn={slots.from !== undefined}
+          remove={() => write(withSlot(query, 'from', null))}
+        >
+          {(close) => (
+            <PeopleMenu choose={(text) => menuOf(close, withSlot(query, 'from', text))} />
+          )}
+        </ChipMenu>
+        <ChipMenu
+          key="since"
+          label={slots.since === undefined ? 'Any time' : labelOf(slots.since)}
+          isOn={slots.since !== undefined}
+          remove={() => write(withSlot(query, 'since', null))}
+        >
+          {(close) => (
+            <SinceMenu choose={(text) => menuOf(close, withSlot(query, 'since', text))} />
+          )}
+        </ChipMenu>
+        <Switch
+          key="has"
+          label="Has attachment"
+          isOn={attachment !== undefined}
+          change={() => write(toggled(query, ATTACHMENT))}
+        />
+        {either !== null && (
+          <Switch key="either" label={either} isOn isText change={() => write('')} />
         )}
-      </ChipMenu>
-      <ChipMenu
-        label={slots.from === undefined ? 'From anyone' : labelOf(slots.from)}
-        isOn={slots.from !== undefined}
-        remove={() => write(withSlot(query, 'from', null))}
-      >
-        {(close) => <PeopleMenu choose={(text) => menuOf(close, withSlot(query, 'from', text))} />}
-      </ChipMenu>
-      <ChipMenu
-        label={slots.since === undefined ? 'Any time' : labelOf(slots.since)}
-        isOn={slots.since !== undefined}
-        remove={() => write(withSlot(query, 'since', null))}
-      >
-        {(close) => <SinceMenu choose={(text) => menuOf(close, withSlot(query, 'since', text))} />}
-      </ChipMenu>
-      <Switch
-        label="Has attachment"
-        isOn={attachment !== undefined}
-        change={() => write(toggled(query, ATTACHMENT))}
-      />
-      {either !== null && <Switch label={either} isOn isText change={() => write('')} />}
-      {others.map((term) => {
-        const label = labelOf(term);
-        return (
-          <Switch
-            key={`${term.start} ${term.text}`}
-            label={label}
-            isOn
-            isText={label === term.text}
-            change={() => without(term)}
-          />
-        );
-      })}
-      <Switch
-        label="Unread"
-        isOn={unread !== undefined}
-        change={() => write(toggled(query, UNREAD))}
-      />
-      <ChipMenu label="More" isOn={false}>
-        {() =>
-          MORE.map(([text, label]) => {
-            const isOn = findTerm(query, text) !== undefined;
-            return (
-              <Choice key={text} isOn={isOn} choose={() => write(toggled(query, text))}>
-                {label}
+        {others.map((term) => {
+          const label = labelOf(term);
+          return (
+            <Switch
+              key={`${term.start} ${term.text}`}
+              label={label}
+              isOn
+              isText={label === term.text}
+              change={() => without(term)}
+            />
+          );
+        })}
+        <Switch
+          key="unread"
+          label="Unread"
+          isOn={unread !== undefined}
+          change={() => write(toggled(query, UNREAD))}
+        />
+        <ChipMenu key="more" label="More" isOn={false}>
+          {() =>
+            MORE.map(([text, label]) => {
+              const isOn = findTerm(query, text) !== undefined;
+              return (
+                <Choice key={text} isOn={isOn} choose={() => write(toggled(query, text))}>
+                  {label}
+                </Choice>
+              );
+            })
+          }
+        </ChipMenu>
+        <span key="sep" class="sep" />
+        <ChipMenu key="deleted" label={DELETED_TEXTS[deleted][0]} isOn={deleted !== 'shown'}>
+          {(close) =>
+            DELETED.map((choice) => (
+              <Choice
+                key={choice}
+                isOn={choice === deleted}
+                choose={() => menuOf(close, withDeleted(query, choice))}
+              >
+                {DELETED_TEXTS[choice][1]}
               </Choice>
-            );
-          })
-        }
-      </ChipMenu>
-      <span class="sep" />
-      <ChipMenu label={DELETED_TEXTS[deleted][0]} isOn={deleted !== 'shown'}>
-        {(close) =>
-          DELETED.map((choice) => (
-            <Choice
-              key={choice}
-              isOn={choice === deleted}
-              choose={() => menuOf(close, withDeleted(query, choice))}
-            >
-              {DELETED_TEXTS[choice][1]}
-            </Choice>
-          ))
-        }
-      </ChipMenu>
-      {asOf !== undefined && (
-        <button type="button" class="chip past" onClick={() => without(asOf)}>
-          {labelOf(asOf)}
-          <Icon name="cross" />
-          <span class="vh">(back to now)</span>
-        </button>
-      )}
+            ))
+          }
+        </ChipMenu>
+        {asOf !== undefined && (
+          <Past key="asof" isOn label={labelOf(asOf)} change={() => without(asOf)} />
+        )}
+      </Strip>
       <span class="spacer" />
       <span class="acts">
         {frame.state.whole && (
@@ -153,6 +164,40 @@ export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
         </a>
       </span>
     </nav>
+  );
+}
+
+/**
+ * The chips in a row. In one column there is room for few of them: those that are on come first, for the eye and for Tab.
+ */
+function Strip({ children }: { readonly children: ComponentChildren }): VNode {
+  const isNarrow = useOneColumn();
+  const chips = toChildArray(children).filter((chip) => typeof chip === 'object');
+  const isOn = ({ props }: VNode<object>): boolean => 'isOn' in props && props.isOn === true;
+  const [on, off] = [chips.filter(isOn), chips.filter((chip) => !isOn(chip))];
+  // A chip that changes its place would lose the focus.
+  const held = document.activeElement;
+  useLayoutEffect(() => {
+    const isLost = held?.isConnected === true && document.activeElement === document.body;
+    if (isLost && held instanceof HTMLElement) held.focus();
+  });
+  return <>{isNarrow ? [...on, ...off] : chips}</>;
+}
+
+function Past({
+  label,
+  change,
+}: {
+  readonly label: string;
+  readonly isOn: boolean;
+  readonly change: () => void;
+}): VNode {
+  return (
+    <button type="button" class="chip past" onClick={change}>
+      {label}
+      <Icon name="cross" />
+      <span class="vh">(back to now)</span>
+    </button>
   );
 }
 

@@ -1,10 +1,14 @@
 /**
  * What a browser remembers of how its reader likes the pages: theme, density, whether letters are keys, and which
- * mailboxes of the side are folded, by their order, since their names are the archive's. The script
- * `before.mjs` puts theme and density on the document before its first paint, under the same names.
+ * mailboxes of the side are folded, by their order, since their names are the archive's. The theme is in a cookie: the
+ * server puts it on the document.
  */
+import { THEME_COOKIE } from '../pages/theme.ts';
 
 const LETTERS = 'letters';
+const THEME = `${THEME_COOKIE}=`;
+/** The longest that browsers keep a cookie, in seconds: 400 days. */
+const THEME_SECONDS = 34_560_000;
 
 export interface Choices {
   readonly theme: 'system' | 'light' | 'dark';
@@ -60,6 +64,10 @@ export function noteFolding({ target }: Event): void {
 const kept = new Map<string, string | null>();
 
 function read(name: string): string | null {
+  if (name === 'theme') {
+    const pair = document.cookie.split('; ').find((one) => one.startsWith(THEME));
+    return pair?.slice(THEME.length) ?? null;
+  }
   try {
     return kept.get(name) ?? localStorage.getItem(name);
   } catch {
@@ -68,6 +76,11 @@ function read(name: string): string | null {
 }
 
 function write(name: string, value: string | null): void {
+  if (name === 'theme') {
+    // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is missing in older browsers
+    document.cookie = `${THEME}${value ?? ''}; Path=/; SameSite=Strict; Max-Age=${value === null ? 0 : THEME_SECONDS}${location.protocol === 'https:' ? '; Secure' : ''}`;
+    return;
+  }
   try {
     if (value === null) localStorage.removeItem(name);
     else localStorage.setItem(name, value);

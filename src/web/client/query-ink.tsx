@@ -21,7 +21,8 @@ export function QueryInk({
     const shift = -(field.current?.scrollLeft ?? 0);
     if (paper.current !== null) paper.current.style.transform = `translateX(${shift}px)`;
   };
-  useLayoutEffect(follow);
+  // Only with what is drawn here: each time, the browser lays out the page at once, also the rows that a key has found.
+  useLayoutEffect(follow, [text, wrong, ghost]);
   useEffect(() => {
     const input = field.current;
     input?.addEventListener('scroll', follow, { passive: true });

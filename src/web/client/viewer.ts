@@ -129,25 +129,25 @@ export class Viewer {
     const isNew = this.#pause === undefined;
     clearTimeout(this.#pause);
     this.#pause = window.setTimeout(() => this.#endPause(), PAUSE_MS);
-    if (isNew && to.href !== this.#address.href) history.pushState(null, '', to);
-    else history.replaceState(null, '', to);
+    const isStep = isNew && to.href !== this.#address.href;
     // Also what was asked for before the first key.
     this.#leaveMessage();
     this.#asking.abort();
     this.#asking = new AbortController();
     clearTimeout(this.#rest);
     this.#address = to;
-    if (this.#shown.page.kind !== 'mail' || path !== '/mail') {
-      this.#typing.run((signal) => this.#whole(to, signal, { isTyped: true }));
-      return;
-    }
-    this.#message(null);
     const { signal: current } = this.#asking;
+    const isList = this.#shown.page.kind === 'mail' && path === '/mail';
     this.#typing.run(async (signal) => {
+      if (!isList) return this.#whole(to, signal, { isTyped: true });
       const isGood = await this.#rows(query, TYPED_ROWS, signal);
       if (!isGood || current.aborted) return;
       this.#rest = window.setTimeout(() => void this.#counts(query, current), REST_MS);
     });
+    if (isList) this.#message(null);
+    // After the question, which waits for no bookkeeping.
+    if (isStep) history.pushState(null, '', to);
+    else history.replaceState(null, '', to);
   }
 
   #endPause(): void {

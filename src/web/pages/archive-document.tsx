@@ -25,6 +25,9 @@ export function ArchiveDocument({
       laterStyles={styles.includes(LATER) ? undefined : LATER}
       class={pageClasses(page)}
     >
+      {/* The parser waits for styles in the body, as it does not for those in the head. Otherwise the browser may lay out
+          the page before it has any, when an event comes to the window, and do that again with them. */}
+      <link rel="stylesheet" href={assets.address('style-rows.css')} />
       <div id="root">
         <Parts.Provider value={PLAIN_PARTS}>
           <PageView page={page} />

@@ -172,7 +172,7 @@ function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'
   );
 }
 
-/** Says whether the bytes were read back for this page. */
+/** Says whether the bytes were read for this page and compared with what was stored. */
 function Proof({ file: { hash, read, isCutOff } }: Pick<OfFile, 'file'>): VNode {
   const named = (
     <span class="mono" title={hash}>
@@ -184,7 +184,7 @@ function Proof({ file: { hash, read, isCutOff } }: Pick<OfFile, 'file'>): VNode 
       {read.state === 'whole' ? (
         <>
           <Icon name="shield" />
-          <span>Read back complete: SHA-256 {named}</span>
+          <span>Checked just now, every byte is as stored: SHA-256 {named}</span>
         </>
       ) : (
         <span>

@@ -1,4 +1,4 @@
-import type { FileGroup } from '../../catalog/files/groups.ts';
+import type { FileGroup } from '../../catalog/files/group-names.ts';
 import type { NoText } from '../reading/content-text.ts';
 
 /** What the groups of attachments are called, in the order of their filters. */

@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import { FILE_GROUPS, type FileGroup, groupFilter } from '../../catalog/files/groups.ts';
+import { FILE_GROUPS, type FileGroup } from '../../catalog/files/group-names.ts';
 import { count, counted } from '../../wording/amounts.ts';
 import type { FilesList, FileTile } from '../reading/files-list.ts';
 import { asOfWord, pageAddress, toggled } from '../reading/query-text.ts';
@@ -102,11 +102,8 @@ function listed({ sums: { groups } }: FilesList, group: FileGroup | null): numbe
 
 /** Groups with their numbers, as links to them. */
 function Filters({ page }: { readonly page: FilesPageData }): VNode {
-  const { frame, list, group, inlinePictures } = page;
+  const { frame, list, group, inlinePictures, messages } = page;
   const { query } = frame;
-  const filter = group === null ? null : groupFilter(group);
-  // The messages of what is listed, as far as a query can say that.
-  const messages = filter === null ? query : toggled(query, filter);
   const more = list?.sums.complete === false ? 'more than ' : '';
   const chip = (name: string, to: FileGroup | null, number: number): VNode => (
     <a
@@ -153,14 +150,26 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
         </a>
       )}
       <span class="spacer" />
-      <a class="chip" href={pageAddress('/mail', { q: messages })}>
-        <Icon name="mail" />
-        Messages
-      </a>
-      <a class="chip" href={pageAddress('/export', { q: messages })} data-act="export">
-        <Icon name="save" />
-        {group !== null && filter === null ? 'Export all types' : 'Export'}
-      </a>
+      {messages !== null && (
+        <>
+          <a
+            class="chip"
+            href={pageAddress('/mail', { q: messages.query })}
+            title={messages.isOfGroup ? undefined : 'With attachments of any type'}
+          >
+            <Icon name="mail" />
+            Messages{' '}
+            <b>
+              {!messages.found.complete && 'more than '}
+              {count(messages.found.count)}
+            </b>
+          </a>
+          <a class="chip" href={pageAddress('/export', { q: messages.query })} data-act="export">
+            <Icon name="save" />
+            {messages.isOfGroup ? 'Export' : 'Export all types'}
+          </a>
+        </>
+      )}
     </nav>
   );
 }

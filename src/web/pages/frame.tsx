@@ -1,5 +1,7 @@
 import type { ComponentChildren, VNode } from 'preact';
+import { useContext } from 'preact/hooks';
 import type { Assets } from '../server/assets.ts';
+import { ChosenTheme } from './chosen-theme.ts';
 
 export interface DocumentProps {
   readonly assets: Assets;
@@ -24,21 +26,23 @@ export function Document({
   ...rest
 }: DocumentProps): VNode {
   return (
-    <html lang="en">
+    <html lang="en" data-theme={useContext(ChosenTheme)}>
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <meta name="robots" content="noindex, nofollow" />
         <title>{title}</title>
-        {/* Before the first paint: a script that is loaded later would let the other theme flash up. */}
-        <script src={assets.address('before.js')} />
         <link rel="icon" href={assets.address('mark.svg')} type="image/svg+xml" />
         {['style.css', ...styles].map((name) => (
           <link key={name} rel="stylesheet" href={assets.address(name)} />
         ))}
         {laterStyles !== undefined && (
           <meta name="later-styles" content={assets.address(laterStyles)} />
+        )}
+        {/* All at once: otherwise, they would be asked for when the first one has come. */}
+        {scripts.flatMap((name) =>
+          assets.imports(name).map((href) => <link key={href} rel="modulepreload" href={href} />),
         )}
         {scripts.map((name) => (
           <script key={name} src={assets.address(name)} type="module" />

@@ -15,7 +15,7 @@ export interface ListProps extends Pick<MailContent, 'sort' | 'after' | 'pending
   readonly chosen: string | undefined;
 }
 
-/** What a query finds, by pages of a hundred. */
+/** What a query finds, in pages. */
 export function ListPages({ list, query, sort, after, chosen, pending }: ListProps): VNode {
   const other = sort === 'newest' ? 'oldest' : 'newest';
   const sortParameter = sort === 'newest' ? undefined : sort;

@@ -100,8 +100,8 @@ export function Proof({
     <details class="proof">
       <summary>
         <Icon name="shield" />
-        <span title="The bytes were read just now, and their SHA-256 is the one that they were stored with. A verification does this for the whole archive.">
-          Read back complete: SHA-256{' '}
+        <span title="The message was read from the log for this page, and its SHA-256 is the one that it was stored under. A verification does this for the whole archive.">
+          Checked just now, every byte is as stored: SHA-256{' '}
           <span class="mono" title={id}>
             {id.slice(0, 8)}…{id.slice(-4)}
           </span>

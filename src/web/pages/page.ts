@@ -1,10 +1,11 @@
-import type { FileGroup } from '../../catalog/files/groups.ts';
+import type { FileGroup } from '../../catalog/files/group-names.ts';
 import type { ArchiveState } from '../reading/archive-state.ts';
 import type { ClosingSum, PastSum } from '../reading/closing-sum.ts';
 import type { DashboardData } from '../reading/dashboard/dashboard-data.ts';
 import type { Range } from '../reading/dashboard/periods.ts';
 import type { DownloadFormat, ExportOffer } from '../reading/export-offer.ts';
 import type { FileDetail, FilesList } from '../reading/files-list.ts';
+import type { FilesMessages } from '../reading/files-messages.ts';
 import type { HealthContent } from '../reading/health/health-content.ts';
 import type { ListSort } from '../reading/list-place.ts';
 import type { MailList } from '../reading/mail-list.ts';
@@ -53,6 +54,8 @@ export interface FilesContent {
   readonly group: FileGroup | null;
   /** Pictures in the text of messages are listed as well. */
   readonly inlinePictures: boolean;
+  /** The query for the messages that have what is listed, and what it finds; null without a list. */
+  readonly messages: FilesMessages | null;
   /** Where the page begins, as it stands in the address. */
   readonly after: string | undefined;
   /** The SHA-256 that the address names, in hex. */

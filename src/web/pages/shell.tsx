@@ -1,4 +1,5 @@
 import type { ComponentChildren, VNode } from 'preact';
+import { useMemo } from 'preact/hooks';
 import { count } from '../../wording/amounts.ts';
 import { asOf, pageAddress } from '../reading/query-text.ts';
 import { StateLink } from './archive-state.tsx';
@@ -22,6 +23,11 @@ export interface ShellProps {
 export function Shell({ frame, here, isList = false, children }: ShellProps): VNode {
   const { query, tree, past, closing, matters } = frame;
   const { QueryBox, TimeBand } = useParts();
+  // Has most of the elements, and changes with few keys.
+  const side = useMemo(
+    () => <Side tree={tree} query={query} here={here} matters={matters} />,
+    [tree, query, here, matters],
+  );
   return (
     <>
       <a class="skip" href="#results">
@@ -58,7 +64,7 @@ export function Shell({ frame, here, isList = false, children }: ShellProps): VN
             <span class="vh">Settings</span>
           </a>
         </header>
-        <Side tree={tree} query={query} here={here} matters={matters} />
+        {side}
         <main class="main" id="results" tabindex={-1}>
           <TimeBand frame={frame} />
           {children}

@@ -1,6 +1,6 @@
 import type { KnownText } from '../../catalog/attachment-texts.ts';
 import type { ListedFile } from '../../catalog/files/files.ts';
-import type { FileGroup } from '../../catalog/files/groups.ts';
+import type { FileGroup } from '../../catalog/files/group-names.ts';
 import type { Reader } from '../../engine/archive/reader.ts';
 import { hasCode } from '../../errors/mailkeep-error.ts';
 

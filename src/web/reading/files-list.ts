@@ -1,7 +1,7 @@
 import type { Catalog } from '../../catalog/catalog-shape.ts';
 import type { FileContent, FilesSums, ListedFile } from '../../catalog/files/files.ts';
 import type { FilePosition, FilesRequest } from '../../catalog/files/found-files.ts';
-import type { FileGroup } from '../../catalog/files/groups.ts';
+import type { FileGroup } from '../../catalog/files/group-names.ts';
 import type { Holder } from '../../catalog/files/holders.ts';
 import type { HitCount } from '../../catalog/search/search.ts';
 import type { Reader } from '../../engine/archive/reader.ts';

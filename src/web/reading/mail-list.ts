@@ -5,8 +5,11 @@ import type { Reader } from '../../engine/archive/reader.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import { type ListPlace, type ListSort, other, positionOf } from './list-place.ts';
 
-/** Rows of a page. */
-const ROWS = 100;
+/**
+ * Rows of a page: a tall window is full of them. More would delay the first paint, since the browser lays all of them
+ * out; a script asks for what follows.
+ */
+const ROWS = 30;
 /** A page is not worth waiting for longer than this, in milliseconds, to know how many rows there are in all. */
 const COUNTING_MS = 150;
 /** A page with fewer rows, and a place to continue from, is better than one that others wait for longer than this. */

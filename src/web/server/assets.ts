@@ -5,6 +5,8 @@ import { z } from 'zod';
 export interface Assets {
   /** Returns the address of an asset by the name of its source, such as `style.css`. */
   address(name: string): string;
+  /** Returns the addresses of the scripts that one imports before it runs. */
+  imports(name: string): readonly string[];
   /** Returns what is served at a name below `/assets/`; undefined for anything else. */
   file(served: string): Asset | undefined;
 }
@@ -20,16 +22,22 @@ const TYPES: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml; charset=utf-8',
 };
 
-/** What the build has written: the served names by those of their sources, and all that is served. */
-const BUILT = z.object({ names: z.record(z.string(), z.string()), served: z.array(z.string()) });
+/** What the build has written: the served names by those of their sources, all that is served, and imports of scripts. */
+const BUILT = z.object({
+  names: z.record(z.string(), z.string()),
+  served: z.array(z.string()),
+  imports: z.record(z.string(), z.array(z.string())),
+});
 
 /** Reads the assets of the build: all are needed by the first page, and are small. */
 export function builtAssets(): Assets {
   const sources = import.meta.url.endsWith('.ts');
   const folder = new URL(sources ? '../../../dist/web/' : './web/', import.meta.url);
-  const { names, served: built } = BUILT.parse(
-    JSON.parse(readFileSync(new URL('assets.json', folder), 'utf8')),
-  );
+  const {
+    names,
+    served: built,
+    imports,
+  } = BUILT.parse(JSON.parse(readFileSync(new URL('assets.json', folder), 'utf8')));
   const files = new Map(
     built.map((name) => {
       const type = TYPES[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
@@ -42,6 +50,7 @@ export function builtAssets(): Assets {
       if (served === undefined) throw new TypeError(`the build has no asset ${name}`);
       return `/assets/${served}`;
     },
+    imports: (name) => (imports[name] ?? []).map((served) => `/assets/${served}`),
     file: (served) => files.get(served),
   };
 }

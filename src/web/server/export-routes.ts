@@ -2,6 +2,7 @@ import type { CountRequest } from '../../catalog/search/search.ts';
 import type { MessageId } from '../../mail/words.ts';
 import { beginExport } from '../exporting/export-thread.ts';
 import { savedAnswer, sourceDownload } from '../reading/downloads.ts';
+import { exportName, messageName } from '../reading/export-name.ts';
 import { downloadFormat, exportOffer } from '../reading/export-offer.ts';
 import { pageAddress } from '../reading/query-text.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
@@ -58,9 +59,11 @@ export function exportRoutes(app: WebApp, parts: WebParts): void {
       const { dataDir } = parts.archive;
       const { mailboxes } = context.get('session');
       const { commit, ...begun } = await beginExport({ dataDir, mailboxes, ...chosen }, signal);
-      const name = `mailkeep-commit-${commit}.${chosen.format}`;
+      const { text, format } = chosen;
+      const name = exportName(text, { now: parts.now(), commit, format });
+      const fallback = `mailkeep-commit-${commit}.${format}`;
       return savedAnswer(
-        { name, fallback: name, size: null, ...begun },
+        { name, fallback, size: null, ...begun },
         downloadHooks(context, parts, release),
       );
     } catch (error) {
@@ -102,7 +105,12 @@ function chosenIn(
 function source(context: RequestContext, parts: WebParts, id: MessageId): Response {
   const { reader, release } = parts.archive.hold(context.get('session').mailboxes);
   try {
-    return savedAnswer(sourceDownload(reader, id), downloadHooks(context, parts, release));
+    const { subject, date } = reader.catalog.messages.summary(id) ?? { subject: null, date: null };
+    const name = messageName(subject, date);
+    return savedAnswer(
+      { ...sourceDownload(reader, id), name },
+      downloadHooks(context, parts, release),
+    );
   } catch (error) {
     // Of a damaged message, not even the size is known.
     release();

@@ -1,7 +1,8 @@
-import { FILE_GROUPS } from '../../catalog/files/groups.ts';
+import { FILE_GROUPS } from '../../catalog/files/group-names.ts';
 import type { Page } from '../pages/page.ts';
 import { readContent } from '../reading/content-bytes.ts';
 import { FilesLists, fileDetail, positionOf } from '../reading/files-list.ts';
+import { filesMessages } from '../reading/files-messages.ts';
 import { within } from '../reading/mail-list.ts';
 import { MOST_PICTURE_BYTES, type PictureType, shownPicture } from '../reading/picture-header.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
@@ -43,6 +44,15 @@ export class FilesPages {
       list: asked === null ? null : this.#lists.of(reader, asked, query, position),
       group,
       inlinePictures,
+      messages:
+        asked === null
+          ? null
+          : filesMessages(
+              reader,
+              query,
+              { group, inlinePictures },
+              (text) => understandQuery(text, reader, now(), accounts).request,
+            ),
       after: position === undefined ? undefined : parameter('after'),
       chosen,
       detail:

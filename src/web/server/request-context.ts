@@ -1,15 +1,17 @@
 import type { Context, Hono } from 'hono';
-import type { VNode } from 'preact';
+import { h, type VNode } from 'preact';
 import { renderToString } from 'preact-render-to-string';
 import type { ArchivePolicy } from '../../engine/status/archive-policy.ts';
 import type { MirrorSurface } from '../../mirror/mirror-surface.ts';
 import type { SearchNode } from '../../search/ast.ts';
-import type { CookieNames } from '../access/cookies.ts';
+import { type CookieNames, cookieValue } from '../access/cookies.ts';
 import type { FormTokens } from '../access/form-tokens.ts';
 import type { OwnAddresses, Reached } from '../access/request-rules.ts';
 import type { Session, Sessions } from '../access/sessions.ts';
 import type { SignInCodes } from '../access/sign-in-codes.ts';
 import type { McpSurface } from '../mcp/mcp-surface.ts';
+import { ChosenTheme } from '../pages/chosen-theme.ts';
+import { THEME_COOKIE, themeOf } from '../pages/theme.ts';
 import type { ServedArchive, ServedReader } from '../reading/served-archive.ts';
 import type { Assets } from './assets.ts';
 import type { EventStreams } from './event-streams.ts';
@@ -73,13 +75,15 @@ export function withReader<T>(
   return archive.use(context.get('session').mailboxes, act);
 }
 
-/** Returns a page as the answer to a request. */
+/** Returns a page as the answer to a request, in the theme of the browser that asks. */
 export function page(
   context: RequestContext,
   content: VNode,
   status: 200 | 400 | 403 | 404 | 410 | 500 = 200,
 ): Response {
-  return context.html(`<!doctype html>${renderToString(content)}`, status);
+  const theme = themeOf(cookieValue(context.req.header('cookie') ?? null, THEME_COOKIE));
+  const themed = h(ChosenTheme.Provider, { value: theme }, content);
+  return context.html(`<!doctype html>${renderToString(themed)}`, status);
 }
 
 /** Returns an answer that a browser follows by a GET, on a path of this server. */

@@ -87,7 +87,7 @@ describe.skipIf(withoutChromium)('the five minutes of the README', () => {
     expect(count).toBeGreaterThan(1);
     await page.getByText('zip', { exact: true }).click();
     const [download] = await Promise.all([page.waitForEvent('download'), save.click()]);
-    expect(download.suggestedFilename()).toMatch(/^mailkeep-commit-\d+\.zip$/);
+    expect(download.suggestedFilename()).toMatch(/^mailkeep .+ \d{4}-\d\d-\d\d commit \d+\.zip$/);
     const file = path.join(mkdtempSync(path.join(tmpdir(), 'downloaded-')), 'mail.zip');
     await download.saveAs(file);
     await page.close();

@@ -49,6 +49,28 @@ describe.skipIf(withoutChromium)('the frame', () => {
     await expect.poll(() => parameter(then, 'q')).toMatch(/^step asof:\S+ mailbox:\S+ in:INBOX$/);
   });
 
+  test('a theme that was chosen is there before any script', async () => {
+    const { browser, web, storageState } = signedIn;
+    const context = await browser.newContext({ storageState });
+    onTestFinished(() => context.close());
+    const page = await context.newPage();
+    const schemes: string[] = [];
+    for (const theme of ['Dark', 'As the system', 'Light']) {
+      await page.goto(`${web.url}/you`);
+      await page.getByLabel(theme, { exact: true }).check();
+      const state = await context.storageState();
+      const plain = await browser.newContext({ storageState: state, javaScriptEnabled: false });
+      onTestFinished(() => plain.close());
+      const other = await plain.newPage();
+      await other.goto(`${web.url}/mail`);
+      const root = other.locator('html');
+      schemes.push(await root.evaluate((html) => getComputedStyle(html).colorScheme));
+      await page.reload();
+      expect(await page.getByLabel(theme, { exact: true }).isChecked()).toBe(true);
+    }
+    expect(schemes).toEqual(['dark', 'light dark', 'light']);
+  });
+
   test('folded mailboxes stay folded, by keys as by the mouse', async () => {
     const page = await open('/mail');
     const inbox = page.locator('.mailbox .l2', { hasText: 'INBOX' });
@@ -187,7 +209,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
 
   test('nothing found says so, also from a place in the list on', async () => {
     const page = await open(`/mail?q=xyzzyplugh&at=${signedIn.shown.message}`);
-    await page.getByText('Nothing found').waitFor();
+    await page.getByRole('heading', { name: 'Nothing found' }).waitFor();
   });
 
   test('another order begins at its beginning, however soon after a scroll', async () => {

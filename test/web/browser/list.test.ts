@@ -59,7 +59,7 @@ describe.skipIf(withoutChromium)('the list in a browser', () => {
     expect(await page.locator('.spine-label').innerText()).toMatch(/message|No messages/);
     await page.mouse.up();
     await page.locator('.spine-label').waitFor({ state: 'detached' });
-    // Without a script, a hundred rows are there at once.
+    // Without a script, the rows of a page are there at once.
     const { browser, storageState, web } = signedIn;
     const plain = await browser.newContext({ storageState, javaScriptEnabled: false });
     onTestFinished(() => plain.close());

@@ -44,6 +44,34 @@ describe.skipIf(withoutChromium)('by touch alone, on a phone', () => {
   });
   afterEach(() => context.close());
 
+  test('filters that are on come first, for the eye and for Tab, and keep the focus', async () => {
+    /** What can be focused among the filters, in the order of Tab, and its place from the left. */
+    const stops = () =>
+      page
+        .locator('.chips')
+        .evaluate((chips) =>
+          [...chips.querySelectorAll('button:not(.menu *), a')]
+            .filter((stop) => stop.checkVisibility())
+            .map((stop) => ({ name: stop.textContent, left: stop.getBoundingClientRect().left })),
+        );
+    for (const name of ['Unread', 'Has attachment']) {
+      const chip = page.getByRole('button', { name, exact: true });
+      await chip.focus();
+      await page.keyboard.press('Enter');
+      await eventually(() => chip.getAttribute('aria-pressed')).toBe('true');
+      await still();
+      expect(await chip.evaluate((button) => button === document.activeElement)).toBe(true);
+      const found = await stops();
+      const lefts = found.map(({ left }) => left);
+      expect(lefts).toEqual(lefts.toSorted((a, b) => a - b));
+      expect(found.slice(0, 2).map((stop) => stop.name)).toContain(name);
+    }
+    expect((await stops()).slice(0, 2).map(({ name }) => name)).toEqual([
+      'Has attachment',
+      'Unread',
+    ]);
+  });
+
   test('the drawer leads to a folder, its list to a message, and the way back to the list', async () => {
     const folder = page.locator('.side a', { hasText: 'Kept' }).first();
     expect(await folder.isVisible()).toBe(false);

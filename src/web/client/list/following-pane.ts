@@ -1,9 +1,8 @@
+import { ONE_COLUMN } from '../one-column.ts';
 import type { Viewer } from '../viewer.ts';
 
 /** A key that is held down moves on before a message is there: it is opened once the keys rest. Milliseconds. */
 const REST_MS = 120;
-/** Where list and message are one column, only a key that opens does that. */
-const ONE_COLUMN = '(max-width: 900px)';
 
 /** Opens messages of the list, and lets the reading pane follow what is selected by keys. */
 export class FollowingPane {
@@ -27,6 +26,7 @@ export class FollowingPane {
 
   /** @param isOpen whether a message is read already: the next one takes its place in the history */
   follow(id: string, address: string, isOpen: boolean): void {
+    // Where list and message are one column, only a key that opens does that.
     if (!isOpen && matchMedia(ONE_COLUMN).matches) return;
     const now = performance.now();
     const isFast = now - this.#moved < REST_MS;

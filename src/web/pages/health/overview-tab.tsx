@@ -47,7 +47,8 @@ export function OverviewTab({
             ) : (
               <>
                 <Moment ms={Date.parse(verification.at)} />: {count(verification.checked)} of{' '}
-                {counted(verification.of, 'message')} read back
+                {counted(verification.of, 'message')} read and compared with
+                {verification.checked === 1 ? ' its SHA-256' : ' their SHA-256'}
               </>
             )}
           </Fact>

@@ -8,11 +8,11 @@ import { Moment } from '../moment.tsx';
 import { Ago, Maybe, Row, TablePanel } from './parts.tsx';
 
 const MODES: Readonly<Record<string, string>> = {
-  full: 'every byte was read and compared',
-  repair: 'every byte was read and compared, and damage repaired',
-  quick: 'a quick check',
-  sample: 'a sample was read and compared',
-  drill: 'messages were exported and read back',
+  full: 'every byte was read, and each message compared with its SHA-256',
+  repair: 'every byte was read, each message compared with its SHA-256, and damage repaired',
+  quick: 'the log was read, without hashing large attachments and complete messages',
+  sample: 'a sample of them was read, and compared with its SHA-256',
+  drill: 'they were exported, read from the export, and compared',
   rebuild: 'the catalog was rebuilt from the log',
 };
 
@@ -45,8 +45,10 @@ export function VerificationTab({
         <p class="strip ok">
           <Icon name="shield" />
           <span>
-            No damage is known. {MODES[last.mode] ?? last.mode} <Ago at={last.at} now={now} />:{' '}
-            {count(last.checked)} of {counted(last.of, 'message')}.
+            No damage is known. Last checked <Moment ms={Date.parse(last.at)} /> (
+            <Ago at={last.at} now={now} />
+            ), {count(last.checked)} of {counted(last.of, 'message')}:{' '}
+            {MODES[last.mode] ?? last.mode}.
           </span>
         </p>
       ) : (

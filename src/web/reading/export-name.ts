@@ -1,0 +1,51 @@
+import { cutName } from '../../mail/file-names.ts';
+import { wallTime } from '../../search/dates.ts';
+
+/** Bytes of a query or a subject in a name. What follows them is never cut off. */
+const MOST_BYTES = 120;
+
+/**
+ * Returns what a file of exported messages is called, such as `mailkeep from ada 2026-11-25 commit 12.zip`: what was asked
+ * for, the day of the export in the zone of this machine, and the commit that it shows. It is to be made safe.
+ *
+ * @param now milliseconds since the epoch
+ */
+export function exportName(
+  query: string,
+  {
+    now,
+    commit,
+    format,
+  }: { readonly now: number; readonly commit: number; readonly format: string },
+): string {
+  const asked = readable(query);
+  const what = asked === '' || asked === '*' ? 'all mail' : asked;
+  return `mailkeep ${what} ${dayOf(now)} commit ${commit}.${format}`;
+}
+
+/**
+ * Returns what the file of one message is called: its subject, and the day of its date. It is to be made safe.
+ *
+ * @param date in ISO 8601; null for a message without a date
+ */
+export function messageName(subject: string | null, date: string | null): string {
+  const day = date === null ? '' : ` ${dayOf(Date.parse(date))}`;
+  return `${readable(subject ?? '') || 'no subject'}${day}.eml`;
+}
+
+/** A text as words of a name. Without this, what stands before a slash would be taken for folders. */
+function readable(text: string): string {
+  const words = text
+    .replace(/(\d):(?=\d)/g, '$1.')
+    .replace(/["“”„]/gu, '')
+    .split(/[\s:/\\]+/)
+    .filter((word) => word !== '')
+    .join(' ');
+  return cutName(words, MOST_BYTES);
+}
+
+function dayOf(ms: number): string {
+  const { year, month, day } = wallTime(ms);
+  const two = (number: number): string => String(number).padStart(2, '0');
+  return `${String(year).padStart(4, '0')}-${two(month)}-${two(day)}`;
+}

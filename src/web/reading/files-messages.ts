@@ -1,0 +1,43 @@
+import type { FileGroup } from '../../catalog/files/group-names.ts';
+import { groupFilter } from '../../catalog/files/groups.ts';
+import type { CountRequest, HitCount } from '../../catalog/search/search.ts';
+import type { Reader } from '../../engine/archive/reader.ts';
+import { within } from './mail-list.ts';
+import { findTerm, withTerm } from './query-terms.ts';
+
+/** The messages that have the attachments of a list. */
+export interface FilesMessages {
+  readonly query: string;
+  readonly found: HitCount;
+  /** False where no query can name the listed group: the messages have attachments of any type. */
+  readonly isOfGroup: boolean;
+}
+
+const COUNTING_MS = 150;
+const ATTACHED = 'has:attachment';
+/** PDFs and the like that a mail program shows in the text are listed; pictures there are not. */
+const ANY = '(has:attachment OR (has:inline -mime:image/*))';
+const ANY_WITH_PICTURES = '(has:attachment OR has:inline)';
+
+/**
+ * Returns a query for the messages that have what is listed for another one, and counts what it finds.
+ *
+ * @param understand returns the request of a query; null for one that cannot be understood
+ */
+export function filesMessages(
+  { catalog }: Pick<Reader, 'catalog'>,
+  query: string,
+  { group, inlinePictures }: { readonly group: FileGroup | null; readonly inlinePictures: boolean },
+  understand: (text: string) => CountRequest | null,
+): FilesMessages | null {
+  const ofGroup = group === null ? null : groupFilter(group);
+  const filter = ofGroup ?? (inlinePictures ? ANY_WITH_PICTURES : ANY);
+  const isFiltered =
+    findTerm(query, filter) !== undefined ||
+    (ofGroup === null && findTerm(query, ATTACHED) !== undefined);
+  const text = isFiltered ? query : withTerm(query, filter);
+  const request = understand(text);
+  if (request === null) return null;
+  const found = catalog.countHitsWhile(request, within(COUNTING_MS));
+  return { query: text, found, isOfGroup: group === null || ofGroup !== null };
+}

@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest';
+import { safeFileName } from '../../src/mime/safe-file-name.ts';
+import { exportName, messageName } from '../../src/web/reading/export-name.ts';
+
+const now = new Date(2026, 10, 5, 23, 59).getTime();
+const named = (query: string) =>
+  safeFileName(exportName(query, { now, commit: 12, format: 'zip' }), {
+    fallback: 'x.zip',
+    taken: new Set(),
+  });
+
+test('a file of exported messages is named by the query, the day and the commit', () => {
+  expect(
+    [
+      '',
+      ' * ',
+      'from:ada',
+      'in:"INBOX/Old mail" -is:deleted',
+      'asof:2026-03-01T10:00:00Z',
+      'Fähre',
+    ].map(named),
+  ).toEqual([
+    'mailkeep all mail 2026-11-05 commit 12.zip',
+    'mailkeep all mail 2026-11-05 commit 12.zip',
+    'mailkeep from ada 2026-11-05 commit 12.zip',
+    'mailkeep in INBOX Old mail -is deleted 2026-11-05 commit 12.zip',
+    'mailkeep asof 2026-03-01T10.00.00Z 2026-11-05 commit 12.zip',
+    'mailkeep Fähre 2026-11-05 commit 12.zip',
+  ]);
+});
+
+test('whatever was asked for, the name is one of a file, and ends with the day', () => {
+  for (const query of [
+    '../../etc/passwd',
+    '..\\..',
+    'a\u202Egnp\r\nx: y',
+    '<>|?*',
+    'ä'.repeat(5_000),
+  ]) {
+    const name = named(query);
+    expect(name).toMatch(/^mailkeep [^/\\<>:"|?*\p{Cc}\p{Bidi_C}]* 2026-11-05 commit 12\.zip$/u);
+    expect(Buffer.byteLength(name)).toBeLessThanOrEqual(200);
+  }
+});
+
+test('a message is named by its subject and its day', () => {
+  const date = new Date(now).toISOString();
+  expect(messageName('Re: Offer 3/4', date)).toBe('Re Offer 3 4 2026-11-05.eml');
+  expect(messageName(' ', null)).toBe('no subject.eml');
+  expect(messageName(null, null)).toBe('no subject.eml');
+});
