@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { type Transferable, Worker } from 'node:worker_threads';
 import { type ThreadEndCause, type ThreadEnded, threadEnded } from '../errors/threads.ts';
 import { type FromThread, READY } from './in-thread.ts';
+import { holdOldGeneration } from './old-generation.ts';
 import { holdYoungGeneration, widenYoungGeneration } from './young-generation.ts';
 
 /** V8's heap in one thread, MiB: old generation, and young generation (three semi-spaces). Buffers lie outside. */
@@ -62,8 +63,11 @@ export class WorkerThread<In, Out extends object> {
         },
       }),
     });
-    // Not earlier: Node.js 22 forgets the setting when it makes the heap of a thread.
-    this.#worker.once('online', holdYoungGeneration);
+    // Not earlier: Node.js 22 forgets the settings when it makes the heap of a thread.
+    this.#worker.once('online', () => {
+      holdYoungGeneration();
+      holdOldGeneration();
+    });
     if (silent) {
       this.#worker.stdout.resume();
       this.#worker.stderr.resume();
