@@ -15,6 +15,8 @@ import type { CommandContext } from './context.ts';
 /** What is known of a target besides its address. */
 interface TargetWish {
   readonly createBucket?: boolean;
+  /** Of a bucket that is created: its objects can be locked. */
+  readonly objectLock?: boolean;
   readonly bytesPerSecond?: number | undefined;
 }
 
@@ -40,14 +42,14 @@ export async function withStore<T>(
 async function openStore(
   { surroundings, signal }: CommandContext,
   target: string,
-  { createBucket = false, bytesPerSecond }: TargetWish,
+  { createBucket = false, objectLock = false, bytesPerSecond }: TargetWish,
 ): Promise<ObjectStore> {
   const parsed = parseTarget(target);
   if (parsed.kind === 'folder') return folderStore(path.resolve(surroundings.cwd, parsed.path));
   const { env } = surroundings;
   const home = env.HOME ?? homedir();
   const s3 = await resolveS3(parsed, { env, home, bytesPerSecond });
-  if (createBucket) await ensureBucket(s3, signal);
+  if (createBucket) await ensureBucket(s3, signal, { lock: objectLock });
   return s3Store(s3);
 }
 

@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(() => server?.stop());
 
 /** An archive with a message, a copy of it that has begun, and a proxy on the way there. */
-async function begun(bucket: string) {
+async function begun(bucket: string, ...options: string[]) {
   const archive = new ProgramArchive(s3Environment(server));
   const proxy = await HttpProxy.start(server.port);
   onTestFinished(async () => {
@@ -39,7 +39,8 @@ async function begun(bucket: string) {
   const to = `s3://${bucket}/mail`;
   const key = path.join(archive.folder, 'recovery-key.txt');
   await archive.import([message(1, 'walrus')]);
-  await archive.run('copy', 'init', '--to', to, '--create-bucket', '--recovery-key-file', key);
+  const init = ['copy', 'init', '--to', to, '--create-bucket', ...options];
+  await archive.run(...init, '--recovery-key-file', key);
   /** Brings the copy back; returns the commit. */
   const back = async (name: string): Promise<unknown> => {
     const args = ['copy', '--from', to, '--to', path.join(archive.folder, name), '--json'];
@@ -142,8 +143,8 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
   }, 120_000);
 
   test('what is locked cannot be deleted, and what a lock keeps is named with its end', async () => {
-    await ensureBucket(targetAt(server, 'locked'), signal, { lock: true });
-    await expectLocked({ server, bucket: 'locked', ...(await begun('locked')) });
+    const copy = await begun('locked', '--object-lock');
+    await expectLocked({ server, bucket: 'locked', ...copy });
   }, 120_000);
 
   test('locks are extended in time, only of the newest state, and without requests before', async () => {
@@ -153,6 +154,10 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
 
   test('where nothing can be locked, --lock-days is refused and nothing is copied', async () => {
     const { archive, to } = await begun('unlocked');
+    const again = ['copy', 'init', '--to', to, '--object-lock'];
+    const refused = await archive.ended(again);
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain('--object-lock needs --create-bucket');
     for (const target of [to, path.join(archive.folder, 'disk')]) {
       const { code, stderr } = await archive.ended(['copy', '--to', target, '--lock-days', '1']);
       expect(code).toBe(2);

@@ -97,6 +97,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   )
     .option('--to <target>', 'where the copy will be: s3://BUCKET/PREFIX, or a folder')
     .option('--create-bucket', 'create the bucket, unless it is ours already')
+    .option('--object-lock', 'create it as one that can lock objects, for --lock-days')
     .option('--recovery-key-file <file>', 'write the recovery key to this new file instead')
     .option('--passphrase-file <file>', 'let this passphrase open the copy as well')
     .option('--age <recipient>', 'let this age recipient open the copy as well', collected)

@@ -1,5 +1,6 @@
 import { beginCopy, prepareCopy, refuseExisting } from '../../../engine/offsite/init-copy.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { usageError } from '../../../errors/usage.ts';
 import { archiveOf } from '../../archive-access.ts';
 import type { CommandContext } from '../../context.ts';
 import { required, withStore } from '../../copy-target.ts';
@@ -11,16 +12,20 @@ import { handOver, newKeyFile } from './recovery-key.ts';
 /**
  * `mailkeep copy init`: makes the keys of a copy and begins it, once its owner has the recovery key.
  *
- * @throws offsite-no-witness where the recovery key can be neither shown nor written; what the engine throws
+ * @throws usage-invalid for options that do not fit, offsite-no-witness where the recovery key can be neither shown nor written; what the engine throws
  */
 export async function copyInit(context: CommandContext, line: InitLine): Promise<ExitCode> {
   const { signal, output, now } = context;
-  const { createBucket = false, age = [], writeOnly = false } = line;
+  const { createBucket = false, objectLock = false, age = [], writeOnly = false } = line;
   const target = required(line.to, '--to');
+  if (objectLock && !createBucket) {
+    const problem = '--object-lock needs --create-bucket: it changes no bucket that exists.';
+    throw usageError('usage-invalid', { command: 'copy init', problem });
+  }
   const dataDir = archiveOf(context);
   const file = newKeyFile(context, line.recoveryKeyFile);
   const passphrase = passphraseOf(context, line.passphraseFile);
-  return withStore(context, target, { createBucket }, async (store) => {
+  return withStore(context, target, { createBucket, objectLock }, async (store) => {
     await refuseExisting(store, signal);
     const prepared = await prepareCopy(dataDir);
     await handOver(context, file, store.label, prepared);

@@ -58,6 +58,7 @@ export interface FromLine extends CopyLine, KeyLine {
 export interface InitLine {
   readonly to?: string;
   readonly createBucket?: boolean;
+  readonly objectLock?: boolean;
   readonly recoveryKeyFile?: string;
   readonly passphraseFile?: string;
   readonly age?: readonly string[];
