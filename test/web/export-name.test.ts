@@ -36,10 +36,14 @@ test('whatever was asked for, the name is one of a file, and ends with the day',
     'a\u202Egnp\r\nx: y',
     '<>|?*',
     'ä'.repeat(5_000),
+    // Composed, it takes twice the bytes.
+    '\u0958'.repeat(60),
+    '""',
   ]) {
     const name = named(query);
     expect(name).toMatch(/^mailkeep [^/\\<>:"|?*\p{Cc}\p{Bidi_C}]* 2026-11-05 commit 12\.zip$/u);
     expect(Buffer.byteLength(name)).toBeLessThanOrEqual(200);
+    expect(name).not.toContain('all mail');
   }
 });
 

@@ -18,8 +18,8 @@ export function exportName(
     format,
   }: { readonly now: number; readonly commit: number; readonly format: string },
 ): string {
-  const asked = readable(query);
-  const what = asked === '' || asked === '*' ? 'all mail' : asked;
+  const isAll = ['', '*'].includes(query.trim());
+  const what = isAll ? 'all mail' : readable(query) || 'search';
   return `mailkeep ${what} ${dayOf(now)} commit ${commit}.${format}`;
 }
 
@@ -35,7 +35,9 @@ export function messageName(subject: string | null, date: string | null): string
 
 /** A text as words of a name. Without this, what stands before a slash would be taken for folders. */
 function readable(text: string): string {
+  // Composed first: what is made safe later must not grow past the cut.
   const words = text
+    .normalize('NFC')
     .replace(/(\d):(?=\d)/g, '$1.')
     .replace(/["“”„]/gu, '')
     .split(/[\s:/\\]+/)
