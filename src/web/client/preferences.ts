@@ -78,7 +78,7 @@ function read(name: string): string | null {
 function write(name: string, value: string | null): void {
   if (name === 'theme') {
     // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is missing in older browsers
-    document.cookie = `${THEME}${value ?? ''}; Path=/; SameSite=Strict; Max-Age=${value === null ? 0 : THEME_SECONDS}${location.protocol === 'https:' ? '; Secure' : ''}`;
+    document.cookie = `${THEME}${value ?? ''}; Path=/; SameSite=Lax; Max-Age=${value === null ? 0 : THEME_SECONDS}${location.protocol === 'https:' ? '; Secure' : ''}`;
     return;
   }
   try {

@@ -152,13 +152,9 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
       <span class="spacer" />
       {messages !== null && (
         <>
-          <a
-            class="chip"
-            href={pageAddress('/mail', { q: messages.query })}
-            title={messages.isOfGroup ? undefined : 'With attachments of any type'}
-          >
+          <a class="chip" href={pageAddress('/mail', { q: messages.query })}>
             <Icon name="mail" />
-            Messages{' '}
+            {messages.isOfGroup ? 'Messages' : 'Messages of all types'}{' '}
             <b>
               {!messages.found.complete && 'more than '}
               {count(messages.found.count)}

@@ -15,8 +15,14 @@ export interface FilesMessages {
 
 const COUNTING_MS = 150;
 const ATTACHED = 'has:attachment';
-/** PDFs and the like that a mail program shows in the text are listed; pictures there are not. */
-const ANY = '(has:attachment OR (has:inline -mime:image/*))';
+/**
+ * PDFs and the like that a mail program shows in the text are listed; pictures there are not. What a term says of a type,
+ * it says of the message: one with a PDF and a logo in its text has both.
+ */
+const OTHER_THAN_PICTURES = ['application', 'text', 'message', 'audio', 'video']
+  .map((type) => `mime:${type}/*`)
+  .join(' OR ');
+const ANY = `(has:attachment OR (has:inline (-mime:image/* OR ${OTHER_THAN_PICTURES})))`;
 const ANY_WITH_PICTURES = '(has:attachment OR has:inline)';
 
 /**
@@ -30,7 +36,9 @@ export function filesMessages(
   { group, inlinePictures }: { readonly group: FileGroup | null; readonly inlinePictures: boolean },
   understand: (text: string) => CountRequest | null,
 ): FilesMessages | null {
-  const ofGroup = group === null ? null : groupFilter(group);
+  // No term tells a picture that is attached from one that stands in the text.
+  const isNamed = group !== null && (group !== 'pictures' || inlinePictures);
+  const ofGroup = isNamed ? groupFilter(group) : null;
   const filter = ofGroup ?? (inlinePictures ? ANY_WITH_PICTURES : ANY);
   const isFiltered =
     findTerm(query, filter) !== undefined ||
