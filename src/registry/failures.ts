@@ -29,7 +29,7 @@ export interface Failed {
 export function failureOf(error: unknown, failed: Failed): Error {
   if (error instanceof MailkeepError) return error;
   if (error instanceof ReplicasNotAwaited) return unknownOutcome('replicas', failed);
-  if (isRefusal(error)) return refusal(String(error.code), error.constraint ?? null, failed);
+  if (isRefusal(error)) return refusal(error.code, error.constraint ?? null, failed);
   if (failed.mayBeCommitted) return unknownOutcome(reasonOf(error), failed);
   return connectionFailure(error, failed.registry) ?? unexpected(error);
 }
@@ -43,6 +43,7 @@ function refusal(condition: string, constraint: string | null, failed: Failed): 
   const facts = { registry, transaction, condition };
   if (BUSY.includes(condition)) return registryError('registry-busy', facts);
   if (FULL.includes(condition)) return registryError('registry-full', facts);
+  if (condition === NO_DATABASE) return registryError('registry-no-database', { registry });
   if (condition === READ_ONLY) return registryError('registry-read-only', facts);
   if (DENIED.test(condition)) {
     return registryError('registry-access-denied', { registry, condition });
@@ -56,7 +57,6 @@ function connectionFailure(error: unknown, registry: string): Error | undefined 
   if (DENIED.test(code)) {
     return registryError('registry-access-denied', { registry, condition: code });
   }
-  if (code === NO_DATABASE) return registryError('registry-no-database', { registry });
   if (CERTIFICATE.test(code)) {
     return registryError('registry-certificate', { registry, reason: code });
   }

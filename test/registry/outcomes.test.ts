@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
@@ -196,6 +197,35 @@ describe.skipIf(skipped)('a commit whose answer is lost', () => {
       facts: { condition: '57014' },
     });
     done(await commit(hurried, lease, batchAfter(head)));
+  });
+
+  test('a refusal is certain in every language of the server, and the connection is used again', async () => {
+    proxy.translate();
+    const refused = await server.open(database, { connections: 1 }, proxy.folder);
+    const process = () =>
+      refused.statement('test', sql`SELECT pg_backend_pid() AS pid`).then(([row]) => row);
+    const before = await process();
+    const batch = { ...batchAfter(head), codec: 40_000 };
+    expect(await thrownBy(commit(refused, lease, batch))).toMatchObject({
+      code: 'registry-refused',
+      facts: { condition: '22003' },
+    });
+    expect(await process()).toEqual(before);
+    const purge = { commits: [1], records: [] };
+    expect(await thrownBy(decidePurge(refused, lease, batch, purge))).toMatchObject({
+      code: 'registry-refused',
+    });
+    expect(await process()).toEqual(before);
+  });
+
+  test('a refusal after which the server ends the connection is not certain', async () => {
+    proxy.endAfterError('22003');
+    const batch = { ...batchAfter(head), codec: 40_000 };
+    expect(await thrownBy(commit(registry, lease, batch))).toMatchObject({
+      code: 'outcome-unknown',
+      facts: { reason: '22003' },
+    });
+    expect(done(await resolve(registry, lease)).head).toEqual({ ...head, epoch: 2 });
   });
 
   test('what is reported names no row and no byte of mail', async () => {
