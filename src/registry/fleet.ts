@@ -19,6 +19,7 @@ export async function initFleet(registry: Registry, fleet: Fleet): Promise<Fleet
     sql`INSERT INTO fleet (id, bucket, min_program, archive_format, catalog_version)
       VALUES (${id}, ${bucket}, ${PROGRAM}, ${archiveFormat}, ${catalogVersion}) ON CONFLICT DO NOTHING`,
   );
+  // Not `read`: if this answer is lost, the row may be there.
   const [found] = await registry.statement<Fleet>(
     'look at the fleet',
     sql`SELECT id, bucket, archive_format AS "archiveFormat", catalog_version AS "catalogVersion" FROM fleet`,

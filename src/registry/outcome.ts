@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { ObjectState } from './objects.ts';
 import type { Registry, Tx } from './registry.ts';
 
@@ -115,22 +116,39 @@ export async function lockHeld(tx: Tx, lease: Lease): Promise<Head> {
 }
 
 /**
- * Returns why a statement of a holder wrote nothing, from what the registry has now.
+ * Returns why a statement of a holder wrote nothing, from what the registry has now. That it wrote nothing is certain, also
+ * if the registry cannot be asked: then there is no head.
  *
- * @param otherwise what it is if the lease still holds
+ * @param otherwise what it is if the lease still holds, or if the registry cannot be asked
  */
 export async function fencedBy(
   registry: Registry,
   lease: Lease,
   otherwise: FencedBy,
 ): Promise<Fenced> {
-  const [head] = await registry.statement<Head>(
-    'look at an archive',
-    sql`SELECT ${HEAD_COLUMNS} FROM archive WHERE id = ${lease.archive}`,
+  const looked = await lookIfPossible(
+    registry.read<Head>(
+      'look at an archive',
+      sql`SELECT ${HEAD_COLUMNS} FROM archive WHERE id = ${lease.archive}`,
+    ),
   );
+  if (looked === undefined) return { outcome: 'fenced', by: otherwise };
+  const [head] = looked;
   const isHeld = head?.epoch === lease.epoch && head.holder === lease.session;
   const by = isHeld ? otherwise : 'lease';
   return { outcome: 'fenced', by, ...(head === undefined ? {} : { head }) };
+}
+
+/** Returns what was read; undefined if the registry could not be asked. */
+export async function lookIfPossible<Row>(
+  reading: Promise<readonly Row[]>,
+): Promise<readonly Row[] | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof MailkeepError) return undefined;
+    throw error;
+  }
 }
 
 /** An interval of PostgreSQL, from milliseconds. */

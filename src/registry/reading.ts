@@ -119,7 +119,7 @@ export async function copiesToWipe(
   registry: Registry,
   node: string,
 ): Promise<readonly CachedCopy[]> {
-  return registry.statement<CachedCopy>(
+  return registry.read<CachedCopy>(
     'look for copies to wipe',
     sql`SELECT c.archive, c.node, c.entry FROM cache c JOIN archive a ON a.id = c.archive
       WHERE c.node = ${node}
@@ -145,7 +145,7 @@ export async function objectsToCollect(
   settleMs: number,
   most: number,
 ): Promise<readonly WaitingObject[]> {
-  return registry.statement<WaitingObject>(
+  return registry.read<WaitingObject>(
     'look for objects to collect',
     sql`SELECT key, upload_id AS "uploadId", state, swept_at::text AS "sweptAt" FROM object
       WHERE state = 'condemned'
@@ -159,7 +159,7 @@ export async function readSecrets(
   registry: Registry,
   archive: number,
 ): Promise<readonly SealedSecret[]> {
-  return registry.statement<SealedSecret>(
+  return registry.read<SealedSecret>(
     'read secrets',
     sql`SELECT archive, purpose, key_id AS "keyId", nonce, sealed FROM secret
       WHERE archive = ${archive} ORDER BY purpose`,

@@ -54,7 +54,8 @@ export async function register(
   );
   if (rows.length === 1) return { outcome: 'committed' };
   const fenced = await fencedBy(registry, lease, 'object');
-  const isStale = fenced.by === 'object' && fenced.head?.purges !== purges;
+  const isStale =
+    fenced.by === 'object' && fenced.head !== undefined && fenced.head.purges !== purges;
   return isStale ? { ...fenced, by: 'purges' } : fenced;
 }
 

@@ -2,11 +2,18 @@ import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { sweep } from '../../src/registry/collection.ts';
 import { commit, decidePurge } from '../../src/registry/commits.ts';
 import { resolve } from '../../src/registry/leases.ts';
 import type { Head, Lease } from '../../src/registry/outcome.ts';
-import { readArchive } from '../../src/registry/reading.ts';
+import {
+  copiesToWipe,
+  objectsToCollect,
+  readArchive,
+  readSecrets,
+} from '../../src/registry/reading.ts';
 import type { Registry } from '../../src/registry/registry.ts';
+import { register } from '../../src/registry/uploads.ts';
 import { sayFacts } from '../../src/wording/sentence-of.ts';
 import { CuttingProxy } from './servers/cutting-proxy.ts';
 import {
@@ -17,6 +24,8 @@ import {
   headAfter,
   newArchive,
   newSession,
+  sha256,
+  upload,
 } from './servers/fleet.ts';
 import { Postgres, withoutPostgres } from './servers/postgres.ts';
 
@@ -226,6 +235,37 @@ describe.skipIf(skipped)('a commit whose answer is lost', () => {
       facts: { reason: '22003' },
     });
     expect(done(await resolve(registry, lease)).head).toEqual({ ...head, epoch: 2 });
+  });
+
+  test('changes nothing if it was that of a look: no outcome is unknown', async () => {
+    const looks: [string, () => Promise<unknown>][] = [
+      ['FROM pg_settings', () => server.open(database, {}, proxy.folder)],
+      ['FROM secret', () => readSecrets(registry, archive)],
+      ['FROM cache c', () => copiesToWipe(registry, 'a')],
+      ['FROM object', () => objectsToCollect(registry, 0, 1)],
+    ];
+    for (const [text, look] of looks) {
+      proxy.cutNext(text, 'after');
+      expect([text, await thrownBy(look())]).toMatchObject([
+        text,
+        { code: 'registry-unreachable', retryable: true },
+      ]);
+      await proxy.answered();
+    }
+  });
+
+  test('leaves a refusal certain if it was that of the look at why', async () => {
+    const stale = { ...batchAfter(head), previousHash: sha256('fork') };
+    proxy.cutNext('SELECT id AS archive', 'after');
+    expect(await commit(registry, lease, stale)).toEqual({ outcome: 'fenced', by: 'head' });
+    await proxy.answered();
+    await upload(registry, lease, 'chunk', 'c/used');
+    proxy.cutNext('SELECT id AS archive', 'after');
+    const again = { key: 'c/used', kind: 'chunk', uploadId: 'u', purges: 0 } as const;
+    expect(await register(registry, lease, again)).toEqual({ outcome: 'fenced', by: 'object' });
+    await proxy.answered();
+    proxy.cutNext('SELECT state', 'after');
+    expect(await sweep(registry, 'c/used')).toEqual({ outcome: 'fenced', by: 'object' });
   });
 
   test('what is reported names no row and no byte of mail', async () => {
