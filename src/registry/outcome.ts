@@ -44,7 +44,7 @@ export type FencedBy =
   | 'purges'
   /** The object is not in the state that the step begins with. */
   | 'object'
-  /** The rows that a cover replaces are not exactly its range. */
+  /** The rows that a cover replaces are not exactly its range, not of its segment, or of no earlier generation. */
   | 'range'
   /** The segment is still appended to. */
   | 'segment'
