@@ -137,20 +137,32 @@ export interface WaitingObject {
   readonly state: ObjectState;
   /** Of the sweep that is to be confirmed; null before the first one. */
   readonly sweptAt: string | null;
+  /** As the server writes it: a date has milliseconds only. */
+  readonly begunAt: string;
 }
 
-/** Returns condemned objects, and swept ones that have settled for `settleMs`: at most `most` of them, oldest first. */
+/**
+ * Returns condemned objects, and swept ones that have settled for `settleMs`: at most `most` of them, oldest first.
+ *
+ * @param after the last object of the page before. Some cannot be deleted for years, so that the first page alone may never
+ *   have the others
+ */
 export async function objectsToCollect(
   registry: Registry,
   settleMs: number,
   most: number,
+  after?: Pick<WaitingObject, 'begunAt' | 'key'>,
 ): Promise<readonly WaitingObject[]> {
+  const { begunAt, key } = after ?? { begunAt: '-infinity', key: '' };
   return registry.read<WaitingObject>(
     'look for objects to collect',
-    sql`SELECT key, upload_id AS "uploadId", state, swept_at::text AS "sweptAt" FROM object
-      WHERE state = 'condemned'
-        OR (state = 'swept' AND swept_at < clock_timestamp() - ${interval(settleMs)})
-      ORDER BY begun_at LIMIT ${most}`,
+    sql`SELECT key, upload_id AS "uploadId", state, swept_at::text AS "sweptAt",
+        begun_at::text AS "begunAt"
+      FROM object
+      WHERE (state = 'condemned'
+          OR (state = 'swept' AND swept_at < clock_timestamp() - ${interval(settleMs)}))
+        AND (begun_at, key) > (${begunAt}::timestamptz, ${key}::text)
+      ORDER BY begun_at, key LIMIT ${most}`,
   );
 }
 

@@ -101,7 +101,10 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     expect(stored?.head).toEqual(last);
     // The chunk waits for its collection.
     expect(await objectsToCollect(registry, 0, 10)).toEqual([
-      { key: 'c/1-2', uploadId: 'upload of c/1-2', state: 'condemned', sweptAt: null },
+      {
+        ...{ key: 'c/1-2', uploadId: 'upload of c/1-2', state: 'condemned', sweptAt: null },
+        begunAt: expect.any(String),
+      },
     ]);
   });
 
