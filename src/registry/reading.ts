@@ -107,6 +107,17 @@ export async function readArchive(
   );
 }
 
+/**
+ * Returns the heads of the archives that a session holds: after a claim whose outcome is unknown, some of them are not known
+ * to it. A claim that is still on its way may add others later, so a worker compares them again whenever it claims.
+ */
+export async function heldArchives(registry: Registry, session: string): Promise<readonly Head[]> {
+  return registry.read<Head>(
+    'look for held archives',
+    sql`SELECT ${HEAD_COLUMNS} FROM archive WHERE holder = ${session} ORDER BY id`,
+  );
+}
+
 /** A copy on a disk, by its entry in the cache. */
 export interface CachedCopy {
   readonly archive: number;

@@ -4,10 +4,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 import { sweep } from '../../src/registry/collection.ts';
 import { commit, decidePurge } from '../../src/registry/commits.ts';
-import { resolve } from '../../src/registry/leases.ts';
+import { claim, enterCache, resolve } from '../../src/registry/leases.ts';
 import type { Head, Lease } from '../../src/registry/outcome.ts';
 import {
   copiesToWipe,
+  heldArchives,
   objectsToCollect,
   readArchive,
   readSecrets,
@@ -236,6 +237,36 @@ describe.skipIf(skipped)('a commit whose answer is lost', () => {
     });
     expect(done(await resolve(registry, lease)).head).toEqual({ ...head, epoch: 2 });
   });
+
+  test.each(['after', 'held'] as const)(
+    'was a claim (%s): the session finds what it holds',
+    async (how) => {
+      const { session } = lease;
+      const other = await newArchive(registry, 'berta');
+      const options = { session, most: 5, catalogVersion: 1 };
+      proxy.cutNext('commit\0', how);
+      const error = await thrownBy(claim(registry, options));
+      expect(error).toMatchObject({ code: 'outcome-unknown', facts: { transaction: 'claim' } });
+      if (how === 'held') {
+        // The claim has not arrived: the look that comes too early finds nothing new.
+        expect((await heldArchives(registry, session)).map((held) => held.archive)).toEqual([
+          archive,
+        ]);
+        await proxy.deliver();
+      }
+      await proxy.answered();
+      const known = new Set([archive]);
+      const found = (await heldArchives(registry, session)).filter(
+        (held) => !known.has(held.archive),
+      );
+      expect(found).toMatchObject([{ archive: other, epoch: 1, holder: session }]);
+      const lost = { archive: other, epoch: 1, session };
+      const { head: resolved } = done(await resolve(registry, lost));
+      const taken = { ...lost, epoch: resolved.epoch };
+      done(await enterCache(registry, taken));
+      done(await commit(registry, taken, batchAfter(resolved)));
+    },
+  );
 
   test('changes nothing if it was that of a look: no outcome is unknown', async () => {
     const looks: [string, () => Promise<unknown>][] = [
