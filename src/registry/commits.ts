@@ -52,8 +52,8 @@ export interface PurgeWork {
 }
 
 /**
- * Appends the batch that decides a purge, and with it what is left to do. What was made from older content is condemned in
- * the same transaction: snapshots, and whatever is being uploaded.
+ * Appends the batch that decides a purge, and with it what is left to do. What was made from older content goes in the same
+ * transaction: snapshots and whatever is being uploaded are condemned, and what the archive remembers is deleted.
  *
  * @returns the number of the purge, which its uploads have to name
  * @throws outcome-unknown: `resolve` says whether it happened
@@ -75,6 +75,7 @@ export async function decidePurge(
       VALUES (${archive}, ${purges}, ${batch.number}, ${[...work.commits]}::bigint[],
         ${JSON.stringify(work.records)}::jsonb)`.execute(tx);
     await sql`DELETE FROM snapshot WHERE archive = ${archive}`.execute(tx);
+    await sql`DELETE FROM memory WHERE archive = ${archive}`.execute(tx);
     await sql`UPDATE object SET state = 'condemned' WHERE archive = ${archive}
       AND (state = 'uploading' OR (kind = 'snapshot' AND state = 'live'))`.execute(tx);
     return { purges };

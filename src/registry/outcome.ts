@@ -139,6 +139,19 @@ export async function fencedBy(
   return { outcome: 'fenced', by, ...(head === undefined ? {} : { head }) };
 }
 
+/** Returns the same for a statement that names the number of purges it knows. */
+export async function fencedByPurges(
+  registry: Registry,
+  lease: Lease,
+  otherwise: FencedBy,
+  purges: number,
+): Promise<Fenced> {
+  const fenced = await fencedBy(registry, lease, otherwise);
+  const { head } = fenced;
+  const isStale = fenced.by === otherwise && head !== undefined && head.purges !== purges;
+  return isStale ? { ...fenced, by: 'purges' } : fenced;
+}
+
 /** Returns what was read; undefined if the registry could not be asked. */
 export async function lookIfPossible<Row>(
   reading: Promise<readonly Row[]>,

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { ObjectKind } from './objects.ts';
 import {
-  fencedBy,
+  fencedByPurges,
   type Head,
   heldBy,
   type Lease,
@@ -53,10 +53,7 @@ export async function register(
       ON CONFLICT DO NOTHING RETURNING key`,
   );
   if (rows.length === 1) return { outcome: 'committed' };
-  const fenced = await fencedBy(registry, lease, 'object');
-  const isStale =
-    fenced.by === 'object' && fenced.head !== undefined && fenced.head.purges !== purges;
-  return isStale ? { ...fenced, by: 'purges' } : fenced;
+  return fencedByPurges(registry, lease, 'object', purges);
 }
 
 /**

@@ -190,6 +190,9 @@ export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
         sql`INSERT INTO snapshot SELECT archive, key, 1, '', 1 FROM object WHERE key = 'c/ready'`,
       ),
     ),
+    as('what the archive remembers is from before', 'bytes', 'endPurge', ({ archive, ...scene }) =>
+      statement(scene, sql`INSERT INTO memory VALUES (${archive}, 1, 0, 'memory')`),
+    ),
     as('another node may have a copy', 'bytes', 'endPurge', ({ archive, ...scene }) =>
       statement(scene, sql`INSERT INTO cache VALUES (${archive}, 'c', ${randomUUID()})`),
     ),
@@ -200,14 +203,15 @@ export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
   ],
   saveMemory: [
     ...ofLease('saveMemory'),
+    as('a purge was decided since', 'purges', 'saveMemory', decidedOne),
     as('a newer one was saved since', 'head', 'saveMemory', ({ registry, lease }) =>
-      saveMemory(registry, lease, { number: 5, bytes: Buffer.from('newer') }).then(done),
+      saveMemory(registry, lease, { number: 5, bytes: Buffer.from('newer'), purges: 0 }).then(done),
     ),
     {
       zombie: 'its commit is beyond the head',
       by: 'head',
       send: ({ registry, lease }) =>
-        saveMemory(registry, lease, { number: 6, bytes: Buffer.from('memory') }),
+        saveMemory(registry, lease, { number: 6, bytes: Buffer.from('memory'), purges: 0 }),
     },
   ],
   claim: onceReady(
