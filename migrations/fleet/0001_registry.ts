@@ -140,7 +140,7 @@ const STATEMENTS = [
     archive bigint NOT NULL,
     purges int NOT NULL,
     number bigint NOT NULL,
-    commits bigint[] NOT NULL,
+    commits bigint[] NOT NULL CHECK (cardinality(commits) > 0),
     records jsonb NOT NULL,
     finished_at timestamptz,
     PRIMARY KEY (archive, purges)

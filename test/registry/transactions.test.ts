@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { markGone, sweep } from '../../src/registry/collection.ts';
-import { commit, decidePurge, roll } from '../../src/registry/commits.ts';
+import { commit, type DecidedPurge, decidePurge, roll } from '../../src/registry/commits.ts';
 import { initFleet, putSecret, saveMemory } from '../../src/registry/fleet.ts';
 import { claim, leaveCache, release } from '../../src/registry/leases.ts';
 import { endPurge, purgeRemaining } from '../../src/registry/purges.ts';
@@ -283,6 +283,19 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     done(await endPurge(registry, lease, 1));
     expect((await readArchive(registry, archive))?.purges).toEqual([]);
     expect(await endPurge(registry, lease, 1)).toMatchObject({ by: 'purges' });
+  });
+
+  test('a purge of no commit is refused, and its batch with it', async () => {
+    const archive = await newArchive(registry, 'anna');
+    const { lease, head } = await claimed(registry, await newSession(registry, 'a'), archive);
+    const work = { commits: [], records: [] };
+    await expect(decidePurge(registry, lease, batchAfter(head), work)).rejects.toMatchObject({
+      ...{ code: 'registry-refused', facts: { constraint: 'purge_commits_check' } },
+    });
+    expect((await readArchive(registry, archive))?.head).toEqual(head);
+    // @ts-expect-error JSON has no maps.
+    const map: DecidedPurge['records'] = new Map([[1, [2]]]);
+    expect(JSON.stringify(map)).toBe('{}');
   });
 
   test('purged bytes in the tail keep a purge open', async () => {
