@@ -44,13 +44,7 @@ export async function commit(registry: Registry, lease: Lease, batch: TailBatch)
 }
 
 /** What PostgreSQL stores as it is given; a Map, for one, would be stored as an empty object. */
-type Json =
-  | string
-  | number
-  | boolean
-  | null
-  | readonly Json[]
-  | { readonly [name: string]: Json };
+type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
 
 /** What a purge removes, as a new holder reads it. */
 export interface DecidedPurge {
