@@ -125,7 +125,7 @@ export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
         ['the segment is appended to', 'segment', 2, 3, 5],
         ['not all of the segment is in the range', 'range', 1, 1, 1],
         ['more than the segment is in the range', 'range', 1, 1, 6],
-        ['the range goes on into the next segment', 'range', 1, 1, 3],
+        ['the range continues in the next segment', 'range', 1, 1, 3],
       ] as const
     ).map(
       ([zombie, by, segment, first, last]): Zombie => ({
