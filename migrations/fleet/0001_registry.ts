@@ -127,10 +127,12 @@ const STATEMENTS = [
     hash bytea NOT NULL,
     catalog_version int NOT NULL
   )`,
-  // What an archive remembers apart from its log, saved now and then.
+  // What an archive remembers apart from its log, saved now and then. `purges` is the number of purges that it was saved
+  // with.
   `CREATE TABLE memory (
     archive bigint PRIMARY KEY,
     number bigint NOT NULL,
+    purges int NOT NULL,
     bytes bytea NOT NULL
   )`,
   // Purges that were decided, and what is left to do. The commits are in a column of their own, so that SQL decides when a purge ends without reading the records.
@@ -138,7 +140,7 @@ const STATEMENTS = [
     archive bigint NOT NULL,
     purges int NOT NULL,
     number bigint NOT NULL,
-    commits bigint[] NOT NULL,
+    commits bigint[] NOT NULL CHECK (cardinality(commits) > 0),
     records jsonb NOT NULL,
     finished_at timestamptz,
     PRIMARY KEY (archive, purges)

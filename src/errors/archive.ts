@@ -142,9 +142,12 @@ export function logDiverged(facts: {
   return new MailkeepError('damage', 'log-diverged', { ...facts });
 }
 
-/** The file of a segment is not in the log's folder, but in a place from which it can be fetched. */
+/**
+ * The file of a segment is not in the log's folder, but in a place from which it can be fetched. Of the family `origin`,
+ * because it concerns one archive: an error of the disk pauses all accounts.
+ */
 export function segmentElsewhere(segment: number) {
-  return new MailkeepError('disk', 'segment-elsewhere', { segment }, { retryable: true });
+  return new MailkeepError('origin', 'segment-elsewhere', { segment }, { retryable: true });
 }
 
 /** A message's stored bytes do not give its source back. */

@@ -26,6 +26,8 @@ export interface RegistryFacts {
   /** Too slow, or in the way of another transaction. Nothing was changed. */
   readonly 'registry-busy': OfTransaction;
   readonly 'registry-full': OfTransaction;
+  /** Too much for a limit of PostgreSQL itself, such as the size of a row. Nothing was changed. */
+  readonly 'registry-limit': OfTransaction;
   /** The server is a replica, or lets nothing be written. */
   readonly 'registry-read-only': OfTransaction;
   /** PostgreSQL refused a statement. Nothing was changed. */

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { ObjectState } from './objects.ts';
-import { interval, type Outcome } from './outcome.ts';
+import { interval, lookIfPossible, type Outcome } from './outcome.ts';
 import type { Registry } from './registry.ts';
 
 /**
@@ -99,10 +99,13 @@ async function fencedObject(
   registry: Registry,
   key: string,
 ): Promise<Outcome & { outcome: 'fenced' }> {
-  const [row] = await registry.statement<{ state: ObjectState }>(
-    'look at an object',
-    sql`SELECT state FROM object WHERE key = ${key}`,
+  const looked = await lookIfPossible(
+    registry.read<{ state: ObjectState }>(
+      'look at an object',
+      sql`SELECT state FROM object WHERE key = ${key}`,
+    ),
   );
+  const [row] = looked ?? [];
   return {
     outcome: 'fenced',
     by: 'object',

@@ -43,26 +43,30 @@ export async function commit(registry: Registry, lease: Lease, batch: TailBatch)
   return rows.length === 1 ? { outcome: 'committed' } : await fencedBy(registry, lease, 'head');
 }
 
-/** What a purge removes. */
-export interface PurgeWork {
-  /** The commits that purged records are in. */
+/** What PostgreSQL stores as it is given; a Map, for one, would be stored as an empty object. */
+type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
+
+/** What a purge removes, as a new holder reads it. */
+export interface DecidedPurge {
+  /** The commits that purged records are in: at least one. */
   readonly commits: readonly number[];
-  /** What a new holder needs to finish it; JSON. */
-  readonly records: unknown;
+  /** What a new holder needs to finish it. */
+  readonly records: Json;
 }
 
 /**
- * Appends the batch that decides a purge, and with it what is left to do. What was made from older content is condemned in
- * the same transaction: snapshots, and whatever is being uploaded.
+ * Appends the batch that decides a purge, and with it what is left to do. What was made from older content goes in the same
+ * transaction: snapshots and whatever is being uploaded are condemned, and what the archive remembers is deleted.
  *
  * @returns the number of the purge, which its uploads have to name
- * @throws outcome-unknown: `resolve` says whether it happened
+ * @throws outcome-unknown: `resolve` says whether it happened; registry-refused for a purge of no commit, which would end
+ *   before its bytes are gone
  */
 export async function decidePurge(
   registry: Registry,
   lease: Lease,
   batch: TailBatch,
-  work: PurgeWork,
+  work: DecidedPurge,
 ): Promise<Outcome<{ purges: number }>> {
   const { archive } = lease;
   const result = await outcomeOf(registry, 'decide a purge', async (tx) => {
@@ -75,6 +79,7 @@ export async function decidePurge(
       VALUES (${archive}, ${purges}, ${batch.number}, ${[...work.commits]}::bigint[],
         ${JSON.stringify(work.records)}::jsonb)`.execute(tx);
     await sql`DELETE FROM snapshot WHERE archive = ${archive}`.execute(tx);
+    await sql`DELETE FROM memory WHERE archive = ${archive}`.execute(tx);
     await sql`UPDATE object SET state = 'condemned' WHERE archive = ${archive}
       AND (state = 'uploading' OR (kind = 'snapshot' AND state = 'live'))`.execute(tx);
     return { purges };

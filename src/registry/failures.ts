@@ -4,7 +4,9 @@ import { isRefusal, ReplicasNotAwaited } from './guarded-pool.ts';
 
 /** Conditions after which the same transaction may succeed: conflicts, locks, time limits, too many connections. */
 const BUSY = ['40001', '40P01', '55P03', '57014', '53300'];
-const FULL = ['53100', '53200', '54000'];
+const FULL = ['53100', '53200'];
+/** Program limits: the same statement never succeeds. */
+const LIMIT_CLASS = '54';
 const READ_ONLY = '25006';
 /** Invalid authorisation, and privileges. */
 const DENIED = /^28|^42501$/;
@@ -29,7 +31,7 @@ export interface Failed {
 export function failureOf(error: unknown, failed: Failed): Error {
   if (error instanceof MailkeepError) return error;
   if (error instanceof ReplicasNotAwaited) return unknownOutcome('replicas', failed);
-  if (isRefusal(error)) return refusal(String(error.code), error.constraint ?? null, failed);
+  if (isRefusal(error)) return refusal(error.code, error.constraint ?? null, failed);
   if (failed.mayBeCommitted) return unknownOutcome(reasonOf(error), failed);
   return connectionFailure(error, failed.registry) ?? unexpected(error);
 }
@@ -43,6 +45,8 @@ function refusal(condition: string, constraint: string | null, failed: Failed): 
   const facts = { registry, transaction, condition };
   if (BUSY.includes(condition)) return registryError('registry-busy', facts);
   if (FULL.includes(condition)) return registryError('registry-full', facts);
+  if (condition.startsWith(LIMIT_CLASS)) return registryError('registry-limit', facts);
+  if (condition === NO_DATABASE) return registryError('registry-no-database', { registry });
   if (condition === READ_ONLY) return registryError('registry-read-only', facts);
   if (DENIED.test(condition)) {
     return registryError('registry-access-denied', { registry, condition });
@@ -56,7 +60,6 @@ function connectionFailure(error: unknown, registry: string): Error | undefined 
   if (DENIED.test(code)) {
     return registryError('registry-access-denied', { registry, condition: code });
   }
-  if (code === NO_DATABASE) return registryError('registry-no-database', { registry });
   if (CERTIFICATE.test(code)) {
     return registryError('registry-certificate', { registry, reason: code });
   }

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { fencedBy, heldBy, type Lease, type Outcome } from './outcome.ts';
+import { fencedByPurges, heldBy, type Lease, type Outcome } from './outcome.ts';
 import type { Registry } from './registry.ts';
 import { PROGRAM } from './schema.ts';
 
@@ -19,6 +19,7 @@ export async function initFleet(registry: Registry, fleet: Fleet): Promise<Fleet
     sql`INSERT INTO fleet (id, bucket, min_program, archive_format, catalog_version)
       VALUES (${id}, ${bucket}, ${PROGRAM}, ${archiveFormat}, ${catalogVersion}) ON CONFLICT DO NOTHING`,
   );
+  // Not `read`: if this answer is lost, the row may be there.
   const [found] = await registry.statement<Fleet>(
     'look at the fleet',
     sql`SELECT id, bucket, archive_format AS "archiveFormat", catalog_version AS "catalogVersion" FROM fleet`,
@@ -64,23 +65,29 @@ export async function addArchive(
   return row?.id;
 }
 
-/** Saves what an archive remembers apart from its log; what is older than the saved one is left out. */
+/**
+ * Saves what an archive remembers apart from its log; what is older than the saved one is left out. Names the number of
+ * purges that it was made with: if more were decided since, it is refused.
+ */
 export async function saveMemory(
   registry: Registry,
   lease: Lease,
-  memory: { readonly number: number; readonly bytes: Buffer },
+  memory: { readonly number: number; readonly bytes: Buffer; readonly purges: number },
 ): Promise<Outcome> {
-  const { number, bytes } = memory;
+  const { number, bytes, purges } = memory;
   const rows = await registry.statement(
     'save the memory',
-    sql`INSERT INTO memory (archive, number, bytes)
-      SELECT id, ${number}::bigint, ${bytes}::bytea FROM archive
-      WHERE ${heldBy(lease)} AND head_number >= ${number} FOR UPDATE
-      ON CONFLICT (archive) DO UPDATE SET number = excluded.number, bytes = excluded.bytes
+    sql`INSERT INTO memory (archive, number, purges, bytes)
+      SELECT id, ${number}::bigint, purges, ${bytes}::bytea FROM archive
+      WHERE ${heldBy(lease)} AND head_number >= ${number} AND purges = ${purges} FOR UPDATE
+      ON CONFLICT (archive) DO UPDATE
+        SET number = excluded.number, purges = excluded.purges, bytes = excluded.bytes
         WHERE memory.number <= excluded.number
       RETURNING archive`,
   );
-  return rows.length === 1 ? { outcome: 'committed' } : await fencedBy(registry, lease, 'head');
+  return rows.length === 1
+    ? { outcome: 'committed' }
+    : await fencedByPurges(registry, lease, 'head', purges);
 }
 
 /** A credential of an archive, encrypted by a key that is not in the registry. */

@@ -61,9 +61,19 @@ class GuardedClient implements PostgresPoolClient {
       if (this.#notAwaited !== undefined) throw this.#notAwaited;
       return result;
     } catch (error) {
-      if (!isRefusal(error)) this.#broken ??= error;
-      throw error;
+      if (isRefusal(error) && (await this.#isUsable())) throw error;
+      const thrown = isRefusal(error) ? new EndedByServer(error.code) : error;
+      this.#broken ??= thrown;
+      throw thrown;
     }
+  }
+
+  /** An error comes before the server says that it waits for the next statement, or ends the connection. */
+  async #isUsable(): Promise<boolean> {
+    return this.client.query('').then(
+      () => true,
+      () => false,
+    );
   }
 
   release(destroy = false): void {
@@ -74,11 +84,27 @@ class GuardedClient implements PostgresPoolClient {
   }
 }
 
-/**
- * Returns whether the server refused a statement and kept the connection: then the transaction is rolled back for certain.
- * A server that ends the connection may have committed before.
- */
-export function isRefusal(error: unknown): error is DatabaseError {
-  if (!(error instanceof Error) || !('severity' in error) || !('code' in error)) return false;
-  return error.severity === 'ERROR' && typeof error.code === 'string';
+/** The server ended the connection after an error, so it may have committed before. */
+class EndedByServer extends Error {
+  constructor(readonly code: string) {
+    super('Connection terminated by the server');
+  }
 }
+
+/** Conditions of which the server ends the connection: shutdowns, crashes, and limits of idle sessions and transactions. */
+const ENDING = ['25P03', '25P04', '57P01', '57P02', '57P03', '57P04', '57P05'];
+const CONNECTION_CLASS = '08';
+
+/**
+ * Returns whether the server refused what it was asked for: then the transaction is rolled back for certain. Decided by the
+ * condition, because the severity is translated. After a statement, it is certain only if the connection stays usable.
+ */
+export function isRefusal(error: unknown): error is Error & Refused {
+  if (!(error instanceof Error) || error instanceof EndedByServer) return false;
+  const code = 'code' in error ? error.code : undefined;
+  if (typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code) || !('severity' in error))
+    return false;
+  return !code.startsWith(CONNECTION_CLASS) && !ENDING.includes(code);
+}
+
+type Refused = Pick<DatabaseError, 'constraint'> & { readonly code: string };

@@ -32,6 +32,9 @@ export interface Claimed {
  * Takes archives that nobody holds, or whose holder is dead: those whose tail waits longest come first. Each gets a new
  * epoch, so that whatever an earlier holder still sends is refused, and the node enters the cache before it has a byte of
  * them. Refused if the session is dead or draining.
+ *
+ * @throws outcome-unknown: the session may hold archives that it does not know. `heldArchives` finds them; it takes each by
+ *   `resolve` and `enterCache`, or gives it back by `release`
  */
 export async function claim(
   registry: Registry,

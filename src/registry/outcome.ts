@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { ObjectState } from './objects.ts';
 import type { Registry, Tx } from './registry.ts';
 
@@ -43,7 +44,7 @@ export type FencedBy =
   | 'purges'
   /** The object is not in the state that the step begins with. */
   | 'object'
-  /** The rows that a cover replaces are not exactly its range. */
+  /** The rows that a cover replaces are not exactly its range, not of its segment, or of no earlier generation. */
   | 'range'
   /** The segment is still appended to. */
   | 'segment'
@@ -115,22 +116,52 @@ export async function lockHeld(tx: Tx, lease: Lease): Promise<Head> {
 }
 
 /**
- * Returns why a statement of a holder wrote nothing, from what the registry has now.
+ * Returns why a statement of a holder wrote nothing, from what the registry has now. That it wrote nothing is certain, also
+ * if the registry cannot be asked: then there is no head.
  *
- * @param otherwise what it is if the lease still holds
+ * @param otherwise what it is if the lease still holds, or if the registry cannot be asked
  */
 export async function fencedBy(
   registry: Registry,
   lease: Lease,
   otherwise: FencedBy,
 ): Promise<Fenced> {
-  const [head] = await registry.statement<Head>(
-    'look at an archive',
-    sql`SELECT ${HEAD_COLUMNS} FROM archive WHERE id = ${lease.archive}`,
+  const looked = await lookIfPossible(
+    registry.read<Head>(
+      'look at an archive',
+      sql`SELECT ${HEAD_COLUMNS} FROM archive WHERE id = ${lease.archive}`,
+    ),
   );
+  if (looked === undefined) return { outcome: 'fenced', by: otherwise };
+  const [head] = looked;
   const isHeld = head?.epoch === lease.epoch && head.holder === lease.session;
   const by = isHeld ? otherwise : 'lease';
   return { outcome: 'fenced', by, ...(head === undefined ? {} : { head }) };
+}
+
+/** Returns the same for a statement that names the number of purges it knows. */
+export async function fencedByPurges(
+  registry: Registry,
+  lease: Lease,
+  otherwise: FencedBy,
+  purges: number,
+): Promise<Fenced> {
+  const fenced = await fencedBy(registry, lease, otherwise);
+  const { head } = fenced;
+  const isStale = fenced.by === otherwise && head !== undefined && head.purges !== purges;
+  return isStale ? { ...fenced, by: 'purges' } : fenced;
+}
+
+/** Returns what was read; undefined if the registry could not be asked. */
+export async function lookIfPossible<Row>(
+  reading: Promise<readonly Row[]>,
+): Promise<readonly Row[] | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof MailkeepError) return undefined;
+    throw error;
+  }
 }
 
 /** An interval of PostgreSQL, from milliseconds. */

@@ -9,6 +9,8 @@ export interface Remaining {
   /** Objects that hold such commits as they were before. */
   readonly covers: number;
   readonly snapshots: number;
+  /** 1 if what the archive remembers is from before the purge. */
+  readonly memory: number;
   /** Objects from before the purge that are not known to be gone from the store. */
   readonly objects: number;
   /** Other nodes that may have a copy. */
@@ -29,7 +31,8 @@ export async function endPurge(registry: Registry, lease: Lease, purges: number)
     if (purge === undefined) throw new Refusal({ by: 'purges', head });
     const left = await remaining(tx, lease.archive, purges, lease.session);
     const isClean =
-      left.tail + left.covers + left.snapshots + left.objects + left.nodes.length === 0;
+      left.tail + left.covers + left.snapshots + left.memory + left.objects + left.nodes.length ===
+      0;
     if (!isClean) throw new Refusal({ by: 'bytes', head });
     await sql`UPDATE purge SET finished_at = clock_timestamp()
       WHERE archive = ${lease.archive} AND purges = ${purges}`.execute(tx);
@@ -71,6 +74,7 @@ async function remaining(
           (SELECT 1 FROM purged p WHERE p.number BETWEEN c.first AND c.last)) AS covers,
       (SELECT count(*) FROM snapshot s JOIN object o ON o.key = s.key
         WHERE s.archive = ${archive} AND o.purges < ${purges}) AS snapshots,
+      (SELECT count(*) FROM memory WHERE archive = ${archive} AND purges < ${purges}) AS memory,
       (SELECT count(*) FROM object WHERE archive = ${archive} AND purges < ${purges}
         AND state IN ('uploading', 'condemned', 'swept')) AS objects,
       coalesce((SELECT array_agg(node ORDER BY node) FROM cache WHERE archive = ${archive}

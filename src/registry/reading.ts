@@ -107,6 +107,17 @@ export async function readArchive(
   );
 }
 
+/**
+ * Returns the heads of the archives that a session holds: after a claim whose outcome is unknown, some of them are not known
+ * to it. A claim that is still on its way may add others later, so a worker compares them again whenever it claims.
+ */
+export async function heldArchives(registry: Registry, session: string): Promise<readonly Head[]> {
+  return registry.read<Head>(
+    'look for held archives',
+    sql`SELECT ${HEAD_COLUMNS} FROM archive WHERE holder = ${session} ORDER BY id`,
+  );
+}
+
 /** A copy on a disk, by its entry in the cache. */
 export interface CachedCopy {
   readonly archive: number;
@@ -119,7 +130,7 @@ export async function copiesToWipe(
   registry: Registry,
   node: string,
 ): Promise<readonly CachedCopy[]> {
-  return registry.statement<CachedCopy>(
+  return registry.read<CachedCopy>(
     'look for copies to wipe',
     sql`SELECT c.archive, c.node, c.entry FROM cache c JOIN archive a ON a.id = c.archive
       WHERE c.node = ${node}
@@ -137,20 +148,32 @@ export interface WaitingObject {
   readonly state: ObjectState;
   /** Of the sweep that is to be confirmed; null before the first one. */
   readonly sweptAt: string | null;
+  /** As the server writes it: a date has milliseconds only. */
+  readonly begunAt: string;
 }
 
-/** Returns condemned objects, and swept ones that have settled for `settleMs`: at most `most` of them, oldest first. */
+/**
+ * Returns condemned objects, and swept ones that have settled for `settleMs`: at most `most` of them, oldest first.
+ *
+ * @param after the last object of the page before. Some cannot be deleted for years, so that the first page alone may never
+ *   have the others
+ */
 export async function objectsToCollect(
   registry: Registry,
   settleMs: number,
   most: number,
+  after?: Pick<WaitingObject, 'begunAt' | 'key'>,
 ): Promise<readonly WaitingObject[]> {
-  return registry.statement<WaitingObject>(
+  const { begunAt, key } = after ?? { begunAt: '-infinity', key: '' };
+  return registry.read<WaitingObject>(
     'look for objects to collect',
-    sql`SELECT key, upload_id AS "uploadId", state, swept_at::text AS "sweptAt" FROM object
-      WHERE state = 'condemned'
-        OR (state = 'swept' AND swept_at < clock_timestamp() - ${interval(settleMs)})
-      ORDER BY begun_at LIMIT ${most}`,
+    sql`SELECT key, upload_id AS "uploadId", state, swept_at::text AS "sweptAt",
+        begun_at::text AS "begunAt"
+      FROM object
+      WHERE (state = 'condemned'
+          OR (state = 'swept' AND swept_at < clock_timestamp() - ${interval(settleMs)}))
+        AND (begun_at, key) > (${begunAt}::timestamptz, ${key}::text)
+      ORDER BY begun_at, key LIMIT ${most}`,
   );
 }
 
@@ -159,7 +182,7 @@ export async function readSecrets(
   registry: Registry,
   archive: number,
 ): Promise<readonly SealedSecret[]> {
-  return registry.statement<SealedSecret>(
+  return registry.read<SealedSecret>(
     'read secrets',
     sql`SELECT archive, purpose, key_id AS "keyId", nonce, sealed FROM secret
       WHERE archive = ${archive} ORDER BY purpose`,

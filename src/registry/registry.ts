@@ -54,6 +54,23 @@ export class Registry {
    * @throws outcome-unknown, and the other errors of the registry, after which nothing was changed
    */
   async statement<Row>(transaction: string, query: RawBuilder<Row>): Promise<readonly Row[]> {
+    return this.#run(transaction, query, true);
+  }
+
+  /**
+   * Runs one statement that only reads: if its answer is lost, nothing was changed.
+   *
+   * @throws the errors of the registry, except outcome-unknown
+   */
+  async read<Row>(transaction: string, query: RawBuilder<Row>): Promise<readonly Row[]> {
+    return this.#run(transaction, query, false);
+  }
+
+  async #run<Row>(
+    transaction: string,
+    query: RawBuilder<Row>,
+    writes: boolean,
+  ): Promise<readonly Row[]> {
     let isSent = false;
     try {
       return await this.#db.connection().execute(async (connection) => {
@@ -61,7 +78,11 @@ export class Registry {
         return (await query.execute(connection)).rows;
       });
     } catch (error) {
-      throw failureOf(error, { registry: this.label, transaction, mayBeCommitted: isSent });
+      throw failureOf(error, {
+        registry: this.label,
+        transaction,
+        mayBeCommitted: writes && isSent,
+      });
     }
   }
 
@@ -148,7 +169,7 @@ function tlsOptions({ tls }: RegistryTarget): object | false {
 }
 
 async function checkServer(registry: Registry): Promise<void> {
-  const rows = await registry.statement<{ name: string; setting: string }>(
+  const rows = await registry.read<{ name: string; setting: string }>(
     'check server',
     sql`SELECT name, setting FROM pg_settings WHERE name IN ('server_version_num', ${sql.join(Object.keys(SAFE))})`,
   );

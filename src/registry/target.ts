@@ -27,6 +27,9 @@ export interface RegistryTls {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const PARAMETERS = ['host', 'port', 'user', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey'];
+const SCHEME = /^postgres(?:ql)?:\/\//i;
+const NO_ADDRESS =
+  'it is no valid address. Check the host and port; in a password, write / as %2F, # as %23, ? as %3F and @ as %40; in a database or a parameter, @ as %40';
 const DEFAULT_PORT = 5432;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
 
@@ -38,10 +41,9 @@ const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
  * @throws registry-setting-invalid; its facts never contain the address, because a password may be in it
  */
 export function registryTarget(text: string, env: Environment): RegistryTarget {
+  if (!SCHEME.test(text)) throw invalid('it has to begin with postgresql://');
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined || !['postgresql:', 'postgres:'].includes(url.protocol)) {
-    throw invalid('it has to begin with postgresql://');
-  }
+  if (url === undefined || hasPassword(text, url)) throw invalid(NO_ADDRESS);
   const unknown = [...url.searchParams.keys()].find((name) => !PARAMETERS.includes(name));
   if (unknown !== undefined) {
     throw invalid(`it may have the parameters ${PARAMETERS.join(', ')} only`);
@@ -62,6 +64,15 @@ export function registryTarget(text: string, env: Environment): RegistryTarget {
     password: decoded(url.password) || env.PGPASSWORD || undefined,
     tls: tlsOf(host, parameter),
   };
+}
+
+/**
+ * Returns whether a part of a password may have become another part of the address: a character that is not escaped ends
+ * the host where the password has it, and leaves the rest, up to the `@`, to what follows.
+ */
+function hasPassword(text: string, { pathname, search }: URL): boolean {
+  const database = pathname.slice(1);
+  return text.includes('#') || /[/@]/.test(database) || search.includes('@');
 }
 
 /** Mail goes over these connections: one that leaves this machine is encrypted, and the server is verified. */

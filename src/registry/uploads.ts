@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { ObjectKind } from './objects.ts';
 import {
-  fencedBy,
+  fencedByPurges,
   type Head,
   heldBy,
   type Lease,
@@ -53,9 +53,7 @@ export async function register(
       ON CONFLICT DO NOTHING RETURNING key`,
   );
   if (rows.length === 1) return { outcome: 'committed' };
-  const fenced = await fencedBy(registry, lease, 'object');
-  const isStale = fenced.by === 'object' && fenced.head?.purges !== purges;
-  return isStale ? { ...fenced, by: 'purges' } : fenced;
+  return fencedByPurges(registry, lease, 'object', purges);
 }
 
 /**
@@ -126,6 +124,14 @@ export async function putSnapshot(
   });
 }
 
+interface Replaced {
+  readonly key: string;
+  readonly last: number;
+  readonly hash: Buffer;
+  readonly count: number;
+  readonly generation: number;
+}
+
 interface Covering {
   readonly uploaded: Uploaded;
   readonly range: Range;
@@ -134,18 +140,21 @@ interface Covering {
 
 /**
  * Replaces what holds a range by an object. The row of the archive is locked. Whatever holds a commit of the range is
- * removed; that together it was the range, no more and no less, is found by counting.
+ * removed; that together it was the range, no more and no less, is found by counting. A range of two segments, and an object
+ * that is no newer generation than what it replaces, are refused.
  */
 async function cover(tx: Tx, lease: Lease, { uploaded, range, kind }: Covering): Promise<void> {
   const { archive } = lease;
   const { first, last, lastHash, segment, generation, at } = range;
-  const begunAt = await makeLive(tx, lease, uploaded, kind);
+  await makeLive(tx, lease, uploaded, kind);
   const { rows: tail } = await sql<{ number: number; hash: Buffer; stored: number }>`
-    DELETE FROM tail WHERE archive = ${archive} AND number BETWEEN ${first} AND ${last}
+    DELETE FROM tail WHERE archive = ${archive} AND segment = ${segment}
+      AND number BETWEEN ${first} AND ${last}
     RETURNING number, hash, length(bytes) AS stored`.execute(tx);
-  const { rows: covers } = await sql<{ key: string; last: number; hash: Buffer; count: number }>`
-    DELETE FROM cover WHERE archive = ${archive} AND first >= ${first} AND last <= ${last}
-    RETURNING key, last, last_hash AS hash, last - first + 1 AS count`.execute(tx);
+  const { rows: covers } = await sql<Replaced>`
+    DELETE FROM cover WHERE archive = ${archive} AND segment = ${segment}
+      AND first >= ${first} AND last <= ${last}
+    RETURNING key, last, last_hash AS hash, last - first + 1 AS count, generation`.execute(tx);
   const { rows: overlapping } = await sql`
     SELECT 1 FROM cover WHERE archive = ${archive} AND first <= ${last} AND last >= ${first}
     LIMIT 1`.execute(tx);
@@ -155,36 +164,49 @@ async function cover(tx: Tx, lease: Lease, { uploaded, range, kind }: Covering):
     ...covers.filter((entry) => entry.last === last),
   ];
   const isExact = replaced === last - first + 1 && overlapping.length === 0;
-  if (!isExact || !ends.every(({ hash }) => hash.equals(lastHash))) {
+  const isNewer = covers.every((entry) => entry.generation < generation);
+  if (!isExact || !isNewer || !ends.every(({ hash }) => hash.equals(lastHash))) {
     throw new Refusal({ by: 'range' });
   }
   await condemnReplaced(tx, covers);
   await sql`INSERT INTO cover (archive, first, last, key, segment, generation, at, last_hash)
     VALUES (${archive}, ${first}, ${last}, ${uploaded.key}, ${segment}, ${generation}, ${at},
       ${lastHash})`.execute(tx);
-  const stored = tail.reduce((sum, row) => sum + row.stored, 0);
-  // What is left is older than before only in front of the range; behind it, it came after the object was begun.
-  await sql`UPDATE archive SET tail_bytes = tail_bytes - ${stored}, tail_since = CASE
-      WHEN EXISTS (SELECT 1 FROM tail WHERE archive = ${archive} AND number < ${first}) THEN tail_since
-      WHEN EXISTS (SELECT 1 FROM tail WHERE archive = ${archive}) THEN ${begunAt}::timestamptz END
+  if (tail.length > 0) await shortenTail(tx, archive, first, tail);
+}
+
+/**
+ * Takes rows out of the size of a tail, and corrects its age. The age never falls: rows carry the clock of whoever made
+ * them, which may be wrong.
+ */
+async function shortenTail(
+  tx: Tx,
+  archive: number,
+  first: number,
+  removed: readonly { readonly stored: number }[],
+): Promise<void> {
+  const stored = removed.reduce((sum, row) => sum + row.stored, 0);
+  // While a row in front of the range is left, the tail waits since then.
+  await sql`UPDATE archive SET tail_bytes = tail_bytes - ${stored}, tail_since = (
+      SELECT CASE WHEN number < ${first} THEN tail_since
+        ELSE greatest(tail_since, least(to_timestamp(time / 1000.0), clock_timestamp())) END
+      FROM tail WHERE archive = ${archive} ORDER BY number LIMIT 1)
     WHERE id = ${archive}`.execute(tx);
 }
 
-/** Makes an upload live if nobody condemned it meanwhile, and returns when it was begun. */
+/** Makes an upload live if nobody condemned it meanwhile. */
 async function makeLive(
   tx: Tx,
   { archive }: Lease,
   { key, bytes, sha256 }: Uploaded,
   kind: ObjectKind,
   head?: Head,
-): Promise<Date> {
-  const { rows } = await sql<{ begun_at: Date }>`
+): Promise<void> {
+  const { rows } = await sql`
     UPDATE object SET state = 'live', bytes = ${bytes}, sha256 = ${sha256}
     WHERE key = ${key} AND archive = ${archive} AND kind = ${kind} AND state = 'uploading'
-    RETURNING begun_at`.execute(tx);
-  const [row] = rows;
-  if (row === undefined) throw new Refusal({ by: 'object', ...(head && { head }) });
-  return row.begun_at;
+    RETURNING key`.execute(tx);
+  if (rows.length === 0) throw new Refusal({ by: 'object', ...(head && { head }) });
 }
 
 async function condemnReplaced(tx: Tx, rows: readonly { readonly key: string }[]): Promise<void> {

@@ -59,6 +59,11 @@ export const REGISTRY_SENTENCES: Sentences<RegistryFacts> = {
       `${registry} could not carry out "${transaction}": ${conditionText(condition)}. ${NOTHING}`,
       'Make room on the server.',
     ),
+  'registry-limit': ({ registry, transaction, condition }) =>
+    say(
+      `"${transaction}" is too large for ${registry}: it exceeds a limit of PostgreSQL (${condition}). ${NOTHING}`,
+      'More room on the server does not help. Please report it as a bug in mailkeep, with the words in quotes and the code.',
+    ),
   'registry-read-only': ({ registry, transaction }) =>
     say(
       `${registry} lets nothing be written: "${transaction}" was refused. ${NOTHING}`,
@@ -67,13 +72,16 @@ export const REGISTRY_SENTENCES: Sentences<RegistryFacts> = {
   'registry-refused': ({ registry, transaction, condition, constraint }) =>
     say(
       `${registry} refused "${transaction}": ${conditionText(condition)}${constraint === null ? '' : `, constraint ${constraint}`}. ${NOTHING}`,
+      'Trying again does not help. Please report it as a bug in mailkeep, with the words in quotes and the code.',
     ),
   'registry-version': ({ registry, found, needed }) =>
     say(`${registry} is PostgreSQL ${found}; ${needed} or newer is needed.`),
   'registry-unsafe': ({ registry, setting, found }) =>
     say(
       `${registry} has ${setting} = ${found}: it would acknowledge commits that a crash takes back.`,
-      `Set ${setting} to on for the database and the user of the fleet.`,
+      setting === 'fsync'
+        ? 'Set fsync = on in postgresql.conf and reload the configuration: it cannot be set for a database or a user.'
+        : `Set ${setting} to on for the database and the user of the fleet.`,
     ),
   'registry-schema-newer': ({ registry, found, known }) =>
     say(
@@ -85,6 +93,9 @@ export const REGISTRY_SENTENCES: Sentences<RegistryFacts> = {
       found === null
         ? `${registry} has no tables of a fleet.`
         : `The tables of ${registry} are at the step ${found}; this mailkeep needs ${needed}.`,
+      found === null
+        ? 'Check that the address names the database of the fleet.'
+        : 'Upgrade the tables, or install the version that the other machines of the fleet run.',
     ),
   'registry-program-old': ({ registry, own, needed }) =>
     say(

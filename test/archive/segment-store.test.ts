@@ -6,6 +6,8 @@ import { fetching } from '../../src/archive/read/segment-store.ts';
 import { compactSegment, dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { sealClosedSegments, sealerInProcess } from '../../src/archive/write/sealer.ts';
+import { isOfTheDisk } from '../../src/daemon/failures.ts';
+import { concernsOnly, endsOnlyTheAccount } from '../../src/sync/apply/failure-scope.ts';
 import { randomFrom } from '../offsite/dying-store.ts';
 import { FarSegments } from './far-segments.ts';
 import { Positions } from './positions.ts';
@@ -76,10 +78,27 @@ describe('a reader of segments that are elsewhere', () => {
     const reader = reading();
     for (const [id, { segment }] of known.messages) {
       if (segment === SEGMENTS) continue;
-      const elsewhere = { family: 'disk', code: 'segment-elsewhere', facts: { segment } };
+      const elsewhere = { family: 'origin', code: 'segment-elsewhere', facts: { segment } };
       expect(() => reader.readMessage(id)).toThrow(expect.objectContaining(elsewhere));
     }
     reader.close();
+  });
+
+  test('that cannot be fetched ends the pass of its account, and pauses no other', () => {
+    evictSealed();
+    const reader = reading();
+    const [[id] = ['']] = known.messages;
+    let thrown: unknown;
+    try {
+      reader.readMessage(id);
+    } catch (error) {
+      thrown = error;
+    }
+    reader.close();
+    expect(thrown).toMatchObject({ code: 'segment-elsewhere', retryable: true });
+    expect(isOfTheDisk(thrown)).toBe(false);
+    expect(endsOnlyTheAccount(thrown)).toBe(true);
+    expect(concernsOnly(thrown)).toBe(false);
   });
 
   test('keeps what it has open, and notices that a file went away and came again', async () => {

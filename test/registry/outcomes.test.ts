@@ -1,11 +1,20 @@
+import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { sweep } from '../../src/registry/collection.ts';
 import { commit, decidePurge } from '../../src/registry/commits.ts';
-import { resolve } from '../../src/registry/leases.ts';
+import { claim, enterCache, resolve } from '../../src/registry/leases.ts';
 import type { Head, Lease } from '../../src/registry/outcome.ts';
-import { readArchive } from '../../src/registry/reading.ts';
+import {
+  copiesToWipe,
+  heldArchives,
+  objectsToCollect,
+  readArchive,
+  readSecrets,
+} from '../../src/registry/reading.ts';
 import type { Registry } from '../../src/registry/registry.ts';
+import { register } from '../../src/registry/uploads.ts';
 import { sayFacts } from '../../src/wording/sentence-of.ts';
 import { CuttingProxy } from './servers/cutting-proxy.ts';
 import {
@@ -16,6 +25,8 @@ import {
   headAfter,
   newArchive,
   newSession,
+  sha256,
+  upload,
 } from './servers/fleet.ts';
 import { Postgres, withoutPostgres } from './servers/postgres.ts';
 
@@ -196,6 +207,96 @@ describe.skipIf(skipped)('a commit whose answer is lost', () => {
       facts: { condition: '57014' },
     });
     done(await commit(hurried, lease, batchAfter(head)));
+  });
+
+  test('a refusal is certain in every language of the server, and the connection is used again', async () => {
+    proxy.translate();
+    const refused = await server.open(database, { connections: 1 }, proxy.folder);
+    const process = () =>
+      refused.statement('test', sql`SELECT pg_backend_pid() AS pid`).then(([row]) => row);
+    const before = await process();
+    const batch = { ...batchAfter(head), codec: 40_000 };
+    expect(await thrownBy(commit(refused, lease, batch))).toMatchObject({
+      code: 'registry-refused',
+      facts: { condition: '22003' },
+    });
+    expect(await process()).toEqual(before);
+    const purge = { commits: [1], records: [] };
+    expect(await thrownBy(decidePurge(refused, lease, batch, purge))).toMatchObject({
+      code: 'registry-refused',
+    });
+    expect(await process()).toEqual(before);
+  });
+
+  test('a refusal after which the server ends the connection is not certain', async () => {
+    proxy.endAfterError('22003');
+    const batch = { ...batchAfter(head), codec: 40_000 };
+    expect(await thrownBy(commit(registry, lease, batch))).toMatchObject({
+      code: 'outcome-unknown',
+      facts: { reason: '22003' },
+    });
+    expect(done(await resolve(registry, lease)).head).toEqual({ ...head, epoch: 2 });
+  });
+
+  test.each(['after', 'held'] as const)(
+    'was a claim (%s): the session finds what it holds',
+    async (how) => {
+      const { session } = lease;
+      const other = await newArchive(registry, 'berta');
+      const options = { session, most: 5, catalogVersion: 1 };
+      proxy.cutNext('commit\0', how);
+      const error = await thrownBy(claim(registry, options));
+      expect(error).toMatchObject({ code: 'outcome-unknown', facts: { transaction: 'claim' } });
+      if (how === 'held') {
+        // The claim has not arrived: the look that comes too early finds nothing new.
+        expect((await heldArchives(registry, session)).map((held) => held.archive)).toEqual([
+          archive,
+        ]);
+        await proxy.deliver();
+      }
+      await proxy.answered();
+      const known = new Set([archive]);
+      const found = (await heldArchives(registry, session)).filter(
+        (held) => !known.has(held.archive),
+      );
+      expect(found).toMatchObject([{ archive: other, epoch: 1, holder: session }]);
+      const lost = { archive: other, epoch: 1, session };
+      const { head: resolved } = done(await resolve(registry, lost));
+      const taken = { ...lost, epoch: resolved.epoch };
+      done(await enterCache(registry, taken));
+      done(await commit(registry, taken, batchAfter(resolved)));
+    },
+  );
+
+  test('changes nothing if it was that of a look: no outcome is unknown', async () => {
+    const looks: [string, () => Promise<unknown>][] = [
+      ['FROM pg_settings', () => server.open(database, {}, proxy.folder)],
+      ['FROM secret', () => readSecrets(registry, archive)],
+      ['FROM cache c', () => copiesToWipe(registry, 'a')],
+      ['FROM object', () => objectsToCollect(registry, 0, 1)],
+    ];
+    for (const [text, look] of looks) {
+      proxy.cutNext(text, 'after');
+      expect([text, await thrownBy(look())]).toMatchObject([
+        text,
+        { code: 'registry-unreachable', retryable: true },
+      ]);
+      await proxy.answered();
+    }
+  });
+
+  test('leaves a refusal certain if it was that of the look at why', async () => {
+    const stale = { ...batchAfter(head), previousHash: sha256('fork') };
+    proxy.cutNext('SELECT id AS archive', 'after');
+    expect(await commit(registry, lease, stale)).toEqual({ outcome: 'fenced', by: 'head' });
+    await proxy.answered();
+    await upload(registry, lease, 'chunk', 'c/used');
+    proxy.cutNext('SELECT id AS archive', 'after');
+    const again = { key: 'c/used', kind: 'chunk', uploadId: 'u', purges: 0 } as const;
+    expect(await register(registry, lease, again)).toEqual({ outcome: 'fenced', by: 'object' });
+    await proxy.answered();
+    proxy.cutNext('SELECT state', 'after');
+    expect(await sweep(registry, 'c/used')).toEqual({ outcome: 'fenced', by: 'object' });
   });
 
   test('what is reported names no row and no byte of mail', async () => {

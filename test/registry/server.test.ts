@@ -1,13 +1,14 @@
+import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { fleetMigrations } from '../../migrations/fleet/index.ts';
-import { initFleet } from '../../src/registry/fleet.ts';
+import { addTenant, initFleet } from '../../src/registry/fleet.ts';
 import { openRegistry } from '../../src/registry/registry.ts';
 import { checkSchema, migrateRegistry } from '../../src/registry/schema.ts';
 import { registryTarget } from '../../src/registry/target.ts';
-import { sentenceOf } from '../../src/wording/sentence-of.ts';
+import { sayFacts, sentenceOf } from '../../src/wording/sentence-of.ts';
 import { makeCertificate } from '../imap/certificate.ts';
 import { absent } from '../peers/programs.ts';
 import { Postgres, withoutPostgres } from './servers/postgres.ts';
@@ -84,6 +85,20 @@ describe.skipIf(skipped)('the tables of a fleet', () => {
   });
 });
 
+test('what is advised can be done', () => {
+  const registry = 'postgresql://m@db:5432/fleet';
+  const unsafe = (setting: string) =>
+    sayFacts('registry-unsafe', { registry, setting, found: 'off' });
+  expect(unsafe('fsync').hint).toContain('postgresql.conf');
+  expect(unsafe('synchronous_commit').hint).toContain('for the database and the user');
+  const older = (found: string | null) =>
+    sayFacts('registry-schema-older', { registry, found, needed: '0002' });
+  expect(older(null).hint).toContain('names the database');
+  expect(older('0001').hint).toContain('Upgrade the tables');
+  const refused = { registry, transaction: 'commit', condition: '22003', constraint: null };
+  expect(sayFacts('registry-refused', refused).hint).toContain('report it');
+});
+
 describe.skipIf(skipped)('a connection', () => {
   test('to no server, no database, or as nobody is refused with what was wrong', async () => {
     const nowhere = server.target('made', '/nowhere');
@@ -111,6 +126,21 @@ describe.skipIf(skipped)('a connection', () => {
       code: 'registry-unsafe',
       facts: { setting, found },
     });
+  });
+
+  test('reports a limit of the server as what no other try changes', async () => {
+    const registry = await server.open(await server.create());
+    // Too long for an index, also after it was compressed.
+    const name = randomBytes(16_384).toString('hex');
+    const error: unknown = await addTenant(registry, { name, weight: 1 }).catch(
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toMatchObject({
+      code: 'registry-limit',
+      retryable: false,
+      facts: { transaction: 'add a tenant', condition: '54000' },
+    });
+    expect(sentenceOf(error)).not.toContain('Make room');
   });
 
   test('lets what only reads fail without an unknown outcome', async () => {

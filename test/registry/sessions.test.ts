@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import {
   condemn,
@@ -8,7 +9,7 @@ import {
 } from '../../src/registry/collection.ts';
 import { commit } from '../../src/registry/commits.ts';
 import { claim, enterCache, leaveCache, release, resolve } from '../../src/registry/leases.ts';
-import { objectsToCollect } from '../../src/registry/reading.ts';
+import { objectsToCollect, type WaitingObject } from '../../src/registry/reading.ts';
 import type { Registry } from '../../src/registry/registry.ts';
 import {
   drainSession,
@@ -130,6 +131,28 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     done(await endSession(registry, session));
     expect(done(await strikeNode(registry, 'a')).archives).toEqual([archive]);
     expect(await leaveCache(registry, { ...leaving, entry })).toMatchObject({ by: 'entry' });
+  });
+
+  test('objects that cannot be deleted do not hide those that came after them', async () => {
+    const session = await newSession(registry, 'a');
+    const { lease } = await claimed(registry, session, await newArchive(registry, 'anna'));
+    const keys = ['c/4', 'c/3', 'c/1', 'c/2', 'c/5'];
+    for (const key of keys) await upload(registry, lease, 'chunk', key);
+    // Two of the same moment, and moments that are no whole millisecond.
+    await registry.statement(
+      'test',
+      sql`UPDATE object SET state = 'condemned', begun_at = CASE key
+        WHEN 'c/4' THEN timestamptz '2026-01-01 00:00:00.0000015Z' WHEN 'c/5' THEN clock_timestamp()
+        ELSE timestamptz '2026-01-01 00:00:00.000009Z' END`,
+    );
+    const found: string[] = [];
+    let last: WaitingObject | undefined;
+    do {
+      const page: readonly WaitingObject[] = await objectsToCollect(registry, 0, 2, last);
+      found.push(...page.map(({ key }) => key));
+      last = page.at(-1);
+    } while (last !== undefined && found.length <= keys.length);
+    expect(found).toEqual(['c/4', 'c/1', 'c/2', 'c/3', 'c/5']);
   });
 
   test('an object that turns up again is swept again, and a look from before counts for nothing', async () => {

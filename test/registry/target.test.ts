@@ -21,6 +21,9 @@ test('an address is completed from the environment, and its password is in no la
     label: 'postgresql:///fleet?host=/run/postgresql&port=5432&user=m',
     ...{ host: '/run/postgresql', port: 5432, tls: undefined },
   });
+  expect(registryTarget('postgresql://m:a%2Fb%23c%3Fd%40@localhost/a%40b', {})).toMatchObject({
+    ...{ label: 'postgresql://m@localhost:5432/a%40b', password: 'a/b#c?d@', database: 'a@b' },
+  });
   expect(registryTarget('postgres://m@[::1]/fleet', {})).toMatchObject({
     ...{ label: 'postgresql://m@[::1]:5432/fleet', host: '::1', tls: undefined },
   });
@@ -47,7 +50,19 @@ test.each([
   ['postgresql://db.example/fleet', 'names no user'],
   [`postgresql://m:${PASSWORD}@db.example/fleet?sslmode=disable`, 'not for db.example'],
   [`postgresql://m:${PASSWORD}@db.example/fleet?sslmode=prefer`, 'verify-full'],
-  [`postgresql://m:${PASSWORD}@/fleet`, 'begin with postgresql://'],
+  [`postgresql://m:${PASSWORD}@/fleet`, 'no valid address'],
+  [`postgresql:m:${PASSWORD}@db`, 'begin with postgresql://'],
+  [`postgresql:///m:${PASSWORD}@db`, 'no valid address'],
+  [`postgresql://m:${PASSWORD}@db:99999/fleet`, 'no valid address'],
+  [`postgresql://m:${PASSWORD}/w@db/fleet`, 'write / as %2F'],
+  [`postgresql://m:1/${PASSWORD}@db/fleet`, '%2F'],
+  [`postgresql://m:1/${PASSWORD}@db`, '%2F'],
+  [`postgresql://m:1#${PASSWORD}@db/fleet`, '%23'],
+  [`postgresql://m:1?${PASSWORD}@db/fleet`, '%3F'],
+  [`postgresql://m:1?user=${PASSWORD}@db/fleet`, '%3F'],
+  [`postgresql://m:1?host=${PASSWORD}@db/fleet&sslmode=disable`, '%3F'],
+  ['postgresql://m@db/fleet#', 'no valid address'],
+  ['postgresql://m@db/fleet/other', 'no valid address'],
   [`postgresql:///fleet?host=/run&user=m&sslmode=verify-full`, 'has no TLS'],
   [`postgresql://m:${PASSWORD}@db.example/fleet?password=${PASSWORD}`, 'parameters'],
   [`postgresql://m:${PASSWORD}@db.example:0/fleet`, 'port'],
@@ -56,7 +71,7 @@ test.each([
 ])('%s is refused, and what is reported has no password', (address, problem) => {
   let thrown: unknown;
   try {
-    registryTarget(address, {});
+    registryTarget(address, address.includes('//m:1') ? { PGUSER: 'm' } : {});
   } catch (error) {
     thrown = error;
   }

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { markGone, sweep } from '../../src/registry/collection.ts';
-import { decidePurge, roll } from '../../src/registry/commits.ts';
+import { commit, type DecidedPurge, decidePurge, roll } from '../../src/registry/commits.ts';
 import { initFleet, putSecret, saveMemory } from '../../src/registry/fleet.ts';
 import { claim, leaveCache, release } from '../../src/registry/leases.ts';
 import { endPurge, purgeRemaining } from '../../src/registry/purges.ts';
@@ -32,6 +32,9 @@ const skipped = withoutPostgres();
 const tailState = (archive: number) =>
   sql<{ bytes: number; since: string | null }>`
     SELECT tail_bytes AS bytes, tail_since::text AS since FROM archive WHERE id = ${archive}`;
+const tailMs = (archive: number) =>
+  sql<{ ms: number }>`
+    SELECT floor(extract(epoch FROM tail_since) * 1000)::bigint AS ms FROM archive WHERE id = ${archive}`;
 let server: Postgres;
 let registry: Registry;
 
@@ -98,7 +101,10 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     expect(stored?.head).toEqual(last);
     // The chunk waits for its collection.
     expect(await objectsToCollect(registry, 0, 10)).toEqual([
-      { key: 'c/1-2', uploadId: 'upload of c/1-2', state: 'condemned', sweptAt: null },
+      {
+        ...{ key: 'c/1-2', uploadId: 'upload of c/1-2', state: 'condemned', sweptAt: null },
+        begunAt: expect.any(String),
+      },
     ]);
   });
 
@@ -129,6 +135,31 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     expect(Date.parse(after?.since ?? '')).toBeGreaterThanOrEqual(Date.parse(before?.since ?? ''));
     done(await coverChunk(registry, lease, await upload(registry, lease, 'chunk', 'c/3'), of(3)));
     expect(await state()).toEqual([{ bytes: 0, since: null }]);
+  });
+
+  test('a tail waits since the oldest commit that is left, whenever its object was begun', async () => {
+    const archive = await newArchive(registry, 'anna');
+    const { lease, head } = await claimed(registry, await newSession(registry, 'a'), archive);
+    const chunk = await upload(registry, lease, 'chunk', 'c/1');
+    const first = await committedBatches(registry, lease, head, 1);
+    const since = () => registry.read<{ ms: number }>('test', tailMs(archive));
+    const [{ ms } = { ms: 0 }] = await since();
+    const second = batchAfter(first);
+    done(await commit(registry, lease, { ...second, time: ms + 1 }));
+    const range = { segment: 1, at: 64, first: 1, last: 1, lastHash: first.headHash };
+    done(await coverChunk(registry, lease, chunk, { ...range, generation: 1 }));
+    expect(await since()).toEqual([{ ms: ms + 1 }]);
+    // What replaces an object only takes nothing out of the tail.
+    const { head: next } = done(await roll(registry, lease, { segment: 1, headHash: second.hash }));
+    const rest = await upload(registry, lease, 'chunk', 'c/2');
+    const of = { ...range, first: 2, last: 2, lastHash: second.hash, generation: 1 };
+    const sealed = await upload(registry, lease, 'sealed', 's/1.2');
+    done(await coverChunk(registry, lease, rest, of));
+    done(await commit(registry, lease, { ...batchAfter(next), time: 0 }));
+    const before = await since();
+    const whole = { ...of, first: 1, generation: 2 };
+    done(await coverSegment(registry, lease, sealed, whole));
+    expect(await since()).toEqual(before);
   });
 
   test('a cover replaces exactly its range, and nothing of one that is refused stays', async () => {
@@ -180,9 +211,10 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     expect(await coverSegment(registry, lease, sealed, over(1, 3))).toMatchObject({ by: 'range' });
     // The wrong kind.
     expect(await coverSegment(registry, lease, chunk, over(1, 4))).toMatchObject({ by: 'object' });
-    done(await coverSegment(registry, lease, sealed, over(1, 4)));
+    done(await coverSegment(registry, lease, sealed, { ...over(1, 4), generation: 2 }));
     await expectWholeLog(registry, archive);
-    expect(await refusedBy(1, 4)).toEqual({ outcome: 'committed' });
+    // An earlier generation, which an upload of long ago may be.
+    expect(await refusedBy(1, 4)).toMatchObject({ by: 'range' });
   });
 
   test('a purge ends when no row, object, snapshot or other node can have the bytes', async () => {
@@ -202,6 +234,8 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     const of = { number: 2, hash: head.headHash, catalogVersion: 1 };
     done(await putSnapshot(registry, lease, snapshot, of));
     await upload(registry, lease, 'chunk', 'c/late');
+    const memory = { number: 2, bytes: Buffer.from('memory'), purges: 0 };
+    done(await saveMemory(registry, lease, memory));
 
     const batch = batchAfter(head);
     const work = { commits: [1], records: [{ segment: 1, ordinal: 3 }] };
@@ -211,7 +245,12 @@ describe.skipIf(skipped)('PostgreSQL', () => {
       { purges: 1, number: 3, ...work },
     ]);
     const left = () => purgeRemaining(registry, archive, 1, b);
-    const both = { tail: 0, covers: 1, snapshots: 0, objects: 2, nodes: ['a'] };
+    const both = { tail: 0, covers: 1, snapshots: 0, memory: 0, objects: 2, nodes: ['a'] };
+    expect(await left()).toEqual(both);
+    // What the archive remembered may have purged bytes; what it remembers since has none.
+    expect((await readArchive(registry, archive))?.memory).toBeUndefined();
+    expect(await saveMemory(registry, lease, memory)).toMatchObject({ by: 'purges' });
+    done(await saveMemory(registry, lease, { ...memory, purges: 1 }));
     expect(await left()).toEqual(both);
     expect(await endPurge(registry, lease, 1)).toMatchObject({ by: 'bytes' });
     // What was made before is late; what is made since names the purge. A chunk would have the bytes as they were.
@@ -237,10 +276,26 @@ describe.skipIf(skipped)('PostgreSQL', () => {
       expect(await endPurge(registry, lease, 1)).toMatchObject({ by: 'bytes' });
       done(await markGone(registry, key, sweptAt, 0));
     }
-    expect(await left()).toEqual({ tail: 0, covers: 0, snapshots: 0, objects: 0, nodes: [] });
+    expect(await left()).toEqual({
+      ...{ tail: 0, covers: 0, snapshots: 0 },
+      ...{ memory: 0, objects: 0, nodes: [] },
+    });
     done(await endPurge(registry, lease, 1));
     expect((await readArchive(registry, archive))?.purges).toEqual([]);
     expect(await endPurge(registry, lease, 1)).toMatchObject({ by: 'purges' });
+  });
+
+  test('a purge of no commit is refused, and its batch with it', async () => {
+    const archive = await newArchive(registry, 'anna');
+    const { lease, head } = await claimed(registry, await newSession(registry, 'a'), archive);
+    const work = { commits: [], records: [] };
+    await expect(decidePurge(registry, lease, batchAfter(head), work)).rejects.toMatchObject({
+      ...{ code: 'registry-refused', facts: { constraint: 'purge_commits_check' } },
+    });
+    expect((await readArchive(registry, archive))?.head).toEqual(head);
+    // @ts-expect-error JSON has no maps.
+    const map: DecidedPurge['records'] = new Map([[1, [2]]]);
+    expect(JSON.stringify(map)).toBe('{}');
   });
 
   test('purged bytes in the tail keep a purge open', async () => {
@@ -287,9 +342,10 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     const { lease, head } = await claimed(registry, session, archive);
     await committedBatches(registry, lease, head, 2);
     const memory = (number: number) => ({ number, bytes: Buffer.from(`memory ${number}`) });
-    done(await saveMemory(registry, lease, memory(2)));
-    expect(await saveMemory(registry, lease, memory(1))).toMatchObject({ by: 'head' });
-    expect(await saveMemory(registry, lease, memory(3))).toMatchObject({ by: 'head' });
+    const save = (number: number) => saveMemory(registry, lease, { ...memory(number), purges: 0 });
+    done(await save(2));
+    expect(await save(1)).toMatchObject({ by: 'head' });
+    expect(await save(3)).toMatchObject({ by: 'head' });
     expect((await readArchive(registry, archive))?.memory).toEqual(memory(2));
 
     const secret = (keyId: string) => ({

@@ -1,11 +1,12 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 
-/** Failures of the origin that would affect every mailbox alike: continuing would only repeat them. */
+/** Failures that would affect every mailbox alike, most of them of the origin: continuing would only repeat them. */
 const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
   'sync.marks-seen',
   'origin.unreachable',
   'origin.rate-limited',
   'origin.redirected',
+  'segment-elsewhere',
 ]);
 
 /**

@@ -12,6 +12,9 @@ export type Cut =
   /** Keeps the request; `deliver` sends it on after the client has given up. */
   | 'held';
 
+/** The message after which the next statement may be sent, up to its one byte. */
+const READY = Buffer.from([0x5a, 0, 0, 0, 5]);
+
 /**
  * Stands between clients and the socket of a server. The next request that contains a text is cut: the client's connection
  * ends without an answer.
@@ -23,6 +26,8 @@ export class CuttingProxy {
   #cut: { readonly text: string; readonly how: Cut } | undefined;
   #held: (() => void) | undefined;
   #answered: Promise<void> = Promise.resolve();
+  #translates = false;
+  #endsAt: string | undefined;
 
   private constructor(private readonly socket: string) {
     this.#server = createServer((client) => this.#accept(client));
@@ -38,6 +43,16 @@ export class CuttingProxy {
   /** Cuts the next request that contains a text. */
   cutNext(text: string, how: Cut): void {
     this.#cut = { text, how };
+  }
+
+  /** Answers errors as a server whose language is Czech: the word has as many bytes. */
+  translate(): void {
+    this.#translates = true;
+  }
+
+  /** Ends the next connection that gets an error of a condition, before the server says that it can be used again. */
+  endAfterError(condition: string): void {
+    this.#endsAt = condition;
   }
 
   /** Sends on the request that was held, and waits until the server has answered. */
@@ -58,6 +73,19 @@ export class CuttingProxy {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
+  #answer(client: Socket, bytes: Buffer): void {
+    const at = this.#translates ? bytes.indexOf('SERROR\0') : -1;
+    if (at >= 0) bytes.write('SCHYBA\0', at);
+    if (client.writableEnded) return;
+    if (this.#endsAt === undefined || !bytes.includes(`C${this.#endsAt}\0`)) {
+      client.write(bytes);
+      return;
+    }
+    this.#endsAt = undefined;
+    const ready = bytes.lastIndexOf(READY);
+    client.end(ready < 0 ? bytes : bytes.subarray(0, ready));
+  }
+
   #accept(client: Socket): void {
     const server = connect(this.socket);
     for (const socket of [client, server]) {
@@ -65,7 +93,7 @@ export class CuttingProxy {
       socket.on('error', () => undefined);
       socket.on('close', () => this.#sockets.delete(socket));
     }
-    server.on('data', (bytes) => client.write(bytes));
+    server.on('data', (bytes) => this.#answer(client, bytes));
     server.on('close', () => client.destroy());
     let isCut = false;
     client.on('data', (bytes) => {

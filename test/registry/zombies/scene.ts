@@ -115,7 +115,8 @@ export async function newScene(registry: Registry): Promise<Scene> {
       }),
     endPurge: (by) => endPurge(registry, by, 1),
     enterCache: (by) => enterCache(registry, by),
-    saveMemory: (by) => saveMemory(registry, by, { number: 4, bytes: Buffer.from('memory') }),
+    saveMemory: (by) =>
+      saveMemory(registry, by, { number: 4, bytes: Buffer.from('memory'), purges: 0 }),
     claim: (by) => claim(registry, { session: by.session, most: 5, catalogVersion: 1 }),
     renew: (by) => renew(registry, by.session, 60_000),
     drainSession: (by) => drainSession(registry, by.session),

@@ -99,7 +99,8 @@ export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
     ...(
       [
         ['ends beyond the head', 3, 6],
-        ['begins in a closed segment that nothing covers', 0, 3],
+        ['begins before the first commit', 0, 3],
+        ['begins in the segment before', 2, 3],
       ] as const
     ).map(
       ([zombie, first, last]): Zombie => ({
@@ -124,6 +125,7 @@ export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
         ['the segment is appended to', 'segment', 2, 3, 5],
         ['not all of the segment is in the range', 'range', 1, 1, 1],
         ['more than the segment is in the range', 'range', 1, 1, 6],
+        ['the range continues in the next segment', 'range', 1, 1, 3],
       ] as const
     ).map(
       ([zombie, by, segment, first, last]): Zombie => ({
@@ -136,6 +138,20 @@ export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
           }),
       }),
     ),
+    {
+      zombie: 'the same generation was covered since',
+      by: 'range',
+      before: async (scene) => {
+        await sent('coverSegment')(scene);
+        const upload = { key: 's/again', kind: 'sealed', uploadId: 'u', purges: 0 } as const;
+        done(await register(scene.registry, scene.lease, upload));
+      },
+      send: ({ registry, lease }) =>
+        coverSegment(registry, lease, ready('s/again'), {
+          ...{ first: 1, last: 2, lastHash: sha256('batch 2') },
+          ...{ segment: 1, generation: 2, at: 64 },
+        }),
+    },
   ],
   putSnapshot: [
     ...ofLease('putSnapshot'),
@@ -174,6 +190,9 @@ export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
         sql`INSERT INTO snapshot SELECT archive, key, 1, '', 1 FROM object WHERE key = 'c/ready'`,
       ),
     ),
+    as('what the archive remembers is from before', 'bytes', 'endPurge', ({ archive, ...scene }) =>
+      statement(scene, sql`INSERT INTO memory VALUES (${archive}, 1, 0, 'memory')`),
+    ),
     as('another node may have a copy', 'bytes', 'endPurge', ({ archive, ...scene }) =>
       statement(scene, sql`INSERT INTO cache VALUES (${archive}, 'c', ${randomUUID()})`),
     ),
@@ -184,14 +203,15 @@ export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
   ],
   saveMemory: [
     ...ofLease('saveMemory'),
+    as('a purge was decided since', 'purges', 'saveMemory', decidedOne),
     as('a newer one was saved since', 'head', 'saveMemory', ({ registry, lease }) =>
-      saveMemory(registry, lease, { number: 5, bytes: Buffer.from('newer') }).then(done),
+      saveMemory(registry, lease, { number: 5, bytes: Buffer.from('newer'), purges: 0 }).then(done),
     ),
     {
       zombie: 'its commit is beyond the head',
       by: 'head',
       send: ({ registry, lease }) =>
-        saveMemory(registry, lease, { number: 6, bytes: Buffer.from('memory') }),
+        saveMemory(registry, lease, { number: 6, bytes: Buffer.from('memory'), purges: 0 }),
     },
   ],
   claim: onceReady(
