@@ -4,47 +4,12 @@ import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { docx, pdf, zip } from '../attachments/documents.ts';
 import { mailkeep } from '../cli/child.ts';
+import { EVIL, mail } from './attached-mail.ts';
 import { expectHarmless } from './harmless.ts';
 import { bmp, gif, jpeg, png, webp } from './pictures.ts';
 import { archiveOf, letter, Served } from './served.ts';
 
-/** What a sender may write wherever a sender writes. */
-const EVIL = `"><script>window.pwned=1</script><img src=x onerror=pwned()>'&lt;`;
 const hashOf = (bytes: Buffer | string) => createHash('sha256').update(bytes).digest('hex');
-
-interface Attached {
-  readonly name: string;
-  readonly type: string;
-  readonly bytes: Buffer | string;
-  readonly inline?: boolean;
-}
-
-function mail(n: number, subject: string, attached: readonly Attached[]): string {
-  const month = String(1 + (n % 3)).padStart(2, '0');
-  return [
-    `Message-ID: <${n}@example.org>`,
-    `Date: Mon, 02 ${['Jan', 'Feb', 'Mar'][n % 3]} 2026 10:${String(n % 60).padStart(2, '0')}:00 +0000`,
-    `From: =?utf-8?B?${Buffer.from(`Eve ${EVIL}`).toString('base64')}?= <eve@example.org>`,
-    `Subject: =?utf-8?B?${Buffer.from(subject).toString('base64')}?=`,
-    'MIME-Version: 1.0',
-    'Content-Type: multipart/mixed; boundary="b"',
-    '',
-    '--b',
-    'Content-Type: text/plain; charset=utf-8',
-    '',
-    `Text of ${n} in month ${month}.`,
-    ...attached.flatMap(({ name, type, bytes, inline = false }) => [
-      '--b',
-      `Content-Type: ${type}`,
-      `Content-Disposition: ${inline ? 'inline' : 'attachment'}; filename*=utf-8''${encodeURIComponent(name)}`,
-      'Content-Transfer-Encoding: base64',
-      '',
-      Buffer.from(bytes).toString('base64').replaceAll(/.{76}/g, '$&\r\n'),
-    ]),
-    '--b--',
-    '',
-  ].join('\r\n');
-}
 
 const PICTURES = {
   'image/png': png(16, 8),
@@ -59,27 +24,6 @@ const html = `<!doctype html><script>pwned()</script><p>${EVIL}</p>`;
 const contract = pdf([`Lease of Unit 4 ${'and so on '.repeat(30)}`, 'The lease ends.']);
 const logo = png(4, 4);
 const shared = Buffer.from('Name,Amount\r\nlease,100\r\n');
-
-test('a message whose PDF stands in the text beside a logo is one of those with attachments', async () => {
-  const served = new Served();
-  try {
-    const inText = [
-      { name: 'logo.png', type: 'image/png', bytes: logo, inline: true },
-      { name: 'scan.pdf', type: 'application/pdf', bytes: contract, inline: true },
-    ];
-    const data = await archiveOf({
-      both: mail(1, 'Both', inText),
-      logo: mail(2, 'Logo', inText.slice(0, 1)),
-    });
-    await served.start(data);
-    const cookie = await served.signIn();
-    const { text } = await served.ask('/files', { headers: { cookie } });
-    expect(text).toContain('scan.pdf');
-    expect(/Messages <b>(\d+)<\/b>/.exec(text)?.[1]).toBe('1');
-  } finally {
-    await served.close();
-  }
-});
 
 describe('the page of attachments', () => {
   const served = new Served();
