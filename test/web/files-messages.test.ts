@@ -4,7 +4,7 @@ import { mail } from './attached-mail.ts';
 import { png } from './pictures.ts';
 import { archiveOf, Served } from './served.ts';
 
-test('a message whose PDF stands in the text beside a logo is one of those with attachments', async () => {
+test('a message whose PDF stands in the text with a logo is one of those with attachments', async () => {
   const served = new Served();
   try {
     const inText = [
