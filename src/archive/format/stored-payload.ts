@@ -210,16 +210,6 @@ export function releasePayload(bytes: Buffer | undefined): void {
   if (!isPart && memory.byteLength > Buffer.poolSize) memory.transfer(0);
 }
 
-/**
- * Frees the memory of what `compressPayload` made of a payload, which may be twice as large as its bytes. They are empty
- * afterwards.
- */
-export function releaseCompressed(stored: Buffer): void {
-  const memory = stored.buffer;
-  // Small buffers are parts of a pool.
-  if (memory instanceof ArrayBuffer && memory.byteLength > Buffer.poolSize) memory.transfer(0);
-}
-
 /** Whether an error of `node:zlib` says that the bytes are wrong, and not that there is no memory. */
 function isInflateFailure(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {

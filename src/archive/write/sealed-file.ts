@@ -2,7 +2,6 @@ import { hash as digest } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { type LogFile, writeAll } from '../files/file-layer.ts';
 import {
-  CODEC,
   RECORD_HEADER_BYTES,
   type RecordSpace,
   STORED_KIND,
@@ -16,12 +15,7 @@ import {
   innerLength,
   PURGED_BIT,
 } from '../format/sealed-footer.ts';
-import {
-  type ArchiveCodec,
-  compressPayload,
-  releaseCompressed,
-  releasePayload,
-} from '../format/stored-payload.ts';
+import { type ArchiveCodec, compressPayload } from '../format/stored-payload.ts';
 
 interface Layout {
   /** Small records are gathered in blocks of about this many bytes before compression. */
@@ -61,12 +55,12 @@ interface StoredRecord {
   readonly stored: Buffer;
 }
 
-/** A compression under way: of a block of `records` records, or of a record that stands alone, where that is 0. */
+/** A compression under way: of a block of `records` records, or of a record that stands alone. */
 interface Job {
   readonly records: number;
   readonly job: Promise<StoredRecord>;
-  /** What is compressed. */
-  readonly memory: Buffer;
+  /** The block's own, to be used again. */
+  readonly memory: Buffer | undefined;
 }
 
 /** Writes the records of a sealed file behind its header, in order: blocks, standalone records, footer and trailer. */
@@ -80,7 +74,7 @@ export class SealedFileWriter {
   readonly #jobs: Job[] = [];
   /** Memory of blocks that are compressed, for the next ones. */
   readonly #spare: Buffer[] = [];
-  readonly #output = Buffer.allocUnsafeSlow(OUTPUT_BYTES);
+  #output: Buffer[] = [];
   #outputBytes = 0;
   /** Where the next record will stand. */
   #offset: number;
@@ -105,8 +99,7 @@ export class SealedFileWriter {
     if (payload !== undefined && rawLength >= LAYOUTS[this.codec].standaloneBytes) {
       await this.#endBlock();
       // A copy, since compression is still running when the caller reads the next payload.
-      const copy = Buffer.from(payload);
-      await this.#queue(0, this.#compressed(kind, copy, hash), copy);
+      await this.#queue(0, this.#compressed(kind, Buffer.from(payload), hash));
       return;
     }
     const length = innerLength(rawLength, payload === undefined);
@@ -131,8 +124,8 @@ export class SealedFileWriter {
     });
     const offset = this.#offset;
     const hash = digest('sha256', footer, 'buffer');
-    await this.#put(await this.#compressed(STORED_KIND.footer, footer, hash));
-    await this.#push(encodeTrailer(this.space, offset, this.#offset - offset));
+    this.#put(await this.#compressed(STORED_KIND.footer, footer, hash));
+    this.#push(encodeTrailer(this.space, offset, this.#offset - offset));
     await this.#write();
     return this.#offset;
   }
@@ -155,7 +148,7 @@ export class SealedFileWriter {
     return blockBytes + innerLength(standaloneBytes, false);
   }
 
-  async #queue(records: number, job: Promise<StoredRecord>, memory: Buffer): Promise<void> {
+  async #queue(records: number, job: Promise<StoredRecord>, memory?: Buffer): Promise<void> {
     // Its failure is met when it is settled; until then it must not count as unhandled.
     job.catch(() => undefined);
     this.#jobs.push({ records, job, memory });
@@ -165,48 +158,43 @@ export class SealedFileWriter {
   async #settle(): Promise<void> {
     const next = this.#jobs.shift();
     if (next === undefined) return;
-    const { records, memory } = next;
-    const isBlock = records > 0;
+    const { records } = next;
     this.#containers.push({
       offset: this.#offset,
       records: Math.max(records, 1),
-      block: isBlock,
+      block: records > 0,
     });
-    await this.#put(await next.job);
-    if (isBlock) this.#spare.push(memory);
-    else releasePayload(memory);
+    const record = await next.job;
+    this.#put(record);
+    // What does not compress is stored as it is, and still to be written.
+    if (next.memory !== undefined && record.stored.buffer !== next.memory.buffer) {
+      this.#spare.push(next.memory);
+    }
+    if (this.#outputBytes >= OUTPUT_BYTES) await this.#write();
   }
 
-  /** Takes the bytes of a record, and frees the memory of what was compressed for it. */
-  async #put({ kind, flags, rawLength, hash, codec, stored }: StoredRecord): Promise<void> {
+  #put({ kind, flags, rawLength, hash, codec, stored }: StoredRecord): void {
     const header = Buffer.allocUnsafe(RECORD_HEADER_BYTES);
     const storedLength = stored.length;
     const fields = { kind, codec, flags, rawLength, storedLength, hash, crc: crc32(stored) };
     writeRecordHeader(header, 0, fields, this.space, this.#offset);
-    await this.#push(header);
-    await this.#push(stored);
-    if (codec !== CODEC.none) releaseCompressed(stored);
+    this.#push(header);
+    this.#push(stored);
   }
 
-  async #push(bytes: Buffer): Promise<void> {
-    if (this.#outputBytes + bytes.length > OUTPUT_BYTES) await this.#write();
+  #push(bytes: Buffer): void {
+    this.#output.push(bytes);
+    this.#outputBytes += bytes.length;
     this.#offset += bytes.length;
-    if (bytes.length <= OUTPUT_BYTES) {
-      bytes.copy(this.#output, this.#outputBytes);
-      this.#outputBytes += bytes.length;
-      return;
-    }
-    await writeAll(this.file, bytes, this.#written);
-    this.#written += bytes.length;
   }
 
   async #write(): Promise<void> {
-    const bytes = this.#output.subarray(0, this.#outputBytes);
+    const bytes = Buffer.concat(this.#output);
+    this.#output = [];
+    this.#outputBytes = 0;
     await writeAll(this.file, bytes, this.#written);
     this.#written += bytes.length;
-    this.#outputBytes = 0;
   }
-
   async #compressed(kind: number, raw: Buffer, hash: Buffer): Promise<StoredRecord> {
     const { codec, stored } = await compressPayload(this.codec, raw);
     return { kind, flags: 0, rawLength: raw.length, hash, codec, stored };
