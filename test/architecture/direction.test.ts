@@ -149,6 +149,20 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'state',
     'threads',
   ],
+  // Archives of a fleet, whose log is in PostgreSQL and whose files are in an object store; the local folder is a copy.
+  fleet: [
+    'registry',
+    'engine',
+    'archive',
+    'catalog',
+    'disk',
+    'errors',
+    'indexer',
+    'mail',
+    'objects',
+    'retention',
+    'state',
+  ],
   // Decides when what is done, and speaks to its neighbours among the processes.
   daemon: [
     'engine',
