@@ -95,6 +95,18 @@ test('each number near a message is what its link finds', async () => {
     ]);
 });
 
+test('an answer sets the cookie of the theme again, which some browsers end after a week', async () => {
+  const setBy = async (cookies: string) => {
+    const { headers } = await served.ask('/mail', { headers: { cookie: `${cookie}${cookies}` } });
+    return [headers['set-cookie'] ?? []].flat().filter((one) => one.startsWith('mailkeep-theme'));
+  };
+  expect(await setBy('; mailkeep-theme=dark')).toEqual([
+    'mailkeep-theme=dark; Path=/; SameSite=Lax; Max-Age=34560000',
+  ]);
+  for (const none of ['', '; mailkeep-theme=x', '; mailkeep-theme=dark; mailkeep-theme=light'])
+    expect(await setBy(none)).toEqual([]);
+});
+
 test('the theme is on the document as it comes, and no script delays its first paint', async () => {
   const rootOf = async (address: string, cookies: string) => {
     const { text } = await served.ask(address, { headers: { cookie: cookies } });

@@ -3,12 +3,10 @@
  * mailboxes of the side are folded, by their order, since their names are the archive's. The theme is in a cookie: the
  * server puts it on the document.
  */
-import { THEME_COOKIE } from '../pages/theme.ts';
+import { THEME_COOKIE, themeCookie } from '../pages/theme.ts';
 
 const LETTERS = 'letters';
 const THEME = `${THEME_COOKIE}=`;
-/** The longest that browsers keep a cookie, in seconds: 400 days. */
-const THEME_SECONDS = 34_560_000;
 
 export interface Choices {
   readonly theme: 'system' | 'light' | 'dark';
@@ -78,7 +76,7 @@ function read(name: string): string | null {
 function write(name: string, value: string | null): void {
   if (name === 'theme') {
     // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is missing in older browsers
-    document.cookie = `${THEME}${value ?? ''}; Path=/; SameSite=Lax; Max-Age=${value === null ? 0 : THEME_SECONDS}${location.protocol === 'https:' ? '; Secure' : ''}`;
+    document.cookie = themeCookie(value, location.protocol === 'https:');
     return;
   }
   try {

@@ -11,7 +11,7 @@ import type { Session, Sessions } from '../access/sessions.ts';
 import type { SignInCodes } from '../access/sign-in-codes.ts';
 import type { McpSurface } from '../mcp/mcp-surface.ts';
 import { ChosenTheme } from '../pages/chosen-theme.ts';
-import { THEME_COOKIE, themeOf } from '../pages/theme.ts';
+import { THEME_COOKIE, themeCookie, themeOf } from '../pages/theme.ts';
 import type { ServedArchive, ServedReader } from '../reading/served-archive.ts';
 import type { Assets } from './assets.ts';
 import type { EventStreams } from './event-streams.ts';
@@ -75,13 +75,20 @@ export function withReader<T>(
   return archive.use(context.get('session').mailboxes, act);
 }
 
-/** Returns a page as the answer to a request, in the theme of the browser that asks. */
+/**
+ * Returns a page as the answer to a request, in the theme of the browser that asks. The cookie is set again, because Safari
+ * ends one that a script has set after seven days.
+ */
 export function page(
   context: RequestContext,
   content: VNode,
   status: 200 | 400 | 403 | 404 | 410 | 500 = 200,
 ): Response {
   const theme = themeOf(cookieValue(context.req.header('cookie') ?? null, THEME_COOKIE));
+  if (theme !== undefined) {
+    const { secure } = context.get('cookies');
+    context.header('set-cookie', themeCookie(theme, secure), { append: true });
+  }
   const themed = h(ChosenTheme.Provider, { value: theme }, content);
   return context.html(`<!doctype html>${renderToString(themed)}`, status);
 }
