@@ -47,9 +47,9 @@ test('whatever was asked for, the name is one of a file, and ends with the day',
   }
 });
 
-test('a message is named by its subject and its day', () => {
-  const date = new Date(now).toISOString();
-  expect(messageName('Re: Offer 3/4', date)).toBe('Re Offer 3 4 2026-11-05.eml');
+test('a message is named by its subject and its day in UTC, whatever the zone of the machine', () => {
+  for (const date of ['2026-11-05T00:00:00.000Z', '2026-11-05T23:59:59.000Z'])
+    expect(messageName('Re: Offer 3/4', date)).toBe('Re Offer 3 4 2026-11-05.eml');
   expect(messageName(' ', null)).toBe('no subject.eml');
   expect(messageName(null, null)).toBe('no subject.eml');
 });

@@ -178,14 +178,16 @@ test('the frame of a message’s HTML can run nothing, load nothing and leads no
   expect(page).toMatch(/<iframe [^>]*sandbox="allow-popups allow-popups-to-escape-sandbox"/);
 });
 
-test('the source is saved bit for bit', async () => {
+test('the source is saved bit for bit, under one name wherever it is asked for', async () => {
   for (const source of [ferry, mixed()]) {
     const { status, headers, bytes } = await get(`/m/${idOf(source)}/source`);
     expect(status).toBe(200);
     expect(bytes.equals(Buffer.from(source))).toBe(true);
     expect(headers).toMatchObject({
       'content-type': 'application/octet-stream',
-      'content-disposition': expect.stringMatching(/^attachment; filename="[0-9a-f]{12}\.eml"/),
+      'content-disposition': expect.stringMatching(
+        /^attachment; filename="[^"\\]+ \d{4}-\d\d-\d\d\.eml"/,
+      ),
       'content-length': String(Buffer.byteLength(source)),
     });
   }

@@ -3,6 +3,7 @@ import type { MessageId } from '../../mail/words.ts';
 import { openAttachments } from '../../mime/reading.ts';
 import { safeFileName } from '../../mime/safe-file-name.ts';
 import { DOWNLOAD_POLICY } from '../server/security-headers.ts';
+import { messageName } from './export-name.ts';
 import type { ReadingFor } from './reading-for.ts';
 
 /** Something to save, as it comes. */
@@ -19,11 +20,15 @@ export interface Download {
 }
 
 /** Returns the exact source of a message. Where its hash turns out wrong, the answer breaks off. */
-export function sourceDownload(reader: Pick<Reader, 'sources'>, id: MessageId): Download {
+export function sourceDownload(
+  reader: Pick<Reader, 'catalog' | 'sources'>,
+  id: MessageId,
+): Download {
   const sources = reader.sources();
+  const { subject, date } = reader.catalog.messages.summary(id) ?? { subject: null, date: null };
   const bytes = sources.streamMessage(id);
   return {
-    name: `${id.slice(0, 12)}.eml`,
+    name: messageName(subject, date),
     fallback: 'message.eml',
     size: sources.sizeOf(id),
     bytes,

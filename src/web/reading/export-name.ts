@@ -24,12 +24,13 @@ export function exportName(
 }
 
 /**
- * Returns what the file of one message is called: its subject, and the day of its date. It is to be made safe.
+ * Returns what the file of one message is called: its subject, and the day of its date in UTC, as in exported folders: it is
+ * the same on every machine. It is to be made safe.
  *
  * @param date in ISO 8601; null for a message without a date
  */
 export function messageName(subject: string | null, date: string | null): string {
-  const day = date === null ? '' : ` ${dayOf(Date.parse(date))}`;
+  const day = date === null ? '' : ` ${date.slice(0, date.indexOf('T'))}`;
   return `${readable(subject ?? '') || 'no subject'}${day}.eml`;
 }
 

@@ -2,7 +2,7 @@ import type { CountRequest } from '../../catalog/search/search.ts';
 import type { MessageId } from '../../mail/words.ts';
 import { beginExport } from '../exporting/export-thread.ts';
 import { savedAnswer, sourceDownload } from '../reading/downloads.ts';
-import { exportName, messageName } from '../reading/export-name.ts';
+import { exportName } from '../reading/export-name.ts';
 import { downloadFormat, exportOffer } from '../reading/export-offer.ts';
 import { pageAddress } from '../reading/query-text.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
@@ -105,12 +105,7 @@ function chosenIn(
 function source(context: RequestContext, parts: WebParts, id: MessageId): Response {
   const { reader, release } = parts.archive.hold(context.get('session').mailboxes);
   try {
-    const { subject, date } = reader.catalog.messages.summary(id) ?? { subject: null, date: null };
-    const name = messageName(subject, date);
-    return savedAnswer(
-      { ...sourceDownload(reader, id), name },
-      downloadHooks(context, parts, release),
-    );
+    return savedAnswer(sourceDownload(reader, id), downloadHooks(context, parts, release));
   } catch (error) {
     // Of a damaged message, not even the size is known.
     release();
