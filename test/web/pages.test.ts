@@ -74,6 +74,12 @@ test('the list shows what was imported, newest first, with senders, places and c
   expect(html).toContain('<time datetime="2026-02-02T10:00:00.000Z">');
 });
 
+test('filters that are on come first: on a phone, the others may lie outside of the window', async () => {
+  const { text: html } = await get('/mail?q=is%3Adeleted+asof%3A2026-02-01');
+  const chips = [...html.matchAll(/<a class="(chip[^"]*)"/g)].map(([, name]) => name);
+  expect(chips).toEqual(['chip past', 'chip on', 'chip', 'chip', 'chip', 'chip']);
+});
+
 test('words that were found are marked, and only they', async () => {
   const { text: html } = await get('/mail?q=noon');
   expect(html).toContain('<b>1</b> message');
@@ -215,7 +221,7 @@ test('a message shows its conversation, its folded quote and that its bytes were
   expect(html).toContain('4 quoted lines');
   expect(html).toContain('class="signature"');
   expect(html).toContain(`/m/${idOf(answer)}`);
-  expect(html).toContain(`Checked just now, every byte is as stored: SHA-256`);
+  expect(html).toContain(`Checked when it was opened, every byte is as stored: SHA-256`);
   expect(html).toContain(`title="${idOf(ferry)}"`);
 });
 

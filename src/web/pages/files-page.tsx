@@ -121,6 +121,12 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
   );
   return (
     <nav class="chips" aria-label="Filters">
+      {asOfWord(query) !== '' && (
+        <a class="chip past" href={pageAddress('/files', { q: toggled(query, asOfWord(query)) })}>
+          Back to now
+          <Icon name="cross" />
+        </a>
+      )}
       {list !== null && (
         <>
           {chip('All', null, listed(list, null))}
@@ -143,12 +149,6 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
           </>
         )}
       </a>
-      {asOfWord(query) !== '' && (
-        <a class="chip past" href={pageAddress('/files', { q: toggled(query, asOfWord(query)) })}>
-          Back to now
-          <Icon name="cross" />
-        </a>
-      )}
       <span class="spacer" />
       {messages !== null && (
         <>

@@ -12,13 +12,26 @@ const CHIPS = [
   ['is:deleted', 'Kept only here'],
 ] as const;
 
-/** Filters that write the query: each is a link to the query with it, or without it. */
+/**
+ * Filters that write the query: each is a link to the query with it, or without it. Those that are on come first, because
+ * on a phone the others may lie outside of the window.
+ */
 export function Chips({ frame: { query } }: { readonly frame: Frame }): VNode {
+  const chips = CHIPS.map(([word, label]) => ({
+    word,
+    label,
+    on: findTerm(query, word) !== undefined,
+  }));
   return (
     <nav class="chips" aria-label="Filters">
-      {CHIPS.map(([word, label]) => {
-        const on = findTerm(query, word) !== undefined;
-        return (
+      {asOfWord(query) !== '' && (
+        <a class="chip past" href={pageAddress('/mail', { q: toggled(query, asOfWord(query)) })}>
+          Back to now
+          <Icon name="cross" />
+        </a>
+      )}
+      {[...chips.filter(({ on }) => on), ...chips.filter(({ on }) => !on)].map(
+        ({ word, label, on }) => (
           <a
             key={word}
             class={on ? 'chip on' : 'chip'}
@@ -32,13 +45,7 @@ export function Chips({ frame: { query } }: { readonly frame: Frame }): VNode {
               </>
             )}
           </a>
-        );
-      })}
-      {asOfWord(query) !== '' && (
-        <a class="chip past" href={pageAddress('/mail', { q: toggled(query, asOfWord(query)) })}>
-          Back to now
-          <Icon name="cross" />
-        </a>
+        ),
       )}
     </nav>
   );
