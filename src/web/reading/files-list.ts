@@ -86,20 +86,15 @@ export class FilesLists {
   #version = -1;
   readonly #sums = new Map<string, FilesSums>();
 
-  /**
-   * Reads one page of tiles.
-   *
-   * @param key names the query and the moment that it asks about
-   */
+  /** Reads one page of tiles. */
   of(
     { catalog }: Pick<Reader, 'catalog'>,
     request: FilesRequest,
-    key: string,
     after: FilePosition | undefined,
   ): FilesList {
     return catalog.snapshot(() => {
       const words = soughtWords(request.node, ['any']);
-      const sums = this.#sumsOf(catalog, request, key);
+      const sums = this.#sumsOf(catalog, request);
       const { files, next } = catalog.files.page(
         { ...request, limit: TILES, after },
         within(WALKING_MS),
@@ -119,12 +114,13 @@ export class FilesLists {
     });
   }
 
-  #sumsOf(catalog: Reader['catalog'], request: FilesRequest, key: string): FilesSums {
+  #sumsOf(catalog: Reader['catalog'], request: FilesRequest): FilesSums {
     const version = catalog.version();
     if (version !== this.#version) this.#sums.clear();
     this.#version = version;
-    const { group = '', inlinePictures = false } = request;
-    const name = `${group} ${inlinePictures} ${request.asOf ?? ''} ${key}`;
+    const { group = '', inlinePictures = false, asOf = null, node } = request;
+    // What was understood, not the text: the days that words such as `yesterday` mean are others tomorrow.
+    const name = JSON.stringify([group, inlinePictures, asOf, node]);
     const known = this.#sums.get(name);
     if (known !== undefined) return known;
     const sums = catalog.files.sums(request, within(COUNTING_MS));

@@ -2,7 +2,7 @@ import { FILE_GROUPS } from '../../catalog/files/group-names.ts';
 import type { Page } from '../pages/page.ts';
 import { readContent } from '../reading/content-bytes.ts';
 import { FilesLists, fileDetail, positionOf } from '../reading/files-list.ts';
-import { filesMessages } from '../reading/files-messages.ts';
+import { FilesMessagesCounts } from '../reading/files-messages.ts';
 import { within } from '../reading/mail-list.ts';
 import { MOST_PICTURE_BYTES, type PictureType, shownPicture } from '../reading/picture-header.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
@@ -20,6 +20,7 @@ const FINDING_MS = 400;
 /** Makes the pages of attachments from what the archive holds at the time of a request. */
 export class FilesPages {
   readonly #lists = new FilesLists();
+  readonly #counts = new FilesMessagesCounts();
 
   constructor(
     private readonly parts: Pick<WebParts, 'archive' | 'accounts' | 'now'>,
@@ -41,13 +42,13 @@ export class FilesPages {
     const page: Page = {
       kind: 'files',
       frame: this.pages.frame(reader, query, understood),
-      list: asked === null ? null : this.#lists.of(reader, asked, query, position),
+      list: asked === null ? null : this.#lists.of(reader, asked, position),
       group,
       inlinePictures,
       messages:
         asked === null
           ? null
-          : filesMessages(
+          : this.#counts.of(
               reader,
               query,
               { group, inlinePictures },
