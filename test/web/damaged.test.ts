@@ -39,13 +39,13 @@ test('a message whose bytes changed is reported, and its source is not sent', as
   const long = letter('Long', noise(3_000));
   await withFlippedByte(long, 0.5, async (broken, headers, flip) => {
     const whole = await broken.ask(`/m/${idOf(long)}`, { headers });
-    expect(whole.text).toContain('Checked just now');
+    expect(whole.text).toContain('Checked when it was opened');
     flip();
     const { status, text: html } = await broken.ask(`/m/${idOf(long)}`, { headers });
     expect(status).toBe(200);
     expect(html).toContain('These bytes are not what was stored');
     expect(html).toContain('mailkeep verify --repair');
-    expect(html).not.toContain('Checked just now');
+    expect(html).not.toContain('Checked when it was opened');
     expect(html).toContain('Long');
     expect(broken.errors).toEqual([]);
     const source = await broken.ask(`/m/${idOf(long)}/source`, { headers });

@@ -202,7 +202,7 @@ describe('the page of attachments', () => {
     const { text: detail } = await get(`/files?q=lease&a=${hashOf(contract)}`);
     expect(detail).toContain('Its text, 2 hits');
     expect(detail).toContain('In 1 message, stored once');
-    expect(detail).toContain('Checked just now, every byte is as stored: SHA-256');
+    expect(detail).toContain('Checked when it was opened, every byte is as stored: SHA-256');
     expect(detail).toMatch(/href="\/m\/[0-9a-f]{64}\/attachments\/1" download/);
   });
 
@@ -332,7 +332,7 @@ test('damaged bytes are reported, and are shown as no picture', async () => {
   try {
     const headers = { cookie: await broken.signIn() };
     const address = `/files?a=${hashOf(picture)}`;
-    expect((await broken.ask(address, { headers })).text).toContain('Checked just now');
+    expect((await broken.ask(address, { headers })).text).toContain('Checked when it was opened');
     expect((await broken.ask(`/files/${hashOf(picture)}/preview`, { headers })).status).toBe(200);
     const [segment = ''] = globSync('log/*.seg', { cwd: data });
     const file = path.join(data, segment);
@@ -343,7 +343,7 @@ test('damaged bytes are reported, and are shown as no picture', async () => {
     const { status, text } = await broken.ask(address, { headers });
     expect(status).toBe(200);
     expect(text).toContain('These bytes are not what was stored');
-    expect(text).not.toContain('Checked just now');
+    expect(text).not.toContain('Checked when it was opened');
     expect((await broken.ask(`/files/${hashOf(picture)}/preview`, { headers })).status).toBe(404);
     expect(broken.errors).toEqual([]);
   } finally {

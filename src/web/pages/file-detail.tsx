@@ -184,7 +184,7 @@ function Proof({ file: { hash, read, isCutOff } }: Pick<OfFile, 'file'>): VNode 
       {read.state === 'whole' ? (
         <>
           <Icon name="shield" />
-          <span>Checked just now, every byte is as stored: SHA-256 {named}</span>
+          <span>Checked when it was opened, every byte is as stored: SHA-256 {named}</span>
         </>
       ) : (
         <span>

@@ -101,7 +101,7 @@ export function Proof({
       <summary>
         <Icon name="shield" />
         <span title="The message was read from the log for this page, and its SHA-256 is the one that it was stored under. A verification does this for the whole archive.">
-          Checked just now, every byte is as stored: SHA-256{' '}
+          Checked when it was opened, every byte is as stored: SHA-256{' '}
           <span class="mono" title={id}>
             {id.slice(0, 8)}…{id.slice(-4)}
           </span>

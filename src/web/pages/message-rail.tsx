@@ -58,7 +58,7 @@ export function Rail({ message }: { readonly message: MessageContent }): VNode {
             </>
           )}
           <dt>Verified</dt>
-          <dd>{message.damage === null ? 'just now, when it was read' : 'damaged'}</dd>
+          <dd>{message.damage === null ? 'when it was opened' : 'damaged'}</dd>
         </dl>
       </section>
       {near.length > 0 && (

@@ -11,7 +11,7 @@ const MODES: Readonly<Record<string, string>> = {
   full: 'every byte was read, and each message compared with its SHA-256',
   repair: 'every byte was read, each message compared with its SHA-256, and damage repaired',
   quick: 'the log was read, without hashing large attachments and complete messages',
-  sample: 'a sample of them was read, and compared with its SHA-256',
+  sample: 'a sample of them was read, and each of these compared with its SHA-256',
   drill: 'they were exported, read from the export, and compared',
   rebuild: 'the catalog was rebuilt from the log',
 };
