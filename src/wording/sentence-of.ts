@@ -13,6 +13,7 @@ import {
   WEBHOOK_SENTENCES,
 } from './daemon.ts';
 import { EXPORT_SENTENCES, IMPORT_SENTENCES } from './export-import.ts';
+import { FLEET_KEY_SENTENCES } from './fleet-keys.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES, THREAD_SENTENCES } from './mime.ts';
 import { OBJECT_SENTENCES } from './objects.ts';
 import { OFFSITE_SENTENCES } from './offsite.ts';
@@ -90,6 +91,7 @@ export const SENTENCE_TABLES = [
   COPIES_SENTENCES,
   COPY_SENTENCES,
   EXPORT_SENTENCES,
+  FLEET_KEY_SENTENCES,
   DAEMON_SENTENCES,
   IMPORT_SENTENCES,
   INDEXER_SENTENCES,

@@ -1,0 +1,29 @@
+import { errorsOf } from './mailkeep-error.ts';
+
+/** Codes about the keys of a fleet and what they encrypt. No fact holds a key or a secret. */
+export interface FleetKeyFacts {
+  /** `line` counts from 1; 0 where it is about all of them. */
+  readonly 'fleet-key-invalid': {
+    readonly source: string;
+    readonly line: number;
+    readonly problem: 'shape' | 'repeated' | 'none';
+  };
+  /** The secret was encrypted by a key that this machine does not have. */
+  readonly 'fleet-key-unknown': {
+    readonly archive: number;
+    readonly purpose: string;
+    readonly keyId: string;
+  };
+  /** It was changed, moved from another archive, or encrypted by another key of that id. */
+  readonly 'fleet-secret-damaged': {
+    readonly archive: number;
+    readonly purpose: string;
+    readonly keyId: string;
+  };
+}
+
+export const fleetKeyError = errorsOf<FleetKeyFacts>({
+  'fleet-key-invalid': 'config',
+  'fleet-key-unknown': 'config',
+  'fleet-secret-damaged': 'damage',
+});

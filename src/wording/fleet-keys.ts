@@ -1,0 +1,30 @@
+import type { FleetKeyFacts } from '../errors/fleet-keys.ts';
+import { type Sentences, say } from './sentence.ts';
+
+const SHAPE = 'a name, a space, and 64 hexadecimal digits';
+
+const PROBLEMS: Readonly<Record<FleetKeyFacts['fleet-key-invalid']['problem'], string>> = {
+  shape: `is not a key: ${SHAPE}`,
+  repeated: 'has the name of an earlier key',
+  none: 'has no key',
+};
+
+export const FLEET_KEY_SENTENCES: Sentences<FleetKeyFacts> = {
+  'fleet-key-invalid': ({ source, line, problem }) =>
+    say(
+      line === 0
+        ? `${source} ${PROBLEMS[problem]}.`
+        : `${source}, line ${line}, ${PROBLEMS[problem]}.`,
+      `Each line is one key of the fleet: ${SHAPE}. The first one encrypts.`,
+    ),
+  'fleet-key-unknown': ({ archive, purpose, keyId }) =>
+    say(
+      `The secret "${purpose}" of archive ${archive} needs the key ${keyId}, which is not among the keys of the fleet here.`,
+      'Add that key to the file of keys on this machine.',
+    ),
+  'fleet-secret-damaged': ({ archive, purpose, keyId }) =>
+    say(
+      `The secret "${purpose}" of archive ${archive} cannot be decrypted by the key ${keyId}: it was changed, or that key is another one.`,
+      'Compare the file of keys with that of another machine; if it is the same, set the secret again.',
+    ),
+};

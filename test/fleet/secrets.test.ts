@@ -1,0 +1,68 @@
+import { expect, test } from 'vitest';
+import { FleetKeys, openSecret, sealSecret } from '../../src/fleet/secrets.ts';
+import { sentenceOf } from '../../src/wording/sentence-of.ts';
+
+const [OLD, NEW] = ['ab'.repeat(32), '01'.repeat(32)];
+const NONCE = Buffer.from('000102030405060708090a0b', 'hex');
+const PLACE = { fleet: '6f1c0b1e-0000-4000-8000-000000000000', archive: 7, purpose: 'token' };
+
+test('a secret comes back in its place, and is nowhere in what is stored', () => {
+  const keys = FleetKeys.parse(`# of May\nmay ${NEW}\n\nold ${OLD}\n`, 'keys');
+  const sealed = sealSecret(keys, PLACE, 'pässword of Anna', NONCE);
+  expect(sealed).toMatchObject({ archive: 7, purpose: 'token', keyId: 'may', nonce: NONCE });
+  expect(sealed.sealed.includes('word of')).toBe(false);
+  expect(openSecret(keys, PLACE.fleet, sealed)).toBe('pässword of Anna');
+});
+
+test('the first key encrypts; secrets of later ones are still decrypted', () => {
+  const before = FleetKeys.parse(`old ${OLD}`, 'keys');
+  const sealed = sealSecret(before, PLACE, 'secret', NONCE);
+  const after = FleetKeys.parse(`new ${NEW}\nold ${OLD}`, 'keys');
+  expect(openSecret(after, PLACE.fleet, sealed)).toBe('secret');
+  expect(sealSecret(after, PLACE, 'secret', NONCE).keyId).toBe('new');
+  const without = FleetKeys.parse(`new ${NEW}`, 'keys');
+  expect(() => openSecret(without, PLACE.fleet, sealed)).toThrow(
+    expect.objectContaining({ code: 'fleet-key-unknown' }),
+  );
+});
+
+test('a secret that was changed or moved does not count', () => {
+  const keys = FleetKeys.parse(`k ${NEW}`, 'keys');
+  const sealed = sealSecret(keys, PLACE, 'secret', NONCE);
+  const flipped = (bytes: Buffer, at: number) => {
+    const changed = Buffer.from(bytes);
+    changed[at] = (changed[at] ?? 0) ^ 1;
+    return changed;
+  };
+  const others = [
+    ...Array.from(sealed.sealed, (_, at) => ({ ...sealed, sealed: flipped(sealed.sealed, at) })),
+    { ...sealed, nonce: flipped(NONCE, 3) },
+    { ...sealed, nonce: NONCE.subarray(1) },
+    { ...sealed, archive: 8 },
+    { ...sealed, purpose: 'platform' },
+    { ...sealed, sealed: sealed.sealed.subarray(1) },
+    { ...sealed, sealed: Buffer.alloc(3) },
+  ];
+  const damaged = expect.objectContaining({ code: 'fleet-secret-damaged', family: 'damage' });
+  for (const other of others) expect(() => openSecret(keys, PLACE.fleet, other)).toThrow(damaged);
+  expect(() => openSecret(keys, PLACE.fleet.replace('6', '7'), sealed)).toThrow(damaged);
+  const another = FleetKeys.parse(`k ${OLD}`, 'keys');
+  expect(() => openSecret(another, PLACE.fleet, sealed)).toThrow(damaged);
+});
+
+test.each([
+  ['', 'keys has no key.'],
+  ['# nothing\n', 'keys has no key.'],
+  [`a ${NEW}\na ${OLD}`, 'keys, line 2, has the name of an earlier key.'],
+  [`a ${NEW.slice(1)}`, 'keys, line 1, is not a key: a name, a space, and 64 hexadecimal digits.'],
+  [`# x\n${NEW}`, 'keys, line 2, is not a key: a name, a space, and 64 hexadecimal digits.'],
+])('keys that are none are named by their line, without the key: %j', (text, message) => {
+  let caught: unknown;
+  try {
+    FleetKeys.parse(text, 'keys');
+  } catch (error) {
+    caught = error;
+  }
+  expect(sentenceOf(caught).message).toBe(message);
+  expect(JSON.stringify(caught)).not.toContain(NEW.slice(1));
+});
