@@ -158,6 +158,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'disk',
     'errors',
     'indexer',
+    'limiter',
     'mail',
     'objects',
     'retention',
