@@ -9,14 +9,17 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 const TAIL_PARTITIONS = 16;
 
 const STATEMENTS = [
-  // One row: what the fleet is, and the oldest program that may work in it.
+  // One row: what the fleet is, the oldest program that may work in it, and the timeline of PostgreSQL that was seen last:
+  // another one is a failover, since when `timeline_since` counts.
   `CREATE TABLE fleet (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     id uuid NOT NULL,
     bucket text NOT NULL,
     min_program int NOT NULL,
     archive_format int NOT NULL,
-    catalog_version int NOT NULL
+    catalog_version int NOT NULL,
+    timeline bigint NOT NULL,
+    timeline_since timestamptz
   )`,
   // Starts of worker processes. One that is dead stays so, and its row stays while an archive names it. Requests to the
   // origin come from the address `egress`.
@@ -100,7 +103,9 @@ const STATEMENTS = [
     bytes bigint,
     sha256 bytea,
     begun_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    swept_at timestamptz
+    condemned_at timestamptz,
+    swept_at timestamptz,
+    CHECK (condemned_at IS NOT NULL OR state IN ('uploading', 'live'))
   )`,
   `CREATE INDEX object_waiting ON object (state, begun_at)
     WHERE state IN ('uploading', 'condemned', 'swept')`,

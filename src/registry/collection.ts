@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { ObjectState } from './objects.ts';
-import { interval, lookIfPossible, type Outcome } from './outcome.ts';
+import { CONDEMNED, interval, lookIfPossible, type Outcome } from './outcome.ts';
 import type { Registry } from './registry.ts';
 
 /**
@@ -10,7 +10,7 @@ import type { Registry } from './registry.ts';
 export async function condemn(registry: Registry, key: string): Promise<Outcome> {
   const rows = await registry.statement(
     'condemn',
-    sql`UPDATE object SET state = 'condemned' WHERE key = ${key} AND state = 'uploading' RETURNING key`,
+    sql`UPDATE object SET ${CONDEMNED} WHERE key = ${key} AND state = 'uploading' RETURNING key`,
   );
   return rows.length === 1 ? { outcome: 'committed' } : await fencedObject(registry, key);
 }
@@ -24,7 +24,7 @@ export async function condemnAbandoned(
   // In one order, and without waiting: collectors and covers that lock several objects do not wait for each other.
   const rows = await registry.statement<{ key: string }>(
     'condemn abandoned uploads',
-    sql`UPDATE object SET state = 'condemned' WHERE key IN (
+    sql`UPDATE object SET ${CONDEMNED} WHERE key IN (
         SELECT key FROM object WHERE state = 'uploading'
           AND begun_at < clock_timestamp() - ${interval(ageMs)}
         ORDER BY key LIMIT ${most} FOR UPDATE SKIP LOCKED)

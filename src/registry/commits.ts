@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import {
+  CONDEMNED,
   fencedBy,
   HEAD_COLUMNS,
   type Head,
@@ -80,7 +81,7 @@ export async function decidePurge(
         ${JSON.stringify(work.records)}::jsonb)`.execute(tx);
     await sql`DELETE FROM snapshot WHERE archive = ${archive}`.execute(tx);
     await sql`DELETE FROM memory WHERE archive = ${archive}`.execute(tx);
-    await sql`UPDATE object SET state = 'condemned' WHERE archive = ${archive}
+    await sql`UPDATE object SET ${CONDEMNED} WHERE archive = ${archive}
       AND (state = 'uploading' OR (kind = 'snapshot' AND state = 'live'))`.execute(tx);
     return { purges };
   });

@@ -11,13 +11,18 @@ export interface Fleet {
   readonly catalogVersion: number;
 }
 
+/** The timeline of the server: each failover, and each restore to an earlier time, begins another. */
+const TIMELINE = sql<number>`
+  ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint`;
+
 /** Makes the registry that of a fleet, unless it is one already; returns the fleet that it is. */
 export async function initFleet(registry: Registry, fleet: Fleet): Promise<Fleet> {
   const { id, bucket, archiveFormat, catalogVersion } = fleet;
   await registry.statement(
     'init a fleet',
-    sql`INSERT INTO fleet (id, bucket, min_program, archive_format, catalog_version)
-      VALUES (${id}, ${bucket}, ${PROGRAM}, ${archiveFormat}, ${catalogVersion}) ON CONFLICT DO NOTHING`,
+    sql`INSERT INTO fleet (id, bucket, min_program, archive_format, catalog_version, timeline)
+      VALUES (${id}, ${bucket}, ${PROGRAM}, ${archiveFormat}, ${catalogVersion}, ${TIMELINE})
+      ON CONFLICT DO NOTHING`,
   );
   // Not `read`: if this answer is lost, the row may be there.
   const [found] = await registry.statement<Fleet>(
@@ -25,6 +30,20 @@ export async function initFleet(registry: Registry, fleet: Fleet): Promise<Fleet
     sql`SELECT id, bucket, archive_format AS "archiveFormat", catalog_version AS "catalogVersion" FROM fleet`,
   );
   return found ?? fleet;
+}
+
+/**
+ * Notes a failover if there was one since the last look.
+ *
+ * @returns whether this was the look that found it
+ */
+export async function noteFailover(registry: Registry): Promise<boolean> {
+  const rows = await registry.statement(
+    'note a failover',
+    sql`UPDATE fleet SET timeline = ${TIMELINE}, timeline_since = clock_timestamp()
+      WHERE timeline <> ${TIMELINE} RETURNING id`,
+  );
+  return rows.length > 0;
 }
 
 /** Adds a tenant unless there is one of that name; returns its id. Its weight is its share of a node's time. */

@@ -164,6 +164,9 @@ export async function lookIfPossible<Row>(
   }
 }
 
+/** What makes an object one that is to be deleted. */
+export const CONDEMNED = sql`state = 'condemned', condemned_at = clock_timestamp()`;
+
 /** An interval of PostgreSQL, from milliseconds. */
 export function interval(ms: number): RawBuilder<unknown> {
   return sql`make_interval(secs => ${ms / 1000}::double precision)`;

@@ -152,15 +152,23 @@ export interface WaitingObject {
   readonly begunAt: string;
 }
 
+/** How long a collector waits, in milliseconds. */
+export interface CollectionWaits {
+  /** Before it deletes what was condemned: a server without replicas may take a condemnation back. */
+  readonly graceMs: number;
+  /** Before it looks again for what it has deleted. */
+  readonly settleMs: number;
+}
+
 /**
- * Returns condemned objects, and swept ones that have settled for `settleMs`: at most `most` of them, oldest first.
+ * Returns objects that were condemned, or swept, long enough ago: at most `most` of them, oldest first.
  *
  * @param after the last object of the page before. Some cannot be deleted for years, so that the first page alone may never
  *   have the others
  */
 export async function objectsToCollect(
   registry: Registry,
-  settleMs: number,
+  { graceMs, settleMs }: CollectionWaits,
   most: number,
   after?: Pick<WaitingObject, 'begunAt' | 'key'>,
 ): Promise<readonly WaitingObject[]> {
@@ -170,7 +178,7 @@ export async function objectsToCollect(
     sql`SELECT key, upload_id AS "uploadId", state, swept_at::text AS "sweptAt",
         begun_at::text AS "begunAt"
       FROM object
-      WHERE (state = 'condemned'
+      WHERE ((state = 'condemned' AND condemned_at <= clock_timestamp() - ${interval(graceMs)})
           OR (state = 'swept' AND swept_at < clock_timestamp() - ${interval(settleMs)}))
         AND (begun_at, key) > (${begunAt}::timestamptz, ${key}::text)
       ORDER BY begun_at, key LIMIT ${most}`,
@@ -187,4 +195,28 @@ export async function readSecrets(
     sql`SELECT archive, purpose, key_id AS "keyId", nonce, sealed FROM secret
       WHERE archive = ${archive} ORDER BY purpose`,
   );
+}
+
+/** What the server promises for what it has acknowledged. */
+export interface Replication {
+  /** True where it acknowledges only what another server has as well, so that a failover takes nothing back. */
+  readonly isSynchronous: boolean;
+  /** Milliseconds since the fleet saw that there was a failover; undefined if there was none. */
+  readonly failedOverMs: number | undefined;
+}
+
+/** Returns what acknowledgements of the server are worth. */
+export async function replicationOf(registry: Registry): Promise<Replication> {
+  const [row] = await registry.read<{ standbys: string; commit: string; ms: number | null }>(
+    'look at the replication',
+    sql`SELECT current_setting('synchronous_standby_names') AS standbys,
+        current_setting('synchronous_commit') AS commit,
+        (SELECT extract(epoch FROM clock_timestamp() - timeline_since) * 1000 FROM fleet)::bigint AS ms`,
+  );
+  const replicated = ['on', 'remote_apply', 'remote_write'];
+  return {
+    isSynchronous:
+      row !== undefined && row.standbys.trim() !== '' && replicated.includes(row.commit),
+    failedOverMs: row?.ms ?? undefined,
+  };
 }

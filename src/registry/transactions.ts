@@ -1,6 +1,6 @@
 import { condemn, condemnAbandoned, markGone, sweep, sweepAgain } from './collection.ts';
 import { commit, decidePurge, roll } from './commits.ts';
-import { addArchive, addTenant, initFleet, putSecret, saveMemory } from './fleet.ts';
+import { addArchive, addTenant, initFleet, noteFailover, putSecret, saveMemory } from './fleet.ts';
 import { claim, enterCache, leaveCache, release, resolve } from './leases.ts';
 import { endPurge } from './purges.ts';
 import {
@@ -34,6 +34,7 @@ export const TRANSACTIONS = {
   leaveCache,
   markDead,
   markGone,
+  noteFailover,
   putSecret,
   putSnapshot,
   register,

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { ObjectKind } from './objects.ts';
 import {
+  CONDEMNED,
   fencedByPurges,
   type Head,
   heldBy,
@@ -211,5 +212,5 @@ async function makeLive(
 
 async function condemnReplaced(tx: Tx, rows: readonly { readonly key: string }[]): Promise<void> {
   const keys = rows.map(({ key }) => key);
-  await sql`UPDATE object SET state = 'condemned' WHERE key = ANY(${keys}::text[])`.execute(tx);
+  await sql`UPDATE object SET ${CONDEMNED} WHERE key = ANY(${keys}::text[])`.execute(tx);
 }

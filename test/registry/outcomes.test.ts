@@ -18,6 +18,7 @@ import { register } from '../../src/registry/uploads.ts';
 import { sayFacts } from '../../src/wording/sentence-of.ts';
 import { CuttingProxy } from './servers/cutting-proxy.ts';
 import {
+  AT_ONCE,
   batchAfter,
   claimed,
   done,
@@ -273,7 +274,7 @@ describe.skipIf(skipped)('a commit whose answer is lost', () => {
       ['FROM pg_settings', () => server.open(database, {}, proxy.folder)],
       ['FROM secret', () => readSecrets(registry, archive)],
       ['FROM cache c', () => copiesToWipe(registry, 'a')],
-      ['FROM object', () => objectsToCollect(registry, 0, 1)],
+      ['FROM object', () => objectsToCollect(registry, AT_ONCE, 1)],
     ];
     for (const [text, look] of looks) {
       proxy.cutNext(text, 'after');

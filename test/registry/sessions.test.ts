@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import {
@@ -8,8 +9,9 @@ import {
   sweepAgain,
 } from '../../src/registry/collection.ts';
 import { commit } from '../../src/registry/commits.ts';
+import { initFleet, noteFailover } from '../../src/registry/fleet.ts';
 import { claim, enterCache, leaveCache, release, resolve } from '../../src/registry/leases.ts';
-import { objectsToCollect, type WaitingObject } from '../../src/registry/reading.ts';
+import { objectsToCollect, replicationOf, type WaitingObject } from '../../src/registry/reading.ts';
 import type { Registry } from '../../src/registry/registry.ts';
 import {
   drainSession,
@@ -20,6 +22,7 @@ import {
   strikeNode,
 } from '../../src/registry/sessions.ts';
 import {
+  AT_ONCE,
   batchAfter,
   claimed,
   committedBatches,
@@ -141,14 +144,14 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     // Two of the same moment, and moments that are no whole millisecond.
     await registry.statement(
       'test',
-      sql`UPDATE object SET state = 'condemned', begun_at = CASE key
+      sql`UPDATE object SET state = 'condemned', condemned_at = clock_timestamp(), begun_at = CASE key
         WHEN 'c/4' THEN timestamptz '2026-01-01 00:00:00.0000015Z' WHEN 'c/5' THEN clock_timestamp()
         ELSE timestamptz '2026-01-01 00:00:00.000009Z' END`,
     );
     const found: string[] = [];
     let last: WaitingObject | undefined;
     do {
-      const page: readonly WaitingObject[] = await objectsToCollect(registry, 0, 2, last);
+      const page: readonly WaitingObject[] = await objectsToCollect(registry, AT_ONCE, 2, last);
       found.push(...page.map(({ key }) => key));
       last = page.at(-1);
     } while (last !== undefined && found.length <= keys.length);
@@ -168,12 +171,28 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     expect(await markGone(registry, 'c/1', sweptAt, 3_600_000)).toMatchObject({ object: 'swept' });
     const again = done(await sweepAgain(registry, 'c/1', sweptAt));
     expect(await markGone(registry, 'c/1', sweptAt, 0)).toMatchObject({ object: 'swept' });
-    expect((await objectsToCollect(registry, 0, 1))[0]).toMatchObject({
+    expect((await objectsToCollect(registry, AT_ONCE, 1))[0]).toMatchObject({
       key: 'c/1',
       state: 'swept',
       sweptAt: again.sweptAt,
     });
     done(await markGone(registry, 'c/1', again.sweptAt, 0));
-    expect(await objectsToCollect(registry, 0, 9)).toHaveLength(2);
+    expect(await objectsToCollect(registry, AT_ONCE, 9)).toHaveLength(2);
+    // What was condemned a moment ago may be taken back by a failover.
+    expect(await objectsToCollect(registry, { graceMs: 3_600_000, settleMs: 0 }, 9)).toEqual([]);
+  });
+
+  test('a failover is seen by the timeline of the server, once', async () => {
+    const facts = { id: randomUUID(), bucket: 'b', archiveFormat: 1, catalogVersion: 1 };
+    await initFleet(registry, facts);
+    expect(await noteFailover(registry)).toBe(false);
+    expect(await replicationOf(registry)).toEqual({
+      isSynchronous: false,
+      failedOverMs: undefined,
+    });
+    await registry.statement('test', sql`UPDATE fleet SET timeline = timeline + 1`);
+    expect(await noteFailover(registry)).toBe(true);
+    expect(await noteFailover(registry)).toBe(false);
+    expect((await replicationOf(registry)).failedOverMs).toBeGreaterThanOrEqual(0);
   });
 });

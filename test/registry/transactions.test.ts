@@ -14,6 +14,7 @@ import {
 import type { Registry } from '../../src/registry/registry.ts';
 import { coverChunk, coverSegment, putSnapshot, register } from '../../src/registry/uploads.ts';
 import {
+  AT_ONCE,
   batchAfter,
   claimed,
   committedBatches,
@@ -100,7 +101,7 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     ]);
     expect(stored?.head).toEqual(last);
     // The chunk waits for its collection.
-    expect(await objectsToCollect(registry, 0, 10)).toEqual([
+    expect(await objectsToCollect(registry, AT_ONCE, 10)).toEqual([
       {
         ...{ key: 'c/1-2', uploadId: 'upload of c/1-2', state: 'condemned', sweptAt: null },
         begunAt: expect.any(String),
@@ -269,7 +270,7 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     expect(copy).toEqual({ archive, node: 'a', entry: first.entry });
     expect(await copiesToWipe(registry, 'b')).toEqual([]);
     done(await leaveCache(registry, { archive, node: 'a', entry: first.entry }));
-    for (const { key, state } of await objectsToCollect(registry, 0, 10)) {
+    for (const { key, state } of await objectsToCollect(registry, AT_ONCE, 10)) {
       expect([key, state]).toEqual([key, 'condemned']);
       expect(await endPurge(registry, lease, 1)).toMatchObject({ by: 'bytes' });
       const { sweptAt } = done(await sweep(registry, key));
@@ -322,7 +323,9 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     });
     done(await putSnapshot(registry, lease, two, of));
     expect((await readArchive(registry, archive))?.snapshot?.key).toBe('catalog/2');
-    expect((await objectsToCollect(registry, 0, 9)).map(({ key }) => key)).toEqual(['catalog/1']);
+    expect((await objectsToCollect(registry, AT_ONCE, 9)).map(({ key }) => key)).toEqual([
+      'catalog/1',
+    ]);
     // A program that cannot read it leaves the archive to others.
     done(await release(registry, lease));
     const claims = { session, most: 5, archive };

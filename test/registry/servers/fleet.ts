@@ -14,6 +14,8 @@ import { register, type Uploaded } from '../../../src/registry/uploads.ts';
 
 export const GENESIS = Buffer.alloc(32, 7);
 const LONG_MS = 3_600_000;
+/** A collector that waits for nothing. */
+export const AT_ONCE = { graceMs: 0, settleMs: 0 };
 
 /** What was committed. @throws Error if it was refused */
 export function done<Done extends object>(outcome: Outcome<Done>): Done {

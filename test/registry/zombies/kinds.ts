@@ -9,7 +9,7 @@ import { objectsToCollect } from '../../../src/registry/reading.ts';
 import type { Registry } from '../../../src/registry/registry.ts';
 import { beginSession, endSession } from '../../../src/registry/sessions.ts';
 import { coverChunk, coverSegment, register } from '../../../src/registry/uploads.ts';
-import { batchAfter, claimed, committedBatches, done, sha256 } from '../servers/fleet.ts';
+import { AT_ONCE, batchAfter, claimed, committedBatches, done, sha256 } from '../servers/fleet.ts';
 import type { Scene, Transaction } from './scene.ts';
 
 /** A request that comes too late, or of somebody who believes wrongly to be the holder. */
@@ -138,7 +138,11 @@ export function states(
 }
 
 export function set(key: string, state: ObjectState): Before {
-  return (scene) => statement(scene, sql`UPDATE object SET state = ${state} WHERE key = ${key}`);
+  return (scene) =>
+    statement(
+      scene,
+      sql`UPDATE object SET state = ${state}, condemned_at = clock_timestamp() WHERE key = ${key}`,
+    );
 }
 
 export function sent(name: Transaction): Before {
@@ -196,7 +200,7 @@ export async function onlyToEnd(scene: Scene): Promise<void> {
   const place = { segment: 1, generation: 3, at: 64 };
   done(await coverSegment(registry, lease, ready('s/purged'), { ...range, ...place }));
   done(await leaveCache(registry, { archive, node: 'b', entry }));
-  for (const { key, state, sweptAt } of await objectsToCollect(registry, 0, 100)) {
+  for (const { key, state, sweptAt } of await objectsToCollect(registry, AT_ONCE, 100)) {
     const at = state === 'swept' ? (sweptAt ?? '') : done(await sweep(registry, key)).sweptAt;
     done(await markGone(registry, key, at, 0));
   }

@@ -99,6 +99,7 @@ export async function newScene(registry: Registry): Promise<Scene> {
     condemnAbandoned: NOBODY,
     initFleet: NOBODY,
     markDead: NOBODY,
+    noteFailover: NOBODY,
     removeSessions: NOBODY,
     commit: (by) => commit(registry, by, batchAfter(head)),
     decidePurge: (by) => decidePurge(registry, by, batchAfter(head), { commits: [1], records: [] }),

@@ -38,6 +38,7 @@ export const UNFENCED = {
   condemnAbandoned: 'condemns what is uploading only, which anybody may do at any time',
   initFleet: 'the first one stays',
   markDead: 'compares the clock of the server with what the server stored',
+  noteFailover: 'says what the server says of itself',
   removeSessions: 'removes what is dead and what no archive names',
 } as const satisfies Partial<Record<Transaction, string>>;
 
@@ -48,6 +49,7 @@ export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
   condemnAbandoned: [],
   initFleet: [],
   markDead: [],
+  noteFailover: [],
   removeSessions: [],
   commit: [...ofLease('commit'), ...staleHead('commit')],
   decidePurge: [...ofLease('decidePurge'), ...staleHead('decidePurge')],
