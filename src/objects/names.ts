@@ -1,10 +1,17 @@
 /** Longer names are nobody's here, and too long for a folder. */
 const MOST_CHARACTERS = 240;
-const NAME = /^[a-z0-9-]+(?:\/[a-z0-9-]+)*$/;
+const PLAIN = /^[a-z0-9-]+(?:\/[a-z0-9-]+)*$/;
+/** A dot may be anywhere but in front: no part is `.` or `..`, or a hidden file. */
+const DOTTED = /^[a-z0-9-][a-z0-9.-]*(?:\/[a-z0-9-][a-z0-9.-]*)*$/;
 
-/** Returns whether a name could be one of ours: what servers and folders list is anybody's. */
+/** Returns whether a name could be one of ours: what servers list is anybody's. */
 export function isObjectName(name: string): boolean {
-  return name.length <= MOST_CHARACTERS && NAME.test(name);
+  return name.length <= MOST_CHARACTERS && DOTTED.test(name);
+}
+
+/** Returns whether a name could be one of ours in a folder. Names with dots are left to files of others there. */
+export function isFolderName(name: string): boolean {
+  return name.length <= MOST_CHARACTERS && PLAIN.test(name);
 }
 
 /**
@@ -12,6 +19,6 @@ export function isObjectName(name: string): boolean {
  *
  * @throws TypeError, because names are made by this program
  */
-export function checkObjectName(name: string): void {
-  if (!isObjectName(name)) throw new TypeError(`no name of an object: ${JSON.stringify(name)}`);
+export function checkObjectName(name: string, isName: (name: string) => boolean): void {
+  if (!isName(name)) throw new TypeError(`no name of an object: ${JSON.stringify(name)}`);
 }

@@ -1,24 +1,33 @@
 import { objectError } from '../errors/objects.ts';
-import { checkObjectName } from './names.ts';
+import { countedBytes } from './counted-bytes.ts';
+import { checkObjectName, isObjectName } from './names.ts';
 import { tryOut } from './s3-bucket.ts';
 import { S3Client, type S3Options } from './s3-client.ts';
 import { listObjects } from './s3-listing.ts';
 import { lockObject } from './s3-locks.ts';
+import { beginParts, completeParts, sendParts } from './s3-parts.ts';
 import { readObject } from './s3-reading.ts';
 import type { S3Target } from './s3-target.ts';
 import { giveUpUpload, unfinishedUploads } from './s3-uploads.ts';
 import { deleteObject, deleteVersions, hasVersions, versionsWithBytes } from './s3-versions.ts';
 import { writeObject } from './s3-writing.ts';
-import type { Abilities, GetOptions, ObjectFact, ObjectStore, PutOptions } from './store.ts';
+import type {
+  Abilities,
+  GetOptions,
+  ObjectFact,
+  PutOptions,
+  Upload,
+  UploadingStore,
+} from './store.ts';
 
 /** Returns a store in a bucket of S3, or of a server that speaks its protocol. */
-export function s3Store(target: S3Target, options: S3Options = {}): ObjectStore {
+export function s3Store(target: S3Target, options: S3Options = {}): UploadingStore {
   return new S3Store(new S3Client(target, options), options.abandonedMs ?? ABANDONED_MS);
 }
 
 const ABANDONED_MS = 3 * 24 * 60 * 60_000;
 
-class S3Store implements ObjectStore {
+class S3Store implements UploadingStore {
   #abilities: Promise<Abilities> | undefined;
   #hasVersions: boolean | undefined;
 
@@ -39,31 +48,31 @@ class S3Store implements ObjectStore {
     bytes: AsyncIterable<Uint8Array>,
     options: PutOptions,
   ): Promise<void> {
-    checkObjectName(name);
+    checkObjectName(name, isObjectName);
     if (options.lockUntil !== undefined) await this.#refuseUnlocked(options.signal);
     if (length > this.client.partBytes) await this.#sweep(name, options.signal);
     await writeObject(this.client, name, length, bytes, options);
   }
 
   async lock(name: string, until: number, signal: AbortSignal): Promise<void> {
-    checkObjectName(name);
+    checkObjectName(name, isObjectName);
     await this.#refuseUnlocked(signal);
     await lockObject(this.client, name, until, signal);
   }
 
   async *get(name: string, { signal, version }: GetOptions): AsyncGenerator<Buffer> {
-    checkObjectName(name);
+    checkObjectName(name, isObjectName);
     yield* readObject(this.client, { name, version }, signal);
   }
 
   async versions(name: string, signal: AbortSignal): Promise<readonly string[]> {
-    checkObjectName(name);
+    checkObjectName(name, isObjectName);
     this.#hasVersions ??= await hasVersions(this.client, signal);
     return this.#hasVersions ? await versionsWithBytes(this.client, name, signal) : [];
   }
 
   async head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined> {
-    checkObjectName(name);
+    checkObjectName(name, isObjectName);
     const operation = 'HeadObject';
     const reply = await this.client.request({ operation, method: 'HEAD', name }, signal);
     if (reply.status === 404) return undefined;
@@ -82,7 +91,7 @@ class S3Store implements ObjectStore {
   }
 
   async delete(name: string, signal: AbortSignal): Promise<void> {
-    checkObjectName(name);
+    checkObjectName(name, isObjectName);
     this.#hasVersions ??= await hasVersions(this.client, signal);
     if (this.#hasVersions) await deleteVersions(this.client, name, signal);
     else await deleteObject(this.client, name, signal);
@@ -97,6 +106,41 @@ class S3Store implements ObjectStore {
       this.#abilities = undefined;
       throw error;
     }
+  }
+
+  async beginUpload(
+    name: string,
+    metadata: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<Upload> {
+    checkObjectName(name, isObjectName);
+    const kept = Object.entries(metadata).map(([key, value]) => [`x-amz-meta-${key}`, value]);
+    const headers = { 'content-type': 'application/octet-stream', ...Object.fromEntries(kept) };
+    return await beginParts(this.client, name, headers, signal);
+  }
+
+  async sendParts(
+    upload: Upload,
+    length: number,
+    bytes: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+  ): Promise<readonly string[]> {
+    const { client } = this;
+    const counted = countedBytes({ store: client.label, name: upload.name }, length, bytes, signal);
+    return await sendParts(client, upload, length, counted, signal);
+  }
+
+  async completeUpload(
+    upload: Upload,
+    parts: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    await completeParts(this.client, upload, parts, signal);
+  }
+
+  async giveUpUpload(upload: Upload, signal: AbortSignal): Promise<void> {
+    checkObjectName(upload.name, isObjectName);
+    await giveUpUpload(this.client, upload, signal);
   }
 
   async #refuseUnlocked(signal: AbortSignal): Promise<void> {

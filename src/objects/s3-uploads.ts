@@ -3,11 +3,10 @@ import type { S3Client } from './s3-client.ts';
 import { decodedKey } from './s3-listing.ts';
 import { keyOf } from './s3-target.ts';
 import { childrenOf, textOf } from './s3-xml.ts';
+import type { Upload } from './store.ts';
 
 /** An upload in parts that was begun, and neither completed nor given up. Its parts are paid for. */
-export interface UnfinishedUpload {
-  readonly name: string;
-  readonly uploadId: string;
+export interface UnfinishedUpload extends Upload {
   /** In milliseconds, by the server's clock. */
   readonly age: number;
 }
@@ -46,7 +45,7 @@ export async function unfinishedUploads(
 /** Lets the server forget an upload and its parts. */
 export async function giveUpUpload(
   client: S3Client,
-  { name, uploadId }: Pick<UnfinishedUpload, 'name' | 'uploadId'>,
+  { name, uploadId }: Upload,
   signal: AbortSignal,
 ): Promise<void> {
   const operation = 'AbortMultipartUpload';

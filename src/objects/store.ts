@@ -34,8 +34,9 @@ export interface GetOptions {
 }
 
 /**
- * Objects under names, each written once and complete. Names are of lower-case letters, digits, hyphens and slashes;
- * what a store lists under other names is not ours, and left out.
+ * Objects under names, each written once and complete. Names are of lower-case letters, digits, hyphens and slashes, and
+ * in a bucket of dots as well, if none begins a part of the name. What a store lists under other names is not ours, and
+ * left out.
  */
 export interface ObjectStore {
   /** For people, never with secrets: `s3://bucket/prefix` or the folder. */
@@ -95,4 +96,50 @@ export interface ObjectStore {
 
   /** Lets go of connections. */
   close(): Promise<void>;
+}
+
+/** An upload in parts that was begun. */
+export interface Upload {
+  readonly name: string;
+  /** The server's own name for it. */
+  readonly uploadId: string;
+}
+
+/**
+ * A store whose uploads are separate acts, for objects that have to be known elsewhere before the first byte is sent. The
+ * object is there once the upload is completed. An upload that was given up cannot be completed.
+ */
+export interface UploadingStore extends ObjectStore {
+  /**
+   * Begins an upload, also of a small object.
+   *
+   * @param metadata kept with the object, by names of lower-case letters and hyphens
+   */
+  beginUpload(
+    name: string,
+    metadata: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<Upload>;
+
+  /**
+   * Sends all bytes of an upload, and returns what the server calls their parts.
+   *
+   * @param length of all bytes: at least one
+   * @throws object-length
+   */
+  sendParts(
+    upload: Upload,
+    length: number,
+    bytes: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+  ): Promise<readonly string[]>;
+
+  /**
+   * Asks for the object to be made of its parts. Resolves as well if an answer was lost and the server no longer knows the
+   * upload, so it is no evidence that the object is there.
+   */
+  completeUpload(upload: Upload, parts: readonly string[], signal: AbortSignal): Promise<void>;
+
+  /** Gives an upload up, with its parts. Does nothing if the server does not know it. */
+  giveUpUpload(upload: Upload, signal: AbortSignal): Promise<void>;
 }

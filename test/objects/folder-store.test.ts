@@ -94,10 +94,13 @@ test('files of other names are left out, and left alone', async () => {
   const dir = folder();
   const store = folderStore(dir);
   await putBytes(store, 'data/a', 'x');
-  for (const name of ['.DS_Store', 'data/README.txt', 'data/B', 'data/ü', 'data/a b'])
+  for (const name of ['.DS_Store', 'data/README.txt', 'data/B', 'data/ü', 'data/a b', 'data/a.txt'])
     writeFileSync(path.join(dir, name), 'theirs');
   symlinkSync('/', path.join(dir, 'data/Link'));
+  symlinkSync('/', path.join(dir, 'data/link.d'));
   expect(await listedNames(store)).toEqual(['data/a']);
+  await expect(putBytes(store, 'data/a.txt', 'ours')).rejects.toThrow('no name of an object');
+  await expect(store.delete('data/a.txt', signal)).rejects.toThrow('no name of an object');
 });
 
 test('what a process left when it ended is swept an hour later', async () => {

@@ -3,6 +3,7 @@ import { ensureBucket } from '../../src/objects/s3-bucket.ts';
 import { S3Client } from '../../src/objects/s3-client.ts';
 import { s3Store } from '../../src/objects/s3-store.ts';
 import type { S3Target } from '../../src/objects/s3-target.ts';
+import { unfinishedUploads } from '../../src/objects/s3-uploads.ts';
 import type { ObjectStore } from '../../src/objects/store.ts';
 import { seeded } from '../bench/seeded.ts';
 import { startRadosgw, withoutRadosgw } from './servers/radosgw.ts';
@@ -11,6 +12,7 @@ import {
   expectOneWinner,
   expectStoreContract,
   getBytes,
+  inPieces,
   listed,
   listedNames,
   putBytes,
@@ -170,6 +172,47 @@ describe.skipIf(skipped)('RadosGW', () => {
     const lock = store.lock('data/a', Date.now() + 60_000, signal);
     await expect(lock).rejects.toMatchObject({ code: 'store-unable', facts: { ability: 'lock' } });
     expect(await listed(store)).toEqual([]);
+  });
+
+  test('takes uploads whose parts are sent one act at a time, under names with dots', async () => {
+    const target = await madeTarget('uploads', { prefix: 'p' });
+    const retries = { attempts: 2, firstWaitMs: 1, longestWaitMs: 1, budgetMs: 60_000 };
+    const store = s3Store(target, { partBytes: 5 * MIB, retries });
+    const client = new S3Client(target, {});
+    stores.push(store);
+    onTestFinished(() => client.close());
+    const unfinished = async () => (await unfinishedUploads(client, '', signal)).length;
+    for (const [i, length] of [1, 5 * MIB, 11 * MIB + 7].entries()) {
+      const name = `fleet-1/s/0000000001.${i}/1-40.7.aa.seg`;
+      const bytes = seeded('uploads', i).bytes(length);
+      const upload = await store.beginUpload(name, { 'mailkeep-sha256': 'aa' }, signal);
+      expect(upload.name).toBe(name);
+      const parts = await store.sendParts(upload, length, inPieces(bytes), signal);
+      expect(parts).toHaveLength(Math.max(1, Math.ceil(length / (5 * MIB))));
+      expect([await store.head(name, signal), await unfinished()]).toEqual([undefined, 1]);
+      await store.completeUpload(upload, parts, signal);
+      expect((await getBytes(store, name)).equals(bytes)).toBe(true);
+      const request = { operation: 'HeadObject', method: 'HEAD', name } as const;
+      const { headers } = await client.request(request, signal);
+      expect(headers['x-amz-meta-mailkeep-sha256']).toBe('aa');
+    }
+    expect(await listedNames(store, 'fleet-1/')).toHaveLength(3);
+
+    // One that was given up cannot be completed, whatever was sent before and comes after.
+    const upload = await store.beginUpload('fleet-1/c/given-up', {}, signal);
+    const parts = await store.sendParts(upload, 3, inPieces(Buffer.from('abc')), signal);
+    await store.giveUpUpload(upload, signal);
+    await store.giveUpUpload(upload, signal);
+    const late = store.sendParts(upload, 3, inPieces(Buffer.from('abc')), signal);
+    await expect(late).rejects.toMatchObject({ facts: { answer: 'NoSuchUpload' } });
+    // Some versions of Ceph say InternalError where they mean NoSuchUpload.
+    await expect(store.completeUpload(upload, parts, signal)).rejects.toMatchObject({
+      code: expect.stringMatching(/^store-(?:refused|busy)$/),
+      facts: { operation: 'CompleteMultipartUpload' },
+    });
+    expect(await store.head('fleet-1/c/given-up', signal)).toBeUndefined();
+    expect(await unfinished()).toBe(0);
+    await expect(store.beginUpload('a/../b', {}, signal)).rejects.toThrow('no name of an object');
   });
 
   test('lists more than one page, in order', async () => {
