@@ -16,7 +16,7 @@ import {
   writeDurably,
   writing,
 } from './folder-files.ts';
-import { checkObjectName, isFolderName } from './names.ts';
+import { checkObjectName, isPlainName } from './names.ts';
 import type { Abilities, ObjectFact, ObjectStore, PutOptions } from './store.ts';
 
 const CHUNK_BYTES = 1024 * 1024;
@@ -204,7 +204,7 @@ class FolderStore implements ObjectStore {
     );
     // What is in a folder is named after it and a slash, which comes after the hyphen.
     const found = (entries ?? [])
-      .filter((entry) => isFolderName(`${above}${entry.name}`))
+      .filter((entry) => isPlainName(`${above}${entry.name}`))
       .map((entry) => ({ entry, key: `${above}${entry.name}${entry.isDirectory() ? '/' : ''}` }))
       .sort((one, other) => (one.key < other.key ? -1 : 1));
     for (const { entry, key } of found) {
@@ -237,7 +237,7 @@ class FolderStore implements ObjectStore {
   }
 
   #fileOf(name: string): string {
-    checkObjectName(name, isFolderName);
+    checkObjectName(name, isPlainName);
     return path.join(this.label, ...name.split('/'));
   }
 }

@@ -4,13 +4,16 @@ const PLAIN = /^[a-z0-9-]+(?:\/[a-z0-9-]+)*$/;
 /** A dot may be anywhere but in front: no part is `.` or `..`, or a hidden file. */
 const DOTTED = /^[a-z0-9-][a-z0-9.-]*(?:\/[a-z0-9-][a-z0-9.-]*)*$/;
 
-/** Returns whether a name could be one of ours: what servers list is anybody's. */
+/** Returns whether an object of ours could be stored under a name. */
 export function isObjectName(name: string): boolean {
   return name.length <= MOST_CHARACTERS && DOTTED.test(name);
 }
 
-/** Returns whether a name could be one of ours in a folder. Names with dots are left to files of others there. */
-export function isFolderName(name: string): boolean {
+/**
+ * Returns whether a name could be one of ours in a folder, or in a list of a bucket. What has a dot in its name is left to
+ * others there: what is listed and not known may be removed.
+ */
+export function isPlainName(name: string): boolean {
   return name.length <= MOST_CHARACTERS && PLAIN.test(name);
 }
 

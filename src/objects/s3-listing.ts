@@ -1,6 +1,6 @@
 import { objectError } from '../errors/objects.ts';
 import { MOST_EMPTY_PAGES } from './limits.ts';
-import { isObjectName } from './names.ts';
+import { isPlainName } from './names.ts';
 import type { S3Client } from './s3-client.ts';
 import { keyOf } from './s3-target.ts';
 import { childrenOf, textOf, type XmlElement } from './s3-xml.ts';
@@ -38,7 +38,7 @@ export async function* listObjects(
       last = bytes;
       if (!key.startsWith(wanted)) throw invalid(client, 'keys that were not asked for');
       const name = key.slice(above.length);
-      if (isObjectName(name)) yield factOf(client, name, object);
+      if (isPlainName(name)) yield factOf(client, name, object);
     }
     emptyPages = objects.length === 0 ? emptyPages + 1 : 0;
     token = nextToken(client, page);

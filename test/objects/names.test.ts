@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isFolderName, isObjectName } from '../../src/objects/names.ts';
+import { isObjectName, isPlainName } from '../../src/objects/names.ts';
 
 const FLEET =
   '0f0e0d0c-0b0a-4908-8706-050403020100/00112233445566aa/s/0000000001.2/1-40.7.0badcafe.seg';
@@ -13,6 +13,6 @@ test('dots are allowed within a part of a name, and never lead out of a folder',
     ...['a/.unfinished-1', 'A', 'a b', 'a\\b', 'a%2e', 'a\n', 'a\0b', 'ü', 'a'.repeat(241)],
   ];
   for (const name of wrong) expect(isObjectName(name), name).toBe(false);
-  for (const name of [FLEET, 'a.b', ...wrong]) expect(isFolderName(name), name).toBe(false);
-  expect(isFolderName('data/a-1')).toBe(true);
+  for (const name of [FLEET, 'a.b', ...wrong]) expect(isPlainName(name), name).toBe(false);
+  expect(isPlainName('data/a-1')).toBe(true);
 });

@@ -196,7 +196,8 @@ describe.skipIf(skipped)('RadosGW', () => {
       const { headers } = await client.request(request, signal);
       expect(headers['x-amz-meta-mailkeep-sha256']).toBe('aa');
     }
-    expect(await listedNames(store, 'fleet-1/')).toHaveLength(3);
+    // What has a dot in its name may be somebody else's: whoever lists removes what nobody knows.
+    expect(await listedNames(store, 'fleet-1/')).toEqual([]);
 
     // One that was given up cannot be completed, whatever was sent before and comes after.
     const upload = await store.beginUpload('fleet-1/c/given-up', {}, signal);
