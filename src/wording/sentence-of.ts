@@ -13,6 +13,7 @@ import {
   WEBHOOK_SENTENCES,
 } from './daemon.ts';
 import { EXPORT_SENTENCES, IMPORT_SENTENCES } from './export-import.ts';
+import { FLEET_OBJECT_SENTENCES } from './fleet-objects.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES, THREAD_SENTENCES } from './mime.ts';
 import { OBJECT_SENTENCES } from './objects.ts';
 import { OFFSITE_SENTENCES } from './offsite.ts';
@@ -91,6 +92,7 @@ export const SENTENCE_TABLES = [
   COPY_SENTENCES,
   EXPORT_SENTENCES,
   DAEMON_SENTENCES,
+  FLEET_OBJECT_SENTENCES,
   IMPORT_SENTENCES,
   INDEXER_SENTENCES,
   LISTEN_SENTENCES,
