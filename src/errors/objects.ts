@@ -20,6 +20,10 @@ export interface ObjectFacts {
   readonly 'object-locked': OfObject & { readonly until: string | null };
   /** Other bytes are there than those whose reading began. */
   readonly 'object-changed': OfObject;
+  /** The store has other bytes under the name than those that were stored there. */
+  readonly 'object-damaged': OfObject;
+  /** Other bytes were read from the source while they were sent than before. Nothing was stored. */
+  readonly 'object-source-changed': OfObject;
   /** There are more or fewer bytes than announced. Nothing was stored. */
   readonly 'object-length': OfObject & { readonly announced: number; readonly found: number };
   /** The store took the object and its lock, but does not keep the lock: `found` is what it kept, or null. */
@@ -77,6 +81,8 @@ export const objectError = errorsOf<ObjectFacts>(
   {
     'object-missing': 'damage',
     'object-changed': 'damage',
+    'object-damaged': 'damage',
+    'object-source-changed': 'damage',
     'object-length': 'damage',
     'store-access-denied': 'auth',
     'store-full': 'disk',

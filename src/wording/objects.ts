@@ -22,6 +22,16 @@ export const OBJECT_SENTENCES: Sentences<ObjectFacts> = {
     ),
   'object-changed': ({ store, name }) =>
     say(`The object ${name} in ${store} changed while it was being read.`),
+  'object-damaged': ({ store, name }) =>
+    say(
+      `${store} returned other bytes for ${name} than those that were stored there.`,
+      'Check the store. Another copy of the object is needed to repair it.',
+    ),
+  'object-source-changed': ({ store, name }) =>
+    say(
+      `The source of ${name} changed while it was uploaded. Nothing was stored in ${store}.`,
+      'The disk may be failing (dmesg, smartctl). Verify the archive.',
+    ),
   'object-length': ({ store, name, announced, found }) =>
     say(
       `${counted(announced, 'byte')} were announced for ${name}, but there are ${found < announced ? 'fewer' : 'more'}. Nothing was stored in ${store}.`,

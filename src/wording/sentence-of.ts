@@ -14,6 +14,7 @@ import {
 } from './daemon.ts';
 import { EXPORT_SENTENCES, IMPORT_SENTENCES } from './export-import.ts';
 import { FLEET_KEY_SENTENCES } from './fleet-keys.ts';
+import { FLEET_OBJECT_SENTENCES } from './fleet-objects.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES, THREAD_SENTENCES } from './mime.ts';
 import { OBJECT_SENTENCES } from './objects.ts';
 import { OFFSITE_SENTENCES } from './offsite.ts';
@@ -93,6 +94,7 @@ export const SENTENCE_TABLES = [
   EXPORT_SENTENCES,
   FLEET_KEY_SENTENCES,
   DAEMON_SENTENCES,
+  FLEET_OBJECT_SENTENCES,
   IMPORT_SENTENCES,
   INDEXER_SENTENCES,
   LISTEN_SENTENCES,

@@ -16,6 +16,8 @@ export type HttpFault =
   | { readonly do: 'lose-answer' }
   /** The connection ends in the body of the answer, if it has one. */
   | { readonly do: 'cut-answer'; readonly part: number }
+  /** The first byte of the answer's body is another one. */
+  | { readonly do: 'change-answer' }
   /** The answer takes its time. */
   | { readonly do: 'slow-answer'; readonly ms: number }
   /** The server gets nothing, and the client no answer either, until it goes. */

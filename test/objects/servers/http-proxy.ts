@@ -93,6 +93,7 @@ export class HttpProxy {
     if (fault?.do === 'silence-within' && answer.body.length > 1) {
       return void reply.write(answer.body.subarray(0, 1), () => this.onSilence());
     }
+    if (fault?.do === 'change-answer') answer.body.writeUInt8((answer.body[0] ?? 0) ^ 1);
     reply.end(answer.body);
   }
 

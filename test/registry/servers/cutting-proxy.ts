@@ -23,11 +23,16 @@ export class CuttingProxy {
   readonly folder = mkdtempSync(path.join(tmpdir(), 'cut-'));
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  readonly #clients = new Set<Socket>();
   #cut: { readonly text: string; readonly how: Cut } | undefined;
   #held: (() => void) | undefined;
   #answered: Promise<void> = Promise.resolve();
   #translates = false;
+  #isGone = false;
   #endsAt: string | undefined;
+
+  /** Called when a request was cut. */
+  onCut: () => void = () => {};
 
   private constructor(private readonly socket: string) {
     this.#server = createServer((client) => this.#accept(client));
@@ -43,6 +48,12 @@ export class CuttingProxy {
   /** Cuts the next request that contains a text. */
   cutNext(text: string, how: Cut): void {
     this.#cut = { text, how };
+  }
+
+  /** Lets nobody through any more, as if the clients had been killed. What was sent on stays with the server. */
+  killClients(): void {
+    this.#isGone = true;
+    for (const client of this.#clients) client.destroy();
   }
 
   /** Answers errors as a server whose language is Czech: the word has as many bytes. */
@@ -87,7 +98,10 @@ export class CuttingProxy {
   }
 
   #accept(client: Socket): void {
+    if (this.#isGone) return void client.destroy();
     const server = connect(this.socket);
+    this.#clients.add(client);
+    client.on('close', () => this.#clients.delete(client));
     for (const socket of [client, server]) {
       this.#sockets.add(socket);
       socket.on('error', () => undefined);
@@ -116,6 +130,7 @@ export class CuttingProxy {
       if (cut.how === 'held') this.#held = () => server.write(bytes);
       if (cut.how === 'before') server.destroy();
       client.destroy();
+      this.onCut();
     });
     client.on('close', () => {
       if (!isCut) server.destroy();
