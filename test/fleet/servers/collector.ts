@@ -3,6 +3,7 @@ import { condemnAbandoned, markGone, sweep, sweepAgain } from '../../../src/regi
 import { objectsToCollect, type WaitingObject } from '../../../src/registry/reading.ts';
 import type { Registry } from '../../../src/registry/registry.ts';
 import { signal } from '../../objects/store-contract.ts';
+import { AT_ONCE } from '../../registry/servers/fleet.ts';
 
 const MOST = 1_000;
 
@@ -27,7 +28,7 @@ export class Collector {
   async condemn(): Promise<readonly WaitingObject[]> {
     const { registry } = this;
     await condemnAbandoned(registry, 0, MOST);
-    const waiting = await objectsToCollect(registry, 0, MOST);
+    const waiting = await objectsToCollect(registry, AT_ONCE, MOST);
     return waiting.filter(({ state }) => state === 'condemned');
   }
 
@@ -43,7 +44,7 @@ export class Collector {
   async settle(): Promise<void> {
     const { registry, objects } = this;
     for (;;) {
-      const waiting = await objectsToCollect(registry, 0, MOST);
+      const waiting = await objectsToCollect(registry, AT_ONCE, MOST);
       if (waiting.length === 0) return;
       for (const { key, uploadId, sweptAt } of waiting) {
         if ((await objects.head(key, signal)) === undefined) {
