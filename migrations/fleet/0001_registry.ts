@@ -66,7 +66,7 @@ const STATEMENTS = [
     UNIQUE (tenant, name)
   ) WITH (fillfactor = 70)`,
   'CREATE INDEX archive_by_holder ON archive (holder)',
-  // The bytes of commits, deflated, as they are in generation 1 of their segment.
+  // The bytes of commits as they are in generation 1 of their segment, deflated unless that makes them no smaller.
   `CREATE TABLE tail (
     archive bigint NOT NULL,
     number bigint NOT NULL,

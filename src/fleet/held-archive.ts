@@ -2,13 +2,16 @@ import type { Claimed } from '../registry/leases.ts';
 import type { FencedBy, Head, Lease } from '../registry/outcome.ts';
 import type { Registry } from '../registry/registry.ts';
 
+/** Why an archive is lost; `unknown` if the registry could not be asked for too long whether it is. */
+export type LostBy = FencedBy | 'unknown';
+
 /**
  * An archive that this session claimed: the lease and the end of the log as they are now. Everything that writes for the
  * archive shares one of these, because settling an unknown outcome gives the lease another epoch.
  */
 export class HeldArchive {
   #head: Head;
-  #lostBy: FencedBy | undefined;
+  #lostBy: LostBy | undefined;
 
   constructor(
     readonly registry: Registry,
@@ -30,7 +33,7 @@ export class HeldArchive {
   }
 
   /** Why the archive is no longer this session's; undefined while it is, as far as is known. */
-  get lostBy(): FencedBy | undefined {
+  get lostBy(): LostBy | undefined {
     return this.#lostBy;
   }
 
@@ -39,8 +42,11 @@ export class HeldArchive {
     this.#head = { ...this.#head, ...head };
   }
 
-  /** Notes that a transaction was refused for good: nothing that is done for the archive counts any more. */
-  lose(by: FencedBy): void {
+  /**
+   * Notes that a transaction was refused for good, or that the archive is given back: nothing that is done for it counts any
+   * more. Whoever releases it does this first, because a claim of the same session may follow.
+   */
+  lose(by: LostBy): void {
     this.#lostBy ??= by;
   }
 }

@@ -28,7 +28,7 @@ export interface TailBatch {
   /** How many records it has before its commit. */
   readonly records: number;
   readonly rawBytes: number;
-  /** How `bytes` are packed: 1 is deflated. */
+  /** How `bytes` are packed: 1 is deflated, 0 is as they are. The archive's format numbers them alike. */
   readonly codec: number;
   readonly bytes: Buffer;
 }

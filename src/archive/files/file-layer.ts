@@ -38,10 +38,14 @@ export interface FileLayer {
   modifiedAt(path: string): number;
 }
 
-export interface LogFile {
+/** What is needed of a file to read it. */
+export interface ReadFile {
   /** May read less than asked for, and reads 0 bytes only at the end of the file (or into an empty target). */
   read(target: Uint8Array, position: number): number;
   size(): number;
+}
+
+export interface LogFile extends ReadFile {
   /** Writes at most all of `bytes` at `position` and says how many bytes it took: it may be fewer. */
   write(bytes: Uint8Array, position: number): Promise<number>;
   /** Makes the written bytes and the length durable. */
@@ -85,7 +89,7 @@ export async function writeAll(file: LogFile, bytes: Uint8Array, position: numbe
 }
 
 /** Reads until the target is full or the file ends; returns how many bytes came. */
-export function readFully(file: LogFile, target: Uint8Array, position: number): number {
+export function readFully(file: ReadFile, target: Uint8Array, position: number): number {
   let done = 0;
   while (done < target.length) {
     const got = file.read(done === 0 ? target : target.subarray(done), position + done);

@@ -211,7 +211,7 @@ export function releasePayload(bytes: Buffer | undefined): void {
 }
 
 /** Whether an error of `node:zlib` says that the bytes are wrong, and not that there is no memory. */
-function isInflateFailure(error: unknown): boolean {
+export function isInflateFailure(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
     return false;
   }

@@ -10,10 +10,11 @@ import {
   Identities,
   RECORD_KIND,
 } from '../format/records.ts';
-import { type OpenSegment, openSegment } from './segment-files.ts';
+import { openSegment } from './segment-files.ts';
 import {
   type LogicalRecord,
   type LostBytes,
+  type ReadSegment,
   type RecordReading,
   segmentRecords,
 } from './segment-records.ts';
@@ -63,24 +64,28 @@ export interface Remainder {
 /** What a visitor makes of a record: a value, nothing (purged), or the reason why it is damaged. */
 export type Visited<T> = { readonly value: T } | { readonly problem: DamageReason } | undefined;
 
+const FIRST: Standing = { ordinal: 0, offset: SEGMENT_HEADER_BYTES };
+
 /**
  * The batches of a segment in order, each checked against the chain. A batch with damage comes all the same, with what
  * could be read of it: records whose place in the segment is certain.
  *
  * @param visit is called while the record's payload is in memory, for records with a payload only
+ * @param from the place of the first batch; the header then names the commit before it
  */
 export function* segmentBatches<T>(
-  segment: OpenSegment,
+  segment: ReadSegment,
   reading: RecordReading,
   visit: (record: LogicalRecord & { readonly payload: Buffer }) => Visited<T>,
+  from: Standing = FIRST,
 ): Generator<ReadBatch<T> | Remainder, ChainState, undefined> {
   let chain: ChainState = {
     number: segment.header.previousNumber,
     hash: segment.header.previousHash,
   };
-  let end = SEGMENT_HEADER_BYTES;
-  let gathering = new Gathering<T>({ ordinal: 0, offset: SEGMENT_HEADER_BYTES });
-  for (const record of segmentRecords(segment, reading)) {
+  let end = from.offset;
+  let gathering = new Gathering<T>(from);
+  for (const record of segmentRecords(segment, reading, from.offset)) {
     if (record.what === 'lost') {
       gathering.lose(record);
       continue;
@@ -137,7 +142,7 @@ export function provenEnd(
 }
 
 /** Where a record stands in its segment, by count and by bytes of generation 1. */
-interface Standing {
+export interface Standing {
   readonly ordinal: number;
   readonly offset: number;
 }

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import type { DamageReason } from '../../errors/archive.ts';
-import { type LogFile, readFully } from '../files/file-layer.ts';
+import { type ReadFile, readFully } from '../files/file-layer.ts';
 import {
   FLAG_PURGED,
   RECORD_HEADER_BYTES,
@@ -25,7 +25,7 @@ export class FileWindow {
   #start = 0;
   #filled = 0;
 
-  constructor(private readonly file: LogFile) {
+  constructor(private readonly file: ReadFile) {
     this.length = file.size();
     this.#memory = Buffer.allocUnsafe(Math.min(WINDOW_BYTES, this.length));
   }
@@ -157,15 +157,25 @@ export interface RecordReading {
   readonly inflated?: ((offset: number, block: Buffer) => void) | undefined;
 }
 
-/** The logical records of a segment's file in order, from one sequential read of it. */
+/** A segment as it is read: its file need not be one that can be written. */
+export interface ReadSegment extends Pick<OpenSegment, 'name' | 'header' | 'sealed'> {
+  readonly file: ReadFile;
+}
+
+/**
+ * The logical records of a segment's file in order, from one sequential read of it.
+ *
+ * @param from the offset of the first one
+ */
 export function* segmentRecords(
-  segment: OpenSegment,
+  segment: ReadSegment,
   reading: RecordReading,
+  from: number = SEGMENT_HEADER_BYTES,
 ): Generator<LogicalRecord | LostBytes, void, undefined> {
   const window = new FileWindow(segment.file);
   const sealed = segment.name.generation > 1;
   let footer = false;
-  for (const walked of walkRecords(window, segment.header, SEGMENT_HEADER_BYTES)) {
+  for (const walked of walkRecords(window, segment.header, from)) {
     if (walked.kind === 'gap') {
       const isTrailer = footer && walked.end === window.length;
       if (!isTrailer) yield { what: 'lost', reason: 'bytes', ...span(walked.offset, walked.end) };

@@ -38,12 +38,13 @@ export function explore(
     for (const [state, at] of frontier) {
       for (const step of steps(state, variant)) {
         count += 1;
+        // Also where it leads to a state that is known.
+        happened.add(kindOf(step.label));
         const promise = brokenPromise(step.next, variant);
         const reduced = withoutEffectless(step.next, variant);
         const key = keyOf(reduced);
         if (promise === undefined && seen.has(key)) continue;
         seen.add(key);
-        happened.add(kindOf(step.label));
         parents.push(at);
         labels.push(step.label);
         if (promise !== undefined) {

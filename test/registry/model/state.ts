@@ -59,6 +59,8 @@ export interface Node {
   readonly secret: boolean;
   /** The commit whose answer is waited for. */
   readonly waits: string;
+  /** A request to resolve it was sent, and has no answer. */
+  readonly isResolving: boolean;
   readonly job: Job | undefined;
   /** Commits that failed: names are never used twice. */
   readonly attempts: number;
@@ -85,7 +87,7 @@ export interface Budget {
   readonly faults: number;
 }
 
-interface Fence {
+export interface Fence {
   readonly session: string;
   readonly epoch: number;
 }
@@ -97,6 +99,7 @@ export type Request =
       readonly parent: string;
       readonly isChecked?: true;
     })
+  | (Fence & { readonly to: 'resolve' })
   | (Fence & { readonly to: 'register'; readonly key: string; readonly purges: number })
   | (Fence & {
       readonly to: 'coverChunk' | 'coverSegment';
@@ -111,7 +114,8 @@ export type Request =
   | { readonly to: 'remove'; readonly key: string };
 
 const IDLE = {
-  ...{ holds: false, epoch: 0, chain: [], hot: 1, purges: 0, waits: '', job: undefined },
+  ...{ holds: false, epoch: 0, chain: [], hot: 1, purges: 0, job: undefined },
+  ...{ waits: '', isResolving: false },
 } as const;
 
 /** The state in which nothing has happened. */

@@ -57,7 +57,7 @@ const sent = (state: State, request: Request): State => ({
 
 /** A request comes to where it was sent, and its answer to whoever still waits for it. */
 function arrival(state: State, request: Request, variant: Variant): Step {
-  const label = `${request.to} ${'key' in request ? request.key : 'id' in request ? request.id : request.entry} arrives`;
+  const label = `${request.to} ${subjectOf(request)} arrives`;
   if (request.to === 'complete') {
     const { key, content } = request;
     const isLate = variant.singlePut !== true && state.store.aborted.includes(key);
@@ -97,6 +97,12 @@ function arrival(state: State, request: Request, variant: Variant): Step {
   return { label, next: answered(next, request, true, variant) };
 }
 
+function subjectOf(request: Request): string | number {
+  if ('key' in request) return request.key;
+  if ('id' in request) return request.id;
+  return 'entry' in request ? request.entry : request.epoch;
+}
+
 function applied(
   db: Registry,
   request: Exclude<Request, { to: 'complete' | 'remove' }>,
@@ -107,6 +113,8 @@ function applied(
       return transactions.commit(db, request, variant);
     case 'decidePurge':
       return transactions.decidePurge(db, request, variant);
+    case 'resolve':
+      return transactions.resolve(db, request, variant);
     case 'register':
       return transactions.register(db, request, variant);
     case 'coverChunk':
@@ -121,7 +129,8 @@ function applied(
 }
 
 function answered(state: State, request: Request, isDone: boolean, variant: Variant): State {
-  if (request.to === 'leaveCache') return state;
+  // A request to resolve that is on its way has no answer: whoever sent it asks again.
+  if (request.to === 'leaveCache' || request.to === 'resolve') return state;
   const at = state.nodes.findIndex((node) =>
     'id' in request ? node.waits === request.id : isWaitingFor(node, request),
   );
@@ -158,11 +167,11 @@ function settle(state: State, at: At, isDone: boolean): State {
   const known = isDone
     ? {
         ...node,
-        waits: '',
+        ...{ waits: '', isResolving: false },
         chain: [...node.chain, id],
         purges: node.purges + (id.includes('.purge.') ? 1 : 0),
       }
-    : { ...node, waits: '', attempts: node.attempts + 1 };
+    : { ...node, waits: '', isResolving: false, attempts: node.attempts + 1 };
   const list = isDone ? 'acknowledged' : 'failed';
   return { ...withNode(state, at, known), [list]: [...state[list], id] };
 }
@@ -198,17 +207,7 @@ function* workerSteps(state: State, at: At, variant: Variant): Generator<Step> {
   }
   if (!node.holds) return;
   if (node.waits !== '') {
-    if (budget.faults === 0) return;
-    const resolved = transactions.resolve(db, node, variant);
-    const isThere = db.chain[node.chain.length] === node.waits;
-    const settled = settle(spent(state, 'faults'), at, isThere);
-    const label = `resolve ${node.waits}`;
-    if (resolved === 'fenced') {
-      yield { label: `${label}: fenced`, next: withNode(settled, at, dropped(settled.nodes[at])) };
-      return;
-    }
-    const next = { ...settled, db: resolved };
-    yield { label, next: withNode(next, at, { ...next.nodes[at], epoch: resolved.epoch }) };
+    yield* resolveSteps(state, at, variant);
     return;
   }
   const isForgetting = budget.purges > 0;
@@ -243,6 +242,40 @@ function* workerSteps(state: State, at: At, variant: Variant): Generator<Step> {
     const ended = transactions.endPurge(db, node, at, variant);
     if (ended !== 'fenced')
       yield { label: `endPurge by ${session}`, next: { ...state, db: ended } };
+  }
+}
+
+/** A worker has no answer to its commit. It asks in the same epoch until it has an answer to that. */
+function* resolveSteps(state: State, at: At, variant: Variant): Generator<Step> {
+  const { db, budget } = state;
+  const node = state.nodes[at];
+  const { session, epoch, waits, isResolving } = node;
+  if (budget.faults > 0) {
+    const asked = withNode(spent(state, 'faults'), at, { ...node, isResolving: true });
+    yield {
+      label: `${session} asks to resolve ${waits}, without an answer`,
+      next: sent(asked, { to: 'resolve', session, epoch }),
+    };
+  }
+  if (budget.faults === 0 && !isResolving) return;
+  const label = `resolve ${waits}`;
+  const isThere = db.chain[node.chain.length] === waits;
+  const settled = settle(isResolving ? state : spent(state, 'faults'), at, isThere);
+  const resolved = transactions.resolve(db, node, variant);
+  // A refusal shows the registry as it is: a later epoch of the same session is an earlier request to resolve.
+  const isOwn = db.holder === session && db.epoch > epoch;
+  if (resolved !== 'fenced' || isOwn) {
+    const known = resolved === 'fenced' ? db : resolved;
+    const next = { ...settled, db: known };
+    const found = resolved === 'fenced' ? `found ${label}` : label;
+    yield { label: found, next: withNode(next, at, { ...next.nodes[at], epoch: known.epoch }) };
+  } else {
+    const next = withNode(settled, at, dropped(settled.nodes[at]));
+    yield { label: `${label}: fenced`, next };
+  }
+  if (variant.lookAfterResolve === true && isResolving && db.holder === session) {
+    const next = withNode(settled, at, { ...settled.nodes[at], epoch: db.epoch });
+    yield { label: `${session} looks for ${waits}`, next };
   }
 }
 

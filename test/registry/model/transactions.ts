@@ -1,6 +1,7 @@
 import type { TRANSACTIONS } from '../../../src/registry/transactions.ts';
 import {
   type Cover,
+  type Fence,
   type Node,
   numberOf,
   type Registry,
@@ -69,8 +70,8 @@ export const transactions = {
     };
   },
 
-  resolve(db: Registry, node: Node, variant: Variant): Result {
-    if (db.epoch !== node.epoch || db.holder !== node.session) return 'fenced';
+  resolve(db: Registry, by: Fence, variant: Variant): Result {
+    if (db.epoch !== by.epoch || db.holder !== by.session) return 'fenced';
     return variant.resolveByReading === true ? db : { ...db, epoch: db.epoch + 1 };
   },
 

@@ -5,6 +5,7 @@ export interface Variant {
   readonly noFence?: boolean;
   readonly checkFirst?: boolean;
   readonly resolveByReading?: boolean;
+  readonly lookAfterResolve?: boolean;
   readonly rollOnDiskOnly?: boolean;
   readonly notReadBack?: boolean;
   readonly namedByContent?: boolean;
@@ -88,6 +89,12 @@ export const BROKEN: readonly Broken[] = [
   {
     instead: 'an unknown outcome is resolved by reading the head, without a new epoch',
     variant: { resolveByReading: true },
+    within: budget(1, 1, 0, 1),
+    shows: /reported as failed/,
+  },
+  {
+    instead: 'once a request to resolve has no answer, a look in the same epoch decides',
+    variant: { lookAfterResolve: true },
     within: budget(1, 1, 0, 1),
     shows: /reported as failed/,
   },

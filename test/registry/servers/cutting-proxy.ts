@@ -5,12 +5,16 @@ import path from 'node:path';
 
 /** What the proxy does with the request that it was to catch. */
 export type Cut =
-  /** Sends it on, and loses the answer. */
+  /** Sends it on, and loses the answer once there is one. */
   | 'after'
   /** Loses the request. */
   | 'before'
   /** Keeps the request; `deliver` sends it on after the client has given up. */
-  | 'held';
+  | 'held'
+  /** Sends it on, and keeps the answer: the client waits as long as it likes. */
+  | 'silent'
+  /** Sends it twice: the client has the answer to the second one. */
+  | 'doubled';
 
 /** The message after which the next statement may be sent, up to its one byte. */
 const READY = Buffer.from([0x5a, 0, 0, 0, 5]);
@@ -24,8 +28,8 @@ export class CuttingProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #clients = new Set<Socket>();
-  #cut: { readonly text: string; readonly how: Cut } | undefined;
-  #held: (() => void) | undefined;
+  #cuts: readonly { readonly text: string; readonly how: Cut }[] = [];
+  #held: (() => Promise<void>)[] = [];
   #answered: Promise<void> = Promise.resolve();
   #translates = false;
   #isGone = false;
@@ -45,9 +49,14 @@ export class CuttingProxy {
     return proxy;
   }
 
-  /** Cuts the next request that contains a text. */
+  /** Cuts the next request that contains a text, besides those that are to be cut already. */
   cutNext(text: string, how: Cut): void {
-    this.#cut = { text, how };
+    this.#cuts = [...this.#cuts, { text, how }];
+  }
+
+  /** Cuts nothing any more. */
+  cutNothing(): void {
+    this.#cuts = [];
   }
 
   /** Lets nobody through any more, as if the clients had been killed. What was sent on stays with the server. */
@@ -66,11 +75,9 @@ export class CuttingProxy {
     this.#endsAt = condition;
   }
 
-  /** Sends on the request that was held, and waits until the server has answered. */
+  /** Sends on the requests that were held, and waits until the server has answered. */
   async deliver(): Promise<void> {
-    this.#held?.();
-    this.#held = undefined;
-    await this.#answered;
+    await Promise.all(this.#held.splice(0).map((send) => send()));
   }
 
   /** Waits until the server has answered what was cut; nobody else hears the answer. */
@@ -97,6 +104,24 @@ export class CuttingProxy {
     client.end(ready < 0 ? bytes : bytes.subarray(0, ready));
   }
 
+  /** Sends a request on a connection of its own, and waits until the server has answered. */
+  #sendAlone(startup: Buffer, request: Buffer): Promise<void> {
+    const server = connect(this.socket);
+    this.#sockets.add(server);
+    server.on('error', () => undefined);
+    server.write(startup);
+    return new Promise((resolve) => {
+      server.once('close', () => resolve());
+      let isUp = false;
+      server.on('data', (bytes) => {
+        if (!bytes.includes(READY)) return;
+        if (isUp) server.destroy();
+        else server.write(request);
+        isUp = true;
+      });
+    });
+  }
+
   #accept(client: Socket): void {
     if (this.#isGone) return void client.destroy();
     const server = connect(this.socket);
@@ -110,26 +135,42 @@ export class CuttingProxy {
     server.on('data', (bytes) => this.#answer(client, bytes));
     server.on('close', () => client.destroy());
     let isCut = false;
+    let startup: Buffer | undefined;
     client.on('data', (bytes) => {
-      const cut = this.#cut;
-      if (cut === undefined || isCut || !bytes.includes(cut.text)) {
+      startup ??= bytes;
+      const cut = isCut ? undefined : this.#cuts.find(({ text }) => bytes.includes(text));
+      if (cut === undefined) {
         server.write(bytes);
         return;
       }
+      this.#cuts = this.#cuts.filter((other) => other !== cut);
+      if (cut.how === 'doubled') {
+        this.#answered = this.#sendAlone(startup, bytes).then(() => {
+          server.write(bytes);
+        });
+        return;
+      }
       isCut = true;
-      this.#cut = undefined;
       server.removeAllListeners('data');
-      this.#answered = new Promise((resolve) => {
+      const answered = new Promise<void>((resolve) => {
         server.once('data', () => {
           server.destroy();
           resolve();
         });
         server.once('close', () => resolve());
       });
-      if (cut.how === 'after') server.write(bytes);
-      if (cut.how === 'held') this.#held = () => server.write(bytes);
+      this.#answered = answered;
+      if (cut.how === 'after' || cut.how === 'silent') server.write(bytes);
       if (cut.how === 'before') server.destroy();
-      client.destroy();
+      if (cut.how === 'held') {
+        this.#held.push(() => {
+          server.write(bytes);
+          return answered;
+        });
+      }
+      // Only then is it certain that the server has it before whatever the client sends next.
+      if (cut.how === 'after') void answered.then(() => client.destroy());
+      else if (cut.how !== 'silent') client.destroy();
       this.onCut();
     });
     client.on('close', () => {

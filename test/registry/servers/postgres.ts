@@ -74,7 +74,8 @@ export class Postgres {
 
   private constructor(
     private readonly folder: string,
-    private readonly process: ChildProcess,
+    private readonly spawn: () => ChildProcess,
+    private process: ChildProcess,
   ) {}
 
   /** The folder of the socket. */
@@ -107,12 +108,13 @@ export class Postgres {
     writeFileSync(access, 'local all locked scram-sha-256\nlocal all all trust\n');
     const log = openSync(path.join(folder, 'log'), 'a');
     const settings = ['listen_addresses=', 'shared_buffers=32MB', 'max_connections=60', 'fsync=on'];
-    const child = spawn(
-      'postgres',
-      ['-D', data, '-k', socket, '-p', String(PORT), ...settings.flatMap((text) => ['-c', text])],
-      { ...options, stdio: ['ignore', log, log] },
-    );
-    const server = new Postgres(folder, child);
+    const begin = () =>
+      spawn(
+        'postgres',
+        ['-D', data, '-k', socket, '-p', String(PORT), ...settings.flatMap((text) => ['-c', text])],
+        { ...options, stdio: ['ignore', log, log] },
+      );
+    const server = new Postgres(folder, begin, begin());
     await server.#until();
     await server.admin('postgres', async (client) => {
       await client.query('CREATE DATABASE made');
@@ -133,6 +135,28 @@ export class Postgres {
       await delay(BETWEEN_TRIES_MS);
     }
     throw new Error(`postgres does not answer in time; see ${this.folder}`);
+  }
+
+  /** Kills the server as a power cut would, apart from what is on the disk. */
+  async kill(): Promise<void> {
+    const ended = new Promise((resolve) => this.process.once('exit', resolve));
+    this.process.kill('SIGKILL');
+    await ended;
+  }
+
+  /** Starts a server that was killed, and waits until it has recovered. */
+  async restart(): Promise<void> {
+    // What it had begun ends by itself; until then, no other server may start.
+    for (let isUp = false; !isUp; ) {
+      this.process = this.spawn();
+      isUp = await this.#until().then(
+        () => true,
+        (error: unknown) => {
+          if (this.process.exitCode === null) throw error;
+          return false;
+        },
+      );
+    }
   }
 
   /** Where a database is, or is reached through another socket's folder. */

@@ -1,0 +1,146 @@
+import { compressPayload } from '../archive/format/stored-payload.ts';
+import type {
+  AppendedCommit,
+  AppendPlace,
+  Durability,
+  NextSegment,
+} from '../archive/write/durability.ts';
+import { diskFull, logFenced, logWriteFailed } from '../errors/archive.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { registryError } from '../errors/registry.ts';
+import { commit, roll, type TailBatch } from '../registry/commits.ts';
+import type { Head, Outcome } from '../registry/outcome.ts';
+import type { HeldArchive } from './held-archive.ts';
+import { MOST_BATCH_BYTES } from './packing.ts';
+import { type Patience, settledHead } from './settling.ts';
+
+/** PostgreSQL's condition for what exceeds one of its limits. */
+const PROGRAM_LIMIT = '54000';
+
+/** One act of the writer, as the registry knows it. */
+interface Act {
+  /** Its commit; null where a segment is closed. */
+  readonly number: number | null;
+  /** Bytes that it adds to the log. */
+  readonly bytes: number;
+  /** Sends it; the head is what it changes. */
+  readonly send: () => Promise<Outcome<{ head: Partial<Head> }>>;
+  /** Whether an end of the log is the one after the act, or the one before it. */
+  readonly isDone: (head: Head) => boolean;
+  readonly isUndone: (head: Head) => boolean;
+}
+
+/**
+ * Makes batches durable in the registry of a fleet: a commit has happened when the transaction that moves the head has. An
+ * act whose outcome is unknown is settled before its promise settles.
+ */
+export class FleetDurability implements Durability {
+  constructor(
+    private readonly held: HeldArchive,
+    private readonly patience: Patience,
+  ) {}
+
+  /**
+   * See `Durability`.
+   *
+   * @throws `disk-full` if PostgreSQL has no room; `log-write-failed` with the error of the registry as its cause, also for a
+   *   batch above 128 MiB (`registry-limit`); `log-fenced`: the archive is lost, see `HeldArchive.lostBy`
+   */
+  async append(bytes: Buffer, committed: AppendedCommit, place: AppendPlace): Promise<void> {
+    const { registry } = this.held;
+    if (bytes.length > MOST_BATCH_BYTES) {
+      const facts = { registry: registry.label, transaction: 'commit', condition: PROGRAM_LIMIT };
+      throw logWriteFailed(registry.label, registryError('registry-limit', facts));
+    }
+    const batch = await tailBatch(bytes, committed, place);
+    const { number, hash, previousHash, time, segment, at, firstOrdinal } = batch;
+    const head = {
+      ...{ headNumber: number, headHash: hash, headTime: time },
+      ...{ hotOffset: at + bytes.length, hotOrdinal: place.nextOrdinal },
+    };
+    await this.#act({
+      ...{ number, bytes: bytes.length },
+      send: async () => {
+        const outcome = await commit(registry, this.held.lease, batch);
+        return outcome.outcome === 'committed' ? { ...outcome, head } : outcome;
+      },
+      isDone: ({ headNumber, headHash }) => headNumber === number && headHash.equals(hash),
+      isUndone: ({ headNumber, headHash, hotSegment, hotOffset, hotOrdinal }) =>
+        headNumber === number - 1 &&
+        headHash.equals(previousHash) &&
+        hotSegment === segment &&
+        hotOffset === at &&
+        hotOrdinal === firstOrdinal,
+    });
+  }
+
+  /** See `Durability`. Throws as `append` does. */
+  async roll({ segment, previous }: NextSegment): Promise<void> {
+    const { registry } = this.held;
+    const from = { segment: segment - 1, headHash: bytesOf(previous.hash) };
+    const isAfter = ({ headNumber, headHash }: Head) =>
+      headNumber === previous.number && headHash.equals(from.headHash);
+    await this.#act({
+      ...{ number: null, bytes: 0 },
+      send: () => roll(registry, this.held.lease, from),
+      isDone: (head) => isAfter(head) && head.hotSegment === segment && head.hotOrdinal === 0,
+      isUndone: (head) => isAfter(head) && head.hotSegment === from.segment && head.hotOrdinal > 0,
+    });
+  }
+
+  async #act(act: Act): Promise<void> {
+    const { held } = this;
+    if (held.lostBy !== undefined) throw logFenced(act.number, 'refused');
+    const doubt = await this.#sent(act);
+    if (doubt === undefined) return;
+    const head = await settledHead(held, this.patience, act.number, doubt);
+    if (act.isDone(head) || act.isUndone(head)) held.moved(head);
+    if (act.isDone(head)) return;
+    if (act.isUndone(head)) throw logWriteFailed(held.registry.label, doubt);
+    held.lose('head');
+    throw logFenced(act.number, 'refused', doubt);
+  }
+
+  /** Returns why it is not known what became of an act; undefined if it was accepted. */
+  async #sent({ number, bytes, send }: Act): Promise<MailkeepError | undefined> {
+    const { held } = this;
+    const { label } = held.registry;
+    let outcome: Outcome<{ head: Partial<Head> }>;
+    try {
+      outcome = await send();
+    } catch (error) {
+      if (hasCode(error, 'outcome-unknown')) return error;
+      if (!(error instanceof MailkeepError)) throw error;
+      throw hasCode(error, 'registry-full')
+        ? diskFull(label, bytes, error)
+        : logWriteFailed(label, error);
+    }
+    if (outcome.outcome === 'committed') {
+      held.moved(outcome.head);
+      return undefined;
+    }
+    // In a later epoch of this session, or at another end of the log, it has to be settled as well.
+    const { head } = outcome;
+    if (head === undefined || head.holder === held.session) return logFenced(number, 'refused');
+    held.lose('lease');
+    throw logFenced(number, 'refused');
+  }
+}
+
+async function tailBatch(
+  bytes: Buffer,
+  { number, hash, previousHash, time }: AppendedCommit,
+  { segment, offset, ordinal, nextOrdinal }: AppendPlace,
+): Promise<TailBatch> {
+  const { codec, stored } = await compressPayload('zlib', bytes);
+  return {
+    ...{ number, time, hash: bytesOf(hash), previousHash: bytesOf(previousHash) },
+    // The last record is the commit.
+    ...{ segment, at: offset, firstOrdinal: ordinal, records: nextOrdinal - ordinal - 1 },
+    ...{ rawBytes: bytes.length, codec, bytes: stored },
+  };
+}
+
+function bytesOf(hash: string): Buffer {
+  return Buffer.from(hash, 'hex');
+}
