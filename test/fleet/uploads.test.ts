@@ -13,7 +13,6 @@ import { seeded } from '../bench/seeded.ts';
 import type { HttpFault } from '../objects/servers/http-faults.ts';
 import { targetAt } from '../objects/servers/s3-server.ts';
 import { getBytes, inPieces, putBytes, signal } from '../objects/store-contract.ts';
-import type { Cut } from '../registry/servers/cutting-proxy.ts';
 import { batchAfter, done } from '../registry/servers/fleet.ts';
 import { Collector } from './servers/collector.ts';
 import { chunkOf, coverFirst, uploadAndCover } from './servers/new-object.ts';
@@ -233,7 +232,7 @@ describe.skipIf(skipped)('an object of a fleet', () => {
     expect(leases).toEqual([1, 2]);
   });
 
-  test.each<Cut>(['after', 'before', 'held'])(
+  test.each(['after', 'before', 'held'] as const)(
     'gets another name if nobody knows whether it is registered: %s',
     async (how) => {
       scene.sql.cutNext('INSERT INTO object', how);

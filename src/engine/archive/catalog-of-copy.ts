@@ -53,8 +53,8 @@ export async function updateCatalog(
   }
 }
 
-/** The catalog is of another version, damaged, or does not belong to the log. */
-function isOfNoUse({ family, code }: MailkeepError): boolean {
+/** Returns whether an error says that a catalog is of another version, damaged, or does not belong to the log. */
+export function isOfNoUse({ family, code }: MailkeepError): boolean {
   return family === 'damage' || code === 'catalog-version';
 }
 

@@ -1,0 +1,16 @@
+import { errorsOf } from './mailkeep-error.ts';
+
+/** Codes of what the registry has of an archive. */
+export interface FleetArchiveFacts {
+  /**
+   * What the registry has does not make up the log. `missing`: nothing holds the commit. `twice`: more than one thing does.
+   * `place`: the segments do not follow each other. `end`: the last commit is not the one that the registry names.
+   */
+  readonly 'manifest-damaged': {
+    readonly archive: number;
+    readonly commit: number;
+    readonly problem: 'missing' | 'twice' | 'place' | 'end';
+  };
+}
+
+export const fleetArchiveError = errorsOf<FleetArchiveFacts>('damage');

@@ -1,0 +1,19 @@
+import type { FleetArchiveFacts } from '../errors/fleet-archive.ts';
+import { type Sentences, say } from './sentence.ts';
+
+type Problem = FleetArchiveFacts['manifest-damaged']['problem'];
+
+const PROBLEMS: Readonly<Record<Problem, (commit: number) => string>> = {
+  missing: (commit) => `nothing holds commit ${commit}`,
+  twice: (commit) => `commit ${commit} is held twice`,
+  place: (commit) => `commit ${commit} is in an earlier segment than the one before it`,
+  end: (commit) => `commit ${commit} is not the last one that it names`,
+};
+
+export const FLEET_ARCHIVE_SENTENCES: Sentences<FleetArchiveFacts> = {
+  'manifest-damaged': ({ archive, commit, problem }) =>
+    say(
+      `What the registry has of archive ${archive} does not make up its log: ${PROBLEMS[problem](commit)}. Nothing was changed.`,
+      'Was the database restored, or changed by hand? Compare it with its backups and with the bucket.',
+    ),
+};
