@@ -1,8 +1,9 @@
 import { type FileLayer, openIfFile, writeAll } from '../archive/files/file-layer.ts';
-import { type SegmentFile, segmentPath } from '../archive/format/layout.ts';
+import { formatPath, type SegmentFile, segmentPath } from '../archive/format/layout.ts';
+import { allowZstd } from '../archive/read/format-file.ts';
 import { openSegment } from '../archive/read/segment-files.ts';
 import type { SegmentStore } from '../archive/read/segment-store.ts';
-import { publish } from '../archive/write/hot-segment.ts';
+import { publish, writing } from '../archive/write/hot-segment.ts';
 import { logFenced, segmentElsewhere } from '../errors/archive.ts';
 import { errnoName } from '../errors/mailkeep-error.ts';
 import { objectError } from '../errors/objects.ts';
@@ -22,9 +23,22 @@ export class FleetStore implements SegmentStore {
   readonly #closing = new AbortController();
   readonly #signal: AbortSignal;
 
-  constructor(private readonly options: FleetStoreOptions) {
+  private constructor(private readonly options: FleetStoreOptions) {
     this.#publisher = new SealedPublisher(options);
     this.#signal = AbortSignal.any([options.signal, this.#closing.signal]);
+  }
+
+  /**
+   * Opens the store of an archive whose folder is laid out, before anything else writes there.
+   *
+   * @throws `disk-full`, `log-write-failed`; `archive-missing` and its like
+   */
+  static async open(options: FleetStoreOptions): Promise<FleetStore> {
+    const { files, dir, stored } = options;
+    // FORMAT has to allow zstd before any file has it. Later, the sealer would write FORMAT at the same time.
+    const isFetching = stored.covers.some(({ generation }) => generation > 1);
+    if (isFetching) await writing(formatPath(dir), 0, () => allowZstd(files, dir));
+    return new FleetStore(options);
   }
 
   present(segment: number): boolean {

@@ -83,10 +83,10 @@ export async function takeOver(options: TakeOverOptions): Promise<Writer> {
     const catalog = await openBestCatalog(options);
     closers.push(() => catalog.close());
     await removeOthers(dir, manifest);
-    const segments = new FleetStore({ ...options, files: realFiles });
-    closers.push(() => segments.close());
     const log = await openLog(options, manifest, catalog);
     closers.push(() => log.close());
+    const segments = await FleetStore.open({ ...options, files: realFiles });
+    closers.push(() => segments.close());
     await catchUp({ dir, segments, target: catalog, signal });
     const state = openState(dir);
     closers.push(() => state.close());

@@ -154,7 +154,7 @@ async function isReadBack({ objects, signal }: Uploading, uploaded: Uploaded): P
 
 const WRONG = ['object-missing', 'object-damaged', 'object-changed'];
 
-/** Yields the bytes of an object, and fails before the last if they are not those that were announced. */
+/** Yields the bytes of an object, and fails at their end if they are not those that were announced. */
 async function* unchanged(
   { label: store }: UploadingStore,
   name: string,

@@ -59,7 +59,7 @@ export async function sendParts(
 ): Promise<readonly string[]> {
   const partBytes = Math.max(client.partBytes, Math.ceil(length / MOST_PARTS / MIB) * MIB);
   const etags: string[] = [];
-  for await (const body of inParts(bytes, partBytes)) {
+  for await (const body of inParts(bytes, Math.min(partBytes, length))) {
     etags.push(await sendPart(client, upload, etags.length + 1, body, signal));
   }
   return etags;

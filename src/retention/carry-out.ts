@@ -128,19 +128,22 @@ export async function compactPurged(
   const segments = [...work.records.keys()].sort((a, b) => b - a);
   if ((segments[0] ?? 0) >= log.segment) await log.rollIfLarger(1);
   let [written, bytesBefore, bytesAfter] = [0, 0, 0];
+  const waiting = new Set(segments);
   for (const segment of segments) {
     if (signal.aborted)
       throw retentionError('purge-interrupted', { left: segments.length - written });
     const going = new Set(work.records.get(segment));
     if (!store.present(segment)) await store.fetch([segment]);
+    waiting.delete(segment);
     if (isDone(files, dir, segment, going)) continue;
     const sealed = await sealer.seal({ dir, segment, codec, purged: going });
     written += 1;
     bytesBefore += sealed.bytesBefore;
     bytesAfter += sealed.bytesAfter;
-    if (written % DROP_EVERY === 0) await dropReplaced(files, dir, store);
+    // A file that was sealed before the purge has what is to go: nobody may take it any more.
+    if (written % DROP_EVERY === 0) await dropReplaced(files, dir, store, waiting);
   }
-  await dropReplaced(files, dir, store);
+  await dropReplaced(files, dir, store, waiting);
   return { segments: written, bytesBefore, bytesAfter };
 }
 
@@ -158,10 +161,16 @@ export async function dropAsides(files: FileLayer, dir: string): Promise<void> {
 }
 
 /** At once, whatever the clock says. */
-async function dropReplaced(files: FileLayer, dir: string, segments: SegmentStore): Promise<void> {
+async function dropReplaced(
+  files: FileLayer,
+  dir: string,
+  segments: SegmentStore,
+  except: ReadonlySet<number>,
+): Promise<void> {
   const folder = logFolder(dir);
+  const now = Number.POSITIVE_INFINITY;
   await writing(folder, 0, async () => {
-    await dropOldGenerations({ dir, files, keepMs: 0, now: Number.POSITIVE_INFINITY, segments });
+    await dropOldGenerations({ dir, files, keepMs: 0, now, segments, except });
   });
 }
 

@@ -5,16 +5,16 @@ import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts'
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import type { FleetStore } from '../../src/fleet/segments.ts';
 import { decidePurge } from '../../src/registry/commits.ts';
+import { expectFormatAllows, filesWithZstd } from '../archive/formats.ts';
 import { DIR } from '../archive/sample-log.ts';
 import { SimulatedDisk } from '../archive/simulated-disk.ts';
-import type { HttpFault } from '../objects/servers/http-faults.ts';
 import { putBytes, signal } from '../objects/store-contract.ts';
 import { batchAfter, done, expectWholeLog } from '../registry/servers/fleet.ts';
+import { before, faultAt, requestsOf, STEPS, type Step } from './servers/requests.ts';
 import { Scene, type Servers, startServers, withoutServers } from './servers/scene.ts';
 
 const skipped = withoutServers();
 const FIRST = { segment: 1, generation: 2 };
-const GET = /^GET .*\.seg$/;
 
 let servers: Servers;
 let scene: Scene;
@@ -49,28 +49,8 @@ async function sealedAndPublished(count: number): Promise<void> {
   }
 }
 
-/** Makes a fault of the next request that fits. */
-function once(fits: RegExp, fault: HttpFault): void {
-  let isDone = false;
-  scene.http.faultFor = (method, path) => {
-    if (isDone || !fits.test(`${method} ${path}`)) return undefined;
-    isDone = true;
-    return fault;
-  };
-}
-
-/** Does something before the next request that fits reaches the server. */
-function before(fits: RegExp, act: () => Promise<unknown>): void {
-  let isDone = false;
-  scene.http.hold = async (method, path) => {
-    if (isDone || !fits.test(`${method} ${path}`)) return;
-    isDone = true;
-    await act();
-  };
-}
-
-function requestsOf(fits: RegExp): number {
-  return scene.http.seen.filter(({ method, path }) => fits.test(`${method} ${path}`)).length;
+function countOf(step: Step): number {
+  return requestsOf(scene).filter((found) => found === step).length;
 }
 
 /** A disk that has what a new holder writes at first: everything but what is sealed. */
@@ -114,12 +94,14 @@ describe.skipIf(skipped)('a sealed segment', () => {
     expect([1, 2, 3].map((segment) => store.present(segment))).toEqual([true, true, true]);
 
     const disk = diskWithout([1, 2]);
+    disk.put(`${DIR}/FORMAT`, Buffer.from('mailkeep archive 1\n'));
     const other = await scene.store({ held: await scene.takenOver(), disk });
     expect([1, 2, 3].map((segment) => other.present(segment))).toEqual([false, false, true]);
     const hashes = scene.sample.segments.flat().map(({ hash }) => hash.toString('hex'));
     expect(await commitsOn(disk, other)).toEqual(hashes);
     expect([1, 2, 3].map((segment) => other.present(segment))).toEqual([true, true, true]);
     expect(disk.read(path).equals(scene.sample.disk.read(path))).toBe(true);
+    expectFormatAllows(disk, DIR);
     await scene.expectCollected();
   });
 
@@ -133,7 +115,7 @@ describe.skipIf(skipped)('a sealed segment', () => {
     const options = { dir: DIR, files: scene.sample.disk.files, now: 1e15, keepMs: 0 };
     const dropped = await dropOldGenerations({ ...options, segments: store });
     expect(dropped).toEqual([segmentPath(DIR, { segment: 1, generation: 1 })]);
-    expect(requestsOf(/uploads/)).toBe(1);
+    expect(countOf('Create')).toBe(1);
   });
 
   test('that was sealed again replaces the one before', async () => {
@@ -158,7 +140,7 @@ describe.skipIf(skipped)('a sealed segment', () => {
 
   test('is not published by who lost the archive', async () => {
     await seal(1);
-    before(GET, () => scene.takenOver());
+    before(scene, 'GET', () => scene.takenOver());
     const fenced = { code: 'log-fenced', facts: { reason: 'refused' } };
     await expect(store.publish(FIRST)).rejects.toMatchObject(fenced);
     expect(scene.held.lostBy).toBe('lease');
@@ -202,7 +184,7 @@ describe.skipIf(skipped)('a sealed segment', () => {
 
   test('whose cover nobody knows of is settled before it is published again', async () => {
     await seal(1);
-    before(GET, async () => scene.sql.cutNext('commit\0', 'after'));
+    before(scene, 'GET', async () => scene.sql.cutNext('commit\0', 'after'));
     scene.sql.onCut = () => {
       scene.sql.onCut = () => {};
       scene.sql.cutNext("SET state = 'condemned'", 'before');
@@ -210,21 +192,18 @@ describe.skipIf(skipped)('a sealed segment', () => {
     await expect(store.publish(FIRST)).rejects.toMatchObject({ code: 'outcome-unknown' });
     await scene.sql.answered();
     await store.publish(FIRST);
-    expect(requestsOf(/uploads/)).toBe(1);
+    expect(countOf('Create')).toBe(1);
     expect(await scene.states()).toEqual(['live']);
     await scene.expectCollected();
   });
 
-  test.each([/\?uploads/, /partNumber/, /uploadId=[^&]*$/, GET])(
-    'is published once if the answer of a request is lost: %s',
-    async (step) => {
-      await seal(1);
-      once(step, { do: 'lose-answer' });
-      await store.publish(FIRST);
-      expect((await scene.stored()).covers).toHaveLength(1);
-      await scene.expectCollected();
-    },
-  );
+  test.each(STEPS)('is published once if the answer of a request is lost: %s', async (step) => {
+    await seal(1);
+    faultAt(scene, step, { do: 'lose-answer' });
+    await store.publish(FIRST);
+    expect((await scene.stored()).covers).toHaveLength(1);
+    await scene.expectCollected();
+  });
 });
 
 describe.skipIf(skipped)('a purge', () => {
@@ -241,7 +220,7 @@ describe.skipIf(skipped)('a purge', () => {
 
   test('keeps out a file that was being uploaded', async () => {
     await seal(1);
-    before(GET, decided);
+    before(scene, 'GET', decided);
     await expect(store.publish(FIRST)).rejects.toMatchObject(refusal('purged'));
     expect(await scene.states()).toEqual(['condemned']);
     await scene.expectCollected();
@@ -283,10 +262,21 @@ describe.skipIf(skipped)('fetching a segment', () => {
     expect(other.present(1)).toBe(false);
   }
 
+  test('has FORMAT announce zstd before a file holds any', async () => {
+    disk.put(`${DIR}/FORMAT`, Buffer.from('mailkeep archive 1\n'));
+    disk.fault = () => {
+      expectFormatAllows(disk, DIR);
+      return undefined;
+    };
+    other = await scene.store({ disk });
+    await other.fetch([1, 2]);
+    expect(filesWithZstd(disk, DIR)).toHaveLength(2);
+  });
+
   test('asks once for what several want, and not for what is there', async () => {
     await Promise.all([other.fetch([1, 3]), other.fetch([2, 1]), other.fetch([1])]);
     await other.fetch([1, 2, 3]);
-    expect(requestsOf(GET)).toBe(2);
+    expect(countOf('GET')).toBe(2);
     // A copy that became shorter is fetched again.
     const path = segmentPath(DIR, FIRST);
     const bytes = disk.read(path);
@@ -296,9 +286,9 @@ describe.skipIf(skipped)('fetching a segment', () => {
   });
 
   test('continues where the connection ends, and is durable when it is there', async () => {
-    once(GET, { do: 'cut-answer', part: 0.5 });
+    faultAt(scene, 'GET', { do: 'cut-answer', part: 0.5 });
     await other.fetch([1]);
-    expect(requestsOf(GET)).toBe(2);
+    expect(countOf('GET')).toBe(2);
     disk = disk.afterPowerCut(() => false);
     other = await scene.store({ disk });
     expect(other.present(1)).toBe(true);
@@ -307,7 +297,7 @@ describe.skipIf(skipped)('fetching a segment', () => {
   test('leaves nothing of an object that is damaged or missing', async () => {
     const bytes = scene.sample.disk.read(segmentPath(DIR, FIRST));
     const damaged = { code: 'object-damaged', facts: { name: key } };
-    once(GET, { do: 'change-answer' });
+    faultAt(scene, 'GET', { do: 'change-answer' });
     await expect(other.fetch([1])).rejects.toMatchObject(damaged);
     expectNothing();
     const flipped = Buffer.from(bytes);
@@ -326,20 +316,20 @@ describe.skipIf(skipped)('fetching a segment', () => {
   });
 
   test('leaves nothing when the archive is lost, the disk is full, or it is called off', async () => {
-    before(GET, async () => {
+    before(scene, 'GET', async () => {
       disk.capacity = 1_000;
     });
     await expect(other.fetch([1])).rejects.toMatchObject({ code: 'disk-full' });
     expectNothing();
     disk.capacity = Number.POSITIVE_INFINITY;
-    before(GET, async () => {
+    before(scene, 'GET', async () => {
       void other.close();
     });
     await expect(other.fetch([1])).rejects.toMatchObject({ code: 'log-fenced' });
     expectNothing();
     await expect(other.fetch([1])).rejects.toMatchObject({ code: 'log-fenced' });
     other = await scene.store({ disk });
-    before(GET, async () => {
+    before(scene, 'GET', async () => {
       scene.held.lose('lease');
     });
     await expect(other.fetch([1])).rejects.toMatchObject({ code: 'log-fenced' });
@@ -348,7 +338,7 @@ describe.skipIf(skipped)('fetching a segment', () => {
 
   test('is over when the store is closed', async () => {
     let isCalledOff = false;
-    before(GET, async () => {
+    before(scene, 'GET', async () => {
       const closed = other.close();
       isCalledOff = true;
       await closed;
@@ -359,7 +349,7 @@ describe.skipIf(skipped)('fetching a segment', () => {
   });
 
   test('ends with the reason of a signal', async () => {
-    before(GET, async () => scene.controller.abort(new Error('stopped')));
+    before(scene, 'GET', async () => scene.controller.abort(new Error('stopped')));
     await expect(other.fetch([1])).rejects.toThrow('stopped');
     expectNothing();
   });

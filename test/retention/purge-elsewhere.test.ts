@@ -1,10 +1,15 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { segmentPath } from '../../src/archive/format/layout.ts';
+import { type SegmentFile, segmentPath } from '../../src/archive/format/layout.ts';
+import { listSegments, openSegment } from '../../src/archive/read/segment-files.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { decidedPurge, journalPurge } from '../../src/retention/carry-out.ts';
+import { sealSegment } from '../../src/archive/write/seal-segment.ts';
+import { sealerInProcess } from '../../src/archive/write/sealer.ts';
+import { compactPurged, decidedPurge, journalPurge } from '../../src/retention/carry-out.ts';
 import type { PurgeJournal, PurgeWork } from '../../src/retention/purge-journal.ts';
 import { FarSegments } from '../archive/far-segments.ts';
-import { systemError } from '../archive/simulated-disk.ts';
+import { Positions } from '../archive/positions.ts';
+import { DIR, openOn, writeBatches } from '../archive/sample-log.ts';
+import { SimulatedDisk, systemError } from '../archive/simulated-disk.ts';
 import { verified } from '../verify/grown-archive.ts';
 import { inflated } from './inflated.ts';
 import { FACTS, GOING, PurgedArchive, STAYING } from './purged-archive.ts';
@@ -79,6 +84,38 @@ test('a purge that stopped before its segments were published continues until th
   expect(segments.published.map(({ segment }) => segment)).toEqual([1, 2, 3]);
   expect(purges.acts).toEqual(['begin', 'end']);
   expect(inflated(disk, archive.dir).includes('gonebody')).toBe(false);
+});
+
+test('a file that was sealed before the purge is not published on the way', async () => {
+  const disk = new SimulatedDisk();
+  const { files } = disk;
+  const segments = new FarSegments(disk, DIR);
+  const log = await openOn(files);
+  const numbers = [1, 2, 3, 4, 5, 6];
+  for (const segment of numbers) {
+    await writeBatches(log, new Positions(), 1, segment * 30);
+    await log.rollIfLarger(1);
+    // Nothing could be published since.
+    await sealSegment({ dir: DIR, segment, files });
+  }
+  const isPurged = (file: SegmentFile): boolean => {
+    const opened = openSegment(files, DIR, file);
+    opened?.file.close();
+    return opened?.sealed?.index.isPurged(0) === true;
+  };
+  segments.publishing = (file) => {
+    if (!isPurged(file)) throw new Error('the registry takes no such file');
+  };
+  const work: PurgeWork = {
+    ...{ reason: 'forgotten', messages: [], after: log.last },
+    records: new Map(numbers.map((segment) => [segment, [0]])),
+  };
+  const catalog = { makeDurable: () => {} };
+  const writer = { log, catalog, codec: 'zstd', sealer: sealerInProcess(files), segments } as const;
+  await compactPurged(files, DIR, writer, work, new AbortController().signal);
+  await log.close();
+  expect(segments.published.filter((file) => !isPurged(file))).toEqual([]);
+  for (const segment of numbers) expect(listSegments(files, DIR).get(segment)).toEqual([3]);
 });
 
 test('work that no commit decided is dropped', async () => {

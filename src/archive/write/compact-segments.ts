@@ -28,10 +28,13 @@ export async function dropOldGenerations(options: {
   readonly keepMs: number;
   /** Takes what was sealed; on one local disk, nothing does. */
   readonly segments?: SegmentStore;
+  /** Segments that are left as they are. */
+  readonly except?: ReadonlySet<number>;
 }): Promise<string[]> {
-  const { dir, now, files = realFiles, keepMs, segments = localSegments } = options;
+  const { dir, now, files = realFiles, keepMs, segments = localSegments, except } = options;
   const dropped: string[] = [];
   for (const [segment, generations] of listSegments(files, dir)) {
+    if (except?.has(segment) === true) continue;
     const sealed = sealedInForce(files, dir, segment, generations);
     if (sealed === undefined) continue;
     await segments.publish(sealed);

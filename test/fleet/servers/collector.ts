@@ -47,6 +47,8 @@ export class Collector {
       const waiting = await objectsToCollect(registry, AT_ONCE, MOST);
       if (waiting.length === 0) return;
       for (const { key, uploadId, sweptAt } of waiting) {
+        // A part that was on its way at the first time may have come afterwards.
+        await objects.giveUpUpload({ name: key, uploadId }, signal);
         if ((await objects.head(key, signal)) === undefined) {
           await markGone(registry, key, sweptAt ?? '', 0);
           continue;
