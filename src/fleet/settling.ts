@@ -20,9 +20,9 @@ const LONGEST_PAUSE_MS = 5_000;
  * Returns the end of a log after a request whose outcome is unknown: from now on that request cannot be accepted, and the end
  * shows for good whether it was.
  *
- * A request to resolve can get lost like any other, and arrive later. All of them name the same epoch, so one at most is
- * accepted. If one is refused, the registry shows why: this session in a later epoch means that an earlier one was accepted.
- * In the same epoch, the end of the log would prove nothing.
+ * A request to resolve can get lost like any other, and arrive later. Further ones name the same epoch until one is refused
+ * because the registry has this session in a later one: an earlier request was accepted. What was seen then settles nothing
+ * (it may not have reached the replicas), so that epoch is resolved in turn, until a request is accepted.
  *
  * @param commit the commit in question; null where a segment was closed
  * @throws `log-fenced`: the archive is lost, or the registry gave no answer for too long
@@ -38,17 +38,12 @@ export async function settledHead(
     const outcome = await resolved(held);
     const head = outcome?.head;
     if (outcome?.outcome === 'committed') return outcome.head;
-    if (head !== undefined) {
-      if (isOfEarlierRequest(held, head)) return head;
-      held.lose('lease');
-    } else if (patience.now() >= until) {
-      held.lose('unknown');
-      throw logFenced(commit, 'unknown', cause);
-    } else {
-      await patience.wait(Math.min(pauseMs, LONGEST_PAUSE_MS));
-    }
+    if (head !== undefined && !isOfEarlierRequest(held, head)) held.lose('lease');
+    else if (patience.now() >= until) held.lose('unknown');
+    else if (head !== undefined) held.moved({ epoch: head.epoch });
+    else await patience.wait(Math.min(pauseMs, LONGEST_PAUSE_MS));
   }
-  throw logFenced(commit, 'refused', cause);
+  throw logFenced(commit, held.lostBy === 'unknown' ? 'unknown' : 'refused', cause);
 }
 
 /**

@@ -6,6 +6,19 @@ import { type FactsOfModule, reasonText, type Sentences, say } from './sentence.
 const KEEP =
   'Nothing was changed. Do not delete anything; copy the archive, then check the disk (smartctl, dmesg).';
 
+/** Why the registry of a fleet did not take a commit. */
+const NOT_TAKEN: Readonly<Record<string, string>> = {
+  'registry-unreachable': 'it cannot be reached',
+  'registry-certificate': 'its certificate cannot be trusted',
+  'registry-access-denied': 'it denies access',
+  'registry-busy': 'it is too slow, or was busy with another transaction',
+  'registry-limit': 'the commit is too large for it',
+  'registry-read-only': 'it is read-only',
+  'registry-refused': 'it refused the statement',
+  'outcome-unknown': 'the request or its answer was lost',
+  'log-fenced': 'the lease was renewed meanwhile',
+};
+
 /** The system does not let this process write. */
 const REFUSED = new Set(['EACCES', 'EPERM', 'EROFS', 'SQLITE_READONLY', 'SQLITE_CANTOPEN']);
 
@@ -66,11 +79,18 @@ export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
       `The disk is full: ${bytes} more bytes do not fit into ${file}. What was committed is safe.`,
       'Free some space and run the command again; it continues where it stopped.',
     ),
-  'log-write-failed': ({ file, errno }) =>
-    say(
-      `${file} cannot be written: ${reasonText(errno)}. What was committed is safe.`,
-      'Check the disk and the permissions, then run the command again.',
-    ),
+  'log-write-failed': ({ file, errno }) => {
+    const reason = NOT_TAKEN[errno];
+    return reason === undefined
+      ? say(
+          `${file} cannot be written: ${reasonText(errno)}. What was committed is safe.`,
+          'Check the disk and the permissions, then run the command again.',
+        )
+      : say(
+          `The registry ${file} did not take a commit: ${reason}. What was committed is safe.`,
+          'The next pass tries again. If it keeps failing, check the registry.',
+        );
+  },
   'log-sync-failed': ({ file, errno }) =>
     say(
       `The system could not guarantee that ${file} is on the disk: ${reasonText(errno)}.`,

@@ -161,10 +161,12 @@ describe.skipIf(skipped)('commits of a fleet', () => {
       proxy.cutNext(COMMIT, first);
       proxy.cutNext(RESOLVE, second);
       expect(await node.commit()).toBe(first === 'after' ? 'acknowledged' : 'failed');
-      expect(node.held.lease.epoch).toBe(2);
+      // What was accepted without an answer is resolved in turn.
+      const epoch = second === 'after' ? 3 : 2;
+      expect(node.held.lease.epoch).toBe(epoch);
       await proxy.deliver();
       await expectWorking(node);
-      expect(node.held.lease.epoch).toBe(2);
+      expect(node.held.lease.epoch).toBe(epoch);
     },
   );
 
@@ -180,7 +182,7 @@ describe.skipIf(skipped)('commits of a fleet', () => {
       await proxy.deliver();
       await expectWorking(node);
     }
-    expect(node.held.lease.epoch).toBe(4);
+    expect(node.held.lease.epoch).toBeGreaterThan(4);
   });
 
   test('nobody answers for too long: nothing is promised, and nothing is sent any more', async () => {
@@ -250,7 +252,7 @@ describe.skipIf(skipped)('commits of a fleet', () => {
     await node.commit();
     done(await resolve(registry, node.held.lease));
     expect(await node.commit()).toBe('failed');
-    expect(node.held.lease.epoch).toBe(2);
+    expect(node.held.lease.epoch).toBe(3);
     await expectWorking(node);
   });
 
@@ -262,6 +264,41 @@ describe.skipIf(skipped)('commits of a fleet', () => {
     expect(node.held.lostBy).toBe('head');
     await expectFenced(node, 'refused');
   });
+
+  const OTHER_END = [
+    'head_hash = sha256(head_hash)',
+    'head_number = head_number + 1',
+    'head_number = head_number - 1',
+    'hot_segment = hot_segment + 2',
+  ];
+
+  test.each([...OTHER_END, 'hot_offset = hot_offset + 1', 'hot_ordinal = hot_ordinal + 1'])(
+    'the registry has another end of the log (%s): no commit fits it',
+    async (change) => {
+      const node = await holder();
+      await node.open(1024 * 1024);
+      await node.commit();
+      await (await server.connect(database)).query(`UPDATE archive SET ${change}`);
+      expect(await node.commit()).toBe('fenced');
+      expect(node.held.lostBy).toBe('head');
+      await expectFenced(node, 'refused');
+    },
+  );
+
+  test.each(OTHER_END)(
+    'the registry has another end of the log (%s): the segment is not the one to close',
+    async (change) => {
+      const node = await holder();
+      await node.commit();
+      await (await server.connect(database)).query(`UPDATE archive SET ${change}`);
+      const fenced = { code: 'log-fenced', facts: { reason: 'refused' } };
+      // Numbers are not compared by the registry, and say nothing without the hash.
+      proxy.cutNext(ROLL, 'before');
+      await expect(node.writer.rollIfLarger(1)).rejects.toMatchObject(fenced);
+      expect(node.held.lostBy).toBe('head');
+      await expectFenced(node, 'refused');
+    },
+  );
 
   test.each([
     ['53100', 'disk-full', 'registry-full'],

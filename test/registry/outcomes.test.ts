@@ -1,5 +1,4 @@
 import { sql } from 'kysely';
-import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 import { sweep } from '../../src/registry/collection.ts';
@@ -30,6 +29,7 @@ import {
   upload,
 } from './servers/fleet.ts';
 import { Postgres, withoutPostgres } from './servers/postgres.ts';
+import { replicasAwaited } from './servers/replicas.ts';
 
 const skipped = withoutPostgres();
 let server: Postgres;
@@ -65,20 +65,6 @@ async function thrownBy(act: Promise<unknown>): Promise<unknown> {
     (result) => new Error(`it did not fail: ${JSON.stringify(result)}`),
     (error: unknown) => error,
   );
-}
-
-/** Waits until commits wait for replicas: a server takes over settings when it comes to it. */
-async function replicasAwaited(admin: Client): Promise<void> {
-  const writer = await server.connect(database);
-  const cancel = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
-  for (let isWaiting = false; !isWaiting; ) {
-    let isOver = false;
-    const probe = writer.query(`COMMENT ON TABLE fleet IS 'probe'`).finally(() => {
-      isOver = true;
-    });
-    while (!isOver) isWaiting = (await admin.query(cancel)).rowCount !== 0 || isWaiting;
-    await probe;
-  }
 }
 
 describe.skipIf(skipped)('a commit whose answer is lost', () => {
@@ -151,7 +137,7 @@ describe.skipIf(skipped)('a commit whose answer is lost', () => {
     await admin.query("ALTER SYSTEM SET synchronous_standby_names = 'nowhere'");
     await admin.query('SELECT pg_reload_conf()');
     try {
-      await replicasAwaited(admin);
+      await replicasAwaited(server, database, admin);
       const batch = batchAfter(head);
       const failing = thrownBy(commit(registry, lease, batch));
       const [pid] = await server.waiting(database, 1, 'SyncRep');

@@ -22,7 +22,6 @@ import type { Registry } from '../../../src/registry/registry.ts';
 import { register } from '../../../src/registry/uploads.ts';
 import { Positions } from '../../archive/positions.ts';
 import { fill, sampleMail } from '../../archive/sample-log.ts';
-import { done } from '../../registry/servers/fleet.ts';
 import { type StoredLog, storedLog, supply } from './stored-log.ts';
 
 /** What became of a commit, as its writer was told. */
@@ -39,11 +38,11 @@ export class FleetArchive {
   #uploads = 0;
 
   private constructor(
-    readonly registry: Registry,
+    /** The way to the registry that nothing goes wrong on. */
+    public registry: Registry,
     readonly archive: number,
   ) {}
 
-  /** @param registry the way to the registry that nothing goes wrong on */
   static async add(registry: Registry, name: string): Promise<FleetArchive> {
     const tenant = await addTenant(registry, { name: 'tenant', weight: 1 });
     const logId = randomBytes(8);
@@ -79,9 +78,10 @@ export class FleetArchive {
 
   /** What was acknowledged is stored in its place, with its bytes; what was said to have failed is not. */
   async expectTruth(): Promise<StoredLog> {
+    const acknowledged = new Map(this.acknowledged);
     const log = await this.stored();
     const all = new Map(log.commits.map(({ number, hash }) => [number, hash]));
-    for (const [number, hash] of this.acknowledged)
+    for (const [number, hash] of acknowledged)
       expect([number, all.get(number)]).toEqual([number, hash]);
     for (const hash of all.values()) expect(this.failed.has(hash)).toBe(false);
     const offered = log.commits.map(({ hash }) => this.offered.get(hash) ?? Buffer.alloc(0));
@@ -120,7 +120,7 @@ export class Node {
   async take(session: string): Promise<boolean> {
     const { archive, registry } = this.archive;
     const outcome = await claim(registry, { session, most: 1, catalogVersion: 1, archive });
-    const [claimed] = done(outcome).claimed;
+    const claimed = outcome.outcome === 'committed' ? outcome.claimed[0] : undefined;
     if (claimed === undefined) return false;
     this.#held = new HeldArchive(this.registry, session, claimed);
     await this.open();

@@ -245,7 +245,7 @@ function* workerSteps(state: State, at: At, variant: Variant): Generator<Step> {
   }
 }
 
-/** A worker has no answer to its commit. It asks in the same epoch until it has an answer to that. */
+/** A worker has no answer to its commit. It asks until a request to resolve is accepted, or the archive is lost. */
 function* resolveSteps(state: State, at: At, variant: Variant): Generator<Step> {
   const { db, budget } = state;
   const node = state.nodes[at];
@@ -262,13 +262,12 @@ function* resolveSteps(state: State, at: At, variant: Variant): Generator<Step> 
   const isThere = db.chain[node.chain.length] === waits;
   const settled = settle(isResolving ? state : spent(state, 'faults'), at, isThere);
   const resolved = transactions.resolve(db, node, variant);
-  // A refusal shows the registry as it is: a later epoch of the same session is an earlier request to resolve.
-  const isOwn = db.holder === session && db.epoch > epoch;
-  if (resolved !== 'fenced' || isOwn) {
-    const known = resolved === 'fenced' ? db : resolved;
-    const next = { ...settled, db: known };
-    const found = resolved === 'fenced' ? `found ${label}` : label;
-    yield { label: found, next: withNode(next, at, { ...next.nodes[at], epoch: known.epoch }) };
+  if (resolved !== 'fenced') {
+    const next = { ...settled, db: resolved };
+    yield { label, next: withNode(next, at, { ...next.nodes[at], epoch: resolved.epoch }) };
+  } else if (isResolving && db.holder === session && db.epoch > epoch) {
+    // A later epoch of the same session is that of an earlier request, and is resolved in turn.
+    yield { label: `found ${label}`, next: withNode(state, at, { ...node, epoch: db.epoch }) };
   } else {
     const next = withNode(settled, at, dropped(settled.nodes[at]));
     yield { label: `${label}: fenced`, next };
