@@ -336,6 +336,21 @@ describe.skipIf(skipped)('fetching a segment', () => {
     expectNothing();
   });
 
+  test('leaves nothing of a generation that was replaced meanwhile', async () => {
+    await seal(1);
+    const newer = { segment: 1, generation: 3 };
+    before(scene, 'GET', async () => {
+      disk.put(segmentPath(DIR, newer), scene.sample.disk.read(segmentPath(DIR, newer)));
+      await other.publish(newer);
+    });
+    await expect(other.fetch([1])).rejects.toMatchObject({ code: 'segment-elsewhere' });
+    expect(disk.paths().filter((path) => path.includes('0000000001'))).toEqual([
+      segmentPath(DIR, newer),
+    ]);
+    await other.fetch([1]);
+    expect(countOf('GET')).toBe(2);
+  });
+
   test('is over when the store is closed', async () => {
     let isCalledOff = false;
     before(scene, 'GET', async () => {
