@@ -132,10 +132,11 @@ class Round {
     sweptAt,
   }: WaitingObject): Promise<'absent' | 'removed' | undefined> {
     try {
+      // The upload first: an object that is completed after its deletion would stay. Again at the second look: a part that was
+      // under way may have come after the upload was given up.
+      await this.store.giveUpUpload({ name: key, uploadId }, this.signal);
       if (sweptAt !== null && (await this.store.head(key, this.signal)) === undefined)
         return 'absent';
-      // The upload first: an object that is completed after its deletion would stay.
-      await this.store.giveUpUpload({ name: key, uploadId }, this.signal);
       await this.store.delete(key, this.signal);
       return 'removed';
     } catch (error) {
