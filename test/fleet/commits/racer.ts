@@ -84,7 +84,8 @@ export class Racer {
     if (!this.#isHolding) return this.#take();
     if (draw < 55) return this.#commit();
     if (draw < 65) return this.#roll();
-    if (draw < 80) return this.#chunk();
+    if (draw < 73) return this.#chunk();
+    if (draw < 80) return this.#together();
     if (draw < 90) return this.proxy.deliver();
     if (draw < 95) return this.#buryAnother();
     return this.#reopen();
@@ -100,12 +101,18 @@ export class Racer {
     await this.#buryAnother();
   }
 
+  /** All draws come before the first request, so that they do not depend on how long one takes. */
+  async #together(): Promise<void> {
+    await Promise.all([this.#chunk(), this.#commit()]);
+  }
+
   async #commit(): Promise<void> {
     this.#cut(COMMIT);
+    const isDelivered = this.#random.below(2) === 0;
     const told = await this.node.commit(1 + this.#random.below(3));
     if (told === 'fenced') await this.#drop();
     // What could be accepted late is so as long as nothing follows.
-    if (told === 'failed' && this.#random.below(2) === 0) await this.proxy.deliver();
+    if (told === 'failed' && isDelivered) await this.proxy.deliver();
   }
 
   async #roll(): Promise<void> {
@@ -132,11 +139,12 @@ export class Racer {
     const { held } = this.node;
     const { hotSegment } = held.head;
     const segment = 1 + this.#random.below(hotSegment);
-    const content = await makeChunk(held, segment, 1 + this.#random.below(20_000));
+    const mostRawBytes = 1 + this.#random.below(20_000);
+    const how = this.#random.below(2) === 0 ? 'before' : 'after';
+    const isCut = this.#random.below(3) === 0;
+    const content = await makeChunk(held, segment, mostRawBytes);
     if (content === undefined) return;
-    if (this.#random.below(3) === 0) {
-      this.proxy.cutNext('commit\0', this.#random.below(2) === 0 ? 'before' : 'after');
-    }
+    if (isCut) this.proxy.cutNext('commit\0', how);
     try {
       // Refused where the lease is another by now; the next commit finds that out.
       await storeChunk(held, content, this.archive.uploadUnder(held));
