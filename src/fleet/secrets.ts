@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv } from 'node:crypto';
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { fleetKeyError } from '../errors/fleet-keys.ts';
 import type { SealedSecret } from '../registry/fleet.ts';
 
@@ -67,21 +67,21 @@ export interface SecretPlace {
 }
 
 /**
- * Encrypts a secret by the current key (AES-256-GCM, NIST SP 800-38D).
+ * Encrypts a secret by the current key (AES-256-GCM, NIST SP 800-38D), with a nonce of 96 random bits. A key may encrypt 2³²
+ * secrets so; a fleet has far fewer.
  *
- * @param nonce 12 random bytes, never used twice
+ * @param random returns that many random bytes
  */
 export function sealSecret(
   keys: FleetKeys,
   place: SecretPlace,
   secret: string,
-  nonce: Buffer,
+  random: (bytes: number) => Buffer = randomBytes,
 ): SealedSecret {
   const keyId = keys.current;
   const key = keys.key(keyId);
-  if (key?.length !== KEY_BYTES || nonce.length !== NONCE_BYTES) {
-    throw new TypeError('a key has 32 bytes, a nonce 12');
-  }
+  if (key?.length !== KEY_BYTES) throw new TypeError('a key has 32 bytes');
+  const nonce = random(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
   cipher.setAAD(associated(place));
   const sealed = Buffer.concat([

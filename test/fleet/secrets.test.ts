@@ -8,18 +8,27 @@ const PLACE = { fleet: '6f1c0b1e-0000-4000-8000-000000000000', archive: 7, purpo
 
 test('a secret comes back in its place, and is nowhere in what is stored', () => {
   const keys = FleetKeys.parse(`# of May\nmay ${NEW}\n\nold ${OLD}\n`, 'keys');
-  const sealed = sealSecret(keys, PLACE, 'pässword of Anna', NONCE);
+  const sealed = sealSecret(keys, PLACE, 'pässword of Anna', () => NONCE);
   expect(sealed).toMatchObject({ archive: 7, purpose: 'token', keyId: 'may', nonce: NONCE });
   expect(sealed.sealed.includes('word of')).toBe(false);
   expect(openSecret(keys, PLACE.fleet, sealed)).toBe('pässword of Anna');
 });
 
+test('no two secrets have the same nonce', () => {
+  const keys = FleetKeys.parse(`k ${NEW}`, 'keys');
+  const nonces = Array.from({ length: 200 }, () =>
+    sealSecret(keys, PLACE, 'secret').nonce.toString('hex'),
+  );
+  expect(new Set(nonces).size).toBe(200);
+  expect(nonces.every((nonce) => nonce.length === 24)).toBe(true);
+});
+
 test('the first key encrypts; secrets of later ones are still decrypted', () => {
   const before = FleetKeys.parse(`old ${OLD}`, 'keys');
-  const sealed = sealSecret(before, PLACE, 'secret', NONCE);
+  const sealed = sealSecret(before, PLACE, 'secret', () => NONCE);
   const after = FleetKeys.parse(`new ${NEW}\nold ${OLD}`, 'keys');
   expect(openSecret(after, PLACE.fleet, sealed)).toBe('secret');
-  expect(sealSecret(after, PLACE, 'secret', NONCE).keyId).toBe('new');
+  expect(sealSecret(after, PLACE, 'secret', () => NONCE).keyId).toBe('new');
   const without = FleetKeys.parse(`new ${NEW}`, 'keys');
   expect(() => openSecret(without, PLACE.fleet, sealed)).toThrow(
     expect.objectContaining({ code: 'fleet-key-unknown' }),
@@ -28,7 +37,7 @@ test('the first key encrypts; secrets of later ones are still decrypted', () => 
 
 test('a secret that was changed or moved does not count', () => {
   const keys = FleetKeys.parse(`k ${NEW}`, 'keys');
-  const sealed = sealSecret(keys, PLACE, 'secret', NONCE);
+  const sealed = sealSecret(keys, PLACE, 'secret', () => NONCE);
   const flipped = (bytes: Buffer, at: number) => {
     const changed = Buffer.from(bytes);
     changed[at] = (changed[at] ?? 0) ^ 1;

@@ -37,12 +37,16 @@ test('no nonce is used twice under a key, whether objects are finished, broken o
   expect(new Set(used).size).toBe(used.length);
 });
 
-test('there is one place in the program that encrypts', () => {
+test('copies are encrypted in one place of the program, and the secrets of a fleet in another', () => {
   const places = (pattern: RegExp) =>
     sourceFiles(['src'])
       .filter(({ text }) => pattern.test(text))
       .map(({ file }) => file);
-  expect(places(/\bcreateCipheriv\b/)).toEqual(['src/offsite/format/cipher.ts']);
+  expect(places(/\bcreateCipheriv\b/)).toEqual([
+    // Draws a nonce of its own for each secret.
+    'src/fleet/secrets.ts',
+    'src/offsite/format/cipher.ts',
+  ]);
   // The library takes a new key for each file.
   expect(places(/\.encrypt\(|\bEncrypter\b/)).toEqual(['src/offsite/format/age.ts']);
 });
