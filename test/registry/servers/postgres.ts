@@ -107,7 +107,12 @@ export class Postgres {
     const access = path.join(data, 'pg_hba.conf');
     writeFileSync(access, 'local all locked scram-sha-256\nlocal all all trust\n');
     const log = openSync(path.join(folder, 'log'), 'a');
-    const settings = ['listen_addresses=', 'shared_buffers=32MB', 'max_connections=200', 'fsync=on'];
+    const settings = [
+      'listen_addresses=',
+      'shared_buffers=32MB',
+      'max_connections=200',
+      'fsync=on',
+    ];
     const begin = () =>
       spawn(
         'postgres',
