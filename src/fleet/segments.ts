@@ -133,7 +133,7 @@ export class FleetStore implements SegmentStore {
 }
 
 /** Returns the length of a file; undefined where there is none. */
-function lengthOf(files: FileLayer, path: string): number | undefined {
+export function lengthOf(files: FileLayer, path: string): number | undefined {
   try {
     const file = openIfFile(files, path);
     const length = file?.size();

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, rmSync } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createDeflate, createInflate } from 'node:zlib';
-import { realFiles } from '../archive/files/real-files.ts';
 import { FILE_MODE } from '../archive/format/layout.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import { CATALOG_VERSION, catalogFile } from '../catalog/open.ts';
+import { catalogError } from '../errors/catalog.ts';
+import { errnoName, errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
+import { objectError } from '../errors/objects.ts';
 import type { UploadingStore } from '../objects/store.ts';
 import type { Outcome } from '../registry/outcome.ts';
 import type { StoredSnapshot } from '../registry/reading.ts';
@@ -83,33 +83,45 @@ async function deflateFile(from: string, to: string, signal: AbortSignal) {
   return { length, sha256: hash.digest() };
 }
 
+/** How much larger a catalog may be than its snapshot. Deflating makes it about half, and an empty one a tenth. */
+const MOST_INFLATED = { times: 100, bytes: 16 * 1024 * 1024 };
+
 /**
- * Makes the catalog of a folder of a snapshot. There is none yet; the name appears when all bytes are there, durably.
+ * Writes the catalog of a snapshot to a new file, durably.
  *
- * @throws object-damaged, object-missing, and the other errors of the object store; the signal's reason
+ * @throws object-damaged, object-missing, and the other errors of the object store; `catalog-disk-full`, `catalog-io`; the
+ *   signal's reason
  */
 export async function fetchSnapshot(
-  objects: UploadingStore,
-  dir: string,
+  objects: Pick<UploadingStore, 'label' | 'get'>,
+  file: string,
   snapshot: StoredSnapshot,
   signal: AbortSignal,
 ): Promise<void> {
-  const file = catalogFile(dir);
-  const fetched = `${file}.fetched`;
-  rmSync(fetched, { force: true });
+  let left = MOST_INFLATED.bytes + snapshot.bytes * MOST_INFLATED.times;
+  const damaged = (cause?: unknown) =>
+    objectError('object-damaged', { store: objects.label, name: snapshot.key }, cause);
+  const bounded = new Transform({
+    transform(piece: Buffer, _encoding, done) {
+      left -= piece.length;
+      if (left < 0) done(damaged());
+      else done(null, piece);
+    },
+  });
   try {
-    const target = createWriteStream(fetched, { flags: 'wx', mode: FILE_MODE });
+    const target = createWriteStream(file, { flags: 'wx', mode: FILE_MODE, flush: true });
     const bytes = Readable.from(verifiedBytes(objects, snapshot, signal));
-    await pipeline(bytes, createInflate(), target, { signal });
-    const written = await open(fetched, 'r');
-    try {
-      await written.sync();
-    } finally {
-      await written.close();
-    }
-    await rename(fetched, file);
-    await realFiles.syncFolder(dirname(file));
-  } finally {
-    rmSync(fetched, { force: true });
+    await pipeline(bytes, createInflate(), bounded, target, { signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof MailkeepError) throw error;
+    // As zlib names its errors: Z_DATA_ERROR, Z_BUF_ERROR.
+    if (errnoName(error).startsWith('Z_')) throw damaged(error);
+    const errno = errnoOf(error);
+    if (errno === undefined) throw error;
+    const isFull = errno === 'ENOSPC' || errno === 'EDQUOT';
+    throw isFull
+      ? catalogError('catalog-disk-full', { file }, error)
+      : catalogError('catalog-io', { file, reason: errno }, error);
   }
 }

@@ -6,6 +6,7 @@ import { translate } from '../disk/sqlite-errors.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { makeRunTable, type RunJournal, runJournal } from './runs.ts';
 import { parseValue, type ScopeName, type ScopeValue, scopesOf } from './scopes.ts';
+import { travellingCopy } from './travelling.ts';
 
 /**
  * What is convenient to remember and no part of the archive: proofs, coverage, learned rules, the limiter,
@@ -23,6 +24,8 @@ export interface StateFile {
   together<T>(act: () => T): T;
   /** What was done and when. */
   readonly runs: RunJournal;
+  /** Returns the bytes of a state file with what another machine may have of this one; see `travellingCopy`. */
+  travelling(): Buffer;
   close(): void;
 }
 
@@ -210,6 +213,7 @@ function over(database: Database.Database, file: string): StateFile {
     },
     together: (act) => guard(() => database.transaction(act).immediate()),
     runs: runJournal(database, guard),
+    travelling: () => guard(() => travellingCopy(database, begin)),
     close: () => database.close(),
   };
 }

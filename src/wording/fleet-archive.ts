@@ -16,4 +16,9 @@ export const FLEET_ARCHIVE_SENTENCES: Sentences<FleetArchiveFacts> = {
       `What the registry has of archive ${archive} does not make up its log: ${PROBLEMS[problem](commit)}. Nothing was changed.`,
       'Was the database restored, or changed by hand? Compare it with its backups and with the bucket.',
     ),
+  'memory-damaged': ({ archive, reason }) =>
+    say(
+      `What the registry remembers for archive ${archive} cannot be read (${reason}). The archive itself is not affected.`,
+      'The next pass learns it again, and then it is replaced.',
+    ),
 };
