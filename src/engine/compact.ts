@@ -3,6 +3,8 @@ import { freeBytes } from '../archive/files/file-layer.ts';
 import { realFiles } from '../archive/files/real-files.ts';
 import { isTemporary, logFolder } from '../archive/format/layout.ts';
 import type { ArchiveCodec } from '../archive/format/stored-payload.ts';
+import { listSegments, localSegments } from '../archive/read/segment-files.ts';
+import { fetchAll, type SegmentStore } from '../archive/read/segment-store.ts';
 import {
   type Compactable,
   compactableSegments,
@@ -105,7 +107,9 @@ export function planCompaction(dir: string, codec: ArchiveCodec): CompactResult 
  * Rewrites the sealed segments that are compressed otherwise than with `codec`, holding the archive's lock.
  *
  * @param progress called after each segment with how many were examined, of how many
+ * @param store where the archive's segments are: all are fetched first, and each is published when it was rewritten
  * @throws archive-in-use, network-file-system: nothing was changed
+ * @throws what fetching and publishing a segment throw
  * @throws disk-full and the other errors of writing: what was rewritten stays, and the next run continues
  */
 export async function compactArchive(
@@ -113,9 +117,10 @@ export async function compactArchive(
   dir: string,
   codec: ArchiveCodec,
   progress: (examined: number, of: number) => void,
+  store: SegmentStore = localSegments,
 ): Promise<CompactResult> {
   refuseNetworkFileSystem(dir, surroundings.env);
-  return withLock(dir, () => compactAll(dir, codec, signal, progress));
+  return withLock(dir, () => compactAll(dir, codec, signal, progress, store));
 }
 
 async function compactAll(
@@ -123,8 +128,10 @@ async function compactAll(
   codec: ArchiveCodec,
   signal: AbortSignal,
   progress: (examined: number, of: number) => void,
+  store: SegmentStore,
 ): Promise<CompactResult> {
-  await clearRemains(dir);
+  await fetchAll(store, [...listSegments(realFiles, dir).keys()].at(-1) ?? 0);
+  await clearRemains(dir, store);
   const { segments, damaged } = survey(dir, codec);
   const sealer = sealerOnThread();
   let [done, bytesBefore, bytesAfter] = [0, 0, 0];
@@ -134,7 +141,7 @@ async function compactAll(
       if (signal.aborted) break;
       examined += 1;
       try {
-        const sealed = await compactSegment(realFiles, sealer, { dir, segment, codec });
+        const sealed = await compactSegment(realFiles, sealer, { dir, segment, codec }, store);
         done += 1;
         bytesBefore += sealed.bytesBefore;
         bytesAfter += sealed.bytesAfter;
@@ -156,13 +163,13 @@ async function compactAll(
 }
 
 /** Removes what a killed run left: unfinished files, and generations that a sealed one has replaced. */
-async function clearRemains(dir: string): Promise<void> {
+async function clearRemains(dir: string, segments: SegmentStore): Promise<void> {
   const folder = logFolder(dir);
   for (const name of realFiles.list(folder).filter(isTemporary)) {
     await writing(folder, 0, () => realFiles.remove(join(folder, name)));
   }
   await writing(folder, 0, () =>
-    dropOldGenerations({ dir, now: Number.POSITIVE_INFINITY, keepMs: 0 }),
+    dropOldGenerations({ dir, now: Number.POSITIVE_INFINITY, keepMs: 0, segments }),
   );
 }
 

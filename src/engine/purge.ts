@@ -1,6 +1,7 @@
 import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { realFiles } from '../archive/files/real-files.ts';
+import { fetchAll } from '../archive/read/segment-store.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { RetentionSettings } from '../config/settings.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
@@ -122,7 +123,7 @@ export async function finishPurge(
   { signal, report }: EngineContext,
   writer: Writer,
 ): Promise<(Compacted & { readonly closed: boolean }) | undefined> {
-  const { dataDir } = writer;
+  const { dataDir, log, segments } = writer;
   const work = await decidedPurge(realFiles, dataDir, writer);
   if (work === undefined) return undefined;
   report({ event: 'purging', messages: work.messages.length });
@@ -131,6 +132,8 @@ export async function finishPurge(
     await endPurge(realFiles, dataDir, writer);
     return { ...compacted, closed: false };
   }
+  // A rebuild reads the folder alone, and a store may close with its writer.
+  await fetchAll(segments, log.segment);
   await writer.close();
   await withLock(dataDir, async () => {
     await dropAsides(realFiles, dataDir);

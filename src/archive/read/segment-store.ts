@@ -18,6 +18,18 @@ export interface SegmentStore {
 }
 
 /**
+ * Brings every segment up to `last` into the log's folder, for what reads the folder alone. They are asked for one at a time,
+ * and only those that are elsewhere.
+ *
+ * @throws what `fetch` throws
+ */
+export async function fetchAll(store: SegmentStore, last: number): Promise<void> {
+  for (let segment = 1; segment <= last; segment += 1) {
+    if (!store.present(segment)) await store.fetch([segment]);
+  }
+}
+
+/**
  * Reads synchronously what may need segments that are elsewhere: fetches them and reads again.
  *
  * @param read may be called several times

@@ -1,0 +1,156 @@
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { realFiles } from '../../src/archive/files/real-files.ts';
+import { logFolder, parseSegmentName, type SegmentFile } from '../../src/archive/format/layout.ts';
+import { localSegments } from '../../src/archive/read/segment-files.ts';
+import type { SegmentStore } from '../../src/archive/read/segment-store.ts';
+import { openCatalog } from '../../src/catalog/catalog.ts';
+import { openWriter, type Writer } from '../../src/engine/archive/writer.ts';
+import { compactArchive } from '../../src/engine/compact.ts';
+import { tidy } from '../../src/engine/pass/tidy.ts';
+import { finishPurge } from '../../src/engine/purge.ts';
+import { journalPurge, type PurgedFact } from '../../src/retention/carry-out.ts';
+import { surveyPurge } from '../../src/retention/survey.ts';
+import { Positions } from '../archive/positions.ts';
+import { place, writeBatches } from '../archive/sample-log.ts';
+import { verified } from '../verify/grown-archive.ts';
+
+const { signal } = new AbortController();
+const SEALED = 4;
+let room: string;
+let dir: string;
+let known: Positions;
+
+/** Keeps sealed files in another folder until they are asked for, and nothing once it is closed. */
+class OtherFolder implements SegmentStore {
+  readonly fetched: number[] = [];
+  readonly published: SegmentFile[] = [];
+  isClosed = false;
+
+  constructor(private readonly folder: string) {
+    mkdirSync(folder);
+  }
+
+  /** Moves the files of a segment out of the archive. */
+  evict(segment: number): void {
+    for (const name of namesOf(logFolder(dir), segment)) {
+      renameSync(join(logFolder(dir), name), join(this.folder, name));
+    }
+  }
+
+  present(segment: number): boolean {
+    return namesOf(this.folder, segment).length === 0;
+  }
+
+  async fetch(segments: readonly number[]): Promise<void> {
+    if (this.isClosed) throw new Error('the store is closed');
+    for (const segment of segments) {
+      this.fetched.push(segment);
+      for (const name of namesOf(this.folder, segment)) {
+        renameSync(join(this.folder, name), join(logFolder(dir), name));
+      }
+    }
+  }
+
+  async publish(sealed: SegmentFile): Promise<void> {
+    if (this.isClosed) throw new Error('the store is closed');
+    this.published.push(sealed);
+  }
+}
+
+function namesOf(folder: string, segment: number): string[] {
+  return readdirSync(folder).filter((name) => parseSegmentName(name)?.segment === segment);
+}
+
+const globals = { config: undefined, data: undefined };
+const words = { finding: () => '', error: () => '' };
+
+function context() {
+  const surroundings = { cwd: dir, env: { MAILKEEP_NETWORK_FILE_SYSTEM: 'allow' } };
+  return { globals, surroundings, report: () => {}, signal, now: Date.now, words };
+}
+
+/** Four sealed segments, and one that is written to. */
+beforeEach(async () => {
+  room = mkdtempSync(join(tmpdir(), 'mailkeep-elsewhere-'));
+  dir = join(room, 'archive');
+  mkdirSync(dir);
+  known = new Positions();
+  const writer = await openWriter(context(), dir, 'zlib');
+  for (let segment = 1; segment <= SEALED; segment += 1) {
+    await writeBatches(writer.log, known, 2, segment * 30);
+    await writer.log.rollIfLarger(1);
+  }
+  await writeBatches(writer.log, known, 1, 900);
+  expect(await tidy(writer, 1, () => Number.POSITIVE_INFINITY, signal)).toEqual([]);
+  await writer.close();
+});
+afterEach(() => rmSync(room, { recursive: true, force: true }));
+
+/** The store, and a writer that closes it. */
+async function opened(): Promise<{ store: OtherFolder; writer: Writer }> {
+  const writer = await openWriter(context(), dir, 'zlib');
+  const store = new OtherFolder(join(room, 'far'));
+  const close = async () => {
+    store.isClosed = true;
+    await writer.close();
+  };
+  return { store, writer: { ...writer, segments: store, close } };
+}
+
+test('the catalog that is rebuilt after a forget has the messages of segments that were elsewhere', async () => {
+  const { store, writer } = await opened();
+  // The first has an attachment that later segments have as well.
+  const [, gone = ''] = known.messages.keys();
+  const facts: PurgedFact[] = [
+    { fact: 'purged', message: gone, reason: 'forgotten', ended: [place(31)] },
+  ];
+  const wanted = { messages: new Set([gone]), quarantined: new Map() };
+  const survey = await surveyPurge(realFiles, dir, wanted, signal, writer.segments);
+  const { log, catalog } = writer;
+  catalog.foldBatch(await journalPurge(realFiles, dir, log, facts, survey, writer));
+  for (const segment of [2, 3, 4]) store.evict(segment);
+  expect(await finishPurge(context(), writer)).toMatchObject({ segments: 1, closed: true });
+  expect(store.fetched).toEqual([2, 3, 4]);
+
+  const rebuilt = await openCatalog(dir);
+  const missing = [...known.messages.keys()].filter(
+    (id) => rebuilt.locator.message(id) === undefined,
+  );
+  rebuilt.close();
+  expect(missing).toEqual([gone]);
+  expect(await verified(dir)).toMatchObject({ found: 0, findings: [] });
+});
+
+test('compacting fetches what is elsewhere, and publishes what it rewrites and what an earlier run left', async () => {
+  const { store, writer } = await opened();
+  await writer.close();
+  store.isClosed = false;
+  for (const segment of [1, 3]) store.evict(segment);
+  const result = await compactArchive(context(), dir, 'zstd', () => {}, store);
+  expect(result).toMatchObject({ segments: SEALED, remaining: 0, damaged: [] });
+  expect(store.fetched).toEqual([1, 3]);
+  expect(store.published).toEqual([1, 2, 3, 4].map((segment) => ({ segment, generation: 3 })));
+  expect(await verified(dir)).toMatchObject({ found: 0, findings: [] });
+});
+
+test('compacting publishes what an earlier run sealed before it removes what that replaced', async () => {
+  const { store, writer } = await opened();
+  await writer.sealer.seal({ dir, segment: 2, codec: 'zstd' });
+  await writer.sealer.close();
+  await writer.close();
+  store.isClosed = false;
+  const refusing: SegmentStore = {
+    ...localSegments,
+    publish: async () => {
+      throw new Error('no room there');
+    },
+  };
+  await expect(compactArchive(context(), dir, 'zstd', () => {}, refusing)).rejects.toThrow();
+  expect(namesOf(logFolder(dir), 2)).toHaveLength(2);
+  await compactArchive(context(), dir, 'zstd', () => {}, store);
+  expect(store.published[0]).toEqual({ segment: 2, generation: 3 });
+  expect(namesOf(logFolder(dir), 2)).toHaveLength(1);
+});
