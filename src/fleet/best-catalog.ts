@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import { syncing, writing } from '../archive/write/hot-segment.ts';
@@ -112,26 +112,30 @@ async function bringSnapshot(
   snapshot: StoredSnapshot,
 ): Promise<void> {
   const fetched = path.join(spoolDir, 'catalog.fetched');
-  await fetchSnapshot(objects, fetched, snapshot, signal);
-  const catalog = await openCatalog(dir, fetched, OPEN);
   try {
-    const { number, hash } = catalog.reached();
-    if (number !== snapshot.number || hash !== snapshot.hash.toString('hex')) {
-      const expectedHash = snapshot.hash.toString('hex');
-      throw logDiverged({ file: fetched, number, expectedHash, foundHash: hash });
+    await fetchSnapshot(objects, fetched, snapshot, signal);
+    const catalog = await openCatalog(dir, fetched, OPEN);
+    try {
+      const { number, hash } = catalog.reached();
+      if (number !== snapshot.number || hash !== snapshot.hash.toString('hex')) {
+        const expectedHash = snapshot.hash.toString('hex');
+        throw logDiverged({ file: fetched, number, expectedHash, foundHash: hash });
+      }
+    } finally {
+      catalog.close();
     }
+    await removeCatalogs(dir);
+    await writing(catalogFile(dir), 0, () => files.rename(fetched, catalogFile(dir)));
+    await syncing(catalogFile(dir), () => files.syncFolder(dir));
   } finally {
-    catalog.close();
+    // One that cannot be used has the text of messages, and no forget looks for it there.
+    for (const suffix of ['', '-wal', '-shm']) rmSync(`${fetched}${suffix}`, { force: true });
   }
-  await removeCatalogs(dir);
-  await writing(catalogFile(dir), 0, () => files.rename(fetched, catalogFile(dir)));
-  await syncing(catalogFile(dir), () => files.syncFolder(dir));
 }
 
 /** Returns whether an error says that a catalog is not one of the log that was opened with it. */
 export function isOfAnotherLog({ code, facts }: MailkeepError): boolean {
-  const isDamage = code === 'log-damaged';
-  if (isDamage) return facts.reason === 'diverged' || facts.reason === 'ends-early';
+  if (code === 'log-damaged') return facts.reason === 'diverged' || facts.reason === 'ends-early';
   return ['log-diverged', 'log-ends-early', 'catalog-out-of-step', 'catalog-damaged'].includes(
     code,
   );

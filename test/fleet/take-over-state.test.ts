@@ -1,4 +1,4 @@
-import { cpSync, existsSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { inflateSync } from 'node:zlib';
 import Database from 'better-sqlite3';
@@ -247,6 +247,7 @@ describe.skipIf(skipped)('PostgreSQL and RadosGW', () => {
       const dir = folders.make();
       const writer = await fleet.open(held, dir, { stored: { ...stored, ...change(stored) } });
       expect(fleet.unusable).toEqual(unusable);
+      expect(readdirSync(writer.spoolDir)).toEqual([]);
       await fleet.expectWhole(held, writer);
     });
 
