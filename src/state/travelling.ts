@@ -49,6 +49,11 @@ const TRAVELS: Readonly<Record<ScopeName, boolean>> = {
   'web-session': false,
 };
 
+/** What another version of the program remembers is not among them. */
+const TRAVELLING: ReadonlySet<string> = new Set(
+  Object.entries(TRAVELS).flatMap(([scope, travels]) => (travels ? [scope] : [])),
+);
+
 /**
  * Returns the bytes of a new database with what may leave this machine, all of one moment. Runs and restores are not in it:
  * the sentences of their failures may name files.
@@ -70,16 +75,11 @@ export function travellingCopy(
     const put = copy.prepare('INSERT INTO remembered (scope, key, value) VALUES (?, ?, ?)');
     copy.transaction(() => {
       for (const { scope, key, value } of rows) {
-        if (travels(scope)) put.run(scope, key, value);
+        if (TRAVELLING.has(scope)) put.run(scope, key, value);
       }
     })();
     return copy.serialize();
   } finally {
     copy.close();
   }
-}
-
-/** False for what another version of the program remembers. */
-function travels(scope: string): boolean {
-  return Object.entries(TRAVELS).some(([name, does]) => does && name === scope);
 }
