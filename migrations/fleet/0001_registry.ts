@@ -140,15 +140,17 @@ const STATEMENTS = [
     purges int NOT NULL,
     bytes bytea NOT NULL
   )`,
-  // Purges that were decided, and what is left to do. The commits are in a column of their own, so that SQL decides when a purge ends without reading the records.
+  // Purges that were decided, and what is left to do. The commits are in a column of their own, so that SQL decides when a purge ends without reading the records. A purge of records has commits, or it would end before their bytes are gone.
   `CREATE TABLE purge (
     archive bigint NOT NULL,
     purges int NOT NULL,
     number bigint NOT NULL,
-    commits bigint[] NOT NULL CHECK (cardinality(commits) > 0),
+    commits bigint[] NOT NULL,
     records jsonb NOT NULL,
     finished_at timestamptz,
-    PRIMARY KEY (archive, purges)
+    PRIMARY KEY (archive, purges),
+    CONSTRAINT purge_of_commits CHECK
+      (cardinality(commits) > 0 OR coalesce(records -> 'records' = '[]', false))
   )`,
   'CREATE INDEX purge_unfinished ON purge (archive) WHERE finished_at IS NULL',
   // Nodes that may have bytes of an archive on their disks. Each entry is another one: a node that wiped its copy takes back that entry only, never one made since.

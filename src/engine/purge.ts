@@ -120,7 +120,7 @@ function heldByQueries(
  * @throws purge-interrupted, disk-full and its like: the same command continues
  */
 export async function finishPurge(
-  { signal, report }: EngineContext,
+  { signal, report }: Pick<EngineContext, 'signal' | 'report'>,
   writer: Writer,
 ): Promise<(Compacted & { readonly closed: boolean }) | undefined> {
   const { dataDir, log, segments } = writer;

@@ -11,6 +11,8 @@ export interface FleetArchiveFacts {
     readonly commit: number;
     readonly problem: 'missing' | 'twice' | 'place' | 'end';
   };
+  /** What is left to do of a purge is not what was written there; `purges` is its number. */
+  readonly 'purge-damaged': { readonly archive: number; readonly purges: number };
   /** What the registry has of the archive's state cannot be inflated; `reason` is a code of zlib. */
   readonly 'memory-damaged': { readonly archive: number; readonly reason: string };
 }

@@ -8,10 +8,11 @@ import type {
 import { diskFull, logFenced, logWriteFailed } from '../errors/archive.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { registryError } from '../errors/registry.ts';
-import { commit, roll, type TailBatch } from '../registry/commits.ts';
+import { commit, decidePurge, roll, type TailBatch } from '../registry/commits.ts';
 import type { Head, Outcome } from '../registry/outcome.ts';
 import type { HeldArchive } from './held-archive.ts';
 import { MOST_BATCH_BYTES } from './packing.ts';
+import type { FleetPurges } from './purges.ts';
 import { type Patience, settledHead } from './settling.ts';
 
 /** PostgreSQL's condition for what exceeds one of its limits. */
@@ -28,6 +29,8 @@ interface Act {
   /** Whether an end of the log is the one after the act, or the one before it. */
   readonly isDone: (head: Head) => boolean;
   readonly isUndone: (head: Head) => boolean;
+  /** What is noted with the purge that the act decides, if it does. */
+  readonly decides?: Pick<FleetPurges, 'decided'> | undefined;
 }
 
 /**
@@ -38,6 +41,7 @@ export class FleetDurability implements Durability {
   constructor(
     private readonly held: HeldArchive,
     private readonly patience: Patience,
+    private readonly purges?: Pick<FleetPurges, 'deciding' | 'decided'>,
   ) {}
 
   /**
@@ -58,11 +62,20 @@ export class FleetDurability implements Durability {
       ...{ headNumber: number, headHash: hash, headTime: time },
       ...{ hotOffset: at + bytes.length, hotOrdinal: place.nextOrdinal },
     };
+    const purge = this.purges?.deciding(number);
     await this.#act({
       ...{ number, bytes: bytes.length },
+      decides: purge === undefined ? undefined : this.purges,
       send: async () => {
-        const outcome = await commit(registry, this.held.lease, batch);
-        return outcome.outcome === 'committed' ? { ...outcome, head } : outcome;
+        const { lease } = this.held;
+        if (purge === undefined) {
+          const outcome = await commit(registry, lease, batch);
+          return outcome.outcome === 'committed' ? { ...outcome, head } : outcome;
+        }
+        const outcome = await decidePurge(registry, lease, batch, purge);
+        if (outcome.outcome === 'fenced') return outcome;
+        const { purges } = outcome;
+        return { ...outcome, head: { ...head, purges } };
       },
       isDone: ({ headNumber, headHash }) => headNumber === number && headHash.equals(hash),
       isUndone: ({ headNumber, headHash, hotSegment, hotOffset, hotOrdinal }) =>
@@ -94,16 +107,20 @@ export class FleetDurability implements Durability {
     const doubt = await this.#sent(act);
     if (doubt === undefined) return;
     const head = await settledHead(held, this.patience, act.number, doubt);
-    if (act.isDone(head) || act.isUndone(head)) held.moved(head);
-    if (act.isDone(head)) return;
+    if (act.isDone(head)) {
+      this.#done(act, head);
+      return;
+    }
+    if (act.isUndone(head)) held.moved(head);
     if (act.isUndone(head)) throw logWriteFailed(held.registry.label, doubt);
     held.lose('head');
     throw logFenced(act.number, 'refused', doubt);
   }
 
   /** Returns why it is not known what became of an act; undefined if it was accepted. */
-  async #sent({ number, bytes, send }: Act): Promise<MailkeepError | undefined> {
+  async #sent(act: Act): Promise<MailkeepError | undefined> {
     const { held } = this;
+    const { number, bytes, send } = act;
     const { label } = held.registry;
     let outcome: Outcome<{ head: Partial<Head> }>;
     try {
@@ -116,7 +133,7 @@ export class FleetDurability implements Durability {
         : logWriteFailed(label, error);
     }
     if (outcome.outcome === 'committed') {
-      held.moved(outcome.head);
+      this.#done(act, outcome.head);
       return undefined;
     }
     // In a later epoch of this session, or at another end of the log, it has to be settled as well.
@@ -124,6 +141,12 @@ export class FleetDurability implements Durability {
     if (head === undefined || head.holder === held.session) return logFenced(number, 'refused');
     held.lose('lease');
     throw logFenced(number, 'refused');
+  }
+
+  #done({ decides }: Act, head: Partial<Head>): void {
+    // First, so that whatever names the number of purges knows what the last one removes.
+    if (head.purges !== undefined) decides?.decided(head.purges);
+    this.held.moved(head);
   }
 }
 

@@ -14,6 +14,7 @@ import { rawBatch, rawChunk } from './chunks.ts';
 import { FleetDurability } from './durability.ts';
 import type { HeldArchive } from './held-archive.ts';
 import { logEndOf, type Manifest, type Piece } from './manifest.ts';
+import type { FleetPurges } from './purges.ts';
 import { lengthOf } from './segments.ts';
 import type { Patience } from './settling.ts';
 import { verifiedBytes } from './verified-bytes.ts';
@@ -22,6 +23,7 @@ import { verifiedBytes } from './verified-bytes.ts';
 export interface LogSource {
   readonly held: HeldArchive;
   readonly stored: StoredArchive;
+  readonly purges: FleetPurges;
   readonly objects: UploadingStore;
   readonly dir: string;
   readonly files: FileLayer;
@@ -77,12 +79,12 @@ export async function openLog(
   manifest: Manifest,
   catalog: Pick<WritableCatalog, 'reached'>,
 ): Promise<LogWriter> {
-  const { held, stored, dir, files, now, patience, onAside } = options;
+  const { held, stored, purges, dir, files, now, patience, onAside } = options;
   const rawOf = (piece: Piece) => rawPiece(options, piece);
   const end = await logEndOf(stored, manifest, rawOf);
   const { number, hash } = catalog.reached();
   const opening: AtEndOptions = {
-    ...{ dir, now, end, files, durability: new FleetDurability(held, patience) },
+    ...{ dir, now, end, files, durability: new FleetDurability(held, patience, purges) },
     ...(number === 0 ? {} : { expected: { number, hash } }),
     ...(onAside === undefined ? {} : { onTail: onAside }),
   };

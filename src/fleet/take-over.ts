@@ -30,7 +30,6 @@ import { type LogSource, openLog, removeOthers } from './local-log.ts';
 import { type Manifest, manifestOf } from './manifest.ts';
 import { bringState, keepsState, removeState } from './memory.ts';
 import type { ObjectNames } from './object-names.ts';
-import type { PurgedRecords } from './publish-sealed.ts';
 import { FleetStore } from './segments.ts';
 
 export interface TakeOverOptions extends Omit<LogSource, 'files'> {
@@ -40,7 +39,6 @@ export interface TakeOverOptions extends Omit<LogSource, 'files'> {
   /** The archive's folder on this node; it is made if it is not there. */
   readonly dir: string;
   readonly codec: ArchiveCodec;
-  readonly unfinishedPurges: () => PurgedRecords;
   /** Told why something that would have saved work could not be used. The copy is made without it. */
   readonly onUnusable?: (what: CatalogFrom | 'memory', error: MailkeepError) => void;
   /** The real disk if not said. */
@@ -57,7 +55,7 @@ export interface TakeOverOptions extends Omit<LogSource, 'files'> {
  *   object store, the registry, the catalog and the disk
  */
 export async function takeOver(options: TakeOverOptions): Promise<Writer> {
-  const { held, stored, dir, codec, files = realFiles } = options;
+  const { held, stored, purges, dir, codec, files = realFiles } = options;
   const closers = new Closers();
   try {
     refuseOther(held, stored);
@@ -85,7 +83,8 @@ export async function takeOver(options: TakeOverOptions): Promise<Writer> {
     const sources = openLogReader({ dir, locator: catalog.locator, segments });
     closers.add(() => sources.close());
     const close = () => closers.close();
-    return { dataDir: dir, ...level, sources, state, codec, sealer, spoolDir, close };
+    const archive = { dataDir: dir, ...level, sources, state, purges };
+    return { ...archive, codec, sealer, spoolDir, close };
   } catch (error) {
     await closers.close();
     throw error;
@@ -142,7 +141,10 @@ async function openWith(
     try {
       const log = await openLog(options, manifest, catalog);
       own.add(() => log.close());
-      const segments = await FleetStore.open(options);
+      const segments = await FleetStore.open({
+        ...options,
+        unfinishedPurges: () => options.purges.records(),
+      });
       own.add(() => segments.close());
       await catchUp({ dir, segments, target: catalog, signal });
       return { catalog, log, segments };

@@ -49,7 +49,7 @@ type Json = string | number | boolean | null | readonly Json[] | { readonly [nam
 
 /** What a purge removes, as a new holder reads it. */
 export interface DecidedPurge {
-  /** The commits that purged records are in: at least one. */
+  /** The commits that purged records are in. There are none only if `records` has none in its field of that name. */
   readonly commits: readonly number[];
   /** What a new holder needs to finish it. */
   readonly records: Json;
@@ -60,8 +60,8 @@ export interface DecidedPurge {
  * transaction: snapshots and whatever is being uploaded are condemned, and what the archive remembers is deleted.
  *
  * @returns the number of the purge, which its uploads have to name
- * @throws outcome-unknown: `resolve` says whether it happened; registry-refused for a purge of no commit, which would end
- *   before its bytes are gone
+ * @throws outcome-unknown: `resolve` says whether it happened; registry-refused for a purge of records in no commit, which
+ *   would end before their bytes are gone
  */
 export async function decidePurge(
   registry: Registry,

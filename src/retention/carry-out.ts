@@ -48,13 +48,12 @@ export async function journalPurge(
     after: { ...log.last },
     records: survey.records,
   };
-  await purges.begin(work);
   const batch = log.newBatch();
   for (const fact of facts) {
     const blobs = survey.blobs.get(fact.message) ?? [];
     batch.addFact({ ...fact, ...(blobs.length === 0 ? {} : { blobs }) });
   }
-  return log.commit(batch);
+  return purges.decide(work, survey.commits, () => log.commit(batch));
 }
 
 /**

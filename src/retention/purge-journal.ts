@@ -25,12 +25,14 @@ export interface PurgeJournal {
   /** Undefined where no purge is under way. */
   read(): Promise<PurgeWork | undefined>;
   /**
-   * Writes down a purge that the next commit decides, the one that follows `work.after`. Where both are stored in one
-   * place, it may wait for that commit and be stored with it: the log says whether a purge was decided.
+   * Writes down a purge, and lets the commit that decides it happen: the one that follows `work.after`. Where commits and
+   * purges are stored in one place, it may be stored with that commit. The log says whether a purge was decided.
    *
-   * @throws `disk-full` and the other errors of writing: nothing is decided then
+   * @param commits those that the records are in
+   * @param commit makes the one commit; nothing else commits meanwhile
+   * @throws `disk-full` and the other errors of writing: nothing is decided then; what `commit` throws
    */
-  begin(work: PurgeWork): Promise<void>;
+  decide<T>(work: PurgeWork, commits: readonly number[], commit: () => Promise<T>): Promise<T>;
   /** Notes that nothing of the purge is left to do, or that it was never decided. */
   end(): Promise<void>;
 }
@@ -39,7 +41,10 @@ export interface PurgeJournal {
 export function purgeFile(files: FileLayer, dir: string): PurgeJournal {
   return {
     read: async () => readWork(files, dir),
-    begin: (work) => writeWork(files, dir, work),
+    async decide(work, _commits, commit) {
+      await writeWork(files, dir, work);
+      return commit();
+    },
     end: () => endPurge(files, dir),
   };
 }
@@ -53,15 +58,14 @@ function workPath(dir: string): string {
 function readWork(files: FileLayer, dir: string): PurgeWork | undefined {
   const path = workPath(dir);
   if (!files.list(dir).includes('purge.json')) return undefined;
-  const work = shaped(parseJson(readWhole(files, path).toString('utf8')));
+  const work = purgeWorkOf(parseJson(readWhole(files, path).toString('utf8')));
   if (work === undefined) throw new Error(`${path} is not what was written there`);
   return work;
 }
 
 async function writeWork(files: FileLayer, dir: string, work: PurgeWork): Promise<void> {
   const path = workPath(dir);
-  const text = canonicalJson({ ...work, version: VERSION, records: [...work.records] });
-  const bytes = Buffer.from(`${text}\n`);
+  const bytes = Buffer.from(`${purgeWorkText(work)}\n`);
   try {
     await writing(path, bytes.length, () => replaceFile(files, path, bytes));
   } catch (error) {
@@ -77,7 +81,13 @@ async function endPurge(files: FileLayer, dir: string): Promise<void> {
   await syncing(path, () => files.syncFolder(dir));
 }
 
-function shaped(value: unknown): PurgeWork | undefined {
+/** Returns a purge as canonical JSON. */
+export function purgeWorkText(work: PurgeWork): string {
+  return canonicalJson({ ...work, version: VERSION, records: [...work.records] });
+}
+
+/** Returns the purge of a parsed `purgeWorkText`; undefined if it is something else. */
+export function purgeWorkOf(value: unknown): PurgeWork | undefined {
   if (!isObject(value) || value.version !== VERSION || !isObject(value.after)) return undefined;
   const { reason, messages, after, records } = value;
   if (reason !== 'forgotten' && reason !== 'pruned') return undefined;

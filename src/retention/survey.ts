@@ -33,8 +33,8 @@ export class PlaceStory {
   readonly #attempts = new Map<string, Attempts>();
   #latest: Attempts | undefined;
 
-  add(fact: Fact, { segment, ordinal }: RecordAt): void {
-    const at = { segment, ordinal };
+  add(fact: Fact, { segment, ordinal, commit }: RecordAt): void {
+    const at = { segment, ordinal, commit };
     switch (fact.fact) {
       case 'appeared': {
         const current = this.#episodes.at(-1);
@@ -151,6 +151,8 @@ export interface Shared {
 export interface Survey {
   /** Ordinals of the records that go, by segment. */
   readonly records: ReadonlyMap<number, readonly number[]>;
+  /** The commits that these records are in. */
+  readonly commits: readonly number[];
   /** Blobs that go with each message. */
   readonly blobs: ReadonlyMap<MessageId, readonly BlobHash[]>;
   readonly shared: readonly Shared[];
@@ -179,11 +181,11 @@ export async function surveyPurge(
   const stories = new Map<string, PlaceStory>();
   const folders = new FolderIdentities();
   for await (const record of walkLog(files, dir, signal, segments)) {
-    const { segment, ordinal } = record;
+    const { segment, ordinal, commit } = record;
     if (record.kind === 'blob') {
       if (!first.blobs.has(record.hash)) continue;
       const known = copies.get(record.hash) ?? [];
-      known.push({ segment, ordinal });
+      known.push({ segment, ordinal, commit });
       copies.set(record.hash, known);
     } else if (record.kind === 'message') {
       if (wanted.messages.has(record.id)) continue;
@@ -221,7 +223,8 @@ export async function surveyPurge(
       going.push(...(copies.get(blob) ?? []));
     }
   }
-  return { records: bySegment(going), blobs, shared };
+  const commits = [...new Set(going.map(({ commit }) => commit))].sort((a, b) => a - b);
+  return { records: bySegment(going), commits, blobs, shared };
 }
 
 interface Concerned {
@@ -247,9 +250,9 @@ async function concerned(
   const quarantined = new Set<string>();
   const folders = new FolderIdentities();
   for await (const record of walkLog(files, dir, signal, segments)) {
-    const { segment, ordinal } = record;
+    const { segment, ordinal, commit } = record;
     if (record.kind === 'message' && wanted.messages.has(record.id)) {
-      records.push({ segment, ordinal });
+      records.push({ segment, ordinal, commit });
       for (const blob of record.blobs) blobs.set(blob, record.id);
     }
     if (record.kind !== 'fact') continue;

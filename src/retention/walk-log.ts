@@ -24,6 +24,8 @@ export type WalkedRecord =
 export interface RecordAt {
   readonly segment: number;
   readonly ordinal: number;
+  /** The commit that closes its batch. */
+  readonly commit: number;
 }
 
 /**
@@ -61,7 +63,8 @@ export async function* walkLog(
         if (problem !== undefined) {
           throw logDamaged({ file: opened.path, segment, ...problem });
         }
-        for (const { value, ordinal } of item.records) yield { ...value, segment, ordinal };
+        const commit = item.commit.number;
+        for (const { value, ordinal } of item.records) yield { ...value, segment, ordinal, commit };
         await nextTurn();
       }
     } finally {

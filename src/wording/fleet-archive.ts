@@ -16,6 +16,11 @@ export const FLEET_ARCHIVE_SENTENCES: Sentences<FleetArchiveFacts> = {
       `What the registry has of archive ${archive} does not make up its log: ${PROBLEMS[problem](commit)}. Nothing was changed.`,
       'Was the database restored, or changed by hand? Compare it with its backups and with the bucket.',
     ),
+  'purge-damaged': ({ archive, purges }) =>
+    say(
+      `What is left to do of purge ${purges} of archive ${archive} is not what was written in the registry. Nothing was changed.`,
+      'Was the database changed by hand? The archive is held by nobody until it is as it was.',
+    ),
   'memory-damaged': ({ archive, reason }) =>
     say(
       `What the registry remembers for archive ${archive} cannot be read (${reason}). The archive itself is not affected.`,

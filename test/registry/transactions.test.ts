@@ -286,14 +286,21 @@ describe.skipIf(skipped)('PostgreSQL', () => {
     expect(await endPurge(registry, lease, 1)).toMatchObject({ by: 'purges' });
   });
 
-  test('a purge of no commit is refused, and its batch with it', async () => {
+  test('a purge of records in no commit is refused, and its batch with it', async () => {
     const archive = await newArchive(registry, 'anna');
     const { lease, head } = await claimed(registry, await newSession(registry, 'a'), archive);
-    const work = { commits: [], records: [] };
+    const work = { commits: [], records: { records: [[1, [2]]] } };
     await expect(decidePurge(registry, lease, batchAfter(head), work)).rejects.toMatchObject({
-      ...{ code: 'registry-refused', facts: { constraint: 'purge_commits_check' } },
+      ...{ code: 'registry-refused', facts: { constraint: 'purge_of_commits' } },
+    });
+    const array = { commits: [], records: [] };
+    await expect(decidePurge(registry, lease, batchAfter(head), array)).rejects.toMatchObject({
+      code: 'registry-refused',
     });
     expect((await readArchive(registry, archive))?.head).toEqual(head);
+    // What was pruned has no records any more when it is forgotten.
+    const none = { commits: [], records: { records: [] } };
+    done(await decidePurge(registry, lease, batchAfter(head), none));
     // @ts-expect-error JSON has no maps.
     const map: DecidedPurge['records'] = new Map([[1, [2]]]);
     expect(JSON.stringify(map)).toBe('{}');

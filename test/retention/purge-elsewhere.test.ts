@@ -29,9 +29,10 @@ class Row implements PurgeJournal {
     return this.work;
   }
 
-  async begin(work: PurgeWork): Promise<void> {
-    this.acts.push('begin');
+  async decide<T>(work: PurgeWork, _: unknown, commit: () => Promise<T>): Promise<T> {
+    this.acts.push('decide');
     this.work = work;
+    return commit();
   }
 
   async end(): Promise<void> {
@@ -58,7 +59,7 @@ test('a purge fetches what it rewrites, publishes it before the old files go, an
   await archive.purge(disk, { segments, purges });
   expect(segments.fetched).toEqual([1]);
   expect(segments.published.map(({ segment }) => segment)).toEqual([1, 2, 3]);
-  expect(purges.acts).toEqual(['begin', 'end']);
+  expect(purges.acts).toEqual(['decide', 'end']);
   expect([...touched].filter((path) => path.includes('purge.json'))).toEqual([]);
 
   const { found, findings } = await verified(archive.dir, { files: disk.files });
@@ -82,7 +83,7 @@ test('a purge that stopped before its segments were published continues until th
   segments.publishing = () => {};
   await archive.purge(disk, { segments, purges });
   expect(segments.published.map(({ segment }) => segment)).toEqual([1, 2, 3]);
-  expect(purges.acts).toEqual(['begin', 'end']);
+  expect(purges.acts).toEqual(['decide', 'end']);
   expect(inflated(disk, archive.dir).includes('gonebody')).toBe(false);
 });
 
@@ -124,7 +125,7 @@ test('work that no commit decided is dropped', async () => {
   const { dir } = archive;
   const purges = new Row();
   const log = await openLogWriter({ dir, files, now: Date.now });
-  const survey = { records: new Map(), blobs: new Map(), shared: [] };
+  const survey = { records: new Map(), commits: [], blobs: new Map(), shared: [] };
   disk.fault = (act, path) => {
     if (act === 'write') throw systemError('EIO', path);
     return undefined;
@@ -136,5 +137,5 @@ test('work that no commit decided is dropped', async () => {
   await log.close();
   expect(purges.work).toBeDefined();
   expect(await decidedPurge(files, dir, { purges })).toBeUndefined();
-  expect(purges.acts).toEqual(['begin', 'end']);
+  expect(purges.acts).toEqual(['decide', 'end']);
 });

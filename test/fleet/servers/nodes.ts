@@ -14,9 +14,11 @@ import { makeChunk, storeChunk } from '../../../src/fleet/chunks.ts';
 import { Claims } from '../../../src/fleet/claims.ts';
 import { HeldArchive } from '../../../src/fleet/held-archive.ts';
 import { ObjectNames } from '../../../src/fleet/object-names.ts';
+import { FleetPurges } from '../../../src/fleet/purges.ts';
 import { storeSnapshot } from '../../../src/fleet/snapshots.ts';
 import { type TakeOverOptions, takeOver } from '../../../src/fleet/take-over.ts';
 import { uploadObject } from '../../../src/fleet/uploads.ts';
+import { S3Client } from '../../../src/objects/s3-client.ts';
 import { s3Store } from '../../../src/objects/s3-store.ts';
 import type { UploadingStore } from '../../../src/objects/store.ts';
 import { addArchive, addTenant } from '../../../src/registry/fleet.ts';
@@ -30,6 +32,7 @@ import { mailkeep } from '../../cli/child.ts';
 import { targetAt } from '../../objects/servers/s3-server.ts';
 import { signal } from '../../objects/store-contract.ts';
 import { done, newSession } from '../../registry/servers/fleet.ts';
+import { keysIn } from './keys-in.ts';
 import { FLEET, type Servers } from './scene.ts';
 
 const LOG_ID = Buffer.from('0123456789abcdef', 'hex');
@@ -78,12 +81,14 @@ export class Fleet {
     readonly objects: UploadingStore,
     readonly archive: number,
     readonly names: ObjectNames,
+    private readonly client: S3Client,
   ) {}
 
   static async make(servers: Servers): Promise<Fleet> {
     archives += 1;
     const registry = await servers.postgres.open(await servers.postgres.create());
-    const objects = s3Store(targetAt(servers.gateway, 'fleet', { prefix: `taken-${archives}` }));
+    const target = targetAt(servers.gateway, 'fleet', { prefix: `taken-${archives}` });
+    const objects = s3Store(target);
     const tenant = await addTenant(registry, { name: 'tenant', weight: 1 });
     const genesis = Buffer.from(genesisHash(LOG_ID), 'hex');
     const facts = { tenant, name: 'anna', logId: LOG_ID, genesis, settings: {} };
@@ -91,18 +96,18 @@ export class Fleet {
     if (archive === undefined) throw new Error('there is one already');
     const random = seeded('names', archives);
     const names = new ObjectNames({ fleet: FLEET, logId: LOG_ID }, (n) => random.bytes(n));
-    return new Fleet(registry, objects, archive, names);
+    return new Fleet(registry, objects, archive, names, new S3Client(target, {}));
   }
 
   /** Another node claims the archive, after the session of the one before has ended. */
-  async claimed(): Promise<HeldArchive> {
+  async claimed(node?: string, registry = this.registry): Promise<HeldArchive> {
     if (this.#session !== undefined) await endSession(this.registry, this.#session);
     this.#nodes += 1;
-    this.#session = await newSession(this.registry, `node-${this.#nodes}`);
+    this.#session = await newSession(this.registry, node ?? `node-${this.#nodes}`);
     const claims = new Claims(this.registry, this.#session, CATALOG_VERSION);
     const [taken] = await claims.take({ most: 1, archive: this.archive });
     if (taken === undefined) throw new Error('the archive cannot be claimed');
-    return new HeldArchive(this.registry, this.#session, taken);
+    return new HeldArchive(registry, this.#session, taken);
   }
 
   async stored(): Promise<StoredArchive> {
@@ -117,7 +122,7 @@ export class Fleet {
     return takeOver({
       ...{ held, stored, objects, names, dir, codec: 'zstd', signal },
       patience: { forMs: 0, now: () => 0, wait: () => Promise.resolve() },
-      unfinishedPurges: () => new Map(),
+      purges: new FleetPurges(held, stored),
       onUnusable: (what, { code }) => this.unusable.push(`${what}: ${code}`),
       now: () => NOW,
       ...more,
@@ -129,17 +134,32 @@ export class Fleet {
     return { held, writer: await this.open(held, dir) };
   }
 
-  async write({ log, catalog }: Writer, count: number): Promise<void> {
+  async write(writer: Writer, count: number): Promise<void> {
     for (let made = 0; made < count; made += 1) {
       const first = this.commits.length * 3 + 1;
       const raws = [first, first + 1, first + 2].map((n) => sampleMail(n));
-      const batch = await log.commit(fill(log.newBatch(), raws, this.known, first));
-      this.known.fold(batch);
-      catalog.foldBatch(batch);
-      this.commits.push(batch.commit.hash);
-      for (const record of batch.records)
-        if (record.kind === 'message') this.messages.push(record.id);
+      await this.commit(writer, raws, first);
     }
+  }
+
+  async commit({ log, catalog }: Writer, raws: readonly Buffer[], firstUid: number): Promise<void> {
+    const batch = await log.commit(fill(log.newBatch(), raws, this.known, firstUid));
+    this.known.fold(batch);
+    catalog.foldBatch(batch);
+    this.commits.push(batch.commit.hash);
+    for (const record of batch.records)
+      if (record.kind === 'message') this.messages.push(record.id);
+  }
+
+  /** Every object that is there, by name. */
+  async objectsThere(): Promise<ReadonlyMap<string, Buffer>> {
+    const there = new Map<string, Buffer>();
+    for (const name of await keysIn(this.client)) {
+      const pieces: Buffer[] = [];
+      for await (const piece of this.objects.get(name, { signal })) pieces.push(piece);
+      there.set(name, Buffer.concat(pieces));
+    }
+    return there;
   }
 
   /** Moves the tail of a segment into chunks. */
@@ -221,7 +241,7 @@ export class Fleet {
     await writer.close();
     const verified = await mailkeep(['verify', '--data', dataDir]);
     const hashed = `Rebuilt and hashed ${this.messages.length} messages.`;
-    expect(verified.stdout).toContain(hashed);
+    expect([verified.stdout, verified.stderr].join('\n')).toContain(hashed);
     expect([verified.stdout, verified.stderr, verified.code]).toEqual([
       expect.stringContaining('Everything is as it was written.'),
       '',

@@ -8,9 +8,8 @@ import type { Uploading } from '../../../src/fleet/uploads.ts';
 import { ensureBucket } from '../../../src/objects/s3-bucket.ts';
 import { S3Client } from '../../../src/objects/s3-client.ts';
 import { s3Store } from '../../../src/objects/s3-store.ts';
-import { keyOf } from '../../../src/objects/s3-target.ts';
 import { unfinishedUploads } from '../../../src/objects/s3-uploads.ts';
-import { childrenOf, textOf } from '../../../src/objects/s3-xml.ts';
+import { childrenOf } from '../../../src/objects/s3-xml.ts';
 import type { UploadingStore } from '../../../src/objects/store.ts';
 import { addArchive, addTenant } from '../../../src/registry/fleet.ts';
 import type { ObjectState } from '../../../src/registry/objects.ts';
@@ -29,6 +28,7 @@ import { CuttingProxy } from '../../registry/servers/cutting-proxy.ts';
 import { claimed, newSession } from '../../registry/servers/fleet.ts';
 import { Postgres, withoutPostgres } from '../../registry/servers/postgres.ts';
 import { Collector } from './collector.ts';
+import { keysIn } from './keys-in.ts';
 import { commitAll, type SampleArchive, sampleArchive } from './sample-archive.ts';
 
 const BUCKET = 'fleet';
@@ -191,12 +191,7 @@ export class Scene {
   /** Names whose upload was begun and is not finished. */
   /** Every object that is there, up to 1,000: the store lists none with a dot in its name. */
   async keys(): Promise<string[]> {
-    const prefix = keyOf(this.client.target, '');
-    const query = { 'list-type': '2', prefix };
-    const request = { operation: 'ListObjectsV2', method: 'GET', query } as const;
-    const { xml } = await this.client.request(request, signal);
-    const found = xml === undefined ? [] : childrenOf(xml, 'Contents');
-    return found.map((object) => textOf(object, 'Key').slice(prefix.length)).toSorted();
+    return keysIn(this.client);
   }
 
   async unfinished(): Promise<string[]> {
