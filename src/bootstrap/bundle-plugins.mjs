@@ -29,8 +29,8 @@ export const requestsOnly = {
 };
 /**
  * What dependencies load and never call here: source maps of styles (postcss asks whether it has them), dates (they come
- * with sanitize-html's schemes), links within plain text (mailparser is told to make none), and metrics of the process
- * with their traces (metrics.ts has its own).
+ * with sanitize-html's schemes), links within plain text (mailparser is told to make none), metrics of the process with
+ * their traces (metrics.ts has its own), and the binding of pg to the library of PostgreSQL, which has to be compiled.
  */
 const NEVER_CALLED = {
   'source-map-js': 'module.exports = {};',
@@ -48,6 +48,9 @@ export const calledOnly = {
     onLoad({ filter: /./, namespace }, ({ path: name }) => ({ contents: NEVER_CALLED[name] }));
     onLoad({ filter: /[\\/]prom-client[\\/]lib[\\/]defaultMetrics\.js$/ }, () => ({
       contents: 'module.exports = () => undefined;',
+    }));
+    onLoad({ filter: /[\\/]pg[\\/]lib[\\/]native[\\/]index\.js$/ }, () => ({
+      contents: 'module.exports = undefined;',
     }));
   },
 };

@@ -119,6 +119,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./commands/service/command.ts'),
   },
   {
+    name: 'fleet',
+    summary: 'archives on several machines, from 1,000 mailboxes up',
+    load: () => import('./commands/fleet/command.ts'),
+  },
+  {
     name: 'api',
     summary: 'call any operation of the mail service',
     load: () => import('./commands/api/command.ts'),

@@ -21,6 +21,12 @@ const REMEMBERED: Readonly<Record<Remembered, string>> = {
   copy: 'the state of the copy',
 };
 
+const HOLDS: Readonly<Record<NonNullable<ConfigWarning['holds']> | 'token', string>> = {
+  token: 'a token',
+  'fleet-keys': 'the keys of the fleet',
+  'registry-password': 'the password of the registry',
+};
+
 /** Returns a listener that prints what the engine reports on standard error. */
 export function reportTo(notices: Notices): (event: EngineEvent) => void {
   return (event) => {
@@ -70,8 +76,8 @@ export function reportTo(notices: Notices): (event: EngineEvent) => void {
 }
 
 /** Returns a warning about the configuration, in words. */
-export function warningText({ file, mode }: ConfigWarning): string {
-  return `${file} holds a token and can be read by others (mode ${mode}): chmod 600 ${file}`;
+export function warningText({ file, holds, mode }: ConfigWarning): string {
+  return `${file} holds ${HOLDS[holds ?? 'token']} and can be read by others (mode ${mode}): chmod 600 ${file}`;
 }
 
 /**

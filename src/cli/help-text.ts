@@ -101,6 +101,13 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   doctor: { ...MAY_HOLD, 0: 'nothing failed; there may be warnings' },
   config: ANY,
   service: ANY,
+  fleet: {
+    ...ANY,
+    1: 'failed, or something needs attention (status); it is printed',
+    3: 'damage found in the registry or the bucket',
+    5: 'in use: by a living node, or by another transaction',
+    6: 'PostgreSQL or S3 refused the user',
+  },
   api: { ...ASKS, 1: 'failed, done in part, or not confirmed; the reason is printed' },
   sandbox: { ...ANY, ...STOPPED },
   completion: ANY,

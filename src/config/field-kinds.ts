@@ -48,3 +48,15 @@ export const wholeNumber = (from: number, to: number, description: string) =>
 
 export const offUnlessSet = (description: string) =>
   z.boolean().default(false).meta({ description, expected: 'true or false' });
+
+const variableName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/)
+  .meta({ expected: 'the name of an environment variable' });
+
+/** A secret that stands outside the file: where it is read from. */
+export const ELSEWHERE = [
+  z.strictObject({ env: variableName }),
+  z.strictObject({ file: z.string().min(1) }),
+  z.strictObject({ credential: z.string().regex(/^[A-Za-z0-9_.-]+$/) }),
+] as const;

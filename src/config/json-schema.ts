@@ -25,8 +25,12 @@ export function annotatedSchema(): SchemaNode {
 export function jsonSchemaText(): string {
   const schema = z.toJSONSchema(configSchema, {
     io: 'input',
-    override: ({ jsonSchema }) => {
+    override: ({ zodSchema, jsonSchema }) => {
       delete jsonSchema.expected;
+      // The file of a node of a fleet needs no accounts.
+      if (zodSchema !== configSchema) return;
+      delete jsonSchema.required;
+      jsonSchema.anyOf = [{ required: ['accounts'] }, { required: ['fleet'] }];
     },
   });
   return `${JSON.stringify(schema, null, 2)}\n`;

@@ -148,7 +148,7 @@ export function valueAt(raw: unknown, path: Path): unknown {
 }
 
 /** Fields whose text may be a secret, or hold one: it is never shown, whatever is wrong with it. */
-const SECRET_FIELD = /token|secret|password|credential|^url$|^publicUrl$|^command$/i;
+const SECRET_FIELD = /token|secret|password|credential|^registry$|^url$|^publicUrl$|^command$/i;
 const SHOWN_CHARACTERS = 80;
 
 function describe(value: unknown, path: Path): string {

@@ -1,7 +1,16 @@
 import { z } from 'zod';
 import { parseListen, parseServiceUrl } from './address.ts';
 import { copiesSchema } from './copies.ts';
-import { checked, cronField, duration, offUnlessSet, section, wholeNumber } from './field-kinds.ts';
+import {
+  checked,
+  cronField,
+  duration,
+  ELSEWHERE,
+  offUnlessSet,
+  section,
+  wholeNumber,
+} from './field-kinds.ts';
+import { fleetSchema } from './fleet-schema.ts';
 import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from './rate.ts';
 
 function isTimeZone(text: string): boolean {
@@ -60,23 +69,11 @@ const selection = (what: string) =>
     exclude: patterns(`${what} to leave out; what is already archived stays as it is`, []),
   }).prefault({});
 
-const variableName = z
-  .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/)
-  .meta({ expected: 'the name of an environment variable' });
-
-export const tokenSchema = z
-  .union([
-    z.string().min(1),
-    z.strictObject({ env: variableName }),
-    z.strictObject({ file: z.string().min(1) }),
-    z.strictObject({ credential: z.string().regex(/^[A-Za-z0-9_.-]+$/) }),
-  ])
-  .meta({
-    description:
-      'The bearer token, or where to read it when a request needs it: an environment variable, a file, or a systemd credential',
-    expected: 'a token, or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
-  });
+export const tokenSchema = z.union([z.string().min(1), ...ELSEWHERE]).meta({
+  description:
+    'The bearer token, or where to read it when a request needs it: an environment variable, a file, or a systemd credential',
+  expected: 'a token, or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
+});
 
 const insecure = offUnlessSet('Allow http to a host that is not this machine');
 
@@ -294,6 +291,7 @@ export const configSchema = z
         .default(95)
         .meta({ expected: 'a whole number from 1 to 100, or null' }),
     }).prefault({}),
+    fleet: fleetSchema.optional(),
     minFreeBytes: wholeNumber(
       0,
       Number.MAX_SAFE_INTEGER,
@@ -314,6 +312,12 @@ export const configSchema = z
     description: 'Settings of mailkeep; only accounts with name, baseUrl and token are required.',
     expected: 'an object',
   });
+
+/** The file of a node of a fleet: its accounts are in the registry. */
+export const fleetFileSchema = configSchema.extend({
+  accounts: configSchema.shape.accounts.optional(),
+  fleet: fleetSchema,
+});
 
 /** The file's content with defaults filled in. */
 export type ConfigFile = z.output<typeof configSchema>;

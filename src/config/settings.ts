@@ -122,7 +122,12 @@ export function settle(content: ConfigFile, file: string): Settings {
   });
 }
 
-function tokenSource(
+/**
+ * Returns where a secret is read from, as the file says it.
+ *
+ * @param place what a secret in the file itself is called in errors
+ */
+export function tokenSource(
   token: ConfigFile['accounts'][number]['token'],
   folder: string,
   place: string,

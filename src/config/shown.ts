@@ -1,7 +1,7 @@
 import { readConfigFile } from './file.ts';
-import { loadConfig } from './load.ts';
+import { isFleetOnly, loadConfig, loadFleetConfig } from './load.ts';
 import { pathText, valueAt } from './problems.ts';
-import { configSchema } from './schema.ts';
+import { configSchema, fleetFileSchema } from './schema.ts';
 
 /** One field of the configuration in force. */
 export interface ShownField {
@@ -25,9 +25,12 @@ const MASK = '***';
  */
 export function shownFields(file: string): ShownField[] {
   // Every problem at once, as any command reports it.
-  loadConfig(file);
+  const isFleet = isFleetOnly(file);
+  if (isFleet) loadFleetConfig(file);
+  else loadConfig(file);
   const raw = readConfigFile(file);
-  const content: Readonly<Record<string, unknown>> = configSchema.parse(raw);
+  const schema = isFleet ? fleetFileSchema : configSchema;
+  const content: Readonly<Record<string, unknown>> = schema.parse(raw);
   return Object.keys(configSchema.shape)
     .filter((key) => key !== '$schema')
     .flatMap((key) => fieldsBelow([key], content[key] ?? null, raw));

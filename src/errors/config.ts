@@ -34,6 +34,12 @@ export interface ConfigFacts {
   };
   /** The text holds white space or control characters inside: it cannot be sent in a header. */
   readonly 'token-unusable': { readonly source: string; readonly name: string };
+  /** Where the address of a fleet's registry was looked for; `reason` is an errno, or the code that a token would have. */
+  readonly 'registry-address-missing': {
+    readonly source: string;
+    readonly name: string;
+    readonly reason: string;
+  };
 }
 
 /** An error of family `config`: the user's settings are the cause, and exit code 2 the effect. */

@@ -8,6 +8,15 @@ export interface FleetKeyFacts {
     readonly line: number;
     readonly problem: 'shape' | 'repeated' | 'none';
   };
+  /** `reason` is an errno. */
+  readonly 'fleet-key-file-unreadable': { readonly file: string; readonly reason: string };
+  readonly 'fleet-key-file-unwritable': { readonly file: string; readonly reason: string };
+  /** The registry has secrets of keys that are not in the file. `found` is whether there is a file. */
+  readonly 'fleet-keys-elsewhere': {
+    readonly file: string;
+    readonly found: boolean;
+    readonly keyIds: readonly string[];
+  };
   /** The secret was encrypted by a key that this machine does not have. */
   readonly 'fleet-key-unknown': {
     readonly archive: number;
@@ -24,6 +33,9 @@ export interface FleetKeyFacts {
 
 export const fleetKeyError = errorsOf<FleetKeyFacts>({
   'fleet-key-invalid': 'config',
+  'fleet-key-file-unreadable': 'config',
+  'fleet-key-file-unwritable': 'disk',
+  'fleet-keys-elsewhere': 'config',
   'fleet-key-unknown': 'config',
   'fleet-secret-damaged': 'damage',
 });

@@ -1,5 +1,5 @@
 import type { FleetKeyFacts } from '../errors/fleet-keys.ts';
-import { type Sentences, say } from './sentence.ts';
+import { reasonText, type Sentences, say, some } from './sentence.ts';
 
 const SHAPE = 'a name, a space, and 64 hexadecimal digits';
 
@@ -16,6 +16,20 @@ export const FLEET_KEY_SENTENCES: Sentences<FleetKeyFacts> = {
         ? `${source} ${PROBLEMS[problem]}.`
         : `${source}, line ${line}, ${PROBLEMS[problem]}.`,
       `Each line is one key of the fleet: ${SHAPE}. The first one encrypts.`,
+    ),
+  'fleet-key-file-unreadable': ({ file, reason }) =>
+    say(
+      `The keys of the fleet cannot be read from ${file}: ${reasonText(reason)}.`,
+      reason === 'ENOENT'
+        ? 'Copy the file from another node. For a new fleet, "mailkeep fleet init" makes it.'
+        : null,
+    ),
+  'fleet-key-file-unwritable': ({ file, reason }) =>
+    say(`The keys of the fleet cannot be written to ${file}: ${reasonText(reason)}.`),
+  'fleet-keys-elsewhere': ({ file, found, keyIds }) =>
+    say(
+      `The registry has secrets that were encrypted by ${keyIds.length === 1 ? 'the key' : 'the keys'} ${some(keyIds)}, ${found ? `which ${file} does not have` : `and there is no file ${file}`}.`,
+      'Copy the file of keys from another node.',
     ),
   'fleet-key-unknown': ({ archive, purpose, keyId }) =>
     say(

@@ -94,8 +94,8 @@ export const REGISTRY_SENTENCES: Sentences<RegistryFacts> = {
         ? `${registry} has no tables of a fleet.`
         : `The tables of ${registry} are at the step ${found}; this mailkeep needs ${needed}.`,
       found === null
-        ? 'Check that the address names the database of the fleet.'
-        : 'Upgrade the tables, or install the version that the other machines of the fleet run.',
+        ? 'Check that the address names the database of the fleet. For a new fleet, "mailkeep fleet init" makes the tables.'
+        : 'Upgrade the tables with "mailkeep fleet init", or install the version that the other machines of the fleet run.',
     ),
   'registry-program-old': ({ registry, own, needed }) =>
     say(

@@ -13,6 +13,7 @@ import {
   WEBHOOK_SENTENCES,
 } from './daemon.ts';
 import { EXPORT_SENTENCES, IMPORT_SENTENCES } from './export-import.ts';
+import { FLEET_SENTENCES } from './fleet.ts';
 import { FLEET_ARCHIVE_SENTENCES } from './fleet-archive.ts';
 import { FLEET_KEY_SENTENCES } from './fleet-keys.ts';
 import { FLEET_OBJECT_SENTENCES } from './fleet-objects.ts';
@@ -93,6 +94,7 @@ export const SENTENCE_TABLES = [
   COPIES_SENTENCES,
   COPY_SENTENCES,
   EXPORT_SENTENCES,
+  FLEET_SENTENCES,
   FLEET_ARCHIVE_SENTENCES,
   FLEET_KEY_SENTENCES,
   DAEMON_SENTENCES,

@@ -45,7 +45,9 @@ export const CONFIG_SENTENCES: Sentences<ConfigFacts> = {
             : `  ${path}: found ${found[i]}, expected ${expected[i]}${meant === '' ? '' : `. ${meant}`}`;
         }),
       ].join('\n'),
-      'config.example.json shows every field; editors that read "$schema" check while you type.',
+      paths.some((path) => path.startsWith('fleet'))
+        ? 'docs/fleet.md shows every field of a fleet; editors that read "$schema" check while you type.'
+        : 'config.example.json shows every field; editors that read "$schema" check while you type.',
     ),
   'config-exists': ({ file }) =>
     say(
@@ -67,7 +69,27 @@ export const CONFIG_SENTENCES: Sentences<ConfigFacts> = {
     say(
       `${capital(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
     ),
+  'registry-address-missing': ({ source, name, reason }) =>
+    say(
+      `The address of the registry cannot be read from ${addressSource(source, name)}: ${addressProblem(reason)}.`,
+      'Put it there (postgresql://USER@HOST/DATABASE), or change fleet.registry in the configuration.',
+    ),
 };
+
+function addressSource(source: string, name: string): string {
+  if (source === 'file') return `the file ${name}`;
+  return source === 'literal' ? `the config file (${name})` : sourceText(source, name);
+}
+
+/** Why there is no address of a registry where one was looked for. */
+function addressProblem(reason: string): string {
+  const words: Readonly<Record<string, string>> = {
+    'token-missing': 'it does not exist',
+    'token-empty': 'it is empty',
+    'token-unusable': 'it contains blanks or control characters',
+  };
+  return words[reason] ?? reasonText(reason);
+}
 
 /** `token` of `accounts[0].token`. */
 function lastPart(path: string): string {

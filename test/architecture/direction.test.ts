@@ -204,6 +204,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'drill',
     'errors',
     'export',
+    // Loaded by one command only.
+    'fleet',
+    'registry',
     'health',
     'import',
     'indexer',

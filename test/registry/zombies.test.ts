@@ -37,7 +37,14 @@ test('every transaction has zombies, or a reason why it has none', () => {
 
 test('every function of the registry that writes is in the list of transactions', () => {
   const room = sourceFiles(['src']).filter(({ file }) => file.startsWith('src/registry/'));
-  const readers = ['reading.ts', 'schema.ts', 'registry.ts', 'outcome.ts', 'tail-part.ts'];
+  const readers = [
+    'reading.ts',
+    'overview.ts',
+    'schema.ts',
+    'registry.ts',
+    'outcome.ts',
+    'tail-part.ts',
+  ];
   const writing = room
     .filter(({ file }) => !readers.some((name) => file.endsWith(`/${name}`)))
     .flatMap(({ text }) =>

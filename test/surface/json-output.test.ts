@@ -8,11 +8,15 @@ import { openPlace, type Place, scopesOf } from './place.ts';
 import { expectRecorded, recordingFile } from './recorded.ts';
 import * as service from './service-scenario.ts';
 
+const OF_FLEET = 'needs servers: test/fleet/commands/json.test.ts records its JSON';
+
 /** Commands without JSON of their own, with the reason. */
 const WITHOUT_JSON: Readonly<Record<string, string>> = {
   completion: 'prints a script for a shell',
   config: 'needs one of its subcommands',
   'copy key': 'needs one of its subcommands',
+  fleet: 'needs one of its subcommands',
+  'fleet init': OF_FLEET,
   mcp: 'speaks its own protocol',
   restore: 'needs an IMAP server: test/restore/command.test.ts records its JSON',
   service: 'needs one of its subcommands',

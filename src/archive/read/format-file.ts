@@ -13,7 +13,7 @@ import { type OpenSegment, type SegmentListing, withSegment } from './segment-fi
 /** What an archive is called before anything in it is compressed with zstd; every program reads it. */
 const FIRST_FORMAT = 1;
 /** The first format in which records may be compressed with zstd, and the newest that this program reads. */
-const ZSTD_FORMAT = 2;
+export const ZSTD_FORMAT = 2;
 
 const FORMAT = /^mailkeep archive (\d+)\n?$/;
 

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { loadConfig } from '../../../config/load.ts';
+import { type FleetSettings, readRegistryAddress } from '../../../config/fleet.ts';
+import { isFleetOnly, loadConfig, loadFleetConfig } from '../../../config/load.ts';
 import { configPlaces, isNamed, locateConfig } from '../../../config/locate.ts';
 import { locateDataDir } from '../../../config/located-fields.ts';
 import type { Settings } from '../../../config/settings.ts';
@@ -84,15 +85,18 @@ async function checkConfig(context: CommandContext): Promise<ExitCode> {
   const { output, surroundings } = context;
   const place = configInForce(context);
   const { file, source } = place;
-  const loaded = loadConfig(file);
+  const fleet = isFleetOnly(file) ? loadFleetConfig(file) : undefined;
+  const loaded = fleet ?? loadConfig(file);
   const warnings = [
     ...loaded.warnings.map((it) => ({ code: it.code, message: warningText(it) })),
     ...(await unreadTokens(loaded.settings, surroundings.env)),
+    ...(fleet === undefined ? [] : await unreadAddress(fleet.fleet, surroundings.env)),
   ];
   const accounts = loaded.settings.accounts.length;
+  const holds = fleet === undefined ? counted(accounts, 'account') : 'a node of a fleet';
   await output.object({ file, source, ok: true, accounts, warnings }, () =>
     [
-      `${terminalLine(file)} is in order (${sourceText(place, surroundings)}; ${counted(accounts, 'account')}).`,
+      `${terminalLine(file)} is in order (${sourceText(place, surroundings)}; ${holds}).`,
       ...warnings.map(
         ({ message }) => `${output.colours.yellow('warning:')} ${terminalLine(message)}`,
       ),
@@ -118,6 +122,17 @@ async function unreadTokens(settings: Settings, env: CommandContext['surrounding
     }
   }
   return warnings;
+}
+
+/** So may the address of the registry. */
+async function unreadAddress(fleet: FleetSettings, env: CommandContext['surroundings']['env']) {
+  try {
+    await readRegistryAddress(fleet, env);
+    return [];
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    return [{ code: error.code, message: sentenceOf(error).message }];
+  }
 }
 
 /**

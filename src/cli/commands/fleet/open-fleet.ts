@@ -1,0 +1,60 @@
+import { homedir } from 'node:os';
+import { readRegistryAddress } from '../../../config/fleet.ts';
+import { type FleetConfig, loadFleetConfig } from '../../../config/load.ts';
+import { configPlaces, locateConfig } from '../../../config/locate.ts';
+import { configError } from '../../../errors/config.ts';
+import type { S3Target } from '../../../objects/s3-target.ts';
+import { openRegistry, type Registry } from '../../../registry/registry.ts';
+import { registryTarget } from '../../../registry/target.ts';
+import type { CommandContext } from '../../context.ts';
+
+/**
+ * Returns the configuration of this node, and reports what should be mended in it.
+ *
+ * @throws config-not-found, config-unreadable, config-not-json, config-invalid
+ */
+export function fleetConfigOf({ globals, surroundings, report }: CommandContext): FleetConfig {
+  const file = locateConfig(globals.config, surroundings);
+  if (file === undefined) {
+    throw configError('config-not-found', { searched: configPlaces(surroundings) });
+  }
+  report({ event: 'config-located', file });
+  const config = loadFleetConfig(file);
+  for (const warning of config.warnings) report({ event: 'config-warning', warning });
+  return config;
+}
+
+/**
+ * Connects to the registry for as long as `act` takes. Its tables are not looked at.
+ *
+ * @throws registry-address-missing; what `registryTarget` and `openRegistry` throw
+ */
+export async function withRegistry<T>(
+  { surroundings: { env } }: CommandContext,
+  { fleet }: FleetConfig,
+  act: (registry: Registry) => Promise<T>,
+): Promise<T> {
+  const address = await readRegistryAddress(fleet, env);
+  const registry = await openRegistry(registryTarget(address.reveal(), env));
+  try {
+    return await act(registry);
+  } finally {
+    await registry.close();
+  }
+}
+
+/**
+ * Returns how the fleet's bucket is reached: what the configuration leaves out is taken from the environment and from the
+ * files of Amazon's tools, as for copies.
+ *
+ * @throws store-no-credentials, store-setting-invalid
+ */
+export async function storeTarget(
+  { surroundings: { env } }: CommandContext,
+  { fleet }: FleetConfig,
+): Promise<S3Target> {
+  const { resolveS3 } = await import('../../../objects/s3-settings.ts');
+  const { bucket, prefix, endpoint, region, profile } = fleet.store;
+  const home = env.HOME ?? homedir();
+  return resolveS3({ kind: 's3', bucket, prefix }, { env, home, endpoint, region, profile });
+}

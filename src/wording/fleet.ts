@@ -1,0 +1,28 @@
+import type { FleetFacts } from '../errors/fleet.ts';
+import { type Sentences, say } from './sentence.ts';
+
+const UNFIT: Readonly<Record<FleetFacts['fleet-store-unfit']['problem'], string>> = {
+  'read-back': 'it returned other bytes than were stored',
+  'call-off': 'an upload that was called off could still be completed',
+  delete: 'an object was still there after it was deleted',
+};
+
+export const FLEET_SENTENCES: Sentences<FleetFacts> = {
+  'fleet-missing': ({ registry }) =>
+    say(`${registry} has no fleet.`, 'Make one with "mailkeep fleet init".'),
+  'fleet-store-other': ({ registry, found, wanted }) =>
+    say(
+      `${registry} belongs to a fleet whose objects are in ${found}, and the configuration says ${wanted}. Nothing was changed.`,
+      'Correct fleet.registry or fleet.store in the configuration.',
+    ),
+  'fleet-store-versioned': ({ store }) =>
+    say(
+      `${store} keeps versions of objects. What is forgotten would stay in it if anything but mailkeep deleted an object.`,
+      'Use a bucket without versioning, or accept it with --allow-versioning.',
+    ),
+  'fleet-store-unfit': ({ store, problem }) =>
+    say(
+      `${store} cannot be used for a fleet: ${UNFIT[problem]}.`,
+      'Use another S3 server. mailkeep was tested with RadosGW.',
+    ),
+};
