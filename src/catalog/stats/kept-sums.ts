@@ -2,7 +2,8 @@ import type { Connection } from '../connection.ts';
 import { numberList } from '../number-list.ts';
 import { DOCIDS_PER_DAY, type PlaceSet } from '../place-sets.ts';
 import { foldersIn, placeSetsIn, type Scope } from '../scope.ts';
-import type { Sums } from './rows.ts';
+import { type ReceivedDays, receivedDays } from './received-days.ts';
+import { plus, type Sums } from './rows.ts';
 
 interface Row {
   readonly place_set: number;
@@ -10,19 +11,15 @@ interface Row {
   readonly bytes: number;
 }
 
-interface MutableSums {
-  messages: number;
-  bytes: number;
-  deleted: number;
-}
-
-/** The sums that the fold keeps, read once for one question. */
+/** The sums that the fold keeps, of the sets of places that one question counts. */
 export class KeptSums {
   readonly #sets: ReadonlyMap<number, PlaceSet>;
   readonly #deleted: ReadonlySet<number>;
-  /** Days that have messages, ascending, each with the sums of all days before it. */
-  readonly #days: { readonly day: number; readonly before: Sums; readonly own: Sums }[] = [];
-  readonly #bySet = new Map<number, MutableSums>();
+  readonly #received: ReceivedDays;
+  /** The sums of all days before each of `#received`, and of all days behind the last. */
+  readonly #messages: Float64Array;
+  readonly #bytes: Float64Array;
+  readonly #deletedMessages: Float64Array;
 
   /** @param fits which sets of places count; all where it is not given */
   constructor(
@@ -53,19 +50,27 @@ export class KeptSums {
       if (fits(set, this.#deleted.has(id))) sets.set(id, set);
     }
     this.#sets = sets;
-    this.#readDays();
+    this.#received = receivedDays(connection);
+    const size = this.#received.days.length + 1;
+    this.#messages = new Float64Array(size);
+    this.#bytes = new Float64Array(size);
+    this.#deletedMessages = new Float64Array(size);
+    this.#sum();
   }
 
   /** The days that have messages, ascending. */
   *days(): Generator<number, void, undefined> {
-    for (const { day } of this.#days) yield day;
+    for (const [position, day] of this.#received.days.entries())
+      if (this.#hasMessages(position)) yield day;
   }
 
   /** From the beginning of the first day that has messages to the end of the last, in docids; undefined for none. */
   range(): { readonly low: number; readonly high: number } | undefined {
-    const [first, last] = [this.#days[0], this.#days.at(-1)];
+    const { days } = this.#received;
+    const first = days.find((_, position) => this.#hasMessages(position));
+    const last = days.findLast((_, position) => this.#hasMessages(position));
     if (first === undefined || last === undefined) return undefined;
-    return { low: first.day * DOCIDS_PER_DAY, high: (last.day + 1) * DOCIDS_PER_DAY };
+    return { low: first * DOCIDS_PER_DAY, high: (last + 1) * DOCIDS_PER_DAY };
   }
 
   /** Returns the sums of the messages with docids from `low` (included) to `high` (excluded). */
@@ -83,9 +88,11 @@ export class KeptSums {
   /** Returns the sums of the messages whose places fit. */
   where(fits: (set: PlaceSet) => boolean): Sums {
     let sums: Sums = NONE;
-    for (const [id, own] of this.#bySet) {
+    for (const { id, messages, bytes } of this.#received.sets) {
       const set = this.#sets.get(id);
-      if (set !== undefined && fits(set)) sums = plus(sums, own);
+      if (set === undefined || !fits(set)) continue;
+      const own = { place_set: id, messages: total(messages), bytes: total(bytes) };
+      sums = plus(sums, this.#sumsOf(own));
     }
     return sums;
   }
@@ -94,43 +101,41 @@ export class KeptSums {
     return this.scope === null ? '1' : `${column} IN ${placeSetsIn(this.scope)}`;
   }
 
-  #readDays(): void {
-    const rows = this.connection.text<Row & { day: number }>(
-      `SELECT place_set, day, messages, bytes FROM received_days
-       WHERE ${this.#among('place_set')} ORDER BY day`,
-      [],
-    );
-    let before: Sums = NONE;
-    let day: { day: number; own: Sums } | undefined;
-    const close = () => {
-      if (day === undefined) return;
-      this.#days.push({ ...day, before });
-      before = plus(before, day.own);
-    };
-    for (const row of rows) {
-      if (!this.#sets.has(row.place_set)) continue;
-      const own = this.#sumsOf(row);
-      const known = this.#bySet.get(row.place_set);
-      this.#bySet.set(row.place_set, known === undefined ? own : plus(known, own));
-      if (day?.day === row.day) day = { day: row.day, own: plus(day.own, own) };
-      else {
-        close();
-        day = { day: row.day, own };
+  /** Sums each day of the sets that count, and then all days before each. */
+  #sum(): void {
+    for (const { id, at, messages, bytes } of this.#received.sets) {
+      if (!this.#sets.has(id)) continue;
+      const isDeleted = this.#deleted.has(id);
+      for (let i = 0; i < at.length; i += 1) {
+        const behind = (at[i] ?? 0) + 1;
+        add(this.#messages, behind, messages[i]);
+        add(this.#bytes, behind, bytes[i]);
+        if (isDeleted) add(this.#deletedMessages, behind, messages[i]);
       }
     }
-    close();
+    for (const sums of [this.#messages, this.#bytes, this.#deletedMessages])
+      for (let position = 1; position < sums.length; position += 1)
+        add(sums, position, sums[position - 1]);
+  }
+
+  #hasMessages(position: number): boolean {
+    return (this.#messages[position + 1] ?? 0) > (this.#messages[position] ?? 0);
   }
 
   /** The sums of all days before one. */
   #before(day: number): Sums {
-    let [from, to] = [0, this.#days.length];
+    const { days } = this.#received;
+    let [from, to] = [0, days.length];
     while (from < to) {
       const middle = (from + to) >>> 1;
-      if ((this.#days[middle]?.day ?? 0) < day) from = middle + 1;
+      if ((days[middle] ?? 0) < day) from = middle + 1;
       else to = middle;
     }
-    const last = this.#days[from - 1];
-    return last === undefined ? NONE : plus(last.before, last.own);
+    return {
+      messages: this.#messages[from] ?? 0,
+      bytes: this.#bytes[from] ?? 0,
+      deleted: this.#deletedMessages[from] ?? 0,
+    };
   }
 
   #counted(low: number, high: number): Sums {
@@ -150,15 +155,15 @@ export class KeptSums {
   }
 }
 
-const NONE: Sums = { messages: 0, bytes: 0, deleted: 0 };
-
-function plus(a: Sums, b: Sums): Sums {
-  return {
-    messages: a.messages + b.messages,
-    bytes: a.bytes + b.bytes,
-    deleted: a.deleted + b.deleted,
-  };
+function add(sums: Float64Array, position: number, more = 0): void {
+  sums[position] = (sums[position] ?? 0) + more;
 }
+
+function total(numbers: Float64Array): number {
+  return numbers.reduce((sum, one) => sum + one, 0);
+}
+
+const NONE: Sums = { messages: 0, bytes: 0, deleted: 0 };
 
 function minus(a: Sums, b: Sums): Sums {
   return {

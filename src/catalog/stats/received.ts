@@ -1,12 +1,13 @@
 import type { Connection } from '../connection.ts';
 import { DOCIDS_PER_DAY } from '../place-sets.ts';
 import { type ChartFilter, type CountedSet, countedSets, isCounted } from './chart-filter.ts';
+import { receivedDays } from './received-days.ts';
 import { plus, type Sums } from './rows.ts';
 
 /** Messages and bytes of one set of places: before the first bound, in each period, and from the last bound on. */
 interface SetCounts {
-  readonly messages: number[];
-  readonly bytes: number[];
+  readonly messages: Float64Array;
+  readonly bytes: Float64Array;
 }
 
 type Count = readonly [set: number, messages: number, bytes: number];
@@ -30,12 +31,7 @@ export class Received {
     this.sets = countedSets(connection, filter);
     // One before the first bound, one behind each.
     this.#periods = bounds.length + 1;
-    const days = this.#rows<readonly [number, number, number, number]>(
-      'SELECT place_set, day, messages, bytes FROM received_days WHERE',
-      '',
-    );
-    for (const [set, day, messages, bytes] of days)
-      this.#add(this.#periodOf(day * DOCIDS_PER_DAY), [set, messages, bytes]);
+    this.#addDays();
     this.#split();
   }
 
@@ -67,6 +63,20 @@ export class Received {
     return this.#bySet;
   }
 
+  #addDays(): void {
+    const { days, sets } = receivedDays(this.connection);
+    const periods = Uint32Array.from(days, (day) => this.#periodOf(day * DOCIDS_PER_DAY));
+    for (const { id, at, messages, bytes } of sets) {
+      if (!this.sets.has(id)) continue;
+      const counts = this.#countsOf(id);
+      for (let i = 0; i < at.length; i += 1) {
+        const period = periods[at[i] ?? 0] ?? 0;
+        counts.messages[period] = (counts.messages[period] ?? 0) + (messages[i] ?? 0);
+        counts.bytes[period] = (counts.bytes[period] ?? 0) + (bytes[i] ?? 0);
+      }
+    }
+  }
+
   /** Days whose messages belong to several periods: what the day's sum gave to the first moves to the others. */
   #split(): void {
     for (const [at, low] of this.bounds.entries()) {
@@ -76,9 +86,10 @@ export class Received {
         this.bounds[at + 1] ?? dayStart + DOCIDS_PER_DAY,
         dayStart + DOCIDS_PER_DAY,
       );
-      const counted = this.#rows<Count>(
-        `SELECT place_set, count(*), sum(size) FROM messages WHERE docid >= ${low} AND docid < ${high} AND`,
-        'GROUP BY place_set',
+      const counted = this.connection.values<Count>(
+        `SELECT place_set, count(*), sum(size) FROM messages
+         WHERE docid >= ${low} AND docid < ${high} AND ${isCounted(this.sets, this.filter)}
+         GROUP BY place_set`,
       );
       const first = this.#periodOf(dayStart);
       for (const [set, messages, bytes] of counted) {
@@ -86,13 +97,6 @@ export class Received {
         this.#add(first, [set, -messages, -bytes]);
       }
     }
-  }
-
-  /** All at once: there may be a hundred thousand, and walking them takes three times as long. */
-  #rows<R>(sql: string, end: string): R[] {
-    const { connection } = this;
-    const text = `${sql} ${isCounted(this.sets, this.filter)} ${end}`;
-    return connection.guard(() => connection.db.prepare<unknown[], R>(text).raw().all());
   }
 
   #periodOf(docid: number): number {
@@ -106,14 +110,20 @@ export class Received {
   }
 
   #add(period: number, [set, messages, bytes]: Count): void {
-    let counts = this.#counts.get(set);
-    if (counts === undefined) {
-      const zeros = () => new Array<number>(this.#periods).fill(0);
-      counts = { messages: zeros(), bytes: zeros() };
-      this.#counts.set(set, counts);
-    }
+    const counts = this.#countsOf(set);
     counts.messages[period] = (counts.messages[period] ?? 0) + messages;
     counts.bytes[period] = (counts.bytes[period] ?? 0) + bytes;
+  }
+
+  #countsOf(set: number): SetCounts {
+    const known = this.#counts.get(set);
+    if (known !== undefined) return known;
+    const counts = {
+      messages: new Float64Array(this.#periods),
+      bytes: new Float64Array(this.#periods),
+    };
+    this.#counts.set(set, counts);
+    return counts;
   }
 
   #sums(fits: (set: CountedSet) => boolean): Sums[] {
@@ -121,17 +131,19 @@ export class Received {
     for (const [id, { messages, bytes }] of this.#counts) {
       const set = this.sets.get(id);
       if (set === undefined || !fits(set)) continue;
-      for (const [period, sum] of sums.entries()) {
+      let period = 0;
+      for (const sum of sums) {
         sum.messages += messages[period] ?? 0;
         sum.bytes += bytes[period] ?? 0;
         if (set.deleted) sum.deleted += messages[period] ?? 0;
+        period += 1;
       }
     }
     return sums;
   }
 }
 
-function total(numbers: readonly number[]): number {
+function total(numbers: Float64Array): number {
   return numbers.reduce((sum, one) => sum + one, 0);
 }
 
