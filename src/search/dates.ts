@@ -56,24 +56,24 @@ export function wallTime(moment: number, timeZone?: string): Required<WallTime> 
   };
 }
 
-const formats = new Map<string, Intl.DateTimeFormat>();
+/** A time zone, as far as it was asked about. */
+interface Zone {
+  readonly format: Intl.DateTimeFormat;
+  /** Milliseconds that its clocks are ahead of UTC, by moments. */
+  readonly offsets: Map<number, number>;
+}
+
+/** Beginnings of months, weeks and days are asked for again with each page, which takes 15 ms for those of 15 years. */
+const zones = new Map<string, Zone>();
+/** Names come from readers; what is not needed any more is not worth finding out. */
+const MOST_ZONES = 32;
+const MOST_OFFSETS = 4_096;
 
 /** Milliseconds that clocks of a zone are ahead of UTC at a moment. */
 function offsetAt(moment: number, timeZone: string): number {
-  let format = formats.get(timeZone);
-  if (format === undefined) {
-    format = new Intl.DateTimeFormat('en-US-u-ca-iso8601-nu-latn', {
-      timeZone,
-      hourCycle: 'h23',
-      year: 'numeric',
-      month: 'numeric',
-      day: 'numeric',
-      hour: 'numeric',
-      minute: 'numeric',
-      second: 'numeric',
-    });
-    formats.set(timeZone, format);
-  }
+  const { format, offsets } = zoneOf(timeZone);
+  const known = offsets.get(moment);
+  if (known !== undefined) return known;
   const parts = new Map(
     format.formatToParts(moment).map(({ type, value }) => [type, Number(value)]),
   );
@@ -86,7 +86,29 @@ function offsetAt(moment: number, timeZone: string): number {
     part('minute'),
     part('second'),
   );
-  return shown - Math.floor(moment / 1000) * 1000;
+  const offset = shown - Math.floor(moment / 1000) * 1000;
+  if (offsets.size >= MOST_OFFSETS) offsets.clear();
+  offsets.set(moment, offset);
+  return offset;
+}
+
+function zoneOf(timeZone: string): Zone {
+  const known = zones.get(timeZone);
+  if (known !== undefined) return known;
+  const format = new Intl.DateTimeFormat('en-US-u-ca-iso8601-nu-latn', {
+    timeZone,
+    hourCycle: 'h23',
+    year: 'numeric',
+    month: 'numeric',
+    day: 'numeric',
+    hour: 'numeric',
+    minute: 'numeric',
+    second: 'numeric',
+  });
+  const zone = { format, offsets: new Map<number, number>() };
+  if (zones.size >= MOST_ZONES) zones.clear();
+  zones.set(timeZone, zone);
+  return zone;
 }
 
 /** `Date.UTC` without its reading of years below 100 as of the last century. */
