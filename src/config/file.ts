@@ -71,7 +71,16 @@ const LONGEST_CONFIG = 1024 * 1024;
  * @throws config-unreadable, config-not-json
  */
 export function readConfigFile(file: string): unknown {
-  const text = fileText(file);
+  return jsonValue(fileText(file), file);
+}
+
+/**
+ * Returns the value of a JSON text, unchecked.
+ *
+ * @param file where the text is from, for the error
+ * @throws config-not-json
+ */
+export function jsonValue(text: string, file: string): unknown {
   try {
     const value: unknown = JSON.parse(text);
     return value;

@@ -1,10 +1,9 @@
 import { statSync } from 'node:fs';
 import type { z } from 'zod';
-import { configError } from '../errors/config.ts';
 import { copyProblems } from './copy-problems.ts';
 import { configFolder, readConfigFile } from './file.ts';
 import { type FleetSettings, fleetSettings, hasPassword } from './fleet.ts';
-import { crossProblems, problemsOf, valueAt } from './problems.ts';
+import { configInvalid, crossProblems, problemsOf, valueAt } from './problems.ts';
 import { configSchema, fleetFileSchema } from './schema.ts';
 import { type Settings, settle } from './settings.ts';
 
@@ -80,13 +79,7 @@ function checkedFile<Schema extends z.ZodType>(
     ...copyProblems(raw),
   ];
   if (parsed.success && problems.length === 0) return parsed.data;
-  throw configError('config-invalid', {
-    file,
-    paths: problems.map((problem) => problem.path),
-    found: problems.map((problem) => problem.found ?? ''),
-    expected: problems.map((problem) => problem.expected),
-    suggestions: problems.map((problem) => problem.suggestion ?? ''),
-  });
+  throw configInvalid(file, problems);
 }
 
 function tokenWarnings({ file, accounts }: Settings): ConfigWarning[] {

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { configError } from '../errors/config.ts';
 import { nearest } from '../names/nearest.ts';
 import { isLoopback, parseListen, withScheme } from './address.ts';
 import { annotatedSchema, knownKeys, schemaAt } from './json-schema.ts';
@@ -14,6 +15,17 @@ export interface ConfigProblem {
 }
 
 type Path = readonly PropertyKey[];
+
+/** Returns the error of a file with these problems. */
+export function configInvalid(file: string, problems: readonly ConfigProblem[]): Error {
+  return configError('config-invalid', {
+    file,
+    paths: problems.map((problem) => problem.path),
+    found: problems.map((problem) => problem.found ?? ''),
+    expected: problems.map((problem) => problem.expected),
+    suggestions: problems.map((problem) => problem.suggestion ?? ''),
+  });
+}
 
 /** Words every issue of the validation, in the order of the schema. `raw` is the parsed file. */
 export function problemsOf(issues: readonly z.core.$ZodIssue[], raw: unknown): ConfigProblem[] {

@@ -82,7 +82,7 @@ const days = (description: string) =>
     .nullable()
     .meta({ expected: 'a whole number of days from 1 to 36500, or null' });
 
-const accountSchema = z
+export const accountSchema = z
   .strictObject({
     name: z
       .string()

@@ -73,26 +73,7 @@ export function settle(content: ConfigFile, file: string): Settings {
     file,
     dataDir: path.resolve(folder, dataDir),
     archive: content.archive,
-    accounts: accounts.map((account) => ({
-      name: account.name,
-      baseUrl: account.baseUrl.replace(/\/+$/, ''),
-      token: tokenSource(account.token, folder, `accounts.${account.name}.token`),
-      insecure: account.insecure || content.insecure,
-      platform:
-        account.platform === undefined
-          ? null
-          : {
-              url: account.platform.url.replace(/\/+$/, ''),
-              token: tokenSource(
-                account.platform.token,
-                folder,
-                `accounts.${account.name}.platform.token`,
-              ),
-              orderId: account.platform.orderId ?? null,
-            },
-      mailboxes: account.mailboxes,
-      folders: account.folders,
-    })),
+    accounts: accounts.map((account) => accountSettings(account, folder, content.insecure)),
     rateLimit: content.rateLimit,
     sync: content.sync,
     schedule: content.schedule,
@@ -120,6 +101,36 @@ export function settle(content: ConfigFile, file: string): Settings {
     minFreeBytes,
     log,
   });
+}
+
+/**
+ * Returns the settings of one validated account.
+ *
+ * @param folder that relative paths are relative to
+ * @param insecure plain http is allowed for every account
+ */
+export function accountSettings(
+  account: ConfigFile['accounts'][number],
+  folder: string,
+  insecure: boolean,
+): AccountSettings {
+  const { name, baseUrl, token, platform, mailboxes, folders } = account;
+  return {
+    name,
+    baseUrl: baseUrl.replace(/\/+$/, ''),
+    token: tokenSource(token, folder, `accounts.${name}.token`),
+    insecure: account.insecure || insecure,
+    platform:
+      platform === undefined
+        ? null
+        : {
+            url: platform.url.replace(/\/+$/, ''),
+            token: tokenSource(platform.token, folder, `accounts.${name}.platform.token`),
+            orderId: platform.orderId ?? null,
+          },
+    mailboxes,
+    folders,
+  };
 }
 
 /**

@@ -20,6 +20,22 @@ export interface FleetFacts {
     readonly store: string;
     readonly problem: 'read-back' | 'call-off' | 'delete';
   };
+  /** There is one of that name. Nothing was changed. */
+  readonly 'fleet-account-exists': { readonly account: string; readonly tenant: string };
+  /** `tenant` is null where none was named. */
+  readonly 'fleet-account-unknown': { readonly account: string; readonly tenant: string | null };
+  /** Several tenants have an account of that name. */
+  readonly 'fleet-account-ambiguous': {
+    readonly account: string;
+    readonly tenants: readonly string[];
+  };
+  /** It has left the fleet, and cannot be paused. */
+  readonly 'fleet-account-removed': { readonly account: string; readonly tenant: string };
 }
 
-export const fleetError = errorsOf<FleetFacts>('config');
+export const fleetError = errorsOf<FleetFacts>('config', {
+  'fleet-account-exists': 'usage',
+  'fleet-account-unknown': 'usage',
+  'fleet-account-ambiguous': 'usage',
+  'fleet-account-removed': 'usage',
+});

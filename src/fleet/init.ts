@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { ZSTD_FORMAT } from '../archive/read/format-file.ts';
 import { CATALOG_VERSION } from '../catalog/open.ts';
-import { fleetError } from '../errors/fleet.ts';
 import { fleetKeyError } from '../errors/fleet-keys.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import type { UploadingStore } from '../objects/store.ts';
@@ -10,6 +9,7 @@ import { keyUses, readFleet } from '../registry/overview.ts';
 import type { Registry } from '../registry/registry.ts';
 import { checkSchema, migrateRegistry } from '../registry/schema.ts';
 import { makeKeyFile, readFleetKeys } from './key-file.ts';
+import { refuseOtherStore } from './own-fleet.ts';
 import type { FleetKeys } from './secrets.ts';
 import { type TriedStore, tryStore } from './try-store.ts';
 
@@ -59,22 +59,6 @@ export async function initialise(options: InitOptions): Promise<Initialised> {
     ...{ fleet, isNew: fleet.id === id, steps, store: tried },
     key: { name: keys.current, isNew: given === undefined },
   };
-}
-
-/**
- * Refuses a configuration whose objects are elsewhere than those of the registry's fleet.
- *
- * @param wanted the store, as people know it
- * @throws fleet-store-other
- */
-export function refuseOtherStore(
-  { label }: Pick<Registry, 'label'>,
-  { bucket: found }: Pick<Fleet, 'bucket'>,
-  wanted: string,
-): void {
-  if (found !== wanted) {
-    throw fleetError('fleet-store-other', { registry: label, found, wanted });
-  }
 }
 
 /** Returns the keys in a file; undefined if there is no file. */

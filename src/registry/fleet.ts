@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { fencedByPurges, heldBy, type Lease, type Outcome } from './outcome.ts';
 import type { Registry } from './registry.ts';
 import { PROGRAM } from './schema.ts';
@@ -74,14 +74,17 @@ export async function addArchive(
   registry: Registry,
   archive: NewArchive,
 ): Promise<number | undefined> {
-  const { tenant, name, logId, genesis, settings } = archive;
-  const [row] = await registry.statement<{ id: number }>(
-    'add an archive',
-    sql`INSERT INTO archive (tenant, name, log_id, settings, head_hash, hot_previous_hash)
-      VALUES (${tenant}, ${name}, ${logId}, ${JSON.stringify(settings)}::jsonb, ${genesis}, ${genesis})
-      ON CONFLICT DO NOTHING RETURNING id`,
-  );
+  const [row] = await registry.statement('add an archive', insertArchive(archive));
   return row?.id;
+}
+
+/** The statement that adds an archive; it returns no row if the tenant has one of that name. */
+export function insertArchive(archive: NewArchive): RawBuilder<{ id: number }> {
+  const { tenant, name, logId, genesis, settings } = archive;
+  return sql<{ id: number }>`
+    INSERT INTO archive (tenant, name, log_id, settings, head_hash, hot_previous_hash)
+    VALUES (${tenant}, ${name}, ${logId}, ${JSON.stringify(settings)}::jsonb, ${genesis}, ${genesis})
+    ON CONFLICT (tenant, name) DO NOTHING RETURNING id`;
 }
 
 /**

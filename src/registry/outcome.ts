@@ -53,7 +53,11 @@ export type FencedBy =
   /** The node entered the cache again since. */
   | 'entry'
   /** The secret was replaced since. */
-  | 'key';
+  | 'key'
+  /** The tenant has an account of that name. */
+  | 'name'
+  /** The account is not in a state that the step begins with. */
+  | 'state';
 
 /** Nothing was written. Whoever gets this gives up what it believed; `head` is what the registry has now, if it was asked. */
 export interface Fenced {

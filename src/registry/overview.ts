@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { AccountState } from './accounts.ts';
 import type { Fleet } from './fleet.ts';
 import type { Registry } from './registry.ts';
 
@@ -22,5 +23,57 @@ export async function keyUses(registry: Registry): Promise<readonly KeyUse[]> {
   return registry.read<KeyUse>(
     'count secrets by key',
     sql`SELECT key_id AS "keyId", count(*) AS secrets FROM secret GROUP BY key_id ORDER BY key_id`,
+  );
+}
+
+/** An account as lists show it. */
+export interface ListedAccount {
+  readonly archive: number;
+  readonly tenantId: number;
+  readonly tenant: string;
+  readonly name: string;
+  readonly state: AccountState;
+  /** The node whose session holds it; null if nobody does. */
+  readonly node: string | null;
+  /** False if that session is dead, or its lease ran out: others may take the archive. */
+  readonly isHolderAlive: boolean;
+  readonly commits: number;
+  /** When the last commit was made, in milliseconds since 1970; 0 if there is none. */
+  readonly headTime: number;
+  /** Bytes in PostgreSQL. */
+  readonly tailBytes: number;
+  /** Purges that are not finished. */
+  readonly purges: number;
+}
+
+/** Which accounts are listed. */
+export interface AccountFilter {
+  readonly tenant?: string | undefined;
+  readonly name?: string | undefined;
+}
+
+/**
+ * Returns accounts by their tenants, in the order in which these were added, and their names.
+ *
+ * @param after the last account of the page before
+ */
+export async function listAccounts(
+  registry: Registry,
+  { tenant, name }: AccountFilter,
+  most: number,
+  after?: Pick<ListedAccount, 'tenantId' | 'name'>,
+): Promise<readonly ListedAccount[]> {
+  const last = after ?? { tenantId: 0, name: '' };
+  return registry.read<ListedAccount>(
+    'list accounts',
+    sql`SELECT a.id AS archive, a.tenant AS "tenantId", t.name AS tenant, a.name, a.state, w.node,
+        coalesce(NOT w.dead AND w.lease_until >= clock_timestamp(), false) AS "isHolderAlive",
+        a.head_number AS commits, a.head_time AS "headTime", a.tail_bytes AS "tailBytes",
+        (SELECT count(*) FROM purge p WHERE p.archive = a.id AND p.finished_at IS NULL) AS purges
+      FROM archive a JOIN tenant t ON t.id = a.tenant LEFT JOIN worker w ON w.session = a.holder
+      WHERE (a.tenant, a.name) > (${last.tenantId}::bigint, ${last.name}::text)
+        AND (${tenant ?? null}::text IS NULL OR t.name = ${tenant ?? null})
+        AND (${name ?? null}::text IS NULL OR a.name = ${name ?? null})
+      ORDER BY a.tenant, a.name LIMIT ${most}`,
   );
 }

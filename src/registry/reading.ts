@@ -118,6 +118,32 @@ export async function heldArchives(registry: Registry, session: string): Promise
   );
 }
 
+/** An archive that its holder is to let go of. */
+export interface UnwantedArchive {
+  readonly archive: number;
+  readonly epoch: number;
+  /** It was paused, it leaves the fleet, or another node is to hold it. */
+  readonly because: 'paused' | 'leaving' | 'moving';
+}
+
+/**
+ * Returns what a session holds and is to let go of. It asks at each heartbeat, ends what it does for these archives, and
+ * releases them: nobody claims them meanwhile, and nobody else ends that.
+ */
+export async function unwantedArchives(
+  registry: Registry,
+  session: string,
+): Promise<readonly UnwantedArchive[]> {
+  return registry.read<UnwantedArchive>(
+    'look for unwanted archives',
+    sql`SELECT a.id AS archive, a.epoch,
+        CASE WHEN a.state = 'active' THEN 'moving' ELSE a.state END AS because
+      FROM archive a JOIN worker w ON w.session = a.holder
+      WHERE a.holder = ${session} AND (a.state <> 'active' OR a.wanted_node <> w.node)
+      ORDER BY a.id`,
+  );
+}
+
 /** A copy on a disk, by its entry in the cache. */
 export interface CachedCopy {
   readonly archive: number;

@@ -1,3 +1,4 @@
+import { addAccount, changeState } from './accounts.ts';
 import { condemn, condemnAbandoned, markGone, sweep, sweepAgain } from './collection.ts';
 import { commit, decidePurge, roll } from './commits.ts';
 import { addArchive, addTenant, initFleet, noteFailover, putSecret, saveMemory } from './fleet.ts';
@@ -16,9 +17,11 @@ import { coverChunk, coverSegment, putSnapshot, register } from './uploads.ts';
 
 /** Every transaction that writes to the registry. Tests hold each of them to what it refuses. */
 export const TRANSACTIONS = {
+  addAccount,
   addArchive,
   addTenant,
   beginSession,
+  changeState,
   claim,
   commit,
   condemn,

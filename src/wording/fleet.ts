@@ -1,5 +1,5 @@
 import type { FleetFacts } from '../errors/fleet.ts';
-import { type Sentences, say } from './sentence.ts';
+import { type Sentences, say, some } from './sentence.ts';
 
 const UNFIT: Readonly<Record<FleetFacts['fleet-store-unfit']['problem'], string>> = {
   'read-back': 'it returned other bytes than were stored',
@@ -24,5 +24,27 @@ export const FLEET_SENTENCES: Sentences<FleetFacts> = {
     say(
       `${store} cannot be used for a fleet: ${UNFIT[problem]}.`,
       'Use another S3 server. mailkeep was tested with RadosGW.',
+    ),
+  'fleet-account-exists': ({ account, tenant }) =>
+    say(
+      `There is an account ${account} of the tenant ${tenant} already. Nothing was changed.`,
+      'Choose another name, or another tenant with --tenant.',
+    ),
+  'fleet-account-unknown': ({ account, tenant }) =>
+    say(
+      tenant === null
+        ? `There is no account ${account}.`
+        : `The tenant ${tenant} has no account ${account}.`,
+      '"mailkeep fleet account list" lists all accounts.',
+    ),
+  'fleet-account-ambiguous': ({ account, tenants }) =>
+    say(
+      `Several tenants have an account ${account}: ${some(tenants, 9)}.`,
+      'Name the tenant with --tenant.',
+    ),
+  'fleet-account-removed': ({ account, tenant }) =>
+    say(
+      `The account ${account} of the tenant ${tenant} was removed from the fleet: nobody mirrors it.`,
+      '"mailkeep fleet account resume" brings it back.',
     ),
 };

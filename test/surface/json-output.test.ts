@@ -16,7 +16,17 @@ const WITHOUT_JSON: Readonly<Record<string, string>> = {
   config: 'needs one of its subcommands',
   'copy key': 'needs one of its subcommands',
   fleet: 'needs one of its subcommands',
-  'fleet init': OF_FLEET,
+  'fleet account': 'needs one of its subcommands',
+  ...Object.fromEntries(
+    [
+      'init',
+      'account add',
+      'account list',
+      'account pause',
+      'account resume',
+      'account remove',
+    ].map((words) => [`fleet ${words}`, OF_FLEET]),
+  ),
   mcp: 'speaks its own protocol',
   restore: 'needs an IMAP server: test/restore/command.test.ts records its JSON',
   service: 'needs one of its subcommands',

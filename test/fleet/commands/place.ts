@@ -2,11 +2,15 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Readable } from 'node:stream';
+import { initFleet } from '../../../src/registry/fleet.ts';
 import type { Registry } from '../../../src/registry/registry.ts';
 import { jsonLines } from '../../cli/child.ts';
 import { type Ran, ran } from '../../cli/surface.ts';
 import type { S3Server } from '../../objects/servers/s3-server.ts';
 import type { Postgres } from '../../registry/servers/postgres.ts';
+import { FLEET } from '../servers/scene.ts';
+
+const KEY = `k1 ${'1'.repeat(64)}\n`;
 
 export interface PlaceOptions {
   /** Without tables, as before `fleet init`. */
@@ -22,6 +26,7 @@ export class Place {
   readonly folder = mkdtempSync(path.join(tmpdir(), 'fleet-'));
   readonly keyFile = path.join(this.folder, 'keys');
   env: Record<string, string> = {};
+  now: () => number = Date.now;
 
   private constructor(
     private readonly postgres: Postgres,
@@ -39,6 +44,15 @@ export class Place {
       AWS_SECRET_ACCESS_KEY: secretAccessKey,
     };
     place.configure();
+    return place;
+  }
+
+  /** A place whose fleet was made, without a bucket. */
+  static async ready(postgres: Postgres): Promise<Place> {
+    const place = await Place.make(postgres);
+    const of = { bucket: 's3://fleet/mail', archiveFormat: 2, catalogVersion: 1 };
+    await initFleet(place.registry, { id: FLEET, ...of });
+    writeFileSync(place.keyFile, KEY, { mode: 0o600 });
     return place;
   }
 
@@ -64,7 +78,7 @@ export class Place {
       cwd: this.folder,
       env: this.env,
       stdin: () => Readable.from([stdin]),
-      now: Date.now,
+      now: this.now,
     });
   }
 

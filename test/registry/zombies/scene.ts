@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { addAccount, changeState } from '../../../src/registry/accounts.ts';
 import { condemn, markGone, sweep, sweepAgain } from '../../../src/registry/collection.ts';
 import { commit, decidePurge, roll } from '../../../src/registry/commits.ts';
 import { putSecret, saveMemory } from '../../../src/registry/fleet.ts';
@@ -26,6 +27,7 @@ import {
   claimed,
   committedBatches,
   done,
+  GENESIS,
   newArchive,
   newSession,
   sha256,
@@ -59,6 +61,10 @@ const CLOSED: Range = {
 };
 const NOBODY = async (): Promise<Outcome> => {
   throw new Error('never refused');
+};
+const ACCOUNT = {
+  ...{ tenant: 'new tenant', name: 'ben', logId: Buffer.alloc(8, 1), genesis: GENESIS },
+  settings: {},
 };
 const NONCE = Buffer.alloc(12, 1);
 
@@ -94,6 +100,8 @@ export async function newScene(registry: Registry): Promise<Scene> {
     ...{ segment: 2, generation: 1, at: 64 },
   };
   const send: Scene['send'] = {
+    addAccount: () => addAccount(registry, ACCOUNT, (id) => [secretOf(id, NONCE)]),
+    changeState: () => changeState(registry, archive, ['active'], 'paused'),
     addArchive: NOBODY,
     addTenant: NOBODY,
     condemnAbandoned: NOBODY,

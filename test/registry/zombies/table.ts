@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
+import { addAccount, changeState } from '../../../src/registry/accounts.ts';
 import { condemn, markGone, sweep, sweepAgain } from '../../../src/registry/collection.ts';
 import { decidePurge, roll } from '../../../src/registry/commits.ts';
 import { putSecret, saveMemory } from '../../../src/registry/fleet.ts';
@@ -44,6 +45,31 @@ export const UNFENCED = {
 
 /** Every transaction with those that are refused. One that is missing does not compile. */
 export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
+  addAccount: [
+    as('the same account was added before', 'name', 'addAccount', sent('addAccount')),
+    {
+      zombie: 'the tenant has an account of that name',
+      by: 'name',
+      send: ({ registry }) => {
+        const account = { tenant: 'tenant', name: 'anna', settings: {} };
+        const log = { logId: Buffer.alloc(8, 1), genesis: Buffer.alloc(32) };
+        return addAccount(registry, { ...account, ...log }, () => []);
+      },
+    },
+  ],
+  changeState: [
+    as('it was changed since', 'state', 'changeState', sent('changeState')),
+    {
+      zombie: 'it is in another state',
+      by: 'state',
+      send: ({ registry, archive }) => changeState(registry, archive, ['paused'], 'active'),
+    },
+    {
+      zombie: 'there is no such account',
+      by: 'state',
+      send: ({ registry, archive }) => changeState(registry, archive + 1, ['active'], 'paused'),
+    },
+  ],
   addArchive: [],
   addTenant: [],
   condemnAbandoned: [],

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
-import { usageError } from '../../../errors/usage.ts';
 import type { Body } from '../../context.ts';
-import { exitStatusHelp } from '../../help-text.ts';
+import { defineAccounts } from './account-commands.ts';
 import type { InitLine } from './init.ts';
+import { group, sub } from './sub-command.ts';
 
 const HELP = `
 For providers with a thousand mailboxes and more. The archives of a fleet are spread over several machines (nodes). A
@@ -12,22 +12,14 @@ the rest. A node's disk is a cache. For your own mailboxes, use "sync" and "daem
 The registry, the bucket and the name of this node are in "fleet" of the configuration: see docs/fleet.md.
 
 EXAMPLES
-  mailkeep fleet init`;
+  mailkeep fleet init
+  mailkeep fleet account add anna --tenant acme --settings anna.json
+  mailkeep fleet account list`;
 
-const NAMES = ['init'];
+const NAMES = ['init', 'account'];
 
 export function define(command: Command, chosen: (body: Body) => void): void {
-  command
-    .usage(`<${NAMES.join('|')}> [options]`)
-    .argument('[command]')
-    .helpCommand(false)
-    .addHelpText('after', HELP)
-    .action((typed: string | undefined) => {
-      // Without one, the program asks for it.
-      if (typed === undefined) return;
-      const problem = `unknown command '${typed}'. The commands are ${NAMES.join(', ')}.`;
-      throw usageError('usage-invalid', { command: 'fleet', problem });
-    });
+  group(command, 'fleet', NAMES).addHelpText('after', HELP);
   sub(command, 'init', 'make a fleet, or upgrade its tables; tries the bucket')
     .option('--create-bucket', 'create the bucket, unless it is ours already')
     .option('--allow-versioning', 'accept a bucket that keeps versions of objects')
@@ -38,6 +30,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         return initFleetCommand(context, options);
       }),
     );
+  defineAccounts(command, chosen);
 }
 
 const INIT_HELP = `
@@ -47,11 +40,3 @@ upload in parts is read back, an upload is called off, an object is deleted. A b
 
 Everything that is there stays as it is, so the command can be repeated: after an interruption, on every node, and
 after an upgrade of mailkeep.`;
-
-function sub(command: Command, name: string, summary: string): Command {
-  return command
-    .command(name)
-    .summary(summary)
-    .description(summary)
-    .addHelpText('after', exitStatusHelp('fleet'));
-}

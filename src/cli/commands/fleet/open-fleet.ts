@@ -3,7 +3,9 @@ import { readRegistryAddress } from '../../../config/fleet.ts';
 import { type FleetConfig, loadFleetConfig } from '../../../config/load.ts';
 import { configPlaces, locateConfig } from '../../../config/locate.ts';
 import { configError } from '../../../errors/config.ts';
-import type { S3Target } from '../../../objects/s3-target.ts';
+import { ownFleet } from '../../../fleet/own-fleet.ts';
+import { labelOf, type S3Target } from '../../../objects/s3-target.ts';
+import type { Fleet } from '../../../registry/fleet.ts';
 import { openRegistry, type Registry } from '../../../registry/registry.ts';
 import { registryTarget } from '../../../registry/target.ts';
 import type { CommandContext } from '../../context.ts';
@@ -41,6 +43,29 @@ export async function withRegistry<T>(
   } finally {
     await registry.close();
   }
+}
+
+/** A fleet, and this node's place in it. */
+export interface OpenFleet {
+  readonly config: FleetConfig;
+  readonly registry: Registry;
+  readonly fleet: Fleet;
+}
+
+/**
+ * Opens the fleet of the configuration for as long as `act` takes. The bucket is not asked.
+ *
+ * @throws what `fleetConfigOf`, `withRegistry` and `ownFleet` throw
+ */
+export async function withFleet<T>(
+  context: CommandContext,
+  act: (open: OpenFleet) => Promise<T>,
+): Promise<T> {
+  const config = fleetConfigOf(context);
+  return withRegistry(context, config, async (registry) => {
+    const fleet = await ownFleet(registry, labelOf(config.fleet.store));
+    return act({ config, registry, fleet });
+  });
 }
 
 /**

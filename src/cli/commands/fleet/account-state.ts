@@ -1,0 +1,78 @@
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { fleetError } from '../../../errors/fleet.ts';
+import { type AccountState, changeState } from '../../../registry/accounts.ts';
+import { type ListedAccount, listAccounts } from '../../../registry/overview.ts';
+import type { Registry } from '../../../registry/registry.ts';
+import { counted } from '../../../wording/amounts.ts';
+import type { CommandContext } from '../../context.ts';
+import { present } from '../../output.ts';
+import type { AccountLine } from './account-lines.ts';
+import { withFleet } from './open-fleet.ts';
+
+/** Names of tenants in an error. */
+const MOST_TENANTS = 20;
+
+const CHANGES = {
+  pause: { from: ['active'], to: 'paused' },
+  resume: { from: ['paused', 'leaving'], to: 'active' },
+  remove: { from: ['active', 'paused'], to: 'leaving' },
+} as const;
+
+const IS: Readonly<Record<AccountState, string>> = {
+  active: 'active: any node may take it',
+  paused: 'paused: no node takes it',
+  leaving: 'removed from the fleet: no node takes it. Its mail stays in registry and bucket',
+};
+
+/**
+ * `mailkeep fleet account pause`, `resume` and `remove`.
+ *
+ * @throws fleet-account-unknown, fleet-account-ambiguous, fleet-account-removed
+ */
+export async function changeAccountCommand(
+  context: CommandContext,
+  act: keyof typeof CHANGES,
+  name: string,
+  { tenant }: AccountLine,
+): Promise<ExitCode> {
+  return withFleet(context, async ({ registry }) => {
+    const account = await accountOf(registry, name, tenant);
+    const { archive, state: before } = account;
+    const { from, to } = CHANGES[act];
+    if (act === 'pause' && before === 'leaving') {
+      throw fleetError('fleet-account-removed', { account: name, tenant: account.tenant });
+    }
+    const changed = await changeState(registry, archive, from, to);
+    // It was in that state before: nothing is to be done, and nothing more is known than before.
+    const isChanged = changed.outcome === 'committed';
+    const { node, purges } = isChanged ? changed : account;
+    const facts = { account: name, tenant: account.tenant, archive, state: to, changed: isChanged };
+    await context.output.object({ ...facts, node, unfinishedForgets: purges }, () =>
+      present([
+        `${name} (tenant ${account.tenant}) is ${isChanged ? '' : 'already '}${IS[to]}.`,
+        to !== 'active' && node !== null && `Node ${node} holds it and lets go of it soon.`,
+        to !== 'active' &&
+          purges > 0 &&
+          `${counted(purges, 'forget')} of it cannot end before it is resumed.`,
+      ]).join('\n'),
+    );
+    return EXIT.done;
+  });
+}
+
+async function accountOf(
+  registry: Registry,
+  name: string,
+  tenant: string | undefined,
+): Promise<ListedAccount> {
+  const found = await listAccounts(registry, { name, tenant }, MOST_TENANTS);
+  const [account] = found;
+  if (account === undefined) {
+    throw fleetError('fleet-account-unknown', { account: name, tenant: tenant ?? null });
+  }
+  if (found.length === 1) return account;
+  throw fleetError('fleet-account-ambiguous', {
+    account: name,
+    tenants: found.map((one) => one.tenant),
+  });
+}

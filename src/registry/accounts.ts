@@ -1,0 +1,67 @@
+import { sql } from 'kysely';
+import { insertArchive, type NewArchive, type SealedSecret } from './fleet.ts';
+import { type Outcome, outcomeOf, Refusal } from './outcome.ts';
+import type { Registry } from './registry.ts';
+
+/** An account that is to be added: its archive, and the name of its tenant. */
+export interface NewAccount extends Omit<NewArchive, 'tenant'> {
+  readonly tenant: string;
+}
+
+/** A new tenant gets the same share of a node's time as any other. */
+const WEIGHT = 1;
+
+/**
+ * Adds an account: its tenant unless there is one, its archive without commits, and its secrets. All in one transaction, so
+ * that nobody claims an archive whose token is missing. Refused if the tenant has an account of that name.
+ *
+ * @param seal encrypts the secrets of an archive, whose id is part of what is authenticated
+ * @throws outcome-unknown: the account may be there, or come later, whole
+ */
+export async function addAccount(
+  registry: Registry,
+  { tenant: tenantName, ...account }: NewAccount,
+  seal: (archive: number) => readonly SealedSecret[],
+): Promise<Outcome<{ archive: number }>> {
+  return outcomeOf(registry, 'add an account', async (tx) => {
+    await sql`INSERT INTO tenant (name, weight) VALUES (${tenantName}, ${WEIGHT})
+      ON CONFLICT (name) DO NOTHING`.execute(tx);
+    // A statement of its own: it sees what another transaction has added meanwhile.
+    const { rows: tenants } = await sql<{ id: number }>`
+      SELECT id FROM tenant WHERE name = ${tenantName} FOR KEY SHARE`.execute(tx);
+    const tenant = tenants[0]?.id ?? 0;
+    const { rows } = await insertArchive({ ...account, tenant }).execute(tx);
+    const archive = rows[0]?.id;
+    if (archive === undefined) throw new Refusal({ by: 'name' });
+    for (const { purpose, keyId, nonce, sealed } of seal(archive)) {
+      await sql`INSERT INTO secret (archive, purpose, key_id, nonce, sealed)
+        VALUES (${archive}, ${purpose}, ${keyId}, ${nonce}, ${sealed})`.execute(tx);
+    }
+    return { archive };
+  });
+}
+
+/** `active`: to be mirrored. `paused`: nobody claims it. `leaving`: it is no account of the fleet any more; its data stay. */
+export type AccountState = 'active' | 'paused' | 'leaving';
+
+/**
+ * Changes the state of an account. Only what is active is claimed; who holds it learns of the change by `unwantedArchives`,
+ * and may still commit until then. Refused if it is in no state that the change begins with.
+ *
+ * @returns the node that holds it, or null, and how many purges of it are not finished: they wait until it is active again
+ */
+export async function changeState(
+  registry: Registry,
+  archive: number,
+  from: readonly AccountState[],
+  to: AccountState,
+): Promise<Outcome<{ node: string | null; purges: number }>> {
+  const [row] = await registry.statement<{ node: string | null; purges: number }>(
+    'change the state of an account',
+    sql`UPDATE archive a SET state = ${to} WHERE id = ${archive} AND state = ANY(${[...from]}::text[])
+      RETURNING
+        (SELECT w.node FROM worker w WHERE w.session = a.holder AND NOT w.dead) AS node,
+        (SELECT count(*) FROM purge p WHERE p.archive = a.id AND p.finished_at IS NULL) AS purges`,
+  );
+  return row === undefined ? { outcome: 'fenced', by: 'state' } : { outcome: 'committed', ...row };
+}
