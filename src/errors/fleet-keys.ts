@@ -11,6 +11,10 @@ export interface FleetKeyFacts {
   /** `reason` is an errno. */
   readonly 'fleet-key-file-unreadable': { readonly file: string; readonly reason: string };
   readonly 'fleet-key-file-unwritable': { readonly file: string; readonly reason: string };
+  /** Another process writes the file, or one was interrupted: `temporary` is what it writes to. */
+  readonly 'fleet-key-file-busy': { readonly file: string; readonly temporary: string };
+  /** A key of that name is in the file, and is not the one that encrypts. */
+  readonly 'fleet-key-exists': { readonly file: string; readonly name: string };
   /** The registry has secrets of keys that are not in the file. `found` is whether there is a file. */
   readonly 'fleet-keys-elsewhere': {
     readonly file: string;
@@ -35,6 +39,8 @@ export const fleetKeyError = errorsOf<FleetKeyFacts>({
   'fleet-key-invalid': 'config',
   'fleet-key-file-unreadable': 'config',
   'fleet-key-file-unwritable': 'disk',
+  'fleet-key-file-busy': 'in-use',
+  'fleet-key-exists': 'usage',
   'fleet-keys-elsewhere': 'config',
   'fleet-key-unknown': 'config',
   'fleet-secret-damaged': 'damage',

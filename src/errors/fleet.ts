@@ -29,6 +29,16 @@ export interface FleetFacts {
     readonly account: string;
     readonly tenants: readonly string[];
   };
+  /** No node of that name had a session or has copies; `suggestion` is one that was probably meant. */
+  readonly 'fleet-node-unknown': { readonly node: string; readonly suggestion: string | null };
+  /** A session of the node lives, so its disk is not destroyed. Nothing was changed. */
+  readonly 'fleet-node-alive': { readonly node: string };
+  /** Nobody vouched that the disk of the node is destroyed. Nothing was changed. */
+  readonly 'fleet-disk-not-destroyed': {
+    readonly node: string;
+    readonly copies: number;
+    readonly purges: number;
+  };
   /** It has left the fleet, and cannot be paused. */
   readonly 'fleet-account-removed': { readonly account: string; readonly tenant: string };
 }
@@ -38,4 +48,7 @@ export const fleetError = errorsOf<FleetFacts>('config', {
   'fleet-account-unknown': 'usage',
   'fleet-account-ambiguous': 'usage',
   'fleet-account-removed': 'usage',
+  'fleet-node-unknown': 'usage',
+  'fleet-node-alive': 'in-use',
+  'fleet-disk-not-destroyed': 'usage',
 });

@@ -1,5 +1,19 @@
 import { randomBytes } from 'node:crypto';
-import { closeSync, fsyncSync, linkSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { makeFoldersDurably } from '../disk/make-folders.ts';
 import { readRegularFile } from '../disk/regular-file.ts';
@@ -59,6 +73,64 @@ export function makeKeyFile(
     throw fleetKeyError('fleet-key-file-unwritable', { file, reason }, error);
   }
   return FleetKeys.parse(text, file);
+}
+
+/**
+ * Makes a new key the first one of a file, which encrypts from then on. The file is replaced as a whole, and keeps owner and
+ * mode. Does nothing if the key of that name is the first one already.
+ *
+ * @param random returns that many random bytes
+ * @returns whether a key was added
+ * @throws fleet-key-exists, fleet-key-file-busy, fleet-key-file-unreadable, fleet-key-file-unwritable, fleet-key-invalid
+ */
+export function addKey(
+  file: string,
+  name: string,
+  random: (bytes: number) => Buffer = randomBytes,
+): boolean {
+  try {
+    // What a link leads to is replaced, never the link.
+    const target = existsSync(file) ? realpathSync(file) : file;
+    return replaced(target, name, random);
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    throw fleetKeyError('fleet-key-file-unwritable', { file, reason }, error);
+  }
+}
+
+function replaced(file: string, name: string, random: (bytes: number) => Buffer): boolean {
+  const temporary = `${file}.new`;
+  const opened = exclusively(file, temporary);
+  let isDone = false;
+  try {
+    // From here on nobody else changes it: a key that another process adds would be lost.
+    const keys = readFleetKeys(file);
+    if (keys.current === name) return false;
+    if (keys.key(name) !== undefined) throw fleetKeyError('fleet-key-exists', { file, name });
+    const { mode, uid, gid } = statSync(file);
+    const made = fstatSync(opened);
+    if (made.uid !== uid || made.gid !== gid) fchownSync(opened, uid, gid);
+    fchmodSync(opened, mode & 0o777);
+    const text = readRegularFile(file, MOST_BYTES).toString('utf8');
+    writeFileSync(opened, `${keyLine(name, random)}\n${text}`, { flush: true });
+    renameSync(temporary, file);
+    isDone = true;
+    syncFolder(path.dirname(file));
+    return true;
+  } finally {
+    closeSync(opened);
+    if (!isDone) rmSync(temporary, { force: true });
+  }
+}
+
+function exclusively(file: string, temporary: string): number {
+  try {
+    return openSync(temporary, 'wx', MODE);
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST') throw error;
+    throw fleetKeyError('fleet-key-file-busy', { file, temporary });
+  }
 }
 
 function keyLine(name: string, random: (bytes: number) => Buffer): string {

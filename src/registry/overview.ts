@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { AccountState } from './accounts.ts';
-import type { Fleet } from './fleet.ts';
+import type { Fleet, SealedSecret } from './fleet.ts';
 import type { Registry } from './registry.ts';
 
 /** Returns the fleet of a registry; undefined before there is one. */
@@ -23,6 +23,53 @@ export async function keyUses(registry: Registry): Promise<readonly KeyUse[]> {
   return registry.read<KeyUse>(
     'count secrets by key',
     sql`SELECT key_id AS "keyId", count(*) AS secrets FROM secret GROUP BY key_id ORDER BY key_id`,
+  );
+}
+
+/**
+ * Returns secrets that another key than `keyId` has encrypted, at most `most` of them, by archive and purpose.
+ *
+ * @param after the last secret of the page before
+ */
+export async function secretsOfOtherKeys(
+  registry: Registry,
+  keyId: string,
+  most: number,
+  after?: Pick<SealedSecret, 'archive' | 'purpose'>,
+): Promise<readonly SealedSecret[]> {
+  const { archive, purpose } = after ?? { archive: 0, purpose: '' };
+  return registry.read<SealedSecret>(
+    'look for secrets of other keys',
+    sql`SELECT archive, purpose, key_id AS "keyId", nonce, sealed FROM secret
+      WHERE (archive, purpose) > (${archive}::bigint, ${purpose}::text) AND key_id <> ${keyId}
+      ORDER BY archive, purpose LIMIT ${most}`,
+  );
+}
+
+/** What the registry knows of a node. */
+export interface KnownNode {
+  readonly node: string;
+  /** Sessions that live. */
+  readonly sessions: number;
+  /** Archives that it may have bytes of. */
+  readonly copies: number;
+  /** Purges that are not finished and concern such an archive. */
+  readonly purges: number;
+}
+
+/** Returns every node that had a session or may have bytes of an archive, by name. */
+export async function knownNodes(registry: Registry): Promise<readonly KnownNode[]> {
+  return registry.read<KnownNode>(
+    'look at the nodes',
+    sql`WITH copy AS (
+        SELECT node, count(*) AS copies,
+          sum((SELECT count(*) FROM purge p WHERE p.archive = c.archive AND p.finished_at IS NULL))::bigint AS purges
+        FROM cache c GROUP BY node),
+      living AS (
+        SELECT node, count(*) FILTER (WHERE NOT dead) AS sessions FROM worker GROUP BY node)
+      SELECT node, coalesce(sessions, 0) AS sessions, coalesce(copies, 0) AS copies,
+        coalesce(purges, 0) AS purges
+      FROM copy FULL JOIN living USING (node) ORDER BY node`,
   );
 }
 

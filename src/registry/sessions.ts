@@ -88,6 +88,33 @@ export async function drainSession(registry: Registry, session: string): Promise
   return rows.length === 1 ? { outcome: 'committed' } : { outcome: 'fenced', by: 'session' };
 }
 
+/** A session that lives, and how many archives it holds. */
+export interface DrainedSession {
+  readonly session: string;
+  readonly node: string;
+  readonly archives: number;
+}
+
+/**
+ * Lets the living sessions of a node, or of all nodes, claim nothing more; `renew` reports it to each worker. Sessions that
+ * begin later are not concerned.
+ *
+ * @param node undefined for all nodes
+ */
+export async function drainNode(
+  registry: Registry,
+  node: string | undefined,
+): Promise<readonly DrainedSession[]> {
+  // In one order, so that two who drain do not wait for each other.
+  return registry.statement<DrainedSession>(
+    'drain sessions',
+    sql`UPDATE worker w SET draining = true WHERE session IN (
+        SELECT session FROM worker WHERE NOT dead AND (node = ${node ?? null} OR ${node ?? null}::text IS NULL)
+        ORDER BY session FOR UPDATE)
+      RETURNING session, node, (SELECT count(*) FROM archive a WHERE a.holder = w.session) AS archives`,
+  );
+}
+
 /**
  * Removes the rows of sessions that ended at least `ageMs` ago. Those that an archive names stay: without its row, nobody
  * could see that a holder is dead.
@@ -105,8 +132,8 @@ export async function removeSessions(
 }
 
 /**
- * Removes a node whose disk was destroyed from the cache, by hand: purges no longer wait for it. Refused while a session of
- * the node lives.
+ * Removes a node whose disk was destroyed from the cache, by hand: purges no longer wait for it. That it was done is noted.
+ * Refused while a session of the node lives.
  *
  * @returns the archives that the node may have had bytes of
  */
@@ -124,6 +151,9 @@ export async function strikeNode(
     const { rows } = await sql<{ archive: number }>`
       DELETE FROM cache WHERE node = ${node} AND entry = ANY(${entries.map(({ entry }) => entry)}::uuid[])
       RETURNING archive`.execute(tx);
+    await sql`INSERT INTO struck_node (node, archives) VALUES (${node}, ${rows.length})`.execute(
+      tx,
+    );
     return { archives: rows.map(({ archive }) => archive) };
   });
 }

@@ -6,6 +6,7 @@ import { claim, enterCache, leaveCache, release, resolve } from './leases.ts';
 import { endPurge } from './purges.ts';
 import {
   beginSession,
+  drainNode,
   drainSession,
   endSession,
   markDead,
@@ -29,6 +30,7 @@ export const TRANSACTIONS = {
   coverChunk,
   coverSegment,
   decidePurge,
+  drainNode,
   drainSession,
   endPurge,
   endSession,

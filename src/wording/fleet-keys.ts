@@ -26,6 +26,16 @@ export const FLEET_KEY_SENTENCES: Sentences<FleetKeyFacts> = {
     ),
   'fleet-key-file-unwritable': ({ file, reason }) =>
     say(`The keys of the fleet cannot be written to ${file}: ${reasonText(reason)}.`),
+  'fleet-key-file-busy': ({ file, temporary }) =>
+    say(
+      `${file} is being changed: there is ${temporary}. Nothing was changed.`,
+      'If no other command is running, one was interrupted: remove that file and try again.',
+    ),
+  'fleet-key-exists': ({ file, name }) =>
+    say(
+      `${file} has a key ${name} already, and another key encrypts. Nothing was changed.`,
+      'Choose another name, or move its line to the top and leave --new out.',
+    ),
   'fleet-keys-elsewhere': ({ file, found, keyIds }) =>
     say(
       `The registry has secrets that were encrypted by ${keyIds.length === 1 ? 'the key' : 'the keys'} ${some(keyIds)}, ${found ? `which ${file} does not have` : `and there is no file ${file}`}.`,

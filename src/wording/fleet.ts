@@ -1,5 +1,6 @@
 import type { FleetFacts } from '../errors/fleet.ts';
-import { type Sentences, say, some } from './sentence.ts';
+import { counted } from './amounts.ts';
+import { didYouMean, type Sentences, say, some } from './sentence.ts';
 
 const UNFIT: Readonly<Record<FleetFacts['fleet-store-unfit']['problem'], string>> = {
   'read-back': 'it returned other bytes than were stored',
@@ -46,5 +47,20 @@ export const FLEET_SENTENCES: Sentences<FleetFacts> = {
     say(
       `The account ${account} of the tenant ${tenant} was removed from the fleet: nobody mirrors it.`,
       '"mailkeep fleet account resume" brings it back.',
+    ),
+  'fleet-node-unknown': ({ node, suggestion }) =>
+    say(
+      `The fleet has no node ${node}.`,
+      didYouMean(suggestion, '"mailkeep fleet status" lists those that are at work.'),
+    ),
+  'fleet-node-alive': ({ node }) =>
+    say(
+      `A worker of ${node} is running, so its disk is not destroyed. Nothing was changed.`,
+      'Stop it first. If the machine is gone, its session ends within a minute.',
+    ),
+  'fleet-disk-not-destroyed': ({ node, copies, purges }) =>
+    say(
+      `${node} may have copies of ${counted(copies, 'account')} on its disk${purges === 0 ? '' : `, and ${counted(purges, 'forget')} cannot end before they are wiped`}. Nothing was changed.`,
+      'If the disk still exists, start the node again: it wipes what is to be forgotten by itself. Only if the disk is destroyed, so that nobody can ever read it, add --disk-destroyed. What is on it is then counted as forgotten.',
     ),
 };

@@ -30,7 +30,7 @@ export const REGISTRY_SENTENCES: Sentences<RegistryFacts> = {
   'outcome-unknown': ({ registry, transaction, reason }) =>
     say(
       `The answer of ${registry} to "${transaction}" is lost: ${conditionText(reason)}. It may have happened or not.`,
-      'The worker finds out before it continues.',
+      'A worker finds out before it continues. A command can be run again.',
     ),
   'registry-unreachable': ({ registry, reason }) =>
     say(

@@ -8,7 +8,11 @@ import { openPlace, type Place, scopesOf } from './place.ts';
 import { expectRecorded, recordingFile } from './recorded.ts';
 import * as service from './service-scenario.ts';
 
-const OF_FLEET = 'needs servers: test/fleet/commands/json.test.ts records its JSON';
+const OF_FLEET = [
+  ...['init', 'drain', 'status', 'key rotate', 'node remove'],
+  ...['add', 'list', 'pause', 'resume', 'remove'].map((act) => `account ${act}`),
+];
+const NEEDS_SERVERS = 'needs servers: test/fleet/commands/json.test.ts records its JSON';
 
 /** Commands without JSON of their own, with the reason. */
 const WITHOUT_JSON: Readonly<Record<string, string>> = {
@@ -16,17 +20,10 @@ const WITHOUT_JSON: Readonly<Record<string, string>> = {
   config: 'needs one of its subcommands',
   'copy key': 'needs one of its subcommands',
   fleet: 'needs one of its subcommands',
-  'fleet account': 'needs one of its subcommands',
   ...Object.fromEntries(
-    [
-      'init',
-      'account add',
-      'account list',
-      'account pause',
-      'account resume',
-      'account remove',
-    ].map((words) => [`fleet ${words}`, OF_FLEET]),
+    ['account', 'key', 'node'].map((words) => [`fleet ${words}`, 'needs one of its subcommands']),
   ),
+  ...Object.fromEntries(OF_FLEET.map((words) => [`fleet ${words}`, NEEDS_SERVERS])),
   mcp: 'speaks its own protocol',
   restore: 'needs an IMAP server: test/restore/command.test.ts records its JSON',
   service: 'needs one of its subcommands',

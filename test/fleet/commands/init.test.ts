@@ -242,6 +242,28 @@ describe.skipIf(skipped)('mailkeep fleet init', () => {
     }
   });
 
+  test('tables of an older program are left alone by other commands, and upgraded', async () => {
+    const place = await newPlace();
+    await place.json(['init']);
+    for (const undone of [
+      sql`DELETE FROM schema_step WHERE name = '0002_operations'`,
+      sql`DROP TABLE struck_node`,
+      sql`ALTER TABLE purge DROP COLUMN decided_at`,
+      sql`INSERT INTO purge (archive, purges, number, commits, records) VALUES (1, 1, 1, '{1}', '[]')`,
+    ])
+      await place.registry.statement('test', undone);
+    const refused = await place.run(['status']);
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      expect.stringMatching(
+        /are at the step 0001_registry; .* needs 0002_operations\.\n.*fleet init/,
+      ),
+    ]);
+    expect(await place.json(['init'])).toMatchObject([{ steps: ['0002_operations'] }]);
+    const ages = sql<{ isKnown: boolean }>`SELECT decided_at IS NOT NULL AS "isKnown" FROM purge`;
+    expect(await place.registry.read('test', ages)).toEqual([{ isKnown: true }]);
+  });
+
   test('a fleet that needs a newer program is refused', async () => {
     const place = await newPlace();
     await place.json(['init']);

@@ -1,7 +1,15 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { claimed, committedBatches, newSession } from '../../registry/servers/fleet.ts';
+import { endSession } from '../../../src/registry/sessions.ts';
+import {
+  claimed,
+  committedBatches,
+  done,
+  newSession,
+  upload,
+} from '../../registry/servers/fleet.ts';
 import { Exercised } from '../../surface/exercised.ts';
 import { expectRecorded } from '../../surface/recorded.ts';
 import { type Servers, startServers, withoutServers } from '../servers/scene.ts';
@@ -22,9 +30,9 @@ afterAll(async () => {
 });
 
 test.skipIf(skipped)('the JSON of every command is as recorded', async () => {
-  const done = new Exercised();
-  const run = async (of: string, args: readonly string[] = [], as = '') =>
-    done.note(`fleet ${of}`, as, await place.json([...of.split(' '), ...args]));
+  const exercised = new Exercised();
+  const run = async (of: string, args: readonly string[] = [], as = '', code = 0) =>
+    exercised.note(`fleet ${of}`, as, await place.json([...of.split(' '), ...args], { code }));
   await run('init');
   await run('init');
   const settings = { baseUrl: 'https://mail.example', token: 'hush' };
@@ -37,7 +45,21 @@ test.skipIf(skipped)('the JSON of every command is as recorded', async () => {
   await run('account list');
   await run('account pause', ['anna']);
   await run('account resume', ['anna']);
+  const purge = sql`INSERT INTO purge (archive, purges, number, commits, records)
+    VALUES (1, 1, 1, '{1}', '[]')`;
+  await place.registry.statement('test', purge);
+  await place.registry.statement('test', sql`UPDATE archive SET tail_since = clock_timestamp()`);
+  await upload(place.registry, lease, 'chunk', 'key');
+  await run('status', [], '', 1);
   await run('account remove', ['anna']);
-  expectRecorded('fleet-json', done.entries());
-  expect(done.commands.size).toBeGreaterThan(0);
+  await run('drain');
+  done(await endSession(place.registry, session));
+  await run('node remove', ['node-1', '--disk-destroyed']);
+  await run('status', [], '', 1);
+  await run('key rotate', ['--new', 'k2']);
+  const lost = sql`UPDATE secret SET key_id = 'lost'`;
+  await place.registry.statement('test', lost);
+  await run('key rotate', [], '', 2);
+  expectRecorded('fleet-json', exercised.entries());
+  expect(exercised.commands.size).toBe(10);
 });

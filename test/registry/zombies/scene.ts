@@ -105,6 +105,7 @@ export async function newScene(registry: Registry): Promise<Scene> {
     addArchive: NOBODY,
     addTenant: NOBODY,
     condemnAbandoned: NOBODY,
+    drainNode: NOBODY,
     initFleet: NOBODY,
     markDead: NOBODY,
     noteFailover: NOBODY,

@@ -1,8 +1,13 @@
 import type { Command } from 'commander';
 import type { Body } from '../../context.ts';
+import { duration } from '../../option-values.ts';
 import { defineAccounts } from './account-commands.ts';
+import type { DrainLine } from './drain.ts';
 import type { InitLine } from './init.ts';
-import { group, sub } from './sub-command.ts';
+import type { RotateLine } from './key-rotate.ts';
+import type { NodeRemoveLine } from './node-remove.ts';
+import type { StatusLine } from './status.ts';
+import { group, plainName, sub } from './sub-command.ts';
 
 const HELP = `
 For providers with a thousand mailboxes and more. The archives of a fleet are spread over several machines (nodes). A
@@ -14,9 +19,10 @@ The registry, the bucket and the name of this node are in "fleet" of the configu
 EXAMPLES
   mailkeep fleet init
   mailkeep fleet account add anna --tenant acme --settings anna.json
-  mailkeep fleet account list`;
+  mailkeep fleet account list
+  mailkeep fleet status`;
 
-const NAMES = ['init', 'account'];
+const NAMES = ['init', 'account', 'key', 'node', 'drain', 'status'];
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   group(command, 'fleet', NAMES).addHelpText('after', HELP);
@@ -31,7 +37,89 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       }),
     );
   defineAccounts(command, chosen);
+  defineKeys(command, chosen);
+  defineNodes(command, chosen);
+  sub(command, 'drain', 'let workers take nothing more and let go of their accounts')
+    .option('--node <name>', 'of this node only (default: of all nodes)', plainName)
+    .addHelpText('after', DRAIN_HELP)
+    .action((options: DrainLine) =>
+      chosen(async (context) => {
+        const { drainCommand } = await import('./drain.ts');
+        return drainCommand(context, options);
+      }),
+    );
+  sub(command, 'status', 'show nodes, accounts, and what needs attention')
+    .option(
+      '--max-age <duration>',
+      'an account without a commit for longer needs attention',
+      duration,
+    )
+    .addHelpText('after', STATUS_HELP)
+    .action((options: StatusLine) =>
+      chosen(async (context) => {
+        const { statusCommand } = await import('./status.ts');
+        return statusCommand(context, options);
+      }),
+    );
 }
+
+function defineKeys(fleet: Command, chosen: (body: Body) => void): void {
+  const key = sub(fleet, 'key', 'change the key that encrypts the secrets of accounts');
+  group(key, 'fleet key', ['rotate']);
+  sub(key, 'rotate', 'encrypt all secrets by the first key of the file of keys')
+    .option('--new <name>', 'put a new key of this name at the top of the file first', plainName)
+    .addHelpText('after', ROTATE_HELP)
+    .action((options: RotateLine) =>
+      chosen(async (context) => {
+        const { rotateCommand } = await import('./key-rotate.ts');
+        return rotateCommand(context, options);
+      }),
+    );
+}
+
+function defineNodes(fleet: Command, chosen: (body: Body) => void): void {
+  const node = sub(fleet, 'node', 'strike off a node that is gone for good');
+  group(node, 'fleet node', ['remove']);
+  sub(node, 'remove', 'let no forget wait for a node whose disk is destroyed')
+    .argument('<node>', 'the node')
+    .option('--disk-destroyed', 'nobody can ever read its disk again')
+    .addHelpText('after', NODE_HELP)
+    .action((name: string, options: NodeRemoveLine) =>
+      chosen(async (context) => {
+        const { removeNodeCommand } = await import('./node-remove.ts');
+        return removeNodeCommand(context, name, options);
+      }),
+    );
+}
+
+const ROTATE_HELP = `
+Secrets are encrypted again one by one by the first key of the file. An interrupted rotation is continued by running it
+again. Nothing is added to the file unless --new is given. Lines of older keys stay: remove them once no secret uses them.
+
+With --new, copy the file to the other nodes at once. To avoid the moment in which they lack the key, add its line to every
+file by hand as the second one, move it to the top everywhere, then run the command without --new.`;
+
+const NODE_HELP = `
+A forget ends only once every disk that may have a copy of what is forgotten was wiped. A node that is gone for good never
+wipes its disk, so it has to be struck off by hand. The registry keeps a note of it. Refused while a worker of the node is
+running.`;
+
+const DRAIN_HELP = `
+For an upgrade, or before a machine is switched off. A worker that drains ends the passes under way, lets go of its accounts
+for others to take, and takes nothing more. A worker that is started later is not concerned. Without --node, no account is
+mirrored until workers are started again.`;
+
+const STATUS_HELP = `
+Shows the nodes, who holds how many accounts, how fresh these are, what is in PostgreSQL and in the bucket, and what
+unfinished forgets wait for.
+
+The exit code is 1 if something needs attention: PostgreSQL has no synchronous replica, no worker is running or they take
+fewer accounts than there are, nobody took the accounts of a dead node for 5 minutes, commits have been in PostgreSQL for
+48 hours, a forget has not ended for 24 hours, or an account is older than --max-age. With --quiet, only that is printed.
+
+EXAMPLES
+  mailkeep fleet status
+  mailkeep fleet status --max-age 26h --quiet || notify-me`;
 
 const INIT_HELP = `
 Makes or upgrades the tables of the registry, makes the fleet, and tries the bucket with small objects below init/: an
