@@ -19,9 +19,9 @@ import { Passes } from './passes.ts';
 import type { DaemonClock } from './ports.ts';
 import { watchProcess } from './process-events.ts';
 import { ScheduledPruning } from './pruning.ts';
+import { noteBegun, rememberedTimetable } from './remembered-timetable.ts';
 import { RunNotes } from './run-notes.ts';
 import { choreReport } from './run-reports.ts';
-import { cronTimes, SCHEDULED, type Scheduled, Timetable } from './timetable.ts';
 import { ScheduledVerification } from './verification.ts';
 
 /**
@@ -55,8 +55,6 @@ export function watchSealing(options: {
 
 /** Who started us waits ten seconds. What is not over by then is cut off, which costs what a crash would: nothing. */
 const STOP_MS = 8_000;
-/** Scope of memory: when each schedule was begun last, milliseconds since the epoch. */
-const BEGUN = 'schedule';
 
 /** What the daemon runs in; `interactive`: its standard output is a terminal. */
 export interface DaemonContext extends EngineContext {
@@ -163,8 +161,8 @@ async function amongNeighbours(
     accounts: settings.accounts.map(({ name }) => name),
     runner: passes,
     clock,
-    timetable: timetableOf(settings, parts),
-    begun: (name, at) => writer.state.set(BEGUN, name, at),
+    timetable: rememberedTimetable(settings, writer.state, clock),
+    begun: (name, at) => noteBegun(writer.state, name, at),
     chores: { verify: verification.run, prune: pruning.run },
     observer: (event) => {
       log.observer(event);
@@ -249,7 +247,8 @@ function reloading(
     }
     log.setLevel(settings.log.level);
     const names = settings.accounts.map(({ name }) => name);
-    await daemon.reload(names, timetableOf(settings, parts), () => passes.configure(settings));
+    const timetable = rememberedTimetable(settings, parts.writer.state, parts.clock);
+    await daemon.reload(names, timetable, () => passes.configure(settings));
     await neighbours.configure(settings);
     copies.configure(settings.copies, settings.schedule.timezone);
     if (isPiped(settings.file)) {
@@ -262,24 +261,4 @@ function reloading(
       log.fail('error', 'the configuration could not be taken over', error);
     });
   };
-}
-
-function timetableOf({ schedule }: Settings, { writer, clock }: Parts): Timetable {
-  const lastAt = (name: Scheduled): number | null => {
-    const at = writer.state.get(BEGUN, name);
-    if (at !== undefined) return at;
-    // From here on it can be missed, and made up for, however often the daemon is restarted.
-    if (name !== 'sync') writer.state.set(BEGUN, name, clock.now());
-    return null;
-  };
-  return new Timetable(
-    SCHEDULED.flatMap((name) => {
-      const expression = schedule[name];
-      if (expression === null) return [];
-      const times = cronTimes(expression, schedule.timezone);
-      return [{ name, times, lastAt: lastAt(name), atStart: name === 'sync' }];
-    }),
-    () => Math.random() * schedule.jitterSeconds * 1000,
-    clock.now(),
-  );
 }

@@ -12,7 +12,12 @@ import { makePass } from '../engine/pass/make-pass.ts';
 import { Meter, Meters } from '../engine/pass/meter.ts';
 import { type Narrowing, wantedOf } from '../engine/pass/selection.ts';
 import { SharedCommitter } from '../engine/pass/shared-committer.ts';
-import { type AttachmentReading, attachmentReading, tidy } from '../engine/pass/tidy.ts';
+import {
+  type AttachmentReading,
+  attachmentReading,
+  type SharedExtractors,
+  tidy,
+} from '../engine/pass/tidy.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import { createIndexer, type Indexer } from '../indexer/indexer.ts';
 import type { Wait } from '../limiter/gate.ts';
@@ -43,6 +48,8 @@ export interface PassesOptions {
   readonly writer: Writer;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly settings: Settings;
+  /** Threads that others use as well, and that stay when the passes end; without them, these have their own. */
+  readonly extractors?: SharedExtractors;
   readonly clock: DaemonClock;
   readonly onRequest: (account: string, report: RequestReport) => void;
   readonly onWait: (wait: Wait) => void;
@@ -68,15 +75,20 @@ export class Passes implements PassRunner {
 
   constructor(options: PassesOptions) {
     this.#options = options;
-    const { writer, clock } = options;
+    const { writer, clock, extractors } = options;
     this.#mirror = catalogMirror(writer.catalog);
-    this.#extractor = openExtractorPool();
+    this.#extractor = extractors?.messages ?? openExtractorPool();
     this.#indexer = createIndexer({
       store: writer.catalog.index,
       sources: writer.sources,
       extractor: this.#extractor,
     });
-    this.#attachments = attachmentReading(writer, this.#indexer, this.#extractor);
+    this.#attachments = attachmentReading(
+      writer,
+      this.#indexer,
+      this.#extractor,
+      extractors?.attachments,
+    );
     this.#compaction = new Compaction(writer);
     this.#committer = new SharedCommitter({
       log: writer.log,
@@ -111,7 +123,8 @@ export class Passes implements PassRunner {
   async close(): Promise<void> {
     await this.#origins.close();
     this.#origins.save();
-    await Promise.all([this.#extractor.close(), this.#attachments.close()]);
+    const isShared = this.#options.extractors !== undefined;
+    await Promise.all([isShared ? undefined : this.#extractor.close(), this.#attachments.close()]);
   }
 
   async survey(name: string, fresh: boolean, signal: AbortSignal): Promise<Survey> {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { CODEC, genesisHash } from '../archive/format/headers.ts';
 import { SEGMENT_BYTES } from '../archive/format/layout.ts';
 import { provenCommits } from '../archive/read/loose-batches.ts';
@@ -7,7 +8,9 @@ import type { StoredBatch, StoredCover } from '../registry/reading.ts';
 import { readTailPart, type TailPart } from '../registry/tail-part.ts';
 import { coverChunk, type Range, type Uploaded } from '../registry/uploads.ts';
 import type { HeldArchive } from './held-archive.ts';
+import type { ObjectNames } from './object-names.ts';
 import { deflated, inflated, MOST_BATCH_BYTES } from './packing.ts';
+import { type Uploading, uploadObject } from './uploads.ts';
 
 /** Bytes of commits in one chunk, unless the first one alone has more: what is in memory at a time is three times that. */
 const CHUNK_RAW_BYTES = 16 * 1024 * 1024;
@@ -67,6 +70,20 @@ export async function storeChunk(
   const outcome = await upload(content);
   if (outcome.outcome === 'fenced') return outcome;
   return coverChunk(held.registry, held.lease, outcome.uploaded, content);
+}
+
+/** Uploads the bytes of a chunk, as `storeChunk` asks for it. Throws as `uploadObject`. */
+export function chunkUpload(uploading: Uploading, names: ObjectNames): UploadChunk {
+  return ({ bytes, purges, logId, segment, first, last, lastHash }) =>
+    uploadObject(uploading, {
+      ...{ kind: 'chunk', length: bytes.length, purges },
+      sha256: createHash('sha256').update(bytes).digest(),
+      name: (epoch) => names.chunk(segment, { first, last }, epoch),
+      async *bytes() {
+        yield bytes;
+      },
+      metadata: { logId, first, last, lastHash },
+    });
 }
 
 /**

@@ -1,5 +1,3 @@
-import { SEGMENT_BYTES } from '../archive/format/layout.ts';
-
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
@@ -10,50 +8,41 @@ const TAIL_AGE_MS = 24 * HOUR_MS;
 const SNAPSHOT_MESSAGES = 2_000;
 const SNAPSHOT_AGE_MS = 90 * DAY_MS;
 
-/** What is known of an archive when it is decided what is due. Times are milliseconds since 1970. */
+/** What is known of an archive when it is decided what is due. Ages are milliseconds. */
 export interface ArchiveFacts {
   /** Deflated bytes of the tail. */
   readonly tailBytes: number;
-  /** When the oldest of them came; undefined if there are none. */
-  readonly tailSince: number | undefined;
-  /** The segment that is written to, and where its last batch ends. */
-  readonly hot: { readonly segment: number; readonly offset: number };
-  /** Segments before it that are not sealed yet, in order. */
-  readonly closed: readonly number[];
+  /** How long the oldest of them are there, and their segment; null if there are none. */
+  readonly tailAgeMs: number | null;
+  readonly tailSegment: number | null;
   readonly snapshot: {
-    /** When it was taken; when the archive began, if there is none. */
-    readonly at: number;
-    /** Commits and messages since. */
+    /** Null if there is none. */
+    readonly ageMs: number | null;
+    /** Commits and messages since; all, if there is none. */
     readonly commits: number;
     readonly messages: number;
   };
 }
 
-export type Due =
-  | { readonly do: 'seal'; readonly segment: number }
-  /** Close the segment that is written to: sealing it is due next. */
-  | { readonly do: 'roll' }
-  | { readonly do: 'chunk'; readonly segment: number }
-  | { readonly do: 'snapshot' };
+export type Due = { readonly do: 'chunk'; readonly segment: number } | { readonly do: 'snapshot' };
 
 /**
- * Returns what is due for an archive, in the order in which it is to be done. What is sealed takes its part of the tail with
- * it, so a chunk is made only where nothing is sealed.
+ * Returns what is due for an archive. Closing segments and sealing them is due at the end of a pass, here as anywhere; what
+ * is sealed takes its part of the tail with it.
  */
-export function dueFor(
-  { tailBytes, tailSince, hot, closed, snapshot }: ArchiveFacts,
-  now: number,
-): readonly Due[] {
-  const due: Due[] = closed.map((segment) => ({ do: 'seal', segment }));
-  const isFull = hot.offset >= SEGMENT_BYTES;
-  const isOld = tailSince !== undefined && now - tailSince >= TAIL_AGE_MS;
-  if (isFull) due.push({ do: 'roll' });
-  else if (closed.length === 0 && (tailBytes >= TAIL_BYTES || isOld)) {
-    due.push({ do: 'chunk', segment: hot.segment });
+export function dueFor({
+  tailBytes,
+  tailAgeMs,
+  tailSegment,
+  snapshot,
+}: ArchiveFacts): readonly Due[] {
+  const due: Due[] = [];
+  const isOld = tailAgeMs !== null && tailAgeMs >= TAIL_AGE_MS;
+  if (tailSegment !== null && (tailBytes >= TAIL_BYTES || isOld)) {
+    due.push({ do: 'chunk', segment: tailSegment });
   }
-  const isBehind =
-    snapshot.messages >= SNAPSHOT_MESSAGES ||
-    (snapshot.commits > 0 && now - snapshot.at >= SNAPSHOT_AGE_MS);
-  if (isBehind) due.push({ do: 'snapshot' });
+  const { ageMs, commits, messages } = snapshot;
+  const isOldSnapshot = commits > 0 && ageMs !== null && ageMs >= SNAPSHOT_AGE_MS;
+  if (messages >= SNAPSHOT_MESSAGES || isOldSnapshot) due.push({ do: 'snapshot' });
   return due;
 }

@@ -7,6 +7,8 @@ import type { Registry } from './registry.ts';
 /** What a new holder builds its copy of an archive from, all of one moment. */
 export interface StoredArchive {
   readonly head: Head;
+  /** As its tenant calls it. */
+  readonly name: string;
   readonly logId: Buffer;
   readonly settings: unknown;
   /** In the order of the log; together with the tail they are all its commits, each once. */
@@ -67,13 +69,13 @@ export async function readArchive(
     'read an archive',
     async (tx) => {
       const [row] = (
-        await sql<Head & { logId: Buffer; settings: unknown }>`
-          SELECT ${HEAD_COLUMNS}, log_id AS "logId", settings FROM archive WHERE id = ${archive}`.execute(
+        await sql<Head & Pick<StoredArchive, 'name' | 'logId' | 'settings'>>`
+          SELECT ${HEAD_COLUMNS}, name, log_id AS "logId", settings FROM archive WHERE id = ${archive}`.execute(
           tx,
         )
       ).rows;
       if (row === undefined) return undefined;
-      const { logId, settings, ...head } = row;
+      const { name, logId, settings, ...head } = row;
       const covers = await sql<StoredCover>`
         SELECT c.first, c.last, c.last_hash AS "lastHash", c.segment, c.generation, c.at, c.key,
           o.bytes, o.sha256
@@ -94,6 +96,7 @@ export async function readArchive(
         WHERE archive = ${archive} AND finished_at IS NULL ORDER BY purges`.execute(tx);
       return {
         head,
+        name,
         logId,
         settings,
         covers: covers.rows,

@@ -152,6 +152,10 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   // Archives of a fleet, whose log is in PostgreSQL and whose files are in an object store; the local folder is a copy.
   fleet: [
     'registry',
+    // An archive of a fleet is kept fresh by the same passes as any other.
+    'daemon',
+    'config',
+    'sync',
     'engine',
     'archive',
     'catalog',

@@ -48,7 +48,7 @@ function archive(seed: number): StoredArchive {
     ...{ headTime: 1, hotSegment: sealed + closed + 1, hotOffset: at, hotOrdinal: 1 },
     ...{ hotPrevious: 0, hotPreviousHash: hashOf(0), purges: 0 },
   };
-  const rest = { settings: {}, snapshot: undefined, memory: undefined, purges: [] };
+  const rest = { name: 'anna', settings: {}, snapshot: undefined, memory: undefined, purges: [] };
   return { head, logId: Buffer.alloc(8), covers, tail, ...rest };
 }
 

@@ -24,6 +24,7 @@ const WITHOUT_JSON: Readonly<Record<string, string>> = {
     ['account', 'key', 'node'].map((words) => [`fleet ${words}`, 'needs one of its subcommands']),
   ),
   ...Object.fromEntries(OF_FLEET.map((words) => [`fleet ${words}`, NEEDS_SERVERS])),
+  'fleet worker': 'writes a log until it is stopped',
   mcp: 'speaks its own protocol',
   restore: 'needs an IMAP server: test/restore/command.test.ts records its JSON',
   service: 'needs one of its subcommands',

@@ -1,11 +1,18 @@
 import { dropOldGenerations } from '../../archive/write/compact-segments.ts';
 import { sealClosedSegments } from '../../archive/write/sealer.ts';
+import type { AttachmentExtractor } from '../../attachments/attachment-text.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { hasCode, type MailkeepError } from '../../errors/mailkeep-error.ts';
 import { readAttachments } from '../../indexer/attachment-texts.ts';
 import type { Indexer } from '../../indexer/indexer.ts';
 import type { Extractor } from '../../mime/extractor.ts';
 import type { Writer } from '../archive/writer.ts';
+
+/** What reads messages, and attachments: each of its threads takes some 100 MB. */
+export interface SharedExtractors {
+  readonly messages: Extractor;
+  readonly attachments: AttachmentExtractor;
+}
 
 /** Reads the text of attachments when messages themselves are searchable. */
 export interface AttachmentReading {
@@ -21,13 +28,18 @@ export interface AttachmentReading {
   close(): Promise<void>;
 }
 
-/** For the writer, at the end of a pass or in idle time. Its thread starts when there is something to read. */
+/**
+ * For the writer, at the end of a pass or in idle time. Its thread starts when there is something to read.
+ *
+ * @param shared one that others use as well: `close` leaves it open
+ */
 export function attachmentReading(
   { catalog, sources }: Pick<Writer, 'catalog' | 'sources'>,
   indexer: Pick<Indexer, 'all'>,
   messages: Pick<Extractor, 'rest'>,
+  shared?: AttachmentExtractor,
 ): AttachmentReading {
-  const extractor = openAttachmentExtractor();
+  const extractor = shared ?? openAttachmentExtractor();
   return {
     async read({ signal, forMs, now }) {
       const until = now() + forMs;
@@ -42,7 +54,9 @@ export function attachmentReading(
       });
       return remaining;
     },
-    close: () => extractor.close(),
+    close: async () => {
+      if (shared === undefined) await extractor.close();
+    },
   };
 }
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Readable } from 'node:stream';
@@ -15,6 +15,8 @@ const KEY = `k1 ${'1'.repeat(64)}\n`;
 export interface PlaceOptions {
   /** Without tables, as before `fleet init`. */
   readonly empty?: boolean;
+  /** One that another node has made; a new one, if undefined. */
+  readonly database?: string;
   readonly bucket?: string;
   readonly prefix?: string;
   /** Anybody listens there, if the commands of the test use no bucket. */
@@ -36,7 +38,7 @@ export class Place {
   ) {}
 
   static async make(postgres: Postgres, options: PlaceOptions = {}): Promise<Place> {
-    const database = await postgres.create({ empty: options.empty ?? false });
+    const database = options.database ?? (await postgres.create({ empty: options.empty ?? false }));
     const place = new Place(postgres, database, await postgres.open(database), options);
     const { accessKeyId = 'KEY', secretAccessKey = 'secret' } = options.server ?? {};
     place.env = {
@@ -54,6 +56,15 @@ export class Place {
     await initFleet(place.registry, { id: FLEET, ...of });
     writeFileSync(place.keyFile, KEY, { mode: 0o600 });
     return place;
+  }
+
+  get prefix(): string {
+    return this.options.prefix ?? 'mail';
+  }
+
+  /** Has the same keys as another node. */
+  copyKeys(other: Place): void {
+    copyFileSync(other.keyFile, this.keyFile);
   }
 
   /** Writes the configuration, with other fields of `fleet` and others next to it. */

@@ -10,14 +10,13 @@ import { dropOldGenerations } from '../../../src/archive/write/compact-segments.
 import { sealClosedSegments } from '../../../src/archive/write/sealer.ts';
 import { CATALOG_VERSION } from '../../../src/catalog/open.ts';
 import type { Writer } from '../../../src/engine/archive/writer.ts';
-import { makeChunk, storeChunk } from '../../../src/fleet/chunks.ts';
+import { chunkUpload, makeChunk, storeChunk } from '../../../src/fleet/chunks.ts';
 import { Claims } from '../../../src/fleet/claims.ts';
 import { HeldArchive } from '../../../src/fleet/held-archive.ts';
 import { ObjectNames } from '../../../src/fleet/object-names.ts';
 import { FleetPurges } from '../../../src/fleet/purges.ts';
 import { storeSnapshot } from '../../../src/fleet/snapshots.ts';
 import { type TakeOverOptions, takeOver } from '../../../src/fleet/take-over.ts';
-import { uploadObject } from '../../../src/fleet/uploads.ts';
 import { S3Client } from '../../../src/objects/s3-client.ts';
 import { s3Store } from '../../../src/objects/s3-store.ts';
 import type { UploadingStore } from '../../../src/objects/store.ts';
@@ -166,22 +165,8 @@ export class Fleet {
   async chunk(held: HeldArchive, segment: number): Promise<void> {
     const content = await makeChunk(held, segment);
     if (content === undefined) throw new Error('there is nothing in the tail');
-    const { bytes, purges, logId, first, last, lastHash } = content;
-    const outcome = await storeChunk(held, content, () =>
-      uploadObject(
-        { held, objects: this.objects, signal },
-        {
-          ...{ kind: 'chunk', length: bytes.length, purges },
-          sha256: createHash('sha256').update(bytes).digest(),
-          name: (epoch) => this.names.chunk(segment, { first, last }, epoch),
-          async *bytes() {
-            yield bytes;
-          },
-          metadata: { logId, first, last, lastHash },
-        },
-      ),
-    );
-    done(outcome);
+    const upload = chunkUpload({ held, objects: this.objects, signal }, this.names);
+    done(await storeChunk(held, content, upload));
   }
 
   /** Seals and publishes what is closed, as the end of a pass does. */

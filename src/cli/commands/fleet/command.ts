@@ -20,9 +20,10 @@ EXAMPLES
   mailkeep fleet init
   mailkeep fleet account add anna --tenant acme --settings anna.json
   mailkeep fleet account list
+  mailkeep fleet worker
   mailkeep fleet status`;
 
-const NAMES = ['init', 'account', 'key', 'node', 'drain', 'status'];
+const NAMES = ['init', 'account', 'worker', 'status', 'drain', 'key', 'node'];
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   group(command, 'fleet', NAMES).addHelpText('after', HELP);
@@ -39,6 +40,14 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   defineAccounts(command, chosen);
   defineKeys(command, chosen);
   defineNodes(command, chosen);
+  sub(command, 'worker', 'keep archives of the fleet fresh, until it is stopped')
+    .addHelpText('after', WORKER_HELP)
+    .action(() =>
+      chosen(async (context) => {
+        const { fleetWorkerCommand } = await import('./worker.ts');
+        return fleetWorkerCommand(context);
+      }),
+    );
   sub(command, 'drain', 'let workers take nothing more and let go of their accounts')
     .option('--node <name>', 'of this node only (default: of all nodes)', plainName)
     .addHelpText('after', DRAIN_HELP)
@@ -103,6 +112,13 @@ const NODE_HELP = `
 A forget ends only once every disk that may have a copy of what is forgotten was wiped. A node that is gone for good never
 wipes its disk, so it has to be struck off by hand. The registry keeps a note of it. Refused while a worker of the node is
 running.`;
+
+const WORKER_HELP = `
+Runs in the foreground: claims accounts that nobody holds, at most "capacity" of them, and keeps them fresh as "daemon"
+does, by schedule.sync and schedule.sweep of this configuration. Its local copies are below "cache". A worker that stops
+gives its accounts back; those of one that was killed are claimed by others half a minute later. Start one on each node.
+
+SIGTERM and SIGINT stop it, with code 0. The log goes to standard output: JSON Lines, or readable lines on a terminal.`;
 
 const DRAIN_HELP = `
 For an upgrade, or before a machine is switched off. A worker that drains ends the passes under way, lets go of its accounts

@@ -1,0 +1,104 @@
+import { randomBytes } from 'node:crypto';
+import { uptime } from 'node:os';
+import { performance } from 'node:perf_hooks';
+import { setTimeout as wait } from 'node:timers/promises';
+import { openAttachmentExtractor } from '../../../attachments/extractor.ts';
+import { readRegistryAddress } from '../../../config/fleet.ts';
+import type { FleetConfig } from '../../../config/load.ts';
+import { openDaemonLog } from '../../../daemon/daemon-log.ts';
+import type { DaemonClock } from '../../../daemon/ports.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { readFleetKeys } from '../../../fleet/key-file.ts';
+import { ownFleet } from '../../../fleet/own-fleet.ts';
+import { runWorker } from '../../../fleet/run-worker.ts';
+import { systemClock } from '../../../limiter/clock.ts';
+import { openExtractorPool } from '../../../mime/extractor-pool.ts';
+import { s3Store } from '../../../objects/s3-store.ts';
+import { labelOf } from '../../../objects/s3-target.ts';
+import { openRegistry, type Registry, type RegistryLimits } from '../../../registry/registry.ts';
+import { PROGRAM } from '../../../registry/schema.ts';
+import { registryTarget } from '../../../registry/target.ts';
+import type { CommandContext } from '../../context.ts';
+import { fleetConfigOf, storeTarget } from './open-fleet.ts';
+
+/** A renewal has to fail within a third of a lease, and waits for no other request. */
+const OF_SESSIONS: Partial<RegistryLimits> = {
+  ...{ connections: 1, connectMs: 3_000, statementMs: 3_000, answerMs: 5_000 },
+  idleInTransactionMs: 3_000,
+};
+const OF_ARCHIVES: Partial<RegistryLimits> = { connections: 8 };
+/** How long it is tried to settle what is unknown, in milliseconds: as long as a failover of PostgreSQL may take. */
+const PATIENCE_MS = 120_000;
+
+/**
+ * `mailkeep fleet worker`: keeps archives of the fleet fresh until the signal.
+ *
+ * @throws what `fleetConfigOf`, `ownFleet`, `readFleetKeys` and `storeTarget` throw
+ */
+export async function fleetWorkerCommand(context: CommandContext): Promise<ExitCode> {
+  const config = fleetConfigOf(context);
+  const { fleet: place, settings } = config;
+  const keys = readFleetKeys(place.keyFile);
+  const target = await storeTarget(context, config);
+  const clock: DaemonClock = {
+    now: context.now,
+    monotonic: () => performance.now(),
+    after: (ms, act) => systemClock.after(ms, act),
+  };
+  return withRegistries(context, config, async (registry, sessions) => {
+    const fleet = await ownFleet(registry, labelOf(place.store));
+    const log = await openDaemonLog(settings.log.level, context.output.interactive);
+    const objects = s3Store(target);
+    const extractors = { messages: openExtractorPool(), attachments: openAttachmentExtractor() };
+    try {
+      await runWorker(
+        {
+          ...{
+            registry,
+            sessions,
+            objects,
+            fleet: fleet.id,
+            keys,
+            settings,
+            extractors,
+            clock,
+            log,
+          },
+          ...{ env: context.surroundings.env, cache: place.cache, random: randomBytes },
+          worker: {
+            ...{ node: place.node, address: place.address ?? '', egress: place.egress },
+            ...{ program: PROGRAM, capacity: place.capacity },
+          },
+          uptime: () => uptime() * 1_000,
+          patience: { forMs: PATIENCE_MS, now: clock.monotonic, wait: (ms) => wait(ms) },
+          report: ({ event }) => log.say('info', 'archive', { event }),
+        },
+        context.signal,
+      );
+      return EXIT.done;
+    } finally {
+      await Promise.all([extractors.messages.close(), extractors.attachments.close()]);
+      await objects.close();
+    }
+  });
+}
+
+async function withRegistries(
+  { surroundings: { env } }: CommandContext,
+  { fleet }: FleetConfig,
+  act: (registry: Registry, sessions: Registry) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const address = await readRegistryAddress(fleet, env);
+  const target = registryTarget(address.reveal(), env);
+  const registry = await openRegistry(target, OF_ARCHIVES);
+  try {
+    const sessions = await openRegistry(target, OF_SESSIONS);
+    try {
+      return await act(registry, sessions);
+    } finally {
+      await sessions.close();
+    }
+  } finally {
+    await registry.close();
+  }
+}

@@ -1,0 +1,70 @@
+import type { PassRequest, PassRunner, Survey } from '../daemon/ports.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { registryError } from '../errors/registry.ts';
+import { emptyResult, failureOfAccount, type SyncResult } from '../sync/result.ts';
+
+/** What passes may do at the moment, by the session that they belong to. */
+export interface Politeness {
+  /** Aborted while no request may be begun; another one after that. */
+  readonly unsure: AbortSignal;
+  /** The registry, as people know it. */
+  readonly registry: string;
+}
+
+/**
+ * The passes of an archive in a fleet. They ask the origin for nothing while another worker may be about to take over, so
+ * that two do not spend the budget of one token. Tidying that fails, as when the object store is away, is tried again later
+ * and ends nothing.
+ */
+export class PolitePasses implements PassRunner {
+  readonly plan: PassRunner['plan'];
+  readonly has: PassRunner['has'];
+  readonly recover: PassRunner['recover'];
+  readonly tokenMark: PassRunner['tokenMark'];
+
+  /**
+   * @param politeness of the moment
+   * @param onUntidy told what kept segments from being sealed and published; resolves when it may be tried again
+   */
+  constructor(
+    private readonly passes: PassRunner,
+    private readonly politeness: () => Politeness,
+    private readonly onUntidy: (error: MailkeepError, signal: AbortSignal) => Promise<void>,
+  ) {
+    this.plan = passes.plan.bind(passes);
+    this.has = passes.has.bind(passes);
+    this.recover = passes.recover.bind(passes);
+    this.tokenMark = passes.tokenMark.bind(passes);
+  }
+
+  async survey(account: string, fresh: boolean, signal: AbortSignal): Promise<Survey> {
+    const { unsure, registry } = this.politeness();
+    if (unsure.aborted) return { mailboxes: [], result: waiting(account, registry) };
+    return this.passes.survey(account, fresh, signal);
+  }
+
+  async pass(request: PassRequest): Promise<SyncResult> {
+    const { unsure, registry } = this.politeness();
+    if (unsure.aborted) return waiting(request.mailbox.account, registry);
+    // Interrupted, it waits for its next turn like any other.
+    return this.passes.pass({ ...request, signal: AbortSignal.any([request.signal, unsure]) });
+  }
+
+  async tidy(signal: AbortSignal): Promise<boolean> {
+    try {
+      return await this.passes.tidy(signal);
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || ENDS.has(error.code)) throw error;
+      if (!signal.aborted) await this.onUntidy(error, signal);
+      return true;
+    }
+  }
+}
+
+/** After these, the archive is not this session's any more, or its log cannot be written. */
+const ENDS: ReadonlySet<string> = new Set(['log-fenced', 'log-copy-failed', 'log-sync-failed']);
+
+function waiting(account: string, registry: string): SyncResult {
+  const error = registryError('registry-unreachable', { registry, reason: 'lease' });
+  return { ...emptyResult(0), failures: [failureOfAccount(account, error)] };
+}
