@@ -135,6 +135,29 @@ describe('config check', () => {
     expect(silent.stdout).toBe(`${file} is in order (found in the current folder; 2 accounts).\n`);
   });
 
+  test('takes the file of a node of a fleet, which has no accounts', async () => {
+    const fleet = {
+      ...{ registry: { env: 'REGISTRY' }, store: { bucket: 'mail' } },
+      ...{ keyFile: 'keys', node: 'node-1' },
+    };
+    writeFileSync(file, JSON.stringify({ fleet }), { mode: 0o600 });
+    const { code, stdout } = await mailkeep(['config', 'check'], { cwd: folder });
+    expect([code, stdout]).toEqual([
+      0,
+      `${file} is in order (found in the current folder; a node of a fleet).\nwarning: The address of the registry cannot be read from the environment variable REGISTRY: it does not exist.\n`,
+    ]);
+    const env = { REGISTRY: 'postgresql://u:hush@db/fleet' };
+    const read = await mailkeep(['config', 'check', '--json'], { cwd: folder, env });
+    expect(JSON.parse(read.stdout)).toMatchObject({ ok: true, accounts: 0, warnings: [] });
+    const shown = await mailkeep(['config', 'show'], { cwd: folder, env });
+    expect(shown.stdout).toMatch(/^fleet\.node +"node-1"$/m);
+    const local = await mailkeep(['sync'], { cwd: folder, env });
+    expect([local.code, local.stderr]).toEqual([
+      2,
+      expect.stringContaining('accounts: found nothing'),
+    ]);
+  });
+
   test('reports every wrong field, with 2', async () => {
     writeFileSync(file, JSON.stringify({ ...CONTENT, acounts: [], minFreeBytes: -1 }));
     for (const what of ['check', 'show']) {
