@@ -28,7 +28,8 @@ import { storeSnapshot } from './snapshots.ts';
 export interface Keeping {
   /** The UUID of the fleet. */
   readonly fleet: string;
-  readonly keys: FleetKeys;
+  /** Reads the keys: a rotation may have added one since. */
+  readonly keys: () => FleetKeys;
   readonly objects: UploadingStore;
   /** What is done with every account; its own accounts and folder play no part. */
   readonly settings: Settings;
@@ -216,5 +217,6 @@ async function secretsOf(
   { registry, lease }: HeldArchive,
 ): Promise<ReadonlyMap<string, string>> {
   const secrets = await readSecrets(registry, lease.archive);
-  return new Map(secrets.map((secret) => [secret.purpose, openSecret(keys, fleet, secret)]));
+  const known = keys();
+  return new Map(secrets.map((secret) => [secret.purpose, openSecret(known, fleet, secret)]));
 }

@@ -40,6 +40,7 @@ test('every function of the registry that writes is in the list of transactions'
   const readers = [
     'reading.ts',
     'overview.ts',
+    'upkeep.ts',
     'status.ts',
     'schema.ts',
     'registry.ts',

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { Body } from '../../context.ts';
 import { duration } from '../../option-values.ts';
 import { defineAccounts } from './account-commands.ts';
+import type { CheckLine } from './check.ts';
 import type { DrainLine } from './drain.ts';
 import type { InitLine } from './init.ts';
 import type { RotateLine } from './key-rotate.ts';
@@ -23,7 +24,7 @@ EXAMPLES
   mailkeep fleet worker
   mailkeep fleet status`;
 
-const NAMES = ['init', 'account', 'worker', 'status', 'drain', 'key', 'node'];
+const NAMES = ['init', 'account', 'worker', 'status', 'check', 'drain', 'key', 'node'];
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   group(command, 'fleet', NAMES).addHelpText('after', HELP);
@@ -46,6 +47,17 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       chosen(async (context) => {
         const { fleetWorkerCommand } = await import('./worker.ts');
         return fleetWorkerCommand(context);
+      }),
+    );
+  sub(command, 'check', 'check that every archive can be taken over')
+    .argument('[account]', 'this account only')
+    .option('--tenant <name>', 'accounts of this tenant only', plainName)
+    .option('--read', 'read every object, instead of asking for its length')
+    .addHelpText('after', CHECK_HELP)
+    .action((account: string | undefined, options: CheckLine) =>
+      chosen(async (context) => {
+        const { checkCommand } = await import('./check.ts');
+        return checkCommand(context, account, options);
       }),
     );
   sub(command, 'drain', 'let workers take nothing more and let go of their accounts')
@@ -119,6 +131,18 @@ does, by schedule.sync and schedule.sweep of this configuration. Its local copie
 gives its accounts back; those of one that was killed are claimed by others half a minute later. Start one on each node.
 
 SIGTERM and SIGINT stop it, with code 0. The log goes to standard output: JSON Lines, or readable lines on a terminal.`;
+
+const CHECK_HELP = `
+Checks, for every account: that PostgreSQL and the bucket together have every commit once and in order, that the bytes in
+PostgreSQL are what was committed, and that every object is in the bucket and as long as it was. With --read, every object
+is read and compared by its SHA-256. Also checks that PostgreSQL acknowledges only what a replica has. Nothing is changed,
+and workers may run meanwhile.
+
+The exit code is 3 if something is damaged or missing, and 1 if replication is not synchronous.
+
+EXAMPLES
+  mailkeep fleet check
+  mailkeep fleet check anna --tenant acme --read`;
 
 const DRAIN_HELP = `
 For an upgrade, or before a machine is switched off. A worker that drains ends the passes under way, lets go of its accounts

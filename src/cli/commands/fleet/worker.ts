@@ -38,7 +38,9 @@ const PATIENCE_MS = 120_000;
 export async function fleetWorkerCommand(context: CommandContext): Promise<ExitCode> {
   const config = fleetConfigOf(context);
   const { fleet: place, settings } = config;
-  const keys = readFleetKeys(place.keyFile);
+  const keys = () => readFleetKeys(place.keyFile);
+  // Now, so that a file that cannot be read is found before anything begins.
+  keys();
   const target = await storeTarget(context, config);
   const clock: DaemonClock = {
     now: context.now,
