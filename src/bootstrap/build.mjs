@@ -32,6 +32,7 @@ import { fileURLToPath } from 'node:url';
 import { crc32 } from 'node:zlib';
 import { build } from 'esbuild';
 import {
+  calledLate,
   calledOnly,
   englishOnly,
   requestsOnly,
@@ -87,7 +88,7 @@ const common = {
   minifyWhitespace: true,
   minifySyntax: true,
   logLevel: 'warning',
-  plugins: [calledOnly, englishOnly, requestsOnly],
+  plugins: [calledLate, calledOnly, englishOnly, requestsOnly],
 };
 
 const MODULES = {

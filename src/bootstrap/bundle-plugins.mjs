@@ -55,6 +55,32 @@ export const calledOnly = {
   },
 };
 /**
+ * What mailparser and libmime load at once and call for few messages, with the functions that they call: Japanese mail of
+ * old, text of HTML, and HTML of text. Loaded when first called, since their tables take 2 MB of each thread that reads mail.
+ */
+const CALLED_LATE = {
+  'encoding-japanese': ['convert'],
+  'html-to-text': ['htmlToText'],
+  he: ['encode'],
+};
+export const calledLate = {
+  name: 'called-late',
+  setup: ({ onResolve, onLoad }) => {
+    const namespace = 'called-late';
+    onResolve({ filter: /^(?:encoding-japanese|html-to-text|he)$/ }, (asked) =>
+      asked.namespace === namespace
+        ? undefined
+        : { path: asked.path, namespace, pluginData: { resolveDir: asked.resolveDir } },
+    );
+    onLoad({ filter: /./, namespace }, ({ path: name, pluginData: { resolveDir } }) => ({
+      contents: CALLED_LATE[name]
+        .map((call) => `exports.${call} = (...given) => require('${name}').${call}(...given);`)
+        .join('\n'),
+      resolveDir,
+    }));
+  },
+};
+/**
  * The reading script has the JavaScript of better-sqlite3 in it: to load its 16 files takes longer than to load its addon,
  * which stays where it is installed. package.json names the exact version, so both are of one. Its folder is looked for
  * where `require` would (`mailkeepSqlite`), which reads what the package exports.
