@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, expect, test } from 'vitest';
-import { SpareReader } from '../../src/mime/reading.ts';
+import { SpareReader } from '../../src/mime/reading-thread.ts';
 import type { Conversation } from '../../src/web/reading/message-shapes.ts';
 import type { ServedReader } from '../../src/web/reading/served-archive.ts';
 import { inTurn } from '../../src/web/server/in-turn.ts';

@@ -1,4 +1,4 @@
-import type { SpareReader } from '../../mime/reading.ts';
+import type { SpareReader } from '../../mime/reading-thread.ts';
 
 /** How a message is read for a request. */
 export interface ReadingFor {

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { logFolder } from '../../archive/format/layout.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { openReaderOf, type Reader } from '../../engine/archive/reader.ts';
-import { SpareReader } from '../../mime/reading.ts';
+import { SpareReader } from '../../mime/reading-thread.ts';
 import { mailboxKey } from '../../state/scopes.ts';
 
 /** The archive as one browser may read it. */
