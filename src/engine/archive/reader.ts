@@ -3,6 +3,7 @@ import { lastCommitNumber } from '../../archive/read/last-commit.ts';
 import { type LogReader, openLogReader } from '../../archive/read/log-reader.ts';
 import { tryLock } from '../../archive/write/lock.ts';
 import { type Catalog, openCatalogReader } from '../../catalog/catalog.ts';
+import { type CatalogOptions, catalogFile } from '../../catalog/open.ts';
 import { locateDataDir } from '../../config/located-fields.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { LocatingContext } from '../context.ts';
@@ -64,9 +65,9 @@ export function openReader({ globals, surroundings, report }: LocatingContext): 
 }
 
 /** The same for a folder that is known. */
-export function openReaderOf(dataDir: string): Reader {
+export function openReaderOf(dataDir: string, options: CatalogOptions = {}): Reader {
   requireArchive(dataDir);
-  const catalog = openCatalogReader(dataDir);
+  const catalog = openCatalogReader(dataDir, catalogFile(dataDir), options);
   let sources: LogReader | undefined;
   return {
     dataDir,
