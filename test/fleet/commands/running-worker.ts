@@ -1,0 +1,139 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { EventEmitter, once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { z } from 'zod';
+import type { Sandbox } from '../../../src/sandbox/sandbox.ts';
+import { program } from '../../cli/child.ts';
+import type { Servers } from '../servers/scene.ts';
+import { Place } from './place.ts';
+
+const line = z.looseObject({ msg: z.string() });
+export type Line = z.output<typeof line>;
+
+/** `mailkeep fleet worker` as a process of its own, and the lines of its log as they come. */
+export class RunningWorker {
+  readonly lines: Line[] = [];
+  readonly #child: ChildProcess;
+  readonly #closed: Promise<unknown>;
+  readonly #news = new EventEmitter();
+  stderr = '';
+
+  constructor(readonly place: Place) {
+    const child = spawn(process.execPath, [program, 'fleet', 'worker'], {
+      cwd: place.folder,
+      env: { PATH: process.env.PATH ?? '', ...place.env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    this.#closed = once(child, 'close');
+    createInterface({ input: child.stdout }).on('line', (said) => {
+      this.lines.push(line.parse(JSON.parse(said)));
+      this.#news.emit('line');
+    });
+    child.stderr.on('data', (said) => {
+      this.stderr += String(said);
+    });
+    child.on('close', () => this.#news.emit('line'));
+  }
+
+  /** Resolves once so many lines say this. */
+  said(msg: string, times = 1): Promise<readonly Line[]> {
+    return this.saidOf(msg, {}, times);
+  }
+
+  /** The same, of lines with these facts. */
+  async saidOf(
+    msg: string,
+    facts: Readonly<Record<string, unknown>>,
+    times: number,
+  ): Promise<readonly Line[]> {
+    const isMeant = (one: Line) =>
+      one.msg === msg && Object.entries(facts).every(([name, value]) => one[name] === value);
+    for (;;) {
+      const found = this.lines.filter(isMeant);
+      if (found.length >= times) return found;
+      if (this.#child.exitCode !== null || this.#child.signalCode !== null) {
+        throw new Error(
+          `ended: ${this.stderr}${this.lines.map((one) => `\n${JSON.stringify(one)}`)}`,
+        );
+      }
+      await once(this.#news, 'line');
+    }
+  }
+
+  /** Resolves with the next line, or the end. */
+  async news(): Promise<void> {
+    await once(this.#news, 'line');
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  async end(signal: NodeJS.Signals): Promise<number | null> {
+    this.#child.kill(signal);
+    await this.#closed;
+    return this.#child.exitCode;
+  }
+}
+
+let fleets = 0;
+
+/**
+ * The folder of a node of the fleet that `first` began, or of the first one.
+ *
+ * @param settings other fields of its configuration
+ */
+export async function nodeOf(
+  { gateway: server, postgres }: Servers,
+  name: string,
+  { first, settings = {} }: { readonly first?: Place; readonly settings?: object } = {},
+): Promise<Place> {
+  if (first === undefined) fleets += 1;
+  const place = await Place.make(postgres, {
+    ...{ empty: true, bucket: 'fleet', server, prefix: first?.prefix ?? `workers-${fleets}` },
+    ...(first === undefined ? {} : { database: first.database }),
+  });
+  const own = {
+    rateLimit: { requestsPerMinute: 1_000_000, concurrency: 4 },
+    minFreeBytes: 0,
+    log: { level: 'info' },
+    ...settings,
+  };
+  place.configure({ node: name }, own);
+  if (first !== undefined) place.copyKeys(first);
+  await place.json(['init']);
+  return place;
+}
+
+/** Adds one account for each mailbox of a sandbox; returns their settings by their names. */
+export async function addAccounts(
+  place: Place,
+  sandbox: Sandbox,
+): Promise<ReadonlyMap<string, object>> {
+  writeFileSync(path.join(place.folder, 'token'), sandbox.tokens.mailbox, { mode: 0o600 });
+  const accounts = new Map<string, object>();
+  for (const { address } of sandbox.service.store.mailboxes.values()) {
+    const name = `account-${accounts.size}`;
+    const settings = { baseUrl: sandbox.mailboxUrl, mailboxes: { include: [address] } };
+    writeFileSync(path.join(place.folder, 'account.json'), JSON.stringify(settings));
+    const own = ['--settings', 'account.json', '--token-file', 'token'];
+    await place.json(['account', 'add', name, ...own]);
+    accounts.set(name, settings);
+  }
+  return accounts;
+}
+
+const listed = z.array(
+  z.looseObject({
+    ...{ account: z.string(), archive: z.number(), commits: z.number() },
+    node: z.nullable(z.string()),
+  }),
+);
+
+/** What `mailkeep fleet account list` prints. */
+export async function accountsOf(place: Place): Promise<z.output<typeof listed>> {
+  return listed.parse(await place.json(['account', 'list']));
+}
