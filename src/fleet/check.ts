@@ -1,11 +1,14 @@
 import { genesisHash } from '../archive/format/headers.ts';
 import { provenCommits } from '../archive/read/loose-batches.ts';
+import { logDamaged } from '../errors/archive.ts';
+import { fleetArchiveError } from '../errors/fleet-archive.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { objectError } from '../errors/objects.ts';
 import type { UploadingStore } from '../objects/store.ts';
 import { readArchive, type StoredArchive } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Uploaded } from '../registry/uploads.ts';
+import { purgeWorkOf } from '../retention/purge-journal.ts';
 import { rawBatch } from './chunks.ts';
 import { manifestOf } from './manifest.ts';
 import { verifiedBytes } from './verified-bytes.ts';
@@ -44,10 +47,24 @@ export async function checkArchive(
   archive: number,
 ): Promise<CheckedArchive | undefined> {
   const checked = await checkOnce(options, archive);
-  // What was replaced between two looks is gone by right. What is wrong is so the second time as well.
-  return checked === undefined || checked.problems.length === 0
-    ? checked
-    : await checkOnce(options, archive);
+  if (checked === undefined || checked.problems.length === 0) return checked;
+  // What was replaced meanwhile is gone by right.
+  const now = await readArchive(options.registry, archive);
+  const named = new Set(now === undefined ? [] : objectsOf(now).map(({ key }) => key));
+  const problems = checked.problems.filter(
+    ({ code, facts }) => !OF_OBJECTS.has(code) || named.has(String(facts.name)),
+  );
+  return { ...checked, problems };
+}
+
+const OF_OBJECTS: ReadonlySet<string> = new Set([
+  'object-missing',
+  'object-damaged',
+  'object-changed',
+]);
+
+function objectsOf({ covers, snapshot }: StoredArchive): readonly Uploaded[] {
+  return snapshot === undefined ? covers : [...covers, snapshot];
 }
 
 async function checkOnce(
@@ -67,10 +84,11 @@ async function checkOnce(
   };
   await note(() => manifestOf(stored));
   await note(() => proveTail(stored));
-  const objects: readonly Uploaded[] = [
-    ...stored.covers,
-    ...(stored.snapshot === undefined ? [] : [stored.snapshot]),
-  ];
+  for (const { purges, records } of stored.purges) {
+    if (purgeWorkOf(records) !== undefined) continue;
+    problems.push(fleetArchiveError('purge-damaged', { archive, purges }));
+  }
+  const objects = objectsOf(stored);
   const left = [...objects];
   const inTurn = async (): Promise<void> => {
     for (let next = left.shift(); next !== undefined; next = left.shift()) {
@@ -86,20 +104,30 @@ async function checkOnce(
   };
 }
 
-/** @throws `log-damaged` unless each batch of the tail is the commit that follows the one before it */
-async function proveTail({ covers, tail, logId }: StoredArchive): Promise<void> {
+/** @throws `log-damaged` unless each batch of the tail is the commit that follows the one before it, up to the head */
+async function proveTail({ covers, tail, logId, head }: StoredArchive): Promise<void> {
   const ends = new Map(covers.map(({ last, lastHash }) => [last, lastHash]));
   for (const batch of tail) {
     const number = batch.number - 1;
     const before = ends.get(number);
     // Where the manifest has a gap, it was reported.
     if (number > 0 && before === undefined) return;
-    provenCommits('the tail', {
+    const commits = provenCommits('the tail', {
       bytes: await rawBatch(batch),
       space: { archiveId: logId, segment: batch.segment },
       at: { offset: batch.at, ordinal: batch.firstOrdinal },
       after: { number, hash: before?.toString('hex') ?? genesisHash(logId) },
     });
+    const [commit] = commits;
+    const isLast = batch.number === head.headNumber && batch.segment === head.hotSegment;
+    const isItself =
+      commits.length === 1 &&
+      commit?.hash === batch.hash.toString('hex') &&
+      (!isLast || (commit.end.offset === head.hotOffset && commit.end.ordinal === head.hotOrdinal));
+    if (!isItself) {
+      const { segment, at: offset } = batch;
+      throw logDamaged({ file: 'the tail', segment, offset, reason: 'chain' });
+    }
     ends.set(batch.number, batch.hash);
   }
 }

@@ -1,10 +1,13 @@
+import { statSync } from 'node:fs';
+import { catalogFile } from '../catalog/open.ts';
 import { storedAccount } from '../config/account-entry.ts';
-import type { Settings } from '../config/settings.ts';
+import type { AccountSettings, Settings } from '../config/settings.ts';
 import { Daemon } from '../daemon/daemon.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
 import { Passes } from '../daemon/passes.ts';
 import type { DaemonClock } from '../daemon/ports.ts';
 import { noteBegun, rememberedTimetable } from '../daemon/remembered-timetable.ts';
+import type { Writer } from '../engine/archive/writer.ts';
 import type { EngineContext } from '../engine/context.ts';
 import type { SharedExtractors } from '../engine/pass/tidy.ts';
 import { logFenced } from '../errors/archive.ts';
@@ -20,6 +23,7 @@ import { type OpenedArchive, openHeld } from './open-held.ts';
 import { pause } from './pause.ts';
 import { dueFor } from './plan.ts';
 import { type Politeness, PolitePasses } from './polite-passes.ts';
+import type { FleetPurges } from './purges.ts';
 import { type FleetKeys, openSecret } from './secrets.ts';
 import type { Patience } from './settling.ts';
 import { storeSnapshot } from './snapshots.ts';
@@ -43,8 +47,18 @@ export interface Keeping {
   readonly report: EngineContext['report'];
 }
 
+export interface Opening {
+  readonly signal: AbortSignal;
+  /** Told once why it cannot go on: the caller closes it. */
+  readonly onFailed: (error: unknown) => void;
+  /** Of an earlier opening under the same claim. */
+  readonly purges: FleetPurges | undefined;
+}
+
 /** How often what the archive remembers is saved, in milliseconds. */
 const MEMORY_MS = 3_600_000;
+/** Of a larger catalog no snapshot is made: that takes longer than a session may go without renewal. */
+const MOST_CATALOG_BYTES = 2 * 1024 * 1024 * 1024;
 /** Until sealing and publishing are tried again, in milliseconds. */
 const UNTIDY_MS = 60_000;
 /** What a fleet does by the clock. */
@@ -82,7 +96,15 @@ export class KeptArchive {
       runner: polite,
       clock,
       timetable: rememberedTimetable(keeping.settings, writer.state, clock, DONE),
-      begun: (name, at) => noteBegun(writer.state, name, at),
+      begun: (name, at) => {
+        try {
+          noteBegun(writer.state, name, at);
+        } catch (error) {
+          // At worst it is done once too often.
+          if (!(error instanceof MailkeepError)) throw error;
+          log.fail('error', 'the schedule could not be remembered', error);
+        }
+      },
       chores: { verify: () => Promise.resolve(), prune: () => Promise.resolve() },
       observer: log.observer,
       random: Math.random,
@@ -93,7 +115,6 @@ export class KeptArchive {
   /**
    * Opens an archive that was claimed in a folder of this node, and begins to keep it fresh.
    *
-   * @param onFailed told once why it cannot go on: the caller closes it
    * @throws config-invalid for settings that this program does not understand; fleet-key-unknown, fleet-secret-damaged; as
    *   `openHeld`
    */
@@ -101,10 +122,9 @@ export class KeptArchive {
     keeping: Keeping,
     held: HeldArchive,
     dir: string,
-    onFailed: (error: unknown) => void,
-    signal: AbortSignal,
+    { signal, onFailed, purges }: Opening,
   ): Promise<KeptArchive> {
-    const { objects, settings, env, clock, log, extractors, patience, report } = keeping;
+    const { objects, settings, clock, log, patience, report } = keeping;
     const { registry, lease } = held;
     const stored = await readArchive(registry, lease.archive);
     if (stored === undefined) throw logFenced(null, 'refused');
@@ -112,56 +132,51 @@ export class KeptArchive {
     const opened = await openHeld({
       ...{ held, objects, names: namesOf(keeping, stored), dir, patience, signal, report },
       ...{ codec: settings.archive.codec, now: clock.now },
+      ...(purges === undefined ? {} : { purges }),
       onUnusable: (what, error) => log.fail('error', `the ${what} could not be used`, error),
     });
-    const passes = new Passes({
-      writer: opened.writer,
-      env,
-      // A rewrite of what is sealed would upload it again.
-      settings: {
-        ...settings,
-        accounts: [account],
-        archive: { ...settings.archive, compact: false },
-      },
-      extractors,
-      clock,
-      onRequest: (_, request) => log.request(request),
-      onWait: log.wait,
-      onSealed: (_, damaged) => {
-        for (const error of damaged) log.fail('error', 'a segment is damaged', error);
-      },
-      onTidied: () => {},
-    });
-    const kept = new KeptArchive(keeping, held, stored, opened, passes, onFailed);
-    kept.#daemon.start();
-    return kept;
+    let passes: Passes | undefined;
+    try {
+      passes = passesOf(keeping, account, opened.writer);
+      const kept = new KeptArchive(keeping, held, stored, opened, passes, onFailed);
+      kept.#daemon.start();
+      return kept;
+    } catch (error) {
+      await passes?.close();
+      await opened.writer.close();
+      throw error;
+    }
   }
 
   get name(): string {
     return this.stored.name;
   }
 
+  /** What was decided and is not finished: for the next opening under the same claim. */
+  get purges(): FleetPurges {
+    return this.opened.purges;
+  }
+
   /** Does what is due to keep the registry small and takeovers fast. What fails is logged, and due again. */
   async upkeep(upkeep: Upkeep): Promise<void> {
-    const { log } = this.keeping;
-    this.#upkeeping = this.#upkeep(upkeep).catch((error: unknown) => {
-      if (!(error instanceof MailkeepError)) throw error;
-      if (!this.#controller.signal.aborted) log.fail('error', 'upkeep failed', error);
-    });
+    this.#upkeeping = this.#upkeep(upkeep);
     await this.#upkeeping;
   }
 
-  /** Ends passes at the next safe point and closes the archive; what was committed stays. The lease is not given back. */
-  async close(): Promise<void> {
+  /**
+   * Ends passes at the next safe point and closes the archive; what was committed stays. The lease is not given back.
+   *
+   * @param saving whether what the archive remembers is worth a request to the registry
+   * @throws the errors of the disk and the state: it is closed all the same
+   */
+  async close(saving: boolean): Promise<void> {
     this.#controller.abort();
-    await this.#daemon.stop();
-    await this.#upkeeping;
-    await this.passes.close();
     try {
-      if (this.held.lostBy === undefined) await storeMemory(this.held, this.opened.writer);
-    } catch (error) {
-      // The next holder learns it again.
-      if (!(error instanceof MailkeepError)) throw error;
+      await this.#daemon.stop();
+      await this.#upkeeping.catch(() => undefined);
+      await this.passes.close();
+      if (saving)
+        await this.#trying('what it remembers could not be saved', () => this.#remember());
     } finally {
       await this.opened.writer.close();
     }
@@ -178,14 +193,33 @@ export class KeptArchive {
       snapshot: { ageMs: snapshot.snapshotAgeMs, commits, messages: Math.max(commits, added) },
     });
     for (const act of due) {
-      if (act.do === 'chunk') await this.#chunk(act.segment);
-      else await this.#snapshot();
+      if (act.do === 'chunk') {
+        await this.#trying('no chunk could be stored', () => this.#chunk(act.segment));
+      } else await this.#trying('no snapshot could be stored', () => this.#snapshot());
     }
-    await purges.finish();
+    await this.#trying('a forget could not be finished', () => purges.finish());
     const now = this.keeping.clock.monotonic();
     if (now - this.#savedAt < MEMORY_MS) return;
     this.#savedAt = now;
-    await storeMemory(held, writer);
+    await this.#trying('what it remembers could not be saved', () => this.#remember());
+  }
+
+  /** What fails of one kind keeps nothing else from being done. */
+  async #trying(what: string, act: () => Promise<unknown>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      if (this.#controller.signal.aborted) return;
+      if (!(error instanceof MailkeepError)) throw error;
+      this.keeping.log.fail('error', what, error);
+    }
+  }
+
+  async #remember(): Promise<void> {
+    const { held } = this;
+    const { writer, purges } = this.opened;
+    // What is on this node may still have what is to be forgotten, and would count as made without it.
+    if (held.lostBy === undefined && purges.areCarriedOut) await storeMemory(held, writer);
   }
 
   async #chunk(segment: number): Promise<void> {
@@ -196,11 +230,17 @@ export class KeptArchive {
   }
 
   async #snapshot(): Promise<void> {
-    const { dataDir: dir, catalog } = this.opened.writer;
+    const { writer, purges } = this.opened;
+    const { dataDir: dir, catalog } = writer;
+    if (!purges.areCarriedOut) return;
+    // It is made on the thread that renews the session.
+    if (statSync(catalogFile(dir)).size > MOST_CATALOG_BYTES) return;
     const { messages } = catalog.totals();
     const { logId } = this.stored;
-    await storeSnapshot(this.#uploading, { dir, logId, catalog, names: this.#names });
-    this.#messagesThen = messages;
+    const outcome = await storeSnapshot(this.#uploading, {
+      ...{ dir, logId, catalog, names: this.#names },
+    });
+    if (outcome.outcome === 'committed') this.#messagesThen = messages;
   }
 
   get #uploading() {
@@ -219,4 +259,29 @@ async function secretsOf(
   const secrets = await readSecrets(registry, lease.archive);
   const known = keys();
   return new Map(secrets.map((secret) => [secret.purpose, openSecret(known, fleet, secret)]));
+}
+
+function passesOf(
+  { settings, env, extractors, clock, log }: Keeping,
+  account: AccountSettings,
+  writer: Writer,
+): Passes {
+  return new Passes({
+    writer,
+    env,
+    // A rewrite of what is sealed would upload it again.
+    settings: {
+      ...settings,
+      accounts: [account],
+      archive: { ...settings.archive, compact: false },
+    },
+    extractors,
+    clock,
+    onRequest: (_, request) => log.request(request),
+    onWait: log.wait,
+    onSealed: (_, damaged) => {
+      for (const error of damaged) log.fail('error', 'a segment is damaged', error);
+    },
+    onTidied: () => {},
+  });
 }

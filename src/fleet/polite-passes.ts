@@ -40,7 +40,7 @@ export class PolitePasses implements PassRunner {
   async survey(account: string, fresh: boolean, signal: AbortSignal): Promise<Survey> {
     const { unsure, registry } = this.politeness();
     if (unsure.aborted) return { mailboxes: [], result: waiting(account, registry) };
-    return this.passes.survey(account, fresh, signal);
+    return this.passes.survey(account, fresh, AbortSignal.any([signal, unsure]));
   }
 
   async pass(request: PassRequest): Promise<SyncResult> {

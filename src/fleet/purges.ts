@@ -45,6 +45,11 @@ export class FleetPurges implements PurgeJournal {
     });
   }
 
+  /** Whether nothing on this node is older than the last purge: only then, a copy of it may be taken for one without it. */
+  get areCarriedOut(): boolean {
+    return this.#deciding === undefined && this.#next() === undefined;
+  }
+
   /** Returns the oldest purge that is not carried out on this node. */
   async read(): Promise<PurgeWork | undefined> {
     return this.#next()?.work;

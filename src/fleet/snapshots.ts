@@ -79,8 +79,23 @@ async function deflateFile(from: string, to: string, signal: AbortSignal) {
     },
   });
   const target = createWriteStream(to, { flags: 'wx', mode: FILE_MODE });
-  await pipeline(createReadStream(from), createDeflate(), counted, target, { signal });
+  try {
+    await pipeline(createReadStream(from), createDeflate(), counted, target, { signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw ofTheDisk(to, error);
+  }
   return { length, sha256: hash.digest() };
+}
+
+/** Returns an error of the disk as one of the catalog; any other as it is. */
+function ofTheDisk(file: string, error: unknown): unknown {
+  const errno = errnoOf(error);
+  if (errno === undefined) return error;
+  const isFull = errno === 'ENOSPC' || errno === 'EDQUOT';
+  return isFull
+    ? catalogError('catalog-disk-full', { file }, error)
+    : catalogError('catalog-io', { file, reason: errno }, error);
 }
 
 /** How much larger a catalog may be than its snapshot. Deflating makes it about half, and an empty one a tenth. */
@@ -117,11 +132,6 @@ export async function fetchSnapshot(
     if (error instanceof MailkeepError) throw error;
     // As zlib names its errors: Z_DATA_ERROR, Z_BUF_ERROR.
     if (errnoName(error).startsWith('Z_')) throw damaged(error);
-    const errno = errnoOf(error);
-    if (errno === undefined) throw error;
-    const isFull = errno === 'ENOSPC' || errno === 'EDQUOT';
-    throw isFull
-      ? catalogError('catalog-disk-full', { file }, error)
-      : catalogError('catalog-io', { file, reason: errno }, error);
+    throw ofTheDisk(file, error);
   }
 }

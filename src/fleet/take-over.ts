@@ -181,7 +181,16 @@ class Closers {
     this.#closers.push(closer);
   }
 
+  /** Closes all of it. @throws what the first that failed threw */
   async close(): Promise<void> {
-    for (const closer of this.#closers.splice(0).reverse()) await closer();
+    const failures: unknown[] = [];
+    for (const closer of this.#closers.splice(0).reverse()) {
+      try {
+        await closer();
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw failures[0];
   }
 }

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { CATALOG_VERSION } from '../catalog/open.ts';
+import { logFenced } from '../errors/archive.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import type { Claimed } from '../registry/leases.ts';
 import { release } from '../registry/leases.ts';
 import { unwantedArchives } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -12,6 +12,8 @@ import { type CollectorLimits, collectRound } from './collector.ts';
 import { HeldArchive } from './held-archive.ts';
 import { type Keeping, KeptArchive } from './kept-archive.ts';
 import { pause } from './pause.ts';
+import type { Politeness } from './polite-passes.ts';
+import type { FleetPurges } from './purges.ts';
 import type { WorkerSession } from './session.ts';
 import { wipeCopies } from './wiping.ts';
 
@@ -35,6 +37,8 @@ export const WORKER_INTERVALS: WorkerIntervals = {
 
 /** Archives that are opened, or closed, at the same time. */
 const AT_ONCE = 4;
+/** Between two looks at whether requests may be begun, in milliseconds. */
+const MANNERS_MS = 1_000;
 /** Rows of sessions that ended so long ago are removed, in milliseconds. */
 const SESSION_ROW_MS = 86_400_000;
 
@@ -50,12 +54,17 @@ export interface WorkerOptions extends Omit<Keeping, 'politeness'> {
   readonly collecting?: CollectorLimits;
 }
 
-/** An archive that the session holds: kept fresh, or to be tried again. */
+/** An archive that the session holds: being opened, kept fresh, or to be tried again. */
 interface Holding {
   readonly held: HeldArchive;
+  /** Ends what opens it. */
+  readonly controller: AbortController;
+  opening: Promise<void> | undefined;
   kept: KeptArchive | undefined;
+  purges: FleetPurges | undefined;
   failures: number;
   /** By the clock that never goes back. */
+  openedAt: number;
   retryAt: number;
 }
 
@@ -79,11 +88,6 @@ export class Worker {
     this.#upkeptAt = clock.monotonic();
   }
 
-  /** How many archives are kept fresh at the moment. */
-  get keeping(): number {
-    return [...this.#holdings.values()].filter(({ kept }) => kept !== undefined).length;
-  }
-
   /**
    * Works until the signal is aborted or the session is dead. Then archives are closed, and given back if they still belong to
    * the session.
@@ -91,79 +95,107 @@ export class Worker {
   async run(signal: AbortSignal): Promise<void> {
     const { session, clock } = this.#options;
     const ended = AbortSignal.any([signal, session.dead]);
+    const over = new AbortController();
+    const manners = this.#keepManners(AbortSignal.any([ended, over.signal]));
     try {
       while (!ended.aborted) {
         const isBusy = await this.#round(ended);
         if (!isBusy) await pause(clock, this.#intervals.claimMs, ended);
       }
     } finally {
-      this.#unsure.abort();
+      over.abort();
       await inTurns([...this.#holdings.keys()], (archive) => this.#giveBack(archive));
+      await manners;
     }
   }
 
-  /** Returns whether more is to be claimed at once. */
-  async #round(signal: AbortSignal): Promise<boolean> {
-    const { session, clock } = this.#options;
-    this.#mindManners();
-    let isBusy = false;
-    await this.#trying('archives could not be claimed', async () => {
-      if (session.isDraining) await this.#drain();
-      else isBusy = (await this.#claim(signal)) > 0;
-    });
-    await inTurns([...this.#failed], ([archive, error]) => this.#fail(archive, error));
-    await this.#retry(signal);
-    if (clock.monotonic() - this.#upkeptAt < this.#intervals.upkeepMs) return isBusy;
-    this.#upkeptAt = clock.monotonic();
-    await this.#trying('archives could not be given back', () => this.#giveBackUnwanted());
-    await this.#trying('upkeep failed', () => this.#upkeep());
-    await this.#trying('copies could not be wiped', () => this.#wipe());
-    await this.#trying('objects could not be collected', () => this.#collect(signal));
-    return isBusy;
+  /** While the session was not renewed for too long, nothing is asked of the origin, whatever a round waits for. */
+  async #keepManners(ended: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    while (!ended.aborted) {
+      this.#mindManners();
+      await pause(clock, MANNERS_MS, ended);
+    }
+    this.#unsure.abort();
   }
 
-  /** While the session was not renewed for too long, nothing is asked of the origin. */
   #mindManners(): void {
     const { isPolite } = this.#options.session;
     if (!isPolite) this.#unsure.abort();
     else if (this.#unsure.signal.aborted) this.#unsure = new AbortController();
   }
 
-  async #claim(signal: AbortSignal): Promise<number> {
-    const { capacity } = this.#options;
-    const most = Math.max(0, Math.min(AT_ONCE, capacity - this.#holdings.size));
-    const claimed = await this.#claims.take({ most });
-    await Promise.all(claimed.map((one) => this.#begin(one, signal)));
+  #politeness(): Politeness {
+    if (!this.#options.session.isPolite) this.#unsure.abort();
+    return { unsure: this.#unsure.signal, registry: this.#options.registry.label };
+  }
+
+  /** Returns whether more is to be claimed at once. */
+  async #round(signal: AbortSignal): Promise<boolean> {
+    const { session, clock } = this.#options;
+    let isBusy = false;
+    await this.#trying('archives could not be claimed', signal, async () => {
+      if (session.isDraining) await this.#drain();
+      else isBusy = (await this.#claim()) > 0;
+    });
+    await inTurns([...this.#failed], ([archive, error]) => this.#fail(archive, error));
+    this.#retry();
+    if (signal.aborted || clock.monotonic() - this.#upkeptAt < this.#intervals.upkeepMs) {
+      return isBusy;
+    }
+    this.#upkeptAt = clock.monotonic();
+    await this.#trying('archives could not be given back', signal, () => this.#giveBackUnwanted());
+    await this.#trying('upkeep failed', signal, () => this.#upkeep(signal));
+    await this.#trying('copies could not be wiped', signal, () => this.#wipe());
+    await this.#trying('objects could not be collected', signal, () => this.#collect(signal));
+    return isBusy;
+  }
+
+  async #claim(): Promise<number> {
+    const { capacity, registry, session } = this.#options;
+    const opening = [...this.#holdings.values()].filter((one) => one.opening !== undefined);
+    const room = Math.min(AT_ONCE - opening.length, capacity - this.#holdings.size);
+    const claimed = await this.#claims.take({ most: Math.max(0, room) });
+    for (const one of claimed) {
+      const { archive } = one.head;
+      this.#holdings.set(archive, {
+        held: new HeldArchive(registry, session.id, one),
+        controller: new AbortController(),
+        ...{ opening: undefined, kept: undefined, purges: undefined },
+        ...{ failures: 0, openedAt: 0, retryAt: 0 },
+      });
+      this.#open(archive);
+    }
     return claimed.length;
   }
 
-  async #begin(claimed: Claimed, signal: AbortSignal): Promise<void> {
-    const { registry, session } = this.#options;
-    const held = new HeldArchive(registry, session.id, claimed);
-    const { archive } = claimed.head;
-    this.#holdings.set(archive, { held, kept: undefined, failures: 0, retryAt: 0 });
-    await this.#open(archive, signal);
-  }
-
-  async #open(archive: number, signal: AbortSignal): Promise<void> {
+  /** Begins to open an archive; other work goes on meanwhile. */
+  #open(archive: number): void {
     const holding = this.#holdings.get(archive);
     if (holding === undefined) return;
-    const { log } = this.#options;
-    const keeping = {
-      ...this.#options,
-      politeness: () => ({ unsure: this.#unsure.signal, registry: this.#options.registry.label }),
-    };
+    holding.opening = this.#opened(archive, holding).finally(() => {
+      holding.opening = undefined;
+    });
+  }
+
+  async #opened(archive: number, holding: Holding): Promise<void> {
+    const { log, clock, session } = this.#options;
+    const { held, controller, purges } = holding;
+    const signal = AbortSignal.any([controller.signal, session.dead]);
+    const keeping = { ...this.#options, politeness: () => this.#politeness() };
     const onFailed = (error: unknown): void => {
       this.#failed.set(archive, error);
     };
     try {
       const dir = this.#folderOf(archive);
-      holding.kept = await KeptArchive.open(keeping, holding.held, dir, onFailed, signal);
-      holding.failures = 0;
-      log.say('info', 'archive opened', { archive, account: holding.kept.name });
+      const kept = await KeptArchive.open(keeping, held, dir, { signal, onFailed, purges });
+      holding.kept = kept;
+      holding.purges = kept.purges;
+      holding.openedAt = clock.monotonic();
+      log.say('info', 'archive opened', { archive, account: kept.name });
     } catch (error) {
-      if (!(error instanceof MailkeepError) && !signal.aborted) throw error;
-      await this.#fail(archive, error);
+      // The next round sees to it: whatever it is, it concerns this archive.
+      if (!signal.aborted) this.#failed.set(archive, error);
     }
   }
 
@@ -172,41 +204,40 @@ export class Worker {
     this.#failed.delete(archive);
     const holding = this.#holdings.get(archive);
     if (holding === undefined) return;
-    const { log, clock, session } = this.#options;
-    const isEnding = session.dead.aborted || this.#unsure.signal.aborted;
-    if (!isEnding) log.fail('error', `archive ${archive} cannot go on`, error);
-    await holding.kept?.close();
-    holding.kept = undefined;
+    const { log, clock } = this.#options;
+    log.fail('error', `archive ${archive} cannot go on`, error);
+    const wasKept = holding.kept !== undefined;
+    await this.#close(archive, holding);
     if (holding.held.lostBy !== undefined) {
       this.#forget(archive);
       return;
     }
     const { retryMs, longestRetryMs } = this.#intervals;
+    const now = clock.monotonic();
+    if (wasKept && now - holding.openedAt >= longestRetryMs) holding.failures = 0;
     holding.failures += 1;
     const ms = Math.min(longestRetryMs, retryMs * 2 ** Math.min(holding.failures - 1, 20));
-    holding.retryAt = clock.monotonic() + ms;
+    holding.retryAt = now + ms;
   }
 
-  async #retry(signal: AbortSignal): Promise<void> {
+  #retry(): void {
     const now = this.#options.clock.monotonic();
-    const due = [...this.#holdings]
-      .filter(([, { kept, retryAt }]) => kept === undefined && retryAt <= now)
-      .map(([archive]) => archive);
-    await inTurns(due, (archive) => this.#open(archive, signal));
+    for (const [archive, { kept, opening, retryAt }] of this.#holdings) {
+      const waits = this.#failed.has(archive);
+      if (kept === undefined && opening === undefined && !waits && retryAt <= now) {
+        this.#open(archive);
+      }
+    }
   }
 
   async #drain(): Promise<void> {
-    const { log } = this.#options;
+    const { log, registry, session } = this.#options;
     await inTurns([...this.#holdings.keys()], (archive) => this.#giveBack(archive));
     // What a lost claim has taken all the same is given back as well.
     const claimed = await this.#claims.take({ most: 0 });
-    for (const one of claimed) await this.#release(new HeldArchive(...this.#heldBy(one)));
+    for (const one of claimed) await this.#release(new HeldArchive(registry, session.id, one));
     if (!this.#saidDrained) log.say('info', 'drained: nothing is claimed any more');
     this.#saidDrained = true;
-  }
-
-  #heldBy(claimed: Claimed): ConstructorParameters<typeof HeldArchive> {
-    return [this.#options.registry, this.#options.session.id, claimed];
   }
 
   async #giveBackUnwanted(): Promise<void> {
@@ -219,15 +250,26 @@ export class Worker {
   async #giveBack(archive: number): Promise<void> {
     const holding = this.#holdings.get(archive);
     if (holding === undefined) return;
-    await holding.kept?.close();
-    holding.kept = undefined;
+    holding.controller.abort();
+    await holding.opening;
+    await this.#close(archive, holding);
     await this.#release(holding.held);
   }
 
+  async #close(archive: number, holding: Holding): Promise<void> {
+    const { session, log } = this.#options;
+    const { kept } = holding;
+    holding.kept = undefined;
+    try {
+      await kept?.close(session.isPolite);
+    } catch (error) {
+      log.fail('error', `archive ${archive} was not closed well`, error);
+    }
+  }
+
   async #release(held: HeldArchive): Promise<void> {
-    const { archive } = held.lease;
     const { lease } = held;
-    const isLost = held.lostBy !== undefined;
+    const isLost = held.lostBy !== undefined || this.#options.session.dead.aborted;
     held.lose('lease');
     try {
       if (!isLost) await release(this.#options.registry, lease);
@@ -236,7 +278,7 @@ export class Worker {
       if (!(error instanceof MailkeepError)) throw error;
       this.#options.log.fail('error', 'an archive could not be given back', error);
     } finally {
-      this.#forget(archive);
+      this.#forget(lease.archive);
     }
   }
 
@@ -246,12 +288,19 @@ export class Worker {
     this.#claims.letGo(archive);
   }
 
-  async #upkeep(): Promise<void> {
+  async #upkeep(signal: AbortSignal): Promise<void> {
     const { registry, session } = this.#options;
+    const before = new Set(this.#holdings.keys());
     const all = await upkeepOf(registry, session.id);
+    for (const { archive } of all) before.delete(archive);
+    // The registry names another holder: nobody has told us yet, since nothing was written.
+    for (const archive of before) this.#holdings.get(archive)?.held.lose('lease');
     await inTurns(all, async (upkeep) => {
-      await this.#holdings.get(upkeep.archive)?.kept?.upkeep(upkeep);
+      if (!signal.aborted) await this.#holdings.get(upkeep.archive)?.kept?.upkeep(upkeep);
     });
+    for (const [archive, { held }] of this.#holdings) {
+      if (held.lostBy !== undefined) this.#failed.set(archive, logFenced(null, 'refused'));
+    }
   }
 
   async #wipe(): Promise<void> {
@@ -275,22 +324,31 @@ export class Worker {
     return path.join(this.#options.cache, String(archive));
   }
 
-  /** A failure of the registry or the store passes: the next round tries again. */
-  async #trying(what: string, act: () => Promise<void>): Promise<void> {
+  /** A failure of the registry or the store passes: the next round tries again. What is called off has no next round. */
+  async #trying(what: string, signal: AbortSignal, act: () => Promise<void>): Promise<void> {
     try {
       await act();
     } catch (error) {
+      if (signal.aborted) return;
       if (!(error instanceof MailkeepError)) throw error;
       this.#options.log.fail('error', what, error);
     }
   }
 }
 
-/** Acts for all of them, a few at a time. */
+/** Acts for all of them, a few at a time. @throws what the first act that failed threw, after all others */
 async function inTurns<T>(all: readonly T[], act: (one: T) => Promise<void>): Promise<void> {
   const left = [...all];
+  const failures: unknown[] = [];
   const one = async (): Promise<void> => {
-    for (let next = left.shift(); next !== undefined; next = left.shift()) await act(next);
+    for (let next = left.shift(); next !== undefined; next = left.shift()) {
+      try {
+        await act(next);
+      } catch (error) {
+        failures.push(error);
+      }
+    }
   };
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, left.length) }, one));
+  if (failures.length > 0) throw failures[0];
 }

@@ -1,4 +1,5 @@
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { fleetError } from '../../../errors/fleet.ts';
 import { type CheckedArchive, checkArchive } from '../../../fleet/check.ts';
 import { s3Store } from '../../../objects/s3-store.ts';
 import { type ListedAccount, listAccounts } from '../../../registry/overview.ts';
@@ -58,6 +59,9 @@ export async function checkCommand(
       }
     } finally {
       await objects.close();
+    }
+    if (total.accounts === 0 && name !== undefined) {
+      throw fleetError('fleet-account-unknown', { account: name, tenant: tenant ?? null });
     }
     const { isSynchronous } = await replicationOf(registry);
     await output.object({ ...total, damage, synchronous: isSynchronous }, () =>
