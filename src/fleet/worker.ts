@@ -169,7 +169,7 @@ export class Worker {
     return claimed.length;
   }
 
-  /** Begins to open an archive; other work goes on meanwhile. */
+  /** Begins to open an archive; other work continues meanwhile. */
   #open(archive: number): void {
     const holding = this.#holdings.get(archive);
     if (holding === undefined) return;

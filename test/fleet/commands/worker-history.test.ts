@@ -56,7 +56,7 @@ class History {
       await this.#expire(node);
       this.start(node);
     } else if (act < 0.65) {
-      // It believes that it holds its archives, and goes on when others do.
+      // It believes that it holds its archives, and continues when others do.
       this.did.push(`stop ${node}`);
       worker.signal('SIGSTOP');
       await this.#expire(node);
