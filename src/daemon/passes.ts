@@ -81,6 +81,7 @@ export class Passes implements PassRunner {
     this.#indexer = createIndexer({
       store: writer.catalog.index,
       sources: writer.sources,
+      segments: writer.segments,
       extractor: this.#extractor,
     });
     this.#attachments = attachmentReading(

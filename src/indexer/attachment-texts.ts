@@ -1,4 +1,6 @@
 import type { LogReader } from '../archive/read/log-reader.ts';
+import { localSegments } from '../archive/read/segment-files.ts';
+import { fetching, type SegmentStore } from '../archive/read/segment-store.ts';
 import type { AttachmentExtractor, AttachmentOutcome } from '../attachments/attachment-text.ts';
 import type { AttachmentWriter, PendingAttachment } from '../catalog/attachment-texts.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
@@ -10,6 +12,8 @@ type AttachmentSources = Pick<LogReader, 'readBlob' | 'streamMessage'>;
 export interface AttachmentReadingOptions {
   readonly store: Pick<AttachmentWriter, 'pending' | 'counts' | 'settle'>;
   readonly sources: AttachmentSources;
+  /** Where segments are that are not in the folder; if not said, all are there. */
+  readonly segments?: SegmentStore | undefined;
   readonly extractor: AttachmentExtractor;
   /** Indexes messages that are due: an indexer's `all`. */
   readonly index: (signal: AbortSignal) => Promise<void>;
@@ -64,15 +68,17 @@ async function outcomeOf(
   options: AttachmentReadingOptions,
   attachment: PendingAttachment,
 ): Promise<AttachmentOutcome | null> {
-  const { sources, extractor } = options;
+  const { sources, segments = localSegments, extractor } = options;
   const { form, hash, message, number } = attachment;
   try {
-    const blob = blobOf(sources, hash);
-    return await extractor.extract(
-      blob === null
-        ? { form, number, source: sources.streamMessage(message) }
-        : { form, number: null, source: [blob] },
-    );
+    return await fetching(segments, () => {
+      const blob = blobOf(sources, hash);
+      return extractor.extract(
+        blob === null
+          ? { form, number, source: sources.streamMessage(message) }
+          : { form, number: null, source: [blob] },
+      );
+    });
   } catch (error) {
     if (hasCode(error, 'bytes-purged')) return null;
     const damage =

@@ -1,4 +1,6 @@
 import type { LogReader } from '../archive/read/log-reader.ts';
+import { localSegments } from '../archive/read/segment-files.ts';
+import { fetching, type SegmentStore } from '../archive/read/segment-store.ts';
 import type { IndexedDocument, IndexWriter, PendingMessage } from '../catalog/indexing.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
@@ -13,6 +15,8 @@ export type SourceStore = Pick<LogReader, 'readSource'>;
 export interface RoundOptions {
   readonly store: Pick<IndexWriter, 'index'>;
   readonly sources: SourceStore;
+  /** Where segments are that are not in the folder; if not said, all are there. */
+  readonly segments?: SegmentStore | undefined;
   readonly extractor: Extractor;
   /** When aborted, what is extracted by then is indexed and the rest left pending. */
   readonly signal: AbortSignal;
@@ -137,9 +141,10 @@ export class IndexingRound {
 
   /** Null for a message that is not to be indexed: it was purged, or is damaged and left for later. */
   async #extracted({ id }: PendingMessage): Promise<IndexEntry | null> {
+    const { sources, segments = localSegments } = this.options;
     let read: { readonly bytes: Uint8Array; readonly cut: boolean };
     try {
-      read = this.options.sources.readSource(id, DEFAULT_LIMITS.sourceBytes);
+      read = await fetching(segments, () => sources.readSource(id, DEFAULT_LIMITS.sourceBytes));
     } catch (error) {
       if (hasCode(error, 'bytes-purged')) return null;
       // A message in the catalog without a place in the log: what a rebuild from a damaged log leaves.

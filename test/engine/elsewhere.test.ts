@@ -4,13 +4,16 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { realFiles } from '../../src/archive/files/real-files.ts';
 import { logFolder, parseSegmentName, type SegmentFile } from '../../src/archive/format/layout.ts';
+import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { localSegments } from '../../src/archive/read/segment-files.ts';
 import type { SegmentStore } from '../../src/archive/read/segment-store.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { openWriter, type Writer } from '../../src/engine/archive/writer.ts';
 import { compactArchive } from '../../src/engine/compact.ts';
-import { tidy } from '../../src/engine/pass/tidy.ts';
+import { attachmentReading, tidy } from '../../src/engine/pass/tidy.ts';
 import { finishPurge } from '../../src/engine/purge.ts';
+import { createIndexer } from '../../src/indexer/indexer.ts';
+import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
 import { journalPurge, type PurgedFact } from '../../src/retention/carry-out.ts';
 import { surveyPurge } from '../../src/retention/survey.ts';
 import { Positions } from '../archive/positions.ts';
@@ -122,6 +125,29 @@ test('the catalog that is rebuilt after a forget has the messages of segments th
   rebuilt.close();
   expect(missing).toEqual([gone]);
   expect(await verified(dir)).toMatchObject({ found: 0, findings: [] });
+});
+
+test('messages and attachments are made searchable though their segments are elsewhere', async () => {
+  const { store, writer } = await opened();
+  const { catalog } = writer;
+  for (const segment of [2, 3]) store.evict(segment);
+  const sources = openLogReader({ dir, locator: catalog.locator, segments: store });
+  const extractor = openExtractorPool();
+  const indexer = createIndexer({ store: catalog.index, sources, segments: store, extractor });
+  const attachments = attachmentReading({ catalog, sources, segments: store }, indexer, extractor);
+  try {
+    await indexer.all(signal);
+    expect(catalog.index.pendingCount()).toBe(0);
+    expect(indexer.totals()).toMatchObject({ indexed: known.messages.size, damaged: [] });
+    expect(store.fetched.toSorted()).toEqual([2, 3]);
+    for (const segment of [2, 3]) store.evict(segment);
+    sources.refresh();
+    expect(await attachments.read({ signal, forMs: 60_000, now: () => 0 })).toBe(0);
+  } finally {
+    await Promise.all([extractor.close(), attachments.close()]);
+    sources.close();
+    await writer.close();
+  }
 });
 
 test('compacting fetches what is elsewhere, and publishes what it rewrites and what an earlier run left', async () => {

@@ -30,15 +30,15 @@ export async function fetchAll(store: SegmentStore, last: number): Promise<void>
 }
 
 /**
- * Reads synchronously what may need segments that are elsewhere: fetches them and reads again.
+ * Reads what may need segments that are elsewhere: fetches them and reads again.
  *
- * @param read may be called several times
+ * @param read may be called several times, from its beginning
  * @throws `segment-elsewhere` when a segment is still elsewhere after it was fetched; what `fetch` and `read` throw
  */
-export async function fetching<T>(store: SegmentStore, read: () => T): Promise<T> {
+export async function fetching<T>(store: SegmentStore, read: () => T | Promise<T>): Promise<T> {
   for (;;) {
     try {
-      return read();
+      return await read();
     } catch (error) {
       if (!hasCode(error, 'segment-elsewhere')) throw error;
       const segment = Number(error.facts.segment);

@@ -87,6 +87,7 @@ export async function syncAccounts(
   const indexing = createIndexer({
     store: catalog.index,
     sources,
+    segments: writer.segments,
     extractor,
     progress: ({ indexed, remaining }) => progress({ event: 'indexing', indexed, remaining }),
   });

@@ -34,7 +34,7 @@ export interface AttachmentReading {
  * @param shared one that others use as well: `close` leaves it open
  */
 export function attachmentReading(
-  { catalog, sources }: Pick<Writer, 'catalog' | 'sources'>,
+  { catalog, sources, segments }: Pick<Writer, 'catalog' | 'sources' | 'segments'>,
   indexer: Pick<Indexer, 'all'>,
   messages: Pick<Extractor, 'rest'>,
   shared?: AttachmentExtractor,
@@ -46,6 +46,7 @@ export function attachmentReading(
       const { remaining } = await readAttachments({
         store: catalog.attachments,
         sources,
+        segments,
         extractor,
         index: (stopped) => indexer.all(stopped),
         makeRoom: () => messages.rest(),
