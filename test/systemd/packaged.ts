@@ -1,22 +1,23 @@
 import {
+  CACHE_DIRECTORY,
   STATE_DIRECTORY,
   systemFiles,
   type UnitFile,
   unitFiles,
+  workerUnit,
 } from '../../src/cli/commands/service/units.ts';
 
 /** The files of systemd/ in the package: those of an installation in the usual places. */
 export function packagedFiles(): UnitFile[] {
+  const usual = { program: ['/usr/local/bin/mailkeep'], config: '/etc/mailkeep/config.json' };
   const units = unitFiles({
-    scope: 'system',
-    program: ['/usr/local/bin/mailkeep'],
-    config: '/etc/mailkeep/config.json',
-    dataDir: STATE_DIRECTORY,
+    ...{ ...usual, scope: 'system', dataDir: STATE_DIRECTORY },
     credentials: ['token'],
   });
+  const worker = workerUnit({ ...usual, cache: CACHE_DIRECTORY });
   const named = systemFiles().map(({ path, content }) => ({
     path: `mailkeep.${path.split('/')[2]?.replace('.d', '.conf')}`,
     content,
   }));
-  return [...units, ...named];
+  return [...units, { path: 'mailkeep-fleet.service', content: worker }, ...named];
 }

@@ -18,7 +18,13 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import { quoted, quotedPath, unitFiles } from '../../src/cli/commands/service/units.ts';
+import {
+  CACHE_DIRECTORY,
+  quoted,
+  quotedPath,
+  unitFiles,
+  workerUnit,
+} from '../../src/cli/commands/service/units.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, program } from '../cli/child.ts';
 import { packagedFiles } from './packaged.ts';
@@ -86,7 +92,18 @@ test.skipIf(!analysed)('systemd finds nothing wrong with the units, and little e
     });
     expect([verified.status, verified.stderr]).toEqual([0, '']);
   }
-  for (const name of ['mailkeep.service', 'mailkeep-sync.service']) {
+  const worker = path.join(folder, 'system', 'mailkeep-fleet.service');
+  writeFileSync(
+    worker,
+    workerUnit({
+      program: [process.execPath, program],
+      config: '/etc/mailkeep/config.json',
+      cache: CACHE_DIRECTORY,
+    }),
+  );
+  const found = spawnSync('systemd-analyze', ['verify', '--man=no', worker], { encoding: 'utf8' });
+  expect([found.status, found.stderr]).toEqual([0, '']);
+  for (const name of ['mailkeep.service', 'mailkeep-sync.service', 'mailkeep-fleet.service']) {
     // In tenths: 2.0.
     const args = [
       'security',

@@ -47,6 +47,8 @@ export interface UnitFile {
   readonly content: string;
 }
 
+/** Where the system's worker of a fleet keeps its copies. */
+export const CACHE_DIRECTORY = '/var/cache/mailkeep';
 /** Where the system's service keeps the archive: systemd makes the folder, and gives it to the service's user. */
 export const STATE_DIRECTORY = '/var/lib/mailkeep';
 const USER = 'mailkeep';
@@ -58,6 +60,44 @@ export function unitFiles(facts: UnitFacts): UnitFile[] {
     { path: 'mailkeep-sync.service', content: syncUnit(facts) },
     { path: 'mailkeep-sync.timer', content: timerUnit() },
   ];
+}
+
+/** What a worker's unit is made from: its other paths are in the configuration. */
+export interface WorkerFacts extends Pick<UnitFacts, 'program' | 'config'> {
+  /** The folder with local copies of archives: `cache` of the configuration. */
+  readonly cache: string;
+}
+
+/** The worker of a node of a fleet, as a service of the system. */
+export function workerUnit({ program, config, cache }: WorkerFacts): string {
+  const facts: UnitFacts = { scope: 'system', program, config, dataDir: cache, credentials: [] };
+  const command = [...program.map(quoted), 'fleet worker --config', quoted(config)].join(' ');
+  return unit([
+    section('Unit', [
+      'Description=Worker of a mailkeep fleet',
+      ...network(facts),
+      // While registry and store cannot be reached, it is started again: others have the archives meanwhile.
+      'StartLimitIntervalSec=0',
+    ]),
+    section('Service', [
+      'Type=exec',
+      `ExecStart=${command}`,
+      'Restart=on-failure',
+      'RestartSec=10s',
+      // 2 is a wrong configuration: a person has to look.
+      'RestartPreventExitStatus=2',
+      // It closes its archives and gives them back; what is cut off is taken over all the same.
+      'TimeoutStopSec=2min',
+      'KillMode=mixed',
+      // Keys of the store, and the password of the registry. The file of keys is read again when keys are rotated, so it is
+      // no credential, of which systemd makes a copy.
+      'EnvironmentFile=-/etc/mailkeep/fleet.env',
+      // Some ten files an archive.
+      'LimitNOFILE=65536',
+      ...common(facts),
+    ]),
+    section('Install', ['WantedBy=multi-user.target']),
+  ]);
 }
 
 /** The user that the system's service runs as, and the folder of its configuration. */
@@ -187,14 +227,11 @@ const USER_HARDENING = [
 ];
 
 function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
-  const below = dataDir === STATE_DIRECTORY;
   const inHomes = [...program, config, dataDir].some((file) => /^\/(home|root)\//.test(file));
   return [
     `User=${USER}`,
     `Group=${USER}`,
-    ...(below
-      ? ['StateDirectory=mailkeep', 'StateDirectoryMode=0700']
-      : [`ReadWritePaths=${quotedPath(dataDir)}`]),
+    ...writableFolder(dataDir),
     ...USER_HARDENING,
     'CapabilityBoundingSet=',
     'AmbientCapabilities=',
@@ -218,6 +255,13 @@ function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
     'RemoveIPC=yes',
     // Not MemoryDenyWriteExecute: the JavaScript engine compiles code while it runs.
   ];
+}
+
+/** systemd makes the usual folders, and gives them to the service's user. */
+function writableFolder(folder: string): string[] {
+  if (folder === STATE_DIRECTORY) return ['StateDirectory=mailkeep', 'StateDirectoryMode=0700'];
+  if (folder === CACHE_DIRECTORY) return ['CacheDirectory=mailkeep', 'CacheDirectoryMode=0700'];
+  return [`ReadWritePaths=${quotedPath(folder)}`];
 }
 
 function section(name: string, lines: readonly string[]): string {
