@@ -67,6 +67,21 @@ export class Place {
     copyFileSync(other.keyFile, this.keyFile);
   }
 
+  /** The fields of `fleet` that lead through proxies to both servers. */
+  reachedThrough({
+    sql,
+    http,
+  }: {
+    readonly sql: { readonly folder: string };
+    readonly http: { readonly port: number };
+  }): object {
+    const { bucket = 'fleet', prefix = 'mail' } = this.options;
+    return {
+      registry: `postgresql:///${this.database}?host=${sql.folder}&user=fleet`,
+      store: { bucket, prefix, endpoint: `http://127.0.0.1:${http.port}` },
+    };
+  }
+
   /** Writes the configuration, with other fields of `fleet` and others next to it. */
   configure(fleet: object = {}, more: object = {}): void {
     const { bucket = 'fleet', prefix = 'mail', server } = this.options;

@@ -17,11 +17,15 @@ export class RunningWorker {
   readonly lines: Line[] = [];
   readonly #child: ChildProcess;
   readonly #closed: Promise<unknown>;
-  readonly #news = new EventEmitter();
+  readonly #news = new EventEmitter().setMaxListeners(0);
   stderr = '';
 
-  constructor(readonly place: Place) {
-    const child = spawn(process.execPath, [program, 'fleet', 'worker'], {
+  /** @param file the program: the built one, unless it is another build of it */
+  constructor(
+    readonly place: Place,
+    file = program,
+  ) {
+    const child = spawn(process.execPath, [file, 'fleet', 'worker'], {
       cwd: place.folder,
       env: { PATH: process.env.PATH ?? '', ...place.env },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -36,6 +40,10 @@ export class RunningWorker {
       this.stderr += String(said);
     });
     child.on('close', () => this.#news.emit('line'));
+  }
+
+  get hasEnded(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
   /** Resolves once so many lines say this. */
@@ -54,7 +62,7 @@ export class RunningWorker {
     for (;;) {
       const found = this.lines.filter(isMeant);
       if (found.length >= times) return found;
-      if (this.#child.exitCode !== null || this.#child.signalCode !== null) {
+      if (this.hasEnded) {
         throw new Error(
           `ended: ${this.stderr}${this.lines.map((one) => `\n${JSON.stringify(one)}`)}`,
         );
@@ -63,9 +71,9 @@ export class RunningWorker {
     }
   }
 
-  /** Resolves with the next line, or the end. */
+  /** Resolves with the next line, or the end; at once, if it has ended. */
   async news(): Promise<void> {
-    await once(this.#news, 'line');
+    if (!this.hasEnded) await once(this.#news, 'line');
   }
 
   signal(signal: NodeJS.Signals): void {
@@ -81,6 +89,16 @@ export class RunningWorker {
 
 let fleets = 0;
 
+export interface NodeOptions {
+  readonly first?: Place;
+  readonly settings?: object;
+  /** Proxies by which the node reaches both servers. */
+  readonly through?: {
+    readonly sql: { readonly folder: string };
+    readonly http: { readonly port: number };
+  };
+}
+
 /**
  * The folder of a node of the fleet that `first` began, or of the first one.
  *
@@ -89,7 +107,7 @@ let fleets = 0;
 export async function nodeOf(
   { gateway: server, postgres }: Servers,
   name: string,
-  { first, settings = {} }: { readonly first?: Place; readonly settings?: object } = {},
+  { first, settings = {}, through }: NodeOptions = {},
 ): Promise<Place> {
   if (first === undefined) fleets += 1;
   const place = await Place.make(postgres, {
@@ -102,7 +120,8 @@ export async function nodeOf(
     log: { level: 'info' },
     ...settings,
   };
-  place.configure({ node: name }, own);
+  const reached = through === undefined ? {} : place.reachedThrough(through);
+  place.configure({ node: name, ...reached }, own);
   if (first !== undefined) place.copyKeys(first);
   await place.json(['init']);
   return place;

@@ -20,6 +20,10 @@ export type HttpFault =
   | { readonly do: 'change-answer' }
   /** The answer takes its time. */
   | { readonly do: 'slow-answer'; readonly ms: number }
+  /** The connection ends, and the server gets the request later: see `deliver`. */
+  | { readonly do: 'hold' }
+  /** The server gets the request, and once more later. */
+  | { readonly do: 'double' }
   /** The server gets nothing, and the client no answer either, until it goes. */
   | { readonly do: 'silence' }
   /** The answer stops in its body, until the client goes. */

@@ -33,6 +33,7 @@ export class HttpProxy {
     void this.#serve(incoming, reply);
   });
   readonly #to: number;
+  #late: (() => Promise<unknown>)[] = [];
 
   /** Decides about each request. */
   faultFor: (method: string, path: string) => HttpFault | undefined = () => undefined;
@@ -54,6 +55,11 @@ export class HttpProxy {
       proxy.#server.listen(proxy.port, '127.0.0.1', () => resolve()),
     );
     return proxy;
+  }
+
+  /** Sends on what was held or doubled, whoever waits for it, and waits for the answers. */
+  async deliver(): Promise<void> {
+    await Promise.allSettled(this.#late.splice(0).map((send) => send()));
   }
 
   async stop(): Promise<void> {
@@ -79,8 +85,14 @@ export class HttpProxy {
     if (fault?.do === 'silence') return this.onSilence();
     if (fault?.do === 'answer') return void answerWith(reply, method, fault);
     if (fault?.do === 'answer-with') return void reply.writeHead(200).end(fault.body);
+    if (fault?.do === 'hold' || fault?.do === 'double') {
+      this.#late.push(() => this.#forward(incoming, body));
+    }
+    if (fault?.do === 'hold') return void incoming.socket.destroy();
     await this.hold(method, path);
-    const answer = await this.#forward(incoming, body);
+    // A busy gateway resets connections, as a fault would.
+    const answer = await this.#forward(incoming, body).catch(() => undefined);
+    if (answer === undefined) return void incoming.socket.destroy();
     this.onExchange({ method, path, headers: incoming.headers, body, answer });
     if (fault?.do === 'slow-answer') await delay(fault.ms);
     if (fault?.do === 'lose-answer') return void incoming.socket.destroy();

@@ -19,6 +19,27 @@ export type Cut =
 /** The message after which the next statement may be sent, up to its one byte. */
 const READY = Buffer.from([0x5a, 0, 0, 0, 5]);
 
+/** The end of a request with parameters: the message Sync. */
+const SYNC = Buffer.from([0x53, 0, 0, 0, 4]);
+const BEGINS = /\b(?:start transaction|begin)\b/i;
+const ENDS = /\b(?:commit|rollback)\b/i;
+
+/** Returns whether bytes are one request or several, up to their end: the other half of one would never come. */
+function isWhole(bytes: Buffer): boolean {
+  const isQuery = bytes[0] === 0x51 && bytes.length > 4;
+  return isQuery ? bytes.length === bytes.readUInt32BE(1) + 1 : bytes.subarray(-5).equals(SYNC);
+}
+
+/** The beginning of the statement in a request, in one line. */
+function startOf(bytes: Buffer): string {
+  // Behind the kind of the message and its length.
+  const text = bytes.subarray(5, 100).toString('latin1');
+  return text
+    .replace(/[^ -~]+/g, ' ')
+    .replace(/ +/g, ' ')
+    .trim();
+}
+
 /**
  * Stands between clients and the socket of a server. The next request that contains a text is cut: the client's connection
  * ends without an answer.
@@ -35,6 +56,10 @@ export class CuttingProxy {
   #isGone = false;
   #endsAt: string | undefined;
 
+  /** Decides about each whole request that no text decides about. `alone`: whether it is outside a transaction. */
+  cutFor: (request: { readonly alone: boolean }) => Cut | undefined = () => undefined;
+  /** What was decided so, with the beginning of each request. */
+  readonly drawn: string[] = [];
   /** Called when a request was cut. */
   onCut: () => void = () => {};
 
@@ -122,6 +147,15 @@ export class CuttingProxy {
     });
   }
 
+  #cutOf(bytes: Buffer, alone: boolean): { readonly text: string; readonly how: Cut } | undefined {
+    const wanted = this.#cuts.find(({ text }) => bytes.includes(text));
+    if (wanted !== undefined || !isWhole(bytes)) return wanted;
+    const how = this.cutFor({ alone });
+    if (how === undefined) return undefined;
+    this.drawn.push(`${how}${alone ? ' (alone)' : ''}: ${startOf(bytes)}`);
+    return { text: '', how };
+  }
+
   #accept(client: Socket): void {
     if (this.#isGone) return void client.destroy();
     const server = connect(this.socket);
@@ -135,10 +169,18 @@ export class CuttingProxy {
     server.on('data', (bytes) => this.#answer(client, bytes));
     server.on('close', () => client.destroy());
     let isCut = false;
+    let isWithin = false;
     let startup: Buffer | undefined;
     client.on('data', (bytes) => {
+      const isFirst = startup === undefined;
       startup ??= bytes;
-      const cut = isCut ? undefined : this.#cuts.find(({ text }) => bytes.includes(text));
+      const alone = !isWithin;
+      if (isWhole(bytes)) {
+        const text = startOf(bytes);
+        if (BEGINS.test(text)) isWithin = true;
+        else if (ENDS.test(text)) isWithin = false;
+      }
+      const cut = isCut || isFirst ? undefined : this.#cutOf(bytes, alone && !isWithin);
       if (cut === undefined) {
         server.write(bytes);
         return;
