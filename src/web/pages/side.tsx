@@ -66,7 +66,11 @@ export function Side({ tree, query, here, matters }: SideProps): VNode {
           </div>
         )}
         <div>
-          <h2>Mailboxes</h2>
+          <h2>
+            Mailboxes
+            {/* Each number says so itself to a screen reader. */}
+            <span aria-hidden="true">unread, all</span>
+          </h2>
           {tree.mailboxes.map((mailbox, at) => (
             <Mailbox
               key={mailbox.query ?? mailbox.name}
