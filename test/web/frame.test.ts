@@ -165,21 +165,29 @@ describe('the side', () => {
   });
 });
 
+test('a page explains its numbers, and says when the archive was written and what was found gone when', async () => {
+  const page = await get('/mail?q=is%3Adeleted');
+  expect(words(sideOf(page))).toMatch(/Mailboxes\s+unread, all/);
+  expect(words(page)).toContain('found gone 6 Nov 2026');
+  expect(page).toMatch(/<span title="Commit \d+: [^"]*">last written <time/);
+  expect(words(page)).toContain('last written 6 Nov 2026');
+});
+
 describe('the state in the bar', () => {
   const at = Date.UTC(2026, 10, 20, 12);
   const fine = { level: 'fine', provenAt: at, isMirror: true } as const;
 
   test.each([
-    [fine, 0, at, 'Proven just now'],
-    [fine, 0, at + 61_000, 'Proven 2 min ago'],
-    [fine, 0, at + 4 * MINUTE, 'Proven 4 min ago'],
-    [fine, 0, at + 60 * MINUTE, 'Proven 1 h ago'],
-    [fine, 0, at + 47 * 60 * MINUTE, 'Proven 47 h ago'],
-    [fine, 0, at + 3 * DAY, 'Proven 3 days ago'],
+    [fine, 0, at, 'Healthy, backed up just now'],
+    [fine, 0, at + 61_000, 'Healthy, backed up 1 min ago'],
+    [fine, 0, at + 4 * MINUTE, 'Healthy, backed up 4 min ago'],
+    [fine, 0, at + 119 * MINUTE, 'Healthy, backed up 1 h ago'],
+    [fine, 0, at + 47 * 60 * MINUTE, 'Healthy, backed up 47 h ago'],
+    [fine, 0, at + 3 * DAY, 'Healthy, backed up 3 days ago'],
     [{ ...fine, level: 'warn' }, 1, at, 'Needs you: 1'],
     [{ ...fine, level: 'warn' }, 2, at, 'Needs you: 2'],
     [{ ...fine, level: 'bad' }, 3, at, 'Damage'],
-    [{ ...fine, provenAt: null }, 0, at, 'Not proven yet'],
+    [{ ...fine, provenAt: null }, 0, at, 'Not backed up yet'],
     [{ ...fine, provenAt: null, isMirror: false }, 0, at, 'Nothing needs you'],
   ] as const)('%j with %i matters at %i is %s', (state, matters, now, expected) => {
     expect(stateWords(state, matters, now)).toBe(expected);
@@ -203,7 +211,7 @@ describe('the state in the bar', () => {
       expect([address, link]).toEqual([
         address,
         expect.stringMatching(
-          /href="\/health" title="Each folder was compared on 6 Nov 2026 [^"]*"><span class="dot warn"><\/span>Needs you: 1</,
+          /href="\/health" title="Every folder was compared with the service on 6 Nov 2026 [^"]*"><span class="dot warn"><\/span>Needs you: 1</,
         ),
       ]);
     }

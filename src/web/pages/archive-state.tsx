@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { count, counted } from '../../wording/amounts.ts';
 import type { ArchiveState, FirstSync } from '../reading/archive-state.ts';
+import { LATE_HOURS } from '../reading/late.ts';
 import { Command, Mark } from './frame.tsx';
 import { Icon } from './icons.tsx';
 import { clockText, dayText, Moment } from './moment.tsx';
@@ -21,7 +22,7 @@ export function StateLink({
       title={
         provenAt === null
           ? undefined
-          : `Each folder was compared on ${dayText(provenAt)}${clockText(provenAt)} or later`
+          : `Every folder was compared with the service on ${dayText(provenAt)}${clockText(provenAt)} or later; after ${LATE_HOURS} h without that, this says so`
       }
     >
       <span class={`dot ${level}`} />
@@ -42,17 +43,17 @@ export function stateWords(
 ): string {
   if (level === 'bad') return 'Damage';
   if (level === 'warn') return `Needs you: ${count(matters)}`;
-  if (provenAt !== null) return `Proven ${ago(now - provenAt)}`;
-  return isMirror ? 'Not proven yet' : 'Nothing needs you';
+  if (provenAt !== null) return `Healthy, backed up ${ago(now - provenAt)}`;
+  return isMirror ? 'Not backed up yet' : 'Nothing needs you';
 }
 
-/** Whole minutes, hours or days: a proof is no older than it says. */
+/** Whole minutes, hours or days that have passed. */
 function ago(ms: number): string {
-  const minutes = Math.ceil(ms / 60_000);
-  if (minutes <= 1) return 'just now';
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 1) return 'just now';
   if (minutes < 60) return `${minutes} min ago`;
-  const hours = Math.ceil(minutes / 60);
-  return hours < 48 ? `${hours} h ago` : `${Math.ceil(hours / 24)} days ago`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ago` : `${Math.floor(hours / 24)} days ago`;
 }
 
 /** Says that the daemon makes no passes, and since when. What is archived can be read all the same. */
@@ -72,7 +73,7 @@ export function SilentStrip({
         Reading and searching go on; nothing new comes.{' '}
         {provenAt !== null && (
           <>
-            Last proven <Moment ms={provenAt} />.{' '}
+            Last compared <Moment ms={provenAt} />.{' '}
           </>
         )}
         <a class="link" href="/health/runs">

@@ -48,9 +48,13 @@ export function Shell({ frame, here, isList = false, children }: ShellProps): VN
           <Brand home />
           <QueryBox frame={frame} here={here} />
           {past === null ? (
-            <a class="stat as-now" href="#then">
+            <a
+              class="stat as-now"
+              href="#then"
+              title="What changed when, and the archive as it was"
+            >
               <Icon name="past" />
-              As of now
+              History
             </a>
           ) : (
             <a class="stat past" href="#then">
@@ -114,7 +118,7 @@ function Foot({
         </span>
       </footer>
     );
-  const { open, held, quarantined, forgotten, imported, commit } = closing;
+  const { open, held, quarantined, forgotten, imported, commit, writtenAt } = closing;
   const total = open + quarantined + forgotten;
   return (
     <footer class="foot">
@@ -154,7 +158,11 @@ function Foot({
         </a>
       )}
       <span class="spacer" />
-      <span>commit {count(commit)}</span>
+      {writtenAt !== null && (
+        <span title={`Commit ${count(commit)}: whatever is written has a number`}>
+          last written <Moment ms={writtenAt} />
+        </span>
+      )}
     </footer>
   );
 }

@@ -11,6 +11,8 @@ import { storedAfterText } from './since-then.ts';
  */
 export interface ClosingSum {
   readonly commit: number;
+  /** When that commit was written, milliseconds since the epoch; null before the first. */
+  readonly writtenAt: number | null;
   readonly open: number;
   readonly held: number;
   readonly quarantined: number;
@@ -21,6 +23,9 @@ export interface ClosingSum {
   readonly imported: number;
 }
 
+/** What the folders hold, at whatever commit. */
+export type FolderSums = Omit<ClosingSum, 'commit' | 'writtenAt'>;
+
 /** For each number of the past, in milliseconds. */
 const PAST_MS = 200;
 
@@ -28,7 +33,7 @@ const PAST_MS = 200;
 export function closingOf(
   { folders }: Pick<Reader['catalog'], 'folders'>,
   counts: (folder: MailboxKey) => boolean,
-): Omit<ClosingSum, 'commit'> {
+): FolderSums {
   const sum = { open: 0, held: 0, quarantined: 0, forgotten: 0, ended: 0, imported: 0 };
   for (const folder of folders.all({ gone: true })) {
     if (!counts(folder)) continue;
@@ -54,7 +59,11 @@ export class ClosingSums {
   of({ catalog }: Pick<Reader, 'catalog'>): ClosingSum {
     const version = catalog.version();
     if (this.#known?.version === version) return this.#known.sum;
-    const sum = { commit: catalog.reached().number, ...closingOf(catalog, () => true) };
+    const sum = {
+      commit: catalog.reached().number,
+      writtenAt: catalog.changes.span()?.last ?? null,
+      ...closingOf(catalog, () => true),
+    };
     this.#known = { version, sum };
     return sum;
   }

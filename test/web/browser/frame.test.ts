@@ -113,7 +113,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
   test('the way to the past is in reach in every window', async () => {
     for (const width of [320, 390, 900, 901, 1180, 1440]) {
       const page = await open('/mail', { viewport: { width, height: 844 } });
-      const link = page.getByRole('link', { name: 'As of now' });
+      const link = page.getByRole('link', { name: 'History' });
       const box = await link.boundingBox();
       expect([width, (box?.width ?? 0) >= 24]).toEqual([width, true]);
       expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(width);
@@ -123,7 +123,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
     const plain = await open('/mail?q=step', { javaScriptEnabled: false, viewport: PHONE });
     const week = plain.getByRole('link', { name: 'a week ago' });
     expect(await week.isVisible()).toBe(false);
-    await plain.getByRole('link', { name: 'As of now' }).click();
+    await plain.getByRole('link', { name: 'History' }).click();
     await week.click();
     expect(parameter(plain, 'q')).toMatch(/^step asof:/);
     expect(await plain.getByText('As it was on').isVisible()).toBe(true);

@@ -6,6 +6,7 @@ import type {
   Look,
   LookAnswer,
 } from '../../reading/health/health-content.ts';
+import { LATE_HOURS, LATE_MS } from '../../reading/late.ts';
 import { Command } from '../frame.tsx';
 import { Icon } from '../icons.tsx';
 import type { PageOf } from '../page.ts';
@@ -61,7 +62,7 @@ export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode
 /** A verdict on the archive, when it was last compared with the service, and whether a daemon keeps comparing it. */
 function Verdict({ page }: { readonly page: PageOf<'health'> }): VNode {
   const { frame, lastPassAt, now, shown, hasDaemon } = page;
-  const { level, isMirror } = frame.state;
+  const { level, isMirror, provenAt } = frame.state;
   const [worst] = shown.tab === 'overview' ? shown.matters : [];
   return (
     <p class="verdict">
@@ -85,6 +86,10 @@ function Verdict({ page }: { readonly page: PageOf<'health'> }): VNode {
           , last run <Ago at={lastPassAt} now={now} />
         </>
       )}
+      {level === 'fine' &&
+        provenAt !== null &&
+        now - provenAt < LATE_MS &&
+        `, every folder compared within ${LATE_HOURS} h`}
       .{' '}
       {hasDaemon === false && isMirror && (
         <>

@@ -9,7 +9,7 @@ import { isImported } from '../../../mail/import-host.ts';
 import { localMoment, wallTime } from '../../../search/dates.ts';
 import { mailboxKey } from '../../../state/scopes.ts';
 import type { StateFile } from '../../../state/state-file.ts';
-import { type ClosingSum, closingOf } from '../closing-sum.ts';
+import { closingOf, type FolderSums } from '../closing-sum.ts';
 import { folderText, mailboxText } from '../query-text.ts';
 import type { ServedReader } from '../served-archive.ts';
 import type {
@@ -52,7 +52,7 @@ export interface DashboardView extends DashboardAsk {
   readonly filter: ChartFilter;
   readonly narrow: Narrow;
   /** The closing sum of all that the reader may know. */
-  readonly whole: Omit<ClosingSum, 'commit'>;
+  readonly whole: FolderSums;
 }
 
 /** Returns all numbers of a dashboard, as of one commit. */
