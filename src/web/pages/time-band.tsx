@@ -1,5 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { count, counted } from '../../wording/amounts.ts';
+import type { CountedToday } from '../reading/closing-sum.ts';
 import { asOf, asOfWord, pageAddress } from '../reading/query-text.ts';
 import { Icon } from './icons.tsx';
 import { Moment, weekdayText } from './moment.tsx';
@@ -44,18 +45,27 @@ export function TimeBand({ frame }: { readonly frame: Frame }): VNode {
   );
 }
 
-/** What the archive knew at the moment, and what came since: each number leads to what it counts. */
+/** What changed on the day, what the archive knew at the moment, and what came since: each number leads to what it counts. */
 export function Since({ frame: { past, query } }: { readonly frame: Frame }): VNode | null {
   if (past === null) return null;
-  const { messages, ended, later } = past;
+  const { messages, ended, later, day } = past;
   const then = asOfWord(query) || asOf('', past.asOf);
   const link = (q: string, text: string): VNode => (
     <a class="link" href={pageAddress('/mail', { q })}>
       {text}
     </a>
   );
+  const ofDay = (found: CountedToday, what: string): VNode | string => {
+    const text = `${count(found.count)} ${what}`;
+    return found.count === 0 ? text : link(found.query, text);
+  };
   return (
     <span>
+      {day.stored !== null && day.deleted !== null && (
+        <strong class="changed">
+          On {day.name}: {ofDay(day.stored, 'new')}, {ofDay(day.deleted, 'deleted')}
+        </strong>
+      )}
       {messages !== null && link(then, `${counted(messages, 'message')} known`)}
       {ended !== null && ended > 0 && (
         <>, {link(`is:deleted ${then}`, `${count(ended)} deleted at the service by then`)}</>

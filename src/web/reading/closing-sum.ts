@@ -1,7 +1,9 @@
 import type { Reader } from '../../engine/archive/reader.ts';
 import { isImported } from '../../mail/import-host.ts';
 import type { MailboxKey } from '../../mail/words.ts';
+import { localMoment, wallTime } from '../../search/dates.ts';
 import { parseQuery } from '../../search/parse.ts';
+import { dayText, observedTerm } from './dashboard/periods.ts';
 import { within } from './mail-list.ts';
 import { storedAfterText } from './since-then.ts';
 
@@ -80,9 +82,11 @@ export class ClosingSums {
     };
     const sum = {
       ...{ asOf, messages: count('*'), ended: count('is:deleted') },
-      later: laterThan(catalog, asOf, now),
+      later: counted(catalog, storedAfterText(asOf), now),
+      day: dayOf(catalog, asOf, now),
     };
-    if (sum.messages !== null && sum.ended !== null && sum.later !== null)
+    const { messages, ended, later, day } = sum;
+    if (![messages, ended, later, day.stored, day.deleted].includes(null))
       this.#past = { version, sum };
     return sum;
   }
@@ -96,12 +100,39 @@ export interface PastSum {
   readonly asOf: number;
   readonly messages: number | null;
   readonly ended: number | null;
-  /** Messages that were stored since, as the query counts them today. */
-  readonly later: { readonly count: number; readonly query: string } | null;
+  /** Messages that were stored since. */
+  readonly later: CountedToday | null;
+  readonly day: ChangesOfDay;
 }
 
-function laterThan(catalog: Reader['catalog'], asOf: number, now: number): PastSum['later'] {
-  const query = storedAfterText(asOf);
+/** Messages as a query counts them today, whatever moment is shown. */
+export interface CountedToday {
+  readonly count: number;
+  readonly query: string;
+}
+
+/** What the archive saw come and go on the day of a moment, in the zone of this machine. */
+export interface ChangesOfDay {
+  /** Such as `24 Nov 2026`. */
+  readonly name: string;
+  readonly stored: CountedToday | null;
+  readonly deleted: CountedToday | null;
+}
+
+function dayOf(catalog: Reader['catalog'], asOf: number, now: number): ChangesOfDay {
+  const { year, month, day } = wallTime(asOf);
+  const period = {
+    from: localMoment({ year, month, day }),
+    to: localMoment({ year, month, day: day + 1 }),
+  };
+  return {
+    name: dayText(asOf, undefined),
+    stored: counted(catalog, observedTerm('added', period), now),
+    deleted: counted(catalog, observedTerm('deleted', period), now),
+  };
+}
+
+function counted(catalog: Reader['catalog'], query: string, now: number): CountedToday | null {
   const { node } = parseQuery(query, { now });
   const { count, complete } = catalog.countHitsWhile({ node }, within(PAST_MS));
   return complete ? { count, query } : null;
