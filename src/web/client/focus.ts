@@ -32,6 +32,12 @@ export function leaveDrawer(): void {
   document.getElementById('results')?.focus({ preventScroll: true });
 }
 
+/** Moves the focus to what was found, or to the page where nothing is listed yet. */
+export function focusResults(): void {
+  const listed = document.querySelector<HTMLElement>('.listcol [role=listbox], .tiles-of');
+  (listed ?? document.getElementById('results'))?.focus({ preventScroll: true });
+}
+
 function hasFocus(): boolean {
   const { activeElement } = document;
   return (

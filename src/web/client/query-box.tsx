@@ -5,6 +5,7 @@ import { Icon } from '../pages/icons.tsx';
 import type { Frame, Here } from '../pages/page.ts';
 import { ghostOf, type Typed, taken } from './completing.ts';
 import { CompletionList, rowId, useCompletions } from './completion-list.tsx';
+import { focusResults } from './focus.ts';
 import { laterPart } from './later-part.tsx';
 import { LiveResults } from './live-results.tsx';
 import { ProblemBelow } from './problem-below.tsx';
@@ -104,6 +105,8 @@ function Box({ frame, here }: { readonly frame: Frame; readonly here: Here }): V
           event.preventDefault();
           close();
           viewer.type(typed.text, path);
+          // Letters are keys from here on, and a keyboard on the screen makes room for what was found.
+          if (!isWrong) focusResults();
         }}
       >
         <Icon name="search" />

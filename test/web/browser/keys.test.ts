@@ -60,6 +60,23 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
     await eventually(() => page.locator('#query').inputValue()).toBe('');
   });
 
+  test('Enter in the query box leads to what was found, where letters are keys again', async () => {
+    await go('/mail');
+    await press(page, '/');
+    await page.keyboard.type('step');
+    await press(page, 'Enter');
+    expect(await region(page)).toBe('.listcol');
+    await press(page, 'g a');
+    await page.waitForURL((url) => url.pathname === '/files');
+    expect(new URL(page.url()).searchParams.get('q')).toBe('step');
+    // What cannot be understood is still to be typed.
+    await press(page, '/');
+    await page.keyboard.type(' in:nowhere');
+    await page.locator('#query-problem').waitFor();
+    await press(page, 'Enter');
+    expect(await region(page)).toBe('.searching');
+  });
+
   test('arrows belong to a menu that is open', async () => {
     await go('/mail');
     const before = await selected(page);
