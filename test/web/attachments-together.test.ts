@@ -5,6 +5,7 @@ import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { Hono } from 'hono';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { FILE_GROUPS } from '../../src/catalog/files/group-names.ts';
 import { ZipReader } from '../../src/export/read-zip.ts';
 import type { Session } from '../../src/web/access/sessions.ts';
 import { attachedFiles, isTooMuch } from '../../src/web/reading/attached-files.ts';
@@ -124,6 +125,39 @@ test('the page says how many that are, and links to them', async () => {
   expect((await get(`/m/${idOf(bare)}`)).text).not.toContain('all.zip');
   expect((await get(`/m/${idOf(bare)}/attachments/all.zip`)).status).toBe(404);
   expect((await get('/m/0000000000/attachments/all.zip')).status).toBe(404);
+});
+
+test('the attachments that a query finds are saved as one file, of all types or of one', async () => {
+  const { headers, bytes } = await get('/files/all.zip?q=plans');
+  expect(Object.values(await unzipped(bytes)).sort()).toEqual([
+    'a logo',
+    'a third plan',
+    'another plan',
+    'nameless',
+    'no path',
+    'the first plan',
+  ]);
+  expect(headers['content-disposition']).toMatch(
+    /^attachment; filename="mailkeep attachments plans 2026-11-20\.zip"/,
+  );
+  let groups = 0;
+  for (const group of ['', ...FILE_GROUPS]) {
+    const { text } = await get(`/files?q=plans&type=${group}`);
+    const [, href, number] =
+      /href="([^"]*all\.zip[^"]*)"[^>]*>(?:(?!<a ).)*?Save all <b>(\d+)</s.exec(text) ?? [];
+    const asked = `/files/all.zip?q=plans${group === '' ? '' : `&type=${group}`}`;
+    const zip = await get(asked);
+    if (number === undefined) {
+      expect([group, zip.status]).toEqual([group, 404]);
+      expect(zip.text).toContain('nothing to save, or more than one file takes');
+      continue;
+    }
+    groups += 1;
+    expect([href?.replaceAll('&amp;', '&'), zip.status]).toEqual([asked, 200]);
+    expect(Object.keys(await unzipped(zip.bytes))).toHaveLength(Number(number));
+  }
+  expect(groups).toBeGreaterThan(1);
+  expect((await get('/files/all.zip?q=in%3Anowhere')).status).toBe(404);
 });
 
 test('as of a moment before the messages, there is nothing to save', async () => {

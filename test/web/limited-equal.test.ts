@@ -84,6 +84,7 @@ function* addresses(): Generator<string> {
     yield `/api/spine?q=${q}&tz=UTC`;
     for (const source of [shared, theirFile]) yield `/api/position?q=${q}&at=${idOf(source)}`;
     for (const format of ['zip', 'mbox']) yield `/api/export?q=${q}&format=${format}`;
+    yield `/files/all.zip?q=${q}`;
   }
   for (const position of POSITIONS) {
     for (const sort of ['newest', 'oldest'])

@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { FILE_GROUPS, type FileGroup } from '../../catalog/files/group-names.ts';
 import { count, counted } from '../../wording/amounts.ts';
+import { MOST_FILES } from '../reading/attached-files.ts';
 import type { FilesList, FileTile } from '../reading/files-list.ts';
 import { asOfWord, pageAddress, toggled } from '../reading/query-text.ts';
 import { Detail } from './file-detail.tsx';
@@ -69,9 +70,10 @@ function addressOf(
     readonly after?: string | undefined;
     readonly a?: string;
   },
+  path = '/files',
 ): string {
   const chosen = { group, inlinePictures, after, ...change };
-  return pageAddress('/files', {
+  return pageAddress(path, {
     q: frame.query,
     type: chosen.group ?? undefined,
     inline: chosen.inlinePictures ? '1' : undefined,
@@ -105,7 +107,8 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
   const { frame, list, group, inlinePictures, messages } = page;
   const { query } = frame;
   const more = list?.sums.complete === false ? 'more than ' : '';
-  const chip = (name: string, to: FileGroup | null, number: number): VNode => (
+  const number = list === null ? 0 : listed(list, group);
+  const chip = (name: string, to: FileGroup | null, files: number): VNode => (
     <a
       key={name}
       class={group === to ? 'chip on' : 'chip'}
@@ -115,7 +118,7 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
       {name}{' '}
       <b>
         {more}
-        {count(number)}
+        {count(files)}
       </b>
     </a>
   );
@@ -162,9 +165,19 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
           </a>
           <a class="chip" href={pageAddress('/export', { q: messages.query })} data-act="export">
             <Icon name="save" />
-            {messages.isOfGroup ? 'Export' : 'Export all types'}
+            {messages.isOfGroup ? 'Export messages' : 'Export all types'}
           </a>
         </>
+      )}
+      {list?.sums.complete === true && number > 0 && number <= MOST_FILES && (
+        <a
+          class="chip"
+          href={addressOf(page, { after: undefined }, '/files/all.zip')}
+          title="The attachments themselves, as one zip"
+        >
+          <Icon name="save" />
+          Save all <b>{count(number)}</b>
+        </a>
       )}
     </nav>
   );

@@ -1,15 +1,18 @@
 import type { SearchHit } from '../../catalog/search/hit.ts';
 import type { AttachmentLine } from '../../mail/lines.ts';
 
-/** An attachment of a conversation. */
-export interface AttachedFile extends AttachmentLine {
+/** An attachment that is saved with others. */
+export interface SavedFile extends Pick<AttachmentLine, 'number' | 'filename' | 'size'> {
   /** The message that has it. */
   readonly id: string;
   readonly date: string | null;
 }
 
+/** An attachment of a conversation. */
+export interface AttachedFile extends AttachmentLine, SavedFile {}
+
 /** Attachments that are saved as one file, and their bytes, at most. */
-const MOST_FILES = 500;
+export const MOST_FILES = 500;
 export const MOST_TOGETHER = 500_000_000;
 
 /** Returns the attachments of messages that do not stand in their texts, in the order of the messages. */
@@ -20,10 +23,10 @@ export function attachedFiles(hits: readonly Pick<SearchHit, 'line'>[]): Attache
 }
 
 /** Whether attachments are more than one file takes. */
-export function isTooMuch(files: readonly AttachedFile[]): boolean {
+export function isTooMuch(files: readonly SavedFile[]): boolean {
   return files.length > MOST_FILES || bytesOf(files) > MOST_TOGETHER;
 }
 
-export function bytesOf(files: readonly AttachedFile[]): number {
+export function bytesOf(files: readonly Pick<SavedFile, 'size'>[]): number {
   return files.reduce((sum, { size }) => sum + size, 0);
 }

@@ -1,4 +1,3 @@
-import type { SearchHit } from '../../catalog/search/hit.ts';
 import type { Reader } from '../../engine/archive/reader.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type ZippedFile, zipOfFiles } from '../../export/zip-of-files.ts';
@@ -6,7 +5,7 @@ import type { MessageId } from '../../mail/words.ts';
 import { openAttachments } from '../../mime/reading.ts';
 import { safeFileName } from '../../mime/safe-file-name.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
-import { type AttachedFile, attachedFiles, bytesOf, isTooMuch } from './attached-files.ts';
+import { bytesOf, isTooMuch, type SavedFile } from './attached-files.ts';
 import { attachmentDownload, type Download } from './downloads.ts';
 import { inTurns } from './in-turns.ts';
 import type { ReadingFor } from './reading-for.ts';
@@ -17,21 +16,22 @@ const MOST_HELD = 64 * 1024 * 1024;
 const NOT_SAVED = 'not saved.txt';
 
 /**
- * Returns the attachments of a conversation as one zip; undefined where it has none, or more than one file takes. What
- * cannot be read is named in a text at its end.
+ * Returns attachments as one zip; undefined where there are none, or more than one file takes. What cannot be read is
+ * named in a text at its end.
+ *
+ * @param called what the zip is called, without an ending
  */
 export function attachmentsTogether(
   reader: Pick<Reader, 'sources'>,
-  hits: readonly SearchHit[],
+  files: readonly SavedFile[],
+  called: string,
   how: ReadingFor,
 ): Download | undefined {
-  const files = attachedFiles(hits);
   if (files.length === 0 || isTooMuch(files)) return undefined;
   const bytes = zipOfFiles(zipped(reader, files, how));
-  const subject = hits[0]?.line.subject ?? '';
   return {
     // A slash does not make a path of it.
-    name: subject.trim() === '' ? null : `${subject.replaceAll(/[/\\]/g, ' ')}.zip`,
+    name: called.trim() === '' ? null : `${called.replaceAll(/[/\\]/g, ' ')}.zip`,
     fallback: 'attachments.zip',
     size: null,
     bytes,
@@ -42,13 +42,13 @@ export function attachmentsTogether(
 /** The files of a zip: one message is read after the other. */
 async function* zipped(
   reader: Pick<Reader, 'sources'>,
-  files: readonly AttachedFile[],
+  files: readonly SavedFile[],
   how: ReadingFor,
 ): AsyncGenerator<ZippedFile, void, undefined> {
   const taken = new Set<string>();
   const missing: string[] = [];
   for (const [id, own] of Map.groupBy(files, (file) => file.id)) {
-    const fileOf = ({ filename, number, date }: AttachedFile, bytes: ZippedFile['bytes']) => ({
+    const fileOf = ({ filename, number, date }: SavedFile, bytes: ZippedFile['bytes']) => ({
       name: safeFileName(filename, { fallback: `attachment-${number}`, taken }),
       date: date === null ? null : Date.parse(date),
       bytes,
@@ -79,7 +79,7 @@ async function* zipped(
 const NOT_THERE = 'the message does not have it as it was indexed';
 const TOO_LARGE = 'the message has more than it was indexed with';
 
-function notSaved({ filename, number, id }: AttachedFile, why: string): string {
+function notSaved({ filename, number, id }: SavedFile, why: string): string {
   const name = safeFileName(filename, { fallback: `attachment-${number}`, taken: new Set() });
   return `${name} (number ${number} of message ${id}): ${why}`;
 }

@@ -23,6 +23,11 @@ export function exportName(
   return `mailkeep ${what} ${dayOf(now)} commit ${commit}.${format}`;
 }
 
+/** Returns what a zip of the attachments that a query finds is called, without its ending. It is to be made safe. */
+export function attachmentsName(query: string, now: number): string {
+  return ['mailkeep attachments', readable(query), dayOf(now)].filter(Boolean).join(' ');
+}
+
 /**
  * Returns what the file of one message is called: its subject, and the day of its date in UTC, as in exported folders: it is
  * the same on every machine. It is to be made safe.

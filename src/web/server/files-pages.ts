@@ -1,8 +1,12 @@
-import { FILE_GROUPS } from '../../catalog/files/group-names.ts';
+import { FILE_GROUPS, type FileGroup } from '../../catalog/files/group-names.ts';
 import type { Page } from '../pages/page.ts';
+import { attachmentsTogether } from '../reading/attachments-together.ts';
 import { readContent } from '../reading/content-bytes.ts';
+import type { Download } from '../reading/downloads.ts';
+import { attachmentsName } from '../reading/export-name.ts';
 import { FilesLists, fileDetail, positionOf } from '../reading/files-list.ts';
 import { FilesMessagesCounts } from '../reading/files-messages.ts';
+import { listedFiles } from '../reading/listed-files.ts';
 import { within } from '../reading/mail-list.ts';
 import { MOST_PICTURE_BYTES, type PictureType, shownPicture } from '../reading/picture-header.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
@@ -31,7 +35,7 @@ export class FilesPages {
     const { archive, accounts, now } = this.parts;
     const query = parameter('q') ?? '';
     const understood = understandQuery(query, reader, now(), accounts);
-    const group = FILE_GROUPS.find((known) => known === parameter('type')) ?? null;
+    const group = groupOf(parameter);
     const inlinePictures = parameter('inline') === '1';
     const position = positionOf(reader.catalog, parameter('after') ?? '');
     const chosen = hashOf(parameter('a') ?? '');
@@ -65,6 +69,19 @@ export class FilesPages {
     return { page, status: understood.problem === null ? 200 : 400 };
   }
 
+  /** Returns what is listed, on all its pages, as one zip; undefined for nothing, or more than one file takes. */
+  together(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Download | undefined {
+    const { archive, accounts, now } = this.parts;
+    const query = parameter('q') ?? '';
+    const { request } = understandQuery(query, reader, now(), accounts);
+    if (request === null) return undefined;
+    const group = groupOf(parameter);
+    const inlinePictures = parameter('inline') === '1';
+    const files = listedFiles(reader, { ...request, group: group ?? undefined, inlinePictures });
+    const how = { spare: archive.spare, signal };
+    return attachmentsTogether(reader, files ?? [], attachmentsName(query, now()), how);
+  }
+
   /** Reads a picture whose bytes are what was stored; undefined for what no page shows. */
   async picture(
     reader: ServedReader,
@@ -87,6 +104,10 @@ export class FilesPages {
     const type = shownPicture(read.bytes);
     return type === undefined ? undefined : { type, bytes: read.bytes };
   }
+}
+
+function groupOf(parameter: Parameter): FileGroup | null {
+  return FILE_GROUPS.find((known) => known === parameter('type')) ?? null;
 }
 
 function hashOf(typed: string): string | null {

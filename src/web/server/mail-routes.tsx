@@ -1,6 +1,7 @@
 import type { MessageId } from '../../mail/words.ts';
 import { ArchiveDocument } from '../pages/archive-document.tsx';
 import { MOST_OF_THREAD } from '../pages/message-props.ts';
+import { attachedFiles } from '../reading/attached-files.ts';
 import { attachmentsTogether } from '../reading/attachments-together.ts';
 import {
   attachmentDownload,
@@ -31,6 +32,8 @@ import { DOWNLOAD_POLICY, MAIL_POLICY } from './security-headers.ts';
 
 /** Zips of attachments that are made at a time. */
 const MOST_SAVING = 2;
+const NOT_ONE_FILE =
+  'There is nothing to save, or more than one file takes: at most 500 attachments, and 500 MB.';
 const BUSY = 'Other attachments are being saved. Try again when that has ended.';
 
 const HEALTH_TABS = [
@@ -106,17 +109,10 @@ export function mailRoutes(
     download(parts, context, async (reader, id) => sourceDownload(reader, id)),
   );
   let saving = 0;
-  app.get('/m/:id/attachments/all.zip', (context) =>
+  const savedTogether = (context: RequestContext, find: Find, missing?: string) =>
     inTurn(context, (signal) => {
       // Nothing is counted or held before: who leaves while they wait comes to no turn.
       if (saving >= MOST_SAVING) return context.text(BUSY, 503);
-      const find = (reader: ServedReader, id: MessageId) => {
-        const { asOf } = pages(reader).understand(reader, context.req.query('q') ?? '');
-        const found = conversationOf(reader, id, asOf, parts.now(), null, MOST_OF_THREAD);
-        return found === null
-          ? undefined
-          : attachmentsTogether(reader, found.all, { spare: archive.spare, signal });
-      };
       const { reader, release } = archive.hold(context.get('session').mailboxes);
       saving += 1;
       let isSaving = true;
@@ -125,9 +121,30 @@ export function mailRoutes(
         isSaving = false;
         release();
       };
-      return saved(parts, context, find, { reader, release: ended });
-    }),
+      const held = { reader, release: ended };
+      return saved(parts, context, (from) => find(from, signal), { held, missing });
+    });
+  app.get('/m/:id/attachments/all.zip', (context) =>
+    savedTogether(
+      context,
+      ofMessage(context, (reader, id, signal) => {
+        const { asOf } = pages(reader).understand(reader, context.req.query('q') ?? '');
+        const found = conversationOf(reader, id, asOf, parts.now(), null, MOST_OF_THREAD);
+        if (found === null) return undefined;
+        const subject = found.all[0]?.line.subject ?? '';
+        const how = { spare: archive.spare, signal };
+        return attachmentsTogether(reader, attachedFiles(found.all), subject, how);
+      }),
+    ),
   );
+  app.get('/files/all.zip', (context) => {
+    const parameter: Parameter = (name) => context.req.query(name);
+    return savedTogether(
+      context,
+      (reader, signal) => files(reader).together(reader, parameter, signal),
+      NOT_ONE_FILE,
+    );
+  });
   app.get('/m/:id/attachments/:number{[1-9][0-9]{0,4}}', (context) => {
     const number = Number(context.req.param('number'));
     return download(parts, context, (reader, id, signal) =>
@@ -187,29 +204,39 @@ function inParts(parameter: Parameter): Parameter {
 function download(
   parts: WebParts,
   context: RequestContext,
-  find: (
-    reader: ServedReader,
-    id: MessageId,
-    signal: AbortSignal,
-  ) => Download | undefined | Promise<Download | undefined>,
+  find: FindOfMessage,
 ): Promise<Response> {
-  return inTurn(context, (signal) =>
-    saved(parts, context, (reader, id) => find(reader, id, signal)),
-  );
+  const found = ofMessage(context, find);
+  return inTurn(context, (signal) => saved(parts, context, (reader) => found(reader, signal)));
+}
+
+type MaybeSaved = Download | undefined | Promise<Download | undefined>;
+type Find = (reader: ServedReader, signal: AbortSignal) => MaybeSaved;
+type FindOfMessage = (reader: ServedReader, id: MessageId, signal: AbortSignal) => MaybeSaved;
+
+/** What is saved of the message that the address names; nothing for an id that no message or several have. */
+function ofMessage(context: RequestContext, find: FindOfMessage): Find {
+  return (reader, signal) => {
+    const named = namedMessage(reader, context.req.param('id') ?? '');
+    return named.kind === 'one' ? find(reader, named.id, signal) : undefined;
+  };
 }
 
 async function saved(
   parts: WebParts,
   context: RequestContext,
-  find: (
-    reader: ServedReader,
-    id: MessageId,
-  ) => Download | undefined | Promise<Download | undefined>,
-  { reader, release } = parts.archive.hold(context.get('session').mailboxes),
+  find: (reader: ServedReader) => MaybeSaved,
+  {
+    held: { reader, release } = parts.archive.hold(context.get('session').mailboxes),
+    missing,
+  }: {
+    readonly held?: { readonly reader: ServedReader; readonly release: () => void };
+    /** What is said where there is nothing to save, instead of that there is no such page. */
+    readonly missing?: string | undefined;
+  } = {},
 ): Promise<Response> {
   try {
-    const named = namedMessage(reader, context.req.param('id') ?? '');
-    const found = named.kind === 'one' ? await find(reader, named.id) : undefined;
+    const found = await find(reader);
     if (found !== undefined) {
       const answer = savedAnswer(await begun(found), downloadHooks(context, parts, release));
       if (context.req.method !== 'HEAD') return answer;
@@ -221,7 +248,7 @@ async function saved(
     throw error;
   }
   release();
-  return context.notFound();
+  return missing === undefined ? context.notFound() : context.text(missing, 404);
 }
 
 /** Reads the first bytes: what cannot be read at all is an error page, and no answer that breaks off. */
