@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { parseTarget } from '../objects/s3-target.ts';
 import { isLoopback, parseListen, parseServiceUrl } from './address.ts';
-import { checked, ELSEWHERE, section, wholeNumber } from './field-kinds.ts';
+import { checked, ELSEWHERE, offUnlessSet, section, wholeNumber } from './field-kinds.ts';
 
 /** Archives that one process can hold. */
 const MOST_ARCHIVES = 100_000;
@@ -18,6 +18,15 @@ export const fleetSchema = section({
     expected:
       'an address such as "postgresql://mailkeep@db.example.org/fleet", or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
   }),
+  directRegistry: z
+    .union([z.string().refine(isRegistryAddress), ...ELSEWHERE])
+    .optional()
+    .meta({
+      description:
+        'The same database past a pooler in transaction mode, through which no notification comes; fleet.registry by default',
+      expected:
+        'an address such as "postgresql://mailkeep@db.example.org/fleet", or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
+    }),
   store: section({
     bucket: checked('The bucket', 'the name of a bucket', (text) => isTarget(text, '')),
     prefix: checked(
@@ -63,6 +72,9 @@ export const fleetSchema = section({
   ).optional(),
   capacity: wholeNumber(1, MOST_ARCHIVES, 'How many accounts this node takes at most').default(
     1_000,
+  ),
+  createWebhooks: offUnlessSet(
+    'Lets workers register webhook.publicUrl at the service for each mailbox that they hold',
   ),
   cache: z.string().min(1).default('./cache').meta({
     description: 'Folder for the local copies of archives, relative to this file',

@@ -11,6 +11,8 @@ import { readToken } from './token.ts';
 export interface FleetSettings {
   /** The address, which may contain a password. */
   readonly registry: TokenSource;
+  /** The same past any pooler. */
+  readonly directRegistry: TokenSource;
   readonly store: {
     readonly bucket: string;
     /** May be empty. */
@@ -26,14 +28,21 @@ export interface FleetSettings {
   readonly egress: string;
   readonly capacity: number;
   readonly cache: string;
+  /** Webhooks are registered at the service for the mailboxes that are held. */
+  readonly createWebhooks: boolean;
 }
 
 /** Returns the settings of a validated section; relative paths are those of `folder`. */
 export function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string): FleetSettings {
   const { registry, store, keyFile, node, address, egress = node, capacity, cache } = fleet;
+  const { directRegistry, createWebhooks } = fleet;
   const { bucket, prefix, endpoint, region, profile } = store;
   return {
     registry: tokenSource(registry, folder, 'fleet.registry'),
+    directRegistry:
+      directRegistry === undefined
+        ? tokenSource(registry, folder, 'fleet.registry')
+        : tokenSource(directRegistry, folder, 'fleet.directRegistry'),
     store: { bucket, prefix, endpoint, region, profile },
     keyFile: path.resolve(folder, keyFile),
     node,
@@ -41,6 +50,7 @@ export function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: strin
     egress,
     capacity,
     cache: path.resolve(folder, cache),
+    createWebhooks,
   };
 }
 
@@ -64,8 +74,10 @@ export async function readRegistryAddress(
 }
 
 /** Whether the address itself has a password in it, so that the file must not be read by others. */
-export function hasPassword({ registry }: Pick<FleetSettings, 'registry'>): boolean {
-  if (registry.kind !== 'literal') return false;
-  const text = registry.secret.reveal();
-  return URL.canParse(text) && new URL(text).password !== '';
+export function hasPassword(fleet: Pick<FleetSettings, 'registry' | 'directRegistry'>): boolean {
+  return [fleet.registry, fleet.directRegistry].some((source) => {
+    if (source.kind !== 'literal') return false;
+    const text = source.secret.reveal();
+    return URL.canParse(text) && new URL(text).password !== '';
+  });
 }

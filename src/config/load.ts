@@ -47,11 +47,14 @@ export function loadFleetConfig(file: string): FleetConfig {
   const { fleet: section, ...content } = checkedFile(file, fleetFileSchema, readConfigFile(file));
   const settings = settle({ ...content, accounts: content.accounts ?? [] }, file);
   const fleet = Object.freeze(fleetSettings(section, configFolder(file)));
-  const { registry, keyFile } = fleet;
+  const { registry, directRegistry, keyFile } = fleet;
+  const files = new Set(
+    [registry, directRegistry].flatMap((one) => (one.kind === 'file' ? one.name : [])),
+  );
   const warnings = [
     ...tokenWarnings(settings),
     ...(hasPassword(fleet) ? permissionWarning(file, 'registry-password') : []),
-    ...(registry.kind === 'file' ? permissionWarning(registry.name, 'registry-password') : []),
+    ...[...files].flatMap((name) => permissionWarning(name, 'registry-password')),
     ...permissionWarning(keyFile, 'fleet-keys'),
   ];
   return { fleet, settings, warnings };

@@ -62,10 +62,16 @@ function meantValue(typed: string, values: readonly string[], path: Path): strin
 
 /**
  * Returns problems that no single field shows: http outside this machine, two accounts of one name, two listeners
- * on one port, the web interface open to other machines without https. Reads the raw file, so that these are reported together with wrong fields.
+ * on one port, the web interface open to other machines without https, webhooks that would deliver nowhere. Reads the raw file, so that these are reported together with wrong fields.
  */
 export function crossProblems(raw: unknown): ConfigProblem[] {
-  return [...plainHttp(raw), ...repeatedNames(raw), ...sharedPorts(raw), ...openWeb(raw)];
+  return [
+    ...plainHttp(raw),
+    ...repeatedNames(raw),
+    ...sharedPorts(raw),
+    ...openWeb(raw),
+    ...noUrl(raw),
+  ];
 }
 
 function plainHttp(raw: unknown): ConfigProblem[] {
@@ -144,6 +150,14 @@ function openWeb(raw: unknown): ConfigProblem[] {
   ];
 }
 
+/** The service has to be told where to deliver to. */
+function noUrl(raw: unknown): ConfigProblem[] {
+  if (valueAt(raw, ['fleet', 'createWebhooks']) !== true) return [];
+  if (typeof valueAt(raw, ['webhook', 'publicUrl']) === 'string') return [];
+  const expected = 'false, or the address of the receivers in webhook.publicUrl';
+  return [{ path: 'fleet.createWebhooks', found: 'true', expected }];
+}
+
 function accountsOf(raw: unknown): readonly unknown[] {
   const accounts = valueAt(raw, ['accounts']);
   return Array.isArray(accounts) ? accounts : [];
@@ -160,7 +174,7 @@ export function valueAt(raw: unknown, path: Path): unknown {
 }
 
 /** Fields whose text may be a secret, or hold one: it is never shown, whatever is wrong with it. */
-const SECRET_FIELD = /token|secret|password|credential|^registry$|^url$|^publicUrl$|^command$/i;
+const SECRET_FIELD = /token|secret|password|credential|registry$|^url$|^publicUrl$|^command$/i;
 const SHOWN_CHARACTERS = 80;
 
 function describe(value: unknown, path: Path): string {

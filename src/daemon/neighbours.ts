@@ -30,6 +30,7 @@ import type { DaemonLog } from './daemon-log.ts';
 import { Notifying } from './notifying.ts';
 import { rememberedQuotas } from './observations.ts';
 import type { DaemonEvent } from './ports.ts';
+import { noteReceiverEvent } from './receiver-events.ts';
 import { syncRunReport } from './run-reports.ts';
 import { UsageWatch } from './usage-watch.ts';
 import { WebhookWatch } from './webhook-watch.ts';
@@ -126,24 +127,8 @@ export async function openNeighbours(options: {
     closers.push(() => web.close());
     log.say('info', 'the web interface listens', { port: web.address.port });
   }
-  const received = (event: ReceiverEvent): void => {
-    switch (event.event) {
-      case 'delivery':
-        metrics.webhookRequest('delivery');
-        log.say('debug', 'webhook delivery', { webhook: event.webhook, bytes: event.bytes });
-        return;
-      case 'refused':
-        metrics.webhookRequest(event.reason, event.times);
-        log.say('warn', 'webhook requests refused', { reason: event.reason, times: event.times });
-        return;
-      case 'secrets-unreadable':
-        log.say('warn', 'the secrets of webhooks cannot be read', { code: event.code });
-        return;
-      case 'failed':
-        log.fail('error', 'a webhook delivery could not be taken', event.error);
-        return;
-    }
-  };
+  const received = (event: ReceiverEvent): void =>
+    noteReceiverEvent(event, log, (outcome, times) => metrics.webhookRequest(outcome, times));
   const onRun = (report: RunReport): void => {
     state.onRun(report);
     metrics.onRun(report);

@@ -1,22 +1,25 @@
 import { statSync } from 'node:fs';
 import { catalogFile } from '../catalog/open.ts';
-import { storedAccount } from '../config/account-entry.ts';
+import { type SecretPurpose, storedAccount } from '../config/account-entry.ts';
 import type { AccountSettings, Settings } from '../config/settings.ts';
 import { Daemon } from '../daemon/daemon.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
 import { Passes } from '../daemon/passes.ts';
 import type { DaemonClock } from '../daemon/ports.ts';
 import { noteBegun, rememberedTimetable } from '../daemon/remembered-timetable.ts';
+import type { PlannedMailbox } from '../delivery-watch/plan-webhooks.ts';
 import type { Writer } from '../engine/archive/writer.ts';
 import type { EngineContext } from '../engine/context.ts';
 import type { SharedExtractors } from '../engine/pass/tidy.ts';
 import { logFenced } from '../errors/archive.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { selects } from '../mail/name-selection.ts';
 import type { UploadingStore } from '../objects/store.ts';
 import { readArchive, readSecrets, type StoredArchive } from '../registry/reading.ts';
 import type { Upkeep } from '../registry/upkeep.ts';
 import { chunkUpload, makeChunk, storeChunk } from './chunks.ts';
 import type { HeldArchive } from './held-archive.ts';
+import { type FleetHint, MailboxMarks } from './hint-notes.ts';
 import { storeMemory } from './memory.ts';
 import { ObjectNames, type Random } from './object-names.ts';
 import { type OpenedArchive, openHeld } from './open-held.ts';
@@ -27,6 +30,7 @@ import type { FleetPurges } from './purges.ts';
 import { type FleetKeys, openSecret } from './secrets.ts';
 import type { Patience } from './settling.ts';
 import { storeSnapshot } from './snapshots.ts';
+import { WebhookRegistering } from './webhook-registering.ts';
 
 /** What every archive of a worker is kept with. */
 export interface Keeping {
@@ -45,6 +49,8 @@ export interface Keeping {
   readonly politeness: () => Politeness;
   readonly random: Random;
   readonly report: EngineContext['report'];
+  /** Where the service is to deliver new mail to; null if nobody registers that here. */
+  readonly webhookUrl: string | null;
 }
 
 export interface Opening {
@@ -59,8 +65,12 @@ export interface Opening {
 const MEMORY_MS = 3_600_000;
 /** Of a larger catalog no snapshot is made: that takes longer than a session may go without renewal. */
 const MOST_CATALOG_BYTES = 2 * 1024 * 1024 * 1024;
+/** Mailboxes that are looked at for a hint which names none. */
+const MOST_UNNAMED = 100;
 /** Until sealing and publishing are tried again, in milliseconds. */
 const UNTIDY_MS = 60_000;
+/** Secrets without which an account cannot be mirrored; those of webhooks are none. */
+const TOKENS: ReadonlySet<string> = new Set<SecretPurpose>(['token', 'platform-token']);
 /** What a fleet does by the clock. */
 const DONE = ['sync', 'sweep'] as const;
 
@@ -73,6 +83,8 @@ export class KeptArchive {
   /** Messages at the last snapshot that was made here, or when the archive was opened. */
   #messagesThen: number;
   #upkeeping: Promise<void> = Promise.resolve();
+  readonly #registering: WebhookRegistering | undefined;
+  readonly #marks: MailboxMarks;
 
   private constructor(
     private readonly keeping: Keeping,
@@ -85,6 +97,8 @@ export class KeptArchive {
     const { clock, log, politeness } = keeping;
     const { writer } = opened;
     this.#names = namesOf(keeping, stored);
+    this.#marks = new MailboxMarks(keeping.fleet);
+    this.#registering = this.#registeringAt(keeping.webhookUrl);
     this.#savedAt = clock.monotonic();
     this.#messagesThen = writer.catalog.totals().messages;
     const polite = new PolitePasses(passes, politeness, async (error, signal) => {
@@ -106,7 +120,10 @@ export class KeptArchive {
         }
       },
       chores: { verify: () => Promise.resolve(), prune: () => Promise.resolve() },
-      observer: log.observer,
+      observer: (event) => {
+        log.observer(event);
+        if (event.event === 'run-finished') this.#registering?.look();
+      },
       random: Math.random,
       onFatal: onFailed,
     });
@@ -152,6 +169,42 @@ export class KeptArchive {
     return this.stored.name;
   }
 
+  /**
+   * Has the mailbox of a hint looked at now; all of them if it names none.
+   *
+   * @returns whether the account has it, as far as is known
+   */
+  hint({ mailbox: mark, uid }: Pick<FleetHint, 'mailbox' | 'uid'>): boolean {
+    const listed = this.#mailboxes();
+    // The first pass, which looks at all of them, is under way.
+    if (listed === undefined) return true;
+    const meant = mark === null ? listed.slice(0, MOST_UNNAMED) : this.#marks.named(listed, mark);
+    for (const { resourceId } of meant) {
+      this.#daemon.hint({ account: this.name, resourceId, ...(uid === null ? {} : { uid }) });
+    }
+    return meant.length > 0;
+  }
+
+  /** Those that are mirrored, as the service listed them last. */
+  #mailboxes(): readonly PlannedMailbox[] | undefined {
+    const [account] = this.passes.accounts();
+    return account?.listing?.mailboxes.filter(({ address }) =>
+      selects(account.settings.mailboxes, address),
+    );
+  }
+
+  #registeringAt(url: string | null): WebhookRegistering | undefined {
+    const { keeping, held, passes } = this;
+    const [account] = passes.accounts();
+    if (url === null || account === undefined) return undefined;
+    const { fleet, keys, clock, log, politeness } = keeping;
+    return new WebhookRegistering({
+      ...{ held, fleet, keys, url, clock, log },
+      account: () => ({ client: account.mailbox, mailboxes: this.#mailboxes() }),
+      signal: () => AbortSignal.any([this.#controller.signal, politeness().unsure]),
+    });
+  }
+
   /** What was decided and is not finished: for the next opening under the same claim. */
   get purges(): FleetPurges {
     return this.opened.purges;
@@ -173,6 +226,7 @@ export class KeptArchive {
     this.#controller.abort();
     try {
       await this.#daemon.stop();
+      await this.#registering?.idle();
       await this.#upkeeping.catch(() => undefined);
       await this.passes.close();
       if (saving)
@@ -258,7 +312,11 @@ async function secretsOf(
 ): Promise<ReadonlyMap<string, string>> {
   const secrets = await readSecrets(registry, lease.archive);
   const known = keys();
-  return new Map(secrets.map((secret) => [secret.purpose, openSecret(known, fleet, secret)]));
+  return new Map(
+    secrets
+      .filter(({ purpose }) => TOKENS.has(purpose))
+      .map((secret) => [secret.purpose, openSecret(known, fleet, secret)]),
+  );
 }
 
 function passesOf(

@@ -1,6 +1,7 @@
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Session } from '../registry/sessions.ts';
+import type { FleetNeighbours } from './neighbours.ts';
 import { pause } from './pause.ts';
 import { SESSION_TIMES, type SessionTimes, WorkerSession } from './session.ts';
 import { Worker, type WorkerOptions } from './worker.ts';
@@ -12,6 +13,8 @@ export interface RunWorkerOptions extends Omit<WorkerOptions, 'session' | 'node'
   /** Milliseconds of a clock that is never set, also while the machine sleeps. */
   readonly uptime: () => number;
   readonly times?: SessionTimes;
+  /** Those who listen to the worker, and those it listens to. */
+  readonly neighbours?: Pick<FleetNeighbours, 'join'>;
 }
 
 /** Until a session is tried to be begun again, in milliseconds. */
@@ -31,10 +34,12 @@ export async function runWorker(options: RunWorkerOptions, signal: AbortSignal):
     const { node, capacity } = facts;
     log.say('info', 'session begun', { session: session.id, node, capacity });
     const worker = new Worker({ ...options, session, node, capacity });
+    const leave = options.neighbours?.join(worker, session.id);
     const renewal = times?.renewMs ?? SESSION_TIMES.renewMs;
     try {
       await worker.run(signal);
     } finally {
+      await leave?.();
       await ended(session, options);
     }
     if (!signal.aborted) {

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { fleetKeyError } from '../errors/fleet-keys.ts';
 import type { SealedSecret } from '../registry/fleet.ts';
 
@@ -51,6 +51,11 @@ export class FleetKeys {
     return this.#first;
   }
 
+  /** The names of all keys, the one that encrypts first. */
+  get names(): readonly string[] {
+    return [...this.#keys.keys()];
+  }
+
   /** Returns the key of a name: 32 bytes. Undefined if it is not there. */
   key(name: string): Buffer | undefined {
     return this.#keys.get(name);
@@ -90,7 +95,38 @@ export function sealSecret(
     cipher.getAuthTag(),
   ]);
   const { archive, purpose } = place;
-  return { archive, purpose, keyId, nonce, sealed };
+  const lookup = isWebhookSecret(purpose) ? lookupBy(key, secret) : undefined;
+  return { archive, purpose, keyId, nonce, sealed, ...(lookup === undefined ? {} : { lookup }) };
+}
+
+/** The secret that all webhooks of an account share, if they were made by hand. */
+export const WEBHOOK_BY_HAND = 'webhook';
+const LOOKUP = 'mailkeep fleet webhook lookup 1';
+
+/** Returns the purpose of the secret of a webhook, by the id that the service gave it. */
+export function webhookPurpose(id: string): string {
+  return `${WEBHOOK_BY_HAND}/${id}`;
+}
+
+function isWebhookSecret(purpose: string): boolean {
+  return purpose === WEBHOOK_BY_HAND || purpose.startsWith(`${WEBHOOK_BY_HAND}/`);
+}
+
+/**
+ * Returns what the secret of a webhook is looked up by, one for each key that may have encrypted it. Without the keys, nobody
+ * can tell a guessed secret by it.
+ */
+export function lookupsOf(keys: FleetKeys, secret: string): readonly Buffer[] {
+  return keys.names.flatMap((name) => {
+    const key = keys.key(name);
+    return key === undefined ? [] : [lookupBy(key, secret)];
+  });
+}
+
+/** By another key than the one that encrypts, derived from it (RFC 5869). */
+function lookupBy(key: Buffer, secret: string): Buffer {
+  const derived = Buffer.from(hkdfSync('sha256', key, '', LOOKUP, KEY_BYTES));
+  return createHmac('sha256', derived).update(secret).digest();
 }
 
 /**

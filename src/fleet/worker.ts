@@ -10,6 +10,7 @@ import { upkeepOf } from '../registry/upkeep.ts';
 import { Claims } from './claims.ts';
 import { type CollectorLimits, collectRound } from './collector.ts';
 import { HeldArchive } from './held-archive.ts';
+import type { FleetHint } from './hint-notes.ts';
 import { type Keeping, KeptArchive } from './kept-archive.ts';
 import { pause } from './pause.ts';
 import type { Politeness } from './polite-passes.ts';
@@ -107,6 +108,18 @@ export class Worker {
       await inTurns([...this.#holdings.keys()], (archive) => this.#giveBack(archive));
       await manners;
     }
+  }
+
+  /**
+   * Has an archive that is held looked at now.
+   *
+   * @returns null if this session does not hold it; else whether the account has the mailbox
+   */
+  hint(hint: FleetHint): boolean | null {
+    const holding = this.#holdings.get(hint.archive);
+    if (holding === undefined || holding.held.lostBy !== undefined) return null;
+    // Its first pass looks at everything.
+    return holding.kept?.hint(hint) ?? true;
   }
 
   /** While the session was not renewed for too long, nothing is asked of the origin, whatever a round waits for. */

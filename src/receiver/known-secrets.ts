@@ -1,4 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Secrets } from './reception.ts';
 
 /** A webhook whose deliveries are believed, as `mailkeep webhooks create` stored it. */
 export interface KnownWebhook {
@@ -23,7 +24,8 @@ interface Entry {
 const PLAIN_PATHS = ['/', '/webhook'];
 
 /** The webhooks whose deliveries are believed. Read again when one comes that none of them explains. */
-export class KnownSecrets {
+export class KnownSecrets implements Secrets<KnownWebhook> {
+  readonly learnsCheaply = false;
   readonly #morePaths: readonly string[];
   /** Secrets are compared by their keyed hashes: of one length, and of no use to whoever could time them. */
   readonly #key = randomBytes(32);
@@ -59,7 +61,7 @@ export class KnownSecrets {
   }
 
   /** Reads the webhooks again, and not before now: what was stored before the call is known after it. */
-  reload(): Promise<void> {
+  learn(): Promise<void> {
     if (this.#reading === null) {
       this.#reading = this.#load().finally(() => {
         this.#reading = null;
@@ -68,7 +70,7 @@ export class KnownSecrets {
     }
     const again = (): Promise<void> => {
       this.#next = null;
-      return this.reload();
+      return this.learn();
     };
     this.#next ??= this.#reading.then(again, again);
     return this.#next;

@@ -1,20 +1,19 @@
 import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
-import { readDelivery } from '../wire/delivery.ts';
-import type { KnownSecrets, KnownWebhook } from './known-secrets.ts';
+import { type DeliveryHint, readDelivery } from '../wire/delivery.ts';
 
-/** What a webhook's delivery comes to: something may have arrived. Never data to store. */
-export interface Hint {
-  /** The webhook whose secret the delivery carried, and the mailbox that it is for. */
-  readonly webhookId: string;
-  readonly account: string;
-  readonly host: string;
-  readonly resourceId: string;
-  readonly address: string;
-  /** Where the delivery says the message is; null when it does not, or speaks of another mailbox. */
-  readonly folder: string | null;
-  readonly uid: number | null;
-  /** Milliseconds since the epoch. */
-  readonly receivedAt: number;
+/** Those whose deliveries are believed, by the secrets that these carry. */
+export interface Secrets<Sender extends { readonly id: string }> {
+  isPath(path: string): boolean;
+  /** Whose secret this is, as far as is known. Takes the same time whichever it is, and when it is none. */
+  match(secret: string): Sender | undefined;
+  /**
+   * Learns what there is, or, given a secret, what may explain that one.
+   *
+   * @throws MailkeepError where that cannot be read; what was known stays
+   */
+  learn(secret: string | null): Promise<void>;
+  /** Whether strangers may cause it as often as they like. */
+  readonly learnsCheaply: boolean;
 }
 
 /**
@@ -35,7 +34,15 @@ export async function readAtMost(request: Request, most: number): Promise<Buffer
 }
 
 /** Why a request was not taken as a delivery. */
-export type RefusalReason = 'path' | 'method' | 'secret' | 'rate' | 'too-large' | 'broken';
+export type RefusalReason =
+  | 'path'
+  | 'method'
+  | 'secret'
+  | 'rate'
+  | 'too-large'
+  | 'broken'
+  /** It cannot be found out whose secret it is. */
+  | 'unavailable';
 
 const EVERY_MS = 60_000;
 
@@ -105,16 +112,18 @@ export interface ReceptionLimits {
   readonly strangers: Rate;
 }
 
-export interface ReceptionPorts {
-  /** Must only take note: the answer waits for it. */
-  readonly onHint: (hint: Hint) => void;
+export interface ReceptionPorts<Sender> {
+  /** Must only take note: the answer waits for it. What the delivery says is a mere hint. */
+  readonly onDelivery: (sender: Sender, delivery: DeliveryHint) => void;
   readonly log: (event: ReceiverEvent) => void;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
 /** However many strangers guess, a webhook that was created meanwhile is known after this long. */
-const RELOAD_MS = 5_000;
+const LEARN_MS = 5_000;
+/** When a sender may try again, in milliseconds. */
+const UNAVAILABLE_MS = 30_000;
 
 const STATUS: Readonly<Record<RefusalReason, number>> = {
   path: 404,
@@ -123,23 +132,25 @@ const STATUS: Readonly<Record<RefusalReason, number>> = {
   rate: 429,
   'too-large': 413,
   broken: 400,
+  unavailable: 503,
 };
 
 /** Decides about one request after the other. Whoever is not believed learns nothing but a status. */
-export class Reception {
+export class Reception<Sender extends { readonly id: string }> {
   readonly #refusals = new RefusalTally();
   readonly #strangers: TokenBucket;
   /** By webhook. */
   readonly #buckets = new Map<string, TokenBucket>();
-  #reloadedAt: number;
+  readonly #unreadable = new RefusalTally();
+  #learntAt: number;
 
   constructor(
-    private readonly known: KnownSecrets,
+    private readonly known: Secrets<Sender>,
     private readonly limits: ReceptionLimits,
-    private readonly ports: ReceptionPorts,
+    private readonly ports: ReceptionPorts<Sender>,
   ) {
     this.#strangers = new TokenBucket(limits.strangers, ports.now());
-    this.#reloadedAt = ports.now();
+    this.#learntAt = ports.now();
   }
 
   async answer(request: Request): Promise<Response> {
@@ -147,41 +158,61 @@ export class Reception {
     const secret = bearerOf(request.headers.get('authorization'));
     // What can be no delivery is answered without reading anything, and takes nothing from those that may be one.
     if (request.method === 'POST' && secret !== null && !this.#explains(path, secret)) {
-      // Perhaps it was created a moment ago. Reading costs, so strangers may make us do it only so often.
-      const waitMs = this.#strangers.take(this.ports.now());
-      if (waitMs === 0 || this.#isReloadDue()) await this.reload();
-      if (waitMs > 0 && !this.#explains(path, secret)) return this.#refuse('rate', waitMs);
+      const refused = await this.#unexplained(path, secret);
+      if (refused !== undefined) return refused;
     }
     if (!this.known.isPath(path)) return this.#refuse('path');
     if (request.method !== 'POST') return this.#refuse('method');
-    const webhook = secret === null ? undefined : this.known.match(secret);
-    return webhook === undefined ? this.#refuse('secret') : this.#take(request, webhook);
+    const sender = secret === null ? undefined : this.known.match(secret);
+    return sender === undefined ? this.#refuse('secret') : this.#take(request, sender);
   }
 
-  /** Reads the webhooks again; where that fails, those known so far stay. */
-  async reload(): Promise<void> {
-    this.#reloadedAt = this.ports.now();
+  /** Learns whose secrets there are, or whose this one is; returns false where that fails. Those known so far stay. */
+  async learn(secret: string | null): Promise<boolean> {
+    const { now, log } = this.ports;
+    this.#learntAt = now();
     try {
-      await this.known.reload();
+      await this.known.learn(secret);
+      return true;
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
-      this.ports.log({ event: 'secrets-unreadable', code: error.code });
+      if (this.#unreadable.note('unavailable', now()) > 0) {
+        log({ event: 'secrets-unreadable', code: error.code });
+      }
+      return false;
     }
   }
 
-  #isReloadDue(): boolean {
-    const passed = this.ports.now() - this.#reloadedAt;
+  /** Perhaps it was created a moment ago. */
+  async #unexplained(path: string, secret: string): Promise<Response | undefined> {
+    const { known, ports } = this;
+    if (known.learnsCheaply) {
+      if (!known.isPath(path)) return undefined;
+      const isLearnt = await this.learn(secret);
+      if (this.#explains(path, secret)) return undefined;
+      if (!isLearnt) return this.#refuse('unavailable', UNAVAILABLE_MS);
+      const waitMs = this.#strangers.take(ports.now());
+      return waitMs > 0 ? this.#refuse('rate', waitMs) : undefined;
+    }
+    // Reading costs, so strangers may make us do it only so often.
+    const waitMs = this.#strangers.take(ports.now());
+    if (waitMs === 0 || this.#isLearningDue()) await this.learn(null);
+    return waitMs > 0 && !this.#explains(path, secret) ? this.#refuse('rate', waitMs) : undefined;
+  }
+
+  #isLearningDue(): boolean {
+    const passed = this.ports.now() - this.#learntAt;
     // Below 0 the clock was set back.
-    return passed >= RELOAD_MS || passed < 0;
+    return passed >= LEARN_MS || passed < 0;
   }
 
   #explains(path: string, secret: string | null): boolean {
     return secret !== null && this.known.isPath(path) && this.known.match(secret) !== undefined;
   }
 
-  async #take(request: Request, webhook: KnownWebhook): Promise<Response> {
-    const { onHint, log, now } = this.ports;
-    const waitMs = this.#bucket(webhook.id).take(now());
+  async #take(request: Request, sender: Sender): Promise<Response> {
+    const { onDelivery, log, now } = this.ports;
+    const waitMs = this.#bucket(sender.id).take(now());
     if (waitMs > 0) return this.#refuse('rate', waitMs);
     let body: Buffer | null;
     try {
@@ -191,9 +222,9 @@ export class Reception {
       return this.#refuse('broken');
     }
     // The secret identifies the mailbox: that much is worth knowing even when the rest is too long.
-    onHint(hintOf(webhook, body, now()));
+    onDelivery(sender, readDelivery(parsed(body)));
     if (body === null) return this.#refuse('too-large');
-    log({ event: 'delivery', webhook: webhook.id, bytes: body.length });
+    log({ event: 'delivery', webhook: sender.id, bytes: body.length });
     return new Response(null, { status: 204 });
   }
 
@@ -219,6 +250,7 @@ function headersOf(reason: RefusalReason, waitMs: number): Record<string, string
     case 'secret':
       return { 'www-authenticate': 'Bearer' };
     case 'rate':
+    case 'unavailable':
       return { 'retry-after': String(Math.ceil(waitMs / 1_000)) };
     case 'too-large':
       // What is left of the body is not read.
@@ -232,27 +264,6 @@ function headersOf(reason: RefusalReason, waitMs: number): Record<string, string
 /** RFC 6750: the scheme in any case, one space, and a token without spaces. */
 function bearerOf(authorization: string | null): string | null {
   return /^bearer +([^\s]+)$/i.exec(authorization ?? '')?.[1] ?? null;
-}
-
-function hintOf(webhook: KnownWebhook, body: Buffer | null, receivedAt: number): Hint {
-  const { mailbox, folder, uid } = readDelivery(parsed(body));
-  const { id, account, host, mailboxId, mailbox: address } = webhook;
-  // A secret speaks for its own mailbox only.
-  const own = mailbox === null || mailbox === mailboxId || sameAddress(mailbox, address);
-  return {
-    webhookId: id,
-    account,
-    host,
-    resourceId: mailboxId,
-    address,
-    folder: own ? folder : null,
-    uid: own ? uid : null,
-    receivedAt,
-  };
-}
-
-function sameAddress(a: string, b: string): boolean {
-  return a.toLowerCase() === b.toLowerCase();
 }
 
 function parsed(body: Buffer | null): unknown {

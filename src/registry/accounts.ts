@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { insertArchive, type NewArchive, type SealedSecret } from './fleet.ts';
+import { insertArchive, insertSecret, type NewArchive, type SealedSecret } from './fleet.ts';
 import { type Outcome, outcomeOf, Refusal } from './outcome.ts';
 import type { Registry } from './registry.ts';
 
@@ -33,9 +33,8 @@ export async function addAccount(
     const { rows } = await insertArchive({ ...account, tenant }).execute(tx);
     const archive = rows[0]?.id;
     if (archive === undefined) throw new Refusal({ by: 'name' });
-    for (const { purpose, keyId, nonce, sealed } of seal(archive)) {
-      await sql`INSERT INTO secret (archive, purpose, key_id, nonce, sealed)
-        VALUES (${archive}, ${purpose}, ${keyId}, ${nonce}, ${sealed})`.execute(tx);
+    for (const secret of seal(archive)) {
+      await insertSecret({ ...secret, archive }).execute(tx);
     }
     return { archive };
   });

@@ -1,7 +1,7 @@
 /** What is used of `pg`, whose module is CommonJS; nothing else imports it. */
 import pg from 'pg';
 
-export type { DatabaseError, Pool, PoolClient, PoolConfig } from 'pg';
+export type { Client, DatabaseError, Pool, PoolClient, PoolConfig } from 'pg';
 
 /** A warning or a notice of the server, as the protocol has it. */
 export interface Notice {
@@ -38,4 +38,9 @@ function safeInteger(text: string): number {
 /** Returns a pool of connections that reads 64-bit integers as numbers. */
 export function pool(config: Omit<pg.PoolConfig, 'types'>): pg.Pool {
   return new pg.Pool({ ...config, types });
+}
+
+/** Returns a connection that belongs to nobody else; it is not connected yet. */
+export function client(config: Omit<pg.ClientConfig, 'types'>): pg.Client {
+  return new pg.Client({ ...config, types });
 }

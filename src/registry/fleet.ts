@@ -119,6 +119,15 @@ export interface SealedSecret {
   readonly keyId: string;
   readonly nonce: Buffer;
   readonly sealed: Buffer;
+  /** What it is looked up by, if somebody is to be recognised by it: a hash by a key that is not in the registry. */
+  readonly lookup?: Buffer | undefined;
+}
+
+/** The statement that adds a secret. */
+export function insertSecret(secret: SealedSecret): RawBuilder<unknown> {
+  const { archive, purpose, keyId, nonce, sealed, lookup = null } = secret;
+  return sql`INSERT INTO secret (archive, purpose, key_id, nonce, sealed, lookup)
+    VALUES (${archive}, ${purpose}, ${keyId}, ${nonce}, ${sealed}, ${lookup}::bytea)`;
 }
 
 /**
@@ -132,14 +141,13 @@ export async function putSecret(
   secret: SealedSecret,
   replaces: Buffer | null,
 ): Promise<Outcome> {
-  const { archive, purpose, keyId, nonce, sealed } = secret;
+  const { archive, purpose, keyId, nonce, sealed, lookup = null } = secret;
   const rows = await registry.statement(
     'put a secret',
     replaces === null
-      ? sql`INSERT INTO secret (archive, purpose, key_id, nonce, sealed)
-          VALUES (${archive}, ${purpose}, ${keyId}, ${nonce}, ${sealed})
-          ON CONFLICT DO NOTHING RETURNING archive`
-      : sql`UPDATE secret SET key_id = ${keyId}, nonce = ${nonce}, sealed = ${sealed}
+      ? sql`${insertSecret(secret)} ON CONFLICT DO NOTHING RETURNING archive`
+      : sql`UPDATE secret
+          SET key_id = ${keyId}, nonce = ${nonce}, sealed = ${sealed}, lookup = ${lookup}::bytea
           WHERE archive = ${archive} AND purpose = ${purpose} AND nonce = ${replaces} RETURNING archive`,
   );
   return rows.length === 1 ? { outcome: 'committed' } : { outcome: 'fenced', by: 'key' };

@@ -1,25 +1,18 @@
 import { Kysely, PostgresDialect, type RawBuilder, sql, type Transaction } from 'kysely';
 import { registryError } from '../errors/registry.ts';
+import { type ConnectionLimits, connectionConfig } from './connection.ts';
 import { pool } from './driver.ts';
 import { failureOf } from './failures.ts';
 import { GuardedPool } from './guarded-pool.ts';
-
 import type { RegistryTarget } from './target.ts';
 
 /** A transaction that is under way. */
 export type Tx = Transaction<unknown>;
 
-/** Limits of a connection, in milliseconds. */
-export interface RegistryLimits {
+/** Limits of the connections, in milliseconds. */
+export interface RegistryLimits extends ConnectionLimits {
   /** Connections at the same time. A worker needs few: most of its time goes to the origin and to its disk. */
   readonly connections: number;
-  readonly connectMs: number;
-  /** After this the server gives up a statement: it is refused for certain. */
-  readonly statementMs: number;
-  /** After this nobody waits for an answer any more: its outcome is unknown. Longer than `statementMs`. */
-  readonly answerMs: number;
-  /** After this the server ends a connection that does nothing within a transaction. */
-  readonly idleInTransactionMs: number;
 }
 
 const LIMITS: RegistryLimits = {
@@ -139,33 +132,10 @@ export async function openRegistry(
 }
 
 function connectionsTo(target: RegistryTarget, limits: RegistryLimits): Kysely<unknown> {
-  const connections = pool({
-    host: target.host,
-    port: target.port,
-    user: target.user,
-    database: target.database,
-    // Without one, `.pgpass` is read.
-    ...(target.password === undefined ? {} : { password: target.password }),
-    ssl: tlsOptions(target),
-    max: limits.connections,
-    connectionTimeoutMillis: limits.connectMs,
-    statement_timeout: limits.statementMs,
-    query_timeout: limits.answerMs,
-    idle_in_transaction_session_timeout: limits.idleInTransactionMs,
-    keepAlive: true,
-    application_name: 'mailkeep',
-    options: '-c default_transaction_isolation=read\\ committed -c client_min_messages=warning',
-  });
+  const connections = pool({ ...connectionConfig(target, limits), max: limits.connections });
   // A connection that is lost while nobody uses it is replaced by the next use.
   connections.on('error', () => undefined);
   return new Kysely({ dialect: new PostgresDialect({ pool: new GuardedPool(connections) }) });
-}
-
-/** The name is verified by `pg`, which knows what it connects to. */
-function tlsOptions({ tls }: RegistryTarget): object | false {
-  if (tls === undefined) return false;
-  const given = Object.entries(tls).filter(([, pem]) => pem !== undefined);
-  return { ...Object.fromEntries(given), rejectUnauthorized: true };
 }
 
 async function checkServer(registry: Registry): Promise<void> {

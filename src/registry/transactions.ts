@@ -15,6 +15,7 @@ import {
   strikeNode,
 } from './sessions.ts';
 import { coverChunk, coverSegment, putSnapshot, register } from './uploads.ts';
+import { forgetWebhook, keepWebhook } from './webhooks.ts';
 
 /** Every transaction that writes to the registry. Tests hold each of them to what it refuses. */
 export const TRANSACTIONS = {
@@ -35,7 +36,9 @@ export const TRANSACTIONS = {
   endPurge,
   endSession,
   enterCache,
+  forgetWebhook,
   initFleet,
+  keepWebhook,
   leaveCache,
   markDead,
   markGone,

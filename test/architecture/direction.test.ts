@@ -154,6 +154,11 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'registry',
     // An archive of a fleet is kept fresh by the same passes as any other.
     'daemon',
+    // Webhooks, which come to any node.
+    'receiver',
+    'delivery-watch',
+    'api',
+    'wire',
     'config',
     'sync',
     'engine',

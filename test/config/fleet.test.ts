@@ -42,6 +42,8 @@ test('a node needs registry, bucket, keys and a name; the rest has defaults', as
   const { fleet, settings, warnings } = load(LEAST);
   expect(fleet).toEqual({
     registry: expect.objectContaining({ kind: 'literal', name: 'fleet.registry' }),
+    directRegistry: expect.objectContaining({ kind: 'literal', name: 'fleet.registry' }),
+    createWebhooks: false,
     store: { bucket: 'mail', prefix: '' },
     keyFile: path.join(folder, 'keys'),
     node: 'node-1',
@@ -105,11 +107,11 @@ test('every wrong field is named, with what was found and what belongs there', (
     'fleet.egress: an empty text / 1 to 128 printable characters without blanks',
     'fleet.capacity: 0 / a whole number from 1 to 100000',
     'fleet.cache: an empty text / the path of a folder',
-    'fleet.keyfile:  / registry, store, keyFile, node, address, egress, capacity, cache',
+    'fleet.keyfile:  / registry, directRegistry, store, keyFile, node, address, egress, capacity, createWebhooks, cache',
   ]);
   expect(problems(() => load(LEAST, { log: { level: 'loud' } }))).toHaveLength(1);
   expect(problems(() => loadFleetConfig(written({})))).toEqual([
-    'fleet: nothing / an object with registry, store, keyFile, node, address, egress, capacity and cache',
+    'fleet: nothing / an object with registry, directRegistry, store, keyFile, node, address, egress, capacity, createWebhooks and cache',
   ]);
 });
 
@@ -189,4 +191,12 @@ test('an address that is not where the configuration says is reported with the p
   expect(await reading('postgresql://db/a b')).toBe(
     `${from} the config file (fleet.registry): it contains blanks or control characters.`,
   );
+});
+
+test('webhooks are created where the service can be told their address', () => {
+  const fleet = { ...LEAST, createWebhooks: true };
+  const wanted = 'false, or the address of the receivers in webhook.publicUrl';
+  expect(problems(() => load(fleet))).toEqual([`fleet.createWebhooks: true / ${wanted}`]);
+  const webhook = { publicUrl: 'https://hooks.example.org/mail' };
+  expect(load(fleet, { webhook }).fleet.createWebhooks).toBe(true);
 });

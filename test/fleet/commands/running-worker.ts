@@ -91,7 +91,10 @@ let fleets = 0;
 
 export interface NodeOptions {
   readonly first?: Place;
+  /** Fields of its configuration. */
   readonly settings?: object;
+  /** Fields of `fleet` in it. */
+  readonly fleet?: object;
   /** Proxies by which the node reaches both servers. */
   readonly through?: {
     readonly sql: { readonly folder: string };
@@ -103,11 +106,12 @@ export interface NodeOptions {
  * The folder of a node of the fleet that `first` began, or of the first one.
  *
  * @param settings other fields of its configuration
+ * @param fleet other fields of `fleet` in it
  */
 export async function nodeOf(
   { gateway: server, postgres }: Servers,
   name: string,
-  { first, settings = {}, through }: NodeOptions = {},
+  { first, settings = {}, fleet = {}, through }: NodeOptions = {},
 ): Promise<Place> {
   if (first === undefined) fleets += 1;
   const place = await Place.make(postgres, {
@@ -121,7 +125,7 @@ export async function nodeOf(
     ...settings,
   };
   const reached = through === undefined ? {} : place.reachedThrough(through);
-  place.configure({ node: name, ...reached }, own);
+  place.configure({ node: name, ...reached, ...fleet }, own);
   if (first !== undefined) place.copyKeys(first);
   await place.json(['init']);
   return place;

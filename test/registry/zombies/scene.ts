@@ -22,6 +22,7 @@ import {
   type Range,
   register,
 } from '../../../src/registry/uploads.ts';
+import { forgetWebhook, type KeptWebhook, keepWebhook } from '../../../src/registry/webhooks.ts';
 import {
   batchAfter,
   claimed,
@@ -67,6 +68,14 @@ const ACCOUNT = {
   settings: {},
 };
 const NONCE = Buffer.alloc(12, 1);
+const WEBHOOK: KeptWebhook = {
+  ...{ id: 'w1', host: 'mail.example.org', mailboxId: 'AC1', mailbox: 'anna@example.org' },
+  url: 'https://hooks.example.org/mail',
+};
+const webhookSecret = (archive: number) => ({
+  ...secretOf(archive, NONCE),
+  ...{ purpose: 'webhook/w1', lookup: sha256('secret') },
+});
 
 /** Makes a scene in an empty registry. */
 export async function newScene(registry: Registry): Promise<Scene> {
@@ -146,6 +155,8 @@ export async function newScene(registry: Registry): Promise<Scene> {
     sweep: () => sweep(registry, 'c/condemned'),
     sweepAgain: () => sweepAgain(registry, 'c/swept', sweptAt),
     markGone: () => markGone(registry, 'c/swept', sweptAt, 0),
+    keepWebhook: (by) => keepWebhook(registry, by, WEBHOOK, webhookSecret(by.archive)),
+    forgetWebhook: (by) => forgetWebhook(registry, by, { id: 'w1', purpose: 'webhook/w1' }),
     putSecret: () => putSecret(registry, secretOf(archive, Buffer.alloc(12, 2)), NONCE),
   };
   return { registry, archive, lease, head, other, entry: earlier.entry, sweptAt, send };

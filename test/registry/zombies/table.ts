@@ -93,6 +93,11 @@ export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
         roll(registry, lease, { segment: 3, headHash: head.headHash }),
     },
   ],
+  keepWebhook: ofLease('keepWebhook'),
+  forgetWebhook: onceReady(
+    ({ send, lease }) => send.keepWebhook(lease).then(done),
+    ofLease('forgetWebhook'),
+  ),
   resolve: ofLease('resolve'),
   release: ofLease('release'),
   register: [

@@ -130,6 +130,8 @@ Runs in the foreground: claims accounts that nobody holds, at most "capacity" of
 does, by schedule.sync and schedule.sweep of this configuration. Its local copies are below "cache". A worker that stops
 gives its accounts back; those of one that was killed are claimed by others half a minute later. Start one on each node.
 
+With "webhook" in the configuration, it receives webhooks for the whole fleet, whoever holds the account.
+
 SIGTERM and SIGINT stop it, with code 0. The log goes to standard output: JSON Lines, or readable lines on a terminal.`;
 
 const CHECK_HELP = `

@@ -9,6 +9,7 @@ import { openDaemonLog } from '../../../daemon/daemon-log.ts';
 import type { DaemonClock } from '../../../daemon/ports.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { readFleetKeys } from '../../../fleet/key-file.ts';
+import { openFleetNeighbours } from '../../../fleet/neighbours.ts';
 import { ownFleet } from '../../../fleet/own-fleet.ts';
 import { runWorker } from '../../../fleet/run-worker.ts';
 import { systemClock } from '../../../limiter/clock.ts';
@@ -17,7 +18,7 @@ import { s3Store } from '../../../objects/s3-store.ts';
 import { labelOf } from '../../../objects/s3-target.ts';
 import { openRegistry, type Registry, type RegistryLimits } from '../../../registry/registry.ts';
 import { PROGRAM } from '../../../registry/schema.ts';
-import { registryTarget } from '../../../registry/target.ts';
+import { type RegistryTarget, registryTarget } from '../../../registry/target.ts';
 import type { CommandContext } from '../../context.ts';
 import { fleetConfigOf, storeTarget } from './open-fleet.ts';
 
@@ -33,7 +34,7 @@ const PATIENCE_MS = 120_000;
 /**
  * `mailkeep fleet worker`: keeps archives of the fleet fresh until the signal.
  *
- * @throws what `fleetConfigOf`, `ownFleet`, `readFleetKeys` and `storeTarget` throw
+ * @throws cannot-listen; what `fleetConfigOf`, `ownFleet`, `readFleetKeys` and `storeTarget` throw
  */
 export async function fleetWorkerCommand(context: CommandContext): Promise<ExitCode> {
   const config = fleetConfigOf(context);
@@ -47,14 +48,20 @@ export async function fleetWorkerCommand(context: CommandContext): Promise<ExitC
     monotonic: () => performance.now(),
     after: (ms, act) => systemClock.after(ms, act),
   };
-  return withRegistries(context, config, async (registry, sessions) => {
+  return withRegistries(context, config, async ({ registry, sessions, direct }) => {
     const fleet = await ownFleet(registry, labelOf(place.store));
     const log = await openDaemonLog(settings.log.level, context.output.interactive);
     const objects = s3Store(target);
     const extractors = { messages: openExtractorPool(), attachments: openAttachmentExtractor() };
+    const { webhook } = settings;
+    const neighbours = await openFleetNeighbours({
+      ...{ fleet: fleet.id, keys, settings, registry, direct, clock, log, random: randomBytes },
+    });
     try {
       await runWorker(
         {
+          neighbours,
+          webhookUrl: place.createWebhooks ? (webhook?.publicUrl ?? null) : null,
           ...{
             registry,
             sessions,
@@ -79,24 +86,34 @@ export async function fleetWorkerCommand(context: CommandContext): Promise<ExitC
       );
       return EXIT.done;
     } finally {
+      await neighbours.close();
       await Promise.all([extractors.messages.close(), extractors.attachments.close()]);
       await objects.close();
     }
   });
 }
 
+interface OpenRegistries {
+  readonly registry: Registry;
+  readonly sessions: Registry;
+  /** Past any pooler. */
+  readonly direct: RegistryTarget;
+}
+
 async function withRegistries(
   { surroundings: { env } }: CommandContext,
   { fleet }: FleetConfig,
-  act: (registry: Registry, sessions: Registry) => Promise<ExitCode>,
+  act: (open: OpenRegistries) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   const address = await readRegistryAddress(fleet, env);
   const target = registryTarget(address.reveal(), env);
+  const past = await readRegistryAddress({ registry: fleet.directRegistry }, env);
+  const direct = registryTarget(past.reveal(), env);
   const registry = await openRegistry(target, OF_ARCHIVES);
   try {
     const sessions = await openRegistry(target, OF_SESSIONS);
     try {
-      return await act(registry, sessions);
+      return await act({ registry, sessions, direct });
     } finally {
       await sessions.close();
     }
