@@ -36,8 +36,8 @@ import {
   calledOnly,
   englishOnly,
   requestsOnly,
+  scriptOnly,
   shortNames,
-  sqliteInScript,
 } from './bundle-plugins.mjs';
 import { needNode, program, root } from './needs.mjs';
 import { noticesOf } from './notices.mjs';
@@ -146,6 +146,7 @@ async function modules() {
       'log-worker': 'src/archive/write/log-worker.ts',
       'export-worker': 'src/web/exporting/worker.ts',
       'content-worker': 'src/mirror/content-worker.ts',
+      'fleet-reader': 'src/cli/fleet-reader.ts',
       // For start.mjs, which must know where the program looks for its configuration.
       'config-places': 'src/config/locate.ts',
     },
@@ -244,7 +245,7 @@ async function readingScript() {
     format: 'cjs',
     plugins: [
       ...common.plugins,
-      sqliteInScript,
+      ...scriptOnly,
       await compiledQueries(root, dist, async (options) => {
         const { outputFiles } = await build({ ...common, legalComments: 'none', ...options });
         return outputFiles;

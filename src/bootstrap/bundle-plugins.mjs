@@ -85,7 +85,7 @@ export const calledLate = {
  * which stays where it is installed. package.json names the exact version, so both are of one. Its folder is looked for
  * where `require` would (`mailkeepSqlite`), which reads what the package exports.
  */
-export const sqliteInScript = {
+const sqliteInScript = {
   name: 'sqlite-in-script',
   setup: ({ onResolve, onLoad }) => {
     const lib = path.join(root, 'node_modules/better-sqlite3/lib');
@@ -107,3 +107,13 @@ export const shortNames = {
       return { contents: (await transform(readFileSync(file, 'utf8'), options)).code };
     }),
 };
+
+/** The launcher leaves lines with --account to the modules: the script needs nothing of it. */
+const modulesOfFleets = {
+  name: 'modules-of-fleets',
+  setup: ({ onResolve }) =>
+    onResolve({ filter: /\/ask-fleet\.ts$/ }, () => ({ path: './ask-fleet.js', external: true })),
+};
+
+/** What the reading script needs in addition to what every bundle has. */
+export const scriptOnly = [modulesOfFleets, sqliteInScript];

@@ -1,3 +1,5 @@
+import { atAnyNode } from './at-any-node.ts';
+import { STATS } from './fleet-commands.ts';
 import { type CommandEntry, READING } from './reading-commands.ts';
 
 /** Every command, in the order of the help. A command's file is loaded only when it is the one. */
@@ -17,17 +19,13 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: 'keep the archive up to date, by schedules and webhooks',
     load: () => import('./commands/daemon/command.ts'),
   },
-  READING.status,
-  READING.search,
-  READING.list,
-  READING.show,
-  READING.attachments,
-  READING.history,
-  {
-    name: 'stats',
-    summary: 'count messages by time, place, people or type',
-    load: () => import('./commands/stats/command.ts'),
-  },
+  atAnyNode(READING.status),
+  atAnyNode(READING.search),
+  atAnyNode(READING.list),
+  atAnyNode(READING.show),
+  atAnyNode(READING.attachments),
+  atAnyNode(READING.history),
+  atAnyNode(STATS),
   {
     name: 'web',
     summary: 'read and search the archive in a browser',

@@ -1,6 +1,7 @@
 import { fstatSync, writeSync } from 'node:fs';
 import { type Readable, Writable } from 'node:stream';
 import { nameProcess } from '../archive/write/lock.ts';
+import type { EngineContext } from '../engine/context.ts';
 import { combinedExit, EXIT, type ExitCode, exitOf } from '../errors/exit-codes.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
@@ -23,6 +24,8 @@ export interface Surface {
   readonly cwd: string;
   readonly signal: AbortSignal;
   readonly now: () => number;
+  /** The one archive that the command reads, whatever its line and the environment say. */
+  readonly only?: EngineContext['only'];
 }
 
 /** Parses and runs one command line; every error becomes its sentence and its exit code here. */
@@ -31,7 +34,7 @@ export async function run(
   commands: readonly CommandEntry[],
   surface: Surface,
 ): Promise<ExitCode> {
-  const { stdin, stdout, stderr, env, cwd, signal, now } = surface;
+  const { stdin, stdout, stderr, env, cwd, signal, now, only } = surface;
   const json = wantsJson(args);
   const noColour = refusesColour(args);
   const output = streamOutput(stdout, { json, env, noColour });
@@ -53,7 +56,7 @@ export async function run(
     const notices = streamNotices(stderr, { json, quiet, verbose, env, noColour });
     const surroundings = { cwd, env };
     const report = reportTo(notices);
-    const base = { globals, surroundings, signal, now, report, words: WORDS };
+    const base = { globals, surroundings, signal, now, report, words: WORDS, only };
     const context = { ...base, output, notices, stdin };
     const startedAt = now();
     ended = await request.body(context);

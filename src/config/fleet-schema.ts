@@ -65,6 +65,11 @@ export const fleetSchema = section({
     'a host and port such as "node-1.example.org:8443"',
     isReachable,
   ).optional(),
+  listen: checked(
+    'Where the worker listens for other nodes, if not at `address`',
+    'a host and port such as "0.0.0.0:8443"',
+    (text) => (parseListen(text)?.port ?? 0) > 0,
+  ).optional(),
   egress: checked(
     'The address that requests to the mail service come from: nodes behind the same one share its limit; the node by default',
     '1 to 128 printable characters without blanks',

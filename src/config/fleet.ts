@@ -2,6 +2,7 @@ import path from 'node:path';
 import type { z } from 'zod';
 import { configError } from '../errors/config.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { parseListen } from './address.ts';
 import type { fleetSchema } from './fleet-schema.ts';
 import type { Secret } from './secret.ts';
 import { type TokenSource, tokenSource } from './settings.ts';
@@ -25,6 +26,8 @@ export interface FleetSettings {
   readonly node: string;
   /** Host and port, if other nodes can reach this one. */
   readonly address: string | undefined;
+  /** Where it listens for them; undefined if it does not. */
+  readonly listen: { readonly host: string; readonly port: number } | undefined;
   readonly egress: string;
   readonly capacity: number;
   readonly cache: string;
@@ -36,6 +39,7 @@ export interface FleetSettings {
 export function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string): FleetSettings {
   const { registry, store, keyFile, node, address, egress = node, capacity, cache } = fleet;
   const { directRegistry, createWebhooks } = fleet;
+  const listen = fleet.listen ?? address;
   const { bucket, prefix, endpoint, region, profile } = store;
   return {
     registry: tokenSource(registry, folder, 'fleet.registry'),
@@ -47,6 +51,7 @@ export function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: strin
     keyFile: path.resolve(folder, keyFile),
     node,
     address,
+    listen: listen === undefined ? undefined : parseListen(listen),
     egress,
     capacity,
     cache: path.resolve(folder, cache),

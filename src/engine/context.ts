@@ -1,3 +1,4 @@
+import type { SegmentStore } from '../archive/read/segment-store.ts';
 import type { ConfigWarning } from '../config/load.ts';
 import type { Surroundings } from '../config/locate.ts';
 import type { Place } from '../mail/words.ts';
@@ -35,13 +36,15 @@ export type EngineEvent =
 export type Remembered = 'result' | 'damage' | 'sample' | 'segments' | 'run' | 'copy';
 
 /** What finding the configuration and the archive takes. */
-export type LocatingContext = Pick<EngineContext, 'globals' | 'surroundings' | 'report'>;
+export type LocatingContext = Pick<EngineContext, 'globals' | 'surroundings' | 'report' | 'only'>;
 
 /** What the engine works with: nothing of the process is reached in other ways. */
 export interface EngineContext {
   /** The configuration file and the archive that the user named, if any. */
   readonly globals: { readonly config: string | undefined; readonly data: string | undefined };
   readonly surroundings: Surroundings;
+  /** The one archive that may be read, and what brings its segments: no configuration is looked for. */
+  readonly only?: { readonly dataDir: string; readonly segments: SegmentStore } | undefined;
   /** Aborted when the work is to stop. */
   readonly signal: AbortSignal;
   /** Returns milliseconds since the epoch. */

@@ -13,10 +13,10 @@ import type { EngineContext } from './context.ts';
  */
 export function accountHosts(
   node: SearchNode,
-  { globals, surroundings }: Pick<EngineContext, 'globals' | 'surroundings'>,
+  { globals, surroundings, only }: Pick<EngineContext, 'globals' | 'surroundings' | 'only'>,
 ): ReadonlyMap<string, string> {
   const hosts = new Map<string, string>();
-  if (!asksForAccount(node)) return hosts;
+  if (!asksForAccount(node) || only !== undefined) return hosts;
   const file = locateConfig(globals.config, surroundings);
   const config: unknown = file === undefined ? undefined : readConfigFile(file);
   for (const account of listOf(config)) {

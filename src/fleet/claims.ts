@@ -11,6 +11,8 @@ export interface Wanted {
   readonly most: number;
   /** The one archive to take; any, if undefined. */
   readonly archive?: number;
+  /** Also a paused one, to be read. */
+  readonly paused?: boolean;
 }
 
 /** The archives that a session took and has not let go of. Claims happen one after another. */
@@ -68,11 +70,14 @@ export class Claims {
     }
   }
 
-  async #claim({ most, archive }: Wanted): Promise<readonly Claimed[]> {
+  async #claim({ most, archive, paused = false }: Wanted): Promise<readonly Claimed[]> {
     const { session, catalogVersion } = this;
     const one = archive === undefined ? {} : { archive };
     try {
-      const result = await claim(this.registry, { session, most, catalogVersion, ...one });
+      const result = await claim(this.registry, {
+        ...{ session, most, catalogVersion, paused },
+        ...one,
+      });
       return result.outcome === 'committed' ? result.claimed : [];
     } catch (error) {
       if (!hasCode(error, 'outcome-unknown')) throw error;

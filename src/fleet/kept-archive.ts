@@ -156,7 +156,8 @@ export class KeptArchive {
     try {
       passes = passesOf(keeping, account, opened.writer);
       const kept = new KeptArchive(keeping, held, stored, opened, passes, onFailed);
-      kept.#daemon.start();
+      // A paused account is there to be read: the origin is not asked.
+      if (!kept.isPaused) kept.#daemon.start();
       return kept;
     } catch (error) {
       await passes?.close();
@@ -175,6 +176,7 @@ export class KeptArchive {
    * @returns whether the account has it, as far as is known
    */
   hint({ mailbox: mark, uid }: Pick<FleetHint, 'mailbox' | 'uid'>): boolean {
+    if (this.isPaused) return false;
     const listed = this.#mailboxes();
     // The first pass, which looks at all of them, is under way.
     if (listed === undefined) return true;
@@ -196,13 +198,23 @@ export class KeptArchive {
   #registeringAt(url: string | null): WebhookRegistering | undefined {
     const { keeping, held, passes } = this;
     const [account] = passes.accounts();
-    if (url === null || account === undefined) return undefined;
+    if (this.isPaused || url === null || account === undefined) return undefined;
     const { fleet, keys, clock, log, politeness } = keeping;
     return new WebhookRegistering({
       ...{ held, fleet, keys, url, clock, log },
       account: () => ({ client: account.mailbox, mailboxes: this.#mailboxes() }),
       signal: () => AbortSignal.any([this.#controller.signal, politeness().unsure]),
     });
+  }
+
+  /** Whether no pass is made, because the account was paused when the archive was opened. */
+  get isPaused(): boolean {
+    return this.stored.state !== 'active';
+  }
+
+  /** Where its mail is read: the folder, and what brings segments into it. */
+  get readable(): Pick<Writer, 'dataDir' | 'segments'> {
+    return this.opened.writer;
   }
 
   /** What was decided and is not finished: for the next opening under the same claim. */

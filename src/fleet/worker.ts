@@ -1,20 +1,24 @@
 import path from 'node:path';
 import { CATALOG_VERSION } from '../catalog/open.ts';
 import { logFenced } from '../errors/archive.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { release } from '../registry/leases.ts';
 import { unwantedArchives } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';
 import { removeSessions } from '../registry/sessions.ts';
 import { upkeepOf } from '../registry/upkeep.ts';
-import { Claims } from './claims.ts';
+import { Claims, type Wanted } from './claims.ts';
 import { type CollectorLimits, collectRound } from './collector.ts';
 import { HeldArchive } from './held-archive.ts';
 import type { FleetHint } from './hint-notes.ts';
+import { type Holding, newHolding } from './holding.ts';
+import { AT_ONCE, inTurns } from './in-turns.ts';
 import { type Keeping, KeptArchive } from './kept-archive.ts';
 import { pause } from './pause.ts';
 import type { Politeness } from './polite-passes.ts';
-import type { FleetPurges } from './purges.ts';
+import type { ReadingHost } from './reading/desk.ts';
+import { type Reading, Readings } from './reading/readings.ts';
+import type { Refusal } from './reading/request.ts';
 import type { WorkerSession } from './session.ts';
 import { wipeCopies } from './wiping.ts';
 
@@ -36,10 +40,9 @@ export const WORKER_INTERVALS: WorkerIntervals = {
   longestRetryMs: 600_000,
 };
 
-/** Archives that are opened, or closed, at the same time. */
-const AT_ONCE = 4;
 /** Between two looks at whether requests may be begun, in milliseconds. */
 const MANNERS_MS = 1_000;
+const NOT_HOLDER = { because: 'not-holder' } as const;
 /** Rows of sessions that ended so long ago are removed, in milliseconds. */
 const SESSION_ROW_MS = 86_400_000;
 
@@ -51,32 +54,23 @@ export interface WorkerOptions extends Omit<Keeping, 'politeness'> {
   readonly capacity: number;
   /** The folder with the local copies. */
   readonly cache: string;
+  /** Given the worker while it may be read from, then undefined. */
+  readonly onReadable?: (host: ReadingHost | undefined) => void;
   readonly intervals?: WorkerIntervals;
   readonly collecting?: CollectorLimits;
 }
 
-/** An archive that the session holds: being opened, kept fresh, or to be tried again. */
-interface Holding {
-  readonly held: HeldArchive;
-  /** Ends what opens it. */
-  readonly controller: AbortController;
-  opening: Promise<void> | undefined;
-  kept: KeptArchive | undefined;
-  purges: FleetPurges | undefined;
-  failures: number;
-  /** By the clock that never goes back. */
-  openedAt: number;
-  retryAt: number;
-}
-
 /** What one session of a worker does: it claims archives, keeps them fresh, and gives them back. */
-export class Worker {
+export class Worker implements ReadingHost {
   readonly #options: WorkerOptions;
   readonly #intervals: WorkerIntervals;
   readonly #claims: Claims;
   readonly #holdings = new Map<number, Holding>();
   /** Archives that failed while they were kept, and why. */
   readonly #failed = new Map<number, unknown>();
+  /** Claims that readers asked for and that are under way. */
+  readonly #asked = new Set<Promise<unknown>>();
+  #isOver = false;
   #unsure = new AbortController();
   #upkeptAt: number;
   #saidDrained = false;
@@ -89,6 +83,43 @@ export class Worker {
     this.#upkeptAt = clock.monotonic();
   }
 
+  get session(): string {
+    return this.#options.session.id;
+  }
+
+  /**
+   * Returns an archive to read from, once it is open; or why it cannot be read here. A paused one that is claimed for this is
+   * given back when nobody reads it any more.
+   *
+   * @param mayClaim whether it is claimed if this session does not hold it
+   * @throws the errors of the registry
+   */
+  async reading(archive: number, mayClaim: boolean): Promise<Reading | Refusal> {
+    if (mayClaim && !this.#isOver && !this.#holdings.has(archive)) {
+      const { session, capacity } = this.#options;
+      if (session.isDraining || this.#holdings.size >= capacity) return { because: 'full' };
+      const taking = this.#take({ most: 1, archive, paused: true });
+      this.#asked.add(taking);
+      await taking.finally(() => this.#asked.delete(taking));
+    }
+    const holding = this.#holdings.get(archive);
+    await holding?.opening;
+    // What is closed, or lost by what is known here, is looked up again.
+    if (holding === undefined || this.#holdings.get(archive) !== holding) return NOT_HOLDER;
+    const { kept, held, failure, readings } = holding;
+    if (this.#isOver || held.lostBy !== undefined || this.#options.session.dead.aborted) {
+      return NOT_HOLDER;
+    }
+    if (kept !== undefined) return readings.begin(kept.readable);
+    const error = this.#failed.get(archive) ?? failure;
+    return error === undefined
+      ? NOT_HOLDER
+      : {
+          because: 'unready',
+          code: error instanceof MailkeepError ? error.code : errnoName(error),
+        };
+  }
+
   /**
    * Works until the signal is aborted or the session is dead. Then archives are closed, and given back if they still belong to
    * the session.
@@ -98,6 +129,7 @@ export class Worker {
     const ended = AbortSignal.any([signal, session.dead]);
     const over = new AbortController();
     const manners = this.#keepManners(AbortSignal.any([ended, over.signal]));
+    this.#options.onReadable?.(this);
     try {
       while (!ended.aborted) {
         const isBusy = await this.#round(ended);
@@ -105,6 +137,10 @@ export class Worker {
       }
     } finally {
       over.abort();
+      this.#options.onReadable?.(undefined);
+      this.#isOver = true;
+      // What these have taken is given back as well.
+      await Promise.allSettled(this.#asked);
       await inTurns([...this.#holdings.keys()], (archive) => this.#giveBack(archive));
       await manners;
     }
@@ -165,18 +201,19 @@ export class Worker {
   }
 
   async #claim(): Promise<number> {
-    const { capacity, registry, session } = this.#options;
+    const { capacity } = this.#options;
     const opening = [...this.#holdings.values()].filter((one) => one.opening !== undefined);
     const room = Math.min(AT_ONCE - opening.length, capacity - this.#holdings.size);
-    const claimed = await this.#claims.take({ most: Math.max(0, room) });
+    return this.#take({ most: Math.max(0, room) });
+  }
+
+  /** Claims archives and begins to open them; returns how many. */
+  async #take(wanted: Wanted): Promise<number> {
+    const { registry, session } = this.#options;
+    const claimed = await this.#claims.take(wanted);
     for (const one of claimed) {
       const { archive } = one.head;
-      this.#holdings.set(archive, {
-        held: new HeldArchive(registry, session.id, one),
-        controller: new AbortController(),
-        ...{ opening: undefined, kept: undefined, purges: undefined },
-        ...{ failures: 0, openedAt: 0, retryAt: 0 },
-      });
+      this.#holdings.set(archive, newHolding(new HeldArchive(registry, session.id, one)));
       this.#open(archive);
     }
     return claimed.length;
@@ -202,6 +239,7 @@ export class Worker {
     try {
       const dir = this.#folderOf(archive);
       const kept = await KeptArchive.open(keeping, held, dir, { signal, onFailed, purges });
+      holding.readings = new Readings();
       holding.kept = kept;
       holding.purges = kept.purges;
       holding.openedAt = clock.monotonic();
@@ -219,6 +257,7 @@ export class Worker {
     if (holding === undefined) return;
     const { log, clock } = this.#options;
     log.fail('error', `archive ${archive} cannot go on`, error);
+    holding.failure = error;
     const wasKept = holding.kept !== undefined;
     await this.#close(archive, holding);
     if (holding.held.lostBy !== undefined) {
@@ -256,7 +295,14 @@ export class Worker {
   async #giveBackUnwanted(): Promise<void> {
     const { registry, session } = this.#options;
     const unwanted = await unwantedArchives(registry, session.id);
-    await inTurns(unwanted, ({ archive }) => this.#giveBack(archive));
+    const archives = new Set(unwanted.map(({ archive }) => archive));
+    for (const [archive, { kept, readings }] of this.#holdings) {
+      if (kept?.isPaused !== true) continue;
+      // Held to be read, and for as long as it is: it may also have been resumed, and is claimed again then.
+      if (readings.areAny) archives.delete(archive);
+      else archives.add(archive);
+    }
+    await inTurns([...archives], (archive) => this.#giveBack(archive));
   }
 
   /** Closes an archive, and gives it back if it still belongs to this session. */
@@ -271,8 +317,9 @@ export class Worker {
 
   async #close(archive: number, holding: Holding): Promise<void> {
     const { session, log } = this.#options;
-    const { kept } = holding;
+    const { kept, readings } = holding;
     holding.kept = undefined;
+    await readings.end();
     try {
       await kept?.close(session.isPolite);
     } catch (error) {
@@ -347,21 +394,4 @@ export class Worker {
       this.#options.log.fail('error', what, error);
     }
   }
-}
-
-/** Acts for all of them, a few at a time. @throws what the first act that failed threw, after all others */
-async function inTurns<T>(all: readonly T[], act: (one: T) => Promise<void>): Promise<void> {
-  const left = [...all];
-  const failures: unknown[] = [];
-  const one = async (): Promise<void> => {
-    for (let next = left.shift(); next !== undefined; next = left.shift()) {
-      try {
-        await act(next);
-      } catch (error) {
-        failures.push(error);
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(AT_ONCE, left.length) }, one));
-  if (failures.length > 0) throw failures[0];
 }

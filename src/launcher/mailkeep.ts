@@ -23,7 +23,10 @@ declare const BUILT_BY: string;
  * one file for each command, because it holds what has run. The same happens if the code of the build is damaged.
  */
 function launch(): void {
-  const command = readingCommand(commandName(process.argv.slice(2)));
+  const args = process.argv.slice(2);
+  // What is read at another node needs more than the script has.
+  const isElsewhere = args.some((arg) => /^--account(?:=|$)/.test(arg));
+  const command = isElsewhere ? undefined : readingCommand(commandName(args));
   const source = command === undefined ? undefined : contentOf(READING_SCRIPT);
   if (source === undefined) {
     require(LOAD);

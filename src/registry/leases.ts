@@ -20,6 +20,8 @@ export interface ClaimOptions {
   readonly catalogVersion: number;
   /** The one archive to take; any, if undefined. */
   readonly archive?: number;
+  /** Also one that is paused, to be read. Its holder begins no pass, and gives it back once nobody reads. */
+  readonly paused?: boolean;
 }
 
 /** An archive that was claimed, and the entry of this node in the cache. */
@@ -40,7 +42,8 @@ export async function claim(
   registry: Registry,
   options: ClaimOptions,
 ): Promise<Outcome<{ claimed: readonly Claimed[] }>> {
-  const { session, most, catalogVersion, archive } = options;
+  const { session, most, catalogVersion, archive, paused = false } = options;
+  const states = paused ? ['active', 'paused'] : ['active'];
   return outcomeOf(registry, 'claim', async (tx) => {
     // The lock keeps the session from being marked dead until the claim is there.
     const { rows: workers } = await sql<{ node: string }>`
@@ -53,7 +56,7 @@ export async function claim(
     const { rows: heads } = await sql<Head>`
       WITH pick AS (
         SELECT a.id FROM archive a
-        WHERE a.state = 'active'
+        WHERE a.state = ANY(${states}::text[])
           AND (a.holder IS NULL
             OR EXISTS (SELECT 1 FROM worker w WHERE w.session = a.holder AND w.dead))
           AND (a.wanted_node IS NULL OR a.wanted_node = ${worker.node})

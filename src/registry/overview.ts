@@ -124,3 +124,43 @@ export async function listAccounts(
       ORDER BY a.tenant, a.name LIMIT ${most}`,
   );
 }
+
+/** A session that lives, and where it is reached. */
+export interface ReachableSession {
+  readonly session: string;
+  readonly node: string;
+  /** Host and port; empty where its configuration names none. */
+  readonly address: string;
+}
+
+/** Returns the session that holds an archive; undefined if nobody does, or only a session whose lease ran out. */
+export async function holderOf(
+  registry: Registry,
+  archive: number,
+): Promise<ReachableSession | undefined> {
+  const [holder] = await registry.read<ReachableSession>(
+    'look for a holder',
+    sql`SELECT w.session, w.node, w.address FROM archive a JOIN worker w ON w.session = a.holder
+      WHERE a.id = ${archive} AND NOT w.dead AND w.lease_until >= clock_timestamp()`,
+  );
+  return holder;
+}
+
+/**
+ * Returns sessions that can be reached and may claim an archive: those of a node first, then those with the most room.
+ *
+ * @param most how many at most
+ */
+export async function claimersOf(
+  registry: Registry,
+  { node, most }: { readonly node: string; readonly most: number },
+): Promise<readonly ReachableSession[]> {
+  return registry.read<ReachableSession>(
+    'look for workers',
+    sql`SELECT w.session, w.node, w.address FROM worker w
+      WHERE NOT w.dead AND NOT w.draining AND w.lease_until >= clock_timestamp() AND w.address <> ''
+      ORDER BY w.node = ${node} DESC,
+        w.capacity - (SELECT count(*) FROM archive a WHERE a.holder = w.session) DESC, w.session
+      LIMIT ${most}`,
+  );
+}

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { AccountState } from './accounts.ts';
 import type { SealedSecret } from './fleet.ts';
 import type { ObjectState } from './objects.ts';
 import { HEAD_COLUMNS, type Head, interval } from './outcome.ts';
@@ -9,6 +10,7 @@ export interface StoredArchive {
   readonly head: Head;
   /** As its tenant calls it. */
   readonly name: string;
+  readonly state: AccountState;
   readonly logId: Buffer;
   readonly settings: unknown;
   /** In the order of the log; together with the tail they are all its commits, each once. */
@@ -69,13 +71,13 @@ export async function readArchive(
     'read an archive',
     async (tx) => {
       const [row] = (
-        await sql<Head & Pick<StoredArchive, 'name' | 'logId' | 'settings'>>`
-          SELECT ${HEAD_COLUMNS}, name, log_id AS "logId", settings FROM archive WHERE id = ${archive}`.execute(
+        await sql<Head & Pick<StoredArchive, 'name' | 'state' | 'logId' | 'settings'>>`
+          SELECT ${HEAD_COLUMNS}, name, state, log_id AS "logId", settings FROM archive WHERE id = ${archive}`.execute(
           tx,
         )
       ).rows;
       if (row === undefined) return undefined;
-      const { name, logId, settings, ...head } = row;
+      const { name, state, logId, settings, ...head } = row;
       const covers = await sql<StoredCover>`
         SELECT c.first, c.last, c.last_hash AS "lastHash", c.segment, c.generation, c.at, c.key,
           o.bytes, o.sha256
@@ -97,6 +99,7 @@ export async function readArchive(
       return {
         head,
         name,
+        state,
         logId,
         settings,
         covers: covers.rows,

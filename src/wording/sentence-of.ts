@@ -16,6 +16,7 @@ import { EXPORT_SENTENCES, IMPORT_SENTENCES } from './export-import.ts';
 import { FLEET_SENTENCES } from './fleet.ts';
 import { FLEET_ARCHIVE_SENTENCES } from './fleet-archive.ts';
 import { FLEET_KEY_SENTENCES } from './fleet-keys.ts';
+import { FLEET_LINK_SENTENCES } from './fleet-links.ts';
 import { FLEET_OBJECT_SENTENCES } from './fleet-objects.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES, THREAD_SENTENCES } from './mime.ts';
 import { OBJECT_SENTENCES } from './objects.ts';
@@ -97,6 +98,7 @@ export const SENTENCE_TABLES = [
   FLEET_SENTENCES,
   FLEET_ARCHIVE_SENTENCES,
   FLEET_KEY_SENTENCES,
+  FLEET_LINK_SENTENCES,
   DAEMON_SENTENCES,
   FLEET_OBJECT_SENTENCES,
   IMPORT_SENTENCES,

@@ -81,6 +81,7 @@ test('every wrong field is named, with what was found and what belongs there', (
       registry: 'mysql://db',
       node: 'a b',
       address: ':8443',
+      listen: 'here',
       egress: '',
       capacity: 0,
       cache: '',
@@ -104,14 +105,15 @@ test('every wrong field is named, with what was found and what belongs there', (
     'fleet.keyFile: nothing / the path of a file',
     'fleet.node: "a b" / a name of 1 to 64 letters, digits, dots, dashes and underscores',
     'fleet.address: ":8443" / a host and port such as "node-1.example.org:8443"',
+    'fleet.listen: "here" / a host and port such as "0.0.0.0:8443"',
     'fleet.egress: an empty text / 1 to 128 printable characters without blanks',
     'fleet.capacity: 0 / a whole number from 1 to 100000',
     'fleet.cache: an empty text / the path of a folder',
-    'fleet.keyfile:  / registry, directRegistry, store, keyFile, node, address, egress, capacity, createWebhooks, cache',
+    'fleet.keyfile:  / registry, directRegistry, store, keyFile, node, address, listen, egress, capacity, createWebhooks, cache',
   ]);
   expect(problems(() => load(LEAST, { log: { level: 'loud' } }))).toHaveLength(1);
   expect(problems(() => loadFleetConfig(written({})))).toEqual([
-    'fleet: nothing / an object with registry, directRegistry, store, keyFile, node, address, egress, capacity, createWebhooks and cache',
+    'fleet: nothing / an object with registry, directRegistry, store, keyFile, node, address, listen, egress, capacity, createWebhooks and cache',
   ]);
 });
 

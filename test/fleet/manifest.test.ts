@@ -49,7 +49,8 @@ function archive(seed: number): StoredArchive {
     ...{ hotPrevious: 0, hotPreviousHash: hashOf(0), purges: 0 },
   };
   const rest = { name: 'anna', settings: {}, snapshot: undefined, memory: undefined, purges: [] };
-  return { head, logId: Buffer.alloc(8), covers, tail, ...rest };
+  const state = 'active' as const;
+  return { head, logId: Buffer.alloc(8), covers, tail, state, ...rest };
 }
 
 test(`a manifest has each commit once and leaves no gap within a segment (MAILKEEP_SEED=${SEED})`, () => {

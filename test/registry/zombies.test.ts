@@ -42,6 +42,7 @@ test('every function of the registry that writes is in the list of transactions'
     'webhook-reading.ts',
     'hints.ts',
     'listening.ts',
+    'account-named.ts',
     'overview.ts',
     'upkeep.ts',
     'status.ts',

@@ -1,6 +1,11 @@
 import { realFiles } from '../../archive/files/real-files.ts';
 import { lastCommitNumber } from '../../archive/read/last-commit.ts';
-import { type LogReader, openLogReader } from '../../archive/read/log-reader.ts';
+import {
+  type LogReader,
+  type LogReaderOptions,
+  openLogReader,
+} from '../../archive/read/log-reader.ts';
+import type { SegmentStore } from '../../archive/read/segment-store.ts';
 import { tryLock } from '../../archive/write/lock.ts';
 import { type Catalog, openCatalogReader } from '../../catalog/catalog.ts';
 import { type CatalogOptions, catalogFile } from '../../catalog/open.ts';
@@ -8,6 +13,7 @@ import { locateDataDir } from '../../config/located-fields.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { LocatingContext } from '../context.ts';
 import { requireArchive } from './archive-folder.ts';
+import { fetchingReader } from './fetching-reader.ts';
 
 /** How far a catalog is behind its log. */
 export interface Stale {
@@ -55,17 +61,25 @@ export interface Reader {
 }
 
 /** @throws usage-no-archive, archive-unreadable, catalog-missing, catalog-version, catalog-damaged */
-export function openReader({ globals, surroundings, report }: LocatingContext): Reader {
-  const dataDir = locateDataDir(globals, surroundings);
+export function openReader({ globals, surroundings, report, only }: LocatingContext): Reader {
+  const dataDir = only?.dataDir ?? locateDataDir(globals, surroundings);
   report({ event: 'archive-located', dataDir });
-  const reader = openReaderOf(dataDir);
+  const reader = openReaderOf(dataDir, {}, only?.segments);
   const { catalogBehind } = reader;
   if (catalogBehind !== null) report({ event: 'catalog-behind', dataDir, ...catalogBehind });
   return reader;
 }
 
-/** The same for a folder that is known. */
-export function openReaderOf(dataDir: string, options: CatalogOptions = {}): Reader {
+/**
+ * The same for a folder that is known.
+ *
+ * @param segments where segments are that are not in the folder; without it, all are
+ */
+export function openReaderOf(
+  dataDir: string,
+  options: CatalogOptions = {},
+  segments?: SegmentStore,
+): Reader {
   requireArchive(dataDir);
   const catalog = openCatalogReader(dataDir, catalogFile(dataDir), options);
   let sources: LogReader | undefined;
@@ -74,7 +88,7 @@ export function openReaderOf(dataDir: string, options: CatalogOptions = {}): Rea
     catalog,
     catalogBehind: staleCatalog(dataDir, () => catalog.reached().number),
     sources() {
-      sources ??= openLogReader({ dir: dataDir, locator: catalog.locator });
+      sources ??= readerOf({ dir: dataDir, locator: catalog.locator }, segments);
       return sources;
     },
     refresh() {
@@ -85,4 +99,9 @@ export function openReaderOf(dataDir: string, options: CatalogOptions = {}): Rea
       catalog.close();
     },
   };
+}
+
+function readerOf(options: LogReaderOptions, segments: SegmentStore | undefined): LogReader {
+  if (segments === undefined) return openLogReader(options);
+  return fetchingReader(openLogReader({ ...options, segments }), segments);
 }

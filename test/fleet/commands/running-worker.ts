@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
@@ -87,6 +88,16 @@ export class RunningWorker {
   }
 }
 
+/** Returns an address of this machine at which nobody listens. */
+export async function freeAddress(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  return `127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
+}
+
 let fleets = 0;
 
 export interface NodeOptions {
@@ -104,15 +115,13 @@ export interface NodeOptions {
 
 /**
  * The folder of a node of the fleet that `first` began, or of the first one.
- *
- * @param settings other fields of its configuration
- * @param fleet other fields of `fleet` in it
  */
 export async function nodeOf(
   { gateway: server, postgres }: Servers,
   name: string,
-  { first, settings = {}, fleet = {}, through }: NodeOptions = {},
+  options: NodeOptions = {},
 ): Promise<Place> {
+  const { first, settings = {}, fleet = {}, through } = options;
   if (first === undefined) fleets += 1;
   const place = await Place.make(postgres, {
     ...{ empty: true, bucket: 'fleet', server, prefix: first?.prefix ?? `workers-${fleets}` },

@@ -32,9 +32,9 @@ export async function newSession(
   registry: Registry,
   node: string,
   leaseMs = LONG_MS,
+  address = `${node}.example:8443`,
 ): Promise<string> {
   const session = randomUUID();
-  const address = `${node}.example:8443`;
   const facts = { session, node, address, egress: '192.0.2.1', program: 1, capacity: 10 };
   done(await beginSession(registry, facts, leaseMs));
   return session;

@@ -1,16 +1,12 @@
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { fleetError } from '../../../errors/fleet.ts';
+import { accountOf } from '../../../registry/account-named.ts';
 import { type AccountState, changeState } from '../../../registry/accounts.ts';
-import { type ListedAccount, listAccounts } from '../../../registry/overview.ts';
-import type { Registry } from '../../../registry/registry.ts';
 import { counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { present } from '../../output.ts';
 import type { AccountLine } from './account-lines.ts';
 import { withFleet } from './open-fleet.ts';
-
-/** Names of tenants in an error. */
-const MOST_TENANTS = 20;
 
 const CHANGES = {
   pause: { from: ['active'], to: 'paused' },
@@ -57,22 +53,5 @@ export async function changeAccountCommand(
       ]).join('\n'),
     );
     return EXIT.done;
-  });
-}
-
-async function accountOf(
-  registry: Registry,
-  name: string,
-  tenant: string | undefined,
-): Promise<ListedAccount> {
-  const found = await listAccounts(registry, { name, tenant }, MOST_TENANTS);
-  const [account] = found;
-  if (account === undefined) {
-    throw fleetError('fleet-account-unknown', { account: name, tenant: tenant ?? null });
-  }
-  if (found.length === 1) return account;
-  throw fleetError('fleet-account-ambiguous', {
-    account: name,
-    tenants: found.map((one) => one.tenant),
   });
 }

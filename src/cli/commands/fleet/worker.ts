@@ -9,8 +9,10 @@ import { openDaemonLog } from '../../../daemon/daemon-log.ts';
 import type { DaemonClock } from '../../../daemon/ports.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { readFleetKeys } from '../../../fleet/key-file.ts';
+import { listenForNodes } from '../../../fleet/link/listen.ts';
 import { openFleetNeighbours } from '../../../fleet/neighbours.ts';
 import { ownFleet } from '../../../fleet/own-fleet.ts';
+import { ReadingDesk } from '../../../fleet/reading/desk.ts';
 import { runWorker } from '../../../fleet/run-worker.ts';
 import { systemClock } from '../../../limiter/clock.ts';
 import { openExtractorPool } from '../../../mime/extractor-pool.ts';
@@ -19,6 +21,7 @@ import { labelOf } from '../../../objects/s3-target.ts';
 import { openRegistry, type Registry, type RegistryLimits } from '../../../registry/registry.ts';
 import { PROGRAM } from '../../../registry/schema.ts';
 import { type RegistryTarget, registryTarget } from '../../../registry/target.ts';
+import { builtWorker } from '../../../threads/worker-thread.ts';
 import type { CommandContext } from '../../context.ts';
 import { fleetConfigOf, storeTarget } from './open-fleet.ts';
 
@@ -34,7 +37,7 @@ const PATIENCE_MS = 120_000;
 /**
  * `mailkeep fleet worker`: keeps archives of the fleet fresh until the signal.
  *
- * @throws cannot-listen; what `fleetConfigOf`, `ownFleet`, `readFleetKeys` and `storeTarget` throw
+ * @throws cannot-listen, fleet-cannot-listen; what `fleetConfigOf`, `ownFleet`, `readFleetKeys` and `storeTarget` throw
  */
 export async function fleetWorkerCommand(context: CommandContext): Promise<ExitCode> {
   const config = fleetConfigOf(context);
@@ -52,12 +55,24 @@ export async function fleetWorkerCommand(context: CommandContext): Promise<ExitC
     const fleet = await ownFleet(registry, labelOf(place.store));
     const log = await openDaemonLog(settings.log.level, context.output.interactive);
     const objects = s3Store(target);
+    const desk = new ReadingDesk({
+      reader: builtWorker('fleet-reader'),
+      onFailed: (error) => log.fail('error', 'a request of another node failed', error),
+    });
+    const closing: (() => Promise<void>)[] = [];
+    const { listen } = place;
+    const secrets = { fleet: fleet.id, keys };
+    const listener =
+      listen === undefined
+        ? undefined
+        : await listenForNodes({ listen, secrets, answer: desk.answer });
     const extractors = { messages: openExtractorPool(), attachments: openAttachmentExtractor() };
     const { webhook } = settings;
-    const neighbours = await openFleetNeighbours({
-      ...{ fleet: fleet.id, keys, settings, registry, direct, clock, log, random: randomBytes },
-    });
     try {
+      const neighbours = await openFleetNeighbours({
+        ...{ fleet: fleet.id, keys, settings, registry, direct, clock, log, random: randomBytes },
+      });
+      closing.push(() => neighbours.close());
       await runWorker(
         {
           neighbours,
@@ -73,6 +88,7 @@ export async function fleetWorkerCommand(context: CommandContext): Promise<ExitC
             clock,
             log,
           },
+          onReadable: (host) => desk.serve(host),
           ...{ env: context.surroundings.env, cache: place.cache, random: randomBytes },
           worker: {
             ...{ node: place.node, address: place.address ?? '', egress: place.egress },
@@ -86,7 +102,8 @@ export async function fleetWorkerCommand(context: CommandContext): Promise<ExitC
       );
       return EXIT.done;
     } finally {
-      await neighbours.close();
+      for (const close of closing) await close();
+      await listener?.close();
       await Promise.all([extractors.messages.close(), extractors.attachments.close()]);
       await objects.close();
     }

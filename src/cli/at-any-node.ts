@@ -1,0 +1,49 @@
+import type { Command } from 'commander';
+import type { Body } from './context.ts';
+import type { CommandEntry } from './reading-commands.ts';
+import type { TypedLine } from './typed-line.ts';
+
+const HELP = `
+In a fleet, --account reads an account of it, on any of its nodes: see docs/fleet.md.`;
+
+/** Returns a command that with `--account` is answered by the node of a fleet that holds the account. */
+export function atAnyNode(entry: CommandEntry): CommandEntry {
+  return {
+    ...entry,
+    async load() {
+      const file = await entry.load();
+      return {
+        ...file,
+        define(command, chosen) {
+          const typed: (readonly [string, string | null])[] = [];
+          file.define(command, (body) => chosen(elsewhere(command, typed, body)));
+          for (const option of command.options) {
+            const { long } = option;
+            if (long === undefined || long === null) continue;
+            command.on(`option:${option.name()}`, (value: unknown) => {
+              typed.push([long, typeof value === 'string' ? value : null]);
+            });
+          }
+          command
+            .option('--account <name>', 'an account of the fleet, instead of the archive here')
+            .option(
+              '--tenant <name>',
+              'the tenant of the account, if several have one of that name',
+            )
+            .addHelpText('after', HELP);
+        },
+      };
+    },
+  };
+}
+
+/** What runs where `--account` is given, otherwise the command itself. */
+function elsewhere(command: Command, options: TypedLine['options'], body: Body): Body {
+  const { account, tenant } = command.opts<{ account?: string; tenant?: string }>();
+  if (account === undefined) return body;
+  return async (context) => {
+    const { askFleet } = await import('./ask-fleet.ts');
+    const words = command.processedArgs.flat().filter((word) => typeof word === 'string');
+    return askFleet(context, { account, tenant }, { command: command.name(), options, words });
+  };
+}

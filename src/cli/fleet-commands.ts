@@ -1,0 +1,10 @@
+import { type CommandEntry, READING } from './reading-commands.ts';
+
+export const STATS: CommandEntry = {
+  name: 'stats',
+  summary: 'count messages by time, place, people or type',
+  load: () => import('./commands/stats/command.ts'),
+};
+
+/** The commands that a worker of a fleet runs for other nodes: see `READABLE` for what they may be given. */
+export const ANSWERED: readonly CommandEntry[] = [...Object.values(READING), STATS];

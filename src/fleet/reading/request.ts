@@ -1,0 +1,122 @@
+import { z } from 'zod';
+import { fleetLinkError } from '../../errors/fleet-links.ts';
+
+/**
+ * What may be asked of a holder: commands that only read, and of their options those that name no file and change nothing.
+ * Whatever is not here is refused, at the node asked and at the holder.
+ */
+const READABLE = {
+  status: ['--max-age'],
+  search: [
+    ...['--limit', '--format', '--sort', '--as-of', '--after', '--count', '--explain'],
+    '--saved',
+  ],
+  list: [
+    ...['--mailbox', '--folder', '--deleted', '--held', '--as-of', '--limit', '--sort'],
+    ...['--after', '--before', '--format'],
+  ],
+  show: ['--raw', '--headers', '--html', '--thread', '--no-pager'],
+  attachments: [],
+  history: [],
+  stats: ['--by', '--query', '--largest', '--duplicates', '--limit', '--format'],
+} as const satisfies Readonly<Record<string, readonly string[]>>;
+
+/** What a process cannot be given as an argument, and no terminal has typed. */
+const text = z
+  .string()
+  .max(32_768)
+  .refine((value) => !value.includes('\0'));
+
+export const readingShape = z.strictObject({
+  /** The session that holds the archive by what the asker read; null where nobody does, and it is to be claimed. */
+  session: z.uuid().nullable(),
+  archive: z.int().positive(),
+  command: z.string().max(64),
+  options: z.array(z.tuple([z.string().max(64), text.nullable()])).max(64),
+  words: z.array(text).max(4_096),
+  json: z.boolean(),
+  quiet: z.boolean(),
+  /** Of the terminal at which somebody reads; null for none. */
+  columns: z.int().min(1).max(10_000).nullable(),
+  colours: z.boolean(),
+  timeZone: z.string().max(64),
+});
+
+/** A reading command, for one archive. */
+export type ReadingRequest = z.output<typeof readingShape>;
+
+/** Bytes of a request. */
+export const MOST_REQUEST_BYTES = 65_536;
+
+/** What a reader process is given. */
+export interface ReaderOrder {
+  /** The folder of the archive: nothing else is read. */
+  readonly dataDir: string;
+  readonly args: readonly string[];
+  readonly columns: number | null;
+  readonly colours: boolean;
+}
+
+/**
+ * Returns the command line of a request. Values are joined to their options, and words follow `--`, so that neither can be
+ * taken for another option.
+ *
+ * @throws fleet-reading-refused
+ */
+export function lineOf(request: ReadingRequest): readonly string[] {
+  const { command, options, words, json, quiet } = request;
+  const allowed = allowedFor(command);
+  for (const [name] of options) {
+    if (!allowed.includes(name)) {
+      throw fleetLinkError('fleet-reading-refused', { what: `${command} ${name}` });
+    }
+  }
+  return [
+    command,
+    ...options.map(([name, value]) => (value === null ? name : `${name}=${value}`)),
+    // A pager would run at the holder.
+    ...(command === 'show' && !options.some(([name]) => name === '--no-pager')
+      ? ['--no-pager']
+      : []),
+    ...(json ? ['--json'] : []),
+    ...(quiet ? ['--quiet'] : []),
+    '--',
+    ...words,
+  ];
+}
+
+function allowedFor(command: string): readonly string[] {
+  for (const [name, options] of Object.entries(READABLE)) if (name === command) return options;
+  throw fleetLinkError('fleet-reading-refused', { what: command });
+}
+
+/** Returns whether a name is that of a time zone, and no path of a file. */
+export function isTimeZone(name: string): boolean {
+  if (!/^[A-Za-z0-9_+-]+(?:\/[A-Za-z0-9_+-]+)*$/.test(name)) return false;
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Why a holder answers nothing. */
+export const refusalShape = z.discriminatedUnion('because', [
+  /** Another session holds it, or nobody does: to be looked up again. */
+  z.strictObject({ because: z.literal('not-holder') }),
+  /** It takes nothing more: others may. */
+  z.strictObject({ because: z.literal('full') }),
+  z.strictObject({ because: z.literal('busy') }),
+  /** It cannot be opened: `code` is the error. */
+  z.strictObject({ because: z.literal('unready'), code: z.string().max(64) }),
+  /** The request is none that is answered. */
+  z.strictObject({ because: z.literal('request') }),
+  /** The reader was ended before its time. */
+  z.strictObject({ because: z.literal('ended') }),
+]);
+export type Refusal = z.output<typeof refusalShape>;
+
+/** How a reader ended by itself. */
+export const endShape = z.strictObject({ code: z.int().min(0).max(255) });
+export type End = z.output<typeof endShape>;
