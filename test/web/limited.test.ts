@@ -177,7 +177,7 @@ test('each number is that of an archive without the others', async () => {
   const plain = (value: unknown): unknown =>
     JSON.parse(
       JSON.stringify(value, (name, inner: unknown) =>
-        /^(?:docid|commit|firstSeen|dataDir|time|logBytes|catalogBytes|verification|whole|now|hash)$/.test(
+        /^(?:docid|commit|writtenAt|firstSeen|dataDir|time|logBytes|catalogBytes|verification|whole|now|hash)$/.test(
           name,
         )
           ? undefined

@@ -37,11 +37,11 @@ const MORE = [
 ] as const;
 
 const DELETED_TEXTS: Readonly<Record<Deleted, readonly [string, string]>> = {
-  shown: ['Deleted: shown', 'Show deleted messages among the others'],
-  only: ['Deleted: only', 'Show deleted messages only'],
+  shown: ['Deleted: shown', 'With deleted messages'],
+  only: ['Deleted: only', 'Only deleted messages'],
   week: ['Deleted: last 7 days', 'Deleted in the last 7 days'],
   month: ['Deleted: last 30 days', 'Deleted in the last 30 days'],
-  hidden: ['Deleted: hidden', 'Hide deleted messages'],
+  hidden: ['Deleted: hidden', 'Without deleted messages'],
 };
 
 /** The query as chips: each writes it, and what else was typed stays as it is. */

@@ -32,10 +32,9 @@ export function leaveDrawer(): void {
   document.getElementById('results')?.focus({ preventScroll: true });
 }
 
-/** Moves the focus to what was found, or to the page where nothing is listed yet. */
+/** Moves the focus to what was found. Where nothing is, it stays. */
 export function focusResults(): void {
-  const listed = document.querySelector<HTMLElement>('.listcol [role=listbox], .tiles-of');
-  (listed ?? document.getElementById('results'))?.focus({ preventScroll: true });
+  document.querySelector<HTMLElement>('.listcol [role=listbox], .tiles-of')?.focus();
 }
 
 function hasFocus(): boolean {

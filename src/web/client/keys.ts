@@ -70,7 +70,7 @@ export const KEY_MAP: readonly KeyGroup[] = [
   {
     name: 'Time',
     bindings: [
-      { action: 'time', keys: ['t'], label: 'History: the archive as it was' },
+      { action: 'time', keys: ['t'], label: 'History' },
       { action: 'previousChange', keys: ['['], label: 'Previous change' },
       { action: 'nextChange', keys: [']'], label: 'Next change' },
     ],

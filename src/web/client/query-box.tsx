@@ -105,7 +105,7 @@ function Box({ frame, here }: { readonly frame: Frame; readonly here: Here }): V
           event.preventDefault();
           close();
           viewer.type(typed.text, path);
-          // Letters are keys from here on, and a keyboard on the screen makes room for what was found.
+          // Letters are keys from here on. A keyboard on the screen makes room.
           if (!isWrong) focusResults();
         }}
       >

@@ -1,7 +1,6 @@
 import type { VNode } from 'preact';
 import { count, counted } from '../../wording/amounts.ts';
 import type { ArchiveState, FirstSync } from '../reading/archive-state.ts';
-import { LATE_HOURS } from '../reading/late.ts';
 import { Command, Mark } from './frame.tsx';
 import { Icon } from './icons.tsx';
 import { clockText, dayText, Moment } from './moment.tsx';
@@ -22,7 +21,7 @@ export function StateLink({
       title={
         provenAt === null
           ? undefined
-          : `Every folder was compared with the service on ${dayText(provenAt)}${clockText(provenAt)} or later; after ${LATE_HOURS} h without that, this says so`
+          : `Each folder was compared on ${dayText(provenAt)}${clockText(provenAt)} or later`
       }
     >
       <span class={`dot ${level}`} />
@@ -44,16 +43,15 @@ export function stateWords(
   if (level === 'bad') return 'Damage';
   if (level === 'warn') return `Needs you: ${count(matters)}`;
   if (provenAt !== null) return `Healthy, backed up ${ago(now - provenAt)}`;
-  return isMirror ? 'Not backed up yet' : 'Nothing needs you';
+  return isMirror ? 'Not backed up yet' : 'Healthy';
 }
 
-/** Whole minutes, hours or days that have passed. */
+/** Whole minutes or hours that have passed. */
 function ago(ms: number): string {
   const minutes = Math.floor(ms / 60_000);
   if (minutes < 1) return 'just now';
   if (minutes < 60) return `${minutes} min ago`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h ago` : `${Math.floor(hours / 24)} days ago`;
+  return `${Math.floor(minutes / 60)} h ago`;
 }
 
 /** Says that the daemon makes no passes, and since when. What is archived can be read all the same. */

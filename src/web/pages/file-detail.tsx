@@ -5,7 +5,7 @@ import { asOfWord, pageAddress } from '../reading/query-text.ts';
 import { Picture } from './file-tile.tsx';
 import { NO_TEXT, typeLabel } from './file-words.ts';
 import { Icon } from './icons.tsx';
-import { FOUND_GONE, senderText } from './mail-row.tsx';
+import { senderText } from './mail-row.tsx';
 import { Marked } from './marked.tsx';
 import { Moment } from './moment.tsx';
 import { useParts } from './parts.ts';
@@ -156,7 +156,7 @@ function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'
               <span class="subj">
                 <bdi>{subject ?? '(no subject)'}</bdi>
                 {endedAt !== null && (
-                  <span class="tag ended" title={FOUND_GONE}>
+                  <span class="tag ended">
                     found gone <Moment ms={endedAt} day />
                   </span>
                 )}

@@ -142,7 +142,7 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
       <a
         class={inlinePictures ? 'chip on' : 'chip'}
         href={addressOf(page, { inlinePictures: !inlinePictures, after: undefined })}
-        title="Pictures that stand in the text of their message, mostly logos"
+        title="Mostly logos of signatures"
       >
         Pictures in texts
         {inlinePictures && (
@@ -169,12 +169,8 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
           </a>
         </>
       )}
-      {list?.sums.complete === true && number > 0 && number <= MOST_FILES && (
-        <a
-          class="chip"
-          href={addressOf(page, { after: undefined }, '/files/all.zip')}
-          title="The attachments themselves, as one zip"
-        >
+      {more === '' && number > 0 && number <= MOST_FILES && (
+        <a class="chip" href={addressOf(page, {}, '/files/all.zip')}>
           <Icon name="save" />
           Save all <b>{count(number)}</b>
         </a>

@@ -7,9 +7,6 @@ import { Marked } from './marked.tsx';
 import { Moment } from './moment.tsx';
 import { rowSnippet } from './row-snippet.ts';
 
-/** When a message was deleted is known no better than by the syncs: the reading pane names the one before, too. */
-export const FOUND_GONE = 'The first sync that did not find it at the service';
-
 interface RowProps {
   readonly hit: ListHit;
   readonly href: string;
@@ -81,8 +78,8 @@ export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
             </>
           )}
           {ended !== null && (
-            <span class="tag ended" title={FOUND_GONE}>
-              {line.endedAt === null ? 'later found gone ' : 'found gone '}
+            <span class="tag ended">
+              {line.endedAt === null ? 'deleted later, found ' : 'found gone '}
               <Moment ms={ended} day />
             </span>
           )}

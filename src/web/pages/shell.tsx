@@ -48,11 +48,7 @@ export function Shell({ frame, here, isList = false, children }: ShellProps): VN
           <Brand home />
           <QueryBox frame={frame} here={here} />
           {past === null ? (
-            <a
-              class="stat as-now"
-              href="#then"
-              title="What changed when, and the archive as it was"
-            >
+            <a class="stat as-now" href="#then">
               <Icon name="past" />
               History
             </a>
@@ -98,11 +94,9 @@ function Foot({
         <span class="sum">
           As of <Moment ms={past.asOf} />:{' '}
           {past.messages !== null && (
-            <>
-              <a class="link" href={pageAddress('/mail', { q: asOf('', past.asOf) })}>
-                <b>{count(past.messages)}</b> {past.messages === 1 ? 'message' : 'messages'} known
-              </a>
-            </>
+            <a class="link" href={pageAddress('/mail', { q: asOf('', past.asOf) })}>
+              <b>{count(past.messages)}</b> {past.messages === 1 ? 'message' : 'messages'} known
+            </a>
           )}
           {past.ended !== null && (
             <>
@@ -118,7 +112,7 @@ function Foot({
         </span>
       </footer>
     );
-  const { open, held, quarantined, forgotten, imported, commit, writtenAt } = closing;
+  const { open, held, quarantined, forgotten, imported, writtenAt } = closing;
   const total = open + quarantined + forgotten;
   return (
     <footer class="foot">
@@ -159,7 +153,7 @@ function Foot({
       )}
       <span class="spacer" />
       {writtenAt !== null && (
-        <span title={`Commit ${count(commit)}: whatever is written has a number`}>
+        <span>
           last written <Moment ms={writtenAt} />
         </span>
       )}

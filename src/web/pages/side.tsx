@@ -67,9 +67,7 @@ export function Side({ tree, query, here, matters }: SideProps): VNode {
         )}
         <div>
           <h2>
-            Mailboxes
-            {/* Each number says so itself to a screen reader. */}
-            <span aria-hidden="true">unread, all</span>
+            Mailboxes <span>unread, all</span>
           </h2>
           {tree.mailboxes.map((mailbox, at) => (
             <Mailbox

@@ -1,6 +1,5 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { count, counted } from '../../wording/amounts.ts';
-import type { CountedToday } from '../reading/closing-sum.ts';
 import { asOf, asOfWord, pageAddress } from '../reading/query-text.ts';
 import { Icon } from './icons.tsx';
 import { Moment, weekdayText } from './moment.tsx';
@@ -55,16 +54,13 @@ export function Since({ frame: { past, query } }: { readonly frame: Frame }): VN
       {text}
     </a>
   );
-  const ofDay = (found: CountedToday, what: string): VNode | string => {
-    const text = `${count(found.count)} ${what}`;
-    return found.count === 0 ? text : link(found.query, text);
-  };
   return (
     <span>
-      {day.stored !== null && day.deleted !== null && (
-        <strong class="changed">
-          On {day.name}: {ofDay(day.stored, 'new')}, {ofDay(day.deleted, 'deleted')}
-        </strong>
+      {day !== null && (
+        <b>
+          On {day.name}: {link(day.stored.query, `${count(day.stored.count)} new`)},{' '}
+          {link(day.deleted.query, `${count(day.deleted.count)} deleted`)}
+        </b>
       )}
       {messages !== null && link(then, `${counted(messages, 'message')} known`)}
       {ended !== null && ended > 0 && (

@@ -86,7 +86,7 @@ export class ClosingSums {
       day: dayOf(catalog, asOf, now),
     };
     const { messages, ended, later, day } = sum;
-    if (![messages, ended, later, day.stored, day.deleted].includes(null))
+    if (messages !== null && ended !== null && later !== null && day !== null)
       this.#past = { version, sum };
     return sum;
   }
@@ -102,34 +102,33 @@ export interface PastSum {
   readonly ended: number | null;
   /** Messages that were stored since. */
   readonly later: CountedToday | null;
-  readonly day: ChangesOfDay;
+  readonly day: ChangesOfDay | null;
 }
 
 /** Messages as a query counts them today, whatever moment is shown. */
-export interface CountedToday {
+interface CountedToday {
   readonly count: number;
   readonly query: string;
 }
 
 /** What the archive saw come and go on the day of a moment, in the zone of this machine. */
-export interface ChangesOfDay {
+interface ChangesOfDay {
   /** Such as `24 Nov 2026`. */
   readonly name: string;
-  readonly stored: CountedToday | null;
-  readonly deleted: CountedToday | null;
+  readonly stored: CountedToday;
+  readonly deleted: CountedToday;
 }
 
-function dayOf(catalog: Reader['catalog'], asOf: number, now: number): ChangesOfDay {
+function dayOf(catalog: Reader['catalog'], asOf: number, now: number): PastSum['day'] {
   const { year, month, day } = wallTime(asOf);
   const period = {
     from: localMoment({ year, month, day }),
     to: localMoment({ year, month, day: day + 1 }),
   };
-  return {
-    name: dayText(asOf, undefined),
-    stored: counted(catalog, observedTerm('added', period), now),
-    deleted: counted(catalog, observedTerm('deleted', period), now),
-  };
+  const stored = counted(catalog, observedTerm('added', period), now);
+  const deleted = counted(catalog, observedTerm('deleted', period), now);
+  if (stored === null || deleted === null) return null;
+  return { name: dayText(asOf, undefined), stored, deleted };
 }
 
 function counted(catalog: Reader['catalog'], query: string, now: number): CountedToday | null {
