@@ -9,6 +9,7 @@ import { damageError, recalledVerification } from '../health/verification.ts';
 import { Notifier, type NotifyMemory } from '../notify/notifier.ts';
 import type { Failure, Observation } from '../notify/observation.ts';
 import { mailboxKey } from '../state/scopes.ts';
+import type { StateFile } from '../state/state-file.ts';
 import { noticeSummary } from '../wording/notice.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import { copyObservations, type MailboxQuota, quotaObservations } from './observations.ts';
@@ -23,7 +24,7 @@ const VERIFICATION = { kind: 'run', name: 'verify' } as const;
 const DAMAGED = 'archive-damaged';
 
 export interface NotifyingOptions {
-  readonly memory: NotifyMemory;
+  readonly memory: Pick<StateFile, 'get' | 'set'>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly now: () => number;
   readonly log: DaemonLog;
@@ -145,23 +146,39 @@ export class Notifying {
   }
 
   #open(settings: Settings['notify']): Notifier {
-    const { memory, env, now, log, metrics } = this.#options;
-    return new Notifier({
-      ...settings,
-      memory,
-      env,
-      now,
-      host: hostname(),
-      version: packageJson.version,
-      summarise: noticeSummary,
-      onSent: (channel, event, outcome) => {
-        metrics.notification(channel, outcome.sent ? 'sent' : 'failed');
-        const line = { channel, event };
-        if (!outcome.sent) {
-          log.say('warn', 'a notification could not be sent', { ...line, reason: outcome.reason });
-        } else log.say(event === 'alive' ? 'debug' : 'info', 'notified', line);
-      },
-      onError: (error) => log.fail('error', 'a notification could not be created', error),
-    });
+    return openNotifier(settings, this.#options);
   }
+}
+
+/** Opens the notifications of a process, which are logged and counted. */
+export function openNotifier(
+  settings: Settings['notify'],
+  {
+    memory,
+    env,
+    now,
+    log,
+    metrics,
+  }: Pick<NotifyingOptions, 'env' | 'now' | 'metrics'> & {
+    readonly memory: NotifyMemory;
+    readonly log: Pick<DaemonLog, 'say' | 'fail'>;
+  },
+): Notifier {
+  return new Notifier({
+    ...settings,
+    memory,
+    env,
+    now,
+    host: hostname(),
+    version: packageJson.version,
+    summarise: noticeSummary,
+    onSent: (channel, event, outcome) => {
+      metrics.notification(channel, outcome.sent ? 'sent' : 'failed');
+      const line = { channel, event };
+      if (!outcome.sent) {
+        log.say('warn', 'a notification could not be sent', { ...line, reason: outcome.reason });
+      } else log.say(event === 'alive' ? 'debug' : 'info', 'notified', line);
+    },
+    onError: (error) => log.fail('error', 'a notification could not be created', error),
+  });
 }

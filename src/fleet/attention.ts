@@ -1,5 +1,6 @@
 import type { Replication } from '../registry/reading.ts';
 import type { FleetStatus } from '../registry/status.ts';
+import type { Attention } from '../wording/fleet-attention.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -13,39 +14,9 @@ const PURGE_MS = DAY_MS;
 /** After a failover without a synchronous replica. */
 const FAILOVER_MS = DAY_MS;
 
-/** What a person has to do something about. Ages are in milliseconds. */
-export type Attention =
-  /** A failover of PostgreSQL may take back what it has acknowledged. */
-  | { readonly code: 'not-synchronous' }
-  /** It happened, and nobody was there to keep what it took back. */
-  | { readonly code: 'failed-over'; readonly ageMs: number }
-  /** No session lives that takes accounts. */
-  | { readonly code: 'no-worker'; readonly accounts: number }
-  /** The nodes may take fewer accounts than there are. */
-  | { readonly code: 'no-capacity'; readonly accounts: number; readonly capacity: number }
-  /** A session is dead, and nobody took its archives. */
-  | {
-      readonly code: 'orphaned';
-      readonly node: string;
-      readonly archives: number;
-      readonly ageMs: number;
-    }
-  /** Commits stay in PostgreSQL for too long. */
-  | {
-      readonly code: 'tail-old';
-      readonly name: string;
-      readonly tenant: string;
-      readonly ageMs: number;
-    }
-  /** Purges do not end; of the oldest one. */
-  | {
-      readonly code: 'forget-old';
-      readonly name: string;
-      readonly tenant: string;
-      readonly ageMs: number;
-    }
-  /** Accounts without a commit since the time that was asked for. */
-  | { readonly code: 'stale'; readonly accounts: number };
+/** What of a fleet decides whether it needs a person. */
+export type WatchedStatus = Pick<FleetStatus, 'sessions' | 'accounts' | 'tail' | 'purges'> &
+  Partial<Pick<FleetStatus, 'commits'>>;
 
 /**
  * Returns what is not as it should be, most dangerous first.
@@ -53,7 +24,7 @@ export type Attention =
  * @param isFreshnessAsked whether stale accounts count
  */
 export function attentionOf(
-  status: FleetStatus,
+  status: WatchedStatus,
   { isSynchronous, failedOverMs }: Replication,
   isFreshnessAsked: boolean,
 ): readonly Attention[] {
@@ -74,13 +45,13 @@ export function attentionOf(
     const { name, tenant, ageMs } = purge;
     found.push({ code: 'forget-old', name, tenant, ageMs });
   }
-  if (isFreshnessAsked && commits.stale > 0) {
+  if (isFreshnessAsked && commits !== undefined && commits.stale > 0) {
     found.push({ code: 'stale', accounts: commits.stale });
   }
   return found;
 }
 
-function ofSessions({ sessions, accounts }: FleetStatus): Attention[] {
+function ofSessions({ sessions, accounts }: WatchedStatus): Attention[] {
   const active = accounts
     .filter(({ state }) => state === 'active')
     .reduce((sum, { count }) => sum + count, 0);

@@ -16,18 +16,19 @@ export interface Holding {
   /** Why it was closed last. */
   failure: unknown;
   failures: number;
-  /** By the clock that never goes back. */
-  openedAt: number;
+  /** By the clock that never goes back; it was opened once when `openedAt` is not null. */
+  readonly claimedAt: number;
+  openedAt: number | null;
   retryAt: number;
 }
 
-/** Returns what a session has once it has claimed an archive. */
-export function newHolding(held: HeldArchive): Holding {
+/** Returns what a session has once it has claimed an archive, at a moment of the clock that never goes back. */
+export function newHolding(held: HeldArchive, claimedAt: number): Holding {
   return {
     held,
     controller: new AbortController(),
     ...{ opening: undefined, kept: undefined, purges: undefined },
     ...{ readings: new Readings(), failure: undefined },
-    ...{ failures: 0, openedAt: 0, retryAt: 0 },
+    ...{ failures: 0, claimedAt, openedAt: null, retryAt: 0 },
   };
 }

@@ -1,11 +1,12 @@
 import { statSync } from 'node:fs';
+import type { RequestReport } from '../api/exchange.ts';
 import { catalogFile } from '../catalog/open.ts';
 import { type SecretPurpose, storedAccount } from '../config/account-entry.ts';
 import type { AccountSettings, Settings } from '../config/settings.ts';
 import { Daemon } from '../daemon/daemon.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
 import { Passes } from '../daemon/passes.ts';
-import type { DaemonClock } from '../daemon/ports.ts';
+import type { DaemonClock, DaemonEvent } from '../daemon/ports.ts';
 import { noteBegun, rememberedTimetable } from '../daemon/remembered-timetable.ts';
 import type { PlannedMailbox } from '../delivery-watch/plan-webhooks.ts';
 import type { Writer } from '../engine/archive/writer.ts';
@@ -51,6 +52,9 @@ export interface Keeping {
   readonly report: EngineContext['report'];
   /** Where the service is to deliver new mail to; null if nobody registers that here. */
   readonly webhookUrl: string | null;
+  /** Must only take note. */
+  readonly onEvent: (event: DaemonEvent) => void;
+  readonly onRequest: (report: RequestReport) => void;
 }
 
 export interface Opening {
@@ -122,6 +126,7 @@ export class KeptArchive {
       chores: { verify: () => Promise.resolve(), prune: () => Promise.resolve() },
       observer: (event) => {
         log.observer(event);
+        keeping.onEvent(event);
         if (event.event === 'run-finished') this.#registering?.look();
       },
       random: Math.random,
@@ -185,6 +190,17 @@ export class KeptArchive {
       this.#daemon.hint({ account: this.name, resourceId, ...(uid === null ? {} : { uid }) });
     }
     return meant.length > 0;
+  }
+
+  /** The service of the account, and the requests a minute that it may make there, by what refusals have taught. */
+  get budget(): { readonly host: string; readonly perMinute: number } | undefined {
+    const [account] = this.passes.accounts();
+    if (account === undefined) return undefined;
+    const { rateLimit } = this.keeping.settings;
+    const learned = this.opened.writer.state
+      .entries('limiter')
+      .flatMap(({ value }) => ('learned' in value ? (value.learned ?? []) : []));
+    return { host: account.host, perMinute: Math.min(rateLimit.requestsPerMinute, ...learned) };
   }
 
   /** Those that are mirrored, as the service listed them last. */
@@ -332,7 +348,7 @@ async function secretsOf(
 }
 
 function passesOf(
-  { settings, env, extractors, clock, log }: Keeping,
+  { settings, env, extractors, clock, log, onRequest }: Keeping,
   account: AccountSettings,
   writer: Writer,
 ): Passes {
@@ -347,7 +363,10 @@ function passesOf(
     },
     extractors,
     clock,
-    onRequest: (_, request) => log.request(request),
+    onRequest: (_, request) => {
+      log.request(request);
+      onRequest(request);
+    },
     onWait: log.wait,
     onSealed: (_, damaged) => {
       for (const error of damaged) log.fail('error', 'a segment is damaged', error);

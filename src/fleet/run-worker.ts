@@ -34,7 +34,7 @@ export async function runWorker(options: RunWorkerOptions, signal: AbortSignal):
     const { node, capacity } = facts;
     log.say('info', 'session begun', { session: session.id, node, capacity });
     const worker = new Worker({ ...options, session, node, capacity });
-    const leave = options.neighbours?.join(worker, session.id);
+    const leave = options.neighbours?.join(worker, session);
     const renewal = times?.renewMs ?? SESSION_TIMES.renewMs;
     try {
       await worker.run(signal);

@@ -2,6 +2,7 @@ import path from 'node:path';
 import { CATALOG_VERSION } from '../catalog/open.ts';
 import { logFenced } from '../errors/archive.ts';
 import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import type { NodeFacts } from '../health/fleet-metrics.ts';
 import { release } from '../registry/leases.ts';
 import { unwantedArchives } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -58,6 +59,8 @@ export interface WorkerOptions extends Omit<Keeping, 'politeness'> {
   readonly onReadable?: (host: ReadingHost | undefined) => void;
   readonly intervals?: WorkerIntervals;
   readonly collecting?: CollectorLimits;
+  /** Called with how long it took from the claim of an archive until it was open, in milliseconds. */
+  readonly onReady?: (ms: number) => void;
 }
 
 /** What one session of a worker does: it claims archives, keeps them fresh, and gives them back. */
@@ -146,6 +149,14 @@ export class Worker implements ReadingHost {
     }
   }
 
+  /** What the session has at the moment, for metrics. */
+  facts(): NodeFacts {
+    const all = [...this.#holdings.values()];
+    const open = all.flatMap(({ kept }) => kept ?? []);
+    const budgets = open.flatMap(({ budget }) => budget ?? []);
+    return { held: all.length, open: open.length, budgets };
+  }
+
   /**
    * Has an archive that is held looked at now.
    *
@@ -209,11 +220,12 @@ export class Worker implements ReadingHost {
 
   /** Claims archives and begins to open them; returns how many. */
   async #take(wanted: Wanted): Promise<number> {
-    const { registry, session } = this.#options;
+    const { registry, session, clock } = this.#options;
     const claimed = await this.#claims.take(wanted);
     for (const one of claimed) {
       const { archive } = one.head;
-      this.#holdings.set(archive, newHolding(new HeldArchive(registry, session.id, one)));
+      const held = new HeldArchive(registry, session.id, one);
+      this.#holdings.set(archive, newHolding(held, clock.monotonic()));
       this.#open(archive);
     }
     return claimed.length;
@@ -242,7 +254,9 @@ export class Worker implements ReadingHost {
       holding.readings = new Readings();
       holding.kept = kept;
       holding.purges = kept.purges;
-      holding.openedAt = clock.monotonic();
+      const now = clock.monotonic();
+      if (holding.openedAt === null) this.#options.onReady?.(now - holding.claimedAt);
+      holding.openedAt = now;
       log.say('info', 'archive opened', { archive, account: kept.name });
     } catch (error) {
       // The next round sees to it: whatever it is, it concerns this archive.
@@ -266,7 +280,7 @@ export class Worker implements ReadingHost {
     }
     const { retryMs, longestRetryMs } = this.#intervals;
     const now = clock.monotonic();
-    if (wasKept && now - holding.openedAt >= longestRetryMs) holding.failures = 0;
+    if (wasKept && now - (holding.openedAt ?? now) >= longestRetryMs) holding.failures = 0;
     holding.failures += 1;
     const ms = Math.min(longestRetryMs, retryMs * 2 ** Math.min(holding.failures - 1, 20));
     holding.retryAt = now + ms;

@@ -1,19 +1,9 @@
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Gauge, Registry } from 'prom-client';
 import type { VerificationFacts } from '../state/values.ts';
 import { copyGauges } from './copy-gauges.ts';
 import { type ArchiveFacts, isWatched, type MailboxFacts } from './facts.ts';
 import { labelled } from './gauges.ts';
-import type { RunReport } from './run-report.ts';
-
-/** A request to the service, as far as metrics show it. */
-export interface CountedRequest {
-  readonly account: string;
-  readonly surface: string;
-  readonly operation: string;
-  /** HTTP status; 0 where no answer came. */
-  readonly status: number;
-  readonly ms: number;
-}
+import { RunMetrics } from './run-metrics.ts';
 
 export interface MetricsPorts {
   readonly version: string;
@@ -22,106 +12,25 @@ export interface MetricsPorts {
   readonly facts: () => ArchiveFacts;
 }
 
-/** A pass of a second up to a first sync of a day. */
-const RUN_BUCKETS = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
-const REQUEST_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
-
 /**
  * What monitoring wants to know, for Prometheus. Labels carry resource ids, account names, operations, codes and where
  * copies are: never an address of mail, but in the one metric that is shown only when it is asked for.
  */
-export class Metrics {
-  readonly #registry = new Registry();
+export class Metrics extends RunMetrics {
   readonly #addresses = new Registry();
-  readonly #requests = this.#counter('requests_total', 'Requests to the service', [
-    'account',
-    'surface',
-    'operation',
-    'status',
-  ]);
-  readonly #requestSeconds = new Histogram({
-    name: 'mailkeep_request_duration_seconds',
-    help: 'How long the service took to answer',
-    labelNames: ['surface'],
-    buckets: REQUEST_BUCKETS,
-    registers: [this.#registry],
-  });
-  readonly #runs = this.#counter('runs_total', 'Runs of the daemon', ['kind', 'outcome']);
-  readonly #runSeconds = new Histogram({
-    name: 'mailkeep_run_duration_seconds',
-    help: 'How long runs took',
-    labelNames: ['kind'],
-    buckets: RUN_BUCKETS,
-    registers: [this.#registry],
-  });
-  readonly #lastRun = new Gauge({
-    name: 'mailkeep_last_run_timestamp_seconds',
-    help: 'When the last run ended, by what it came to',
-    labelNames: ['kind', 'outcome'],
-    registers: [this.#registry],
-  });
-  readonly #failures = this.#counter('failures_total', 'Named failures of runs', [
-    'account',
-    'code',
-  ]);
-  readonly #added = this.#counter('places_added_total', 'Messages that appeared in folders');
-  readonly #ended = this.#counter('places_ended_total', 'Messages that disappeared from folders');
-  readonly #bytes = this.#counter('fetched_bytes_total', 'Bytes of raw sources that were fetched');
-  readonly #deliveries = this.#counter(
-    'webhook_requests_total',
-    'Requests to the webhook receiver',
-    ['outcome'],
-  );
-  readonly #notifications = this.#counter('notifications_total', 'Notifications that were sent', [
-    'channel',
-    'outcome',
-  ]);
-
   constructor(ports: MetricsPorts) {
+    super(ports.version);
     this.#gauges(ports);
   }
 
-  request({ account, surface, operation, status, ms }: CountedRequest): void {
-    this.#requests.inc({ account, surface, operation, status: status === 0 ? 'none' : status });
-    this.#requestSeconds.observe({ surface }, ms / 1_000);
-  }
-
-  onRun({ kind, startedAt, endedAt, outcome, failures, counts }: RunReport): void {
-    this.#runs.inc({ kind, outcome });
-    this.#runSeconds.observe({ kind }, Math.max(0, endedAt - startedAt) / 1_000);
-    this.#lastRun.set({ kind, outcome }, endedAt / 1_000);
-    for (const { account, code } of failures) this.#failures.inc({ account: account ?? '', code });
-    this.#added.inc(counts.added);
-    this.#ended.inc(counts.ended);
-    this.#bytes.inc(counts.bytes);
-  }
-
-  /** @param outcome `delivery`, or why it was refused */
-  webhookRequest(outcome: string, times = 1): void {
-    this.#deliveries.inc({ outcome }, times);
-  }
-
-  notification(channel: 'command' | 'url', outcome: 'sent' | 'failed'): void {
-    this.#notifications.inc({ channel, outcome });
-  }
-
-  get contentType(): string {
-    return this.#registry.contentType;
-  }
-
   /** Returns the text format of Prometheus. With addresses, one more metric shows which mailbox has which. */
-  async text(withAddresses: boolean): Promise<string> {
-    const text = await this.#registry.metrics();
+  override async text(withAddresses: boolean): Promise<string> {
+    const text = await super.text(false);
     return withAddresses ? `${text}\n${await this.#addresses.metrics()}` : text;
   }
 
-  #counter(name: string, help: string, labelNames: string[] = []): Counter {
-    const registers = [this.#registry];
-    return new Counter({ name: `mailkeep_${name}`, help, labelNames, registers });
-  }
-
-  #gauges({ version, now, facts }: MetricsPorts): void {
-    const registers = [this.#registry];
+  #gauges({ now, facts }: MetricsPorts): void {
+    const registers = [this.registry];
     const gauge = (name: string, help: string, read: (all: ArchiveFacts) => number | null) =>
       new Gauge({
         name: `mailkeep_${name}`,
@@ -138,7 +47,7 @@ export class Metrics {
       help: string,
       read: (mailbox: MailboxFacts) => number | null,
     ) =>
-      labelled(this.#registry, `mailbox_${name}`, help, ['host', 'mailbox'], () =>
+      labelled(this.registry, `mailbox_${name}`, help, ['host', 'mailbox'], () =>
         facts().mailboxes.map((mailbox) => {
           const { host, resourceId } = mailbox;
           return [{ host, mailbox: resourceId }, read(mailbox)];
@@ -146,19 +55,13 @@ export class Metrics {
       );
     const since = (at: number): number => Math.max(0, now() - at) / 1_000;
 
-    new Gauge({
-      name: 'mailkeep_build_info',
-      help: 'The version that runs',
-      labelNames: ['version'],
-      registers,
-    }).set({ version }, 1);
     gauge('messages', 'Distinct messages in the archive', (all) => all.messages);
     gauge('message_bytes', 'Bytes of their raw sources', (all) => all.messageBytes);
     gauge('log_bytes', 'Size of the log on disk', (all) => all.logBytes);
     gauge('catalog_bytes', 'Size of the catalog on disk', (all) => all.catalogBytes);
     gauge('messages_not_searchable', 'Stored, and not indexed yet', (all) => all.pending);
     verificationGauges(gauge);
-    copyGauges(this.#registry, () => facts().copies, now);
+    copyGauges(this.registry, () => facts().copies, now);
     perMailbox(
       'freshness_seconds',
       'Since the mailbox was last wholly compared with the service; +Inf when it never was, absent when nobody looks',
@@ -185,14 +88,14 @@ export class Metrics {
       Number(box.suspended),
     );
     labelled(
-      this.#registry,
+      this.registry,
       'limiter_requests_per_minute',
       'The rate that refusals have taught; absent while there were none',
       ['gate'],
       () => facts().limiters.map(({ gate, learnedPerMinute }) => [{ gate }, learnedPerMinute]),
     );
     labelled(
-      this.#registry,
+      this.registry,
       'limiter_held_seconds',
       'For how long the service still asks to be left alone',
       ['gate'],

@@ -1,9 +1,10 @@
 import { Hono } from 'hono';
 import { parseDuration } from '../config/duration.ts';
 import { type ListenerLimits, listenOn } from '../listener/listener.ts';
-import { type Condition, type DaemonState, type Known, liveness, readiness } from './condition.ts';
+import { type DaemonState, type Known, liveness, readiness } from './condition.ts';
 import type { ArchiveFacts } from './facts.ts';
 import type { Metrics } from './metrics.ts';
+import type { RunMetrics } from './run-metrics.ts';
 
 export interface HealthServerOptions {
   readonly listen: { readonly host: string; readonly port: number };
@@ -35,16 +36,47 @@ export interface HealthServer {
  * @throws cannot-listen
  */
 export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
-  const { listen, state, metrics, facts, known, now, onError, limits = {} } = options;
+  const { state, facts, known, now, ...rest } = options;
+  return serveHealth({
+    ...rest,
+    liveness: () => liveness(state, known(), now()),
+    readiness: (maxAge) => readiness(state, () => facts().mailboxes, known(), maxAge, now()),
+  });
+}
+
+/** What a health server answers from. */
+export interface HealthAnswers {
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly liveness: () => HealthAnswer;
+  /** Null where it cannot say whether mailboxes are as fresh as that. */
+  readonly readiness: (maxAgeMs: number | null) => HealthAnswer | null;
+  readonly metrics: Pick<RunMetrics, 'text' | 'contentType'>;
+  readonly onError: (error: unknown) => void;
+  readonly limits?: Partial<ListenerLimits>;
+}
+
+export interface HealthAnswer {
+  readonly ok: boolean;
+}
+
+/**
+ * Answers monitoring by the same addresses, whatever the answers are made of.
+ *
+ * @throws cannot-listen
+ */
+export async function serveHealth(options: HealthAnswers): Promise<HealthServer> {
+  const { listen, metrics, onError, limits = {} } = options;
   const app = new Hono()
-    .get('/healthz', () => answer(liveness(state, known(), now())))
+    .get('/healthz', () => answer(options.liveness()))
     .get('/readyz', (context) => {
       const asked = context.req.query('max-age');
       const maxAge = asked === undefined ? null : parseDuration(asked);
       if (maxAge === undefined) {
         return context.json({ error: 'max-age takes a duration such as 90s, 15m, 26h or 7d' }, 400);
       }
-      return answer(readiness(state, () => facts().mailboxes, known(), maxAge, now()));
+      const condition = options.readiness(maxAge);
+      const unknown = 'max-age cannot be asked of a node: use "mailkeep fleet status --max-age"';
+      return condition === null ? context.json({ error: unknown }, 400) : answer(condition);
     })
     .get('/metrics', async (context) => {
       const text = await metrics.text(context.req.query('addresses') === '1');
@@ -57,7 +89,7 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
   return listenOn({ section: 'health', listen, fetch: app.fetch, onError, limits });
 }
 
-function answer(condition: Condition): Response {
+function answer(condition: HealthAnswer): Response {
   return Response.json(condition, {
     status: condition.ok ? 200 : 503,
     headers: { 'cache-control': 'no-store' },

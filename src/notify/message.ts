@@ -22,7 +22,7 @@ export interface NotificationMessage {
 }
 
 export interface MessageItem {
-  /** `account`, `mailbox`, `webhook`, `run`, `copy` or `quota`. */
+  /** `account`, `mailbox`, `webhook`, `run`, `copy`, `quota` or `fleet`. */
   readonly kind: string;
   readonly name: string;
   readonly code: string;

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process';
 import { errnoOf } from '../errors/mailkeep-error.ts';
 import type { RunReport } from '../health/run-report.ts';
 import { following } from '../limiter/on-abort.ts';
-import type { StateFile } from '../state/state-file.ts';
 import { messageOf, type NotificationMessage, type Surroundings } from './message.ts';
 import { type Observation, observationsOf, type Subject, subjectKey } from './observation.ts';
 import { allWell, due, observe, type Reported, readReported, tried } from './plan.ts';
@@ -122,8 +121,11 @@ function connectionCode(error: unknown): string {
   return typeof code === 'string' ? code : 'no answer';
 }
 
-/** Where what was reported is remembered over restarts: the archive's state. */
-export type NotifyMemory = Pick<StateFile, 'get' | 'set'>;
+/** Where what was reported is remembered by channel: the archive's state, over restarts. */
+export interface NotifyMemory {
+  get(scope: 'notify', channel: string): unknown;
+  set(scope: 'notify', channel: string, value: unknown): void;
+}
 
 export interface NotifierOptions extends Surroundings {
   /** A command line for a shell, and an address; null for none. */

@@ -1,7 +1,15 @@
 import type { RunFailure, RunReport } from '../health/run-report.ts';
 
-/** What something is that works or does not. A quota works until its mailbox is nearly full. */
-export const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota', 'copy'] as const;
+/** What something is that works or does not. Of a fleet, what needs a person. A quota works until its mailbox is nearly full. */
+export const SUBJECT_KINDS = [
+  'account',
+  'mailbox',
+  'webhook',
+  'run',
+  'quota',
+  'copy',
+  'fleet',
+] as const;
 
 /** Something that works or does not: an account, a mailbox, a webhook, a kind of run, a copy; or a mailbox's quota. */
 export interface Subject {

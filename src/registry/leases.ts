@@ -44,7 +44,7 @@ export async function claim(
 ): Promise<Outcome<{ claimed: readonly Claimed[] }>> {
   const { session, most, catalogVersion, archive, paused = false } = options;
   const states = paused ? ['active', 'paused'] : ['active'];
-  return outcomeOf(registry, 'claim', async (tx) => {
+  const outcome = await outcomeOf(registry, 'claim', async (tx) => {
     // The lock keeps the session from being marked dead until the claim is there.
     const { rows: workers } = await sql<{ node: string }>`
       SELECT node FROM worker WHERE session = ${session} AND NOT dead AND NOT draining FOR SHARE`.execute(
@@ -72,6 +72,10 @@ export async function claim(
       claimed: heads.map((head) => ({ head, entry: entries.get(head.archive) ?? '' })),
     };
   });
+  if (outcome.outcome === 'committed') {
+    registry.observe({ event: 'epochs-raised', archives: outcome.claimed.length });
+  }
+  return outcome;
 }
 
 /**
@@ -84,9 +88,9 @@ export async function resolve(registry: Registry, lease: Lease): Promise<Outcome
     'resolve',
     sql`UPDATE archive SET epoch = epoch + 1 WHERE ${heldBy(lease)} RETURNING ${HEAD_COLUMNS}`,
   );
-  return head === undefined
-    ? await fencedBy(registry, lease, 'lease')
-    : { outcome: 'committed', head };
+  if (head === undefined) return fencedBy(registry, lease, 'lease');
+  registry.observe({ event: 'epochs-raised', archives: 1 });
+  return { outcome: 'committed', head };
 }
 
 /** Gives an archive back, so that others may claim it at once. The node stays in the cache until it has wiped its copy. */

@@ -92,8 +92,9 @@ export async function outcomeOf<Done extends object>(
   try {
     return committed(await registry.transaction(transaction, body));
   } catch (error) {
-    if (error instanceof Refusal) return { outcome: 'fenced', ...error.fenced };
-    throw error;
+    if (!(error instanceof Refusal)) throw error;
+    registry.observe({ event: 'refused', by: error.fenced.by });
+    return { outcome: 'fenced', ...error.fenced };
   }
 }
 
@@ -136,10 +137,10 @@ export async function fencedBy(
       sql`SELECT ${HEAD_COLUMNS} FROM archive WHERE id = ${lease.archive}`,
     ),
   );
-  if (looked === undefined) return { outcome: 'fenced', by: otherwise };
-  const [head] = looked;
+  const [head] = looked ?? [];
   const isHeld = head?.epoch === lease.epoch && head.holder === lease.session;
-  const by = isHeld ? otherwise : 'lease';
+  const by = looked === undefined || isHeld ? otherwise : 'lease';
+  registry.observe({ event: 'refused', by });
   return { outcome: 'fenced', by, ...(head === undefined ? {} : { head }) };
 }
 

@@ -1,7 +1,10 @@
+import { performance } from 'node:perf_hooks';
 import { Kysely, PostgresDialect, type RawBuilder, sql, type Transaction } from 'kysely';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { registryError } from '../errors/registry.ts';
 import { type ConnectionLimits, connectionConfig } from './connection.ts';
 import { pool } from './driver.ts';
+import type { RegistryObserver } from './events.ts';
 import { failureOf } from './failures.ts';
 import { GuardedPool } from './guarded-pool.ts';
 import type { RegistryTarget } from './target.ts';
@@ -34,9 +37,11 @@ const SAFE: Readonly<Record<string, readonly string[]>> = {
 export class Registry {
   readonly #db: Kysely<unknown>;
 
+  /** @param observe is called with what happens */
   constructor(
     readonly label: string,
     db: Kysely<unknown>,
+    readonly observe: RegistryObserver = () => {},
   ) {
     this.#db = db;
   }
@@ -65,17 +70,34 @@ export class Registry {
     writes: boolean,
   ): Promise<readonly Row[]> {
     let isSent = false;
+    return this.#timed(transaction, async () => {
+      try {
+        return await this.#db.connection().execute(async (connection) => {
+          isSent = true;
+          return (await query.execute(connection)).rows;
+        });
+      } catch (error) {
+        throw failureOf(error, {
+          registry: this.label,
+          transaction,
+          mayBeCommitted: writes && isSent,
+        });
+      }
+    });
+  }
+
+  async #timed<Result>(transaction: string, act: () => Promise<Result>): Promise<Result> {
+    const from = performance.now();
+    const over = (failure: string | null): void =>
+      this.observe({ event: 'transaction', transaction, ms: performance.now() - from, failure });
     try {
-      return await this.#db.connection().execute(async (connection) => {
-        isSent = true;
-        return (await query.execute(connection)).rows;
-      });
+      const result = await act();
+      over(null);
+      return result;
     } catch (error) {
-      throw failureOf(error, {
-        registry: this.label,
-        transaction,
-        mayBeCommitted: writes && isSent,
-      });
+      // A refusal is an answer, which is counted apart.
+      if (error instanceof MailkeepError) over(error.code);
+      throw error;
     }
   }
 
@@ -91,18 +113,20 @@ export class Registry {
     isolation: 'read committed' | 'repeatable read' = 'read committed',
   ): Promise<Result> {
     let isCommitting = false;
-    try {
-      return await this.#db
-        .transaction()
-        .setIsolationLevel(isolation)
-        .execute(async (tx) => {
-          const result = await body(tx);
-          isCommitting = isolation === 'read committed';
-          return result;
-        });
-    } catch (error) {
-      throw failureOf(error, { registry: this.label, transaction, mayBeCommitted: isCommitting });
-    }
+    return this.#timed(transaction, async () => {
+      try {
+        return await this.#db
+          .transaction()
+          .setIsolationLevel(isolation)
+          .execute(async (tx) => {
+            const result = await body(tx);
+            isCommitting = isolation === 'read committed';
+            return result;
+          });
+      } catch (error) {
+        throw failureOf(error, { registry: this.label, transaction, mayBeCommitted: isCommitting });
+      }
+    });
   }
 
   /** Closes the connections, after what is under way. */
@@ -120,8 +144,10 @@ export class Registry {
 export async function openRegistry(
   target: RegistryTarget,
   limits: Partial<RegistryLimits> = {},
+  observe?: RegistryObserver,
 ): Promise<Registry> {
-  const registry = new Registry(target.label, connectionsTo(target, { ...LIMITS, ...limits }));
+  const connections = connectionsTo(target, { ...LIMITS, ...limits });
+  const registry = new Registry(target.label, connections, observe);
   try {
     await checkServer(registry);
     return registry;

@@ -47,9 +47,9 @@ export async function renew(
     sql`UPDATE worker SET lease_until = clock_timestamp() + ${interval(leaseMs)}
       WHERE session = ${session} AND NOT dead RETURNING egress, draining`,
   );
-  return row === undefined
-    ? { outcome: 'fenced', by: 'session' }
-    : { outcome: 'committed', ...row };
+  if (row !== undefined) return { outcome: 'committed', ...row };
+  registry.observe({ event: 'refused', by: 'session' });
+  return { outcome: 'fenced', by: 'session' };
 }
 
 /**

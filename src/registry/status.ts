@@ -94,7 +94,8 @@ export interface StatusOptions {
   readonly most: number;
 }
 
-const ALIVE = sql`coalesce(NOT w.dead AND w.lease_until >= clock_timestamp(), false)`;
+/** Of a row of `worker` called w. */
+export const ALIVE = sql`coalesce(NOT w.dead AND w.lease_until >= clock_timestamp(), false)`;
 
 /** Returns the state of a fleet. */
 export async function fleetStatus(
@@ -109,7 +110,7 @@ export async function fleetStatus(
       commits: await commits(tx, staleBefore),
       tail: await tail(tx),
       objects: await objects(tx),
-      purges: await purges(tx, most),
+      purges: await unfinishedPurges(tx, most),
       struck: await struck(tx, most),
     }),
     'repeatable read',
@@ -159,12 +160,17 @@ async function tail(tx: Tx): Promise<TailStatus> {
   const { rows } = await sql<{ archives: number; bytes: number }>`
     SELECT count(*) AS archives, coalesce(sum(tail_bytes), 0)::bigint AS bytes
     FROM archive WHERE tail_since IS NOT NULL`.execute(tx);
-  const { rows: oldest } = await sql<NamedAccount & { ageMs: number }>`
+  return { ...(rows[0] ?? { archives: 0, bytes: 0 }), oldest: await oldestTail(tx) };
+}
+
+/** Returns the account whose commits are in PostgreSQL for longest. */
+export async function oldestTail(tx: Tx): Promise<TailStatus['oldest']> {
+  const { rows } = await sql<NamedAccount & { ageMs: number }>`
     SELECT t.name AS tenant, a.name,
       (extract(epoch FROM clock_timestamp() - a.tail_since) * 1000)::bigint AS "ageMs"
     FROM archive a JOIN tenant t ON t.id = a.tenant
     WHERE a.tail_since IS NOT NULL ORDER BY a.tail_since, a.id LIMIT 1`.execute(tx);
-  return { ...(rows[0] ?? { archives: 0, bytes: 0 }), oldest: oldest[0] };
+  return rows[0];
 }
 
 async function objects(tx: Tx): Promise<readonly ObjectCount[]> {
@@ -174,7 +180,8 @@ async function objects(tx: Tx): Promise<readonly ObjectCount[]> {
   return rows;
 }
 
-async function purges(tx: Tx, most: number): Promise<PurgeStatus> {
+/** Returns how many purges are not finished, and the oldest of them. */
+export async function unfinishedPurges(tx: Tx, most: number): Promise<PurgeStatus> {
   const { rows } = await sql<{ unfinished: number }>`
     SELECT count(*) AS unfinished FROM purge WHERE finished_at IS NULL`.execute(tx);
   const { rows: oldest } = await sql<UnfinishedPurge>`

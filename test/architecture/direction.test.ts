@@ -154,8 +154,11 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'registry',
     // An archive of a fleet is kept fresh by the same passes as any other.
     'daemon',
-    // Webhooks, which come to any node.
+    // Webhooks, which come to any node, and who asks or is notified how a node is.
     'receiver',
+    'health',
+    'notify',
+    'wording',
     'delivery-watch',
     'api',
     'wire',

@@ -46,6 +46,7 @@ test('every function of the registry that writes is in the list of transactions'
     'overview.ts',
     'upkeep.ts',
     'status.ts',
+    'numbers.ts',
     'schema.ts',
     'registry.ts',
     'outcome.ts',

@@ -41,6 +41,7 @@ import {
   UNFINISHED_NAME,
 } from '../../src/export/manifest.ts';
 import type { ArchiveFacts } from '../../src/health/facts.ts';
+import { FleetMetrics } from '../../src/health/fleet-metrics.ts';
 import { Metrics } from '../../src/health/metrics.ts';
 import { IMPORT_HOST } from '../../src/mail/import-host.ts';
 import { EXTRACTOR_VERSION } from '../../src/mime/extraction.ts';
@@ -90,7 +91,26 @@ test('the metrics page has the metrics that are recorded', async () => {
   });
   metrics.webhookRequest('delivery');
   metrics.notification('url', 'sent');
-  const text = await metrics.text(true);
+  const fleet = new FleetMetrics('1');
+  fleet.show({
+    node: () => ({ held: 1, open: 1, budgets: [{ host: 'host', perMinute: 1 }] }),
+    fleet: () => ({
+      ...{ sessions: 1, accounts: new Map([['active', 1]]), tailBytes: 1, tailAgeMs: 1 },
+      ...{ objects: new Map([['live', 1]]), forgets: 1, forgetAgeMs: 1, isSynchronous: true },
+      attention: new Map([['tail-old', true]]),
+    }),
+  });
+  fleet.transaction('commit', 1, null);
+  fleet.transaction('commit', 1, 'registry-busy');
+  fleet.refused('lease');
+  fleet.epochsRaised(1);
+  fleet.hints('sent', 1);
+  fleet.claimToReady(1);
+  const ofFleet = (await fleet.text(false)).split(/^(?=# HELP )/m);
+  const text = [
+    await metrics.text(true),
+    ...ofFleet.filter((one) => one.startsWith('# HELP mailkeep_fleet_')),
+  ].join('\n');
   const recorded = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(
     ([, name = '', type = '']): [string, string] => {
       const sample = new RegExp(`^${name}(?:_bucket|_sum|_count)?(?:\\{(.*)\\})? \\S+$`, 'm');

@@ -1,8 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { attentionOf } from '../../../src/fleet/attention.ts';
 import { changeState } from '../../../src/registry/accounts.ts';
+import { fleetNumbers } from '../../../src/registry/numbers.ts';
+import { replicationOf } from '../../../src/registry/reading.ts';
 import { drainNode } from '../../../src/registry/sessions.ts';
+import { fleetStatus } from '../../../src/registry/status.ts';
 import {
   claimed,
   committedBatches,
@@ -70,6 +74,34 @@ async function fleet(): Promise<void> {
 }
 
 describe.skipIf(skipped)('mailkeep fleet status', () => {
+  test('has the numbers that each node asks for once a minute', async () => {
+    await fleet();
+    const { registry } = place;
+    const all = await fleetStatus(registry, { staleBefore: 0, most: 10 });
+    const numbers = await fleetNumbers(registry);
+    const steady = (sessions: typeof all.sessions) =>
+      sessions.map(({ overMs: _, ...session }) => session);
+    expect(steady(numbers.sessions)).toEqual(steady(all.sessions));
+    const counts = (accounts: typeof all.accounts) =>
+      Object.fromEntries(
+        Object.entries(Object.groupBy(accounts, ({ state, holding }) => `${state} ${holding}`)).map(
+          ([key, some = []]) => [key, some.reduce((sum, { count }) => sum + count, 0)],
+        ),
+      );
+    expect(counts(numbers.accounts)).toEqual(counts(all.accounts));
+    expect(numbers.tail).toMatchObject({ bytes: all.tail.bytes, archives: all.tail.archives });
+    expect(numbers.tail.oldest?.name).toBe(all.tail.oldest?.name);
+    const objects = (some: typeof numbers.objects) =>
+      Object.fromEntries(some.map(({ state, count }) => [state, count]));
+    expect(objects(numbers.objects)).toEqual(objects(all.objects));
+    expect(numbers.purges.unfinished).toBe(all.purges.unfinished);
+    expect(numbers.purges.oldest[0]?.name).toBe(all.purges.oldest[0]?.name);
+    const replication = await replicationOf(registry);
+    const codes = (of: Parameters<typeof attentionOf>[0]) =>
+      attentionOf(of, replication, false).map(({ code }) => code);
+    expect(codes(numbers)).toEqual(codes(all));
+  });
+
   test('shows a fleet to people, and what needs attention last', async () => {
     await fleet();
     const { code, stdout, stderr } = await place.run(['status', '--max-age', '2h']);

@@ -43,7 +43,8 @@ async function started(
   publicUrl: string,
   first?: Place,
 ): Promise<{ place: Place; worker: () => RunningWorker }> {
-  const settings = { schedule: NEVER, webhook: { listen: `127.0.0.1:${port}`, publicUrl } };
+  const health = { listen: '127.0.0.1:0' };
+  const settings = { schedule: NEVER, health, webhook: { listen: `127.0.0.1:${port}`, publicUrl } };
   const place = await nodeOf(servers, name, {
     ...(first === undefined ? {} : { first }),
     settings: { ...settings, log: { level: 'debug' } },
@@ -97,6 +98,34 @@ describe.skipIf(skipped)('webhooks of a fleet', () => {
     const [hinted] = await holder.saidOf('run finished', { kind: 'hint', added: 1 }, 1);
     expect(hinted).toBeDefined();
     expect(receiver.lines.filter(({ msg }) => msg === 'archive opened')).toEqual([]);
+
+    // Monitoring sees both ends, and no account.
+    const get = async (worker: RunningWorker, path: string) => {
+      const [listening] = await worker.said('health listens');
+      return fetch(`http://127.0.0.1:${listening?.port}${path}`);
+    };
+    const paths = ['/healthz', '/readyz', '/readyz?max-age=1h', '/elsewhere'];
+    const answers = await Promise.all(paths.map((path) => get(holder, path)));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 400, 404]);
+    const count = accounts.length;
+    expect(await answers[0]?.json()).toMatchObject({ ok: true, held: count, open: count });
+    const metrics = await (await get(holder, '/metrics')).text();
+    for (const sample of [
+      `fleet_archives{state="open"} ${count}`,
+      `fleet_claim_to_ready_seconds_count ${count}`,
+      `fleet_epochs_raised_total ${count}`,
+      'fleet_hints_total{outcome="received"} 1',
+      'fleet_replica_synchronous 0',
+      'fleet_attention{code="not-synchronous"} 1',
+    ]) {
+      expect(metrics).toContain(`mailkeep_${sample}\n`);
+    }
+    expect(metrics).toMatch(/fleet_commit_duration_seconds_count [1-9]/);
+    expect(metrics).toMatch(/fleet_budget_requests_per_minute\{host="[^"]+"\} [1-9]/);
+    expect(metrics).not.toMatch(/@|account-0/);
+    const sent = await (await get(receiver, '/metrics')).text();
+    expect(sent).toContain('mailkeep_fleet_hints_total{outcome="sent"} 1\n');
+    expect(sent).toContain('mailkeep_webhook_requests_total{outcome="delivery"} 1\n');
 
     // Whoever does not know a secret is refused as by a daemon, and repeating a delivery only asks again.
     const [hook] = hooks;

@@ -131,6 +131,7 @@ does, by schedule.sync and schedule.sweep of this configuration. Its local copie
 gives its accounts back; those of one that was killed are claimed by others half a minute later. Start one on each node.
 
 With "webhook" in the configuration, it receives webhooks for the whole fleet, whoever holds the account.
+With "health", it answers /healthz, /readyz and /metrics. "notify" is for what "fleet status" shows as ATTENTION.
 
 SIGTERM and SIGINT stop it, with code 0. The log goes to standard output: JSON Lines, or readable lines on a terminal.`;
 

@@ -1,4 +1,3 @@
-import type { Attention } from '../../../fleet/attention.ts';
 import type { Fleet } from '../../../registry/fleet.ts';
 import type { Remaining } from '../../../registry/purges.ts';
 import type { Replication } from '../../../registry/reading.ts';
@@ -12,8 +11,9 @@ import type {
   UnfinishedPurge,
 } from '../../../registry/status.ts';
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
+import { type Attention, attentionText } from '../../../wording/fleet-attention.ts';
 import { type Colours, present } from '../../output.ts';
-import { attentionText, objectsText, remainingText } from './status-words.ts';
+import { objectsText, remainingText } from './status-words.ts';
 
 /** Everything that `status` shows. */
 export interface ShownStatus {

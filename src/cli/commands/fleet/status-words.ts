@@ -1,31 +1,8 @@
-import type { Attention } from '../../../fleet/attention.ts';
 import type { ObjectState } from '../../../registry/objects.ts';
 import type { Remaining } from '../../../registry/purges.ts';
 import type { ObjectCount } from '../../../registry/status.ts';
-import { bytes, count, counted, span } from '../../../wording/amounts.ts';
+import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { present } from '../../output.ts';
-
-/** Returns what is wrong with a fleet, and what to do. */
-export function attentionText(found: Attention): string {
-  switch (found.code) {
-    case 'not-synchronous':
-      return 'PostgreSQL has no synchronous replica: a failover takes back commits that were acknowledged. Set synchronous_standby_names, and synchronous_commit to on.';
-    case 'failed-over':
-      return `PostgreSQL failed over ${span(found.ageMs)} ago without a synchronous replica: the newest commits of any account may be gone.`;
-    case 'no-worker':
-      return `No worker that takes accounts is running: ${counted(found.accounts, 'active account is', 'active accounts are')} not mirrored.`;
-    case 'no-capacity':
-      return `The running workers take ${counted(found.capacity, 'account')} at most, and ${count(found.accounts)} are active. Raise fleet.capacity or start another node.`;
-    case 'orphaned':
-      return `${found.node} has been dead for ${span(found.ageMs)}, and nobody took ${counted(found.archives, 'account')} of it.`;
-    case 'tail-old':
-      return `Commits of ${found.name} (tenant ${found.tenant}) have been in PostgreSQL for ${span(found.ageMs)}; they should be in the bucket after a day. Check the worker that holds it and the bucket.`;
-    case 'forget-old':
-      return `A forget of ${found.name} (tenant ${found.tenant}) has not ended for ${span(found.ageMs)}: messages that were to be removed may still be somewhere.`;
-    case 'stale':
-      return `${counted(found.accounts, 'active account has', 'active accounts have')} no commit that is new enough for --max-age.`;
-  }
-}
 
 /** Returns what a forget waits for, such as `2 commits in PostgreSQL, the disk of node-3`. */
 export function remainingText(left: Remaining): string {

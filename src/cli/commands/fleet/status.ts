@@ -4,10 +4,10 @@ import { purgeRemaining } from '../../../registry/purges.ts';
 import { replicationOf } from '../../../registry/reading.ts';
 import type { Registry } from '../../../registry/registry.ts';
 import { fleetStatus, type UnfinishedPurge } from '../../../registry/status.ts';
+import { attentionText } from '../../../wording/fleet-attention.ts';
 import type { CommandContext } from '../../context.ts';
 import { withFleet } from './open-fleet.ts';
 import { attentionLines, type ShownStatus, statusText } from './status-report.ts';
-import { attentionText } from './status-words.ts';
 
 export interface StatusLine {
   /** Milliseconds. */

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { uptime } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
+import packageJson from '../../../../package.json' with { type: 'json' };
 import { openAttachmentExtractor } from '../../../attachments/extractor.ts';
 import { readRegistryAddress } from '../../../config/fleet.ts';
 import type { FleetConfig } from '../../../config/load.ts';
@@ -14,10 +15,12 @@ import { openFleetNeighbours } from '../../../fleet/neighbours.ts';
 import { ownFleet } from '../../../fleet/own-fleet.ts';
 import { ReadingDesk } from '../../../fleet/reading/desk.ts';
 import { runWorker } from '../../../fleet/run-worker.ts';
+import { FleetMetrics } from '../../../health/fleet-metrics.ts';
 import { systemClock } from '../../../limiter/clock.ts';
 import { openExtractorPool } from '../../../mime/extractor-pool.ts';
 import { s3Store } from '../../../objects/s3-store.ts';
 import { labelOf } from '../../../objects/s3-target.ts';
+import type { RegistryEvent } from '../../../registry/events.ts';
 import { openRegistry, type Registry, type RegistryLimits } from '../../../registry/registry.ts';
 import { PROGRAM } from '../../../registry/schema.ts';
 import { type RegistryTarget, registryTarget } from '../../../registry/target.ts';
@@ -51,7 +54,8 @@ export async function fleetWorkerCommand(context: CommandContext): Promise<ExitC
     monotonic: () => performance.now(),
     after: (ms, act) => systemClock.after(ms, act),
   };
-  return withRegistries(context, config, async ({ registry, sessions, direct }) => {
+  const metrics = new FleetMetrics(packageJson.version);
+  return withRegistries(context, config, metrics, async ({ registry, sessions, direct }) => {
     const fleet = await ownFleet(registry, labelOf(place.store));
     const log = await openDaemonLog(settings.log.level, context.output.interactive);
     const objects = s3Store(target);
@@ -70,12 +74,16 @@ export async function fleetWorkerCommand(context: CommandContext): Promise<ExitC
     const { webhook } = settings;
     try {
       const neighbours = await openFleetNeighbours({
-        ...{ fleet: fleet.id, keys, settings, registry, direct, clock, log, random: randomBytes },
+        ...{ fleet: fleet.id, keys, settings, registry, direct, clock, log, metrics },
+        ...{ env: context.surroundings.env, random: randomBytes },
       });
       closing.push(() => neighbours.close());
       await runWorker(
         {
           neighbours,
+          onEvent: neighbours.onEvent,
+          onRequest: neighbours.onRequest,
+          onReady: neighbours.onReady,
           webhookUrl: place.createWebhooks ? (webhook?.publicUrl ?? null) : null,
           ...{
             registry,
@@ -120,15 +128,21 @@ interface OpenRegistries {
 async function withRegistries(
   { surroundings: { env } }: CommandContext,
   { fleet }: FleetConfig,
+  metrics: FleetMetrics,
   act: (open: OpenRegistries) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   const address = await readRegistryAddress(fleet, env);
   const target = registryTarget(address.reveal(), env);
   const past = await readRegistryAddress({ registry: fleet.directRegistry }, env);
   const direct = registryTarget(past.reveal(), env);
-  const registry = await openRegistry(target, OF_ARCHIVES);
+  const observe = (event: RegistryEvent): void => {
+    if (event.event === 'refused') metrics.refused(event.by);
+    else if (event.event === 'epochs-raised') metrics.epochsRaised(event.archives);
+    else metrics.transaction(event.transaction, event.ms, event.failure);
+  };
+  const registry = await openRegistry(target, OF_ARCHIVES, observe);
   try {
-    const sessions = await openRegistry(target, OF_SESSIONS);
+    const sessions = await openRegistry(target, OF_SESSIONS, observe);
     try {
       return await act({ registry, sessions, direct });
     } finally {
