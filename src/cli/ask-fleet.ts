@@ -4,7 +4,7 @@ import { EXIT } from '../errors/exit-codes.ts';
 import { fleetError } from '../errors/fleet.ts';
 import { usageError } from '../errors/usage.ts';
 import { readFleetKeys } from '../fleet/key-file.ts';
-import { askHolder } from '../fleet/reading/ask.ts';
+import { type AnswerSink, askHolder } from '../fleet/reading/ask.ts';
 import { lineOf } from '../fleet/reading/request.ts';
 import { systemClock } from '../limiter/clock.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
@@ -21,7 +21,24 @@ import type { TypedLine, WhichAccount } from './typed-line.ts';
 export async function askFleet(
   context: CommandContext,
   which: WhichAccount,
+  line: TypedLine,
+): Promise<ExitCode> {
+  const { output, notices } = context;
+  if (line.command === 'export') {
+    const { exportFromFleet } = await import('./export-from-fleet.ts');
+    return exportFromFleet(context, line, (rest, sink) => askedFor(context, which, rest, sink));
+  }
+  return askedFor(context, which, line, {
+    output: (bytes) => output.bytes(bytes),
+    errors: async (bytes) => void notices.stream.write(bytes),
+  });
+}
+
+async function askedFor(
+  context: CommandContext,
+  which: WhichAccount,
   { command, options, words }: TypedLine,
+  sink: AnswerSink,
 ): Promise<ExitCode> {
   const { output, notices, globals, signal } = context;
   if (globals.data !== undefined) {
@@ -33,8 +50,10 @@ export async function askFleet(
   const question = {
     ...{ account: which.account, command },
     options: options.map(([name, value]): [string, string | null] => [name, value]),
-    ...{ words: [...words], json: globals.json, quiet: globals.quiet },
-    columns: output.interactive ? output.columns : null,
+    ...{ words: [...words], quiet: globals.quiet },
+    // What an export prints is read here first.
+    json: globals.json || command === 'export',
+    columns: output.interactive && command !== 'export' ? output.columns : null,
     colours: output.colours.isColorSupported,
     timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
   };
@@ -57,10 +76,7 @@ export async function askFleet(
           ),
       },
       { ...question, archive },
-      {
-        output: (bytes) => output.bytes(bytes),
-        errors: async (bytes) => void notices.stream.write(bytes),
-      },
+      sink,
       signal,
     );
     return exitCodeOf(code);

@@ -7,4 +7,12 @@ export const STATS: CommandEntry = {
 };
 
 /** The commands that a worker of a fleet runs for other nodes: see `READABLE` for what they may be given. */
-export const ANSWERED: readonly CommandEntry[] = [...Object.values(READING), STATS];
+export const ANSWERED: readonly CommandEntry[] = [
+  ...Object.values(READING),
+  STATS,
+  {
+    name: 'export',
+    summary: 'write a zip to standard output',
+    load: () => import('./commands/export/sent-zip.ts'),
+  },
+];

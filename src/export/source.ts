@@ -1,4 +1,5 @@
 import type { LogReader } from '../archive/read/log-reader.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
 
 /** A larger source is never held in memory. */
@@ -25,7 +26,7 @@ export async function openSource(
   provenFirst: boolean,
 ): Promise<Source> {
   if (size <= WHOLE_BYTES) {
-    const bytes = reader.readMessage(id);
+    const bytes = await wholeOf(reader, id);
     return { pieces: () => [bytes] };
   }
   if (provenFirst) {
@@ -33,4 +34,16 @@ export async function openSource(
     for await (const _ of reader.streamMessage(id));
   }
   return { pieces: () => reader.streamMessage(id) };
+}
+
+/** A stream waits for what is on another disk, where its reader can. */
+async function wholeOf(reader: SourceReader, id: MessageId): Promise<Buffer> {
+  try {
+    return reader.readMessage(id);
+  } catch (error) {
+    if (!hasCode(error, 'segment-elsewhere')) throw error;
+    const pieces: Buffer[] = [];
+    for await (const piece of reader.streamMessage(id)) pieces.push(piece);
+    return Buffer.concat(pieces);
+  }
 }

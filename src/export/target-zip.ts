@@ -90,7 +90,7 @@ export function openZipTarget(options: ExportOptions, files: ExportFiles): Expor
 }
 
 /** The zip at a path that an earlier export made, or undefined for none. @throws export-target-foreign */
-async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | undefined> {
+export async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | undefined> {
   const kind = await writing(to, async () => files.kindOf(to));
   if (kind === undefined) return undefined;
   if (kind !== 'file') throw exportTargetForeign(to, 'file');

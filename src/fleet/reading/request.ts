@@ -18,6 +18,8 @@ const READABLE = {
   show: ['--raw', '--headers', '--html', '--thread', '--no-pager'],
   attachments: [],
   history: [],
+  // A zip on standard output, for the node asked to write.
+  export: ['--query', '--mailbox', '--folder', '--deleted', '--with-deleted', '--as-of'],
   stats: ['--by', '--query', '--largest', '--duplicates', '--limit', '--format'],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 

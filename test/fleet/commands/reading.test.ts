@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -96,6 +97,21 @@ describe.skipIf(skipped)('reading at any node', () => {
       expect([ended.code, errorCode(ended)]).toEqual([2, 'fleet-reading-refused']);
     }
     expect(await at(two, ['list', ...ACCOUNT, ...data])).toMatchObject({ code: 2 });
+
+    // The same zip as at the holder, which writes no file.
+    const zip = ['export', '--format', 'zip', '--to', 'mail.zip', '--json'];
+    const [here, there] = [await at(one, [...zip, ...data]), await at(two, [...zip, ...ACCOUNT])];
+    const exported = (place: Place) => readFileSync(path.join(place.folder, 'mail.zip'));
+    expect([there.code, there.stderr, exported(two).equals(exported(one))]).toEqual([0, '', true]);
+    expect(jsonLines(there.stdout)).toEqual([
+      { ...Object(jsonLines(here.stdout)[0]), to: path.join(two.folder, 'mail.zip') },
+    ]);
+    rmSync(path.join(one.folder, 'mail.zip'));
+    const wrong = await at(two, [...zip, ...ACCOUNT, '--query', 'before:never']);
+    expect([wrong.code, errorCode(wrong)]).toEqual([2, expect.any(String)]);
+    expect(readdirSync(one.folder)).not.toContain('mail.zip');
+    const other = ['export', '--format', 'eml', '--to', 'mail', '--json', ...ACCOUNT];
+    expect(errorCode(await at(two, other))).toBe('fleet-reading-refused');
     expect(errorCode(await at(two, ['list', '--account', 'nobody', '--json']))).toBe(
       'fleet-account-unknown',
     );
@@ -168,6 +184,12 @@ describe.skipIf(skipped)('reading at any node', () => {
       expect([cut.code, errorCode(cut), cut.stdout.length]).toEqual([
         ...[1, 'fleet-answer-cut', 300_000],
       ]);
+      // Of a file, nothing stays, not even under another name.
+      answers.push([begun, ...framesWith(FRAME.output, large), null]);
+      const files = readdirSync(two.folder);
+      const zip = ['export', '--format', 'zip', '--to', 'half.zip', '--json'];
+      expect(errorCode(await at(two, [...zip, ...ACCOUNT]))).toBe('fleet-answer-cut');
+      expect(readdirSync(two.folder)).toEqual(files);
       // What is no frame.
       answers.push(...Array.from({ length: 4 }, () => [begun, half, Buffer.from('HTTP'), null]));
       expect(errorCode(await at(two, ['list', ...ACCOUNT, '--json']))).toBe('fleet-answer-cut');

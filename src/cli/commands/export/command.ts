@@ -113,9 +113,8 @@ async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined
   yield rest;
 }
 
-interface ExportLine {
-  readonly to: string;
-  readonly format: ExportFormat;
+/** Which places are exported. */
+export interface SelectionLine {
   readonly query?: string;
   readonly ids?: string;
   readonly mailbox?: string;
@@ -123,6 +122,11 @@ interface ExportLine {
   readonly deleted?: boolean;
   readonly withDeleted?: boolean;
   readonly asOf?: string;
+}
+
+interface ExportLine extends SelectionLine {
+  readonly to: string;
+  readonly format: ExportFormat;
   readonly incremental?: boolean;
   readonly sidecar?: boolean;
   readonly statusHeaders?: boolean;
@@ -219,17 +223,17 @@ async function exportPlaces(context: CommandContext, options: ExportLine) {
   });
 }
 
-function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {
+export function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {
   if (query === null) return [];
   const { text: _, ...asked } = query;
   const moment = asOf === null ? {} : { asOf };
   return catalog.explainSearch({ ...asked, ...moment, limit: 1, sort: 'newest' }).unknown;
 }
 
-async function selectionOf(
+export async function selectionOf(
   context: CommandContext,
   reader: Reader,
-  options: ExportLine,
+  options: SelectionLine,
 ): Promise<ExportSelection> {
   const { dataDir } = reader;
   const at = context.now();

@@ -1,0 +1,94 @@
+import path from 'node:path';
+import { z } from 'zod';
+import { parseJson } from '../archive/format/json-shape.ts';
+import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
+import { fleetLinkError } from '../errors/fleet-links.ts';
+import type { ExportFailure, ExportResult } from '../export/export-options.ts';
+import { receiveZip } from '../export/receive-zip.ts';
+import type { AnswerSink } from '../fleet/reading/ask.ts';
+import { terminalSafe } from '../mail/terminal-safe.ts';
+import { exportText } from './commands/export/command.ts';
+import type { CommandContext } from './context.ts';
+import { printError } from './notices.ts';
+import type { TypedLine } from './typed-line.ts';
+
+/** Bytes of standard error that are kept: the result has up to 10,000 failures. */
+const MOST_ERRORS = 8 * 1024 * 1024;
+/** What the holder has written is a complete zip then; it names what could not be exported. */
+const COMPLETE: readonly ExitCode[] = [EXIT.done, EXIT.failures, EXIT.damage];
+
+/**
+ * Writes the zip that the holder of an account makes. Only this side writes a file, and only the one that `--to` names.
+ *
+ * @param ask lets the holder run the command, and returns its exit code
+ * @throws fleet-reading-refused for other formats; what `receiveZip` and `ask` throw
+ */
+export async function exportFromFleet(
+  { output, notices, globals, surroundings }: CommandContext,
+  { options, ...line }: TypedLine,
+  ask: (line: TypedLine, sink: AnswerSink) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const typedFor = (name: string) => options.findLast(([one]) => one === name)?.[1] ?? '';
+  const format = typedFor('--format');
+  if (format !== 'zip') {
+    throw fleetLinkError('fleet-reading-refused', { what: `export --format ${format}` });
+  }
+  const to = path.resolve(surroundings.cwd, typedFor('--to'));
+  const rest = options.filter(([name]) => name !== '--to' && name !== '--format');
+  const said: Buffer[] = [];
+  let bytes = 0;
+  let code: ExitCode = EXIT.failures;
+  let result: ExportResult | undefined;
+  await receiveZip(to, async (write) => {
+    const sink: AnswerSink = {
+      output: write,
+      errors: async (piece) => {
+        bytes += piece.length;
+        if (bytes <= MOST_ERRORS) said.push(piece);
+      },
+    };
+    code = await ask({ ...line, options: rest }, sink);
+    for (const found of valuesIn(textOf(said), resultShape)) result = found.result;
+    return result !== undefined && COMPLETE.includes(code);
+  });
+  if (result !== undefined) {
+    const shown = { ...result, to };
+    await output.object(shown, () => exportText(shown));
+    return code;
+  }
+  for (const { error } of valuesIn(textOf(said), errorShape)) {
+    const message = terminalSafe(error.message);
+    printError(notices.stream, globals.json, { ...error, message });
+  }
+  return code;
+}
+
+const textOf = (pieces: readonly Buffer[]) => Buffer.concat(pieces).toString('utf8');
+
+/** The holder writes one JSON object a line. */
+function* valuesIn<T>(text: string, shape: z.ZodType<T>): Generator<T> {
+  for (const line of text.split('\n')) {
+    const { success, data } = shape.safeParse(parseJson(line));
+    if (success) yield data;
+  }
+}
+
+const number = z.int().min(0);
+const resultShape = z.object({
+  result: z.object({
+    ...{ to: z.string(), format: z.literal('zip'), manifest: z.string() },
+    commit: z.object({ number, hash: z.string() }),
+    asOf: z.object({ number, time: z.string() }).nullable(),
+    ...{ places: number, exported: number, bytes: number, skipped: number, kept: number },
+    ...{ quarantined: number, damaged: number, purged: number, interrupted: z.boolean() },
+    failures: z.array(z.custom<ExportFailure>((value) => failureShape.safeParse(value).success)),
+  }),
+});
+const failureShape = z.object({
+  ...{ id: z.string().nullable(), mailbox: z.string(), folder: z.string() },
+  ...{ generation: number, uid: number },
+  reason: z.enum(['quarantined', 'damaged', 'purged']),
+});
+const errorShape = z.object({
+  error: z.object({ code: z.string(), message: z.string(), hint: z.string().nullable() }),
+});
