@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { explore } from './model/explore.ts';
-import { BOUNDS, BROKEN } from './model/variants.ts';
+import { BOUNDS, BROKEN, IMPORTS } from './model/variants.ts';
 
 const SIZE = process.env.MAILKEEP_MODEL === 'large' ? 'large' : 'small';
 
@@ -30,6 +30,30 @@ describe('the protocol, with every request arriving at any time or never', () =>
     },
     LIMIT_MS,
   );
+});
+
+describe('an import, with every request arriving at any time or never', () => {
+  const happenedAnywhere = new Set<string>();
+
+  test.each(Object.entries(IMPORTS[SIZE]))(
+    'holds within the bounds of "%s"',
+    (name, budget) => {
+      const { states, steps, broken, happened } = explore(budget);
+      console.log(`model ${name}: ${states} states, ${steps} steps`);
+      expect(broken).toBeUndefined();
+      for (const kind of happened) happenedAnywhere.add(kind);
+      expect([...happened]).toEqual(expect.arrayContaining(['finishImport', 'coverImported']));
+    },
+    LIMIT_MS,
+  );
+
+  test('each of its transactions happens, and is refused', () => {
+    const imports = ['trimImport', 'coverImported', 'tailImported', 'finishImport'];
+    const refused = imports.map((name) => `${name} fenced`);
+    const others = ['beginImport', 'resumeImport', 'callOffImport', 'changeState', 'claim'];
+    const wanted = [...imports, ...refused, ...others, 'commit', 'markGone'];
+    expect([...happenedAnywhere]).toEqual(expect.arrayContaining(wanted));
+  });
 });
 
 describe('without one of its rules', () => {

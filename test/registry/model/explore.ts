@@ -72,9 +72,11 @@ function withoutEffectless(state: State, variant: Variant): State {
   if (variant.lossyReplica === true) return state;
   const { db, store, nodes } = state;
   const isAwaited = (request: Request) =>
-    nodes.some(({ waits, job }) =>
-      'id' in request ? waits === request.id : 'key' in request && job?.key === request.key,
-    );
+    nodes.some(({ waits, job, importing, session }) => {
+      if ('id' in request) return waits === request.id;
+      if ('key' in request) return job?.key === request.key;
+      return 'session' in request && session === request.session && importing?.sends === request.to;
+    });
   const isDead = (request: Request): boolean => {
     if (request.to === 'leaveCache') {
       return db.cache[request.node] !== request.entry && variant.anyEntryLeaves !== true;

@@ -33,23 +33,38 @@ function brokenLog(state: State, variant: Variant): string | undefined {
   return undefined;
 }
 
-function brokenObjects({ db, store }: State): string | undefined {
+function brokenObjects({ db, store, local }: State): string | undefined {
+  // The head moves last: until then, what is stored is a beginning of the log to come.
+  const log = db.phase === 'importing' && db.chain.length === 0 ? local : db.chain;
+  const isPart = log !== db.chain;
   for (const [key, first, last] of db.covers) {
     const content = store.objects[key];
     if (content === undefined) return `a cover names an object that is not there: ${key}`;
     const [ids] = content.split('|');
-    if (ids !== db.chain.slice(first - 1, last).join(' '))
-      return `a cover names a wrong object: ${key}`;
+    if (ids !== log.slice(first - 1, last).join(' ')) return `a cover names a wrong object: ${key}`;
   }
   if (db.snapshot !== '' && store.objects[db.snapshot] === undefined) {
     return `the snapshot is not there: ${db.snapshot}`;
   }
-  for (let number = 1; number <= db.chain.length; number += 1) {
+  for (let number = 1; number <= log.length; number += 1) {
     const covers = db.covers.filter(([, first, last]) => first <= number && number <= last);
     const times = covers.length + (db.tail.includes(number) ? 1 : 0);
+    if (isPart && times === 0 && storedAfter(db, number))
+      return `commit ${number} is stored out of order`;
+    if (isPart && times === 0) break;
     if (times !== 1) return `commit ${number} is stored ${times} times`;
   }
+  const isNamed = (key: string) =>
+    key === db.snapshot || db.covers.some(([covering]) => covering === key);
+  const leaked = Object.entries(db.objects).find(
+    ([key, [found]]) => found === 'live' && !isNamed(key),
+  );
+  if (leaked !== undefined) return `in use by nothing, and never collected: ${leaked[0]}`;
   return undefined;
+}
+
+function storedAfter({ covers, tail }: State['db'], number: number): boolean {
+  return tail.some((one) => one > number) || covers.some(([, first]) => first > number);
 }
 
 function brokenPurge({ db, store, nodes }: State): string | undefined {

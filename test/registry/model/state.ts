@@ -8,6 +8,10 @@ export interface State {
   readonly db: Registry;
   readonly store: Store;
   readonly nodes: readonly [Node, Node];
+  /** The log of an archive that is to be imported; empty where the fleet made the archive. */
+  readonly local: readonly string[];
+  /** The secret was removed from the local archive before it was imported. */
+  readonly isForgotten: boolean;
   /** They arrive in any order, at any time, or never; whoever sent them may have ended since. */
   readonly requests: readonly Request[];
   /** Commits that were acknowledged, and those that were reported as failed. */
@@ -21,6 +25,8 @@ export interface State {
 }
 
 export interface Registry {
+  /** `none`: the account is not there, or an import of it was called off. */
+  readonly phase: 'none' | 'importing' | 'active' | 'paused';
   readonly epoch: number;
   readonly holder: string;
   readonly hot: number;
@@ -62,8 +68,21 @@ export interface Node {
   /** A request to resolve it was sent, and has no answer. */
   readonly isResolving: boolean;
   readonly job: Job | undefined;
+  readonly importing: Importing | undefined;
   /** Commits that failed: names are never used twice. */
   readonly attempts: number;
+}
+
+/** What an importer believes. */
+export interface Importing {
+  /** It has not compared yet what an earlier import has left. */
+  readonly isResumed: boolean;
+  /** Commits that are stored. */
+  readonly stored: number;
+  /** The request whose answer it waits for. */
+  readonly sends: 'tailImported' | 'finishImport' | '';
+  /** As the local archive is, which nobody writes meanwhile. */
+  readonly isForgotten: boolean;
 }
 
 export interface Job {
@@ -85,6 +104,13 @@ export interface Budget {
   readonly purges: number;
   /** Crashes, and answers that never come. */
   readonly faults: number;
+  /** Importers that begin or continue; with none, the fleet has made the archive. */
+  readonly imports: number;
+  readonly callOffs: number;
+  /** Pauses of the account. */
+  readonly pauses: number;
+  /** Forgets in the local archive. */
+  readonly localForgets: number;
 }
 
 export interface Fence {
@@ -109,25 +135,44 @@ export type Request =
       readonly segment: number;
     })
   | (Fence & { readonly to: 'putSnapshot'; readonly key: string })
+  | (Fence & {
+      readonly to: 'coverImported';
+      readonly key: string;
+      readonly first: number;
+      readonly last: number;
+    })
+  | (Fence & { readonly to: 'tailImported'; readonly first: number })
+  | (Fence & {
+      readonly to: 'finishImport';
+      readonly log: readonly string[];
+      readonly isForgotten: boolean;
+    })
   | { readonly to: 'leaveCache'; readonly node: 0 | 1; readonly entry: number }
   | { readonly to: 'complete'; readonly key: string; readonly content: string }
   | { readonly to: 'remove'; readonly key: string };
 
 const IDLE = {
   ...{ holds: false, epoch: 0, chain: [], hot: 1, purges: 0, job: undefined },
-  ...{ waits: '', isResolving: false },
+  ...{ importing: undefined, waits: '', isResolving: false },
 } as const;
+
+/** A closed segment with the secret, and the open one. */
+const LOCAL = ['1.1.secret.local.0.0', '2.2.mail.local.0.0'];
 
 /** The state in which nothing has happened. */
 export function initial(budget: Budget): State {
+  const isImport = budget.imports > 0;
   const node = (session: string): Node => ({ ...IDLE, session, secret: false, attempts: 0 });
   return {
     db: {
+      phase: isImport ? 'none' : 'active',
       ...{ epoch: 0, holder: '', hot: 1, chain: [], tail: [], covers: [], snapshot: '' },
       ...{ objects: {}, purges: 0, ended: 0, cache: [0, 0] },
     },
     store: { objects: {}, aborted: [] },
     nodes: [node('a0'), node('b0')],
+    local: isImport ? LOCAL : [],
+    isForgotten: false,
     requests: [],
     acknowledged: [],
     failed: [],
@@ -168,9 +213,10 @@ export function keyOf({ db, store, nodes, requests, ...rest }: State): string {
   const { objects, ...registry } = db;
   const text = JSON.stringify([
     ...[Object.values(registry), entriesOf(objects), entriesOf(store.objects), store.aborted],
-    nodes.map((node) => [Object.values(node), node.job === undefined ? 0 : 1]),
+    nodes.map((node) => [Object.values(node), node.job === undefined ? 0 : 1, node.importing ?? 0]),
     requests.map((request) => JSON.stringify(request)).sort(),
     ...[rest.acknowledged, rest.failed, Object.values(rest.budget), rest.broken],
+    rest.isForgotten,
     rest.replica ?? 0,
   ]);
   return hash('md5', text, 'base64');

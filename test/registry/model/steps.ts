@@ -1,7 +1,9 @@
+import { type At, type Step, sent, spent, withDb, withNode } from './changes.ts';
+import { importSteps } from './import-steps.ts';
 import {
   dropped,
+  hasSecret,
   isSecret,
-  type Job,
   type Node,
   type Registry,
   type Request,
@@ -9,14 +11,8 @@ import {
   segmentOf,
 } from './state.ts';
 import { transactions } from './transactions.ts';
+import { uploadSteps } from './upload-steps.ts';
 import type { Variant } from './variants.ts';
-
-export interface Step {
-  readonly label: string;
-  readonly next: State;
-}
-
-type At = 0 | 1;
 
 /** Every step that can follow a state. */
 export function* steps(state: State, variant: Variant): Generator<Step> {
@@ -31,29 +27,10 @@ export function* steps(state: State, variant: Variant): Generator<Step> {
   for (const at of [0, 1] as const) {
     yield* workerSteps(state, at, variant);
     yield* uploadSteps(state, at, variant);
+    yield* importSteps(state, at, variant);
   }
   yield* collectorSteps(state, variant);
 }
-
-function withNode(state: State, at: At, node: Node): State {
-  const nodes: [Node, Node] = [...state.nodes];
-  nodes[at] = node;
-  return { ...state, nodes };
-}
-
-function withDb(state: State, db: Registry, variant: Variant): State {
-  return { ...state, db, replica: variant.lossyReplica === true ? state.db : undefined };
-}
-
-const spent = (state: State, what: keyof State['budget']): State => ({
-  ...state,
-  budget: { ...state.budget, [what]: state.budget[what] - 1 },
-});
-
-const sent = (state: State, request: Request): State => ({
-  ...state,
-  requests: [...state.requests, request],
-});
 
 /** A request comes to where it was sent, and its answer to whoever still waits for it. */
 function arrival(state: State, request: Request, variant: Variant): Step {
@@ -92,7 +69,7 @@ function arrival(state: State, request: Request, variant: Variant): Step {
   const isWrong =
     (request.to === 'commit' || request.to === 'decidePurge') &&
     (state.db.epoch !== request.epoch || state.db.holder !== request.session);
-  const broken = isWrong ? 'a commit without the lease' : '';
+  const broken = isWrong ? 'a commit without the lease' : brokenBy(state, request);
   const next = { ...withDb(state, result, variant), broken };
   return { label, next: answered(next, request, true, variant) };
 }
@@ -101,6 +78,13 @@ function subjectOf(request: Request): string | number {
   if ('key' in request) return request.key;
   if ('id' in request) return request.id;
   return 'entry' in request ? request.entry : request.epoch;
+}
+
+/** What was removed from the local archive before an import began must not come from an earlier one. */
+function brokenBy({ db, store }: State, request: Request): string {
+  if (request.to !== 'finishImport' || !request.isForgotten) return '';
+  const kept = db.covers.find(([key]) => hasSecret(store.objects[key]));
+  return kept === undefined ? '' : `forgotten before it was imported, and still in ${kept[0]}`;
 }
 
 function applied(
@@ -121,6 +105,12 @@ function applied(
       return transactions.coverChunk(db, request, variant);
     case 'coverSegment':
       return transactions.coverSegment(db, request, variant);
+    case 'coverImported':
+      return transactions.coverImported(db, request, variant);
+    case 'tailImported':
+      return transactions.tailImported(db, request, variant);
+    case 'finishImport':
+      return transactions.finishImport(db, request, variant);
     case 'putSnapshot':
       return transactions.putSnapshot(db, request, variant);
     case 'leaveCache':
@@ -129,6 +119,9 @@ function applied(
 }
 
 function answered(state: State, request: Request, isDone: boolean, variant: Variant): State {
+  if (request.to === 'tailImported' || request.to === 'finishImport') {
+    return importAnswered(state, request, isDone);
+  }
   // A request to resolve that is on its way has no answer: whoever sent it asks again.
   if (request.to === 'leaveCache' || request.to === 'resolve') return state;
   const at = state.nodes.findIndex((node) =>
@@ -146,7 +139,10 @@ function answered(state: State, request: Request, isDone: boolean, variant: Vari
     // From here on, the local copy is the new file.
     const isClean = job.kind === 'sealed' && job.first === 1 && !job.content.endsWith('SECRET');
     const secret = node.secret && !isClean;
-    return withNode(state, at as At, { ...node, secret, job: undefined });
+    const { importing } = node;
+    const covered =
+      importing === undefined ? {} : { importing: { ...importing, stored: job.last } };
+    return withNode(state, at as At, { ...node, ...covered, secret, job: undefined });
   }
   const afterComplete = variant.notReadBack === true ? 'cover' : 'verify';
   const stage = job.stage === 'register' ? 'complete' : afterComplete;
@@ -158,6 +154,26 @@ function isWaitingFor({ job, session }: Node, request: Request): boolean {
   if ('session' in request && request.session !== session) return false;
   const stages = { register: 'register', complete: 'complete', remove: 'verify' } as const;
   return job.stage === (request.to in stages ? stages[request.to as 'register'] : 'cover');
+}
+
+function importAnswered(
+  state: State,
+  request: Extract<Request, { to: 'tailImported' | 'finishImport' }>,
+  isDone: boolean,
+): State {
+  const { to, session } = request;
+  const at = state.nodes.findIndex(
+    (node) => node.session === session && node.importing?.sends === to,
+  );
+  const node = state.nodes[at];
+  if (node?.importing === undefined) return state;
+  if (!isDone) return withNode(state, at as At, dropped(node));
+  if (request.to === 'finishImport') {
+    const next = withNode(state, at as At, dropped(node));
+    return { ...next, acknowledged: [...state.acknowledged, ...request.log] };
+  }
+  const importing = { ...node.importing, stored: state.local.length, sends: '' } as const;
+  return withNode(state, at as At, { ...node, importing });
 }
 
 /** A worker learns whether its commit happened. */
@@ -181,8 +197,9 @@ function* workerSteps(state: State, at: At, variant: Variant): Generator<Step> {
   const node = state.nodes[at];
   const { session, epoch } = node;
   // A lease may be lost at any moment: no promise depends on a clock. The nodes are alike, so the first one begins.
-  if (!node.holds && budget.claims > 0 && (db.epoch > 0 || at === 0 || state.nodes[0].holds)) {
-    const claimed = transactions.claim(db, at, session);
+  if (node.importing !== undefined) return;
+  const claimed = budget.claims > 0 ? transactions.claim(db, at, session, variant) : 'fenced';
+  if (!node.holds && claimed !== 'fenced' && (db.epoch > 0 || at === 0 || state.nodes[0].holds)) {
     const objects = [...db.covers.map(([key]) => key), db.snapshot];
     const secret =
       objects.some((key) => state.store.objects[key]?.endsWith('SECRET')) ||
@@ -275,92 +292,6 @@ function* resolveSteps(state: State, at: At, variant: Variant): Generator<Step> 
   if (variant.lookAfterResolve === true && isResolving && db.holder === session) {
     const next = withNode(settled, at, { ...settled.nodes[at], epoch: db.epoch });
     yield { label: `${session} looks for ${waits}`, next };
-  }
-}
-
-/** What a range of commits is as an object: a chunk has the bytes as they were, whatever was purged since. */
-function contentOf(
-  chain: readonly string[],
-  job: Pick<Job, 'kind' | 'first' | 'last'>,
-  purges: number,
-) {
-  const part = chain.slice(job.first - 1, job.last);
-  const isThere = part.some(isSecret) && (purges === 0 || job.kind === 'chunk');
-  return `${part.join(' ')}|${isThere ? 'SECRET' : ''}`;
-}
-
-function* uploadSteps(state: State, at: At, variant: Variant): Generator<Step> {
-  const { budget, store } = state;
-  const node = state.nodes[at];
-  const { session, epoch, job, chain } = node;
-  if (!node.holds) return;
-  if (job === undefined) {
-    if (budget.uploads === 0) return;
-    for (const { kind, first, last, segment } of jobsOf(state, node, variant)) {
-      const content = contentOf(chain, { kind, first, last }, node.purges);
-      const key =
-        variant.namedByContent === true ? `${kind}:${content}` : `${kind}${budget.uploads}`;
-      const begun: Job = {
-        ...{ kind, first, last, segment, key, content },
-        ...{ stage: 'register', isSent: true },
-      };
-      let next = withNode(spent(state, 'uploads'), at, { ...node, job: begun });
-      if (kind === 'snapshot') next = spent(next, 'snapshots');
-      const { purges } = node;
-      next = sent(next, { to: 'register', key, purges, session, epoch });
-      yield { label: `${session} uploads ${key} of ${first} to ${last}`, next };
-    }
-    return;
-  }
-  if (job.stage === 'verify') {
-    const isRight = store.objects[job.key] === job.content;
-    const verified: Job | undefined = isRight
-      ? { ...job, stage: 'cover', isSent: false }
-      : undefined;
-    yield {
-      label: `${session} reads ${job.key} back`,
-      next: withNode(state, at, { ...node, job: verified }),
-    };
-  } else if (!job.isSent) {
-    const { key, content, first, last, segment } = job;
-    const next = withNode(state, at, { ...node, job: { ...job, isSent: true } });
-    const to = job.kind === 'chunk' ? 'coverChunk' : 'coverSegment';
-    const request: Request =
-      job.stage === 'complete'
-        ? { to: 'complete', key, content }
-        : job.kind === 'snapshot'
-          ? { to: 'putSnapshot', key, session, epoch }
-          : { to, key, first, last, segment, session, epoch };
-    yield { label: `${session} sends ${request.to} ${key}`, next: sent(next, request) };
-  } else if (budget.faults > 0) {
-    // Without an answer it is abandoned; who does not read back takes it for done.
-    const isTaken = variant.notReadBack === true && job.stage === 'complete';
-    const after: Job | undefined = isTaken ? { ...job, stage: 'cover', isSent: false } : undefined;
-    const next = withNode(spent(state, 'faults'), at, { ...node, job: after });
-    yield { label: `${session} has no answer to ${job.stage} ${job.key}`, next };
-  }
-}
-
-function* jobsOf(
-  { db, budget }: State,
-  { chain, hot, purges }: Node,
-  variant: Variant,
-): Generator<Pick<Job, 'kind' | 'first' | 'last' | 'segment'>> {
-  for (const segment of new Set(chain.map(segmentOf))) {
-    const numbers = chain.flatMap((id, at) => (segmentOf(id) === segment ? [at + 1] : []));
-    const last = numbers.at(-1) ?? 0;
-    const begins = numbers[0] ?? 0;
-    if (segment < hot) yield { kind: 'sealed', first: begins, last, segment };
-    else if (variant.rollOnDiskOnly !== true) {
-      const first = Math.max(begins, ...db.covers.map(([, , to]) => to + 1));
-      // Whoever knows of a purge makes no chunk of what it concerns: such a segment is sealed.
-      const isPurged = purges > 0 && chain.slice(first - 1, last).some(isSecret);
-      const isMade = !isPurged || variant.chunkOfPurged === true;
-      if (first <= last && isMade) yield { kind: 'chunk', first, last, segment };
-    }
-  }
-  if (budget.snapshots > 0 && chain.length > 0) {
-    yield { kind: 'snapshot', first: 1, last: chain.length, segment: 0 };
   }
 }
 

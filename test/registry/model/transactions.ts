@@ -1,37 +1,28 @@
 import type { TRANSACTIONS } from '../../../src/registry/transactions.ts';
+import { importTransactions } from './import-transactions.ts';
+import { isHeld, type Of, type Result, stateOf, withObject } from './registry-rows.ts';
 import {
   type Cover,
   type Fence,
   type Node,
   numberOf,
   type Registry,
-  type Request,
-  type StoredObject,
   secretNumber,
   segmentOf,
 } from './state.ts';
 import type { Variant } from './variants.ts';
-
-type Of<To extends Request['to']> = Extract<Request, { to: To }>;
-/** The registry after a transaction, or why it was refused. */
-type Result = Registry | 'fenced';
-
-const isHeld = (db: Registry, by: { session: string; epoch: number }, variant: Variant) =>
-  variant.noFence === true ||
-  (db.epoch === by.epoch && (variant.epochOnly === true || db.holder === by.session));
-
-function withObject(db: Registry, key: string, state: StoredObject[0]): Registry['objects'] {
-  return { ...db.objects, [key]: [state, db.objects[key]?.[1] ?? db.purges] };
-}
-
-const stateOf = (db: Registry, key: string) => db.objects[key]?.[0];
 
 /**
  * The transactions of the registry, by the names of the functions in `src/registry/`. Each is one step: what PostgreSQL does
  * inside is for the tests against PostgreSQL.
  */
 export const transactions = {
-  claim(db: Registry, node: 0 | 1, session: string): Registry {
+  ...importTransactions,
+
+  claim(db: Registry, node: 0 | 1, session: string, variant: Variant): Result {
+    const isFree =
+      db.phase === 'active' || (db.phase === 'importing' && variant.claimImporting === true);
+    if (!isFree) return 'fenced';
     const epoch = db.epoch + 1;
     // The epoch of the claim is as good as a random entry: it is never given out again.
     const cache: [number, number] = [...db.cache];
@@ -68,6 +59,10 @@ export const transactions = {
       snapshot: variant.keepSnapshot === true ? moved.snapshot : '',
       objects: Object.fromEntries(objects),
     };
+  },
+
+  changeState(db: Registry, from: Registry['phase'], to: Registry['phase']): Result {
+    return db.phase === from ? { ...db, phase: to } : 'fenced';
   },
 
   resolve(db: Registry, by: Fence, variant: Variant): Result {

@@ -18,10 +18,19 @@ export interface Variant {
   readonly keepSnapshot?: boolean;
   readonly anyEntryLeaves?: boolean;
   readonly chunkOfPurged?: boolean;
+  readonly headFirst?: boolean;
+  readonly claimImporting?: boolean;
+  readonly finishUncounted?: boolean;
+  readonly tailAnywhere?: boolean;
+  readonly callOffAnything?: boolean;
+  readonly callOffRowsOnly?: boolean;
+  readonly keepUnlike?: boolean;
   /** PostgreSQL may fail over to a replica that lacks the last transaction. */
   readonly lossyReplica?: boolean;
   readonly epochOnly?: boolean;
 }
+
+const NO_IMPORT = { imports: 0, callOffs: 0, pauses: 0, localForgets: 0 };
 
 const budget = (
   claims: number,
@@ -30,7 +39,7 @@ const budget = (
   faults: number,
   purges = 0,
   snapshots = 0,
-): Budget => ({ claims, commits, uploads, faults, purges, snapshots });
+): Budget => ({ claims, commits, uploads, faults, purges, snapshots, ...NO_IMPORT });
 
 /** Bounds within which every state is visited. The first ones are for every run of the tests, the others take minutes. */
 export const BOUNDS: Readonly<Record<'small' | 'large', Readonly<Record<string, Budget>>>> = {
@@ -48,6 +57,25 @@ export const BOUNDS: Readonly<Record<'small' | 'large', Readonly<Record<string, 
     late: budget(1, 1, 2, 1, 1),
     forget: budget(2, 1, 2, 1, 1),
     snapshot: budget(2, 1, 2, 1, 1, 1),
+  },
+};
+
+/** Archives that come from outside the fleet. */
+const importing = (bounds: Partial<Budget>): Budget => ({ ...budget(0, 0, 1, 0), ...bounds });
+
+/** Bounds of imports: importers that are killed, two at a time, called off, and workers that claim and pause meanwhile. */
+export const IMPORTS: Readonly<Record<'small' | 'large', Readonly<Record<string, Budget>>>> = {
+  small: {
+    killed: importing({ imports: 2, uploads: 2, faults: 1, claims: 1 }),
+    calledOff: importing({ imports: 2, uploads: 2, callOffs: 1, pauses: 1, claims: 1 }),
+    forgotten: importing({ imports: 2, uploads: 2, faults: 1, localForgets: 1 }),
+    continued: importing({ imports: 1, pauses: 1, claims: 2, commits: 1 }),
+  },
+  large: {
+    killed: importing({ imports: 3, uploads: 3, faults: 2, claims: 1 }),
+    calledOff: importing({ imports: 3, uploads: 2, faults: 1, callOffs: 2, pauses: 1, claims: 1 }),
+    forgotten: importing({ imports: 3, uploads: 3, faults: 2, localForgets: 1 }),
+    continued: importing({ imports: 2, uploads: 2, pauses: 1, claims: 2, commits: 2, faults: 1 }),
   },
 };
 
@@ -179,6 +207,56 @@ export const BROKEN: readonly Broken[] = [
     after: SECRET,
     within: budget(1, 1, 2, 0, 1),
     shows: /forgotten/,
+  },
+  {
+    instead: 'the head of an imported log moves first',
+    variant: { headFirst: true },
+    within: importing({ imports: 1 }),
+    shows: /stored 0 times/,
+  },
+  {
+    instead: 'a log that is being imported can be claimed',
+    variant: { claimImporting: true },
+    within: importing({ imports: 1, claims: 1, commits: 1 }),
+    shows: /stored 2 times|wrong object/,
+  },
+  // Fence and order of what is stored each suffice alone: an import is broken only without both.
+  {
+    instead: 'two importers are not told apart, and the head moves without counting what is stored',
+    variant: { finishUncounted: true, noFence: true },
+    within: importing({ imports: 2 }),
+    shows: /stored 0 times/,
+  },
+  {
+    instead:
+      'two importers are not told apart, and the open segment is stored whatever is there before it',
+    variant: { tailAnywhere: true, noFence: true },
+    within: importing({ imports: 2, faults: 1, localForgets: 1 }),
+    shows: /stored out of order/,
+  },
+  {
+    instead: 'an import is called off without asking whether it has ended',
+    variant: { callOffAnything: true },
+    within: importing({ imports: 1, callOffs: 1 }),
+    shows: /was called off/,
+  },
+  {
+    instead: 'an import that is called off leaves its objects behind',
+    variant: { callOffRowsOnly: true },
+    within: importing({ imports: 1, callOffs: 1 }),
+    shows: /never collected/,
+  },
+  {
+    instead: 'an upload of an import becomes live although it was condemned',
+    variant: { anyStateGoesLive: true },
+    within: importing({ imports: 1 }),
+    shows: /was deleted|not there/,
+  },
+  {
+    instead: 'an import continues with whatever an earlier one has uploaded',
+    variant: { keepUnlike: true },
+    within: importing({ imports: 2, faults: 1, localForgets: 1 }),
+    shows: /forgotten before it was imported/,
   },
   {
     instead: 'PostgreSQL fails over to a replica that lacks the last transaction',
