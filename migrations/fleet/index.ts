@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely';
 import * as registry0001 from './0001_registry.ts';
 import * as operations0002 from './0002_operations.ts';
 import * as webhooks0003 from './0003_webhooks.ts';
+import * as importing0004 from './0004_importing.ts';
 
 /** One step of the registry's tables in PostgreSQL. Steps only go forward. */
 export interface FleetMigration {
@@ -16,4 +17,5 @@ export const fleetMigrations: Readonly<Record<string, FleetMigration>> = {
   '0001_registry': registry0001,
   '0002_operations': operations0002,
   '0003_webhooks': webhooks0003,
+  '0004_importing': importing0004,
 };

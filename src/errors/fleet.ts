@@ -39,6 +39,8 @@ export interface FleetFacts {
     readonly copies: number;
     readonly purges: number;
   };
+  /** Its archive is being imported, and nothing but ending or calling off the import is possible. Nothing was changed. */
+  readonly 'fleet-account-importing': { readonly account: string; readonly tenant: string };
   /** It has left the fleet, and cannot be paused. */
   readonly 'fleet-account-removed': { readonly account: string; readonly tenant: string };
 }
@@ -48,6 +50,7 @@ export const fleetError = errorsOf<FleetFacts>('config', {
   'fleet-account-unknown': 'usage',
   'fleet-account-ambiguous': 'usage',
   'fleet-account-removed': 'usage',
+  'fleet-account-importing': 'usage',
   'fleet-node-unknown': 'usage',
   'fleet-node-alive': 'in-use',
   'fleet-disk-not-destroyed': 'usage',

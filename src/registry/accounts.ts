@@ -1,5 +1,11 @@
 import { sql } from 'kysely';
-import { insertArchive, insertSecret, type NewArchive, type SealedSecret } from './fleet.ts';
+import {
+  insertArchive,
+  insertSecret,
+  type NewArchive,
+  type SealedSecret,
+  tenantOf,
+} from './fleet.ts';
 import { type Outcome, outcomeOf, Refusal } from './outcome.ts';
 import type { Registry } from './registry.ts';
 
@@ -7,9 +13,6 @@ import type { Registry } from './registry.ts';
 export interface NewAccount extends Omit<NewArchive, 'tenant'> {
   readonly tenant: string;
 }
-
-/** A new tenant gets the same share of a node's time as any other. */
-const WEIGHT = 1;
 
 /**
  * Adds an account: its tenant unless there is one, its archive without commits, and its secrets. All in one transaction, so
@@ -24,12 +27,7 @@ export async function addAccount(
   seal: (archive: number) => readonly SealedSecret[],
 ): Promise<Outcome<{ archive: number }>> {
   return outcomeOf(registry, 'add an account', async (tx) => {
-    await sql`INSERT INTO tenant (name, weight) VALUES (${tenantName}, ${WEIGHT})
-      ON CONFLICT (name) DO NOTHING`.execute(tx);
-    // A statement of its own: it sees what another transaction has added meanwhile.
-    const { rows: tenants } = await sql<{ id: number }>`
-      SELECT id FROM tenant WHERE name = ${tenantName} FOR KEY SHARE`.execute(tx);
-    const tenant = tenants[0]?.id ?? 0;
+    const tenant = await tenantOf(tx, tenantName);
     const { rows } = await insertArchive({ ...account, tenant }).execute(tx);
     const archive = rows[0]?.id;
     if (archive === undefined) throw new Refusal({ by: 'name' });
@@ -40,8 +38,11 @@ export async function addAccount(
   });
 }
 
-/** `active`: to be mirrored. `paused`: nobody claims it. `leaving`: it is no account of the fleet any more; its data stay. */
-export type AccountState = 'active' | 'paused' | 'leaving';
+/**
+ * `active`: to be mirrored. `paused`: nobody claims it. `leaving`: it is no account of the fleet any more; its data stay.
+ * `importing`: its archive comes from elsewhere, and is not complete yet; nobody claims it.
+ */
+export type AccountState = 'active' | 'paused' | 'leaving' | 'importing';
 
 /**
  * Changes the state of an account. Only what is active is claimed; who holds it learns of the change by `unwantedArchives`,

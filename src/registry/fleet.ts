@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { fencedByPurges, heldBy, type Lease, type Outcome } from './outcome.ts';
-import type { Registry } from './registry.ts';
+import type { Registry, Tx } from './registry.ts';
 import { PROGRAM } from './schema.ts';
 
 export interface Fleet {
@@ -57,6 +57,19 @@ export async function addTenant(
       ON CONFLICT (name) DO UPDATE SET weight = excluded.weight RETURNING id`,
   );
   return row?.id ?? 0;
+}
+
+/** A new tenant gets the same share of a node's time as any other. */
+const WEIGHT = 1;
+
+/** Returns the id of a tenant, which is added unless there is one of that name. */
+export async function tenantOf(tx: Tx, name: string): Promise<number> {
+  await sql`INSERT INTO tenant (name, weight) VALUES (${name}, ${WEIGHT})
+    ON CONFLICT (name) DO NOTHING`.execute(tx);
+  // A statement of its own: it sees what another transaction has added meanwhile.
+  const { rows } = await sql<{ id: number }>`
+    SELECT id FROM tenant WHERE name = ${name} FOR KEY SHARE`.execute(tx);
+  return rows[0]?.id ?? 0;
 }
 
 export interface NewArchive {

@@ -56,6 +56,8 @@ export type FencedBy =
   | 'key'
   /** The tenant has an account of that name. */
   | 'name'
+  /** The fleet has an archive of that log. */
+  | 'log'
   /** The account is not in a state that the step begins with. */
   | 'state';
 

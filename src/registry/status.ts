@@ -29,7 +29,7 @@ export interface SessionStatus {
   readonly archives: number;
 }
 
-/** `held` by a session that lives, of a `dead` one, or `free`. */
+/** `held` by a session that lives, of a `dead` one, or `free`, as whatever is being imported. */
 export interface AccountCount {
   readonly state: AccountState;
   readonly holding: 'held' | 'dead' | 'free';
@@ -131,7 +131,7 @@ async function sessions(tx: Tx): Promise<readonly SessionStatus[]> {
 
 async function accounts(tx: Tx): Promise<readonly AccountCount[]> {
   const { rows } = await sql<AccountCount>`
-    SELECT a.state, CASE WHEN a.holder IS NULL THEN 'free' WHEN ${ALIVE} THEN 'held' ELSE 'dead' END AS holding,
+    SELECT a.state, CASE WHEN a.holder IS NULL OR a.state = 'importing' THEN 'free' WHEN ${ALIVE} THEN 'held' ELSE 'dead' END AS holding,
       count(*) AS count
     FROM archive a LEFT JOIN worker w ON w.session = a.holder GROUP BY 1, 2 ORDER BY 1, 2`.execute(
     tx,

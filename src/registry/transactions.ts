@@ -2,6 +2,15 @@ import { addAccount, changeState } from './accounts.ts';
 import { condemn, condemnAbandoned, markGone, sweep, sweepAgain } from './collection.ts';
 import { commit, decidePurge, roll } from './commits.ts';
 import { addArchive, addTenant, initFleet, noteFailover, putSecret, saveMemory } from './fleet.ts';
+import {
+  beginImport,
+  callOffImport,
+  coverImported,
+  finishImport,
+  resumeImport,
+  tailImported,
+  trimImport,
+} from './imports.ts';
 import { claim, enterCache, leaveCache, release, resolve } from './leases.ts';
 import { endPurge } from './purges.ts';
 import {
@@ -22,13 +31,16 @@ export const TRANSACTIONS = {
   addAccount,
   addArchive,
   addTenant,
+  beginImport,
   beginSession,
+  callOffImport,
   changeState,
   claim,
   commit,
   condemn,
   condemnAbandoned,
   coverChunk,
+  coverImported,
   coverSegment,
   decidePurge,
   drainNode,
@@ -36,6 +48,7 @@ export const TRANSACTIONS = {
   endPurge,
   endSession,
   enterCache,
+  finishImport,
   forgetWebhook,
   initFleet,
   keepWebhook,
@@ -50,9 +63,12 @@ export const TRANSACTIONS = {
   removeSessions,
   renew,
   resolve,
+  resumeImport,
   roll,
   saveMemory,
   strikeNode,
   sweep,
   sweepAgain,
+  tailImported,
+  trimImport,
 } as const;

@@ -196,7 +196,7 @@ async function shortenTail(
 }
 
 /** Makes an upload live if nobody condemned it meanwhile. */
-async function makeLive(
+export async function makeLive(
   tx: Tx,
   { archive }: Lease,
   { key, bytes, sha256 }: Uploaded,
@@ -210,7 +210,11 @@ async function makeLive(
   if (rows.length === 0) throw new Refusal({ by: 'object', ...(head && { head }) });
 }
 
-async function condemnReplaced(tx: Tx, rows: readonly { readonly key: string }[]): Promise<void> {
+/** Condemns objects that nothing names any more. */
+export async function condemnReplaced(
+  tx: Tx,
+  rows: readonly { readonly key: string }[],
+): Promise<void> {
   const keys = rows.map(({ key }) => key);
   await sql`UPDATE object SET ${CONDEMNED} WHERE key = ANY(${keys}::text[])`.execute(tx);
 }

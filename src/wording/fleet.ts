@@ -43,6 +43,11 @@ export const FLEET_SENTENCES: Sentences<FleetFacts> = {
       `Several tenants have an account ${account}: ${some(tenants, 9)}.`,
       'Name the tenant with --tenant.',
     ),
+  'fleet-account-importing': ({ account, tenant }) =>
+    say(
+      `The account ${account} of the tenant ${tenant} is being imported. Nothing was changed.`,
+      'Run "mailkeep fleet import" again to continue the import, or "mailkeep fleet account remove" to call it off.',
+    ),
   'fleet-account-removed': ({ account, tenant }) =>
     say(
       `The account ${account} of the tenant ${tenant} was removed from the fleet: nobody mirrors it.`,

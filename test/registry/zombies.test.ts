@@ -3,7 +3,7 @@ import { TRANSACTIONS } from '../../src/registry/transactions.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
 import { Rows } from './servers/fleet.ts';
 import { Postgres, withoutPostgres } from './servers/postgres.ts';
-import { newScene, type Scene, type Transaction } from './zombies/scene.ts';
+import { leaseOf, newScene, type Scene, type Transaction } from './zombies/scene.ts';
 import { UNFENCED, ZOMBIES } from './zombies/table.ts';
 
 const skipped = withoutPostgres();
@@ -83,7 +83,7 @@ describe.skipIf(skipped)('a transaction of a zombie', () => {
       isChanged = true;
       await first?.ready?.(scene);
       const before = await rows.all();
-      expect(await scene.send[name](scene.lease)).toMatchObject({ outcome: 'committed' });
+      expect(await scene.send[name](leaseOf(scene, name))).toMatchObject({ outcome: 'committed' });
       expect(await rows.all()).not.toEqual(before);
     },
   );

@@ -246,7 +246,8 @@ describe.skipIf(skipped)('mailkeep fleet init', () => {
     const place = await newPlace();
     await place.json(['init']);
     for (const undone of [
-      sql`DELETE FROM schema_step WHERE name = '0002_operations'`,
+      sql`DELETE FROM schema_step WHERE name IN ('0002_operations', '0003_importing')`,
+      sql`DROP INDEX archive_importing`,
       sql`DROP TABLE struck_node`,
       sql`ALTER TABLE purge DROP COLUMN decided_at`,
       sql`INSERT INTO purge (archive, purges, number, commits, records) VALUES (1, 1, 1, '{1}', '[]')`,
@@ -259,7 +260,9 @@ describe.skipIf(skipped)('mailkeep fleet init', () => {
         /are at the step 0001_registry; .* needs 0002_operations\.\n.*fleet init/,
       ),
     ]);
-    expect(await place.json(['init'])).toMatchObject([{ steps: ['0002_operations'] }]);
+    expect(await place.json(['init'])).toMatchObject([
+      { steps: ['0002_operations', '0003_importing'] },
+    ]);
     const ages = sql<{ isKnown: boolean }>`SELECT decided_at IS NOT NULL AS "isKnown" FROM purge`;
     expect(await place.registry.read('test', ages)).toEqual([{ isKnown: true }]);
   });

@@ -10,7 +10,7 @@ import type { Registry } from '../../../src/registry/registry.ts';
 import { beginSession, endSession } from '../../../src/registry/sessions.ts';
 import { coverChunk, coverSegment, register } from '../../../src/registry/uploads.ts';
 import { AT_ONCE, batchAfter, claimed, committedBatches, done, sha256 } from '../servers/fleet.ts';
-import type { Scene, Transaction } from './scene.ts';
+import { leaseOf, type Scene, type Transaction } from './scene.ts';
 
 /** A request that comes too late, or of somebody who believes wrongly to be the holder. */
 export interface Zombie {
@@ -32,7 +32,7 @@ export function onceReady(ready: Before, zombies: readonly Zombie[]): readonly Z
 
 /** The transaction as the scene sends it, after something happened. */
 export function as(zombie: string, by: FencedBy, name: Transaction, before: Before): Zombie {
-  return { zombie, by, before, send: ({ send, lease }) => send[name](lease) };
+  return { zombie, by, before, send: (scene) => scene.send[name](leaseOf(scene, name)) };
 }
 
 /** Everything that believes wrongly to hold the archive. */
@@ -146,7 +146,7 @@ export function set(key: string, state: ObjectState): Before {
 }
 
 export function sent(name: Transaction): Before {
-  return ({ send, lease }) => send[name](lease).then(done);
+  return (scene) => scene.send[name](leaseOf(scene, name)).then(done);
 }
 
 export function statement({ registry }: Pick<Scene, 'registry'>, query: RawBuilder<unknown>) {

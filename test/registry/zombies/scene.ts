@@ -3,6 +3,16 @@ import { addAccount, changeState } from '../../../src/registry/accounts.ts';
 import { condemn, markGone, sweep, sweepAgain } from '../../../src/registry/collection.ts';
 import { commit, decidePurge, roll } from '../../../src/registry/commits.ts';
 import { putSecret, saveMemory } from '../../../src/registry/fleet.ts';
+import {
+  beginImport,
+  callOffImport,
+  coverImported,
+  finishImport,
+  type ImportedRange,
+  resumeImport,
+  tailImported,
+  trimImport,
+} from '../../../src/registry/imports.ts';
 import { claim, enterCache, leaveCache, release, resolve } from '../../../src/registry/leases.ts';
 import type { Head, Lease, Outcome } from '../../../src/registry/outcome.ts';
 import { endPurge } from '../../../src/registry/purges.ts';
@@ -47,6 +57,8 @@ export interface Scene {
   /** The holder's. */
   readonly lease: Lease;
   readonly head: Head;
+  /** Of whoever imports another archive. */
+  readonly importer: Lease;
   /** A living session of another node. */
   readonly other: string;
   /** The entry of the other node, which had the archive before. */
@@ -54,6 +66,16 @@ export interface Scene {
   readonly sweptAt: string;
   /** Sends each transaction as the holder of that lease would. */
   readonly send: Readonly<Record<Transaction, (lease: Lease) => Promise<Outcome>>>;
+}
+
+const IMPORTS: ReadonlySet<Transaction> = new Set([
+  ...(['resumeImport', 'trimImport', 'coverImported', 'tailImported'] as const),
+  ...(['finishImport', 'callOffImport'] as const),
+]);
+
+/** Returns the lease with which a transaction happens. */
+export function leaseOf({ lease, importer }: Scene, name: Transaction): Lease {
+  return IMPORTS.has(name) ? importer : lease;
 }
 
 const CLOSED: Range = {
@@ -76,6 +98,49 @@ const webhookSecret = (archive: number) => ({
   ...secretOf(archive, NONCE),
   ...{ purpose: 'webhook/w1', lookup: sha256('secret') },
 });
+
+/** An account whose archive is imported, and another one. */
+export const IMPORTED = {
+  ...{ tenant: 'tenant', name: 'imported', logId: Buffer.alloc(8, 2), genesis: GENESIS },
+  settings: {},
+};
+const NEXT_IMPORT = { ...IMPORTED, name: 'next', logId: Buffer.alloc(8, 3) };
+
+/** The next commits of the import. */
+export const NEXT_RANGE: ImportedRange = {
+  ...{ first: 5, last: 6, lastHash: sha256('batch 6'), previousHash: sha256('batch 4') },
+  ...{ segment: 2, generation: 1, at: 100 },
+};
+
+/** The next commit of the import, as a row of the tail. */
+export const NEXT_BATCH = {
+  ...{ number: 5, previousHash: sha256('batch 4'), hash: sha256('batch 5'), time: 1, segment: 2 },
+  ...{ at: 100, firstOrdinal: 3, records: 1, rawBytes: 10, codec: 0, bytes: Buffer.alloc(10) },
+};
+
+/** The end of what was imported. */
+export const IMPORT_END = {
+  ...{ headNumber: 4, headHash: sha256('batch 4'), headTime: 1, hotSegment: 2, hotOffset: 100 },
+  ...{ hotOrdinal: 3, hotPrevious: 2, hotPreviousHash: sha256('batch 2') },
+};
+
+/** Begins an import, and stores a sealed segment and a part of the open one. */
+async function begunImport(registry: Registry): Promise<Lease> {
+  const session = randomUUID();
+  const seal = (id: number) => [secretOf(id, NONCE)];
+  const { head } = done(await beginImport(registry, IMPORTED, session, seal));
+  const lease = { archive: head.archive, epoch: head.epoch, session };
+  const place = { segment: 1, generation: 2, at: 64 };
+  const first = { first: 1, last: 2, lastHash: sha256('batch 2'), previousHash: GENESIS };
+  const sealed = await upload(registry, lease, 'sealed', 's/imported');
+  done(await coverImported(registry, lease, sealed, { ...first, ...place }));
+  const second = { first: 3, last: 4, lastHash: sha256('batch 4'), previousHash: first.lastHash };
+  const chunk = await upload(registry, lease, 'chunk', 'c/imported');
+  const open = { segment: 2, generation: 1, at: 64 };
+  done(await coverImported(registry, lease, chunk, { ...second, ...open }));
+  await upload(registry, lease, 'chunk', 'c/import');
+  return lease;
+}
 
 /** Makes a scene in an empty registry. */
 export async function newScene(registry: Registry): Promise<Scene> {
@@ -103,6 +168,7 @@ export async function newScene(registry: Registry): Promise<Scene> {
   done(await markGone(registry, 'c/gone', gone.sweptAt, 0));
   const { sweptAt } = done(await sweep(registry, 'c/swept'));
   done(await putSecret(registry, secretOf(archive, NONCE), null));
+  const importer = await begunImport(registry);
   const ready = (key: string) => ({ key, bytes: 10, sha256: sha256(key) });
   const chunk: Range = {
     ...{ first: 3, last: 4, lastHash: sha256('batch 4') },
@@ -158,8 +224,15 @@ export async function newScene(registry: Registry): Promise<Scene> {
     keepWebhook: (by) => keepWebhook(registry, by, WEBHOOK, webhookSecret(by.archive)),
     forgetWebhook: (by) => forgetWebhook(registry, by, { id: 'w1', purpose: 'webhook/w1' }),
     putSecret: () => putSecret(registry, secretOf(archive, Buffer.alloc(12, 2)), NONCE),
+    beginImport: () => beginImport(registry, NEXT_IMPORT, randomUUID(), () => []),
+    resumeImport: (by) => resumeImport(registry, by.archive, by.session),
+    trimImport: (by) => trimImport(registry, by, 2),
+    coverImported: (by) => coverImported(registry, by, ready('c/import'), NEXT_RANGE),
+    tailImported: (by) => tailImported(registry, by, [NEXT_BATCH]),
+    finishImport: (by) => finishImport(registry, by, IMPORT_END),
+    callOffImport: (by) => callOffImport(registry, by.archive),
   };
-  return { registry, archive, lease, head, other, entry: earlier.entry, sweptAt, send };
+  return { registry, archive, lease, head, importer, other, entry: earlier.entry, sweptAt, send };
 }
 
 /** A secret of the archive under a nonce. */

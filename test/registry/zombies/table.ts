@@ -9,6 +9,7 @@ import { endPurge } from '../../../src/registry/purges.ts';
 import { drainSession, strikeNode } from '../../../src/registry/sessions.ts';
 import { coverSegment, putSnapshot, register } from '../../../src/registry/uploads.ts';
 import { batchAfter, claimed, done, sha256 } from '../servers/fleet.ts';
+import { IMPORT_ZOMBIES } from './imports.ts';
 import {
   as,
   beginAgain,
@@ -71,6 +72,7 @@ export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
       send: ({ registry, archive }) => changeState(registry, archive + 1, ['active'], 'paused'),
     },
   ],
+  ...IMPORT_ZOMBIES,
   addArchive: [],
   addTenant: [],
   condemnAbandoned: [],

@@ -2,10 +2,14 @@ import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { fleetError } from '../../../errors/fleet.ts';
 import { accountOf } from '../../../registry/account-named.ts';
 import { type AccountState, changeState } from '../../../registry/accounts.ts';
+import { callOffImport } from '../../../registry/imports.ts';
+import type { ListedAccount } from '../../../registry/overview.ts';
+import type { Registry } from '../../../registry/registry.ts';
 import { counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { present } from '../../output.ts';
 import type { AccountLine } from './account-lines.ts';
+import { calledOffText } from './import-words.ts';
 import { withFleet } from './open-fleet.ts';
 
 const CHANGES = {
@@ -18,12 +22,13 @@ const IS: Readonly<Record<AccountState, string>> = {
   active: 'active: any node may take it',
   paused: 'paused: no node takes it',
   leaving: 'removed from the fleet: no node takes it. Its mail stays in registry and bucket',
+  importing: 'being imported: no node takes it',
 };
 
 /**
  * `mailkeep fleet account pause`, `resume` and `remove`.
  *
- * @throws fleet-account-unknown, fleet-account-ambiguous, fleet-account-removed
+ * @throws fleet-account-unknown, fleet-account-ambiguous, fleet-account-removed, fleet-account-importing
  */
 export async function changeAccountCommand(
   context: CommandContext,
@@ -34,6 +39,7 @@ export async function changeAccountCommand(
   return withFleet(context, async ({ registry }) => {
     const account = await accountOf(registry, name, tenant);
     const { archive, state: before } = account;
+    if (before === 'importing') return calledOff(context, registry, account, act);
     const { from, to } = CHANGES[act];
     if (act === 'pause' && before === 'leaving') {
       throw fleetError('fleet-account-removed', { account: name, tenant: account.tenant });
@@ -54,4 +60,22 @@ export async function changeAccountCommand(
     );
     return EXIT.done;
   });
+}
+
+/** Removing an account that is being imported calls the import off. */
+async function calledOff(
+  { output }: CommandContext,
+  registry: Registry,
+  { name, tenant, archive }: ListedAccount,
+  act: keyof typeof CHANGES,
+): Promise<ExitCode> {
+  const called = act === 'remove' ? await callOffImport(registry, archive) : undefined;
+  if (called?.outcome !== 'committed') {
+    throw fleetError('fleet-account-importing', { account: name, tenant });
+  }
+  const facts = { account: name, tenant, archive, state: null, changed: true };
+  await output.object({ ...facts, node: null, unfinishedForgets: 0 }, () =>
+    calledOffText(name, tenant, called.objects),
+  );
+  return EXIT.done;
 }
