@@ -41,6 +41,14 @@ export interface FleetFacts {
   };
   /** Its archive is being imported, and nothing but ending or calling off the import is possible. Nothing was changed. */
   readonly 'fleet-account-importing': { readonly account: string; readonly tenant: string };
+  /** The archive in this folder has a purge that is not finished. Nothing was changed. */
+  readonly 'fleet-import-purge': { readonly dir: string };
+  /** The archive is in the fleet under this name, or is being imported under it. Nothing was changed. */
+  readonly 'fleet-log-exists': { readonly account: string; readonly tenant: string };
+  /** Another process continued the import of this account, or called it off. What was stored stays, or is collected. */
+  readonly 'fleet-import-lost': { readonly account: string; readonly tenant: string };
+  /** No import of this account is under way; it may have ended. Nothing was changed. */
+  readonly 'fleet-import-none': { readonly account: string; readonly tenant: string };
   /** It has left the fleet, and cannot be paused. */
   readonly 'fleet-account-removed': { readonly account: string; readonly tenant: string };
 }
@@ -51,6 +59,10 @@ export const fleetError = errorsOf<FleetFacts>('config', {
   'fleet-account-ambiguous': 'usage',
   'fleet-account-removed': 'usage',
   'fleet-account-importing': 'usage',
+  'fleet-import-purge': 'usage',
+  'fleet-log-exists': 'usage',
+  'fleet-import-lost': 'in-use',
+  'fleet-import-none': 'usage',
   'fleet-node-unknown': 'usage',
   'fleet-node-alive': 'in-use',
   'fleet-disk-not-destroyed': 'usage',

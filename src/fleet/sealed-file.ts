@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type FileLayer, readFully } from '../archive/files/file-layer.ts';
 import { SEGMENT_HEADER_BYTES } from '../archive/format/headers.ts';
 import { type SegmentFile, segmentPath } from '../archive/format/layout.ts';
-import { segmentBatches } from '../archive/read/segment-batches.ts';
+import { type ChainState, segmentBatches } from '../archive/read/segment-batches.ts';
 import { damageIn, type OpenSegment, openSegment } from '../archive/read/segment-files.ts';
 import { logDamaged } from '../errors/archive.ts';
 import type { Range } from '../registry/uploads.ts';
@@ -17,6 +17,9 @@ export interface SealedFile {
   readonly archiveId: Buffer;
   /** All commits of its segment. */
   readonly range: Range;
+  /** The commit before them, and the time of the last one, in milliseconds since 1970. */
+  readonly previous: ChainState;
+  readonly lastTime: number;
   readonly length: number;
   readonly sha256: Buffer;
   /** Returns whether the payload of a record of the segment was removed for good. */
@@ -44,12 +47,15 @@ export async function openSealed(
     throw logDamaged({ file, segment: name.segment, offset: 0, reason: 'footer' });
   }
   try {
-    const range = await provenRange(opened);
+    const { range, lastTime } = await provenRange(opened);
+    const { previousNumber: number, previousHash } = opened.header;
     const hash = createHash('sha256');
     for await (const piece of piecesOf(opened)) hash.update(piece);
     return {
       archiveId: opened.header.archiveId,
       range,
+      previous: { number, hash: previousHash },
+      lastTime,
       length: opened.file.size(),
       sha256: hash.digest(),
       isPurged: (ordinal) => index.isPurged(ordinal),
@@ -62,18 +68,21 @@ export async function openSealed(
   }
 }
 
-async function provenRange(opened: OpenSegment): Promise<Range> {
+async function provenRange(
+  opened: OpenSegment,
+): Promise<{ readonly range: Range; readonly lastTime: number }> {
   const { segment, generation } = opened.name;
   const first = opened.header.previousNumber + 1;
   let last = opened.header.previousNumber;
   let lastHash = opened.header.previousHash;
+  let lastTime = 0;
   let turnAt = TURN_BYTES;
   for (const item of segmentBatches(opened, { digest: true, releases: true }, () => undefined)) {
     const [problem] = item.problems;
     if (problem !== undefined) throw damageIn(opened, problem.offset, problem.reason);
     if (item.what === 'remainder') throw damageIn(opened, item.offset, 'commit');
     const { commit } = item;
-    [last, lastHash] = [commit.number, commit.hash];
+    [last, lastHash, lastTime] = [commit.number, commit.hash, commit.time];
     if (commit.offset < turnAt) continue;
     turnAt = commit.offset + TURN_BYTES;
     await nextTurn();
@@ -81,7 +90,7 @@ async function provenRange(opened: OpenSegment): Promise<Range> {
   if (last < first) throw damageIn(opened, SEGMENT_HEADER_BYTES, 'commit');
   // Of all its commits, the first begins behind the header.
   const place = { segment, generation, at: SEGMENT_HEADER_BYTES };
-  return { ...place, first, last, lastHash: Buffer.from(lastHash, 'hex') };
+  return { range: { ...place, first, last, lastHash: Buffer.from(lastHash, 'hex') }, lastTime };
 }
 
 async function* piecesOf(opened: OpenSegment): AsyncGenerator<Buffer> {

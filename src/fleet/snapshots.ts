@@ -12,7 +12,7 @@ import { objectError } from '../errors/objects.ts';
 import type { UploadingStore } from '../objects/store.ts';
 import type { Outcome } from '../registry/outcome.ts';
 import type { StoredSnapshot } from '../registry/reading.ts';
-import { putSnapshot } from '../registry/uploads.ts';
+import { putSnapshot, type Uploaded } from '../registry/uploads.ts';
 import { coverWith } from './covering.ts';
 import type { ObjectNames } from './object-names.ts';
 import { type Uploading, uploadObject } from './uploads.ts';
@@ -35,8 +35,30 @@ export interface SnapshotSource {
  */
 export async function storeSnapshot(
   uploading: Uploading,
-  { dir, logId, catalog, names }: SnapshotSource,
+  source: SnapshotSource,
 ): Promise<Outcome> {
+  const { held } = uploading;
+  const result = await uploadSnapshot(uploading, source);
+  if (result.outcome === 'fenced') return result;
+  const { uploaded, ...of } = result;
+  return await coverWith(held, uploaded, (lease) =>
+    putSnapshot(held.registry, lease, uploaded, of),
+  );
+}
+
+/** A snapshot that was read back, and the commit that it has reached. */
+export interface UploadedSnapshot {
+  readonly uploaded: Uploaded;
+  readonly number: number;
+  readonly hash: Buffer;
+  readonly catalogVersion: number;
+}
+
+/** Uploads the catalog as `storeSnapshot` does; nothing names the object yet. Throws as `storeSnapshot`. */
+export async function uploadSnapshot(
+  uploading: Uploading,
+  { dir, logId, catalog, names }: SnapshotSource,
+): Promise<Outcome<UploadedSnapshot>> {
   const { held, signal } = uploading;
   const [plain, packed] = [`${catalogFile(dir)}.snapshot`, `${catalogFile(dir)}.snapshot.z`];
   const clean = () => {
@@ -58,11 +80,7 @@ export async function storeSnapshot(
       metadata: { logId, first: number, last: number, lastHash },
     });
     if (result.outcome === 'fenced') return result;
-    const { uploaded } = result;
-    const of = { number, hash: lastHash, catalogVersion: CATALOG_VERSION };
-    return await coverWith(held, uploaded, (lease) =>
-      putSnapshot(held.registry, lease, uploaded, of),
-    );
+    return { ...result, number, hash: lastHash, catalogVersion: CATALOG_VERSION };
   } finally {
     clean();
   }

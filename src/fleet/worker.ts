@@ -22,24 +22,7 @@ import { type Reading, Readings } from './reading/readings.ts';
 import type { Refusal } from './reading/request.ts';
 import type { WorkerSession } from './session.ts';
 import { wipeCopies } from './wiping.ts';
-
-/** Milliseconds. */
-export interface WorkerIntervals {
-  /** Between two looks for archives to claim, and for those to give back. */
-  readonly claimMs: number;
-  /** Between two rounds of upkeep, collection and wiping. */
-  readonly upkeepMs: number;
-  /** After an archive could not be opened, or failed, doubled each time up to the longest. */
-  readonly retryMs: number;
-  readonly longestRetryMs: number;
-}
-
-export const WORKER_INTERVALS: WorkerIntervals = {
-  claimMs: 2_000,
-  upkeepMs: 60_000,
-  retryMs: 15_000,
-  longestRetryMs: 600_000,
-};
+import { WORKER_INTERVALS, type WorkerIntervals } from './worker-intervals.ts';
 
 /** Between two looks at whether requests may be begun, in milliseconds. */
 const MANNERS_MS = 1_000;

@@ -93,6 +93,21 @@ export interface ListedAccount {
   readonly purges: number;
 }
 
+/** Returns the account whose archive has a log of this id; undefined if there is none. */
+export async function accountOfLog(
+  registry: Registry,
+  logId: Buffer,
+): Promise<Pick<ListedAccount, 'archive' | 'tenant' | 'name' | 'state' | 'commits'> | undefined> {
+  const [account] = await registry.read<
+    Pick<ListedAccount, 'archive' | 'tenant' | 'name' | 'state' | 'commits'>
+  >(
+    'look for an archive by its log',
+    sql`SELECT a.id AS archive, t.name AS tenant, a.name, a.state, a.head_number AS commits
+      FROM archive a JOIN tenant t ON t.id = a.tenant WHERE a.log_id = ${logId}`,
+  );
+  return account;
+}
+
 /** Which accounts are listed. */
 export interface AccountFilter {
   readonly tenant?: string | undefined;

@@ -48,6 +48,26 @@ export const FLEET_SENTENCES: Sentences<FleetFacts> = {
       `The account ${account} of the tenant ${tenant} is being imported. Nothing was changed.`,
       'Run "mailkeep fleet import" again to continue the import, or "mailkeep fleet account remove" to call it off.',
     ),
+  'fleet-import-purge': ({ dir }) =>
+    say(
+      `The archive ${dir} has a forget or prune that was interrupted. Nothing was imported.`,
+      'Run "mailkeep sync" or the interrupted command with this archive, which finishes it. Then import it.',
+    ),
+  'fleet-log-exists': ({ account, tenant }) =>
+    say(
+      `This archive is in the fleet already, as the account ${account} of the tenant ${tenant}. Nothing was changed.`,
+      'An archive can be in a fleet once. Import it under that name, or call that import off with "mailkeep fleet account remove".',
+    ),
+  'fleet-import-lost': ({ account, tenant }) =>
+    say(
+      `Another process continued the import of ${account} (tenant ${tenant}), or called it off.`,
+      'Once no other process is importing it, run the command again.',
+    ),
+  'fleet-import-none': ({ account, tenant }) =>
+    say(
+      `No import of the account ${account} of the tenant ${tenant} is under way.`,
+      '"mailkeep fleet account list" lists all accounts with their states.',
+    ),
   'fleet-account-removed': ({ account, tenant }) =>
     say(
       `The account ${account} of the tenant ${tenant} was removed from the fleet: nobody mirrors it.`,

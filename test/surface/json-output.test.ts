@@ -9,7 +9,7 @@ import { expectRecorded, recordingFile } from './recorded.ts';
 import * as service from './service-scenario.ts';
 
 const OF_FLEET = [
-  ...['init', 'drain', 'status', 'check', 'key rotate', 'node remove'],
+  ...['init', 'drain', 'import', 'status', 'check', 'key rotate', 'node remove'],
   ...['add', 'list', 'pause', 'resume', 'remove'].map((act) => `account ${act}`),
 ];
 const NEEDS_SERVERS = 'needs servers: test/fleet/commands/json.test.ts records its JSON';

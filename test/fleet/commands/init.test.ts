@@ -246,8 +246,10 @@ describe.skipIf(skipped)('mailkeep fleet init', () => {
     const place = await newPlace();
     await place.json(['init']);
     for (const undone of [
-      sql`DELETE FROM schema_step WHERE name IN ('0002_operations', '0003_importing')`,
+      sql`DELETE FROM schema_step WHERE name IN ('0002_operations', '0003_webhooks', '0004_importing')`,
       sql`DROP INDEX archive_importing`,
+      sql`DROP TABLE webhook`,
+      sql`ALTER TABLE secret DROP COLUMN lookup`,
       sql`DROP TABLE struck_node`,
       sql`ALTER TABLE purge DROP COLUMN decided_at`,
       sql`INSERT INTO purge (archive, purges, number, commits, records) VALUES (1, 1, 1, '{1}', '[]')`,
@@ -261,7 +263,7 @@ describe.skipIf(skipped)('mailkeep fleet init', () => {
       ),
     ]);
     expect(await place.json(['init'])).toMatchObject([
-      { steps: ['0002_operations', '0003_importing'] },
+      { steps: ['0002_operations', '0003_webhooks', '0004_importing'] },
     ]);
     const ages = sql<{ isKnown: boolean }>`SELECT decided_at IS NOT NULL AS "isKnown" FROM purge`;
     expect(await place.registry.read('test', ages)).toEqual([{ isKnown: true }]);

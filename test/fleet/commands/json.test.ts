@@ -1,7 +1,9 @@
-import { writeFileSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beginImport } from '../../../src/registry/imports.ts';
 import { endSession } from '../../../src/registry/sessions.ts';
 import {
   claimed,
@@ -12,6 +14,7 @@ import {
 } from '../../registry/servers/fleet.ts';
 import { Exercised } from '../../surface/exercised.ts';
 import { expectRecorded } from '../../surface/recorded.ts';
+import { localArchive } from '../servers/local-archive.ts';
 import { type Servers, startServers, withoutServers } from '../servers/scene.ts';
 import { Place } from './place.ts';
 
@@ -62,6 +65,16 @@ test.skipIf(skipped)('the JSON of every command is as recorded', async () => {
   const lost = sql`UPDATE secret SET key_id = 'lost'`;
   await place.registry.statement('test', lost);
   await run('key rotate', [], '', 2);
+  const dir = await localArchive();
+  try {
+    await run('import', ['--data', dir, '--account', 'carl', '--settings', 'anna.json']);
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
+  const log = { logId: Buffer.alloc(8), genesis: Buffer.alloc(32) };
+  const dora = { tenant: 'default', name: 'dora', settings: {}, ...log };
+  done(await beginImport(place.registry, dora, randomUUID(), () => []));
+  await run('import', ['--account', 'dora', '--abort'], 'abort');
   expectRecorded('fleet-json', exercised.entries());
-  expect(exercised.commands.size).toBe(11);
+  expect(exercised.commands.size).toBe(12);
 });

@@ -10,7 +10,7 @@ const WORKERS = ['mime-worker', 'attachment-worker', 'seal-worker'];
 const HURRIED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'src/archive/format/layout.ts': { SEGMENT_BYTES: '48 * 1024' },
   'src/fleet/plan.ts': { TAIL_BYTES: '8 * 1024', SNAPSHOT_MESSAGES: '25' },
-  'src/fleet/worker.ts': { claimMs: '200', upkeepMs: '400', retryMs: '200' },
+  'src/fleet/worker-intervals.ts': { claimMs: '200', upkeepMs: '400', retryMs: '200' },
   'src/fleet/run-worker.ts': { BEGIN_AGAIN_MS: '200' },
   'src/fleet/kept-archive.ts': { MEMORY_MS: '1_000', UNTIDY_MS: '300' },
   'src/fleet/collector.ts': {

@@ -35,6 +35,7 @@ export async function checkCommand(
   return withFleet(context, async ({ config, registry }) => {
     const objects = s3Store(await storeTarget(context, config));
     const damage: { account: string; tenant: string; code: string; message: string }[] = [];
+    const importing: ListedAccount[] = [];
     const total = { accounts: 0, damaged: 0, commits: 0, objects: 0, bytesRead: 0 };
     try {
       let after: ListedAccount | undefined;
@@ -42,6 +43,11 @@ export async function checkCommand(
         const page = await listAccounts(registry, { tenant, name }, PAGE, after);
         for (const account of page) {
           signal.throwIfAborted();
+          // Its head moves last, when everything was verified.
+          if (account.state === 'importing') {
+            importing.push(account);
+            continue;
+          }
           const options = { registry, objects, isReading: read, signal };
           const checked = await checkArchive(options, account.archive);
           if (checked === undefined) continue;
@@ -59,6 +65,10 @@ export async function checkCommand(
       }
     } finally {
       await objects.close();
+    }
+    const [unfinished] = importing;
+    if (total.accounts === 0 && name !== undefined && unfinished !== undefined) {
+      throw fleetError('fleet-account-importing', { account: name, tenant: unfinished.tenant });
     }
     if (total.accounts === 0 && name !== undefined) {
       throw fleetError('fleet-account-unknown', { account: name, tenant: tenant ?? null });

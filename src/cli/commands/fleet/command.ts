@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Body } from '../../context.ts';
 import { duration } from '../../option-values.ts';
-import { defineAccounts } from './account-commands.ts';
+import { defineAccounts, defineImport } from './account-commands.ts';
 import type { CheckLine } from './check.ts';
 import type { DrainLine } from './drain.ts';
 import type { InitLine } from './init.ts';
@@ -21,10 +21,11 @@ EXAMPLES
   mailkeep fleet init
   mailkeep fleet account add anna --tenant acme --settings anna.json
   mailkeep fleet account list
+  mailkeep fleet import --data DIR --account ben --settings config.json
   mailkeep fleet worker
   mailkeep fleet status`;
 
-const NAMES = ['init', 'account', 'worker', 'status', 'check', 'drain', 'key', 'node'];
+const NAMES = ['init', 'account', 'import', 'worker', 'status', 'check', 'drain', 'key', 'node'];
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   group(command, 'fleet', NAMES).addHelpText('after', HELP);
@@ -39,6 +40,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       }),
     );
   defineAccounts(command, chosen);
+  defineImport(command, chosen);
   defineKeys(command, chosen);
   defineNodes(command, chosen);
   sub(command, 'worker', 'keep archives of the fleet fresh, until it is stopped')

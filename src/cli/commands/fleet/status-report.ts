@@ -73,8 +73,9 @@ function accountLine(accounts: readonly AccountCount[]): string {
   const active = (holding: AccountCount['holding']) =>
     sum((one) => one.state === 'active' && one.holding === holding);
   const [held, dead, free] = [active('held'), active('dead'), active('free')];
-  const [paused, leaving] = [
+  const [paused, importing, leaving] = [
     sum(({ state }) => state === 'paused'),
+    sum(({ state }) => state === 'importing'),
     sum(({ state }) => state === 'leaving'),
   ];
   const unreleased = sum(({ state, holding }) => state !== 'active' && holding === 'held');
@@ -86,6 +87,7 @@ function accountLine(accounts: readonly AccountCount[]): string {
   return `Accounts: ${present([
     `${count(held + dead + free)} active (${where})`,
     paused > 0 && `${count(paused)} paused`,
+    importing > 0 && `${count(importing)} being imported`,
     leaving > 0 && `${count(leaving)} removed`,
     unreleased > 0 && `${count(unreleased)} of these not let go of yet`,
   ]).join(', ')}`;
