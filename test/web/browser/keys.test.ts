@@ -65,7 +65,10 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
     await press(page, '/');
     await page.keyboard.type('step');
     await press(page, 'Enter');
-    expect(await region(page)).toBe('.listcol');
+    await eventually(() => region(page)).toBe('.listcol');
+    // Keys lead on from the list that is shown.
+    const link = page.locator('a[href^="/files"]').first();
+    await eventually(() => link.getAttribute('href')).toContain('q=step');
     await press(page, 'g a');
     await page.waitForURL((url) => url.pathname === '/files');
     expect(new URL(page.url()).searchParams.get('q')).toBe('step');
