@@ -93,7 +93,7 @@ function factsOf(
   found: readonly Attention[],
 ): FleetFacts {
   const byState = new Map<string, number>([
-    ...['active', 'paused', 'leaving', 'unheld'].map((state) => [state, 0] as const),
+    ...['active', 'paused', 'leaving', 'importing', 'unheld'].map((state) => [state, 0] as const),
   ]);
   const add = (state: string, count: number): unknown =>
     byState.set(state, (byState.get(state) ?? 0) + count);

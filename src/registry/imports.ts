@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { NewAccount } from './accounts.ts';
 import type { TailBatch } from './commits.ts';
-import { type SealedSecret, tenantOf } from './fleet.ts';
+import { insertSecret, type SealedSecret, tenantOf } from './fleet.ts';
 import {
   CONDEMNED,
   HEAD_COLUMNS,
@@ -47,9 +47,8 @@ export async function beginImport(
         SELECT 1 FROM archive WHERE tenant = ${tenant} AND name = ${name}`.execute(tx);
       throw new Refusal({ by: named.length > 0 ? 'name' : 'log' });
     }
-    for (const { purpose, keyId, nonce, sealed } of seal(head.archive)) {
-      await sql`INSERT INTO secret (archive, purpose, key_id, nonce, sealed)
-        VALUES (${head.archive}, ${purpose}, ${keyId}, ${nonce}, ${sealed})`.execute(tx);
+    for (const secret of seal(head.archive)) {
+      await insertSecret({ ...secret, archive: head.archive }).execute(tx);
     }
     return { head };
   });

@@ -89,7 +89,9 @@ function accountsOf(
 ): readonly AccountCount[] {
   const alive = new Set(sessions.filter(({ isDead }) => !isDead).map(({ session }) => session));
   return all.map(({ holder, state, count }) => {
-    const holding = holder === null ? 'free' : alive.has(holder) ? 'held' : 'dead';
+    // An importer has no row of a worker.
+    const isFree = holder === null || state === 'importing';
+    const holding = isFree ? 'free' : alive.has(holder) ? 'held' : 'dead';
     return { state, holding, count };
   });
 }

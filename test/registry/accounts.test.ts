@@ -1,11 +1,14 @@
+import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { addAccount, changeState } from '../../src/registry/accounts.ts';
+import { beginImport } from '../../src/registry/imports.ts';
 import { claim, release } from '../../src/registry/leases.ts';
 import { listAccounts } from '../../src/registry/overview.ts';
 import { readSecrets, unwantedArchives } from '../../src/registry/reading.ts';
 import type { Registry } from '../../src/registry/registry.ts';
 import { endSession } from '../../src/registry/sessions.ts';
+import { secretsByLookup } from '../../src/registry/webhook-reading.ts';
 import { claimed, done, GENESIS, newArchive, newSession } from './servers/fleet.ts';
 import { Postgres, withoutPostgres } from './servers/postgres.ts';
 import { secretOf } from './zombies/scene.ts';
@@ -53,6 +56,16 @@ describe.skipIf(skipped)('an account', () => {
     expect(await names()).toEqual(['acme/anna']);
     const tenants = await registry.read('test', sql`SELECT name FROM tenant`);
     expect(tenants).toEqual([{ name: 'acme' }]);
+  });
+
+  test('is found by the secret of its webhooks, whether it was added or imported', async () => {
+    const lookup = Buffer.alloc(32, 7);
+    const seal = (archive: number) => [{ ...secretOf(archive, NONCE), lookup }];
+    const { archive } = done(await addAccount(registry, account('anna'), seal));
+    const other = { ...account('ben'), logId: Buffer.alloc(8, 2) };
+    const { head } = done(await beginImport(registry, other, randomUUID(), seal));
+    const found = await secretsByLookup(registry, [lookup], 10);
+    expect(found.map((one) => one.archive)).toEqual([archive, head.archive]);
   });
 
   test('keeps the weight of its tenant, and finds one that another adds at the same moment', async () => {
