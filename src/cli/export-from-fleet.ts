@@ -56,10 +56,14 @@ export async function exportFromFleet(
     await output.object(shown, () => exportText(shown));
     return code;
   }
+  let isTold = false;
   for (const { error } of valuesIn(textOf(said), errorShape)) {
     const message = terminalSafe(error.message);
     printError(notices.stream, globals.json, { ...error, message });
+    isTold = true;
   }
+  // Not even why: as little as of an answer that was cut off.
+  if (!isTold) throw fleetLinkError('fleet-export-incomplete', { to });
   return code;
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-
 import { realFiles } from '../archive/files/real-files.ts';
+import { SEGMENT_HEADER_BYTES } from '../archive/format/headers.ts';
 import { checkExpected, type ExpectedCommit, refuseEarlyEnd } from '../archive/read/recovery.ts';
 import type { ChainState } from '../archive/read/segment-batches.ts';
 import { requireArchive, withLock } from '../engine/archive/archive-folder.ts';
@@ -162,7 +162,7 @@ async function importLog(
   const seen = scratch.reached();
   const { end, tail } = await storeSegments(options, importer, log, seen);
   await importer.trim(end.headNumber);
-  const extras = await extrasOf(uploading, { log, end, scratch, names, signal });
+  const extras = await extrasOf(uploading, { log, end, scratch, names });
   await importer.finish(end, extras);
   const { uploaded, kept } = importer;
   return {
@@ -235,7 +235,7 @@ function emptyEnd(segment: number, after: ChainState, time: number): ImportedEnd
   const hash = Buffer.from(after.hash, 'hex');
   return {
     ...{ headNumber: after.number, headHash: hash, headTime: time },
-    ...{ hotSegment: segment, hotOffset: 64, hotOrdinal: 0 },
+    ...{ hotSegment: segment, hotOffset: SEGMENT_HEADER_BYTES, hotOrdinal: 0 },
     ...{ hotPrevious: after.number, hotPreviousHash: hash },
   };
 }
@@ -245,7 +245,6 @@ interface ExtrasSource {
   readonly end: ImportedEnd;
   readonly scratch: Scratch;
   readonly names: ObjectNames;
-  readonly signal: AbortSignal;
 }
 
 /** Brings the catalog, if it has all of the log, and what the archive remembers. The first holder can do without. */

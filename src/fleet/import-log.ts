@@ -1,6 +1,6 @@
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import { readFully } from '../archive/files/file-layer.ts';
-import { genesisHash } from '../archive/format/headers.ts';
+import { genesisHash, SEGMENT_HEADER_BYTES } from '../archive/format/headers.ts';
 import { segmentPath } from '../archive/format/layout.ts';
 import { checkFormat } from '../archive/read/format-file.ts';
 import { provenCommits } from '../archive/read/loose-batches.ts';
@@ -133,8 +133,8 @@ function looseSegment(
   const { segment, archiveId, previousNumber, previousHash } = header;
   const until = isLast ? findEnd(opened, seen).offset : file.size();
   const commits: LooseCommit[] = [];
-  let end: Standing = { offset: SEGMENT_BEGIN, ordinal: 0 };
-  if (until > SEGMENT_BEGIN) {
+  let end: Standing = { offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
+  if (until > SEGMENT_HEADER_BYTES) {
     for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
       const [problem] = item.problems;
       if (item.what === 'remainder' || problem !== undefined) {
@@ -168,6 +168,3 @@ function looseSegment(
     close: () => file.close(),
   };
 }
-
-/** Behind its header. */
-const SEGMENT_BEGIN = 64;

@@ -1,8 +1,9 @@
 import { type IncomingMessage, Server, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
 import { listenError } from '../errors/config.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
+import { beginListening, type ListenAddress } from './begin-listening.ts';
 
 export interface ConnectionLimits {
   /** In all, from whatever address. */
@@ -103,7 +104,7 @@ const MOST_HEADER_BYTES = 16_384;
 export interface ListenerOptions {
   /** Section of the configuration that named the address, for the error. */
   readonly section: string;
-  readonly listen: { readonly host: string; readonly port: number };
+  readonly listen: ListenAddress;
   readonly fetch: (request: Request, env: HttpBindings) => Response | Promise<Response>;
   /** Hears of a connection that the system did not give us (`EMFILE`); the next ones are waited for all the same. */
   readonly onError: (error: Error) => void;
@@ -112,7 +113,7 @@ export interface ListenerOptions {
 
 export interface Listener {
   /** Where it listens, with the port it got. */
-  readonly address: { readonly host: string; readonly port: number };
+  readonly address: ListenAddress;
   /** Stops listening, lets answers under way go out for a moment, and breaks the rest. */
   close(): Promise<void>;
 }
@@ -142,21 +143,12 @@ export async function listenOn(options: ListenerOptions): Promise<Listener> {
   if (!(server instanceof Server)) throw new TypeError('an HTTP/1.1 server was asked for');
   new Connections(limits).watch(server);
   server.setTimeout(limits.idleMs);
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(port, host, () => {
-        server.off('error', reject);
-        resolve();
-      });
-    });
-  } catch (error) {
+  const address = await beginListening(server, options.listen).catch((error: unknown) => {
     const reason = errnoOf(error);
     if (reason === undefined) throw error;
     throw listenError('cannot-listen', { section: options.section, host, port, reason }, error);
-  }
+  });
   server.on('error', options.onError);
-  const address = { host, port: portOf(server.address()) };
   let closing: Promise<void> | undefined;
   return {
     address,
@@ -169,10 +161,6 @@ export async function listenOn(options: ListenerOptions): Promise<Listener> {
 
 function httpBindings(env: { incoming: object; outgoing: object }): HttpBindings {
   return env as { incoming: IncomingMessage; outgoing: ServerResponse };
-}
-
-function portOf(address: AddressInfo | string | null): number {
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
 function closed(server: Server): Promise<void> {

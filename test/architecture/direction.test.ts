@@ -154,7 +154,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'registry',
     // An archive of a fleet is kept fresh by the same passes as any other.
     'daemon',
-    // Webhooks, which come to any node, and who asks or is notified how a node is.
+    // Webhooks and readers, which come to any node, and who asks or is notified how a node is.
+    'listener',
     'receiver',
     'health',
     'notify',

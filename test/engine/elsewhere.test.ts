@@ -8,6 +8,7 @@ import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { localSegments } from '../../src/archive/read/segment-files.ts';
 import type { SegmentStore } from '../../src/archive/read/segment-store.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
+import { openReaderOf } from '../../src/engine/archive/reader.ts';
 import { openWriter, type Writer } from '../../src/engine/archive/writer.ts';
 import { compactArchive } from '../../src/engine/compact.ts';
 import { attachmentReading, tidy } from '../../src/engine/pass/tidy.ts';
@@ -148,6 +149,24 @@ test('messages and attachments are made searchable though their segments are els
     sources.close();
     await writer.close();
   }
+});
+
+test('a reader waits for segments that are elsewhere, and gives every byte once', async () => {
+  const { store, writer } = await opened();
+  const whole = [...known.messages.keys()].map(
+    (id) => [id, writer.sources.readMessage(id)] as const,
+  );
+  for (const segment of [1, 2, 3]) store.evict(segment);
+  const reader = openReaderOf(dir, {}, store);
+  const sources = reader.sources();
+  for (const [id, source] of whole) {
+    const pieces: Buffer[] = [];
+    for await (const piece of sources.streamMessage(id)) pieces.push(piece);
+    expect(Buffer.concat(pieces).equals(source)).toBe(true);
+  }
+  expect(store.fetched.toSorted()).toEqual([1, 2, 3]);
+  reader.close();
+  await writer.close();
 });
 
 test('compacting fetches what is elsewhere, and publishes what it rewrites and what an earlier run left', async () => {

@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { fleetLinkError } from '../../errors/fleet-links.ts';
 import { errnoOf } from '../../errors/mailkeep-error.ts';
+import { beginListening, type ListenAddress } from '../../listener/begin-listening.ts';
 import { keyOfIdentity, LINK_TLS, type LinkSecrets } from './link-keys.ts';
 
 /** What others may cost a node. Milliseconds. */
@@ -25,7 +26,7 @@ const LIMITS: LinkLimits = {
 const MOST_HEADER_BYTES = 4_096;
 
 export interface LinkListenerOptions {
-  readonly listen: { readonly host: string; readonly port: number };
+  readonly listen: ListenAddress;
   readonly secrets: LinkSecrets;
   /** Answers one request; whoever made it has a key of the fleet. */
   readonly answer: (request: IncomingMessage, response: ServerResponse) => void;
@@ -33,7 +34,7 @@ export interface LinkListenerOptions {
 }
 
 export interface LinkListener {
-  readonly address: { readonly host: string; readonly port: number };
+  readonly address: ListenAddress;
   /** Breaks every link. */
   close(): Promise<void>;
 }
@@ -64,9 +65,15 @@ export async function listenForNodes(options: LinkListenerOptions): Promise<Link
   server.maxConnections = limits.connections;
   server.maxRequestsPerSocket = 1;
   const strangers = boundStrangers(server, limits.strangers);
-  await listening(server, listen);
+  const address = await beginListening(server, listen).catch((error: unknown) => {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    throw fleetLinkError('fleet-cannot-listen', { ...listen, reason }, error);
+  });
+  // Such as EMFILE: the next connection is waited for all the same.
+  server.on('error', () => undefined);
   return {
-    address: addressOf(server, listen),
+    address,
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));
       server.closeAllConnections();
@@ -105,29 +112,4 @@ function boundStrangers(server: Server, most: number): ReadonlyMap<string, Socke
   // A handshake that failed: its connection is closed already.
   server.on('tlsClientError', () => undefined);
   return strangers;
-}
-
-async function listening(server: Server, { host, port }: LinkListenerOptions['listen']) {
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(port, host, () => {
-        server.off('error', reject);
-        resolve();
-      });
-    });
-  } catch (error) {
-    const reason = errnoOf(error);
-    if (reason === undefined) throw error;
-    throw fleetLinkError('fleet-cannot-listen', { host, port, reason }, error);
-  }
-  // Such as EMFILE: the next connection is waited for all the same.
-  server.on('error', () => undefined);
-}
-
-function addressOf(server: Server, { host, port }: LinkListenerOptions['listen']) {
-  const address: string | AddressInfo | null = server.address();
-  return typeof address === 'object' && address !== null
-    ? { host, port: address.port }
-    : { host, port };
 }

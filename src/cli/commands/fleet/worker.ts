@@ -63,21 +63,24 @@ export async function fleetWorkerCommand(context: CommandContext): Promise<ExitC
       reader: builtWorker('fleet-reader'),
       onFailed: (error) => log.fail('error', 'a request of another node failed', error),
     });
-    const closing: (() => Promise<void>)[] = [];
-    const { listen } = place;
-    const secrets = { fleet: fleet.id, keys };
-    const listener =
-      listen === undefined
-        ? undefined
-        : await listenForNodes({ listen, secrets, answer: desk.answer });
     const extractors = { messages: openExtractorPool(), attachments: openAttachmentExtractor() };
+    const closers: (() => Promise<unknown>)[] = [
+      () => objects.close(),
+      () => Promise.all([extractors.messages.close(), extractors.attachments.close()]),
+    ];
+    const { listen } = place;
     const { webhook } = settings;
     try {
+      if (listen !== undefined) {
+        const secrets = { fleet: fleet.id, keys };
+        const listener = await listenForNodes({ listen, secrets, answer: desk.answer });
+        closers.push(() => listener.close());
+      }
       const neighbours = await openFleetNeighbours({
         ...{ fleet: fleet.id, keys, settings, registry, direct, clock, log, metrics },
         ...{ env: context.surroundings.env, random: randomBytes },
       });
-      closing.push(() => neighbours.close());
+      closers.push(() => neighbours.close());
       await runWorker(
         {
           neighbours,
@@ -110,10 +113,7 @@ export async function fleetWorkerCommand(context: CommandContext): Promise<ExitC
       );
       return EXIT.done;
     } finally {
-      for (const close of closing) await close();
-      await listener?.close();
-      await Promise.all([extractors.messages.close(), extractors.attachments.close()]);
-      await objects.close();
+      for (const close of closers.reverse()) await close();
     }
   });
 }
