@@ -5,6 +5,8 @@ import { fleetError } from '../errors/fleet.ts';
 import { usageError } from '../errors/usage.ts';
 import { readFleetKeys } from '../fleet/key-file.ts';
 import { type AnswerSink, askHolder } from '../fleet/reading/ask.ts';
+import type { AskOptions, Question } from '../fleet/reading/at-holder.ts';
+import { converse } from '../fleet/reading/converse.ts';
 import { lineOf } from '../fleet/reading/request.ts';
 import { systemClock } from '../limiter/clock.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
@@ -16,31 +18,71 @@ import type { TypedLine, WhichAccount } from './typed-line.ts';
 /**
  * Runs a reading command at the node of a fleet that holds an account, and prints what it prints.
  *
- * @throws what `withFleet`, `accountOf` and `askHolder` throw; fleet-account-removed
+ * @throws what `withHolder`, `askHolder` and `converse` throw
  */
 export async function askFleet(
   context: CommandContext,
   which: WhichAccount,
   line: TypedLine,
 ): Promise<ExitCode> {
-  const { output, notices } = context;
-  if (line.command === 'export') {
-    const { exportFromFleet } = await import('./export-from-fleet.ts');
-    return exportFromFleet(context, line, (rest, sink) => askedFor(context, which, rest, sink));
-  }
-  return askedFor(context, which, line, {
+  const { output, notices, signal } = context;
+  const sink: AnswerSink = {
     output: (bytes) => output.bytes(bytes),
     errors: async (bytes) => void notices.stream.write(bytes),
-  });
+  };
+  const asking = (rest: TypedLine, to: AnswerSink) =>
+    withHolder(context, which, rest, async (options, question) =>
+      exitCodeOf(await askHolder(options, question, to, signal)),
+    );
+  switch (line.command) {
+    case 'export': {
+      const { exportFromFleet } = await import('./export-from-fleet.ts');
+      return exportFromFleet(context, line, asking);
+    }
+    case 'mcp':
+      return withHolder(context, which, line, (options, question) =>
+        speak(context, sink, options, question),
+      );
+    default:
+      return asking(line, sink);
+  }
 }
 
-async function askedFor(
+/** Passes on standard input and output until the input ends, or the command is interrupted. */
+async function speak(
+  { stdin, signal }: CommandContext,
+  { output, errors }: AnswerSink,
+  options: AskOptions,
+  question: Question,
+): Promise<ExitCode> {
+  const { stream, ended } = await converse(options, question, errors, signal);
+  const input = stdin();
+  input.pipe(stream);
+  try {
+    for await (const bytes of stream) await output(bytes);
+    return exitCodeOf(await ended);
+  } catch (error) {
+    // Interrupting it is how it ends well.
+    if (signal.aborted) return EXIT.done;
+    throw error;
+  } finally {
+    input.unpipe(stream);
+    input.destroy();
+  }
+}
+
+/**
+ * Runs `act` with what it takes to ask the holder of an account for a command.
+ *
+ * @throws what `withFleet`, `accountOf`, `lineOf` and `act` throw; fleet-account-removed
+ */
+export async function withHolder<T>(
   context: CommandContext,
   which: WhichAccount,
   { command, options, words }: TypedLine,
-  sink: AnswerSink,
-): Promise<ExitCode> {
-  const { output, notices, globals, signal } = context;
+  act: (options: AskOptions, question: Question) => Promise<T>,
+): Promise<T> {
+  const { output, notices, globals } = context;
   if (globals.data !== undefined) {
     throw usageError('usage-invalid', {
       command,
@@ -64,7 +106,7 @@ async function askedFor(
     if (state === 'leaving') {
       throw fleetError('fleet-account-removed', { account: which.account, tenant });
     }
-    const code = await askHolder(
+    return act(
       {
         ...{ registry, node: place.node },
         secrets: { fleet: fleet.id, keys: () => readFleetKeys(place.keyFile) },
@@ -76,10 +118,7 @@ async function askedFor(
           ),
       },
       { ...question, archive },
-      sink,
-      signal,
     );
-    return exitCodeOf(code);
   });
 }
 

@@ -1,5 +1,5 @@
 import { atAnyNode } from './at-any-node.ts';
-import { STATS } from './fleet-commands.ts';
+import { MCP, STATS } from './fleet-commands.ts';
 import { type CommandEntry, READING } from './reading-commands.ts';
 
 /** Every command, in the order of the help. A command's file is loaded only when it is the one. */
@@ -31,11 +31,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: 'read and search the archive in a browser',
     load: () => import('./commands/web/command.ts'),
   },
-  {
-    name: 'mcp',
-    summary: 'let an assistant on this machine read the archive',
-    load: () => import('./commands/mcp/command.ts'),
-  },
+  atAnyNode(MCP),
   {
     name: 'verify',
     summary: 'verify that the archive is what was written to it',

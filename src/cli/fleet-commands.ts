@@ -6,10 +6,17 @@ export const STATS: CommandEntry = {
   load: () => import('./commands/stats/command.ts'),
 };
 
+export const MCP: CommandEntry = {
+  name: 'mcp',
+  summary: 'let an assistant on this machine read the archive',
+  load: () => import('./commands/mcp/command.ts'),
+};
+
 /** The commands that a worker of a fleet runs for other nodes: see `READABLE` for what they may be given. */
 export const ANSWERED: readonly CommandEntry[] = [
   ...Object.values(READING),
   STATS,
+  MCP,
   {
     name: 'export',
     summary: 'write a zip to standard output',

@@ -15,6 +15,7 @@ import type { Reading } from './readings.ts';
 import {
   type End,
   isTimeZone,
+  LASTING,
   lineOf,
   MOST_REQUEST_BYTES,
   type ReadingRequest,
@@ -46,11 +47,14 @@ const TAKE_MS = 600_000;
 /** Readers at the same time: each is a process. */
 const READERS = 8;
 const WAITING = 64;
+/** Those that last as long as somebody may ask them something; nobody waits until another one leaves. */
+const LASTING_READERS = 16;
 
 /** Answers what other nodes ask to read. It outlives sessions, and answers for the one that there is. */
 export class ReadingDesk {
   #host: ReadingHost | undefined;
   readonly #slots = new Slots(READERS, WAITING);
+  readonly #lasting = new Slots(LASTING_READERS, 0);
 
   constructor(private readonly options: DeskOptions) {}
 
@@ -99,7 +103,8 @@ export class ReadingDesk {
     const isOther = asked.session !== null && asked.session !== host?.session;
     if (host === undefined || isOther) return { because: 'not-holder' };
     const alive = setInterval(() => asker.alive(), ALIVE_MS);
-    const slot = await this.#slots.take(asker.gone).catch(() => undefined);
+    const slots = LASTING.has(asked.command) ? this.#lasting : this.#slots;
+    const slot = await slots.take(asker.gone).catch(() => undefined);
     if (slot === undefined) {
       clearInterval(alive);
       return { because: 'busy' };

@@ -20,6 +20,8 @@ const READABLE = {
   history: [],
   // A zip on standard output, for the node asked to write.
   export: ['--query', '--mailbox', '--folder', '--deleted', '--with-deleted', '--as-of'],
+  // Over standard input and output, for as long as the asker speaks.
+  mcp: ['--mailbox'],
   stats: ['--by', '--query', '--largest', '--duplicates', '--limit', '--format'],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
@@ -46,6 +48,9 @@ export const readingShape = z.strictObject({
 
 /** A reading command, for one archive. */
 export type ReadingRequest = z.output<typeof readingShape>;
+
+/** Commands that run for as long as somebody may ask them something. */
+export const LASTING: ReadonlySet<string> = new Set(['mcp']);
 
 /** Bytes of a request. */
 export const MOST_REQUEST_BYTES = 65_536;

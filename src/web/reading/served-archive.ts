@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import { logFolder } from '../../archive/format/layout.ts';
+import { fetching, type SegmentStore } from '../../archive/read/segment-store.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { openReaderOf, type Reader } from '../../engine/archive/reader.ts';
 import { SpareReader } from '../../mime/reading-thread.ts';
@@ -36,10 +37,15 @@ export class ServedArchive {
   /** Parses the next message that a browser opens. */
   readonly spare = new SpareReader();
 
-  constructor(readonly dataDir: string) {}
+  /** @param segments where segments are that are not in the folder; without it, all are */
+  constructor(
+    readonly dataDir: string,
+    private readonly segments?: SegmentStore,
+  ) {}
 
   /**
-   * Runs `act` with a reader that stays open until it has ended.
+   * Runs `act` with a reader that stays open until it has ended: again from its beginning where it needs a segment that has
+   * to be fetched first.
    *
    * @param mailboxes keys of the mailboxes that may be read; null for all
    * @throws what `openReaderOf` throws, and what `act` throws
@@ -49,8 +55,11 @@ export class ServedArchive {
     act: (reader: ServedReader) => T | Promise<T>,
   ): Promise<T> {
     const { reader, release } = this.hold(mailboxes);
+    const { segments } = this;
     try {
-      return await act(reader);
+      return segments === undefined
+        ? await act(reader)
+        : await fetching(segments, () => act(reader));
     } finally {
       release();
     }
@@ -88,7 +97,7 @@ export class ServedArchive {
     const file = identityOf(catalogFile(this.dataDir));
     if (this.#current?.file === file) return this.#current;
     this.#retire();
-    const reader = openReaderOf(this.dataDir, OPEN);
+    const reader = openReaderOf(this.dataDir, OPEN, this.segments);
     const opened = { reader, file, logChangedAt: 0n, users: 0, retired: false };
     this.#current = opened;
     return opened;

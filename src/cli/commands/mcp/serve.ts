@@ -16,11 +16,11 @@ export async function serveMcp(
   context: CommandContext,
   addresses: readonly string[],
 ): Promise<ExitCode> {
-  const { globals, surroundings, notices, output, now, signal } = context;
-  const dataDir = locateDataDir(globals, surroundings);
+  const { globals, surroundings, only, notices, output, now, signal } = context;
+  const dataDir = only?.dataDir ?? locateDataDir(globals, surroundings);
   requireArchive(dataDir);
   const mailboxes = await mailboxKeys(context, addresses);
-  const archive = new ServedArchive(dataDir);
+  const archive = new ServedArchive(dataDir, only?.segments);
   try {
     // A catalog that cannot be read is reported before anything is asked.
     archive.hold(mailboxes).release();
