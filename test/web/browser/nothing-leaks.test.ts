@@ -16,14 +16,18 @@ import { WebProgram } from './web-program.ts';
 
 /**
  * How many messages are opened: fewer than there are hostile ones are spread over all kinds, more are filled up with
- * real mail. `hostile` is all hostile ones, `all` those and all real mail.
+ * real mail. `hostile` is all hostile ones, `all` those and all real mail, and `real:2/12` the second of twelve parts of
+ * the real mail, with a few hostile ones.
  */
 const ASKED = process.env.MAILKEEP_WEB_MAILS ?? '24';
+const [, PART, PARTS] = /^real:(\d+)\/(\d+)$/.exec(ASKED) ?? [];
+/** Hostile mail that is opened with a part of the real one. */
+const FEW = 9;
 const corpus = process.env.MAILKEEP_CORPUS;
 /** Hostile payloads there must be. */
 const FEWEST = 500;
 /** A watchdog, not a measure: hours for all real mail. Milliseconds. */
-const LONGEST = (ASKED === 'all' ? 240 : 20) * 60_000;
+const LONGEST = (ASKED === 'all' || PART !== undefined ? 240 : 20) * 60_000;
 /** Pages with scripts that are open at a time. */
 const SCRIPTED = 2;
 const listLine = z.looseObject({ id: z.string() });
@@ -129,6 +133,7 @@ function lists(): string[] {
 
 /** Returns as many as were asked for, of all kinds. */
 function spread(all: readonly HostileMail[]): readonly HostileMail[] {
+  if (PART !== undefined) return everyNth(all, FEW);
   const count = Number(ASKED);
   return Number.isNaN(count) ? all : everyNth(all, count);
 }
@@ -137,13 +142,13 @@ function spread(all: readonly HostileMail[]): readonly HostileMail[] {
 function others(): readonly string[] {
   if (corpus === undefined) return [];
   if (ASKED === 'all') return [corpus];
-  const count = Number(ASKED) - mails.length;
-  if (!(count > 0)) return [];
   const files = globSync('**/*', { cwd: corpus, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => path.join(entry.parentPath, entry.name))
     .sort();
-  return everyNth(files, count);
+  if (PART !== undefined) return files.filter((_, i) => i % Number(PARTS) === Number(PART) - 1);
+  const count = Number(ASKED) - mails.length;
+  return count > 0 ? everyNth(files, count) : [];
 }
 
 function everyNth<T>(all: readonly T[], count: number): readonly T[] {

@@ -34,7 +34,7 @@ export function oddInMail(texts: readonly string[]): string[] {
   for (const element of document.querySelectorAll('*')) {
     if (element.shadowRoot !== null) odd.push(`a shadow below ${element.localName}`);
     for (const { name, value } of element.attributes) {
-      const isOwn = name === 'href' && /^\/away\?to=(?:https?|mailto)%3A/.test(value);
+      const isOwn = name === 'href' && /^\/away\?to=(?:https?|mailto)%3A/i.test(value);
       const isAnchor = name === 'href' && value.startsWith('#');
       const isPicture = name === 'src' && /^data:image\/(?:png|jpeg|gif|webp|bmp)[;,]/.test(value);
       if (/^on/i.test(name) || (loads.includes(name) && !isOwn && !isAnchor && !isPicture))
