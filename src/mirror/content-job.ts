@@ -4,7 +4,11 @@ import type { Criteria } from '../mailbox-surface/criteria.ts';
 import type { RenderedText } from '../mailbox-surface/message/rendering.ts';
 
 /** Work that reads raw sources, and is done on a thread. */
-export type ContentJob = { readonly dataDir: string } & (
+export type ContentJob = {
+  readonly dataDir: string;
+  /** Whether segments may be missing in the folder: a job that needs one fails with `segment-elsewhere`. */
+  readonly isPartial?: boolean;
+} & (
   | {
       readonly kind: 'match';
       readonly criteria: Criteria;

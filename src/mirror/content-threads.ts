@@ -1,3 +1,4 @@
+import { fetching, type SegmentStore } from '../archive/read/segment-store.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { statusRefusal } from '../mailbox-surface/refusal.ts';
 import { JobPool } from '../threads/job-pool.ts';
@@ -20,10 +21,12 @@ export class ContentThreads {
   /**
    * @param most threads
    * @param deadlineMs of one job, in milliseconds
+   * @param segments where segments are that are not in the folder; without it, all are
    */
   constructor(
     private readonly most: number,
     private readonly deadlineMs: number,
+    private readonly segments?: SegmentStore,
     private readonly file = builtWorker('content-worker'),
   ) {}
 
@@ -34,6 +37,12 @@ export class ContentThreads {
    * @throws Refusal 502 where it took too long or more memory than a thread may have; what the job throws
    */
   async run<Job extends ContentJob>(make: () => Job): Promise<ResultOf<Job>> {
+    const { segments } = this;
+    if (segments === undefined) return this.#run(make);
+    return fetching(segments, () => this.#run(() => ({ ...make(), isPartial: true })));
+  }
+
+  async #run<Job extends ContentJob>(make: () => Job): Promise<ResultOf<Job>> {
     const lane = await this.#lane();
     let timer: NodeJS.Timeout | undefined;
     let isLate = false;

@@ -1,6 +1,8 @@
 /** Entry of the threads that read sources for the mirror; content-threads.ts is its other side. */
 
+import { realFiles } from '../archive/files/real-files.ts';
 import type { LogReader } from '../archive/read/log-reader.ts';
+import { segmentsHere } from '../archive/read/segment-files.ts';
 import { openReaderOf } from '../engine/archive/reader.ts';
 import { hasCode, type Thrown, thrownBy } from '../errors/mailkeep-error.ts';
 import { needsBody, sourceTest } from '../mailbox-surface/criteria.ts';
@@ -56,7 +58,9 @@ function matching(
 
 serveJobs<ContentJob, ContentResult>(async (job) => {
   // Opened for each job: a rebuild or a purge may have put other files in their place.
-  const reader = openReaderOf(job.dataDir);
+  const { dataDir, isPartial = false } = job;
+  const segments = isPartial ? segmentsHere(realFiles, dataDir) : undefined;
+  const reader = openReaderOf(dataDir, {}, segments);
   try {
     return await answer(job, reader.sources());
   } finally {

@@ -1,3 +1,4 @@
+import type { SegmentStore } from '../archive/read/segment-store.ts';
 import type { KnownMailbox } from '../catalog/folders.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { bodyTooLarge, parseJsonBody } from '../mailbox-surface/json-body.ts';
@@ -36,6 +37,8 @@ const ROUTES = new RouteTable(
 
 export interface MirrorOptions {
   readonly dataDir: string;
+  /** Where segments are that are not in the folder; without it, all are. */
+  readonly segments?: SegmentStore | undefined;
   /** Opens the archive for one request; it stays open until it is released. */
   readonly hold: () => {
     readonly archive: OpenArchive & { readonly key: object };
@@ -58,13 +61,16 @@ export interface MirrorOptions {
 export class MirrorSurface {
   readonly #views = new WeakMap<object, MirrorView>();
   /** Apart from each other: however many searches there are, messages are rendered. */
-  readonly #threads = {
-    searching: new ContentThreads(SEARCHES, SEARCHING_MS),
-    rendering: new ContentThreads(1, RENDERING_MS),
-  };
+  readonly #threads: Readonly<Record<'searching' | 'rendering', ContentThreads>>;
   readonly #turns = new TokenTurns();
 
-  constructor(private readonly options: MirrorOptions) {}
+  constructor(private readonly options: MirrorOptions) {
+    const { segments } = options;
+    this.#threads = {
+      searching: new ContentThreads(SEARCHES, SEARCHING_MS, segments),
+      rendering: new ContentThreads(1, RENDERING_MS, segments),
+    };
+  }
 
   /**
    * Answers a request; never rejects: what goes wrong becomes an answer.

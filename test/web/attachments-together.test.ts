@@ -10,7 +10,7 @@ import { ZipReader } from '../../src/export/read-zip.ts';
 import type { Session } from '../../src/web/access/sessions.ts';
 import { attachedFiles, isTooMuch } from '../../src/web/reading/attached-files.ts';
 import { mailRoutes } from '../../src/web/server/mail-routes.tsx';
-import type { WebApp, WebParts } from '../../src/web/server/request-context.ts';
+import type { ArchiveParts, WebApp } from '../../src/web/server/request-context.ts';
 import { mailkeep } from '../cli/child.ts';
 import { archiveOf, letter, Served } from './served.ts';
 
@@ -193,7 +193,7 @@ test('who leaves before it is their turn keeps nobody from saving, and nothing o
   const pages = () => {
     throw new Error('no message has this id');
   };
-  mailRoutes(app, { archive: { hold } } as unknown as WebParts, pages);
+  mailRoutes(app, { archive: { hold } } as unknown as ArchiveParts, pages);
   const ask = (signal?: AbortSignal) =>
     app.fetch(new Request('http://here/m/none/attachments/all.zip', signal ? { signal } : {}));
   for (let i = 0; i < 3; i += 1) expect((await ask(AbortSignal.abort())).status).toBe(503);

@@ -34,6 +34,17 @@ export const localSegments: SegmentStore = {
   async publish() {},
 };
 
+/** The segments of a folder that may lack some: whoever gets `segment-elsewhere` has them brought there. */
+export function segmentsHere(files: FileLayer, dir: string): SegmentStore {
+  const refuse = async (): Promise<void> => {
+    throw new Error('segments are not brought here');
+  };
+  return {
+    present: (segment) => listSegments(files, dir).has(segment),
+    ...{ fetch: refuse, publish: refuse },
+  };
+}
+
 /**
  * Returns the numbers of the log's segments in order. One disk has what it lists; where segments can be elsewhere, all up to
  * the last one exist.

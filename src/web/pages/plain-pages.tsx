@@ -11,6 +11,10 @@ const FAILURES = {
     'This form came from somewhere else',
     'Only pages of this server may send forms to it. Open the page again and repeat the step.',
   ],
+  elsewhere: [
+    'This archive cannot be reached now',
+    'The node of the fleet that has it does not answer, or has to be asked later. Nothing in the archive changed.',
+  ],
   limited: [
     'This sign-in is limited to some mailboxes',
     'This page is about all mailboxes. "mailkeep web --link" without --mailbox prints a link without a limit.',

@@ -1,6 +1,8 @@
 import { statSync } from 'node:fs';
+import { realFiles } from '../../archive/files/real-files.ts';
 import { logFolder } from '../../archive/format/layout.ts';
-import { fetching, type SegmentStore } from '../../archive/read/segment-store.ts';
+import { listSegments } from '../../archive/read/segment-files.ts';
+import { fetchAll, fetching, type SegmentStore } from '../../archive/read/segment-store.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { openReaderOf, type Reader } from '../../engine/archive/reader.ts';
 import { SpareReader } from '../../mime/reading-thread.ts';
@@ -40,7 +42,7 @@ export class ServedArchive {
   /** @param segments where segments are that are not in the folder; without it, all are */
   constructor(
     readonly dataDir: string,
-    private readonly segments?: SegmentStore,
+    readonly segments?: SegmentStore,
   ) {}
 
   /**
@@ -86,6 +88,13 @@ export class ServedArchive {
         if (opened.retired && opened.users === 0) opened.reader.close();
       },
     };
+  }
+
+  /** Brings every segment into the folder, for a thread that reads the folder alone. @throws what fetching throws */
+  async bringAll(): Promise<void> {
+    const { segments, dataDir } = this;
+    if (segments === undefined) return;
+    await fetchAll(segments, [...listSegments(realFiles, dataDir).keys()].at(-1) ?? 0);
   }
 
   async close(): Promise<void> {

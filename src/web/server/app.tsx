@@ -1,49 +1,40 @@
 import { Hono } from 'hono';
-import { cookieNames, cookieValue } from '../access/cookies.ts';
-import { FormTokens } from '../access/form-tokens.ts';
+import { cookieNames } from '../access/cookies.ts';
 import { mayBeAskedWithLimit } from '../access/limited-paths.ts';
 import { askerOf, isOwnApiRequest, mayBeOwnForm, reachedBy } from '../access/request-rules.ts';
 import { FailurePage, NotFoundPage } from '../pages/plain-pages.tsx';
-import { apiRoutes } from './api-routes.ts';
-import { byLimit } from './by-limit.ts';
-import { exportRoutes } from './export-routes.ts';
-import { lookRoutes } from './look-routes.tsx';
-import { MailPages } from './mail-pages.ts';
-import { mailRoutes } from './mail-routes.tsx';
 import {
+  type DoorParts,
   page,
   type RequestFacts,
   seeOther,
   type WebApp,
-  type WebParts,
 } from './request-context.ts';
-import { savedRoutes } from './saved-routes.ts';
-import { searchRoutes } from './search-api.ts';
 import { secured } from './security-headers.ts';
-import { publicRoutes, signedInRoutes } from './sign-in-routes.tsx';
+import { publicRoutes, sessionIn, signedInRoutes } from './sign-in-routes.tsx';
 
 const METHODS = new Set(['GET', 'HEAD', 'POST']);
 
 /** Returns the function that answers every request of the web interface; it never throws. */
 export function webApp(
-  options: Omit<WebParts, 'forms'>,
+  parts: DoorParts,
 ): (request: Request, breakOff: () => void) => Promise<Response> {
-  const parts: WebParts = { ...options, forms: new FormTokens() };
+  const { mirror, mcp } = parts.behind;
   const app = appOf(parts);
   return async (request, breakOff) => {
     const reached = reachedBy(request.headers.get('host'), parts.own);
     // A page of a name that somebody made point here learns nothing, not even what this is.
     if (reached === null) return secured(plain(421));
     const { pathname } = new URL(request.url);
-    if (pathname === '/mcp') return secured(await parts.mcp.fetch(request, reached.origin));
-    if (isOfMirror(pathname)) return secured(await parts.mirror.fetch(request, reached.origin));
+    if (pathname === '/mcp') return secured(await mcp.fetch(request, reached.origin));
+    if (isOfMirror(pathname)) return secured(await mirror.fetch(request, reached.origin));
     if (!METHODS.has(request.method)) return secured(plain(405, { allow: 'GET, HEAD, POST' }));
     return secured(await app.fetch(request, { reached, breakOff }));
   };
 }
 
 /** The API of the service has its own rules: tokens, no cookies, and whoever sends no `Origin` may ask. */
-function isOfMirror(pathname: string): boolean {
+export function isOfMirror(pathname: string): boolean {
   return pathname.startsWith('/api/v1/');
 }
 
@@ -51,8 +42,8 @@ function plain(status: number, headers: Record<string, string> = {}): Response {
   return new Response('', { status, headers: { 'content-type': 'text/plain', ...headers } });
 }
 
-function appOf(parts: WebParts): WebApp {
-  const { sessions, now, port, assets, onError } = parts;
+function appOf(parts: DoorParts): WebApp {
+  const { port, assets } = parts;
   const app = new Hono<RequestFacts>();
   app.use(async (context, next) => {
     const { reached } = context.env;
@@ -71,11 +62,7 @@ function appOf(parts: WebParts): WebApp {
   publicRoutes(app, parts);
   // Whatever follows is behind the sign-in: without one, every address gives the same answer.
   app.use(async (context, next) => {
-    const { session: name } = context.get('cookies');
-    const cookie = cookieValue(context.req.header('cookie') ?? null, name);
-    // A link on another site brings no cookie; one on another port does, and is treated alike.
-    const token = askerOf(context.req.raw) === 'own' ? cookie : undefined;
-    const session = token === undefined ? undefined : sessions.find(token, now());
+    const session = sessionIn(context, parts);
     if (session === undefined) {
       const isApi = context.req.path.startsWith('/api/') || context.req.path === '/api';
       return isApi ? refused('signed-out', 401) : seeOther(context, '/enter');
@@ -89,13 +76,16 @@ function appOf(parts: WebParts): WebApp {
     return undefined;
   });
   signedInRoutes(app, parts);
-  apiRoutes(app, parts);
-  lookRoutes(app, parts);
-  const pages = byLimit(() => new MailPages(parts));
-  searchRoutes(app, parts, pages);
-  exportRoutes(app, parts);
-  mailRoutes(app, parts, pages);
-  savedRoutes(app, parts);
+  parts.behind.routes(app);
+  lastRoutes(app, parts);
+  return app;
+}
+
+/** What answers a request that no route does, and one whose route failed. */
+export function lastRoutes(
+  app: WebApp,
+  { assets, onError }: Pick<DoorParts, 'assets' | 'onError'>,
+): void {
   app.notFound((context) =>
     context.req.path.startsWith('/api/')
       ? refused('not-found', 404)
@@ -107,10 +97,9 @@ function appOf(parts: WebParts): WebApp {
       ? refused('failed', 500)
       : page(context, <FailurePage assets={assets} kind="failed" />, 500);
   });
-  return app;
 }
 
 /** An error of `/api`: the code alone, since the pages have the words. */
-function refused(code: string, status: number): Response {
+export function refused(code: string, status: number): Response {
   return Response.json({ error: { code } }, { status });
 }

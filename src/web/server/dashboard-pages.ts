@@ -8,7 +8,7 @@ import { mailboxText } from '../reading/query-text.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import { understandQuery } from '../reading/understood-query.ts';
 import type { Answered, MailPages, Parameter } from './mail-pages.ts';
-import type { WebParts } from './request-context.ts';
+import type { ArchiveParts } from './request-context.ts';
 
 /** Mailboxes that have a link of their own. */
 const MOST_MAILBOXES = 8;
@@ -20,7 +20,7 @@ const MOST_MAILBOXES = 8;
 export function dashboardPage(
   reader: ServedReader,
   pages: Pick<MailPages, 'frame'>,
-  { accounts, now }: Pick<WebParts, 'accounts' | 'now'>,
+  { accounts, now }: Pick<ArchiveParts, 'accounts' | 'now'>,
   parameter: Parameter,
 ): Answered {
   const { catalog, dataDir } = reader;

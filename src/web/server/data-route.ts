@@ -1,7 +1,7 @@
 import type { ServedReader } from '../reading/served-archive.ts';
 import { inTurn } from './in-turn.ts';
 import type { Parameter } from './mail-pages.ts';
-import { type WebApp, type WebParts, withReader } from './request-context.ts';
+import { type ArchiveParts, type WebApp, withReader } from './request-context.ts';
 
 /** Answers an address with data of the archive. */
 export type AddData = (
@@ -10,7 +10,7 @@ export type AddData = (
 ) => void;
 
 /** Returns a function that adds addresses to an app whose answers are made in turns. */
-export function dataRoute(app: WebApp, parts: Pick<WebParts, 'archive'>): AddData {
+export function dataRoute(app: WebApp, parts: Pick<ArchiveParts, 'archive'>): AddData {
   return (path, make) => {
     app.get(path, (context) => {
       const parameter: Parameter = (name) => context.req.query(name);

@@ -1,10 +1,10 @@
 import type { DownloadHooks } from '../reading/downloads.ts';
-import type { RequestContext, WebParts } from './request-context.ts';
+import type { ArchiveParts, RequestContext } from './request-context.ts';
 
 /** Returns what a download obeys while it is sent: it breaks off where its session ends. */
 export function downloadHooks(
   context: RequestContext,
-  { sessions, now, onError }: Pick<WebParts, 'sessions' | 'now' | 'onError'>,
+  { sessions, now, onError }: Pick<ArchiveParts, 'sessions' | 'now' | 'onError'>,
   release: () => void,
 ): DownloadHooks {
   const { key } = context.get('session');

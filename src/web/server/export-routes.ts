@@ -10,10 +10,10 @@ import { understandQuery } from '../reading/understood-query.ts';
 import { downloadHooks } from './download-hooks.ts';
 import { inTurn } from './in-turn.ts';
 import {
+  type ArchiveParts,
   type RequestContext,
   seeOther,
   type WebApp,
-  type WebParts,
   withReader,
 } from './request-context.ts';
 
@@ -43,7 +43,7 @@ type Chosen =
     };
 
 /** Downloads of what a query finds, as they are made. Each obeys the mailboxes that its session is limited to. */
-export function exportRoutes(app: WebApp, parts: WebParts): void {
+export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
   let running = 0;
   const run = async (
     context: RequestContext,
@@ -57,6 +57,7 @@ export function exportRoutes(app: WebApp, parts: WebParts): void {
     };
     try {
       const { dataDir } = parts.archive;
+      await parts.archive.bringAll();
       const { mailboxes } = context.get('session');
       const { commit, ...begun } = await beginExport({ dataDir, mailboxes, ...chosen }, signal);
       const { text, format } = chosen;
@@ -87,7 +88,7 @@ export function exportRoutes(app: WebApp, parts: WebParts): void {
 function chosenIn(
   context: RequestContext,
   reader: ServedReader,
-  { now, accounts }: Pick<WebParts, 'now' | 'accounts'>,
+  { now, accounts }: Pick<ArchiveParts, 'now' | 'accounts'>,
 ): Chosen {
   const format = downloadFormat(context.req.query('format') ?? 'zip');
   if (format === undefined) return { refused: 'unknown-format' };
@@ -102,7 +103,7 @@ function chosenIn(
   return id === undefined || others.length > 0 ? { refused: 'not-one' } : { format, id };
 }
 
-function source(context: RequestContext, parts: WebParts, id: MessageId): Response {
+function source(context: RequestContext, parts: ArchiveParts, id: MessageId): Response {
   const { reader, release } = parts.archive.hold(context.get('session').mailboxes);
   try {
     return savedAnswer(sourceDownload(reader, id), downloadHooks(context, parts, release));

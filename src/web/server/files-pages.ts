@@ -13,7 +13,7 @@ import type { ServedReader } from '../reading/served-archive.ts';
 import { Turns } from '../reading/turns.ts';
 import { understandQuery } from '../reading/understood-query.ts';
 import type { Answered, MailPages, Parameter } from './mail-pages.ts';
-import type { WebParts } from './request-context.ts';
+import type { ArchiveParts } from './request-context.ts';
 
 /** Attachments that are read at a time, each in a thread of its own: apart from the messages that people open. */
 const READINGS = 2;
@@ -27,7 +27,7 @@ export class FilesPages {
   readonly #counts = new FilesMessagesCounts();
 
   constructor(
-    private readonly parts: Pick<WebParts, 'archive' | 'accounts' | 'now'>,
+    private readonly parts: Pick<ArchiveParts, 'archive' | 'accounts' | 'now'>,
     private readonly pages: Pick<MailPages, 'frame'>,
   ) {}
 

@@ -1,4 +1,4 @@
-import type { RequestContext, WebParts } from './request-context.ts';
+import type { ArchiveParts, RequestContext } from './request-context.ts';
 
 /** Bytes of a form with two short fields. */
 const MOST_BYTES = 4_096;
@@ -23,7 +23,7 @@ export async function formBody(
 
 /** Returns the fields of a form that a page of this session has sent; null for any other. */
 export async function ownForm(
-  { forms }: Pick<WebParts, 'forms'>,
+  { forms }: Pick<ArchiveParts, 'forms'>,
   context: RequestContext,
 ): Promise<URLSearchParams | null> {
   const fields = await formBody(context.req.raw);

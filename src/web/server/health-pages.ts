@@ -17,7 +17,7 @@ import { mattersOf } from '../reading/matters.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import type { SideTag } from '../reading/side-tree.ts';
 import { statusFor } from '../reading/status-for.ts';
-import type { WebParts } from './request-context.ts';
+import type { ArchiveParts } from './request-context.ts';
 
 /** Runs that may tell how the last pass of each account was. */
 const LAST_RUNS = 50;
@@ -64,7 +64,7 @@ function frameStateOf(
 /** Reads what a tab of the health pages shows. */
 export function healthTab(
   reader: ServedReader,
-  parts: Pick<WebParts, 'now' | 'accounts' | 'policy'>,
+  parts: Pick<ArchiveParts, 'now' | 'accounts' | 'policy'>,
   tab: HealthTab,
   parameter: Parameter,
 ): Omit<HealthContent, 'look' | 'hasDaemon'> & { readonly known: FrameState } {
@@ -88,7 +88,7 @@ export function healthTab(
 
 function shownIn(
   reader: ServedReader,
-  { now, accounts, policy }: Pick<WebParts, 'now' | 'accounts' | 'policy'>,
+  { now, accounts, policy }: Pick<ArchiveParts, 'now' | 'accounts' | 'policy'>,
   tab: HealthTab,
   parameter: Parameter,
   { state, status, matters, held }: Known & { readonly held: number },

@@ -32,7 +32,7 @@ import {
 } from '../reading/understood-query.ts';
 import { type FrameState, frameState, healthTab } from './health-pages.ts';
 import { Opening } from './opening.ts';
-import type { Parameter, WebParts } from './request-context.ts';
+import type { ArchiveParts, Parameter } from './request-context.ts';
 
 export type { Parameter };
 
@@ -56,7 +56,9 @@ export class MailPages {
   readonly #sums = new ClosingSums();
   #known: { readonly version: number; readonly of: FrameState } | undefined;
 
-  constructor(private readonly parts: Pick<WebParts, 'archive' | 'accounts' | 'policy' | 'now'>) {}
+  constructor(
+    private readonly parts: Pick<ArchiveParts, 'archive' | 'accounts' | 'policy' | 'now'>,
+  ) {}
 
   async mail(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
     // Whoever lists messages is about to open one.

@@ -21,11 +21,11 @@ import { inTurn } from './in-turn.ts';
 import type { Answered, MailPages, Parameter } from './mail-pages.ts';
 import { framedOrNull } from './opening.ts';
 import {
+  type ArchiveParts,
   page,
   type RequestContext,
   seeOther,
   type WebApp,
-  type WebParts,
   withReader,
 } from './request-context.ts';
 import { DOWNLOAD_POLICY, MAIL_POLICY } from './security-headers.ts';
@@ -49,7 +49,7 @@ const HEALTH_TABS = [
 /** The pages of the archive, as documents and as data. Each is made for one request, from what the archive holds then. */
 export function mailRoutes(
   app: WebApp,
-  parts: WebParts,
+  parts: ArchiveParts,
   pages: (reader: ServedReader) => MailPages,
 ): void {
   const { archive, forms } = parts;
@@ -163,7 +163,7 @@ interface Asked {
 }
 
 function answered(
-  parts: WebParts,
+  parts: ArchiveParts,
   context: RequestContext,
   make: (asked: Asked) => Response | Promise<Response>,
 ): Promise<Response> {
@@ -176,7 +176,7 @@ function answered(
 /** Answers a page twice: as a document at its address, and below `/api/page` as the data that it is made of. */
 function pageRoute(
   app: WebApp,
-  parts: WebParts,
+  parts: ArchiveParts,
   path: string,
   make: (asked: Asked) => Answered | Promise<Answered>,
 ): void {
@@ -202,7 +202,7 @@ function inParts(parameter: Parameter): Parameter {
 
 /** What is saved has the archive open until its last byte has gone. */
 function download(
-  parts: WebParts,
+  parts: ArchiveParts,
   context: RequestContext,
   find: FindOfMessage,
 ): Promise<Response> {
@@ -223,7 +223,7 @@ function ofMessage(context: RequestContext, find: FindOfMessage): Find {
 }
 
 async function saved(
-  parts: WebParts,
+  parts: ArchiveParts,
   context: RequestContext,
   find: (reader: ServedReader) => MaybeSaved,
   {

@@ -16,21 +16,14 @@ import type { ServedArchive, ServedReader } from '../reading/served-archive.ts';
 import type { Assets } from './assets.ts';
 import type { EventStreams } from './event-streams.ts';
 
-/** What the routes work with. */
-export interface WebParts {
+/** What the routes behind the sign-in work with. */
+export interface ArchiveParts {
   readonly archive: ServedArchive;
   readonly assets: Assets;
-  readonly codes: SignInCodes;
-  readonly sessions: Sessions;
+  /** Whether a browser is still signed in: asked while something is sent to it. */
+  readonly sessions: Pick<Sessions, 'isOpen'>;
   readonly forms: FormTokens;
   readonly events: EventStreams;
-  /** Answers the API, which knows tokens and no browsers. */
-  readonly mirror: Pick<MirrorSurface, 'fetch'>;
-  /** Answers assistants, by the same tokens. */
-  readonly mcp: Pick<McpSurface, 'fetch'>;
-  readonly own: OwnAddresses;
-  /** Where the server listens. */
-  readonly port: number;
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
   /** Has the daemon of the archive look for new mail; resolves with whether there is one. */
   readonly look: () => Promise<boolean>;
@@ -42,12 +35,38 @@ export interface WebParts {
   readonly onError: (error: unknown) => void;
 }
 
+/** What is behind the sign-in: the archive, wherever it is. */
+export interface Behind {
+  /** Adds its routes; a request that reaches them has a session. */
+  readonly routes: (app: WebApp) => void;
+  /** Answers the API, which knows tokens and no browsers. */
+  readonly mirror: Pick<MirrorSurface, 'fetch'>;
+  /** Answers assistants, by the same tokens. */
+  readonly mcp: Pick<McpSurface, 'fetch'>;
+  /** Returns the addresses of mailboxes by their keys: of all, or of these. */
+  readonly names: (
+    mailboxes: readonly string[] | null,
+  ) => ReadonlyMap<string, string> | Promise<ReadonlyMap<string, string>>;
+}
+
+/** What lets browsers in. */
+export interface DoorParts extends Pick<ArchiveParts, 'assets' | 'forms' | 'now' | 'onError'> {
+  readonly codes: SignInCodes;
+  readonly sessions: Sessions;
+  readonly behind: Behind;
+  readonly own: OwnAddresses;
+  /** Where the server listens. */
+  readonly port: number;
+}
+
 /** What is known of a request before its route runs. */
 export interface RequestFacts {
   Bindings: {
     reached: Reached;
     /** Breaks the connection: for an answer that turns out wrong once its beginning has gone. */
     breakOff: () => void;
+    /** Of a browser that another server let in. */
+    session?: Session;
   };
   Variables: {
     reached: Reached;
@@ -68,7 +87,7 @@ export type WebApp = Hono<RequestFacts>;
  * this reader: a sign-in may be limited to mailboxes.
  */
 export function withReader<T>(
-  { archive }: Pick<WebParts, 'archive'>,
+  { archive }: Pick<ArchiveParts, 'archive'>,
   context: RequestContext,
   act: (reader: ServedReader) => T | Promise<T>,
 ): Promise<T> {
@@ -82,7 +101,7 @@ export function withReader<T>(
 export function page(
   context: RequestContext,
   content: VNode,
-  status: 200 | 400 | 403 | 404 | 410 | 500 = 200,
+  status: 200 | 400 | 403 | 404 | 410 | 500 | 503 = 200,
 ): Response {
   const theme = themeOf(cookieValue(context.req.header('cookie') ?? null, THEME_COOKIE));
   if (theme !== undefined) {

@@ -7,7 +7,7 @@ import { byLimit } from './by-limit.ts';
 import { changesRoutes } from './changes-api.ts';
 import { dataRoute } from './data-route.ts';
 import type { MailPages } from './mail-pages.ts';
-import type { WebApp, WebParts } from './request-context.ts';
+import type { ArchiveParts, WebApp } from './request-context.ts';
 
 /** Rows that a list asks for at a time, at most. */
 const MOST_ROWS = 200;
@@ -17,7 +17,7 @@ const SPINE_MS = 250;
 /** Data of the archive for a page that is open already. All of it comes from the catalog. */
 export function searchRoutes(
   app: WebApp,
-  parts: WebParts,
+  parts: ArchiveParts,
   pages: (reader: ServedReader) => MailPages,
 ): void {
   const { accounts, now } = parts;

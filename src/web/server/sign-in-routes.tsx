@@ -1,15 +1,16 @@
 import { cookieValue, formCookie, removedCookie, sessionCookie } from '../access/cookies.ts';
 import { newFormCookie } from '../access/form-tokens.ts';
+import { askerOf } from '../access/request-rules.ts';
+import type { Session } from '../access/sessions.ts';
 import { AwayPage, EnterPage, type EnterProblem, FailurePage } from '../pages/plain-pages.tsx';
 import { YouPage } from '../pages/you-page.tsx';
-import { mailboxNames } from '../reading/mailbox-names.ts';
 import { formBody, ownForm } from './form-body.ts';
 import {
+  type DoorParts,
   page,
   type RequestContext,
   seeOther,
   type WebApp,
-  type WebParts,
 } from './request-context.ts';
 
 /** Digits of a session's key that a form names it by. */
@@ -18,16 +19,9 @@ const ID_LENGTH = 24;
 const FOR_EVER = 'public, max-age=31536000, immutable';
 
 /** What everybody may ask for, and which shows nothing of the archive: assets, the sign-in, the way out of a message. */
-export function publicRoutes(app: WebApp, parts: WebParts): void {
+export function publicRoutes(app: WebApp, parts: DoorParts): void {
   const { assets, codes, sessions, forms, now } = parts;
-  app.get('/assets/:name', (context) => {
-    const asset = assets.file(context.req.param('name'));
-    if (asset === undefined) return context.body(null, 404);
-    return context.body(asset.bytes, 200, {
-      'content-type': asset.type,
-      'cache-control': FOR_EVER,
-    });
-  });
+  assetRoute(app, assets, (context) => sessionIn(context, parts) !== undefined);
   app.get('/away', (context) => {
     const to = leadingAway(context.req.query('to') ?? '');
     return page(context, <AwayPage assets={assets} to={to} />, to === null ? 400 : 200);
@@ -63,12 +57,56 @@ export function publicRoutes(app: WebApp, parts: WebParts): void {
   });
 }
 
+/** Returns the session of whoever asks; undefined where a link elsewhere has the browser ask. */
+export function sessionIn(
+  context: RequestContext,
+  { sessions, now }: Pick<DoorParts, 'sessions' | 'now'>,
+): Session | undefined {
+  const { session: name } = context.get('cookies');
+  const cookie = cookieValue(context.req.header('cookie') ?? null, name);
+  // A link on another site brings no cookie; one on another port does, and is treated alike.
+  const token = askerOf(context.req.raw) === 'own' ? cookie : undefined;
+  return token === undefined ? undefined : sessions.find(token, now());
+}
+
+/**
+ * Answers with the files of this build.
+ *
+ * @param mayAskOthers whether a route that follows may know a file that this build has not
+ */
+export function assetRoute(
+  app: WebApp,
+  assets: DoorParts['assets'],
+  mayAskOthers: (context: RequestContext) => boolean,
+): void {
+  app.get('/assets/:name', async (context, next) => {
+    const asset = assets.file(context.req.param('name'));
+    if (asset === undefined) return mayAskOthers(context) ? next() : context.body(null, 404);
+    return context.body(asset.bytes, 200, {
+      'content-type': asset.type,
+      'cache-control': FOR_EVER,
+    });
+  });
+}
+
 /** What a signed-in browser does about sign-ins. */
-export function signedInRoutes(app: WebApp, parts: WebParts): void {
-  const { archive, assets, sessions, forms, now } = parts;
+export function signedInRoutes(app: WebApp, parts: DoorParts): void {
+  const { assets, behind, sessions, forms, now } = parts;
+  app.get('/api/session', (context) => {
+    const { createdAt, usedAt, mailboxes } = context.get('session');
+    return context.json({
+      createdAt: new Date(createdAt).toISOString(),
+      usedAt: new Date(usedAt).toISOString(),
+      isLimited: mailboxes !== null,
+    });
+  });
+  app.post('/api/sign-out', (context) => {
+    sessions.end(context.get('session').key);
+    return context.json({ signedOut: true });
+  });
   app.get('/you', async (context) => {
     const session = context.get('session');
-    const names = await archive.use(session.mailboxes, mailboxNames);
+    const names = await behind.names(session.mailboxes);
     // Who may read some mailboxes learns of no other browser, and of no other mailbox.
     const listed = session.mailboxes === null ? sessions.list(now()) : [session];
     const browsers = listed.map(({ key, mailboxes, ...browser }) => ({

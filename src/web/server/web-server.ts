@@ -9,23 +9,36 @@ import type { SearchNode } from '../../search/ast.ts';
 import { mailboxKey } from '../../state/scopes.ts';
 import type { StateFile } from '../../state/state-file.ts';
 import type { ApiToken } from '../../state/values.ts';
+import { FormTokens } from '../access/form-tokens.ts';
 import { ownAddresses } from '../access/request-rules.ts';
 import { type SessionStore, Sessions } from '../access/sessions.ts';
 import { SignInCodes } from '../access/sign-in-codes.ts';
 import { McpSurface } from '../mcp/mcp-surface.ts';
+import { mailboxNames } from '../reading/mailbox-names.ts';
 import { ServedArchive } from '../reading/served-archive.ts';
 import { webApp } from './app.tsx';
+import { archiveRoutes } from './archive-routes.ts';
 import { builtAssets } from './assets.ts';
 import { EventStreams } from './event-streams.ts';
+import type { Behind } from './request-context.ts';
 
-export interface WebServerOptions {
-  readonly dataDir: string;
+/** Where browsers come in, and what is remembered of them. */
+export interface DoorOptions {
   readonly listen: ListenAddress;
   /** The https address at which a reverse proxy serves it; null where browsers come directly. */
   readonly publicUrl: string | null;
   readonly sessions: SessionStore;
   /** What the archive remembers: tokens of the API, quotas. Null where nothing can be read: no token is known then. */
   readonly state: StateFile | null;
+  /** Returns milliseconds since the epoch. */
+  readonly now: () => number;
+  /** Hears of a request that could not be answered, and of connections that the system did not give us. */
+  readonly onError: (error: unknown) => void;
+  readonly limits?: Partial<ListenerLimits>;
+}
+
+export interface WebServerOptions extends DoorOptions {
+  readonly dataDir: string;
   /** Returns the hosts of configured accounts by their names in lower case, for `account:` in a query. */
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
   /** Has the daemon of the archive look for new mail; resolves with whether there is one. */
@@ -34,11 +47,6 @@ export interface WebServerOptions {
   readonly hasDaemon: () => Promise<boolean>;
   /** Returns what the configuration decides, for the pages that show it; null where there is none for this archive. */
   readonly policy?: () => ArchivePolicy | null;
-  /** Returns milliseconds since the epoch. */
-  readonly now: () => number;
-  /** Hears of a request that could not be answered, and of connections that the system did not give us. */
-  readonly onError: (error: unknown) => void;
-  readonly limits?: Partial<ListenerLimits>;
 }
 
 export interface WebServer {
@@ -75,23 +83,67 @@ const IDLE_CONNECTIONS = 200;
  * @throws web-not-loopback, cannot-listen, and what opening the archive throws
  */
 export async function startWebServer(options: WebServerOptions): Promise<WebServer> {
-  const { listen, publicUrl, now, onError, limits = {} } = options;
-  if (publicUrl === null && !isLoopback(listen.host))
-    throw webError('web-not-loopback', { host: listen.host });
+  refuseOpenAddress(options);
   const archive = new ServedArchive(options.dataDir);
   // What cannot be read is found out now, and not by the first visitor.
   archive.hold(null).release();
-  const codes = new SignInCodes();
+  const { accounts, look, hasDaemon, policy = () => null, now, onError } = options;
   const sessions = new Sessions(options.sessions);
-  const { accounts, look, hasDaemon, policy = () => null } = options;
   const events = new EventStreams({ archive, sessions, now, onError });
-  const deciding = { accounts, policy, look, hasDaemon };
-  const noted = { events, now, onError };
-  const parts = { archive, assets: builtAssets(), codes, sessions, ...deciding, ...noted };
-  const tokens = options.state === null ? null : new ApiTokens(options.state);
-  const authorize = (secret: string) => tokens?.find(secret, now());
+  const parts = { archive, assets: builtAssets(), sessions, events, accounts, policy };
+  const authorize = tokensOf(options);
   const mirror = mirrorOf(archive, authorize, options);
   const mcp = mcpOf(archive, authorize, options);
+  return openDoor(options, sessions, (forms) => ({
+    routes: (app) => archiveRoutes(app, { ...parts, forms, look, hasDaemon, now, onError }),
+    ...{ mirror, mcp },
+    names: (mailboxes) => archive.use(mailboxes, mailboxNames),
+    beforeClosing: () => events.close(),
+    async close() {
+      await mirror.close();
+      await mcp.close();
+      await archive.close();
+    },
+  }));
+}
+
+/** Returns a function that returns the token of a secret, as long as it is valid. */
+export function tokensOf({
+  state,
+  now,
+}: Pick<DoorOptions, 'state' | 'now'>): (secret: string) => ApiToken | undefined {
+  const tokens = state === null ? null : new ApiTokens(state);
+  return (secret) => tokens?.find(secret, now());
+}
+
+/** @throws web-not-loopback */
+export function refuseOpenAddress({ listen, publicUrl }: DoorOptions): void {
+  if (publicUrl === null && !isLoopback(listen.host))
+    throw webError('web-not-loopback', { host: listen.host });
+}
+
+/** What is behind the sign-in, for as long as the server runs. */
+export interface Opened extends Behind {
+  /** Ends what would keep connections open. */
+  beforeClosing(): void;
+  /** It is also called where the server cannot listen. */
+  close(): Promise<void>;
+}
+
+/**
+ * Listens for browsers, and lets those in that are signed in.
+ *
+ * @throws cannot-listen
+ */
+export async function openDoor(
+  options: DoorOptions,
+  sessions: Sessions,
+  open: (forms: FormTokens) => Opened,
+): Promise<WebServer> {
+  const { listen, publicUrl, now, onError, limits = {} } = options;
+  const codes = new SignInCodes();
+  const forms = new FormTokens();
+  const behind = open(forms);
   let answer: ReturnType<typeof webApp> | undefined;
   try {
     const listener = await listenOn({
@@ -103,7 +155,9 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
       limits: { idleMs: IDLE_MS, idlePerAddress: IDLE_CONNECTIONS, ...limits },
     });
     const { address } = listener;
-    answer = webApp({ ...parts, ...address, mirror, mcp, own: ownAddresses(address, publicUrl) });
+    const own = ownAddresses(address, publicUrl);
+    const known = { codes, sessions, forms, behind, own, port: address.port };
+    answer = webApp({ ...known, assets: builtAssets(), now, onError });
     const url = publicUrl === null ? httpUrl(address) : new URL(publicUrl).origin;
     return {
       address,
@@ -112,29 +166,26 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
       mcpUrl: `${url}/mcp`,
       link: (mailboxes) => `${url}/enter#${codes.issue(now(), mailboxes)}`,
       async close() {
-        events.close();
+        behind.beforeClosing();
         await listener.close();
-        await mirror.close();
-        await mcp.close();
-        await archive.close();
+        await behind.close();
       },
     };
   } catch (error) {
-    await mirror.close();
-    await mcp.close();
-    await archive.close();
+    await behind.close();
     throw error;
   }
 }
 
 /** The API over the archive: its tokens say themselves which mailboxes they reach. */
-function mirrorOf(
+export function mirrorOf(
   archive: ServedArchive,
   authorize: (secret: string) => ApiToken | undefined,
-  { dataDir, state, onError }: WebServerOptions,
+  { state, onError }: Pick<DoorOptions, 'state' | 'onError'>,
 ): MirrorSurface {
   return new MirrorSurface({
-    dataDir,
+    dataDir: archive.dataDir,
+    segments: archive.segments,
     hold() {
       const { reader, release } = archive.hold(null);
       const { catalog } = reader;
@@ -148,10 +199,15 @@ function mirrorOf(
 }
 
 /** The archive for assistants, as a token may read it. */
-function mcpOf(
+export function mcpOf(
   archive: ServedArchive,
   authorize: (secret: string) => ApiToken | undefined,
-  { state, accounts, now, onError }: WebServerOptions,
+  {
+    state,
+    accounts,
+    now,
+    onError,
+  }: Pick<WebServerOptions, 'state' | 'accounts' | 'now' | 'onError'>,
 ): McpSurface {
   return new McpSurface({
     authorize,
