@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import type { FleetConfig } from '../config/load.ts';
 import type { ExitCode } from '../errors/exit-codes.ts';
 import { EXIT } from '../errors/exit-codes.ts';
 import { fleetError } from '../errors/fleet.ts';
@@ -80,7 +81,7 @@ export async function withHolder<T>(
   context: CommandContext,
   which: WhichAccount,
   { command, options, words }: TypedLine,
-  act: (options: AskOptions, question: Question) => Promise<T>,
+  act: (options: AskOptions, question: Question, place: FleetConfig['fleet']) => Promise<T>,
 ): Promise<T> {
   const { output, notices, globals } = context;
   if (globals.data !== undefined) {
@@ -118,6 +119,7 @@ export async function withHolder<T>(
           ),
       },
       { ...question, archive },
+      place,
     );
   });
 }

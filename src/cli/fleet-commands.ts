@@ -18,6 +18,11 @@ export const ANSWERED: readonly CommandEntry[] = [
   STATS,
   MCP,
   {
+    name: 'web',
+    summary: 'answer HTTP requests on standard input and output',
+    load: () => import('./commands/web/answer.ts'),
+  },
+  {
     name: 'export',
     summary: 'write a zip to standard output',
     load: () => import('./commands/export/sent-zip.ts'),

@@ -224,6 +224,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'import',
     'indexer',
     'limiter',
+    // HTTP over the link of a fleet.
+    'listener',
     'mail',
     // The command that makes tokens.
     'mirror',

@@ -20,8 +20,9 @@ const READABLE = {
   history: [],
   // A zip on standard output, for the node asked to write.
   export: ['--query', '--mailbox', '--folder', '--deleted', '--with-deleted', '--as-of'],
-  // Over standard input and output, for as long as the asker speaks.
+  // Over standard input and output, for as long as the asker speaks: in JSON-RPC, and in HTTP.
   mcp: ['--mailbox'],
+  web: [],
   stats: ['--by', '--query', '--largest', '--duplicates', '--limit', '--format'],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
@@ -50,7 +51,7 @@ export const readingShape = z.strictObject({
 export type ReadingRequest = z.output<typeof readingShape>;
 
 /** Commands that run for as long as somebody may ask them something. */
-export const LASTING: ReadonlySet<string> = new Set(['mcp']);
+export const LASTING: ReadonlySet<string> = new Set(['mcp', 'web']);
 
 /** Bytes of a request. */
 export const MOST_REQUEST_BYTES = 65_536;

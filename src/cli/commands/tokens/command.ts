@@ -17,13 +17,21 @@ A token opens the read-only API of an archive, which "mailkeep web" and a daemon
 serve below /api/v1. Its secret is printed once, by create; the archive stores only what it takes to recognise it.
 A revoked token opens nothing from that moment on.
 
+With --account, tokens are those of an account of a fleet; they open what "mailkeep web --account" serves on this
+node.
+
 EXAMPLES
   mailkeep token create --name laptop
   mailkeep token create --name assistant --mailbox anna@example.org --expires 90d
   mailkeep token list
   mailkeep token revoke laptop`;
 
-interface CreateLine {
+interface Which {
+  readonly account?: string;
+  readonly tenant?: string;
+}
+
+interface CreateLine extends Which {
   readonly name?: string;
   readonly mailbox?: readonly string[];
   readonly expires?: number;
@@ -58,10 +66,14 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       duration,
     )
     .action((options: CreateLine) => chosen((context) => createToken(context, options)));
-  sub(command, 'list', 'list tokens, without their secrets').action(() => chosen(listTokens));
+  sub(command, 'list', 'list tokens, without their secrets').action((which: Which) =>
+    chosen((context) => listTokens(context, which)),
+  );
   sub(command, 'revoke', 'end tokens at once')
     .argument('<id...>', 'ids or names of tokens')
-    .action((ids: readonly string[]) => chosen((context) => revokeTokens(context, ids)));
+    .action((ids: readonly string[], which: Which) =>
+      chosen((context) => revokeTokens(context, ids, which)),
+    );
 }
 
 function sub(command: Command, name: string, summary: string): Command {
@@ -69,6 +81,8 @@ function sub(command: Command, name: string, summary: string): Command {
     .command(name)
     .summary(summary)
     .description(summary)
+    .option('--account <name>', 'an account of the fleet, instead of the archive here')
+    .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
     .addHelpText('after', EXIT_STATUS_HELP);
 }
 
@@ -78,10 +92,10 @@ async function createToken(context: CommandContext, line: CreateLine): Promise<E
     const expected = `a name of 1 to ${NAME_LENGTH} characters`;
     throw usageError('usage-option', { option: '--name', found: name, expected });
   }
-  const mailboxes = await mailboxKeys(context, mailbox);
+  const mailboxes = await limitOf(context, line, mailbox);
   const now = context.now();
   const expiresAt = expires === undefined ? null : now + expires;
-  const { secret, token } = await withTokens(context, (tokens) =>
+  const { secret, token } = await withTokens(context, line, (tokens) =>
     tokens.create({ name, mailboxes, expiresAt }, now),
   );
   await context.output.object({ ...lineOf(token, now), secret }, () => secret);
@@ -89,8 +103,8 @@ async function createToken(context: CommandContext, line: CreateLine): Promise<E
   return EXIT.done;
 }
 
-function listTokens(context: CommandContext): Promise<ExitCode> {
-  return withTokens(context, async (tokens) => {
+function listTokens(context: CommandContext, which: Which): Promise<ExitCode> {
+  return withTokens(context, which, async (tokens) => {
     const now = context.now();
     const all = tokens.list();
     for (const token of all)
@@ -100,8 +114,12 @@ function listTokens(context: CommandContext): Promise<ExitCode> {
   });
 }
 
-function revokeTokens(context: CommandContext, ids: readonly string[]): Promise<ExitCode> {
-  return withTokens(context, async (tokens) => {
+function revokeTokens(
+  context: CommandContext,
+  ids: readonly string[],
+  which: Which,
+): Promise<ExitCode> {
+  return withTokens(context, which, async (tokens) => {
     for (const id of ids) {
       const revoked = tokens.revoke(id);
       if (revoked.length === 0) throw webError('token-unknown', { token: terminalLine(id) });
@@ -115,12 +133,30 @@ function revokeTokens(context: CommandContext, ids: readonly string[]): Promise<
   });
 }
 
+/** Returns the keys of the mailboxes that a token is limited to; null for no limit. */
+async function limitOf(
+  context: CommandContext,
+  { account, tenant }: Which,
+  named: readonly string[],
+): Promise<readonly string[] | null> {
+  if (account === undefined) return mailboxKeys(context, named);
+  const { mailboxKeysOf } = await import('../../served-account.ts');
+  return mailboxKeysOf(context, { account, tenant }, named);
+}
+
 /** Runs `act` with the archive's tokens. @throws usage-no-archive, token-unwritable */
 async function withTokens<T>(
   context: CommandContext,
+  { account, tenant }: Which,
   act: (tokens: ApiTokens) => T | Promise<T>,
 ): Promise<T> {
-  const dataDir = archiveOf(context);
+  const dataDir =
+    account === undefined
+      ? archiveOf(context)
+      : await (await import('../../served-account.ts')).servedFolderOf(context, {
+          account,
+          tenant,
+        });
   const state = writableState(dataDir);
   if (state === undefined) throw webError('token-unwritable', { dataDir });
   try {

@@ -9,6 +9,8 @@ interface WebLine {
   readonly link?: boolean;
   readonly mailbox?: string[];
   readonly open?: boolean;
+  readonly account?: string;
+  readonly tenant?: string;
 }
 
 const HELP = `
@@ -18,6 +20,8 @@ once, within ten minutes. A signed-in browser stays signed in for 30 days.
 
 With --link, it asks the server that runs for another link, prints it and ends; the exit code is 1 if none
 runs. A daemon with "web" in its configuration is such a server.
+
+With --account, it serves an account of a fleet, on any of its nodes, wherever its archive is: see docs/fleet.md.
 
 --listen takes an address of this machine only: other machines need a reverse proxy with HTTPS and the daemon
 (docs/web.md).
@@ -37,10 +41,12 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       collected,
     )
     .option('--open', 'open the sign-in link in the browser')
+    .option('--account <name>', 'an account of the fleet, instead of the archive here')
+    .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
     .addHelpText('after', HELP)
     .action((options: WebLine) =>
       chosen(async (context) => {
-        const { link = false, open = false, mailbox: mailboxes = [] } = options;
+        const { link = false, open = false, mailbox: mailboxes = [], account, tenant } = options;
         const listen = parseListen(options.listen);
         if (listen === undefined)
           throw usageError('usage-option', {
@@ -48,6 +54,13 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             found: options.listen,
             expected: 'an address such as 127.0.0.1:8027',
           });
+        if (account !== undefined) {
+          const { askForAccountLink, serveAccount } = await import('./serve-account.ts');
+          const which = { account, tenant };
+          return link
+            ? askForAccountLink(context, which, { mailboxes, open })
+            : serveAccount(context, which, { listen, mailboxes, open });
+        }
         const { askForLink, serveWeb } = await import('./serve.ts');
         return link
           ? askForLink(context, mailboxes, open)

@@ -45,13 +45,12 @@ async function hasDaemon(dataDir: string): Promise<boolean> {
 export async function serveWeb(context: CommandContext, options: ServeOptions): Promise<ExitCode> {
   holdYoungGeneration();
   holdOldGeneration();
-  const { globals, surroundings, output, notices, now, signal } = context;
+  const { globals, surroundings, notices, now } = context;
   const dataDir = locateDataDir(globals, surroundings);
   requireArchive(dataDir);
   const mailboxes = await mailboxKeys(context, options.mailboxes);
   const sessions = openSessions(dataDir);
   let web: WebServer | undefined;
-  let channel: Awaited<ReturnType<typeof openLinkChannel>> | undefined;
   try {
     web = await startWebServer({
       dataDir,
@@ -70,20 +69,46 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
       onError: (error) =>
         notices.warn(`A request could not be answered: ${sentenceOf(error).message}`),
     }).catch((error: unknown) => {
-      if (!hasCode(error, 'cannot-listen')) throw error;
-      const { host, port } = options.listen;
-      throw webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
+      throw cannotListen(options.listen, error);
     });
-    const { url, apiUrl, mcpUrl, link } = web;
-    channel = await openLinkChannel({ dataDir, env: surroundings.env, link }).catch(
-      (error: unknown) => {
-        if (!hasCode(error, 'daemon-socket-folder')) throw error;
-        notices.warn(
-          `There is no private folder for a socket (${error.facts.folder}): "mailkeep web --link" cannot ask this server.`,
-        );
-        return undefined;
-      },
-    );
+    await whileServed(context, web, {
+      ...{ dataDir, mailboxes, open: options.open, areKept: sessions.areKept },
+    });
+  } finally {
+    await web?.close();
+    sessions.close();
+  }
+  return EXIT.done;
+}
+
+/** How a server is announced. */
+export interface Announced {
+  /** Where what is remembered of browsers is kept: `--link` finds the server by it. */
+  readonly dataDir: string;
+  /** Keys of the mailboxes that the first link is limited to; null for all. */
+  readonly mailboxes: readonly string[] | null;
+  readonly open: boolean;
+  /** Whether browsers stay signed in when the server is started again. */
+  readonly areKept: boolean;
+}
+
+/** Says where a server listens and how to sign in, and resolves when the command is interrupted. */
+export async function whileServed(
+  context: CommandContext,
+  { url, apiUrl, mcpUrl, link }: WebServer,
+  { dataDir, mailboxes, open, areKept }: Announced,
+): Promise<void> {
+  const { surroundings, output, notices, signal } = context;
+  const channel = await openLinkChannel({ dataDir, env: surroundings.env, link }).catch(
+    (error: unknown) => {
+      if (!hasCode(error, 'daemon-socket-folder')) throw error;
+      notices.warn(
+        `There is no private folder for a socket (${error.facts.folder}): "mailkeep web --link" cannot ask this server.`,
+      );
+      return undefined;
+    },
+  );
+  try {
     const signInUrl = link(mailboxes);
     await output.object({ url, signInUrl, apiUrl, mcpUrl }, () =>
       [
@@ -91,16 +116,19 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
         `The link works once, within ten minutes.${channel === undefined ? '' : ' "mailkeep web --link" prints another.'}`,
       ].join('\n'),
     );
-    if (!sessions.areKept)
+    if (!areKept)
       notices.say('The archive cannot be written: browsers sign in again after a restart.');
-    if (options.open) void openInBrowser(signInUrl, context, CODE_MS);
+    if (open) void openInBrowser(signInUrl, context, CODE_MS);
     await aborted(signal);
   } finally {
     await channel?.close();
-    await web?.close();
-    sessions.close();
   }
-  return EXIT.done;
+}
+
+/** Returns the error of a server that cannot listen, in the words of this command. */
+export function cannotListen({ host, port }: ListenAddress, error: unknown): unknown {
+  if (!hasCode(error, 'cannot-listen')) return error;
+  return webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
 }
 
 /** Prints a link of the server that runs: the daemon, or else the `mailkeep web` that was started last. */
@@ -109,7 +137,7 @@ export async function askForLink(
   addresses: readonly string[],
   open: boolean,
 ): Promise<ExitCode> {
-  const { globals, surroundings, output } = context;
+  const { globals, surroundings } = context;
   const dataDir = locateDataDir(globals, surroundings);
   requireArchive(dataDir);
   const mailboxes = await mailboxKeys(context, addresses);
@@ -118,10 +146,29 @@ export async function askForLink(
     ...linkSockets(dataDir, surroundings.env),
     ...(control === null ? [] : [control]),
   ];
+  return printLink(context, { dataDir, sockets, mailboxes, open });
+}
+
+/**
+ * Prints a link of the first server that answers.
+ *
+ * @throws web-not-running
+ */
+export async function printLink(
+  context: CommandContext,
+  {
+    dataDir,
+    sockets,
+    mailboxes,
+    open,
+  }: Omit<Announced, 'areKept'> & {
+    readonly sockets: readonly string[];
+  },
+): Promise<ExitCode> {
   for (const socket of sockets) {
     const signInUrl = await askLink(socket, mailboxes);
     if (signInUrl === null) continue;
-    await output.object({ signInUrl }, () => signInUrl);
+    await context.output.object({ signInUrl }, () => signInUrl);
     if (open) {
       context.notices.say('This command ends within a minute, when the browser has read the link.');
       await openInBrowser(signInUrl, context, READ_MS);

@@ -1,0 +1,82 @@
+import { mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { isMailbox } from '../catalog/folder-names.ts';
+import { usageError } from '../errors/usage.ts';
+import { converse } from '../fleet/reading/converse.ts';
+import { HolderHttp } from '../fleet/reading/holder-http.ts';
+import { nearestAddress } from '../names/nearest.ts';
+import { accountOf } from '../registry/account-named.ts';
+import { type AskArchive, mailboxesOf } from '../web/elsewhere/front.ts';
+import { withHolder } from './ask-fleet.ts';
+import { withFleet } from './commands/fleet/open-fleet.ts';
+import type { CommandContext } from './context.ts';
+import type { WhichAccount } from './typed-line.ts';
+
+const LINE = { command: 'web', options: [], words: [] } as const;
+
+/**
+ * Returns the folder in which a node remembers who may read an account of a fleet here: browsers that are signed in, and
+ * tokens. Made if it is missing.
+ *
+ * @param cache the node's folder for archives
+ */
+function servedFolder(cache: string, archive: number): string {
+  const folder = path.join(cache, 'served', String(archive));
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return folder;
+}
+
+/** The same for an account by its name. @throws what `withFleet` and `accountOf` throw */
+export function servedFolderOf(context: CommandContext, which: WhichAccount): Promise<string> {
+  return withFleet(context, async ({ config: { fleet: place }, registry }) => {
+    const { archive } = await accountOf(registry, which.account, which.tenant);
+    return servedFolder(place.cache, archive);
+  });
+}
+
+/**
+ * Returns the keys of mailboxes of an account; null where none is named.
+ *
+ * @throws usage-unknown-name; what asking the holder throws
+ */
+export async function mailboxKeysOf(
+  context: CommandContext,
+  which: WhichAccount,
+  named: readonly string[],
+): Promise<readonly string[] | null> {
+  if (named.length === 0) return null;
+  return withServedArchive(context, which, (ask) => chosenMailboxes(ask, named));
+}
+
+/** Runs `act` with what asks the holder of an account, and the folder in which this node remembers who may ask. */
+export async function withServedArchive<T>(
+  context: CommandContext,
+  which: WhichAccount,
+  act: (ask: AskArchive, dataDir: string) => Promise<T>,
+): Promise<T> {
+  return withHolder(context, which, LINE, async (options, question, { cache }) => {
+    const errors = async (bytes: Buffer) => void context.notices.stream.write(bytes);
+    const holder = new HolderHttp((signal) => converse(options, question, errors, signal));
+    try {
+      return await act((request) => holder.fetch(request), servedFolder(cache, question.archive));
+    } finally {
+      await holder.close();
+    }
+  });
+}
+
+/** The archive is asked in any case: one that cannot be read is reported now, and not to the first visitor. */
+export async function chosenMailboxes(
+  ask: AskArchive,
+  named: readonly string[],
+): Promise<readonly string[] | null> {
+  const known = await mailboxesOf(ask);
+  if (named.length === 0) return null;
+  return named.flatMap((found) => {
+    const meant = known.filter((one) => isMailbox(one, found));
+    if (meant.length > 0) return meant.map(({ key }) => key);
+    const candidates = known.map(({ address }) => address);
+    const suggestion = nearestAddress(found, candidates);
+    throw usageError('usage-unknown-name', { kind: 'mailbox', found, suggestion, candidates });
+  });
+}

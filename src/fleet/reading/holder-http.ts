@@ -1,0 +1,76 @@
+import { type RequestsOver, requestsOver } from '../../listener/over-stream.ts';
+import type { Conversation } from './converse.ts';
+
+/** Without a request for so long, the reader at the holder ends. Milliseconds. */
+const IDLE_MS = 60_000;
+
+/** What can be asked a second time. */
+const REPEATABLE = new Set(['GET', 'HEAD']);
+
+/**
+ * HTTP requests to the holder of an archive, whoever that is: a conversation begins with the first request, and another one
+ * where the holder has changed.
+ */
+export class HolderHttp {
+  readonly #ending = new AbortController();
+  #over: RequestsOver | undefined;
+  #beginning: Promise<RequestsOver> | undefined;
+  #idle: NodeJS.Timeout | undefined;
+
+  /** @param begin begins a conversation with a reader that answers HTTP */
+  constructor(private readonly begin: (signal: AbortSignal) => Promise<Conversation>) {}
+
+  /**
+   * Has a request answered. One that was cut off before its answer began is asked again, unless it might do something twice.
+   *
+   * @throws what `begin` throws; an error where the answer was cut off; the reason of the request's signal
+   */
+  async fetch(request: Request): Promise<Response> {
+    for (let isFirst = true; ; isFirst = false) {
+      const over = this.#open ?? (await this.#reached());
+      request.signal.throwIfAborted();
+      try {
+        return await over.fetch(request);
+      } catch (error) {
+        if (!isFirst || !REPEATABLE.has(request.method) || request.signal.aborted) throw error;
+      }
+    }
+  }
+
+  /** Ends the conversation, and what is being answered. */
+  async close(): Promise<void> {
+    clearTimeout(this.#idle);
+    this.#ending.abort();
+    await this.#beginning?.catch(() => undefined);
+    this.#over?.close();
+  }
+
+  get #open(): RequestsOver | undefined {
+    clearTimeout(this.#idle);
+    return this.#over?.hasEnded === false ? this.#over : undefined;
+  }
+
+  /** Whoever asks meanwhile waits for the same conversation. */
+  #reached(): Promise<RequestsOver> {
+    this.#beginning ??= this.#begun().finally(() => {
+      this.#beginning = undefined;
+    });
+    return this.#beginning;
+  }
+
+  async #begun(): Promise<RequestsOver> {
+    const { stream, ended } = await this.begin(this.#ending.signal);
+    // Whatever is being answered hears of it.
+    ended.catch(() => undefined);
+    const over = requestsOver(stream, () => this.#rest(over));
+    this.#over = over;
+    return over;
+  }
+
+  #rest(over: RequestsOver): void {
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => {
+      if (over.open === 0) over.close();
+    }, IDLE_MS).unref();
+  }
+}

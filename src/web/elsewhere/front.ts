@@ -1,0 +1,155 @@
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { envelope, statusRefusal, unauthorized } from '../../mailbox-surface/refusal.ts';
+import { responseOf } from '../../mirror/responses.ts';
+import { Sessions } from '../access/sessions.ts';
+import { FailurePage } from '../pages/plain-pages.tsx';
+import { refused } from '../server/app.tsx';
+import { builtAssets } from '../server/assets.ts';
+import { page, type RequestContext } from '../server/request-context.ts';
+import {
+  type DoorOptions,
+  openDoor,
+  refuseOpenAddress,
+  tokensOf,
+  type WebServer,
+} from '../server/web-server.ts';
+import {
+  ASKER_HEADER,
+  type Asker,
+  askerText,
+  MAILBOXES_PATH,
+  type ServedMailboxes,
+  servedMailboxes,
+} from './asker.ts';
+
+/** Has a request answered where the archive is; its signal is aborted when nobody waits for it. */
+export type AskArchive = (request: Request) => Promise<Response>;
+
+export interface FrontOptions extends DoorOptions {
+  /** @throws errors of this program where the archive cannot be reached */
+  readonly ask: AskArchive;
+}
+
+/** Headers that belong to one connection, or are for this server alone. */
+const OWN_HEADERS = [
+  ...['connection', 'keep-alive', 'proxy-connection', 'te', 'transfer-encoding', 'upgrade'],
+  ...['host', 'cookie', 'authorization', ASKER_HEADER],
+];
+/** How often it is looked whether whoever asked is still known, while nothing comes. Milliseconds. */
+const LOOK_MS = 1_000;
+
+/**
+ * Serves the web interface, the API and MCP over an archive that is elsewhere: browsers sign in here, and tokens are known
+ * here. What they may ask for is answered by `openBack`.
+ *
+ * @throws web-not-loopback, cannot-listen
+ */
+export async function startFront(options: FrontOptions): Promise<WebServer> {
+  refuseOpenAddress(options);
+  const { ask, now, onError } = options;
+  const sessions = new Sessions(options.sessions);
+  const assets = builtAssets();
+  const byToken = byTokenOf(options);
+  const forBrowser = async (context: RequestContext): Promise<Response> => {
+    const session = context.get('session');
+    const asker = { reached: context.get('reached'), session, token: null };
+    try {
+      const answer = await ask(passedOn(context.req.raw, asker));
+      return whileKnown(answer, () => sessions.isOpen(session.key, now()));
+    } catch (error) {
+      if (context.req.raw.signal.aborted) return context.body(null, 503);
+      onError(error);
+      if (!(error instanceof MailkeepError)) throw error;
+      return context.req.path.startsWith('/api/')
+        ? refused('elsewhere', 503)
+        : page(context, FailurePage({ assets, kind: 'elsewhere' }), 503);
+    }
+  };
+  return openDoor(options, sessions, () => ({
+    routes: (app) => void app.all('*', forBrowser),
+    ...{ mirror: byToken, mcp: byToken },
+    names: async (mailboxes) => {
+      const all = (await mailboxesOf(ask)).filter(({ key }) => mailboxes?.includes(key) ?? true);
+      return new Map(all.map(({ key, address }) => [key, address]));
+    },
+    beforeClosing: () => {},
+    close: async () => {},
+  }));
+}
+
+/** Returns the mailboxes of an archive that is elsewhere. @throws what `ask` throws */
+export async function mailboxesOf(ask: AskArchive): Promise<ServedMailboxes> {
+  const answer = await ask(new Request(`http://archive${MAILBOXES_PATH}`));
+  return servedMailboxes.parse(await answer.json());
+}
+
+/** Answers the API and MCP: their secrets stay here. */
+function byTokenOf(options: FrontOptions) {
+  const { ask, onError } = options;
+  const authorize = tokensOf(options);
+  return {
+    async fetch(request: Request, origin: string): Promise<Response> {
+      const header = request.headers.get('authorization') ?? '';
+      const secret = /^Bearer +([^\s]+) *$/i.exec(header)?.[1] ?? '';
+      const token = authorize(secret);
+      if (token === undefined) {
+        const why = 'The token is missing, malformed, expired or revoked';
+        return responseOf(envelope(unauthorized(why)));
+      }
+      const reached = { host: new URL(origin).host, origin, secure: origin.startsWith('https:') };
+      try {
+        const answer = await ask(passedOn(request, { reached, session: null, token }));
+        return whileKnown(answer, () => authorize(secret) !== undefined);
+      } catch (error) {
+        if (!request.signal.aborted) onError(error);
+        return responseOf(envelope(statusRefusal(503, undefined, undefined)));
+      }
+    },
+  };
+}
+
+/** Returns a request as it is passed on: with who asks, and without what let them in. */
+function passedOn(request: Request, asker: Asker): Request {
+  const headers = new Headers(request.headers);
+  for (const name of OWN_HEADERS) headers.delete(name);
+  const who = askerText(asker);
+  headers.set(ASKER_HEADER, who);
+  if (asker.token !== null) headers.set('authorization', `Bearer ${who}`);
+  const { method, body, signal, url } = request;
+  return new Request(url, { method, headers, signal, body, ...(body && { duplex: 'half' }) });
+}
+
+/** Returns an answer that breaks off when whoever asked for it is not known any more. */
+function whileKnown(answer: Response, isKnown: () => boolean): Response {
+  const { status, headers, body } = answer;
+  if (body === null) return new Response(null, { status, headers });
+  const reader = body.getReader();
+  const refuse = () => new Error('whoever asked is not known any more');
+  let timer: NodeJS.Timeout | undefined;
+  const checked = new ReadableStream<Uint8Array<ArrayBuffer>>(
+    {
+      start(controller) {
+        timer = setInterval(() => {
+          if (isKnown()) return;
+          clearInterval(timer);
+          controller.error(refuse());
+          void reader.cancel().catch(() => undefined);
+        }, LOOK_MS).unref();
+      },
+      async pull(controller) {
+        const next = await reader.read();
+        if (!isKnown()) throw refuse();
+        if (next.done) {
+          clearInterval(timer);
+          controller.close();
+        } else controller.enqueue(new Uint8Array(next.value));
+      },
+      async cancel(reason) {
+        clearInterval(timer);
+        await reader.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return new Response(checked, { status, headers });
+}
