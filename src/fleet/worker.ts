@@ -8,12 +8,13 @@ import { unwantedArchives } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';
 import { removeSessions } from '../registry/sessions.ts';
 import { upkeepOf } from '../registry/upkeep.ts';
+import { ClaimPace } from './claim-pace.ts';
 import { Claims, type Wanted } from './claims.ts';
 import { type CollectorLimits, collectRound } from './collector.ts';
 import { HeldArchive } from './held-archive.ts';
 import type { FleetHint } from './hint-notes.ts';
 import { type Holding, newHolding } from './holding.ts';
-import { AT_ONCE, inTurns } from './in-turns.ts';
+import { inTurns } from './in-turns.ts';
 import { type Keeping, KeptArchive } from './kept-archive.ts';
 import { pause } from './pause.ts';
 import type { Politeness } from './polite-passes.ts';
@@ -56,6 +57,7 @@ export class Worker implements ReadingHost {
   readonly #failed = new Map<number, unknown>();
   /** Claims that readers asked for and that are under way. */
   readonly #asked = new Set<Promise<unknown>>();
+  readonly #pace = new ClaimPace();
   #isOver = false;
   #unsure = new AbortController();
   #upkeptAt: number;
@@ -119,7 +121,7 @@ export class Worker implements ReadingHost {
     try {
       while (!ended.aborted) {
         const isBusy = await this.#round(ended);
-        if (!isBusy) await pause(clock, this.#intervals.claimMs, ended);
+        if (!isBusy) await this.#pace.next(clock, this.#intervals.claimMs, ended);
       }
     } finally {
       over.abort();
@@ -196,9 +198,12 @@ export class Worker implements ReadingHost {
 
   async #claim(): Promise<number> {
     const { capacity } = this.#options;
-    const opening = [...this.#holdings.values()].filter((one) => one.opening !== undefined);
-    const room = Math.min(AT_ONCE - opening.length, capacity - this.#holdings.size);
+    const room = Math.min(this.#pace.roomWith(this.#opening), capacity - this.#holdings.size);
     return this.#take({ most: Math.max(0, room) });
+  }
+
+  get #opening(): number {
+    return [...this.#holdings.values()].filter((one) => one.opening !== undefined).length;
   }
 
   /** Claims archives and begins to open them; returns how many. */
@@ -220,6 +225,7 @@ export class Worker implements ReadingHost {
     if (holding === undefined) return;
     holding.opening = this.#opened(archive, holding).finally(() => {
       holding.opening = undefined;
+      this.#pace.opened(this.#opening);
     });
   }
 
