@@ -12,6 +12,7 @@ import {
   WEB_SENTENCES,
   WEBHOOK_SENTENCES,
 } from './daemon.ts';
+import { DEMO_SENTENCES } from './demo.ts';
 import { EXPORT_SENTENCES, IMPORT_SENTENCES } from './export-import.ts';
 import { FLEET_SENTENCES } from './fleet.ts';
 import { FLEET_ARCHIVE_SENTENCES } from './fleet-archive.ts';
@@ -98,6 +99,7 @@ export const SENTENCE_TABLES = [
   FLEET_SENTENCES,
   FLEET_ARCHIVE_SENTENCES,
   FLEET_KEY_SENTENCES,
+  DEMO_SENTENCES,
   FLEET_LINK_SENTENCES,
   DAEMON_SENTENCES,
   FLEET_OBJECT_SENTENCES,

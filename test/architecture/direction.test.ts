@@ -90,6 +90,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   import: ['disk', 'archive', 'catalog', 'export', 'mailfiles', 'mime', 'sync', 'mail', 'errors'],
   // What the daemon uses besides the passes.
   listener: ['errors'],
+  demo: ['errors'],
   receiver: ['listener', 'wire', 'errors'],
   health: ['listener', 'state', 'config', 'mail', 'errors'],
   notify: ['health', 'state', 'limiter', 'errors'],
@@ -213,6 +214,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'config',
     'copy',
     'delivery-watch',
+    // Servers of the demo of a fleet.
+    'demo',
     'disk',
     'drill',
     'errors',

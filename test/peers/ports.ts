@@ -1,29 +1,17 @@
 import type { ChildProcess } from 'node:child_process';
-import { randomInt } from 'node:crypto';
 import { connect, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
+export { lastingPort } from '../../src/demo/children.ts';
+
 const STARTUP_MS = 20_000;
 const BETWEEN_TRIES_MS = 20;
-/** Below what Linux takes for connections (net.ipv4.ip_local_port_range). */
-const LASTING = { from: 20_000, below: 32_000 };
 
 /** Returns a loopback port nobody listens on just now. */
 export async function freePort(): Promise<number> {
   const port = await portIfFree(0);
   if (port === undefined) throw new Error('no port was given');
   return port;
-}
-
-/**
- * Returns a loopback port nobody listens on, which the system gives to no connection either: a server that is started
- * again finds it free.
- */
-export async function lastingPort(): Promise<number> {
-  for (;;) {
-    const port = await portIfFree(randomInt(LASTING.from, LASTING.below));
-    if (port !== undefined) return port;
-  }
 }
 
 /** Returns the port if it can be listened on: any, for 0. */

@@ -25,6 +25,7 @@ const WITHOUT_JSON: Readonly<Record<string, string>> = {
   ),
   ...Object.fromEntries(OF_FLEET.map((words) => [`fleet ${words}`, NEEDS_SERVERS])),
   'fleet worker': 'writes a log until it is stopped',
+  'fleet demo': 'needs servers: test/fleet/commands/demo.test.ts reads its JSON',
   mcp: 'speaks its own protocol',
   restore: 'needs an IMAP server: test/restore/command.test.ts records its JSON',
   service: 'needs one of its subcommands',

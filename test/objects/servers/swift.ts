@@ -1,9 +1,9 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { userInfo } from 'node:os';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
+import { Children } from '../../../src/demo/children.ts';
 import { lastingPort } from '../../peers/ports.ts';
 import { absent, extendPath } from '../../peers/programs.ts';
-import { Children } from './children.ts';
 import type { S3Server } from './s3-server.ts';
 
 const STORAGE = ['account', 'container', 'object'] as const;
@@ -26,7 +26,7 @@ export function withoutSwift(): boolean {
 
 /** Starts Swift with its S3 interface on a folder of its own, whose file system has to take extended attributes. */
 export async function startSwift(): Promise<S3Server> {
-  const children = new Children();
+  const children = new Children(mkdtempSync(path.join(tmpdir(), 's3-')));
   try {
     return await start(children);
   } catch (error) {
@@ -71,7 +71,7 @@ use = egg:swift#${name}
   const config = path.join(folder, 'proxy.conf');
   writeFileSync(config, proxyConfiguration(common, port, cache));
   children.start('swift-proxy-server', config, 'verbose');
-  for (const each of [cache, ...ports.values(), port]) await children.listening(each);
+  for (const each of [cache, ...ports.values(), port]) await children.listening('swift', each);
   return {
     name: 'Swift',
     port,

@@ -5,7 +5,6 @@ import {
   mkdirSync,
   mkdtempSync,
   openSync,
-  readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
@@ -14,6 +13,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
+import { postgresOwner, programPath } from '../../../src/demo/programs.ts';
 import {
   openRegistry,
   type Registry,
@@ -23,7 +23,6 @@ import { migrateRegistry } from '../../../src/registry/schema.ts';
 import { type RegistryTarget, registryTarget } from '../../../src/registry/target.ts';
 import { absent, notCompared } from '../../peers/programs.ts';
 
-const INSTALLED = '/usr/lib/postgresql';
 const USER = 'fleet';
 /** The name of the socket has it; nothing listens on the network. */
 const PORT = 5432;
@@ -38,32 +37,10 @@ const OWNER = 'postgres';
  * @throws Error if MAILKEEP_PEERS=required
  */
 export function withoutPostgres(): boolean {
-  extendPath();
+  process.env.PATH = programPath(process.env.PATH);
   if (absent('initdb', 'postgres')) return true;
-  if (process.getuid?.() !== 0 || ownerIds() !== undefined) return false;
+  if (process.getuid?.() !== 0 || postgresOwner() !== undefined) return false;
   return notCompared(`PostgreSQL does not run as root, and there is no user ${OWNER}`);
-}
-
-/** Debian keeps each version where only its own scripts look: the newest comes first. */
-function extendPath(): void {
-  let versions: string[];
-  try {
-    versions = readdirSync(INSTALLED);
-  } catch {
-    return;
-  }
-  const folders = versions
-    .toSorted((a, b) => Number(b) - Number(a))
-    .map((version) => path.join(INSTALLED, version, 'bin'));
-  process.env.PATH = [process.env.PATH ?? '', ...folders].join(path.delimiter);
-}
-
-function ownerIds(): { readonly uid: number; readonly gid: number } | undefined {
-  const line = readFileSync('/etc/passwd', 'utf8')
-    .split('\n')
-    .find((entry) => entry.startsWith(`${OWNER}:`));
-  const [, , uid, gid] = line?.split(':') ?? [];
-  return uid === undefined ? undefined : { uid: Number(uid), gid: Number(gid) };
 }
 
 /** A server of its own on a Unix socket, in a folder that ends with it. */
@@ -91,7 +68,7 @@ export class Postgres {
   static async start(): Promise<Postgres> {
     const folder = mkdtempSync(path.join(tmpdir(), 'pg-'));
     const [data, socket] = [path.join(folder, 'data'), path.join(folder, 'socket')];
-    const ids = process.getuid?.() === 0 ? ownerIds() : undefined;
+    const ids = process.getuid?.() === 0 ? postgresOwner() : undefined;
     for (const made of [data, socket]) {
       mkdirSync(made, { mode: 0o700 });
       if (ids !== undefined) chownSync(made, ids.uid, ids.gid);

@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import type { Body } from '../../context.ts';
-import { duration } from '../../option-values.ts';
+import { duration, wholeNumber } from '../../option-values.ts';
 import { defineAccounts, defineImport } from './account-commands.ts';
 import type { CheckLine } from './check.ts';
+import type { DemoLine } from './demo.ts';
 import type { DrainLine } from './drain.ts';
 import type { InitLine } from './init.ts';
 import type { RotateLine } from './key-rotate.ts';
@@ -23,9 +24,13 @@ EXAMPLES
   mailkeep fleet account list
   mailkeep fleet import --data DIR --account ben --settings config.json
   mailkeep fleet worker
-  mailkeep fleet status`;
+  mailkeep fleet status
+  mailkeep fleet demo`;
 
-const NAMES = ['init', 'account', 'import', 'worker', 'status', 'check', 'drain', 'key', 'node'];
+const NAMES = [
+  ...['init', 'account', 'import', 'worker', 'status', 'check', 'drain', 'key', 'node'],
+  'demo',
+];
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   group(command, 'fleet', NAMES).addHelpText('after', HELP);
@@ -84,6 +89,22 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         return statusCommand(context, options);
       }),
     );
+  defineDemo(command, chosen);
+}
+
+function defineDemo(fleet: Command, chosen: (body: Body) => void): void {
+  sub(fleet, 'demo', 'try a fleet on this machine, with a worker that is killed')
+    .option('--mailboxes <n>', 'how many', wholeNumber(2, 5_000), 200)
+    .option('--messages <n>', 'of each mailbox, on average', wholeNumber(1, 1_000), 20)
+    .option('--nodes <n>', 'each with a worker', wholeNumber(2, 8), 2)
+    .option('--keep', 'keep the fleet running for you to explore, until Ctrl-C')
+    .addHelpText('after', DEMO_HELP)
+    .action((options: DemoLine) =>
+      chosen(async (context) => {
+        const { demoCommand } = await import('./demo.ts');
+        return demoCommand(context, options);
+      }),
+    );
 }
 
 function defineKeys(fleet: Command, chosen: (body: Body) => void): void {
@@ -114,6 +135,16 @@ function defineNodes(fleet: Command, chosen: (body: Body) => void): void {
       }),
     );
 }
+
+const DEMO_HELP = `
+Starts a PostgreSQL server, RadosGW and a mail service with made-up mail in a folder of its own, makes a fleet of two
+nodes, mirrors all mailboxes, kills one worker, and shows how its archives are taken over. Nothing listens
+outside this machine, and everything is removed in the end. It needs the packages of PostgreSQL and RadosGW, and about
+two minutes.
+
+EXAMPLES
+  mailkeep fleet demo
+  mailkeep fleet demo --mailboxes 20 --keep`;
 
 const ROTATE_HELP = `
 Secrets are encrypted again one by one by the first key of the file. An interrupted rotation is continued by running it

@@ -1,0 +1,142 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { openSync, readFileSync, rmSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { demoError } from '../errors/demo.ts';
+
+const STARTUP_MS = 60_000;
+const BETWEEN_TRIES_MS = 20;
+/** Characters of a log that an error shows. */
+const SHOWN = 400;
+/** Below what Linux takes for connections (net.ipv4.ip_local_port_range): nobody else gets the port meanwhile. */
+const LASTING = { from: 20_000, below: 32_000 };
+const run = promisify(execFile);
+
+/** As whom and where programs run. */
+export interface RunOptions {
+  readonly uid?: number;
+  readonly gid?: number;
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Ends programs that run to their end. */
+  readonly signal?: AbortSignal;
+}
+
+/** The processes of a server, which end with who started it. */
+export class Children {
+  readonly #running: ChildProcess[] = [];
+  #isStopped = false;
+
+  /** @param folder for their files, removed when they are stopped; short, because there are sockets in it */
+  constructor(
+    readonly folder: string,
+    private readonly options: RunOptions = {},
+  ) {}
+
+  /** Starts a program that stays. @throws demo-server-ended once everything was stopped */
+  start(program: string, ...args: readonly string[]): ChildProcess {
+    if (this.#isStopped) throw demoError('demo-server-ended', { program, log: '' });
+    const log = openSync(this.#logOf(program), 'a');
+    const { signal: _, ...options } = this.options;
+    const child = spawn(program, args, { ...options, stdio: ['ignore', log, log] });
+    // It could not be started: it never answers.
+    child.on('error', () => undefined);
+    this.#running.push(child);
+    return child;
+  }
+
+  /** Runs a program to its end, and returns what it printed. @throws demo-server-ended if it fails */
+  async run(program: string, ...args: readonly string[]): Promise<string> {
+    try {
+      return (await run(program, args, this.options)).stdout;
+    } catch (error) {
+      const stderr = error instanceof Error && 'stderr' in error ? String(error.stderr) : '';
+      throw demoError('demo-server-ended', { program, log: stderr.trim().slice(-SHOWN) }, error);
+    }
+  }
+
+  /** Waits until something is so. @throws demo-server-ended, demo-server-late */
+  async until(program: string, isSo: () => Promise<boolean>): Promise<void> {
+    for (let waited = 0; waited < STARTUP_MS; waited += BETWEEN_TRIES_MS) {
+      const gone = this.#running.find(hasEnded);
+      if (gone !== undefined || this.#isStopped) {
+        const ended = path.basename(gone?.spawnfile ?? program);
+        throw demoError('demo-server-ended', { program: ended, log: this.#endOfLog(ended) });
+      }
+      if (await isSo()) return;
+      await delay(BETWEEN_TRIES_MS);
+    }
+    throw demoError('demo-server-late', { program, log: this.#endOfLog(program) });
+  }
+
+  /** Waits until a program listens on a port of this machine. */
+  listening(program: string, port: number): Promise<void> {
+    return this.until(program, () => isListening(port));
+  }
+
+  /** Ends everything at once, since nothing is kept, and removes the folder. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await Promise.all(this.#running.map(killed));
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  #logOf(program: string): string {
+    return path.join(this.folder, `${path.basename(program)}.log`);
+  }
+
+  #endOfLog(program: string): string {
+    try {
+      return readFileSync(this.#logOf(program), 'utf8').trim().slice(-SHOWN);
+    } catch {
+      return '';
+    }
+  }
+}
+
+export function hasEnded({ pid, exitCode, signalCode }: ChildProcess): boolean {
+  return pid === undefined || exitCode !== null || signalCode !== null;
+}
+
+/** Ends a process that has nothing to lose, and resolves when it has ended. */
+export async function killed(child: ChildProcess): Promise<void> {
+  if (hasEnded(child)) return;
+  const gone = new Promise((resolve) => child.once('exit', resolve));
+  // PostgreSQL removes its shared memory then; others end by it as well.
+  child.kill(path.basename(child.spawnfile) === 'postgres' ? 'SIGQUIT' : 'SIGKILL');
+  await gone;
+}
+
+/**
+ * Returns a port of this machine nobody listens on, which the system gives to no connection either: a server that is started
+ * again finds it free.
+ */
+export async function lastingPort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(LASTING.from, LASTING.below);
+    if (await isFree(port)) return port;
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  const free = await new Promise<boolean>((resolve) => {
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => resolve(true));
+  });
+  if (free) await new Promise<void>((resolve) => server.close(() => resolve()));
+  return free;
+}
+
+function isListening(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}

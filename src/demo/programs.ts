@@ -1,0 +1,77 @@
+import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { demoError } from '../errors/demo.ts';
+
+/** Debian keeps each version where only its own scripts look, and programs of the system where only root looks. */
+const POSTGRESQL = '/usr/lib/postgresql';
+const SYSTEM = ['/usr/sbin', '/sbin'];
+/** PostgreSQL refuses to run as root; its package brings this user. */
+const OWNER = 'postgres';
+
+/** Programs of the demo, and the Debian packages that have them. */
+const PACKAGES = {
+  initdb: 'postgresql',
+  postgres: 'postgresql',
+  pg_isready: 'postgresql',
+  'ceph-mon': 'ceph-mon',
+  'ceph-osd': 'ceph-osd',
+  radosgw: 'radosgw',
+  'radosgw-admin': 'radosgw',
+  ceph: 'ceph-common',
+  monmaptool: 'ceph-common',
+} as const;
+
+/** Returns the folders in which programs are looked for: those of PATH, and where Debian has the others. */
+export function programPath(PATH: string | undefined): string {
+  return [PATH ?? '', ...SYSTEM, ...postgresFolders()].join(path.delimiter);
+}
+
+function postgresFolders(): string[] {
+  try {
+    return readdirSync(POSTGRESQL)
+      .toSorted((a, b) => Number(b) - Number(a))
+      .map((version) => path.join(POSTGRESQL, version, 'bin'));
+  } catch {
+    return [];
+  }
+}
+
+/**
+ * Checks that every program of the demo is installed, and can be run by this user.
+ *
+ * @throws demo-programs-missing, demo-no-owner
+ */
+export function requirePrograms(folders: string): void {
+  const missing = Object.keys(PACKAGES).filter((name) => !isIn(folders, name));
+  if (missing.length > 0) {
+    const packages = [
+      ...new Set(
+        Object.entries(PACKAGES).flatMap(([name, of]) => (missing.includes(name) ? of : [])),
+      ),
+    ];
+    throw demoError('demo-programs-missing', { programs: missing, packages });
+  }
+  if (process.getuid?.() === 0 && postgresOwner() === undefined) {
+    throw demoError('demo-no-owner', { user: OWNER });
+  }
+}
+
+function isIn(folders: string, program: string): boolean {
+  return folders.split(path.delimiter).some((folder) => {
+    try {
+      accessSync(path.join(folder, program), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Returns who runs PostgreSQL where this process is root; undefined where there is no such user. */
+export function postgresOwner(): { readonly uid: number; readonly gid: number } | undefined {
+  const line = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .find((entry) => entry.startsWith(`${OWNER}:`));
+  const [, , uid, gid] = line?.split(':') ?? [];
+  return uid === undefined ? undefined : { uid: Number(uid), gid: Number(gid) };
+}
