@@ -56,8 +56,8 @@ export function requestsOver(stream: Duplex, onIdle: () => void): RequestsOver {
       return session.closed || session.destroyed;
     },
     async fetch(request) {
-      open += 1;
       const asked = begun(session, request);
+      open += 1;
       asked.once('close', () => {
         open -= 1;
         if (open === 0) onIdle();
@@ -71,6 +71,7 @@ export function requestsOver(stream: Duplex, onIdle: () => void): RequestsOver {
 function begun(session: ClientHttp2Session, request: Request): ClientHttp2Stream {
   const { pathname, search } = new URL(request.url);
   const { method, signal, body } = request;
+  if (session.destroyed || session.closed) throw new AnswerCut(undefined);
   const asked = session.request(
     { ...Object.fromEntries(request.headers), ':method': method, ':path': pathname + search },
     { endStream: body === null, signal },

@@ -1,4 +1,5 @@
-import { type RequestsOver, requestsOver } from '../../listener/over-stream.ts';
+import { fleetLinkError } from '../../errors/fleet-links.ts';
+import { AnswerCut, type RequestsOver, requestsOver } from '../../listener/over-stream.ts';
 import type { Conversation } from './converse.ts';
 
 /** Without a request for so long, the reader at the holder ends. Milliseconds. */
@@ -16,6 +17,8 @@ export class HolderHttp {
   #over: RequestsOver | undefined;
   #beginning: Promise<RequestsOver> | undefined;
   #idle: NodeJS.Timeout | undefined;
+  /** That of the last conversation. */
+  #node = '';
 
   /** @param begin begins a conversation with a reader that answers HTTP */
   constructor(private readonly begin: (signal: AbortSignal) => Promise<Conversation>) {}
@@ -23,7 +26,7 @@ export class HolderHttp {
   /**
    * Has a request answered. One that was cut off before its answer began is asked again, unless it might do something twice.
    *
-   * @throws what `begin` throws; an error where the answer was cut off; the reason of the request's signal
+   * @throws what `begin` throws; fleet-answer-cut; the reason of the request's signal
    */
   async fetch(request: Request): Promise<Response> {
     for (let isFirst = true; ; isFirst = false) {
@@ -32,7 +35,9 @@ export class HolderHttp {
       try {
         return await over.fetch(request);
       } catch (error) {
-        if (!isFirst || !REPEATABLE.has(request.method) || request.signal.aborted) throw error;
+        if (!(error instanceof AnswerCut)) throw error;
+        if (isFirst && REPEATABLE.has(request.method)) continue;
+        throw fleetLinkError('fleet-answer-cut', { node: this.#node }, error);
       }
     }
   }
@@ -46,7 +51,6 @@ export class HolderHttp {
   }
 
   get #open(): RequestsOver | undefined {
-    clearTimeout(this.#idle);
     return this.#over?.hasEnded === false ? this.#over : undefined;
   }
 
@@ -59,15 +63,19 @@ export class HolderHttp {
   }
 
   async #begun(): Promise<RequestsOver> {
-    const { stream, ended } = await this.begin(this.#ending.signal);
+    const { node, stream, ended } = await this.begin(this.#ending.signal);
+    this.#node = node;
     // Whatever is being answered hears of it.
     ended.catch(() => undefined);
     const over = requestsOver(stream, () => this.#rest(over));
     this.#over = over;
+    this.#rest(over);
     return over;
   }
 
+  /** Called whenever the last answer has ended: whatever was asked since keeps the conversation. */
   #rest(over: RequestsOver): void {
+    if (over !== this.#over) return;
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => {
       if (over.open === 0) over.close();

@@ -59,7 +59,9 @@ export function openBack({ dataDir, segments, accounts, now, onError }: BackOpti
   return {
     async fetch(request, breakOff) {
       const { pathname } = new URL(request.url);
-      if (pathname === MAILBOXES_PATH) return Response.json(await archive.use(null, mailboxesOf));
+      // Whatever a browser or a program asks for comes with who it is.
+      if (pathname === MAILBOXES_PATH && !request.headers.has(ASKER_HEADER))
+        return Response.json(await archive.use(null, mailboxesOf));
       const asker = askerOfText(request.headers.get(ASKER_HEADER) ?? '');
       const { origin } = asker.reached;
       if (pathname === '/mcp') return mcp.fetch(request, origin);

@@ -33,7 +33,7 @@ export interface FrontOptions extends DoorOptions {
 /** Headers that belong to one connection, or are for this server alone. */
 const OWN_HEADERS = [
   ...['connection', 'keep-alive', 'proxy-connection', 'te', 'transfer-encoding', 'upgrade'],
-  ...['host', 'cookie', 'authorization', ASKER_HEADER],
+  ...['http2-settings', 'host', 'cookie', 'authorization', ASKER_HEADER],
 ];
 /** How often it is looked whether whoever asked is still known, while nothing comes. Milliseconds. */
 const LOOK_MS = 1_000;
@@ -137,12 +137,19 @@ function whileKnown(answer: Response, isKnown: () => boolean): Response {
         }, LOOK_MS).unref();
       },
       async pull(controller) {
-        const next = await reader.read();
-        if (!isKnown()) throw refuse();
-        if (next.done) {
-          clearInterval(timer);
+        try {
+          const next = await reader.read();
+          if (!isKnown()) throw refuse();
+          if (!next.done) {
+            controller.enqueue(new Uint8Array(next.value));
+            return;
+          }
           controller.close();
-        } else controller.enqueue(new Uint8Array(next.value));
+        } catch (error) {
+          controller.error(error);
+          void reader.cancel().catch(() => undefined);
+        }
+        clearInterval(timer);
       },
       async cancel(reason) {
         clearInterval(timer);

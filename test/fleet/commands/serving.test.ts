@@ -156,6 +156,8 @@ describe.skipIf(skipped)('the web interface at any node', () => {
     const zip = await there.ask('/api/export?format=zip&q=in:INBOX');
     const bytes = Buffer.from(await zip.arrayBuffer());
     expect([zip.status, bytes.subarray(0, 2).toString()]).toEqual([200, 'PK']);
+    // What only this server asks for is no page.
+    expect((await there.ask('/-/mailboxes')).status).toBe(404);
     // Headers are those of any page, and nobody who is not signed in learns anything.
     const page = await there.ask('/mail');
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
