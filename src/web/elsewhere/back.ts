@@ -50,7 +50,7 @@ export function openBack({ dataDir, segments, accounts, now, onError }: BackOpti
   const app = appOf({
     ...{ archive, assets, sessions, events, forms: new FormTokens(), accounts, now, onError },
     // The worker that holds the archive looks by itself, and nobody here could ask it to.
-    ...{ look: async () => false, hasDaemon: async () => false, policy: () => null },
+    ...{ look: async () => false, hasDaemon: async () => null, policy: () => null },
   });
   const tokenIn = (text: string) => askerOfText(text).token ?? undefined;
   const surfaces = { state, accounts, now, onError };

@@ -151,7 +151,9 @@ export class MailPages {
   ): Answered {
     const { known, ...content } = healthTab(reader, this.parts, tab, parameter);
     const frame = this.frame(reader, '', { asOf: null, problem: null }, known);
-    const look = content.whole ? { token, said: lookAnswer(parameter('look')) } : null;
+    // Where nobody knows of a daemon, such as in a fleet, nothing is said of it or asked of it.
+    const mayLook = content.whole && hasDaemon !== null;
+    const look = mayLook ? { token, said: lookAnswer(parameter('look')) } : null;
     return { page: { kind: 'health', frame, look, hasDaemon, ...content }, status: 200 };
   }
 

@@ -27,8 +27,8 @@ export interface ArchiveParts {
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
   /** Has the daemon of the archive look for new mail; resolves with whether there is one. */
   readonly look: () => Promise<boolean>;
-  /** Returns whether a daemon runs for the archive. */
-  readonly hasDaemon: () => Promise<boolean>;
+  /** Returns whether a daemon runs for the archive; null where there can be none. */
+  readonly hasDaemon: () => Promise<boolean | null>;
   /** What the configuration decides; null where there is none for this archive. */
   readonly policy: () => ArchivePolicy | null;
   readonly now: () => number;

@@ -153,6 +153,10 @@ describe.skipIf(skipped)('the web interface at any node', () => {
     // How long ago something was is different a moment later.
     for (const path of ['/dashboard', '/health', '/health/folders'])
       expect(await there.text(path)).toContain('ada@example.org');
+    // A worker mirrors it, of which a page must not say that nobody does.
+    const health = await there.text('/health');
+    expect(health).not.toContain('No daemon runs');
+    expect(health).not.toContain('Check for new mail');
     const zip = await there.ask('/api/export?format=zip&q=in:INBOX');
     const bytes = Buffer.from(await zip.arrayBuffer());
     expect([zip.status, bytes.subarray(0, 2).toString()]).toEqual([200, 'PK']);
