@@ -10,8 +10,8 @@ export default defineConfig({
     // A watchdog, not a measure: tests wait for events, and a busy machine may take its time.
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    // One more than the two cores of our machines: some files wait for leases, timers of servers and child processes.
-    maxWorkers: 3,
+    // Two cores are shared by the tests, their worker threads and their child processes.
+    maxWorkers: 2,
     restoreMocks: true,
   },
 });
