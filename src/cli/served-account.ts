@@ -6,6 +6,8 @@ import { converse } from '../fleet/reading/converse.ts';
 import { HolderHttp } from '../fleet/reading/holder-http.ts';
 import { nearestAddress } from '../names/nearest.ts';
 import { accountOf } from '../registry/account-named.ts';
+import { readArchive } from '../registry/reading.ts';
+import type { Registry } from '../registry/registry.ts';
 import { type AskArchive, mailboxesOf } from '../web/elsewhere/front.ts';
 import { withHolder } from './ask-fleet.ts';
 import { withFleet } from './commands/fleet/open-fleet.ts';
@@ -16,12 +18,15 @@ const LINE = { command: 'web', options: [], words: [] } as const;
 
 /**
  * Returns the folder in which a node remembers who may read an account of a fleet here: browsers that are signed in, and
- * tokens. Made if it is missing.
+ * tokens. Made if it is missing. Its name is the id of the log: a registry that was made again, or restored, may give the
+ * number of the archive to somebody else.
  *
  * @param cache the node's folder for archives
  */
-function servedFolder(cache: string, archive: number): string {
-  const folder = path.join(cache, 'served', String(archive));
+async function servedFolder(cache: string, registry: Registry, archive: number): Promise<string> {
+  const stored = await readArchive(registry, archive);
+  if (stored === undefined) throw new Error('an archive is never removed');
+  const folder = path.join(cache, 'served', stored.logId.toString('hex'));
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   return folder;
 }
@@ -30,7 +35,7 @@ function servedFolder(cache: string, archive: number): string {
 export function servedFolderOf(context: CommandContext, which: WhichAccount): Promise<string> {
   return withFleet(context, async ({ config: { fleet: place }, registry }) => {
     const { archive } = await accountOf(registry, which.account, which.tenant);
-    return servedFolder(place.cache, archive);
+    return servedFolder(place.cache, registry, archive);
   });
 }
 
@@ -57,9 +62,14 @@ export async function withServedArchive<T>(
   return withHolder(context, which, LINE, async (options, question, { cache }) => {
     const errors = async (bytes: Buffer) => void context.notices.stream.write(bytes);
     const holder = new HolderHttp((signal) => converse(options, question, errors, signal));
+    const close = (): void => void holder.close();
+    // Also while a holder is looked for.
+    context.signal.addEventListener('abort', close);
     try {
-      return await act((request) => holder.fetch(request), servedFolder(cache, question.archive));
+      const dataDir = await servedFolder(cache, options.registry, question.archive);
+      return await act((request) => holder.fetch(request), dataDir);
     } finally {
+      context.signal.removeEventListener('abort', close);
       await holder.close();
     }
   });

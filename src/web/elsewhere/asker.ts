@@ -4,19 +4,20 @@ import { z } from 'zod';
 export const ASKER_HEADER = 'mailkeep-asker';
 
 const mailboxes = z.array(z.string()).readonly().nullable();
-const askerShape = z.strictObject({
+/** Of a node that runs a newer version, it may have more. */
+const askerShape = z.object({
   /** How the browser reached the server at which it is signed in. */
-  reached: z.strictObject({ host: z.string(), origin: z.string(), secure: z.boolean() }),
+  reached: z.object({ host: z.string(), origin: z.string(), secure: z.boolean() }),
   /** Of the browser; null where a token asks. */
   session: z
-    .strictObject({
+    .object({
       ...{ key: z.string(), createdAt: z.number(), usedAt: z.number(), agent: z.string() },
       mailboxes,
     })
     .nullable(),
   /** Of the API; null where a browser asks, or the token is none. */
   token: z
-    .strictObject({
+    .object({
       ...{ id: z.string(), name: z.string(), mailboxes },
       ...{ createdAt: z.number(), usedAt: z.number().nullable() },
       expiresAt: z.number().nullable(),

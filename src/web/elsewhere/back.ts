@@ -56,20 +56,28 @@ export function openBack({ dataDir, segments, accounts, now, onError }: BackOpti
   const surfaces = { state, accounts, now, onError };
   const mirror = mirrorOf(archive, tokenIn, surfaces);
   const mcp = mcpOf(archive, tokenIn, surfaces);
+  const answer: Back['fetch'] = async (request, breakOff) => {
+    const { pathname } = new URL(request.url);
+    // Whatever a browser or a program asks for comes with who it is.
+    if (pathname === MAILBOXES_PATH && !request.headers.has(ASKER_HEADER))
+      return Response.json(await archive.use(null, mailboxesOf));
+    const asker = askerOfText(request.headers.get(ASKER_HEADER) ?? '');
+    const { origin } = asker.reached;
+    if (pathname === '/mcp') return mcp.fetch(request, origin);
+    if (isOfMirror(pathname)) return mirror.fetch(request, origin);
+    const { reached, session } = asker;
+    return session === null
+      ? new Response(null, { status: 400 })
+      : app.fetch(request, { reached, breakOff, session });
+  };
   return {
     async fetch(request, breakOff) {
-      const { pathname } = new URL(request.url);
-      // Whatever a browser or a program asks for comes with who it is.
-      if (pathname === MAILBOXES_PATH && !request.headers.has(ASKER_HEADER))
-        return Response.json(await archive.use(null, mailboxesOf));
-      const asker = askerOfText(request.headers.get(ASKER_HEADER) ?? '');
-      const { origin } = asker.reached;
-      if (pathname === '/mcp') return mcp.fetch(request, origin);
-      if (isOfMirror(pathname)) return mirror.fetch(request, origin);
-      const { reached, session } = asker;
-      return session === null
-        ? new Response(null, { status: 400 })
-        : app.fetch(request, { reached, breakOff, session });
+      try {
+        return await answer(request, breakOff);
+      } catch (error) {
+        onError(error);
+        return new Response(null, { status: 500 });
+      }
     },
     async close() {
       events.close();

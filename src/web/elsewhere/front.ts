@@ -1,8 +1,10 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { envelope, statusRefusal, unauthorized } from '../../mailbox-surface/refusal.ts';
 import { responseOf } from '../../mirror/responses.ts';
+import { cookieValue } from '../access/cookies.ts';
 import { Sessions } from '../access/sessions.ts';
 import { FailurePage } from '../pages/plain-pages.tsx';
+import { THEME_COOKIE, themeOf } from '../pages/theme.ts';
 import { refused } from '../server/app.tsx';
 import { builtAssets } from '../server/assets.ts';
 import { page, type RequestContext } from '../server/request-context.ts';
@@ -108,10 +110,12 @@ function byTokenOf(options: FrontOptions) {
   };
 }
 
-/** Returns a request as it is passed on: with who asks, and without what let them in. */
+/** Returns a request as it is passed on: with who asks, and without what let them in. Of cookies, only the theme is. */
 function passedOn(request: Request, asker: Asker): Request {
   const headers = new Headers(request.headers);
   for (const name of OWN_HEADERS) headers.delete(name);
+  const theme = themeOf(cookieValue(request.headers.get('cookie'), THEME_COOKIE));
+  if (theme !== undefined) headers.set('cookie', `${THEME_COOKIE}=${theme}`);
   const who = askerText(asker);
   headers.set(ASKER_HEADER, who);
   if (asker.token !== null) headers.set('authorization', `Bearer ${who}`);
@@ -130,9 +134,14 @@ function whileKnown(answer: Response, isKnown: () => boolean): Response {
     {
       start(controller) {
         timer = setInterval(() => {
-          if (isKnown()) return;
+          try {
+            if (isKnown()) return;
+            controller.error(refuse());
+          } catch (error) {
+            // Where it cannot be read who is known, nobody is.
+            controller.error(error);
+          }
           clearInterval(timer);
-          controller.error(refuse());
           void reader.cancel().catch(() => undefined);
         }, LOOK_MS).unref();
       },

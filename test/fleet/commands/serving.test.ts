@@ -153,6 +153,9 @@ describe.skipIf(skipped)('the web interface at any node', () => {
     // How long ago something was is different a moment later.
     for (const path of ['/dashboard', '/health', '/health/folders'])
       expect(await there.text(path)).toContain('ada@example.org');
+    const dark = `${there.cookie}; mailkeep-theme=dark`;
+    const inTheDark = await there.ask('/mail', { headers: { cookie: dark } });
+    expect(await inTheDark.text()).toContain('data-theme="dark"');
     // A worker mirrors it, of which a page must not say that nobody does.
     const health = await there.text('/health');
     expect(health).not.toContain('No daemon runs');
