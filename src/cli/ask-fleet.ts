@@ -84,12 +84,7 @@ export async function withHolder<T>(
   act: (options: AskOptions, question: Question, place: FleetConfig['fleet']) => Promise<T>,
 ): Promise<T> {
   const { output, notices, globals } = context;
-  if (globals.data !== undefined) {
-    throw usageError('usage-invalid', {
-      command,
-      problem: '--data cannot be used with --account: the account has a folder of its own.',
-    });
-  }
+  refuseFolder(context, command);
   const question = {
     ...{ account: which.account, command },
     options: options.map(([name, value]): [string, string | null] => [name, value]),
@@ -122,6 +117,13 @@ export async function withHolder<T>(
       place,
     );
   });
+}
+
+/** Refuses a folder where an account is named. @throws usage-invalid */
+export function refuseFolder({ globals }: CommandContext, command: string): void {
+  if (globals.data === undefined) return;
+  const problem = '--data cannot be used with --account: the account has a folder of its own.';
+  throw usageError('usage-invalid', { command, problem });
 }
 
 function exitCodeOf(code: number): ExitCode {

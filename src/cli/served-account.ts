@@ -9,7 +9,7 @@ import { accountOf } from '../registry/account-named.ts';
 import { readArchive } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';
 import { type AskArchive, mailboxesOf } from '../web/elsewhere/front.ts';
-import { withHolder } from './ask-fleet.ts';
+import { refuseFolder, withHolder } from './ask-fleet.ts';
 import { withFleet } from './commands/fleet/open-fleet.ts';
 import type { CommandContext } from './context.ts';
 import type { WhichAccount } from './typed-line.ts';
@@ -31,8 +31,13 @@ async function servedFolder(cache: string, registry: Registry, archive: number):
   return folder;
 }
 
-/** The same for an account by its name. @throws what `withFleet` and `accountOf` throw */
-export function servedFolderOf(context: CommandContext, which: WhichAccount): Promise<string> {
+/** The same for an account by its name. @throws usage-invalid; what `withFleet` and `accountOf` throw */
+export function servedFolderOf(
+  context: CommandContext,
+  which: WhichAccount,
+  command: string,
+): Promise<string> {
+  refuseFolder(context, command);
   return withFleet(context, async ({ config: { fleet: place }, registry }) => {
     const { archive } = await accountOf(registry, which.account, which.tenant);
     return servedFolder(place.cache, registry, archive);

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
-import { openSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -42,6 +42,8 @@ export class Children {
     const log = openSync(this.#logOf(program), 'a');
     const { signal: _, ...options } = this.options;
     const child = spawn(program, args, { ...options, stdio: ['ignore', log, log] });
+    // It has its own by now.
+    closeSync(log);
     // It could not be started: it never answers.
     child.on('error', () => undefined);
     this.#running.push(child);

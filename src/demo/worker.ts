@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
+import { parseJson } from '../archive/format/json-shape.ts';
 import { demoError } from '../errors/demo.ts';
 import { hasEnded, killed } from './children.ts';
 
@@ -26,10 +27,18 @@ export class DemoWorker {
   /** Resident memory when its session had begun, before it opened anything. Bytes. */
   emptyBytes = 0;
   readonly #child: ChildProcess;
+  readonly #read: Promise<void>;
   #last = '';
 
-  /** @param dir of the node, with its configuration */
-  constructor(dir: string, env: Readonly<Record<string, string | undefined>>) {
+  /**
+   * @param dir of the node, with its configuration
+   * @param now returns milliseconds since the epoch
+   */
+  constructor(
+    dir: string,
+    env: Readonly<Record<string, string | undefined>>,
+    private readonly now: () => number,
+  ) {
     const [, program = ''] = process.argv;
     const child = spawn(process.execPath, [program, 'fleet', 'worker'], {
       cwd: dir,
@@ -38,7 +47,9 @@ export class DemoWorker {
     });
     this.#child = child;
     child.on('error', () => undefined);
-    createInterface({ input: child.stdout }).on('line', (text) => this.#note(text));
+    const lines = createInterface({ input: child.stdout });
+    lines.on('line', (text) => this.#note(text));
+    this.#read = new Promise((resolve) => lines.once('close', resolve));
     child.stderr.on('data', (bytes) => {
       this.#last = (this.#last + String(bytes)).slice(-SHOWN);
     });
@@ -51,9 +62,10 @@ export class DemoWorker {
     }
   }
 
-  /** Ends it as a power cut would. */
-  kill(): Promise<void> {
-    return killed(this.#child);
+  /** Ends it as a power cut would; resolves when all it had written was read. */
+  async kill(): Promise<void> {
+    await killed(this.#child);
+    await this.#read;
   }
 
   /** Resident memory now, in bytes; 0 where the system does not say (it has no /proc). */
@@ -67,12 +79,13 @@ export class DemoWorker {
   }
 
   #note(text: string): void {
-    const { success, data } = lineShape.safeParse(JSON.parse(text));
+    // Of a worker that is killed, the last line may be cut off.
+    const { success, data } = lineShape.safeParse(parseJson(text));
     if (!success) return;
     const { msg, account, added, requests = 0 } = data;
     if (msg === 'session begun') this.emptyBytes = this.residentBytes;
     if (account === undefined) return;
-    if (msg === 'archive opened') this.open.set(account, Date.now());
+    if (msg === 'archive opened') this.open.set(account, this.now());
     if (msg !== 'run finished') return;
     this.mirrored.add(account);
     if (added !== 0) return;

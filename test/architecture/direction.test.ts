@@ -90,7 +90,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   import: ['disk', 'archive', 'catalog', 'export', 'mailfiles', 'mime', 'sync', 'mail', 'errors'],
   // What the daemon uses besides the passes.
   listener: ['errors'],
-  demo: ['errors'],
+  demo: ['archive', 'errors'],
   receiver: ['listener', 'wire', 'errors'],
   health: ['listener', 'state', 'config', 'mail', 'errors'],
   notify: ['health', 'state', 'limiter', 'errors'],

@@ -201,6 +201,10 @@ describe.skipIf(skipped)('the web interface at any node', () => {
     expect((await at('token', 'revoke', 'laptop', ...account)).code).toBe(0);
     expect((await asked(`Bearer ${secret}`)).status).toBe(401);
 
+    // As for every command with --account, no folder is named.
+    const inFolder = await at('token', 'list', '--json', ...account, '--data', data);
+    expect([inFolder.code, inFolder.stderr]).toEqual([2, expect.stringContaining('--data')]);
+
     // A link that is limited to a mailbox, of the server that runs.
     const limited = await at(
       'web',

@@ -193,7 +193,7 @@ class Demo {
     const startedAt = now();
     for (const node of this.#nodes) {
       const dir = path.join(this.folder, node);
-      this.#workers.set(node, new DemoWorker(dir, this.#env));
+      this.#workers.set(node, new DemoWorker(dir, this.#env, now));
     }
     notices.say(`\nStarting "mailkeep fleet worker" on each node …`);
     const mirrored = () => this.#sum(({ mirrored: accounts }) => accounts);

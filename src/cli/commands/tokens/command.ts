@@ -11,6 +11,7 @@ import type { Body, CommandContext } from '../../context.ts';
 import { mailboxKeys } from '../../mailbox-keys.ts';
 import { collected, duration } from '../../option-values.ts';
 import { dateText } from '../../place-line.ts';
+import type { WhichAccount } from '../../typed-line.ts';
 
 const HELP = `
 A token opens the read-only API of an archive, which "mailkeep web" and a daemon with "web" in its configuration
@@ -144,6 +145,11 @@ async function limitOf(
   return mailboxKeysOf(context, { account, tenant }, named);
 }
 
+async function folderOf(context: CommandContext, which: WhichAccount): Promise<string> {
+  const { servedFolderOf } = await import('../../served-account.ts');
+  return servedFolderOf(context, which, 'token');
+}
+
 /** Runs `act` with the archive's tokens. @throws usage-no-archive, token-unwritable */
 async function withTokens<T>(
   context: CommandContext,
@@ -151,12 +157,7 @@ async function withTokens<T>(
   act: (tokens: ApiTokens) => T | Promise<T>,
 ): Promise<T> {
   const dataDir =
-    account === undefined
-      ? archiveOf(context)
-      : await (await import('../../served-account.ts')).servedFolderOf(context, {
-          account,
-          tenant,
-        });
+    account === undefined ? archiveOf(context) : await folderOf(context, { account, tenant });
   const state = writableState(dataDir);
   if (state === undefined) throw webError('token-unwritable', { dataDir });
   try {

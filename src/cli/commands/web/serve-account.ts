@@ -1,5 +1,6 @@
 import type { ListenAddress } from '../../../config/address.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { startFront } from '../../../web/elsewhere/front.ts';
 import { linkSockets } from '../../../web/link-channel.ts';
 import type { WebServer } from '../../../web/server/web-server.ts';
@@ -43,7 +44,10 @@ export async function serveAccount(
       }).catch((error: unknown) => {
         throw cannotListen(listen, error);
       });
-      await whileServed(context, web, { dataDir, mailboxes, open, areKept: sessions.areKept });
+      await whileServed(context, web, {
+        ...{ dataDir, mailboxes, open, areKept: sessions.areKept },
+        asking: linkCommand(which),
+      });
     } finally {
       await web?.close();
       sessions.close();
@@ -58,8 +62,13 @@ export async function askForAccountLink(
   which: WhichAccount,
   { mailboxes: named, open }: Omit<ServeAccountOptions, 'listen'>,
 ): Promise<ExitCode> {
-  const dataDir = await servedFolderOf(context, which);
+  const dataDir = await servedFolderOf(context, which, 'web');
   const mailboxes = await mailboxKeysOf(context, which, named);
   const sockets = linkSockets(dataDir, context.surroundings.env);
   return printLink(context, { dataDir, sockets, mailboxes, open });
+}
+
+function linkCommand({ account, tenant }: WhichAccount): string {
+  const of = tenant === undefined ? '' : ` --tenant ${tenant}`;
+  return terminalLine(`mailkeep web --link --account ${account}${of}`);
 }

@@ -73,6 +73,7 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
     });
     await whileServed(context, web, {
       ...{ dataDir, mailboxes, open: options.open, areKept: sessions.areKept },
+      asking: 'mailkeep web --link',
     });
   } finally {
     await web?.close();
@@ -88,6 +89,8 @@ export interface Announced {
   /** Keys of the mailboxes that the first link is limited to; null for all. */
   readonly mailboxes: readonly string[] | null;
   readonly open: boolean;
+  /** The command that prints another link. */
+  readonly asking: string;
   /** Whether browsers stay signed in when the server is started again. */
   readonly areKept: boolean;
 }
@@ -96,14 +99,14 @@ export interface Announced {
 export async function whileServed(
   context: CommandContext,
   { url, apiUrl, mcpUrl, link }: WebServer,
-  { dataDir, mailboxes, open, areKept }: Announced,
+  { dataDir, mailboxes, open, asking, areKept }: Announced,
 ): Promise<void> {
   const { surroundings, output, notices, signal } = context;
   const channel = await openLinkChannel({ dataDir, env: surroundings.env, link }).catch(
     (error: unknown) => {
       if (!hasCode(error, 'daemon-socket-folder')) throw error;
       notices.warn(
-        `There is no private folder for a socket (${error.facts.folder}): "mailkeep web --link" cannot ask this server.`,
+        `There is no private folder for a socket (${error.facts.folder}): "${asking}" cannot ask this server.`,
       );
       return undefined;
     },
@@ -113,7 +116,7 @@ export async function whileServed(
     await output.object({ url, signInUrl, apiUrl, mcpUrl }, () =>
       [
         `Sign in at ${signInUrl}`,
-        `The link works once, within ten minutes.${channel === undefined ? '' : ' "mailkeep web --link" prints another.'}`,
+        `The link works once, within ten minutes.${channel === undefined ? '' : ` "${asking}" prints another.`}`,
       ].join('\n'),
     );
     if (!areKept)
@@ -161,7 +164,7 @@ export async function printLink(
     sockets,
     mailboxes,
     open,
-  }: Omit<Announced, 'areKept'> & {
+  }: Omit<Announced, 'areKept' | 'asking'> & {
     readonly sockets: readonly string[];
   },
 ): Promise<ExitCode> {
