@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest';
 import { isOwnPage, stepTo } from '../../src/web/client/navigation.ts';
-import { columnPath, momentAt, shareOf, trackMove } from '../../src/web/client/track.ts';
+import {
+  columnPath,
+  momentAfter,
+  momentAt,
+  shareOf,
+  trackMove,
+} from '../../src/web/client/track.ts';
 import type { Page } from '../../src/web/pages/page.ts';
 import { asOf, asOfWord } from '../../src/web/reading/query-text.ts';
 
@@ -64,6 +70,11 @@ test('the track goes from the first commit to now, and no further', () => {
   ]);
   // One commit alone.
   expect(shareOf(1_000, { from: 1_000, to: 1_000 })).toBe(1);
+  // Wherever a bar is pressed, all that it counts has happened by the moment it leads to.
+  const columns = Array.from({ length: 4 }, () => ({ came: 1, ended: 0 }));
+  expect([-1, 0.01, 0.24, 0.26, 0.99, 2].map((x) => momentAfter(x, { ...range, columns }))).toEqual(
+    [1_000, 1_500, 1_500, 2_000, 3_000, 3_000],
+  );
 });
 
 test('each column that is not empty is seen, whatever the largest one is', () => {

@@ -1,7 +1,14 @@
 import type { TargetedPointerEvent, VNode } from 'preact';
 import { useRef } from 'preact/hooks';
 import { dayText } from '../pages/moment.tsx';
-import { columnPath, momentAt, shareOf, type TrackColumn, type TrackRange } from './track.ts';
+import {
+  columnPath,
+  momentAfter,
+  momentAt,
+  shareOf,
+  type TrackColumn,
+  type TrackRange,
+} from './track.ts';
 
 interface TrackProps {
   readonly changes: TrackRange & { readonly columns: readonly TrackColumn[] };
@@ -22,10 +29,9 @@ export function Track({ changes, moment, onMove, onKeyDown }: TrackProps): VNode
   const box = useRef<HTMLDivElement>(null);
   const { columns } = changes;
   const share = shareOf(moment, changes);
-  const at = Math.round(share * columns.length);
   const move = ({ clientX }: PointerEvent): void => {
     const { left = 0, width = 1 } = box.current?.getBoundingClientRect() ?? {};
-    onMove(momentAt((clientX - left) / width, changes));
+    onMove(momentAfter((clientX - left) / width, changes));
   };
   const down = (event: TargetedPointerEvent<HTMLDivElement>): void => {
     if (event.button !== 0) return;
@@ -34,10 +40,14 @@ export function Track({ changes, moment, onMove, onKeyDown }: TrackProps): VNode
   };
   const path = (numbers: readonly number[], height: number): string =>
     columnPath(numbers, { base: ABOVE, height });
-  const came = columns.map((column) => column.came);
-  const gone = columns.map((column) => column.ended);
-  const before = (numbers: readonly number[]): readonly number[] =>
-    numbers.map((number, column) => (column < at ? number : 0));
+  const came = path(
+    columns.map((column) => column.came),
+    ABOVE,
+  );
+  const gone = path(
+    columns.map((column) => column.ended),
+    -BELOW,
+  );
   const text = `${dayText(moment)} ${new Date(moment).toLocaleTimeString()}`;
   return (
     <div
@@ -61,10 +71,12 @@ export function Track({ changes, moment, onMove, onKeyDown }: TrackProps): VNode
         preserveAspectRatio="none"
         aria-hidden="true"
       >
-        <path class="came later" d={path(came, ABOVE)} />
-        <path class="gone later" d={path(gone, -BELOW)} />
-        <path class="came" d={path(before(came), ABOVE)} />
-        <path class="gone" d={path(before(gone), -BELOW)} />
+        <path class="came later" d={came} />
+        <path class="gone later" d={gone} />
+        <svg width={Math.ceil(share * columns.length)}>
+          <path class="came" d={came} />
+          <path class="gone" d={gone} />
+        </svg>
         <path class="line" d={`M0 ${ABOVE}h${columns.length}`} vector-effect="non-scaling-stroke" />
         <path
           class="knob-line"

@@ -22,6 +22,15 @@ export function momentAt(share: number, { from, to }: TrackRange): number {
   return Math.round(from + Math.min(1, Math.max(0, share)) * (to - from));
 }
 
+/** Returns the end of the column at a share of the track: what the bar there counts has happened by then. */
+export function momentAfter(
+  share: number,
+  track: TrackRange & { readonly columns: readonly TrackColumn[] },
+): number {
+  const { length } = track.columns;
+  return momentAt(Math.ceil(share * length) / length, track);
+}
+
 /** Columns as a path of rectangles in a box as wide as there are columns; heights are roots, so that one day's flood hides no other. */
 export function columnPath(
   counts: readonly number[],

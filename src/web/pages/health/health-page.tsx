@@ -53,7 +53,7 @@ export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode
             </a>
           ))}
         </nav>
-        <Shown {...page} />
+        <Shown page={page} />
       </div>
     </Shell>
   );
@@ -61,8 +61,8 @@ export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode
 
 /** A verdict on the archive, when it was last compared with the service, and whether a daemon keeps comparing it. */
 function Verdict({ page }: { readonly page: PageOf<'health'> }): VNode {
-  const { frame, lastPassAt, now, shown, hasDaemon } = page;
-  const { level, isMirror, provenAt } = frame.state;
+  const { frame, lastPassAt, now, shown } = page;
+  const { level, provenAt } = frame.state;
   const [worst] = shown.tab === 'overview' ? shown.matters : [];
   return (
     <p class="verdict">
@@ -91,13 +91,18 @@ function Verdict({ page }: { readonly page: PageOf<'health'> }): VNode {
         now - provenAt < LATE_MS &&
         `, every folder compared within ${LATE_HOURS} h`}
       .{' '}
-      {hasDaemon === false && isMirror && (
+      {isUnattended(page) && (
         <>
           <strong>No daemon runs</strong>: new mail comes only when "mailkeep sync" is started.
         </>
       )}
     </p>
   );
+}
+
+/** Whether this is a mirror that no daemon keeps. */
+function isUnattended({ hasDaemon, frame }: PageOf<'health'>): boolean {
+  return hasDaemon === false && frame.state.isMirror;
 }
 
 /** Asks the daemon for a pass: one of the few things that the pages change. */
@@ -162,10 +167,11 @@ function Badge({
   return number === 0 ? null : <span class="tag warn">{count(number)}</span>;
 }
 
-function Shown({ shown, now, whole }: HealthContent): VNode {
+function Shown({ page }: { readonly page: PageOf<'health'> }): VNode {
+  const { shown, now, whole } = page;
   switch (shown.tab) {
     case 'overview':
-      return <OverviewTab {...shown} {...{ now, whole }} />;
+      return <OverviewTab {...shown} {...{ now, whole, isUnattended: isUnattended(page) }} />;
     case 'folders':
       return <FoldersTab {...shown} now={now} />;
     case 'runs':

@@ -15,6 +15,13 @@ const HEAD = [
   ['Compared', false],
 ] as const;
 
+interface OverviewProps extends Overview {
+  readonly now: number;
+  readonly whole: boolean;
+  /** Whether nothing mirrors by itself, which the line above says: nothing else needs a person. */
+  readonly isUnattended: boolean;
+}
+
 /** What needs a person, then what the archive holds. */
 export function OverviewTab({
   matters,
@@ -23,11 +30,16 @@ export function OverviewTab({
   more,
   now,
   whole,
-}: Overview & { readonly now: number; readonly whole: boolean }): VNode {
+  isUnattended,
+}: OverviewProps): VNode {
   const { verification, attachments } = facts;
   return (
     <>
-      {matters.length === 0 ? <Fine>Nothing needs you.</Fine> : <Matters matters={matters} />}
+      {matters.length === 0 ? (
+        <Fine>Nothing {isUnattended && 'else '}needs you.</Fine>
+      ) : (
+        <Matters matters={matters} />
+      )}
       <dl class="facts panel">
         <Fact name="Messages">
           <a class="link" href="/mail">
