@@ -73,7 +73,7 @@ export function Track({ changes, moment, onMove, onKeyDown }: TrackProps): VNode
       >
         <path class="came later" d={came} />
         <path class="gone later" d={gone} />
-        <svg width={Math.ceil(share * columns.length)}>
+        <svg width={Math.ceil(share * columns.length)} aria-hidden="true">
           <path class="came" d={came} />
           <path class="gone" d={gone} />
         </svg>

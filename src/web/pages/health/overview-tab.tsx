@@ -36,7 +36,7 @@ export function OverviewTab({
   return (
     <>
       {matters.length === 0 ? (
-        <Fine>Nothing {isUnattended && 'else '}needs you.</Fine>
+        <Fine>{isUnattended ? 'Nothing else needs you.' : 'Nothing needs you.'}</Fine>
       ) : (
         <Matters matters={matters} />
       )}
