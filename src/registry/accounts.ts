@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import {
   insertArchive,
   insertSecret,
@@ -48,20 +48,27 @@ export type AccountState = 'active' | 'paused' | 'leaving' | 'importing';
  * Changes the state of an account. Only what is active is claimed; who holds it learns of the change by `unwantedArchives`,
  * and may still commit until then. Refused if it is in no state that the change begins with.
  *
- * @returns the node that holds it, or null, and how many purges of it are not finished: they wait until it is active again
+ * @returns the node that holds it, or null, and how many forgets of it have not ended: they wait until it is active again
  */
 export async function changeState(
   registry: Registry,
   archive: number,
   from: readonly AccountState[],
   to: AccountState,
-): Promise<Outcome<{ node: string | null; purges: number }>> {
-  const [row] = await registry.statement<{ node: string | null; purges: number }>(
+): Promise<Outcome<{ node: string | null; forgets: number }>> {
+  const [row] = await registry.statement<{ node: string | null; forgets: number }>(
     'change the state of an account',
     sql`UPDATE archive a SET state = ${to} WHERE id = ${archive} AND state = ANY(${[...from]}::text[])
       RETURNING
         (SELECT w.node FROM worker w WHERE w.session = a.holder AND NOT w.dead) AS node,
-        (SELECT count(*) FROM purge p WHERE p.archive = a.id AND p.finished_at IS NULL) AS purges`,
+        ${unfinishedForgets(sql`a.id`)} AS forgets`,
   );
   return row === undefined ? { outcome: 'fenced', by: 'state' } : { outcome: 'committed', ...row };
+}
+
+/** How many forgets of an archive have not ended: purges, and requests that none has carried out yet. */
+export function unfinishedForgets(archive: RawBuilder<unknown>): RawBuilder<number> {
+  return sql<number>`(
+    (SELECT count(*) FROM purge p WHERE p.archive = ${archive} AND p.finished_at IS NULL)
+    + (SELECT count(*) FROM forget f WHERE f.archive = ${archive} AND f.purges IS NULL))`;
 }

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { AccountState } from './accounts.ts';
+import { type AccountState, unfinishedForgets } from './accounts.ts';
 import type { Fleet, SealedSecret } from './fleet.ts';
 import type { Registry } from './registry.ts';
 
@@ -89,8 +89,8 @@ export interface ListedAccount {
   readonly headTime: number;
   /** Bytes in PostgreSQL. */
   readonly tailBytes: number;
-  /** Purges that are not finished. */
-  readonly purges: number;
+  /** Those that have not ended. */
+  readonly forgets: number;
 }
 
 /** Returns the account whose archive has a log of this id; undefined if there is none. */
@@ -131,7 +131,7 @@ export async function listAccounts(
     sql`SELECT a.id AS archive, a.tenant AS "tenantId", t.name AS tenant, a.name, a.state, w.node,
         coalesce(NOT w.dead AND w.lease_until >= clock_timestamp(), false) AS "isHolderAlive",
         a.head_number AS commits, a.head_time AS "headTime", a.tail_bytes AS "tailBytes",
-        (SELECT count(*) FROM purge p WHERE p.archive = a.id AND p.finished_at IS NULL) AS purges
+        ${unfinishedForgets(sql`a.id`)} AS forgets
       FROM archive a JOIN tenant t ON t.id = a.tenant LEFT JOIN worker w ON w.session = a.holder
       WHERE (a.tenant, a.name) > (${last.tenantId}::bigint, ${last.name}::text)
         AND (${tenant ?? null}::text IS NULL OR t.name = ${tenant ?? null})

@@ -68,8 +68,8 @@ export interface ObjectCount {
 
 export interface UnfinishedPurge extends NamedAccount {
   readonly archive: number;
-  /** The number of the purge. */
-  readonly purges: number;
+  /** The number of the purge; null for what was asked for and is not decided. */
+  readonly purges: number | null;
   readonly state: AccountState;
   readonly holder: string | null;
   readonly ageMs: number;
@@ -180,17 +180,18 @@ async function objects(tx: Tx): Promise<readonly ObjectCount[]> {
   return rows;
 }
 
-/** Returns how many purges are not finished, and the oldest of them. */
+/** Returns how many forgets have not ended, those that nobody has decided yet among them, and the oldest. */
 export async function unfinishedPurges(tx: Tx, most: number): Promise<PurgeStatus> {
+  const unfinished = sql`
+    SELECT archive, purges, decided_at AS since FROM purge WHERE finished_at IS NULL
+    UNION ALL SELECT archive, NULL, asked_at FROM forget WHERE purges IS NULL`;
   const { rows } = await sql<{ unfinished: number }>`
-    SELECT count(*) AS unfinished FROM purge WHERE finished_at IS NULL`.execute(tx);
+    SELECT count(*) AS unfinished FROM (${unfinished}) u`.execute(tx);
   const { rows: oldest } = await sql<UnfinishedPurge>`
-    SELECT p.archive, p.purges, t.name AS tenant, a.name, a.state, a.holder,
-      (extract(epoch FROM clock_timestamp() - p.decided_at) * 1000)::bigint AS "ageMs"
-    FROM purge p JOIN archive a ON a.id = p.archive JOIN tenant t ON t.id = a.tenant
-    WHERE p.finished_at IS NULL ORDER BY p.decided_at, p.archive, p.purges LIMIT ${most}`.execute(
-    tx,
-  );
+    SELECT u.archive, u.purges, t.name AS tenant, a.name, a.state, a.holder,
+      (extract(epoch FROM clock_timestamp() - u.since) * 1000)::bigint AS "ageMs"
+    FROM (${unfinished}) u JOIN archive a ON a.id = u.archive JOIN tenant t ON t.id = a.tenant
+    ORDER BY u.since, u.archive, u.purges LIMIT ${most}`.execute(tx);
   return { unfinished: rows[0]?.unfinished ?? 0, oldest };
 }
 

@@ -2,6 +2,7 @@ import { addAccount, changeState } from './accounts.ts';
 import { condemn, condemnAbandoned, markGone, sweep, sweepAgain } from './collection.ts';
 import { commit, decidePurge, roll } from './commits.ts';
 import { addArchive, addTenant, initFleet, noteFailover, putSecret, saveMemory } from './fleet.ts';
+import { askForget, settleForgets } from './forgets.ts';
 import {
   beginImport,
   callOffImport,
@@ -31,6 +32,7 @@ export const TRANSACTIONS = {
   addAccount,
   addArchive,
   addTenant,
+  askForget,
   beginImport,
   beginSession,
   callOffImport,
@@ -66,6 +68,7 @@ export const TRANSACTIONS = {
   resumeImport,
   roll,
   saveMemory,
+  settleForgets,
   strikeNode,
   sweep,
   sweepAgain,

@@ -12,6 +12,8 @@ export interface Upkeep {
   /** The commit of the snapshot, and how old it is; null if there is none. */
   readonly snapshotNumber: number | null;
   readonly snapshotAgeMs: number | null;
+  /** Requests to forget that are not settled. */
+  readonly forgets: number;
 }
 
 /** Returns the upkeep of the archives that a session holds, in one look. */
@@ -22,7 +24,8 @@ export async function upkeepOf(registry: Registry, session: string): Promise<rea
         (extract(epoch FROM clock_timestamp() - a.tail_since) * 1000)::bigint AS "tailAgeMs",
         (SELECT min(segment) FROM tail t WHERE t.archive = a.id) AS "tailSegment",
         s.number AS "snapshotNumber",
-        (extract(epoch FROM clock_timestamp() - o.begun_at) * 1000)::bigint AS "snapshotAgeMs"
+        (extract(epoch FROM clock_timestamp() - o.begun_at) * 1000)::bigint AS "snapshotAgeMs",
+        (SELECT count(*) FROM forget f WHERE f.archive = a.id AND f.purges IS NULL) AS forgets
       FROM archive a LEFT JOIN snapshot s ON s.archive = a.id LEFT JOIN object o ON o.key = s.key
       WHERE a.holder = ${session} ORDER BY a.id`,
   );

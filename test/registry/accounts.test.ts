@@ -118,7 +118,7 @@ describe.skipIf(skipped)('a holder', () => {
     expect(await unwantedArchives(registry, first)).toEqual([]);
     expect(done(await changeState(registry, paused, ['active'], 'paused'))).toMatchObject({
       node: 'a',
-      purges: 0,
+      forgets: 0,
     });
     done(await changeState(registry, left, ['active'], 'leaving'));
     await registry.statement(

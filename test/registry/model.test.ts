@@ -24,7 +24,10 @@ describe('the protocol, with every request arriving at any time or never', () =>
           expect(happened).toContain(kind);
         }
       }
-      if (budget.purges > 0) expect(happened).toContain('endPurge');
+      if (budget.purges > 0 && budget.uploads > 0) expect(happened).toContain('endPurge');
+      if (budget.asks > 0) {
+        expect([...happened]).toEqual(expect.arrayContaining(['askForget', 'settleForgets']));
+      }
       if (budget.snapshots > 0) expect(happened).toContain('putSnapshot');
       if (budget.claims > 1 && budget.purges > 0) expect(happened).toContain('leaveCache');
     },

@@ -40,6 +40,7 @@ test('every function of the registry that writes is in the list of transactions'
   const readers = [
     'reading.ts',
     'webhook-reading.ts',
+    'forget-reading.ts',
     'hints.ts',
     'listening.ts',
     'account-named.ts',

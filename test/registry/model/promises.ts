@@ -4,7 +4,9 @@ import type { Variant } from './variants.ts';
 /** Returns the promise that does not hold in a state; undefined if all do. */
 export function brokenPromise(state: State, variant: Variant): string | undefined {
   if (state.broken !== '') return state.broken;
-  return brokenLog(state, variant) ?? brokenObjects(state) ?? brokenPurge(state);
+  return (
+    brokenLog(state, variant) ?? brokenObjects(state) ?? brokenPurge(state) ?? brokenForget(state)
+  );
 }
 
 function brokenLog(state: State, variant: Variant): string | undefined {
@@ -74,4 +76,15 @@ function brokenPurge({ db, store, nodes }: State): string | undefined {
   if (db.tail.includes(secretNumber(db.chain))) return 'forgotten, and still in the tail';
   const node = nodes.find(({ secret }) => secret);
   return node === undefined ? undefined : `forgotten, and still on the disk of ${node.session}`;
+}
+
+function brokenForget({ db }: State): string | undefined {
+  const decided = db.chain.filter((id) => id.includes('.purge.')).length;
+  if (decided > 1) return 'what was asked once is decided twice';
+  if (typeof db.forget !== 'number') return undefined;
+  if (decided === 0) return 'what was to be forgotten counts as decided, and no commit decides it';
+  const isEnded = db.ended >= db.forget;
+  return isEnded && db.ended < db.purges
+    ? 'a request counts as ended, and the bytes are still somewhere'
+    : undefined;
 }

@@ -37,6 +37,8 @@ export interface Registry {
   readonly objects: Readonly<Record<string, StoredObject>>;
   readonly purges: number;
   readonly ended: number;
+  /** A request to forget the secret; once it is settled, the number of purges at whose end it has ended. */
+  readonly forget: 'none' | 'asked' | number;
   /** The entry of each node; 0 for none. */
   readonly cache: readonly [number, number];
 }
@@ -61,6 +63,8 @@ export interface Node {
   readonly chain: readonly string[];
   readonly hot: number;
   readonly purges: number;
+  /** It has read the request to forget, and did not settle it yet. */
+  readonly isAsked: boolean;
   /** The disk has the secret bytes. */
   readonly secret: boolean;
   /** The commit whose answer is waited for. */
@@ -102,6 +106,8 @@ export interface Budget {
   readonly uploads: number;
   readonly snapshots: number;
   readonly purges: number;
+  /** Requests to forget the secret; with none, holders forget it by themselves. */
+  readonly asks: number;
   /** Crashes, and answers that never come. */
   readonly faults: number;
   /** Importers that begin or continue; with none, the fleet has made the archive. */
@@ -153,7 +159,7 @@ export type Request =
 
 const IDLE = {
   ...{ holds: false, epoch: 0, chain: [], hot: 1, purges: 0, job: undefined },
-  ...{ importing: undefined, waits: '', isResolving: false },
+  ...{ importing: undefined, waits: '', isResolving: false, isAsked: false },
 } as const;
 
 /** A closed segment with the secret, and the open one. */
@@ -167,7 +173,7 @@ export function initial(budget: Budget): State {
     db: {
       phase: isImport ? 'none' : 'active',
       ...{ epoch: 0, holder: '', hot: 1, chain: [], tail: [], covers: [], snapshot: '' },
-      ...{ objects: {}, purges: 0, ended: 0, cache: [0, 0] },
+      ...{ objects: {}, purges: 0, ended: 0, forget: 'none', cache: [0, 0] },
     },
     store: { objects: {}, aborted: [] },
     nodes: [node('a0'), node('b0')],

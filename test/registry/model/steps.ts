@@ -30,6 +30,11 @@ export function* steps(state: State, variant: Variant): Generator<Step> {
     yield* importSteps(state, at, variant);
   }
   yield* collectorSteps(state, variant);
+  // Somebody has read the message, so it is in the log. The request may come again.
+  const asked = state.budget.asks > 0 ? transactions.askForget(state.db) : 'fenced';
+  if (asked !== 'fenced' && state.db.chain.some(isSecret)) {
+    yield { label: 'askForget', next: withDb(spent(state, 'asks'), asked, variant) };
+  }
 }
 
 /** A request comes to where it was sent, and its answer to whoever still waits for it. */
@@ -228,9 +233,12 @@ function* workerSteps(state: State, at: At, variant: Variant): Generator<Step> {
     return;
   }
   const isForgetting = budget.purges > 0;
+  const isLeft = node.purges === 0 && node.chain.some(isSecret);
   const kinds: ('mail' | 'secret' | 'purge')[] = [];
   if (budget.commits > 0) kinds.push(isForgetting && node.chain.length === 0 ? 'secret' : 'mail');
-  if (isForgetting && node.purges === 0 && node.chain.some(isSecret)) kinds.push('purge');
+  const mayForget = db.forget === 'none' ? budget.asks === 0 : node.isAsked;
+  if (isForgetting && isLeft && mayForget) kinds.push('purge');
+  yield* forgetSteps(state, at, isLeft, variant);
   for (const kind of kinds) {
     const number = node.chain.length + 1;
     const id = [number, node.hot, kind, session, epoch, node.attempts].join('.');
@@ -260,6 +268,26 @@ function* workerSteps(state: State, at: At, variant: Variant): Generator<Step> {
     if (ended !== 'fenced')
       yield { label: `endPurge by ${session}`, next: { ...state, db: ended } };
   }
+}
+
+/** A holder reads a request to forget, and settles it once nothing of that is left in the log as it knows it. */
+function* forgetSteps(state: State, at: At, isLeft: boolean, variant: Variant): Generator<Step> {
+  const { db } = state;
+  const node = state.nodes[at];
+  const { session } = node;
+  if (!node.isAsked) {
+    if (db.forget !== 'asked') return;
+    const next = withNode(state, at, { ...node, isAsked: true });
+    yield { label: `${session} reads what is to be forgotten`, next };
+    return;
+  }
+  if (isLeft && variant.settleFirst !== true) return;
+  const label = `settleForgets by ${session}`;
+  const settled = transactions.settleForgets(db, node, variant);
+  const known = { ...node, isAsked: false };
+  if (settled !== 'fenced')
+    yield { label, next: withNode(withDb(state, settled, variant), at, known) };
+  else yield { label: `${label}: fenced`, next: withNode(state, at, dropped(node)) };
 }
 
 /** A worker has no answer to its commit. It asks until a request to resolve is accepted, or the archive is lost. */

@@ -126,6 +126,16 @@ export const transactions = {
     return isSomewhere ? 'fenced' : { ...db, ended: db.purges };
   },
 
+  askForget(db: Registry): Result {
+    return db.phase === 'active' ? { ...db, forget: 'asked' } : 'fenced';
+  },
+
+  settleForgets(db: Registry, node: Node, variant: Variant): Result {
+    if (variant.settleUnfenced !== true && !isHeld(db, node, variant)) return 'fenced';
+    if (db.forget !== 'asked') return 'fenced';
+    return { ...db, forget: variant.settleByKnown === true ? 0 : db.purges };
+  },
+
   leaveCache(db: Registry, { node, entry }: Of<'leaveCache'>, variant: Variant): Result {
     if (db.cache[node] !== entry && variant.anyEntryLeaves !== true) return 'fenced';
     const cache: [number, number] = [...db.cache];

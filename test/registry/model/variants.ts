@@ -25,12 +25,15 @@ export interface Variant {
   readonly callOffAnything?: boolean;
   readonly callOffRowsOnly?: boolean;
   readonly keepUnlike?: boolean;
+  readonly settleUnfenced?: boolean;
+  readonly settleFirst?: boolean;
+  readonly settleByKnown?: boolean;
   /** PostgreSQL may fail over to a replica that lacks the last transaction. */
   readonly lossyReplica?: boolean;
   readonly epochOnly?: boolean;
 }
 
-const NO_IMPORT = { imports: 0, callOffs: 0, pauses: 0, localForgets: 0 };
+const NOTHING_ELSE = { asks: 0, imports: 0, callOffs: 0, pauses: 0, localForgets: 0 };
 
 const budget = (
   claims: number,
@@ -39,7 +42,10 @@ const budget = (
   faults: number,
   purges = 0,
   snapshots = 0,
-): Budget => ({ claims, commits, uploads, faults, purges, snapshots, ...NO_IMPORT });
+): Budget => ({ claims, commits, uploads, faults, purges, snapshots, ...NOTHING_ELSE });
+
+/** The same, and the holder purges only what somebody asks it to forget. */
+const asking = (bounds: Budget, asks: number): Budget => ({ ...bounds, asks });
 
 /** Bounds within which every state is visited. The first ones are for every run of the tests, the others take minutes. */
 export const BOUNDS: Readonly<Record<'small' | 'large', Readonly<Record<string, Budget>>>> = {
@@ -50,6 +56,8 @@ export const BOUNDS: Readonly<Record<'small' | 'large', Readonly<Record<string, 
     takeover: budget(2, 1, 1, 1),
     forget: budget(2, 1, 1, 0, 1),
     snapshot: budget(1, 1, 2, 0, 1, 1),
+    asked: asking(budget(2, 1, 1, 0, 1), 2),
+    interrupted: asking(budget(2, 1, 0, 2, 2), 1),
   },
   large: {
     log: budget(3, 3, 1, 2),
@@ -57,6 +65,7 @@ export const BOUNDS: Readonly<Record<'small' | 'large', Readonly<Record<string, 
     late: budget(1, 1, 2, 1, 1),
     forget: budget(2, 1, 2, 1, 1),
     snapshot: budget(2, 1, 2, 1, 1, 1),
+    asked: asking(budget(3, 1, 1, 2, 2), 2),
   },
 };
 
@@ -207,6 +216,24 @@ export const BROKEN: readonly Broken[] = [
     after: SECRET,
     within: budget(1, 1, 2, 0, 1),
     shows: /forgotten/,
+  },
+  {
+    instead: 'whoever settles a request to forget need not hold the archive',
+    variant: { settleUnfenced: true },
+    within: asking(budget(2, 1, 0, 0, 1), 1),
+    shows: /no commit decides it/,
+  },
+  {
+    instead: 'a request to forget is settled before the commit that decides it',
+    variant: { settleFirst: true },
+    within: asking(budget(1, 1, 0, 1, 1), 1),
+    shows: /no commit decides it/,
+  },
+  {
+    instead: 'a request is settled with the purges that were known when it was read',
+    variant: { settleByKnown: true },
+    within: asking(budget(1, 1, 0, 0, 1), 1),
+    shows: /counts as ended/,
   },
   {
     instead: 'the head of an imported log moves first',

@@ -3,6 +3,7 @@ import { addAccount, changeState } from '../../../src/registry/accounts.ts';
 import { condemn, markGone, sweep, sweepAgain } from '../../../src/registry/collection.ts';
 import { commit, decidePurge, roll } from '../../../src/registry/commits.ts';
 import { putSecret, saveMemory } from '../../../src/registry/fleet.ts';
+import { askForget, settleForgets } from '../../../src/registry/forgets.ts';
 import {
   beginImport,
   callOffImport,
@@ -98,6 +99,12 @@ const webhookSecret = (archive: number) => ({
   ...secretOf(archive, NONCE),
   ...{ purpose: 'webhook/w1', lookup: sha256('secret') },
 });
+
+/** A request to forget a message. */
+export const FORGET = {
+  ...{ id: 'f0f0f0f0-f0f0-4f0f-8f0f-f0f0f0f0f0f0', node: 'b' },
+  wanted: [{ message: 'ab'.repeat(32) }],
+};
 
 /** An account whose archive is imported, and another one. */
 export const IMPORTED = {
@@ -199,6 +206,8 @@ export async function newScene(registry: Registry): Promise<Scene> {
         ...{ number: 4, hash: sha256('batch 4'), catalogVersion: 1 },
       }),
     endPurge: (by) => endPurge(registry, by, 1),
+    askForget: (by) => askForget(registry, { ...FORGET, archive: by.archive }),
+    settleForgets: (by) => settleForgets(registry, by, [FORGET.id]),
     enterCache: (by) => enterCache(registry, by),
     saveMemory: (by) =>
       saveMemory(registry, by, { number: 4, bytes: Buffer.from('memory'), purges: 0 }),

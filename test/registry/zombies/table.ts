@@ -4,6 +4,7 @@ import { addAccount, changeState } from '../../../src/registry/accounts.ts';
 import { condemn, markGone, sweep, sweepAgain } from '../../../src/registry/collection.ts';
 import { decidePurge, roll } from '../../../src/registry/commits.ts';
 import { putSecret, saveMemory } from '../../../src/registry/fleet.ts';
+import { askForget, settleForgets } from '../../../src/registry/forgets.ts';
 import { leaveCache, release } from '../../../src/registry/leases.ts';
 import { endPurge } from '../../../src/registry/purges.ts';
 import { drainSession, strikeNode } from '../../../src/registry/sessions.ts';
@@ -31,7 +32,7 @@ import {
   states,
   type Zombie,
 } from './kinds.ts';
-import { secretOf, type Transaction } from './scene.ts';
+import { FORGET, secretOf, type Transaction } from './scene.ts';
 
 /** Transactions that nothing can refuse: what they do is right whoever sends them, and whenever. */
 export const UNFENCED = {
@@ -232,6 +233,33 @@ export const ZOMBIES: Readonly<Record<Transaction, readonly Zombie[]>> = {
     ),
     as('another node may have a copy', 'bytes', 'endPurge', ({ archive, ...scene }) =>
       statement(scene, sql`INSERT INTO cache VALUES (${archive}, 'c', ${randomUUID()})`),
+    ),
+  ]),
+  askForget: [
+    as('the account left the fleet since', 'state', 'askForget', ({ archive, ...scene }) =>
+      statement(scene, sql`UPDATE archive SET state = 'leaving' WHERE id = ${archive}`),
+    ),
+    {
+      zombie: 'its archive is being imported',
+      by: 'state',
+      send: ({ registry, importer: { archive } }) => askForget(registry, { ...FORGET, archive }),
+    },
+    {
+      zombie: 'there is no such account',
+      by: 'state',
+      send: ({ registry }) => askForget(registry, { ...FORGET, archive: 99 }),
+    },
+  ],
+  settleForgets: onceReady(sent('askForget'), [
+    ...ofLease('settleForgets'),
+    as('it was settled before', 'purges', 'settleForgets', sent('settleForgets')),
+    {
+      zombie: 'there is no such request',
+      by: 'purges',
+      send: ({ registry, lease }) => settleForgets(registry, lease, [randomUUID()]),
+    },
+    as('the request is of another archive', 'purges', 'settleForgets', (scene) =>
+      statement(scene, sql`UPDATE forget SET archive = archive + 1`),
     ),
   ]),
   enterCache: [

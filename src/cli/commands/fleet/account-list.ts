@@ -34,12 +34,13 @@ export async function listAccountsCommand(
 }
 
 function factsOf(account: ListedAccount) {
-  const { archive, name, tenant, state, node, isHolderAlive, commits, tailBytes, purges } = account;
+  const { archive, name, tenant, state, node, isHolderAlive, commits, tailBytes, forgets } =
+    account;
   return {
     ...{ account: name, tenant, archive, state, node, holderAlive: isHolderAlive, commits },
     lastCommit: lastCommitOf(account),
     tailBytes,
-    unfinishedForgets: purges,
+    unfinishedForgets: forgets,
   };
 }
 

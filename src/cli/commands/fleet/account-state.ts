@@ -47,15 +47,15 @@ export async function changeAccountCommand(
     const changed = await changeState(registry, archive, from, to);
     // It was in that state before: nothing is to be done, and nothing more is known than before.
     const isChanged = changed.outcome === 'committed';
-    const { node, purges } = isChanged ? changed : account;
+    const { node, forgets } = isChanged ? changed : account;
     const facts = { account: name, tenant: account.tenant, archive, state: to, changed: isChanged };
-    await context.output.object({ ...facts, node, unfinishedForgets: purges }, () =>
+    await context.output.object({ ...facts, node, unfinishedForgets: forgets }, () =>
       present([
         `${name} (tenant ${account.tenant}) is ${isChanged ? '' : 'already '}${IS[to]}.`,
         to !== 'active' && node !== null && `Node ${node} holds it and lets go of it soon.`,
         to !== 'active' &&
-          purges > 0 &&
-          `${counted(purges, 'forget')} of it cannot end before it is resumed.`,
+          forgets > 0 &&
+          `${counted(forgets, 'forget')} of it cannot end before it is resumed.`,
       ]).join('\n'),
     );
     return EXIT.done;

@@ -13,7 +13,7 @@ import type {
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
 import { type Attention, attentionText } from '../../../wording/fleet-attention.ts';
 import { type Colours, present } from '../../output.ts';
-import { objectsText, remainingText } from './status-words.ts';
+import { objectsText, waitingText } from './status-words.ts';
 
 /** Everything that `status` shows. */
 export interface ShownStatus {
@@ -21,8 +21,8 @@ export interface ShownStatus {
   readonly registry: string;
   readonly status: FleetStatus;
   readonly replication: Replication;
-  /** Of each of the oldest unfinished forgets. */
-  readonly remaining: readonly Remaining[];
+  /** Of each of the oldest unfinished forgets; null for one that is not decided. */
+  readonly remaining: readonly (Remaining | null)[];
   readonly attention: readonly Attention[];
 }
 
@@ -109,25 +109,19 @@ function tailLine({ archives, bytes: size, oldest }: TailStatus): string {
 function forgetLines(
   unfinished: number,
   oldest: readonly UnfinishedPurge[],
-  remaining: readonly Remaining[],
+  remaining: readonly (Remaining | null)[],
 ): string[] {
   if (unfinished === 0) return [];
   const rest = unfinished - oldest.length;
   return [
     `Forgets that have not ended: ${count(unfinished)}`,
     ...oldest.map((purge, i) => {
-      const left = remaining[i];
-      const waits = left === undefined ? '' : `; it waits for ${waitsFor(purge, left)}`;
-      return `  ${nameOf(purge)}: decided ${span(purge.ageMs)} ago${waits}`;
+      const begun = purge.purges === null ? 'asked for' : 'decided';
+      const waits = waitingText(purge, remaining[i] ?? null);
+      return `  ${nameOf(purge)}: ${begun} ${span(purge.ageMs)} ago; it waits for ${waits}`;
     }),
     ...(rest > 0 ? [`  and ${count(rest)} more`] : []),
   ];
-}
-
-function waitsFor({ state, holder }: UnfinishedPurge, left: Remaining): string {
-  const text = remainingText(left);
-  if (state !== 'active') return `the account to be resumed, then ${text}`;
-  return holder === null ? `a node to take the account, then ${text}` : text;
 }
 
 function replicationLine({ isSynchronous, failedOverMs }: Replication, colours: Colours): string {

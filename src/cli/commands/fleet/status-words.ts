@@ -1,11 +1,11 @@
 import type { ObjectState } from '../../../registry/objects.ts';
 import type { Remaining } from '../../../registry/purges.ts';
-import type { ObjectCount } from '../../../registry/status.ts';
+import type { ObjectCount, UnfinishedPurge } from '../../../registry/status.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { present } from '../../output.ts';
 
 /** Returns what a forget waits for, such as `2 commits in PostgreSQL, the disk of node-3`. */
-export function remainingText(left: Remaining): string {
+function remainingText(left: Remaining): string {
   const { tail, covers, snapshots, memory, objects, nodes } = left;
   const waits = present([
     tail > 0 && `${counted(tail, 'commit')} in PostgreSQL`,
@@ -17,6 +17,21 @@ export function remainingText(left: Remaining): string {
       `the ${nodes.length === 1 ? 'disk' : 'disks'} of ${nodes.join(', ')} to be wiped`,
   ]);
   return waits.length === 0 ? 'its holder to end it' : waits.join(', ');
+}
+
+/**
+ * Returns what a forget waits for, with what has to happen first.
+ *
+ * @param left null where nobody has decided it yet
+ */
+export function waitingText(
+  { state, holder }: Pick<UnfinishedPurge, 'state' | 'holder'>,
+  left: Remaining | null,
+): string {
+  const then = left === null ? '' : `, then ${remainingText(left)}`;
+  if (state !== 'active') return `the account to be resumed${then}`;
+  if (holder === null) return `a node to take the account${then}`;
+  return left === null ? 'its holder, which looks for requests once a minute' : remainingText(left);
 }
 
 const STATES: readonly (readonly [state: ObjectState, words: string])[] = [

@@ -1,6 +1,6 @@
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { attentionOf } from '../../../fleet/attention.ts';
-import { purgeRemaining } from '../../../registry/purges.ts';
+import { purgeRemaining, type Remaining } from '../../../registry/purges.ts';
 import { replicationOf } from '../../../registry/reading.ts';
 import type { Registry } from '../../../registry/registry.ts';
 import { fleetStatus, type UnfinishedPurge } from '../../../registry/status.ts';
@@ -46,9 +46,11 @@ export async function statusCommand(
 }
 
 async function remainingOf(registry: Registry, purges: readonly UnfinishedPurge[]) {
-  const found = [];
+  const found: (Remaining | null)[] = [];
   for (const { archive, purges: number, holder } of purges) {
-    found.push(await purgeRemaining(registry, archive, number, holder ?? NOBODY));
+    found.push(
+      number === null ? null : await purgeRemaining(registry, archive, number, holder ?? NOBODY),
+    );
   }
   return found;
 }
@@ -92,8 +94,9 @@ function factsOf({ fleet, registry, status, replication, remaining, attention }:
     objects,
     forgets: {
       unfinished: purges.unfinished,
-      oldest: purges.oldest.map(({ name, tenant, state, holder, ageMs }, i) => ({
+      oldest: purges.oldest.map(({ name, tenant, purges: number, state, holder, ageMs }, i) => ({
         ...{ account: name, tenant, state, held: holder !== null, seconds: seconds(ageMs) },
+        decided: number !== null,
         waitsFor: remaining[i] ?? null,
       })),
     },
