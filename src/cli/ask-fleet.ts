@@ -85,13 +85,14 @@ export async function withHolder<T>(
 ): Promise<T> {
   const { output, notices, globals } = context;
   refuseFolder(context, command);
+  // What it prints is read by this program first.
+  const isReadHere = command === 'export' || command === 'forget';
   const question = {
     ...{ account: which.account, command },
     options: options.map(([name, value]): [string, string | null] => [name, value]),
     ...{ words: [...words], quiet: globals.quiet },
-    // What an export prints is read here first.
-    json: globals.json || command === 'export',
-    columns: output.interactive && command !== 'export' ? output.columns : null,
+    json: globals.json || isReadHere,
+    columns: output.interactive && !isReadHere ? output.columns : null,
     colours: output.colours.isColorSupported,
     timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
   };

@@ -1,5 +1,5 @@
 import { atAnyNode } from './at-any-node.ts';
-import { MCP, STATS } from './fleet-commands.ts';
+import { FORGET, MCP, STATS } from './fleet-commands.ts';
 import { type CommandEntry, READING } from './reading-commands.ts';
 
 /** Every command, in the order of the help. A command's file is loaded only when it is the one. */
@@ -82,11 +82,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: 'remove what was deleted long ago, as the configuration says',
     load: () => import('./commands/prune/command.ts'),
   },
-  {
-    name: 'forget',
-    summary: 'remove messages permanently, with every trace of them',
-    load: () => import('./commands/forget/command.ts'),
-  },
+  FORGET,
   {
     name: 'webhooks',
     summary: 'list, test, pause and delete webhooks, and see their log',

@@ -1,15 +1,13 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { parseJson } from '../archive/format/json-shape.ts';
 import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
 import { fleetLinkError } from '../errors/fleet-links.ts';
 import type { ExportFailure, ExportResult } from '../export/export-options.ts';
 import { receiveZip } from '../export/receive-zip.ts';
 import type { AnswerSink } from '../fleet/reading/ask.ts';
-import { terminalSafe } from '../mail/terminal-safe.ts';
 import { exportText } from './commands/export/command.ts';
 import type { CommandContext } from './context.ts';
-import { printError } from './notices.ts';
+import { printErrors, valuesIn } from './holder-said.ts';
 import type { TypedLine } from './typed-line.ts';
 
 /** Bytes of standard error that are kept: the result has up to 10,000 failures. */
@@ -48,7 +46,7 @@ export async function exportFromFleet(
       },
     };
     code = await ask({ ...line, options: rest }, sink);
-    for (const found of valuesIn(textOf(said), resultShape)) result = found.result;
+    for (const found of valuesIn(said, resultShape)) result = found.result;
     return result !== undefined && COMPLETE.includes(code);
   });
   if (result !== undefined) {
@@ -56,25 +54,10 @@ export async function exportFromFleet(
     await output.object(shown, () => exportText(shown));
     return code;
   }
-  let isTold = false;
-  for (const { error } of valuesIn(textOf(said), errorShape)) {
-    const message = terminalSafe(error.message);
-    printError(notices.stream, globals.json, { ...error, message });
-    isTold = true;
-  }
+  const isTold = printErrors(said, notices.stream, globals.json);
   // Not even why: as little as of an answer that was cut off.
   if (!isTold) throw fleetLinkError('fleet-export-incomplete', { to });
   return code;
-}
-
-const textOf = (pieces: readonly Buffer[]) => Buffer.concat(pieces).toString('utf8');
-
-/** The holder writes one JSON object a line. */
-function* valuesIn<T>(text: string, shape: z.ZodType<T>): Generator<T> {
-  for (const line of text.split('\n')) {
-    const { success, data } = shape.safeParse(parseJson(line));
-    if (success) yield data;
-  }
 }
 
 const number = z.int().min(0);
@@ -92,7 +75,4 @@ const failureShape = z.object({
   ...{ id: z.string().nullable(), mailbox: z.string(), folder: z.string() },
   ...{ generation: number, uid: number },
   reason: z.enum(['quarantined', 'damaged', 'purged']),
-});
-const errorShape = z.object({
-  error: z.object({ code: z.string(), message: z.string(), hint: z.string().nullable() }),
 });

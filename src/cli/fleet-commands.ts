@@ -12,11 +12,18 @@ export const MCP: CommandEntry = {
   load: () => import('./commands/mcp/command.ts'),
 };
 
+export const FORGET: CommandEntry = {
+  name: 'forget',
+  summary: 'remove messages permanently, with every trace of them',
+  load: () => import('./commands/forget/command.ts'),
+};
+
 /** The commands that a worker of a fleet runs for other nodes: see `READABLE` for what they may be given. */
 export const ANSWERED: readonly CommandEntry[] = [
   ...Object.values(READING),
   STATS,
   MCP,
+  FORGET,
   {
     name: 'web',
     summary: 'answer HTTP requests on standard input and output',

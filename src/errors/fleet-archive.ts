@@ -13,6 +13,8 @@ export interface FleetArchiveFacts {
   };
   /** What is left to do of a purge is not what was written there; `purges` is its number. */
   readonly 'purge-damaged': { readonly archive: number; readonly purges: number };
+  /** A request to forget is not what this version writes there. */
+  readonly 'forget-damaged': { readonly archive: number; readonly request: string };
   /** What the registry has of the archive's state cannot be inflated; `reason` is a code of zlib. */
   readonly 'memory-damaged': { readonly archive: number; readonly reason: string };
 }

@@ -156,6 +156,7 @@ export class KeptArchive {
       ...{ codec: settings.archive.codec, now: clock.now },
       ...(purges === undefined ? {} : { purges }),
       onUnusable: (what, error) => log.fail('error', `the ${what} could not be used`, error),
+      onUnforgotten: (error) => log.fail('error', 'what was asked for is not forgotten', error),
     });
     let passes: Passes | undefined;
     try {
@@ -163,6 +164,7 @@ export class KeptArchive {
       const kept = new KeptArchive(keeping, held, stored, opened, passes, onFailed);
       // A paused account is there to be read: the origin is not asked.
       if (!kept.isPaused) kept.#daemon.start();
+      await kept.#finishForgets();
       return kept;
     } catch (error) {
       await passes?.close();
@@ -238,6 +240,11 @@ export class KeptArchive {
     return this.opened.purges;
   }
 
+  /** Whether somebody asked to forget something since it was opened: it is closed and opened again for that. */
+  hasToForget({ forgets }: Upkeep): boolean {
+    return forgets > this.opened.unforgotten;
+  }
+
   /** Does what is due to keep the registry small and takeovers fast. What fails is logged, and due again. */
   async upkeep(upkeep: Upkeep): Promise<void> {
     this.#upkeeping = this.#upkeep(upkeep);
@@ -266,7 +273,7 @@ export class KeptArchive {
 
   async #upkeep({ tailBytes, tailAgeMs, tailSegment, ...snapshot }: Upkeep): Promise<void> {
     const { held } = this;
-    const { writer, purges } = this.opened;
+    const { writer } = this.opened;
     const commits = held.head.headNumber - (snapshot.snapshotNumber ?? 0);
     const added = writer.catalog.totals().messages - this.#messagesThen;
     const due = dueFor({
@@ -279,11 +286,15 @@ export class KeptArchive {
         await this.#trying('no chunk could be stored', () => this.#chunk(act.segment));
       } else await this.#trying('no snapshot could be stored', () => this.#snapshot());
     }
-    await this.#trying('a forget could not be finished', () => purges.finish());
+    await this.#finishForgets();
     const now = this.keeping.clock.monotonic();
     if (now - this.#savedAt < MEMORY_MS) return;
     this.#savedAt = now;
     await this.#trying('what it remembers could not be saved', () => this.#remember());
+  }
+
+  async #finishForgets(): Promise<void> {
+    await this.#trying('a forget could not be finished', () => this.opened.purges.finish());
   }
 
   /** What fails of one kind keeps nothing else from being done. */

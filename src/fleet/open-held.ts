@@ -3,10 +3,13 @@ import type { EngineContext } from '../engine/context.ts';
 import { finishPurge } from '../engine/purge.ts';
 import { logFenced } from '../errors/archive.ts';
 import { readArchive } from '../registry/reading.ts';
+import { type DecideOptions, FleetForgets } from './forgets.ts';
 import { FleetPurges } from './purges.ts';
 import { type TakeOverOptions, takeOver } from './take-over.ts';
 
-export interface OpenHeldOptions extends Omit<TakeOverOptions, 'stored' | 'purges'> {
+export interface OpenHeldOptions
+  extends Omit<TakeOverOptions, 'stored' | 'purges'>,
+    Pick<DecideOptions, 'onUnforgotten'> {
   /** What was decided and is not finished; of an earlier opening under the same claim, if there was one. */
   readonly purges?: FleetPurges;
   readonly report: EngineContext['report'];
@@ -16,37 +19,44 @@ export interface OpenHeldOptions extends Omit<TakeOverOptions, 'stored' | 'purge
 export interface OpenedArchive {
   readonly writer: Writer;
   readonly purges: FleetPurges;
+  /** Requests to forget that could not be decided. */
+  readonly unforgotten: number;
 }
 
 /**
  * Opens an archive that was claimed. Purges that were decided are carried out on this node before anything else: the folder
- * may have been a copy from before, and whoever decided them may never have come to it.
+ * may have been a copy from before, and whoever decided them may never have come to it. Then what somebody asked to be
+ * forgotten is decided and carried out, while nothing else commits.
  *
  * @throws purge-interrupted when the signal was aborted; purge-damaged; as `takeOver`
  */
 export async function openHeld(options: OpenHeldOptions): Promise<OpenedArchive> {
-  const { held, signal, report } = options;
+  const { held } = options;
+  const forgets = new FleetForgets(held);
   let { purges } = options;
   for (;;) {
     const stored = await readArchive(held.registry, held.lease.archive);
     if (stored === undefined) throw logFenced(null, 'refused');
     purges ??= new FleetPurges(held, stored);
     const writer = await takeOver({ ...options, stored, purges });
-    const isOpen = await carriedOut(writer, { signal, report });
-    if (isOpen) return { writer, purges };
+    const unforgotten = await carriedOut(writer, forgets, options);
+    if (unforgotten !== undefined) return { writer, purges, unforgotten };
   }
 }
 
-/** Returns whether the writer is still open, when nothing is left to carry out; if not, more may be left. */
+/** Returns how many requests are left when nothing is left to carry out; undefined if the writer was closed for that. */
 async function carriedOut(
   writer: Writer,
-  context: Pick<EngineContext, 'signal' | 'report'>,
-): Promise<boolean> {
+  forgets: FleetForgets,
+  options: OpenHeldOptions,
+): Promise<number | undefined> {
   try {
     for (;;) {
-      const done = await finishPurge(context, writer);
-      if (done === undefined) return true;
-      if (done.closed) return false;
+      const done = await finishPurge(options, writer);
+      if (done?.closed === true) return undefined;
+      if (done !== undefined) continue;
+      const decided = await forgets.decide(writer, options);
+      if (decided !== 'decided') return decided;
     }
   } catch (error) {
     await writer.close();

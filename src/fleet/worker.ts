@@ -100,12 +100,9 @@ export class Worker implements ReadingHost {
     }
     if (kept !== undefined) return readings.begin(kept.readable);
     const error = this.#failed.get(archive) ?? failure;
-    return error === undefined
-      ? NOT_HOLDER
-      : {
-          because: 'unready',
-          code: error instanceof MailkeepError ? error.code : errnoName(error),
-        };
+    if (error === undefined) return NOT_HOLDER;
+    const code = error instanceof MailkeepError ? error.code : errnoName(error);
+    return { because: 'unready', code };
   }
 
   /**
@@ -234,9 +231,7 @@ export class Worker implements ReadingHost {
     const { held, controller, purges } = holding;
     const signal = AbortSignal.any([controller.signal, session.dead]);
     const keeping = { ...this.#options, politeness: () => this.#politeness() };
-    const onFailed = (error: unknown): void => {
-      this.#failed.set(archive, error);
-    };
+    const onFailed = (error: unknown) => void this.#failed.set(archive, error);
     try {
       const dir = this.#folderOf(archive);
       const kept = await KeptArchive.open(keeping, held, dir, { signal, onFailed, purges });
@@ -359,7 +354,12 @@ export class Worker implements ReadingHost {
     // The registry names another holder: nobody has told us yet, since nothing was written.
     for (const archive of before) this.#holdings.get(archive)?.held.lose('lease');
     await inTurns(all, async (upkeep) => {
-      if (!signal.aborted) await this.#holdings.get(upkeep.archive)?.kept?.upkeep(upkeep);
+      const { archive } = upkeep;
+      const holding = this.#holdings.get(archive);
+      if (signal.aborted || holding?.kept === undefined) return;
+      if (!holding.kept.hasToForget(upkeep)) return holding.kept.upkeep(upkeep);
+      await this.#close(archive, holding);
+      this.#open(archive);
     });
     for (const [archive, { held }] of this.#holdings) {
       if (held.lostBy !== undefined) this.#failed.set(archive, logFenced(null, 'refused'));

@@ -43,13 +43,13 @@ export async function endPurge(registry: Registry, lease: Lease, purges: number)
 /**
  * Returns what a purge waits for.
  *
- * @param session the holder, whose own copy does not count
+ * @param session the holder, whose own copy does not count; null if nobody is
  */
 export async function purgeRemaining(
   registry: Registry,
   archive: number,
   purges: number,
-  session: string,
+  session: string | null,
 ): Promise<Remaining> {
   return registry.transaction(
     'look at a purge',
@@ -62,7 +62,7 @@ async function remaining(
   tx: Tx,
   archive: number,
   purges: number,
-  session: string,
+  session: string | null,
 ): Promise<Remaining> {
   const { rows } = await sql<Remaining>`
     WITH purged AS (
@@ -78,7 +78,7 @@ async function remaining(
       (SELECT count(*) FROM object WHERE archive = ${archive} AND purges < ${purges}
         AND state IN ('uploading', 'condemned', 'swept')) AS objects,
       coalesce((SELECT array_agg(node ORDER BY node) FROM cache WHERE archive = ${archive}
-        AND node IS DISTINCT FROM (SELECT node FROM worker WHERE session = ${session})), '{}') AS nodes`.execute(
+        AND node IS DISTINCT FROM (SELECT node FROM worker WHERE session = ${session}::uuid)), '{}') AS nodes`.execute(
     tx,
   );
   const [row] = rows;

@@ -21,6 +21,11 @@ export const FLEET_ARCHIVE_SENTENCES: Sentences<FleetArchiveFacts> = {
       `What is left to do of purge ${purges} of archive ${archive} is not what was written in the registry. Nothing was changed.`,
       'Was the database changed by hand? The archive is held by nobody until it is as it was.',
     ),
+  'forget-damaged': ({ archive, request }) =>
+    say(
+      `Request ${request} to forget mail of archive ${archive} is not what this version of mailkeep writes. Nothing was forgotten by it.`,
+      'Was it made by a newer version, or the database changed by hand? Ask again, by this version.',
+    ),
   'memory-damaged': ({ archive, reason }) =>
     say(
       `What the registry remembers for archive ${archive} cannot be read (${reason}). The archive itself is not affected.`,

@@ -23,6 +23,8 @@ const READABLE = {
   // Over standard input and output, for as long as the asker speaks: in JSON-RPC, and in HTTP.
   mcp: ['--mailbox'],
   web: [],
+  // What it would forget, whatever is asked.
+  forget: ['--quarantine', '--mailbox', '--folder', '--uid'],
   stats: ['--by', '--query', '--largest', '--duplicates', '--limit', '--format'],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
@@ -86,6 +88,8 @@ export function lineOf(request: ReadingRequest): readonly string[] {
     ...(command === 'show' && !options.some(([name]) => name === '--no-pager')
       ? ['--no-pager']
       : []),
+    // Who asks records a request; nothing is written by a reader.
+    ...(command === 'forget' ? ['--dry-run'] : []),
     ...(json ? ['--json'] : []),
     ...(quiet ? ['--quiet'] : []),
     '--',

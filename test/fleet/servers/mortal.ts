@@ -1,3 +1,5 @@
+import { permutation, seeded } from '../../bench/seeded.ts';
+
 /** At which of its acts a process is killed: before it was sent, or before its answer came. */
 export interface Death {
   readonly act: number;
@@ -51,4 +53,21 @@ export class Mortal {
     if (this.acts === this.#death?.act && when === this.#death.when) this.isDead = true;
     if (this.isDead) throw new Error('killed');
   }
+}
+
+/**
+ * Returns deaths at every act, before it and after it, or some of them.
+ *
+ * @param kills how many, or `all`
+ */
+export function chosenDeaths(acts: number, kills: string, seed: number): readonly Death[] {
+  const all = Array.from({ length: acts }, (_, at) => at + 1).flatMap((act): Death[] => [
+    { act, when: 'before' },
+    { act, when: 'after' },
+  ]);
+  if (kills === 'all') return all;
+  const random = seeded('kills', seed);
+  return permutation(all.length, random)
+    .slice(0, Number(kills))
+    .flatMap((at) => all[at] ?? []);
 }

@@ -16,8 +16,6 @@ export interface StatusLine {
 
 /** Forgets, and nodes that were struck off, that are shown at most. */
 const MOST = 10;
-/** No session has it: of an archive that nobody holds, the copies of all nodes count. */
-const NOBODY = '00000000-0000-0000-0000-000000000000';
 
 /** `mailkeep fleet status`: ends with 1 if something needs attention. */
 export async function statusCommand(
@@ -48,9 +46,7 @@ export async function statusCommand(
 async function remainingOf(registry: Registry, purges: readonly UnfinishedPurge[]) {
   const found: (Remaining | null)[] = [];
   for (const { archive, purges: number, holder } of purges) {
-    found.push(
-      number === null ? null : await purgeRemaining(registry, archive, number, holder ?? NOBODY),
-    );
+    found.push(number === null ? null : await purgeRemaining(registry, archive, number, holder));
   }
   return found;
 }

@@ -1,26 +1,26 @@
-import { randomBytes } from 'node:crypto';
 import { type Command, Option } from 'commander';
-import { realFiles } from '../../../archive/files/real-files.ts';
-import type { QuarantineEntry } from '../../../catalog/quarantine.ts';
 import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
-import { purgedMessage } from '../../../engine/archive/purged-message.ts';
-import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
+import { openWriter } from '../../../engine/archive/writer.ts';
+import { journalForget, planForget } from '../../../engine/forget.ts';
 import { finishPurge } from '../../../engine/purge.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { retentionError } from '../../../errors/retention.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { isImported } from '../../../mail/import-host.ts';
-import { terminalLine } from '../../../mail/terminal-safe.ts';
-import type { MessageId, Place } from '../../../mail/words.ts';
-import { journalPurge, type PurgedFact } from '../../../retention/carry-out.ts';
-import { purgedFact } from '../../../retention/plan-prune.ts';
-import { type Survey, surveyPurge } from '../../../retention/survey.ts';
+import type { MessageId } from '../../../mail/words.ts';
+import type { Survey } from '../../../retention/survey.ts';
 import { counted } from '../../../wording/amounts.ts';
 import { withReader } from '../../archive-access.ts';
 import { confirmed } from '../../ask.ts';
 import type { Body, CommandContext } from '../../context.ts';
-import { oneMessage } from '../../one-message.ts';
-import { chosenEntries, type QuarantineChoice } from '../../quarantine-choice.ts';
+import {
+  candidateLines,
+  type ForgetCandidate,
+  type ForgetChoice,
+  forgetCandidates,
+  originText,
+  shortIds,
+} from '../../forget-candidates.ts';
+import type { QuarantineChoice } from '../../quarantine-choice.ts';
 
 const HELP = `
 Removes messages permanently, for example when somebody with the right to ask requests it: their bytes, the
@@ -37,14 +37,25 @@ removes it from a copy.
 
 After an interruption at any moment, the same command finishes the work.
 
+In a fleet, --account asks the node that holds the account, on any of its nodes: the request is recorded, and carried
+out by that node or the next one. The command waits until the last copy is gone, which takes a quarter of an hour or
+more; --no-wait ends it once the request is recorded, and --list prints how far requests have come. See docs/fleet.md.
+
 EXAMPLES
   mailkeep forget 3f2a91c4
   mailkeep forget 3f2a91c4 9b01d7aa --yes
-  mailkeep forget --quarantine --mailbox anna@example.org --folder INBOX --uid 4711`;
+  mailkeep forget --quarantine --mailbox anna@example.org --folder INBOX --uid 4711
+  mailkeep forget --account anna 3f2a91c4 --no-wait
+  mailkeep forget --account anna --list`;
 
 interface ForgetLine extends QuarantineChoice {
   readonly quarantine?: boolean;
   readonly yes?: boolean;
+  readonly dryRun?: boolean;
+  readonly account?: string;
+  readonly tenant?: string;
+  readonly wait: boolean;
+  readonly list?: boolean;
 }
 
 export function define(command: Command, chosen: (body: Body) => void): void {
@@ -55,19 +66,42 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--folder <path>', 'with --quarantine: this folder')
     .addOption(new Option('--uid <n>', 'with --quarantine: this uid').argParser(Number))
     .option('--yes', 'do not ask')
+    .option('--dry-run', 'print what would be forgotten')
+    .option('--account <name>', 'an account of the fleet, instead of the archive here')
+    .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
+    .option('--no-wait', 'with --account: end once the request is recorded')
+    .option('--list', 'with --account: print its requests, and how far they have come')
     .addHelpText('after', HELP)
-    .action((ids: readonly string[], { quarantine = false, yes = false, ...choice }: ForgetLine) =>
-      chosen((context) => forget(context, { ids, quarantine, yes, ...choice })),
+    .action((ids: readonly string[], { quarantine = false, yes = false, ...line }: ForgetLine) =>
+      chosen((context) => run(context, { ids, quarantine, yes, ...line })),
     );
 }
 
-interface ForgetOptions extends QuarantineChoice {
-  readonly ids: readonly string[];
+interface ForgetOptions extends ForgetChoice, ForgetLine {
   readonly quarantine: boolean;
   readonly yes: boolean;
 }
 
-const SHORT = 12;
+async function run(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
+  checkChoice(options);
+  const { account, tenant, list = false, dryRun = false } = options;
+  if (account !== undefined) {
+    const { forgetInFleet, listForgets } = await import('../../forget-in-fleet.ts');
+    const which = { account, tenant };
+    return list ? listForgets(context, which) : forgetInFleet(context, which, options);
+  }
+  return dryRun ? printCandidates(context, options) : forget(context, options);
+}
+
+/** Prints what would be forgotten, without a lock: the holder of an account in a fleet runs this for others. */
+async function printCandidates(context: CommandContext, choice: ForgetChoice): Promise<ExitCode> {
+  const candidates = await withReader(context, (reader) => {
+    refuseUnknownChoice(reader, { ...choice, deleted: true });
+    return forgetCandidates(reader, choice);
+  });
+  await context.output.object({ wouldForget: candidates }, () => wouldText(candidates));
+  return EXIT.done;
+}
 
 /**
  * `mailkeep forget`: removes messages with every trace of them.
@@ -77,7 +111,6 @@ const SHORT = 12;
  * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
  */
 async function forget(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
-  checkChoice(options);
   const dataDir = await withReader(context, (reader) => {
     refuseUnknownChoice(reader, { ...options, deleted: true });
     return reader.dataDir;
@@ -86,28 +119,27 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
   try {
     const before = await finishPurge(context, writer);
     if (before?.closed === true) writer = await openWriter(context, dataDir);
-    const { facts: fresh, wanted, lines, already } = chosen(writer, options);
-    if (fresh.length + already.length === 0) throw retentionError('forget-nothing-chosen', {});
+    const candidates = forgetCandidates(writer, options);
     context.notices.say('Reading the log for data of these messages.');
-    const survey = await surveyPurge(realFiles, dataDir, wanted, context.signal, writer.segments);
-    // What had been forgotten can have been in quarantine since, when it came again.
-    const facts = fresh.length === 0 && survey.records.size === 0 ? [] : [...fresh, ...already];
-    const forgotten = [...already, ...fresh].map(({ message }) => message);
-    if (facts.length === 0) {
+    const plan = await planForget(writer, candidates, context.signal);
+    const forgotten = candidates.map(({ message }) => message);
+    if (plan.facts.length === 0) {
       await context.output.object({ forgotten, shared: [] }, () => goneText(forgotten));
       return EXIT.done;
     }
-    const shown = [...lines, ...sharedText(survey)];
+    const shown = [...candidateLines(candidates), ...sharedText(plan.survey)];
     if (!options.yes && !(await confirmed(context, 'forget', shown))) return EXIT.done;
-    const { log, catalog } = writer;
-    catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey, writer));
+    await journalForget(writer, plan);
     const done = await finishPurge(context, writer);
+    const { facts, survey } = plan;
     const atOrigin = facts.flatMap(({ places = [] }) => places.filter((at) => !isImported(at)));
     const result = { forgotten, shared: survey.shared, atOrigin, segments: done?.segments ?? 0 };
     await context.output.object(result, () =>
-      [goneText(forgotten), ...sharedText(survey), ...originText(atOrigin, facts.length)].join(
-        '\n',
-      ),
+      [
+        goneText(forgotten),
+        ...sharedText(survey),
+        ...originText(atOrigin.length, facts.length),
+      ].join('\n'),
     );
     return EXIT.done;
   } finally {
@@ -115,9 +147,15 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
   }
 }
 
-function checkChoice({ ids, quarantine, mailbox, folder, uid }: ForgetOptions): void {
+function checkChoice(options: ForgetOptions): void {
+  const { ids, quarantine, mailbox, folder, uid, account, wait, list = false } = options;
   const invalid = (problem: string) => usageError('usage-invalid', { command: 'forget', problem });
+  if (account === undefined && (options.tenant !== undefined || list || !wait)) {
+    throw invalid('--tenant, --list and --no-wait belong to --account.');
+  }
   const places = [mailbox, folder, uid].some((option) => option !== undefined);
+  if (list && (quarantine || places || ids.length > 0)) throw invalid('--list takes no messages.');
+  if (list) return;
   if (quarantine ? ids.length > 0 : places) {
     throw invalid('--mailbox, --folder and --uid belong to --quarantine, which takes no ids.');
   }
@@ -125,69 +163,19 @@ function checkChoice({ ids, quarantine, mailbox, folder, uid }: ForgetOptions): 
   if (!quarantine && ids.length === 0) throw invalid('name the messages by their ids.');
 }
 
-function chosen(writer: Writer, options: ForgetOptions) {
-  const { catalog } = writer;
-  const facts: PurgedFact[] = [];
-  const lines: string[] = [];
-  const already: PurgedFact[] = [];
-  const messages = new Set<MessageId>();
-  const quarantined = new Map<MessageId, Place>();
-  for (const typed of options.ids) {
-    const purged = purgedMessage(writer, typed);
-    if (purged !== undefined) {
-      if (messages.has(purged.id)) continue;
-      messages.add(purged.id);
-      // What was pruned may come back, until it is forgotten.
-      const list = purged.reason === 'forgotten' ? already : facts;
-      list.push({ fact: 'purged', message: purged.id, reason: 'forgotten' });
-      if (list === facts) lines.push(`Forget ${purged.id.slice(0, SHORT)}  (pruned)`);
-      continue;
-    }
-    const id = oneMessage(writer, typed);
-    if (messages.has(id)) continue;
-    messages.add(id);
-    const docid = catalog.messages.docidOf(id) ?? 0;
-    facts.push(purgedFact(id, 'forgotten', catalog.ended.placesOf(docid)));
-    const { subject = null, date = null } = catalog.messages.summary(id) ?? {};
-    lines.push(
-      terminalLine(`Forget ${id.slice(0, SHORT)}  ${date ?? ''}  ${subject ?? '(no subject)'}`),
-    );
-  }
-  if (options.quarantine) {
-    for (const entry of chosenEntries(catalog, options)) {
-      // No hash of it is known: a number stands for it, which reveals nothing.
-      const id = randomBytes(32).toString('hex');
-      const place = placeOf(entry);
-      quarantined.set(id, place);
-      facts.push({ fact: 'purged', message: id, reason: 'forgotten', places: [place] });
-      const where = `${entry.address} / ${entry.folder} / ${entry.uid}`;
-      lines.push(terminalLine(`Forget ${where}  ${entry.subject ?? '(no subject)'}`));
-    }
-  }
-  return { facts, wanted: { messages, quarantined }, lines, already };
-}
-
-function placeOf({ host, mailbox, folder, generation, uid }: QuarantineEntry): Place {
-  return { host, mailbox, folder, generation, uid };
+function wouldText(candidates: readonly ForgetCandidate[]): string {
+  const lines = candidateLines(candidates);
+  return lines.length === 0 ? 'All of these were forgotten before.' : lines.join('\n');
 }
 
 function goneText(forgotten: readonly MessageId[]): string {
-  const ids = forgotten.map((id) => id.slice(0, SHORT)).join(', ');
-  return `Forgotten: ${counted(forgotten.length, 'message')} (${ids}).`;
+  return `Forgotten: ${counted(forgotten.length, 'message')} (${shortIds(forgotten)}).`;
 }
 
 function sharedText({ shared }: Survey): string[] {
   return shared.map(({ message, blob, with: other }) => {
     const having =
-      other === null ? 'something in quarantine has it too' : `${other.slice(0, SHORT)} has it too`;
-    return `An attachment of ${message.slice(0, SHORT)} stays, because ${having} (${blob.slice(0, SHORT)}).`;
+      other === null ? 'something in quarantine has it too' : `${shortIds([other])} has it too`;
+    return `An attachment of ${shortIds([message])} stays, because ${having} (${shortIds([blob])}).`;
   });
-}
-
-function originText(places: readonly Place[], messages: number): string[] {
-  if (places.length === 0) return [];
-  const it = messages === 1 ? 'it' : 'them';
-  return [
-    `The service still has ${it} at ${counted(places.length, 'place')}, and will not be asked for ${it} again. Delete ${it} there as well.`,
-  ];
 }

@@ -1,0 +1,215 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
+import { fleetError } from '../errors/fleet.ts';
+import { fleetLinkError } from '../errors/fleet-links.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
+import { wantedOf } from '../fleet/forgets.ts';
+import { askHolder } from '../fleet/reading/ask.ts';
+import { accountOf } from '../registry/account-named.ts';
+import { type ForgetState, forgetsOf } from '../registry/forget-reading.ts';
+import { askForget, type ForgetRequest } from '../registry/forgets.ts';
+import { purgeRemaining, type Remaining } from '../registry/purges.ts';
+import type { Registry } from '../registry/registry.ts';
+import { counted, span } from '../wording/amounts.ts';
+import { confirmed } from './ask.ts';
+import { withHolder } from './ask-fleet.ts';
+import { withFleet } from './commands/fleet/open-fleet.ts';
+import { waitingText } from './commands/fleet/status-words.ts';
+import type { CommandContext } from './context.ts';
+import {
+  candidateLines,
+  type ForgetCandidate,
+  type ForgetChoice,
+  originText,
+  shortIds,
+} from './forget-candidates.ts';
+import { printErrors, valuesIn } from './holder-said.ts';
+import type { TypedLine, WhichAccount } from './typed-line.ts';
+
+/** Requests that `--list` prints. */
+const MOST = 100;
+/** Between two looks at how far a request has come. Milliseconds. */
+const LOOK_MS = 2_000;
+/** How often a request is sent whose outcome is unknown. */
+const TRIES = 5;
+const BACKUPS =
+  'Backups of PostgreSQL that were made before still have what was in it then: they end with their own retention.';
+
+const number = z.int().min(0);
+const plannedShape = z.object({
+  wouldForget: z.array(
+    z.object({
+      message: z.string().regex(/^[0-9a-f]{64}$/),
+      place: z
+        .object({
+          ...{ host: z.string(), mailbox: z.string(), folder: z.string() },
+          ...{ generation: number, uid: number },
+        })
+        .optional(),
+      ...{ at: z.string().nullable(), date: z.string().nullable(), subject: z.string().nullable() },
+      purged: z.enum(['pruned', 'forgotten']).nullable(),
+      atOrigin: number,
+    }),
+  ),
+});
+
+export interface ForgetInFleet extends ForgetChoice {
+  readonly yes: boolean;
+  readonly dryRun?: boolean;
+  /** False where the request is not waited for. */
+  readonly wait: boolean;
+}
+
+/**
+ * `mailkeep forget --account`: asks the fleet to forget messages, and waits until they are nowhere any more. Which messages
+ * are meant is asked of the holder now: what comes later is never among them.
+ *
+ * @throws what `withHolder` and `askHolder` throw: nothing was recorded; fleet-account-removed; the errors of the registry
+ */
+export async function forgetInFleet(
+  context: CommandContext,
+  which: WhichAccount,
+  options: ForgetInFleet,
+): Promise<ExitCode> {
+  const { output, notices, signal } = context;
+  const planned = await candidatesOf(context, which, options);
+  if (typeof planned === 'number') return planned;
+  const lines = candidateLines(planned);
+  if (options.dryRun === true) {
+    const none = ['All of these were forgotten before.'];
+    await output.object({ wouldForget: planned }, () =>
+      (lines.length === 0 ? none : lines).join('\n'),
+    );
+    return EXIT.done;
+  }
+  if (!options.yes && !(await confirmed(context, 'forget', lines))) return EXIT.done;
+  return withFleet(context, async ({ config: { fleet: place }, registry }) => {
+    const { archive, tenant } = await accountOf(registry, which.account, which.tenant);
+    const { account } = which;
+    const request = { id: randomUUID(), archive, node: place.node, wanted: wantedOf(planned) };
+    const { outcome } = await recorded(registry, request);
+    if (outcome === 'fenced') throw fleetError('fleet-account-removed', { account, tenant });
+    const forgotten = planned.map(({ message }) => message);
+    const facts = { account, tenant, request: request.id, forgotten };
+    const what = `${counted(forgotten.length, 'message')} (${shortIds(forgotten)})`;
+    const atOrigin = planned.reduce((sum, one) => sum + one.atOrigin, 0);
+    const after = [...originText(atOrigin, forgotten.length), BACKUPS];
+    if (!options.wait) {
+      await output.object({ ...facts, state: 'recorded' }, () =>
+        [`To be forgotten by the fleet: ${what}. Request ${request.id}.`, ...after].join('\n'),
+      );
+      return EXIT.done;
+    }
+    notices.say(
+      `Request ${request.id} is recorded. The fleet carries it out, also if this command ends.`,
+    );
+    await ended(context, registry, request, signal);
+    await output.object({ ...facts, state: 'ended' }, () =>
+      [`Forgotten: ${what}. No node, bucket or table has them.`, ...after].join('\n'),
+    );
+    return EXIT.done;
+  });
+}
+
+/**
+ * `mailkeep forget --account --list`: the requests of an account, newest first, and what they wait for.
+ *
+ * @throws what `withFleet` and `accountOf` throw
+ */
+export async function listForgets(context: CommandContext, which: WhichAccount): Promise<ExitCode> {
+  const { output, notices } = context;
+  return withFleet(context, async ({ registry }) => {
+    const { archive } = await accountOf(registry, which.account, which.tenant);
+    const requests = await forgetsOf(registry, archive, { most: MOST });
+    for (const request of requests) {
+      const left = await remainingOf(registry, archive, request);
+      const { id, node, ageMs, messages } = request;
+      const facts = { request: id, node, seconds: Math.round(ageMs / 1000), messages };
+      await output.line({ ...facts, state: stateOf(request), waitsFor: left }, () => {
+        const asked = `${counted(messages, 'message')}, asked for ${span(ageMs)} ago at ${node}`;
+        return `${id}  ${asked}: ${progressText(request, left)}`;
+      });
+    }
+    if (requests.length === 0) notices.say('Nothing was asked to be forgotten.');
+    return EXIT.done;
+  });
+}
+
+/** Asks the holder what is meant; returns the exit code of its refusal, which is printed. */
+async function candidatesOf(
+  context: CommandContext,
+  which: WhichAccount,
+  { ids, quarantine, mailbox, folder, uid }: ForgetInFleet,
+): Promise<readonly ForgetCandidate[] | ExitCode> {
+  const { notices, globals, signal } = context;
+  const options: (readonly [string, string | null])[] = [];
+  if (quarantine) options.push(['--quarantine', null]);
+  if (mailbox !== undefined) options.push(['--mailbox', mailbox]);
+  if (folder !== undefined) options.push(['--folder', folder]);
+  if (uid !== undefined) options.push(['--uid', String(uid)]);
+  const line: TypedLine = { command: 'forget', options, words: ids };
+  const [printed, said]: [Buffer[], Buffer[]] = [[], []];
+  const sink = {
+    output: async (bytes: Buffer) => void printed.push(bytes),
+    errors: async (bytes: Buffer) => void said.push(bytes),
+  };
+  const code = await withHolder(context, which, line, (asking, question) =>
+    askHolder(asking, question, sink, signal),
+  );
+  for (const { wouldForget } of valuesIn(printed, plannedShape)) {
+    return wouldForget.map(({ place, ...one }) => (place === undefined ? one : { ...one, place }));
+  }
+  if (!printErrors(said, notices.stream, globals.json)) {
+    throw fleetLinkError('fleet-answer-cut', { node: which.account });
+  }
+  return Object.values(EXIT).find((known) => known === code) ?? EXIT.failures;
+}
+
+/** Records a request, however often it takes: it counts once. */
+async function recorded(registry: Registry, request: ForgetRequest) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await askForget(registry, request);
+    } catch (error) {
+      if (!hasCode(error, 'outcome-unknown') || tries === TRIES) throw error;
+    }
+  }
+}
+
+/** Resolves once a request has ended; says what it waits for, whenever that changes. */
+async function ended(
+  { notices }: CommandContext,
+  registry: Registry,
+  { id, archive }: ForgetRequest,
+  signal: AbortSignal,
+): Promise<void> {
+  let said = '';
+  for (;;) {
+    const [request] = await forgetsOf(registry, archive, { id });
+    if (request === undefined || stateOf(request) === 'ended') return;
+    const text = progressText(request, await remainingOf(registry, archive, request));
+    if (text !== said) notices.say(`It ${text}.`);
+    said = text;
+    await sleep(LOOK_MS, undefined, { signal });
+  }
+}
+
+function stateOf({ isSettled, purge }: ForgetState): 'waiting' | 'decided' | 'ended' {
+  if (!isSettled) return 'waiting';
+  return purge === null ? 'ended' : 'decided';
+}
+
+/** Returns what the first purge of a request waits for; null where there is none. */
+async function remainingOf(
+  registry: Registry,
+  archive: number,
+  { purge, holder }: ForgetState,
+): Promise<Remaining | null> {
+  return purge === null ? null : purgeRemaining(registry, archive, purge, holder);
+}
+
+function progressText(request: ForgetState, left: Remaining | null): string {
+  return stateOf(request) === 'ended' ? 'has ended' : `waits for ${waitingText(request, left)}`;
+}
