@@ -10,6 +10,7 @@ import { signal } from '../../objects/store-contract.ts';
 import { everything } from '../../retention/everything.ts';
 import { type Servers, startServers, withoutServers } from '../servers/scene.ts';
 import { AT_ONCE } from '../servers/secret-nodes.ts';
+import { buildHurriedProgram } from '../worker-histories/hurried-program.ts';
 import type { Place } from './place.ts';
 import { accountsOf, addAccounts, freeAddress, nodeOf, RunningWorker } from './running-worker.ts';
 
@@ -40,8 +41,8 @@ afterAll(async () => {
   await servers?.stop();
 });
 
-async function worker(place: Place): Promise<RunningWorker> {
-  const started = new RunningWorker(place);
+async function worker(place: Place, file?: string): Promise<RunningWorker> {
+  const started = new RunningWorker(place, file);
   running.push(started);
   await started.said('run finished', names.length);
   return started;
@@ -137,6 +138,28 @@ describe.skipIf(skipped)('forgetting at any node', () => {
     // Once more, it is known, and nothing is left to do.
     const again = await at(two, 'forget', ...ACCOUNT, id, '--yes', '--no-wait', '--json');
     expect(jsonLines(again.stdout)).toMatchObject([{ forgotten: [id], state: 'recorded' }]);
+  }, 240_000);
+
+  test('is carried out by a holder that keeps running, without anybody else', async () => {
+    // A minute takes it 400 ms, and a quarter of an hour 300 ms.
+    const hurried = await worker(one, await buildHurriedProgram());
+    const listed = await at(two, 'list', '--account', 'account-1', '--json');
+    const [{ id } = { id: '' }] = jsonLines(listed.stdout) as Listed[];
+    const gone = await at(two, 'forget', '--account', 'account-1', id, '--yes');
+    expect([gone.code, gone.stderr]).toEqual([
+      0,
+      expect.stringMatching(/^Request [0-9a-f-]{36} is recorded\..*\nIt waits for /),
+    ]);
+    expect(gone.stdout).toMatch(
+      new RegExp(
+        `^Forgotten: 1 message \\(${id.slice(0, 12)}\\)\\. No node, .*\n.*Backups of`,
+        's',
+      ),
+    );
+    const opened = await hurried.saidOf('archive opened', { account: 'account-1' }, 2);
+    expect(opened.length).toBeGreaterThanOrEqual(2);
+    const shown = await at(two, 'show', '--account', 'account-1', id, '--json');
+    expect(errorCode(shown)).toBe('message-purged');
   }, 240_000);
 
   test('needs an account of the fleet, and options that belong together', async () => {

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { build, type Plugin } from 'esbuild';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
-const WORKERS = ['mime-worker', 'attachment-worker', 'seal-worker'];
+const WORKERS = ['mime-worker', 'attachment-worker', 'seal-worker', 'fleet-reader'];
 
 /** Constants that have another value: what happens once a day or every 64 MiB happens in every history. */
 const HURRIED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
