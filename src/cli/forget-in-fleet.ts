@@ -35,7 +35,7 @@ const LOOK_MS = 2_000;
 /** How often a request is sent whose outcome is unknown. */
 const TRIES = 5;
 const BACKUPS =
-  'Backups of PostgreSQL that were made before still have what was in it then: they end with their own retention.';
+  'Backups of PostgreSQL from before still have what was in it then, until you delete them.';
 
 const number = z.int().min(0);
 const plannedShape = z.object({
@@ -96,6 +96,7 @@ export async function forgetInFleet(
     const what = `${counted(forgotten.length, 'message')} (${shortIds(forgotten)})`;
     const atOrigin = planned.reduce((sum, one) => sum + one.atOrigin, 0);
     const after = [...originText(atOrigin, forgotten.length), BACKUPS];
+    const it = forgotten.length === 1 ? 'it' : 'them';
     if (!options.wait) {
       await output.object({ ...facts, state: 'recorded' }, () =>
         [`To be forgotten by the fleet: ${what}. Request ${request.id}.`, ...after].join('\n'),
@@ -107,7 +108,7 @@ export async function forgetInFleet(
     );
     await ended(context, registry, request, signal);
     await output.object({ ...facts, state: 'ended' }, () =>
-      [`Forgotten: ${what}. No node, bucket or table has them.`, ...after].join('\n'),
+      [`Forgotten: ${what}. No node, bucket or table has ${it}.`, ...after].join('\n'),
     );
     return EXIT.done;
   });
