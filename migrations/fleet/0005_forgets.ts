@@ -6,8 +6,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 }
 
 const STATEMENTS = [
-  // `wanted` has ids of messages, and places of what is in quarantine: nothing that mail says. `purges` is null until
-  // nothing of it is left in the log; the request has ended once no purge up to that number is unfinished.
+  // `wanted` has ids of messages, and nothing that mail says. `purges` is null until nothing of it is left in the log; the request has ended once no purge up to that number is unfinished.
   `CREATE TABLE forget (
     id uuid PRIMARY KEY,
     archive bigint NOT NULL,

@@ -7,6 +7,7 @@ import { fleetLinkError } from '../errors/fleet-links.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { wantedOf } from '../fleet/forgets.ts';
 import { askHolder } from '../fleet/reading/ask.ts';
+import { terminalLine } from '../mail/terminal-safe.ts';
 import { accountOf } from '../registry/account-named.ts';
 import { type ForgetState, forgetsOf } from '../registry/forget-reading.ts';
 import { askForget, type ForgetRequest } from '../registry/forgets.ts';
@@ -14,17 +15,11 @@ import { purgeRemaining, type Remaining } from '../registry/purges.ts';
 import type { Registry } from '../registry/registry.ts';
 import { counted, span } from '../wording/amounts.ts';
 import { confirmed } from './ask.ts';
-import { withHolder } from './ask-fleet.ts';
+import { refuseFolder, withHolder } from './ask-fleet.ts';
 import { withFleet } from './commands/fleet/open-fleet.ts';
 import { waitingText } from './commands/fleet/status-words.ts';
 import type { CommandContext } from './context.ts';
-import {
-  candidateLines,
-  type ForgetCandidate,
-  type ForgetChoice,
-  originText,
-  shortIds,
-} from './forget-candidates.ts';
+import { candidateLines, type ForgetCandidate, originText, shortIds } from './forget-candidates.ts';
 import { printErrors, valuesIn } from './holder-said.ts';
 import type { TypedLine, WhichAccount } from './typed-line.ts';
 
@@ -37,25 +32,20 @@ const TRIES = 5;
 const BACKUPS =
   'Backups of PostgreSQL from before still have what was in it then, until you delete them.';
 
-const number = z.int().min(0);
 const plannedShape = z.object({
   wouldForget: z.array(
     z.object({
       message: z.string().regex(/^[0-9a-f]{64}$/),
-      place: z
-        .object({
-          ...{ host: z.string(), mailbox: z.string(), folder: z.string() },
-          ...{ generation: number, uid: number },
-        })
-        .optional(),
       ...{ at: z.string().nullable(), date: z.string().nullable(), subject: z.string().nullable() },
       purged: z.enum(['pruned', 'forgotten']).nullable(),
-      atOrigin: number,
+      atOrigin: z.int().min(0),
     }),
   ),
 });
 
-export interface ForgetInFleet extends ForgetChoice {
+export interface ForgetInFleet {
+  /** Ids of messages, or their beginnings. */
+  readonly ids: readonly string[];
   readonly yes: boolean;
   readonly dryRun?: boolean;
   /** False where the request is not waited for. */
@@ -73,8 +63,8 @@ export async function forgetInFleet(
   which: WhichAccount,
   options: ForgetInFleet,
 ): Promise<ExitCode> {
-  const { output, notices, signal } = context;
-  const planned = await candidatesOf(context, which, options);
+  const { output, notices } = context;
+  const planned = await candidatesOf(context, which, options.ids);
   if (typeof planned === 'number') return planned;
   const lines = candidateLines(planned);
   if (options.dryRun === true) {
@@ -84,14 +74,15 @@ export async function forgetInFleet(
     );
     return EXIT.done;
   }
-  if (!options.yes && !(await confirmed(context, 'forget', lines))) return EXIT.done;
+  const isAgain = lines.length === 0;
+  if (!options.yes && !isAgain && !(await confirmed(context, 'forget', lines))) return EXIT.done;
   return withFleet(context, async ({ config: { fleet: place }, registry }) => {
     const { archive, tenant } = await accountOf(registry, which.account, which.tenant);
     const { account } = which;
-    const request = { id: randomUUID(), archive, node: place.node, wanted: wantedOf(planned) };
-    const { outcome } = await recorded(registry, request);
-    if (outcome === 'fenced') throw fleetError('fleet-account-removed', { account, tenant });
     const forgotten = planned.map(({ message }) => message);
+    const request = { id: randomUUID(), archive, node: place.node, wanted: wantedOf(forgotten) };
+    const record = () => recorded(registry, request, { account, tenant });
+    await record();
     const facts = { account, tenant, request: request.id, forgotten };
     const what = `${counted(forgotten.length, 'message')} (${shortIds(forgotten)})`;
     const atOrigin = planned.reduce((sum, one) => sum + one.atOrigin, 0);
@@ -106,7 +97,7 @@ export async function forgetInFleet(
     notices.say(
       `Request ${request.id} is recorded. The fleet carries it out, also if this command ends.`,
     );
-    await ended(context, registry, request, signal);
+    await ended(context, registry, request, record);
     await output.object({ ...facts, state: 'ended' }, () =>
       [`Forgotten: ${what}. No node, bucket or table has ${it}.`, ...after].join('\n'),
     );
@@ -121,6 +112,7 @@ export async function forgetInFleet(
  */
 export async function listForgets(context: CommandContext, which: WhichAccount): Promise<ExitCode> {
   const { output, notices } = context;
+  refuseFolder(context, 'forget');
   return withFleet(context, async ({ registry }) => {
     const { archive } = await accountOf(registry, which.account, which.tenant);
     const requests = await forgetsOf(registry, archive, { most: MOST });
@@ -129,7 +121,7 @@ export async function listForgets(context: CommandContext, which: WhichAccount):
       const { id, node, ageMs, messages } = request;
       const facts = { request: id, node, seconds: Math.round(ageMs / 1000), messages };
       await output.line({ ...facts, state: stateOf(request), waitsFor: left }, () => {
-        const asked = `${counted(messages, 'message')}, asked for ${span(ageMs)} ago at ${node}`;
+        const asked = `${counted(messages, 'message')}, asked for ${span(ageMs)} ago at ${terminalLine(node)}`;
         return `${id}  ${asked}: ${progressText(request, left)}`;
       });
     }
@@ -142,15 +134,10 @@ export async function listForgets(context: CommandContext, which: WhichAccount):
 async function candidatesOf(
   context: CommandContext,
   which: WhichAccount,
-  { ids, quarantine, mailbox, folder, uid }: ForgetInFleet,
+  ids: readonly string[],
 ): Promise<readonly ForgetCandidate[] | ExitCode> {
   const { notices, globals, signal } = context;
-  const options: (readonly [string, string | null])[] = [];
-  if (quarantine) options.push(['--quarantine', null]);
-  if (mailbox !== undefined) options.push(['--mailbox', mailbox]);
-  if (folder !== undefined) options.push(['--folder', folder]);
-  if (uid !== undefined) options.push(['--uid', String(uid)]);
-  const line: TypedLine = { command: 'forget', options, words: ids };
+  const line: TypedLine = { command: 'forget', options: [], words: ids };
   const [printed, said]: [Buffer[], Buffer[]] = [[], []];
   const sink = {
     output: async (bytes: Buffer) => void printed.push(bytes),
@@ -159,20 +146,29 @@ async function candidatesOf(
   const code = await withHolder(context, which, line, (asking, question) =>
     askHolder(asking, question, sink, signal),
   );
-  for (const { wouldForget } of valuesIn(printed, plannedShape)) {
-    return wouldForget.map(({ place, ...one }) => (place === undefined ? one : { ...one, place }));
-  }
+  for (const { wouldForget } of valuesIn(printed, plannedShape)) return wouldForget;
+  // It ended without either: as little as of an answer that was cut off.
   if (!printErrors(said, notices.stream, globals.json)) {
-    throw fleetLinkError('fleet-answer-cut', { node: which.account });
+    throw fleetLinkError('fleet-reading-moved', { account: which.account });
   }
   return Object.values(EXIT).find((known) => known === code) ?? EXIT.failures;
 }
 
-/** Records a request, however often it takes: it counts once. */
-async function recorded(registry: Registry, request: ForgetRequest) {
+/**
+ * Records a request, however often it takes: it counts once.
+ *
+ * @throws fleet-account-removed; outcome-unknown: it may be recorded, and `--list` shows it then
+ */
+async function recorded(
+  registry: Registry,
+  request: ForgetRequest,
+  account: { readonly account: string; readonly tenant: string },
+): Promise<void> {
   for (let tries = 1; ; tries += 1) {
     try {
-      return await askForget(registry, request);
+      const { outcome } = await askForget(registry, request);
+      if (outcome === 'fenced') throw fleetError('fleet-account-removed', account);
+      return;
     } catch (error) {
       if (!hasCode(error, 'outcome-unknown') || tries === TRIES) throw error;
     }
@@ -181,18 +177,22 @@ async function recorded(registry: Registry, request: ForgetRequest) {
 
 /** Resolves once a request has ended; says what it waits for, whenever that changes. */
 async function ended(
-  { notices }: CommandContext,
+  { notices, signal }: CommandContext,
   registry: Registry,
   { id, archive }: ForgetRequest,
-  signal: AbortSignal,
+  record: () => Promise<void>,
 ): Promise<void> {
   let said = '';
   for (;;) {
     const [request] = await forgetsOf(registry, archive, { id });
-    if (request === undefined || stateOf(request) === 'ended') return;
-    const text = progressText(request, await remainingOf(registry, archive, request));
-    if (text !== said) notices.say(`It ${text}.`);
-    said = text;
+    // A failover, or a backup that was restored, took it back.
+    if (request === undefined) await record();
+    else if (stateOf(request) === 'ended') return;
+    else {
+      const text = progressText(request, await remainingOf(registry, archive, request));
+      if (text !== said) notices.say(`It ${text}.`);
+      said = text;
+    }
     await sleep(LOOK_MS, undefined, { signal });
   }
 }

@@ -23,7 +23,12 @@ export function printErrors(
 ): boolean {
   let isTold = false;
   for (const { error } of valuesIn(said, errorShape)) {
-    printError(stream, json, { ...error, message: terminalSafe(error.message) });
+    const { code, message, hint } = error;
+    const safe = {
+      message: terminalSafe(message),
+      hint: hint === null ? null : terminalSafe(hint),
+    };
+    printError(stream, json, { code: terminalSafe(code), ...safe });
     isTold = true;
   }
   return isTold;

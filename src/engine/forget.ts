@@ -7,6 +7,8 @@ import { type Survey, surveyPurge } from '../retention/survey.ts';
 import { purgedMessage } from './archive/purged-message.ts';
 import type { Writer } from './archive/writer.ts';
 
+const NONE: ReadonlySet<string> = new Set();
+
 /** A message that is to be forgotten; with a place, what is in quarantine there, for which the id stands. */
 export interface Forgetting {
   readonly message: MessageId;
@@ -33,10 +35,13 @@ export async function planForget(
   const already: PurgedFact[] = [];
   const messages = new Set<MessageId>();
   const quarantined = new Map<MessageId, Place>();
+  const open = chosen.some(({ place }) => place !== undefined)
+    ? new Set(catalog.quarantine.open().map(keyOf))
+    : NONE;
   for (const one of chosen) {
     const { message, place } = one;
     const purged = purgedMessage({ catalog }, message);
-    const fact = purged === undefined ? freshFact(catalog, one) : bareFact(message);
+    const fact = purged === undefined ? freshFact(catalog, open, one) : bareFact(message);
     if (fact === undefined) continue;
     // What was pruned may come back, until it is forgotten.
     (purged?.reason === 'forgotten' ? already : fresh).push(fact);
@@ -67,23 +72,17 @@ function bareFact(message: MessageId): PurgedFact {
 }
 
 function freshFact(
-  { quarantine, messages, ended }: Catalog,
+  { messages, ended }: Catalog,
+  open: ReadonlySet<string>,
   { message, place }: Forgetting,
 ): PurgedFact | undefined {
   if (place !== undefined) {
-    const isThere = quarantine.open().some((entry) => isAt(place, entry));
-    return isThere ? { ...bareFact(message), places: [place] } : undefined;
+    return open.has(keyOf(place)) ? { ...bareFact(message), places: [place] } : undefined;
   }
   const docid = messages.docidOf(message);
   return docid === undefined ? undefined : purgedFact(message, 'forgotten', ended.placesOf(docid));
 }
 
-function isAt(place: Place, entry: Place): boolean {
-  return (
-    entry.host === place.host &&
-    entry.mailbox === place.mailbox &&
-    entry.folder === place.folder &&
-    entry.generation === place.generation &&
-    entry.uid === place.uid
-  );
+function keyOf({ host, mailbox, folder, generation, uid }: Place): string {
+  return JSON.stringify([host, mailbox, folder, generation, uid]);
 }

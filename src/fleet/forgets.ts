@@ -1,10 +1,10 @@
 import { isHash, isObject } from '../archive/format/json-shape.ts';
 import type { Writer } from '../engine/archive/writer.ts';
-import { type Forgetting, journalForget, planForget } from '../engine/forget.ts';
+import { type ForgetPlan, journalForget, planForget } from '../engine/forget.ts';
 import { logFenced } from '../errors/archive.ts';
 import { fleetArchiveError } from '../errors/fleet-archive.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import type { Place } from '../mail/words.ts';
+import type { MessageId } from '../mail/words.ts';
 import { waitingForgets } from '../registry/forget-reading.ts';
 import { settleForgets } from '../registry/forgets.ts';
 import type { HeldArchive } from './held-archive.ts';
@@ -14,6 +14,11 @@ export interface DecideOptions {
   readonly signal: AbortSignal;
   /** Told what keeps requests waiting; mail is mirrored all the same. */
   readonly onUnforgotten: (error: MailkeepError) => void;
+}
+
+interface Asked {
+  readonly id: string;
+  readonly messages: readonly MessageId[];
 }
 
 /**
@@ -31,7 +36,7 @@ export class FleetForgets {
    * Decides the purge that requests ask for, or settles them. Nothing else commits meanwhile.
    *
    * @returns `decided`: the purge is to be carried out, and this called again; otherwise how many requests have to wait
-   * @throws log-fenced, the errors of the registry and the disk
+   * @throws log-fenced, the errors of the registry, and of the disk once it is decided
    */
   async decide(
     writer: Writer,
@@ -39,11 +44,11 @@ export class FleetForgets {
   ): Promise<'decided' | number> {
     const { held } = this;
     const { archive } = held.lease;
-    const asked: { readonly id: string; readonly chosen: readonly Forgetting[] }[] = [];
+    const asked: Asked[] = [];
     let left = 0;
     for (const { id, wanted } of await waitingForgets(held.registry, archive)) {
-      const chosen = forgettingOf(wanted);
-      if (chosen !== undefined) asked.push({ id, chosen });
+      const messages = messagesIn(wanted);
+      if (messages !== undefined) asked.push({ id, messages });
       else {
         left += 1;
         onUnforgotten(fleetArchiveError('forget-damaged', { archive, request: id }));
@@ -51,29 +56,40 @@ export class FleetForgets {
     }
     if (asked.length === 0) return left;
     const fresh = asked.filter(({ id }) => !this.#decided.has(id));
-    try {
-      if (fresh.length > 0 && (await this.#journal(writer, fresh, signal))) return 'decided';
-    } catch (error) {
-      // What is damaged cannot be surveyed. It is repaired first, and new mail does not wait for that.
-      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-      onUnforgotten(error);
-      return left + asked.length;
+    if (fresh.length > 0) {
+      const plan = await this.#plan(writer, fresh, { signal, onUnforgotten });
+      if (plan === undefined) return left + asked.length;
+      if (plan.facts.length > 0) return this.#journal(writer, fresh, plan);
     }
     await this.#settle(asked.map(({ id }) => id));
     return left;
   }
 
-  async #journal(
+  /** Returns what is left to forget; undefined if that cannot be found out now, and mail is mirrored meanwhile. */
+  async #plan(
     writer: Writer,
-    fresh: readonly { readonly id: string; readonly chosen: readonly Forgetting[] }[],
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const chosen = new Map(fresh.flatMap((one) => one.chosen).map((one) => [one.message, one]));
-    const plan = await planForget(writer, [...chosen.values()], signal);
-    if (plan.facts.length === 0) return false;
+    fresh: readonly Asked[],
+    { signal, onUnforgotten }: DecideOptions,
+  ): Promise<ForgetPlan | undefined> {
+    const messages = new Set(fresh.flatMap((one) => one.messages));
+    try {
+      return await planForget(
+        writer,
+        [...messages].map((message) => ({ message })),
+        signal,
+      );
+    } catch (error) {
+      // A segment is damaged, or cannot be fetched.
+      if (!(error instanceof MailkeepError) || signal.aborted) throw error;
+      onUnforgotten(error);
+      return undefined;
+    }
+  }
+
+  async #journal(writer: Writer, fresh: readonly Asked[], plan: ForgetPlan): Promise<'decided'> {
     await journalForget(writer, plan);
     for (const { id } of fresh) this.#decided.add(id);
-    return true;
+    return 'decided';
   }
 
   async #settle(ids: readonly string[]): Promise<void> {
@@ -90,31 +106,18 @@ export class FleetForgets {
   }
 }
 
-/** Returns what is to be forgotten as a request has it: one entry a message. */
-export function wantedOf(chosen: readonly Forgetting[]): readonly object[] {
-  return chosen.map(({ message, place }) =>
-    place === undefined ? { message } : { message, place },
-  );
+/** Returns messages as a request names them. */
+export function wantedOf(messages: readonly MessageId[]): readonly object[] {
+  return messages.map((message) => ({ message }));
 }
 
-/** Returns what a request names; undefined if it is something else than `wantedOf` returns. */
-export function forgettingOf(wanted: unknown): readonly Forgetting[] | undefined {
+/** Returns the messages that a request names; undefined if it is something else than `wantedOf` returns. */
+function messagesIn(wanted: unknown): readonly MessageId[] | undefined {
   if (!Array.isArray(wanted) || wanted.length === 0) return undefined;
-  const chosen: Forgetting[] = [];
+  const messages: MessageId[] = [];
   for (const one of wanted) {
-    if (!isObject(one) || !isHash(one.message)) return undefined;
-    const { message, place } = one;
-    if (place === undefined) chosen.push({ message });
-    else if (isPlace(place)) chosen.push({ message, place });
-    else return undefined;
+    if (!isObject(one) || !isHash(one.message) || Object.keys(one).length > 1) return undefined;
+    messages.push(one.message);
   }
-  return chosen;
-}
-
-function isPlace(value: unknown): value is Place {
-  return (
-    isObject(value) &&
-    [value.host, value.mailbox, value.folder].every((part) => typeof part === 'string') &&
-    [value.generation, value.uid].every(Number.isSafeInteger)
-  );
+  return messages;
 }

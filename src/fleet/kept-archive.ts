@@ -71,6 +71,8 @@ const MEMORY_MS = 3_600_000;
 const MOST_CATALOG_BYTES = 2 * 1024 * 1024 * 1024;
 /** Mailboxes that are looked at for a hint which names none. */
 const MOST_UNNAMED = 100;
+/** Until it is tried again to forget what could not be, in milliseconds. */
+const UNFORGOTTEN_MS = 3_600_000;
 /** Until sealing and publishing are tried again, in milliseconds. */
 const UNTIDY_MS = 60_000;
 /** Secrets without which an account cannot be mirrored; those of webhooks are none. */
@@ -83,6 +85,7 @@ export class KeptArchive {
   readonly #daemon: Daemon;
   readonly #controller = new AbortController();
   readonly #names: ObjectNames;
+  readonly #openedAt: number;
   #savedAt: number;
   /** Messages at the last snapshot that was made here, or when the archive was opened. */
   #messagesThen: number;
@@ -103,7 +106,8 @@ export class KeptArchive {
     this.#names = namesOf(keeping, stored);
     this.#marks = new MailboxMarks(keeping.fleet);
     this.#registering = this.#registeringAt(keeping.webhookUrl);
-    this.#savedAt = clock.monotonic();
+    this.#openedAt = clock.monotonic();
+    this.#savedAt = this.#openedAt;
     this.#messagesThen = writer.catalog.totals().messages;
     const polite = new PolitePasses(passes, politeness, async (error, signal) => {
       log.fail('error', 'segments could not be sealed or published', error);
@@ -162,9 +166,9 @@ export class KeptArchive {
     try {
       passes = passesOf(keeping, account, opened.writer);
       const kept = new KeptArchive(keeping, held, stored, opened, passes, onFailed);
+      await kept.#finishForgets();
       // A paused account is there to be read: the origin is not asked.
       if (!kept.isPaused) kept.#daemon.start();
-      await kept.#finishForgets();
       return kept;
     } catch (error) {
       await passes?.close();
@@ -242,7 +246,8 @@ export class KeptArchive {
 
   /** Whether somebody asked to forget something since it was opened: it is closed and opened again for that. */
   hasToForget({ forgets }: Upkeep): boolean {
-    return forgets > this.opened.unforgotten;
+    const isDue = this.keeping.clock.monotonic() - this.#openedAt >= UNFORGOTTEN_MS;
+    return forgets > (isDue ? 0 : this.opened.unforgotten);
   }
 
   /** Does what is due to keep the registry small and takeovers fast. What fails is logged, and due again. */

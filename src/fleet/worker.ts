@@ -356,7 +356,7 @@ export class Worker implements ReadingHost {
     await inTurns(all, async (upkeep) => {
       const { archive } = upkeep;
       const holding = this.#holdings.get(archive);
-      if (signal.aborted || holding?.kept === undefined) return;
+      if (signal.aborted || holding?.kept === undefined || this.#failed.has(archive)) return;
       if (!holding.kept.hasToForget(upkeep)) return holding.kept.upkeep(upkeep);
       await this.#close(archive, holding);
       this.#open(archive);

@@ -9,7 +9,7 @@ export interface ForgetRequest {
   readonly archive: number;
   /** The node at which somebody asked. */
   readonly node: string;
-  /** What is to be forgotten, as JSON: a list that is not empty, of ids and places only. */
+  /** What is to be forgotten, as JSON: a list that is not empty, and has nothing that mail says. */
   readonly wanted: readonly object[];
 }
 

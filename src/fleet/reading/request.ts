@@ -1,32 +1,53 @@
 import { z } from 'zod';
 import { fleetLinkError } from '../../errors/fleet-links.ts';
 
+/** How an option is given. A value that is missing would be taken from what follows, a flag of this program among it. */
+const VALUE = true;
+const FLAG = false;
+
 /**
  * What may be asked of a holder: commands that only read, and of their options those that name no file and change nothing.
  * Whatever is not here is refused, at the node asked and at the holder.
  */
 const READABLE = {
-  status: ['--max-age'],
-  search: [
-    ...['--limit', '--format', '--sort', '--as-of', '--after', '--count', '--explain'],
-    '--saved',
-  ],
-  list: [
-    ...['--mailbox', '--folder', '--deleted', '--held', '--as-of', '--limit', '--sort'],
-    ...['--after', '--before', '--format'],
-  ],
-  show: ['--raw', '--headers', '--html', '--thread', '--no-pager'],
-  attachments: [],
-  history: [],
+  status: { '--max-age': VALUE },
+  search: {
+    ...{ '--limit': VALUE, '--format': VALUE, '--sort': VALUE, '--as-of': VALUE, '--after': VALUE },
+    ...{ '--count': FLAG, '--explain': FLAG, '--saved': FLAG },
+  },
+  list: {
+    ...{ '--mailbox': VALUE, '--folder': VALUE, '--deleted': FLAG, '--held': FLAG },
+    ...{ '--as-of': VALUE, '--limit': VALUE, '--sort': VALUE, '--after': VALUE },
+    ...{ '--before': VALUE, '--format': VALUE },
+  },
+  show: {
+    ...{ '--raw': FLAG, '--headers': FLAG, '--html': FLAG, '--thread': FLAG, '--no-pager': FLAG },
+  },
+  attachments: {},
+  history: {},
   // A zip on standard output, for the node asked to write.
-  export: ['--query', '--mailbox', '--folder', '--deleted', '--with-deleted', '--as-of'],
+  export: {
+    ...{ '--query': VALUE, '--mailbox': VALUE, '--folder': VALUE, '--deleted': FLAG },
+    ...{ '--with-deleted': FLAG, '--as-of': VALUE },
+  },
   // Over standard input and output, for as long as the asker speaks: in JSON-RPC, and in HTTP.
-  mcp: ['--mailbox'],
-  web: [],
+  mcp: { '--mailbox': VALUE },
+  web: {},
+  stats: {
+    ...{ '--by': VALUE, '--query': VALUE, '--largest': FLAG, '--duplicates': FLAG },
+    ...{ '--limit': VALUE, '--format': VALUE },
+  },
   // What it would forget, whatever is asked.
-  forget: ['--quarantine', '--mailbox', '--folder', '--uid'],
-  stats: ['--by', '--query', '--largest', '--duplicates', '--limit', '--format'],
-} as const satisfies Readonly<Record<string, readonly string[]>>;
+  forget: {},
+} as const satisfies Readonly<Record<string, Readonly<Record<string, boolean>>>>;
+
+/** What stands in the line of a command, whatever is asked. */
+const FIXED: Readonly<Record<string, readonly string[]>> = {
+  // A pager would run at the holder.
+  show: ['--no-pager'],
+  // Who asks records a request; a reader writes nothing.
+  forget: ['--dry-run'],
+};
 
 /** What a process cannot be given as an argument, and no terminal has typed. */
 const text = z
@@ -68,37 +89,35 @@ export interface ReaderOrder {
 }
 
 /**
- * Returns the command line of a request. Values are joined to their options, and words follow `--`, so that neither can be
- * taken for another option.
+ * Returns the command line of a request. What this program adds stands first, values are joined to their options, and words
+ * follow `--`, so that none of these can be taken for another.
  *
  * @throws fleet-reading-refused
  */
 export function lineOf(request: ReadingRequest): readonly string[] {
   const { command, options, words, json, quiet } = request;
   const allowed = allowedFor(command);
-  for (const [name] of options) {
-    if (!allowed.includes(name)) {
+  for (const [name, value] of options) {
+    const takesValue = allowed.get(name);
+    if (takesValue === undefined || takesValue !== (value !== null)) {
       throw fleetLinkError('fleet-reading-refused', { what: `${command} ${name}` });
     }
   }
   return [
     command,
-    ...options.map(([name, value]) => (value === null ? name : `${name}=${value}`)),
-    // A pager would run at the holder.
-    ...(command === 'show' && !options.some(([name]) => name === '--no-pager')
-      ? ['--no-pager']
-      : []),
-    // Who asks records a request; nothing is written by a reader.
-    ...(command === 'forget' ? ['--dry-run'] : []),
+    ...(FIXED[command] ?? []),
     ...(json ? ['--json'] : []),
     ...(quiet ? ['--quiet'] : []),
+    ...options.map(([name, value]) => (value === null ? name : `${name}=${value}`)),
     '--',
     ...words,
   ];
 }
 
-function allowedFor(command: string): readonly string[] {
-  for (const [name, options] of Object.entries(READABLE)) if (name === command) return options;
+function allowedFor(command: string): ReadonlyMap<string, boolean> {
+  for (const [name, options] of Object.entries(READABLE)) {
+    if (name === command) return new Map(Object.entries(options));
+  }
   throw fleetLinkError('fleet-reading-refused', { what: command });
 }
 

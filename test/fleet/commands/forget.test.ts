@@ -169,6 +169,8 @@ describe.skipIf(skipped)('forgetting at any node', () => {
       ['ffffffffffff', '--tenant', 'default'],
       [...ACCOUNT, '--list', 'ffffffffffff'],
       [...ACCOUNT, '--mailbox', 'anna@example.org'],
+      [...ACCOUNT, '--quarantine', '--uid', '1'],
+      [...ACCOUNT, '--list', '--data', '.'],
       [...ACCOUNT, 'ffffffffffff', '--data', '.'],
     ];
     for (const words of wrong) {

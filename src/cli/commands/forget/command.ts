@@ -122,7 +122,10 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
     const candidates = forgetCandidates(writer, options);
     context.notices.say('Reading the log for data of these messages.');
     const plan = await planForget(writer, candidates, context.signal);
-    const forgotten = candidates.map(({ message }) => message);
+    const isOld = ({ purged }: ForgetCandidate) => purged === 'forgotten';
+    const forgotten = [...candidates.filter(isOld), ...candidates.filter((one) => !isOld(one))].map(
+      ({ message }) => message,
+    );
     if (plan.facts.length === 0) {
       await context.output.object({ forgotten, shared: [] }, () => goneText(forgotten));
       return EXIT.done;
@@ -156,6 +159,9 @@ function checkChoice(options: ForgetOptions): void {
   const places = [mailbox, folder, uid].some((option) => option !== undefined);
   if (list && (quarantine || places || ids.length > 0)) throw invalid('--list takes no messages.');
   if (list) return;
+  if (quarantine && account !== undefined) {
+    throw invalid('--quarantine cannot be used with --account.');
+  }
   if (quarantine ? ids.length > 0 : places) {
     throw invalid('--mailbox, --folder and --uid belong to --quarantine, which takes no ids.');
   }
