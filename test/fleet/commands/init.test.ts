@@ -246,7 +246,8 @@ describe.skipIf(skipped)('mailkeep fleet init', () => {
     const place = await newPlace();
     await place.json(['init']);
     for (const undone of [
-      sql`DELETE FROM schema_step WHERE name IN ('0002_operations', '0003_webhooks', '0004_importing')`,
+      sql`DELETE FROM schema_step WHERE name <> '0001_registry'`,
+      sql`DROP TABLE forget`,
       sql`DROP INDEX archive_importing`,
       sql`DROP TABLE webhook`,
       sql`ALTER TABLE secret DROP COLUMN lookup`,
@@ -263,7 +264,7 @@ describe.skipIf(skipped)('mailkeep fleet init', () => {
       ),
     ]);
     expect(await place.json(['init'])).toMatchObject([
-      { steps: ['0002_operations', '0003_webhooks', '0004_importing'] },
+      { steps: ['0002_operations', '0003_webhooks', '0004_importing', '0005_forgets'] },
     ]);
     const ages = sql<{ isKnown: boolean }>`SELECT decided_at IS NOT NULL AS "isKnown" FROM purge`;
     expect(await place.registry.read('test', ages)).toEqual([{ isKnown: true }]);
