@@ -32,9 +32,13 @@ export function leaveDrawer(): void {
   document.getElementById('results')?.focus({ preventScroll: true });
 }
 
-/** Moves the focus to what was found. Where nothing is, it stays. */
+/**
+ * Moves the focus to what was found. Where nothing is, it stays. What was found on the way may be nothing, or be replaced, so
+ * it is moved until the answer is there.
+ */
 export function focusResults(): void {
   document.querySelector<HTMLElement>('.listcol [role=listbox], .tiles-of')?.focus();
+  if (document.body.ariaBusy === 'true') requestAnimationFrame(focusResults);
 }
 
 function hasFocus(): boolean {

@@ -16,9 +16,7 @@ export function KeyMap({ onClose }: { readonly onClose: () => void }): VNode {
         </button>
       </header>
       {!lettersAct() && (
-        <p class="strip">
-          Keys that are letters are switched off in this browser; settings switch them on.
-        </p>
+        <p class="strip">Letters are switched off in this browser; settings switch them on.</p>
       )}
       <div class="key-groups">
         {KEY_MAP.map(({ name, bindings }) => (

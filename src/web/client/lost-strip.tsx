@@ -13,7 +13,7 @@ export function LostStrip({ lost }: Pick<Shown, 'lost'>): VNode | null {
       <Icon name="alert" />
       <span>
         <strong>The connection to the archive is lost.</strong> What you see is from{' '}
-        <Moment ms={lost.since} /> and can still be read; the next try follows by itself.
+        <Moment ms={lost.since} />. The next try follows by itself.
       </span>
       <button type="button" class="btn" onClick={() => viewer.retry()}>
         Try now

@@ -112,13 +112,7 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
           />
         )
       }
-      since={
-        past === null ? (
-          <span>Drag on the track, or step to a change.</span>
-        ) : (
-          <Since frame={frame} />
-        )
-      }
+      since={past === null ? <span>Drag on the track, or step.</span> : <Since frame={frame} />}
     >
       <button type="button" class="step" onClick={() => goTo(moment - DAY_MS)}>
         − day

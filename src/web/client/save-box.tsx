@@ -34,8 +34,8 @@ export function SaveBox(): VNode {
     } catch (error) {
       const isLimited = error instanceof Refused && error.status === 403;
       const message = isLimited
-        ? 'This sign-in is limited to some mailboxes, and saves no searches.'
-        : 'The server did not answer. Nothing was changed.';
+        ? 'A limited sign-in saves no searches.'
+        : 'No answer came. Nothing was changed.';
       setProblem({ message, ...NO_WAY });
       return false;
     }
