@@ -10,6 +10,7 @@ export default defineConfig({
     // A watchdog, not a measure: tests wait for events, and a busy machine may take its time.
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    expect: { poll: { timeout: 60_000 } },
     // Two cores are shared by the tests, their worker threads and their child processes.
     maxWorkers: 2,
     restoreMocks: true,
