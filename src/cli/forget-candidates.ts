@@ -78,6 +78,12 @@ export function candidateLines(candidates: readonly ForgetCandidate[]): string[]
     });
 }
 
+/** Returns what a dry run prints. */
+export function wouldText(candidates: readonly ForgetCandidate[]): string {
+  const lines = candidateLines(candidates);
+  return lines.length === 0 ? 'All of these were forgotten before.' : lines.join('\n');
+}
+
 /** Returns the ids of messages as people read them. */
 export function shortIds(messages: readonly MessageId[]): string {
   return messages.map((id) => id.slice(0, SHORT)).join(', ');

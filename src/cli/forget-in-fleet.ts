@@ -19,7 +19,13 @@ import { refuseFolder, withHolder } from './ask-fleet.ts';
 import { withFleet } from './commands/fleet/open-fleet.ts';
 import { waitingText } from './commands/fleet/status-words.ts';
 import type { CommandContext } from './context.ts';
-import { candidateLines, type ForgetCandidate, originText, shortIds } from './forget-candidates.ts';
+import {
+  candidateLines,
+  type ForgetCandidate,
+  originText,
+  shortIds,
+  wouldText,
+} from './forget-candidates.ts';
 import { printErrors, valuesIn } from './holder-said.ts';
 import type { TypedLine, WhichAccount } from './typed-line.ts';
 
@@ -66,14 +72,11 @@ export async function forgetInFleet(
   const { output, notices } = context;
   const planned = await candidatesOf(context, which, options.ids);
   if (typeof planned === 'number') return planned;
-  const lines = candidateLines(planned);
   if (options.dryRun === true) {
-    const none = ['All of these were forgotten before.'];
-    await output.object({ wouldForget: planned }, () =>
-      (lines.length === 0 ? none : lines).join('\n'),
-    );
+    await output.object({ wouldForget: planned }, () => wouldText(planned));
     return EXIT.done;
   }
+  const lines = candidateLines(planned);
   const isAgain = lines.length === 0;
   if (!options.yes && !isAgain && !(await confirmed(context, 'forget', lines))) return EXIT.done;
   return withFleet(context, async ({ config: { fleet: place }, registry }) => {

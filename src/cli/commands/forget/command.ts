@@ -19,6 +19,7 @@ import {
   forgetCandidates,
   originText,
   shortIds,
+  wouldText,
 } from '../../forget-candidates.ts';
 import type { QuarantineChoice } from '../../quarantine-choice.ts';
 
@@ -39,7 +40,8 @@ After an interruption at any moment, the same command finishes the work.
 
 In a fleet, --account asks the node that holds the account, on any of its nodes: the request is recorded, and carried
 out by that node or the next one. The command waits until the last copy is gone, which takes a quarter of an hour or
-more; --no-wait ends it once the request is recorded, and --list prints how far requests have come. See docs/fleet.md.
+more; --no-wait ends it once the request is recorded, and --list prints how far requests have come. --quarantine cannot
+be used with --account. See docs/fleet.md.
 
 EXAMPLES
   mailkeep forget 3f2a91c4
@@ -167,11 +169,6 @@ function checkChoice(options: ForgetOptions): void {
   }
   if (quarantine && !places) throw invalid('select with --mailbox, --folder and --uid.');
   if (!quarantine && ids.length === 0) throw invalid('name the messages by their ids.');
-}
-
-function wouldText(candidates: readonly ForgetCandidate[]): string {
-  const lines = candidateLines(candidates);
-  return lines.length === 0 ? 'All of these were forgotten before.' : lines.join('\n');
 }
 
 function goneText(forgotten: readonly MessageId[]): string {
