@@ -1,4 +1,5 @@
 import { Pool } from 'undici';
+import { z } from 'zod';
 import { ApiTokens } from '../../src/mirror/api-tokens.ts';
 import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { openExistingState, type StateFile } from '../../src/state/state-file.ts';
@@ -88,6 +89,19 @@ function stateOf({ data }: Workplace): StateFile {
   const state = openExistingState(data);
   if (state === undefined) throw new Error('the archive has no state');
   return state;
+}
+
+const account = z.object({
+  data: z.object({ mailboxes: z.array(z.looseObject({ resourceId: z.string() })) }),
+});
+
+/** Returns the mailboxes of an account's record by their ids: a mirror has them in the order in which syncs met them. */
+export function mailboxesById(body: unknown) {
+  return byId(account.parse(body).data.mailboxes);
+}
+
+export function byId<T extends { readonly resourceId: string }>(mailboxes: readonly T[]): T[] {
+  return mailboxes.toSorted((one, other) => (one.resourceId < other.resourceId ? -1 : 1));
 }
 
 /** Asks with a token. */
