@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process';
+import type { UserConsoleLog } from 'vitest';
 import type { Reporter, TestModule } from 'vitest/node';
 
 const MINUTE = 60_000;
-/** The slowest file takes about three minutes; a machine may be several times slower. */
+/** The slowest file takes about five minutes; a machine may be several times slower. Longer runs print what they did. */
 const STUCK_MINUTES = 25;
 
 /**
@@ -16,6 +17,13 @@ export default class StuckModules implements Reporter {
   onTestModuleQueued({ id, relativeModuleId: name }: TestModule): void {
     this.#running.set(id, { name, since: performance.now() });
     this.#timer ??= setInterval(() => this.#look(), MINUTE).unref();
+  }
+
+  /** A file that prints something is not stuck. */
+  onUserConsoleLog({ taskId = '' }: UserConsoleLog): void {
+    for (const [id, { name }] of this.#running) {
+      if (taskId.startsWith(id)) this.#running.set(id, { name, since: performance.now() });
+    }
   }
 
   onTestModuleEnd({ id }: TestModule): void {
@@ -36,7 +44,8 @@ export default class StuckModules implements Reporter {
       encoding: 'utf8',
     });
     console.error(stdout);
-    for (const { name } of stuck) console.error(`${name}: no end after ${STUCK_MINUTES} minutes`);
+    for (const { name } of stuck)
+      console.error(`${name}: no end, and no word for ${STUCK_MINUTES} minutes`);
     process.exit(1);
   }
 }
