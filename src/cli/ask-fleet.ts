@@ -31,22 +31,14 @@ export async function askFleet(
     output: (bytes) => output.bytes(bytes),
     errors: async (bytes) => void notices.stream.write(bytes),
   };
-  const asking = (rest: TypedLine, to: AnswerSink) =>
-    withHolder(context, which, rest, async (options, question) =>
-      exitCodeOf(await askHolder(options, question, to, signal)),
+  if (line.command === 'mcp') {
+    return withHolder(context, which, line, (options, question) =>
+      speak(context, sink, options, question),
     );
-  switch (line.command) {
-    case 'export': {
-      const { exportFromFleet } = await import('./export-from-fleet.ts');
-      return exportFromFleet(context, line, asking);
-    }
-    case 'mcp':
-      return withHolder(context, which, line, (options, question) =>
-        speak(context, sink, options, question),
-      );
-    default:
-      return asking(line, sink);
   }
+  return withHolder(context, which, line, async (options, question) =>
+    exitCodeOf(await askHolder(options, question, sink, signal)),
+  );
 }
 
 /** Passes on standard input and output until the input ends, or the command is interrupted. */
@@ -86,7 +78,7 @@ export async function withHolder<T>(
   const { output, notices, globals } = context;
   refuseFolder(context, command);
   // What it prints is read by this program first.
-  const isReadHere = command === 'export' || command === 'forget';
+  const isReadHere = command === 'forget';
   const question = {
     ...{ account: which.account, command },
     options: options.map(([name, value]): [string, string | null] => [name, value]),

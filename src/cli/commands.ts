@@ -47,11 +47,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: 'update a second copy of the archive',
     load: () => import('./commands/copy/command.ts'),
   },
-  atAnyNode({
+  {
     name: 'export',
     summary: 'write messages as .eml files, zip, mbox or Maildir',
     load: () => import('./commands/export/command.ts'),
-  }),
+  },
   {
     name: 'restore',
     summary: 'put messages back into a mailbox, over IMAP',

@@ -31,7 +31,7 @@ export const ANSWERED: readonly CommandEntry[] = [
   },
   {
     name: 'export',
-    summary: 'write a zip to standard output',
-    load: () => import('./commands/export/sent-zip.ts'),
+    summary: 'give another node what it exports',
+    load: () => import('./commands/export/answer.ts'),
   },
 ];

@@ -10,9 +10,9 @@ import {
 import path from 'node:path';
 import { errnoName, errnoOf } from '../errors/mailkeep-error.ts';
 
-/** Whether a path, which need not be there yet, is a folder that is, or lies in it, whatever links lead there. */
+/** Whether a path is a folder or lies in it, whatever links lead there. Neither need be there yet. */
 export function isWithin(target: string, folder: string): boolean {
-  const relative = path.relative(realpathSync(folder), resolved(target));
+  const relative = path.relative(resolved(folder), resolved(target));
   return relative.split(path.sep)[0] !== '..' && !path.isAbsolute(relative);
 }
 

@@ -30,8 +30,6 @@ export interface FleetLinkFacts {
   readonly 'fleet-reading-busy': { readonly node: string };
   /** The link, the node or its reader ended before the answer did. */
   readonly 'fleet-answer-cut': { readonly node: string };
-  /** A zip came without its result, and was not kept. */
-  readonly 'fleet-export-incomplete': { readonly to: string };
   /** What was asked for is not answered at another node; `what` is a command or an option. */
   readonly 'fleet-reading-refused': { readonly what: string };
 }

@@ -40,21 +40,26 @@ export interface ExportSelection {
   readonly asOf: number | null;
 }
 
-export interface ExportOptions {
-  /** A file for zip, else a folder; absolute. */
-  readonly to: string;
-  readonly format: ExportFormat;
+/** An archive on this machine, and what is exported of it. */
+export interface ExportArchive {
   readonly selection: ExportSelection;
-  /** Leave alone what the last export to this place has. */
-  readonly incremental: boolean;
-  readonly sidecar: boolean;
-  /** mbox only: Status, X-Status and X-Keywords before each source, which is not bit-exact then. */
-  readonly statusHeaders: boolean;
   readonly catalog: Pick<
     Catalog,
     'snapshot' | 'reached' | 'commitAt' | 'listPlaces' | 'foundDocids' | 'folders' | 'history'
   >;
   readonly sources: SourceReader;
+}
+
+/** How an export is written. */
+export interface WritingOptions {
+  /** A file for zip, else a folder; absolute. */
+  readonly to: string;
+  readonly format: ExportFormat;
+  /** Leave alone what the last export to this place has. */
+  readonly incremental: boolean;
+  readonly sidecar: boolean;
+  /** mbox only: Status, X-Status and X-Keywords before each source, which is not bit-exact then. */
+  readonly statusHeaders: boolean;
   /** Between two messages it stops there; what has its final name stays. */
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: ExportProgress) => void;
@@ -63,6 +68,8 @@ export interface ExportOptions {
   readonly pid?: number;
   readonly platform?: NodeJS.Platform;
 }
+
+export interface ExportOptions extends ExportArchive, WritingOptions {}
 
 export interface ExportProgress {
   readonly done: number;

@@ -47,8 +47,6 @@ export class ExportPlan {
     ) WITHOUT ROWID;
     CREATE TABLE files (path TEXT PRIMARY KEY, sha256 TEXT NOT NULL, size INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE missing (key TEXT PRIMARY KEY, item TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE found (docid INTEGER PRIMARY KEY);
-    CREATE TABLE gone (docid INTEGER PRIMARY KEY);
     CREATE TABLE queue (rank INTEGER PRIMARY KEY, key TEXT NOT NULL);
     BEGIN`);
   readonly #add = this.#db.prepare<unknown[]>(
@@ -68,42 +66,9 @@ export class ExportPlan {
     'UPDATE places SET outcome = ?, entry = ? WHERE key = (SELECT key FROM queue WHERE rank = ?)',
   );
   readonly #isKnown = this.#asking('SELECT 1 FROM places WHERE key = ?');
-  readonly #isFound = this.#asking('SELECT 1 FROM found WHERE docid = ?');
-  readonly #isGone = this.#asking('SELECT 1 FROM gone WHERE docid = ?');
   readonly #hasDue = this.#asking(
     "SELECT 1 FROM places WHERE folder = ? AND outcome = 'due' LIMIT 1",
   );
-
-  /** Only messages with these docids are meant. */
-  narrow(docids: Iterable<number>): void {
-    const add = this.#db.prepare('INSERT OR IGNORE INTO found (docid) VALUES (?)');
-    for (const docid of docids) add.run(docid);
-  }
-
-  isFound(docid: number): boolean {
-    return this.#isFound(docid);
-  }
-
-  /** The lowest and the highest docid that is meant; undefined where none is. */
-  range(): { readonly low: number; readonly high: number } | undefined {
-    const row = this.#db
-      .prepare<[], { low: number | null; high: number | null }>(
-        'SELECT min(docid) AS low, max(docid) AS high FROM found',
-      )
-      .get();
-    const { low = null, high = null } = row ?? {};
-    return low === null || high === null ? undefined : { low, high };
-  }
-
-  /** Messages with these docids have no current place. */
-  noteGone(docids: Iterable<number>): void {
-    const add = this.#db.prepare('INSERT OR IGNORE INTO gone (docid) VALUES (?)');
-    for (const docid of docids) add.run(docid);
-  }
-
-  isGone(docid: number): boolean {
-    return this.#isGone(docid);
-  }
 
   /** Something an earlier export has. */
   addEarlier(entry: ManifestEntry): void {
@@ -259,8 +224,8 @@ export class ExportPlan {
   }
 
   /** Returns whether a query has any row, as a function of the query's parameter. */
-  #asking(query: string): (parameter: string | number) => boolean {
-    const statement = this.#db.prepare<[string | number], unknown>(query);
+  #asking(query: string): (parameter: string) => boolean {
+    const statement = this.#db.prepare<[string], unknown>(query);
     return (parameter) => statement.get(parameter) !== undefined;
   }
 

@@ -1,5 +1,6 @@
 import { exportIncomplete } from '../errors/export.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { archiveOrigin } from './archive-origin.ts';
 import { realExportFiles } from './export-files.ts';
 import type {
   ExportFailure,
@@ -7,11 +8,13 @@ import type {
   ExportResult,
   ExportTarget,
   FormatWriter,
+  WritingOptions,
 } from './export-options.ts';
 import { MANIFEST_VERSION, type ManifestHead } from './manifest.ts';
+import type { ExportOrigin, Selected } from './origin.ts';
 import { type ExportPlan, namesakeOf, type PlannedPlace } from './plan.ts';
 import { type Planned, planPlaces } from './plan-places.ts';
-import { openSource } from './source.ts';
+import { openSource, type SourceReader } from './source.ts';
 import { openFolderTarget } from './target-folder.ts';
 import { openZipTarget } from './target-zip.ts';
 
@@ -26,27 +29,37 @@ const MOST_FAILURES = 10_000;
  *   written; export-disk-full, export-write-failed: what has its final name is complete, and running the same
  *   export again continues it
  */
-export async function runExport(options: ExportOptions): Promise<ExportResult> {
-  const files = options.files ?? realExportFiles;
-  return exportTo(
-    options,
-    options.format === 'zip' ? openZipTarget(options, files) : openFolderTarget(options, files),
-  );
+export function runExport(options: ExportOptions): Promise<ExportResult> {
+  return runExportFrom(archiveOrigin(options), options);
 }
 
-/** The same, to any target. */
+/** The same from any origin. @throws what the origin throws as well */
+export async function runExportFrom(
+  origin: ExportOrigin,
+  options: WritingOptions,
+): Promise<ExportResult> {
+  const files = options.files ?? realExportFiles;
+  const target =
+    options.format === 'zip'
+      ? openZipTarget(origin, options, files)
+      : openFolderTarget(origin, options, files);
+  return exportTo(origin, options, target);
+}
+
+/** The same to any target. */
 export async function exportTo(
-  options: ExportOptions,
+  origin: ExportOrigin,
+  options: WritingOptions,
   target: ExportTarget,
 ): Promise<ExportResult> {
-  const { plan, ...planned } = await planPlaces(options, target);
+  const { plan, ...planned } = await planPlaces(origin, options, target);
   try {
     const writer = await target.begin(plan, (planned.asOf ?? planned.commit).number);
-    const run = new ExportRun(options, plan, writer);
+    const run = new ExportRun(origin.sources, options, plan, writer);
     try {
       const finished = await run.all();
       if (finished) checkAllCounted(planned, run.counts, plan);
-      if (finished) await target.finish(writer, plan, headOf(options, planned));
+      if (finished) await target.finish(writer, plan, headOf(options.format, planned));
       else await target.discard(writer);
     } catch (error) {
       // The first failure is the one to report.
@@ -96,24 +109,10 @@ function checkAllCounted(
 }
 
 function headOf(
-  { format, selection }: ExportOptions,
-  { commit, asOf }: Pick<ManifestHead, 'commit' | 'asOf'>,
+  format: ManifestHead['format'],
+  { commit, asOf, selection }: Selected,
 ): ManifestHead {
-  const { query, docids = null, mailbox, folder, deleted, withDeleted = false } = selection;
-  return {
-    mailkeep: MANIFEST_VERSION,
-    format,
-    commit,
-    asOf,
-    selection: {
-      query: query?.text ?? null,
-      ...(docids === null ? {} : { ids: new Set(docids).size }),
-      mailbox,
-      folder,
-      deleted,
-      ...(withDeleted ? { withDeleted } : {}),
-    },
-  };
+  return { mailkeep: MANIFEST_VERSION, format, commit, asOf, selection };
 }
 
 /** One pass over the plan. */
@@ -124,7 +123,8 @@ class ExportRun {
   readonly failures: ExportFailure[] = [];
 
   constructor(
-    private readonly options: ExportOptions,
+    private readonly sources: SourceReader,
+    private readonly options: Pick<WritingOptions, 'signal' | 'onProgress'>,
     private readonly plan: ExportPlan,
     private readonly writer: FormatWriter,
   ) {}
@@ -159,11 +159,10 @@ class ExportRun {
   }
 
   async #put(rank: number, place: PlannedPlace): Promise<void> {
-    const { sources } = this.options;
     const { id, size } = place.line;
     try {
       const written = await this.writer.put(rank, place, () =>
-        openSource(sources, id, size, this.writer.provenFirst),
+        openSource(this.sources, id, size, this.writer.provenFirst),
       );
       if (written === 'there') this.counts.there += 1;
       else {

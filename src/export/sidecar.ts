@@ -19,13 +19,13 @@ export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox
   readonly history: readonly Omit<HistoryLine, 'id'>[];
 }
 
-/** @param history all that happened to the message; what is later than `asOf` (a commit) is left out */
+/** @param history all that happened to the message; what is later than the commit of the export is left out */
 export function sidecarOf(
   { path: _path, sha256: id, inMbox: _inMbox, ...place }: ManifestEntry,
   history: readonly HistoryLine[],
-  asOf: number | null,
+  exported: number,
 ): Sidecar {
-  const known = history.filter(({ commit }) => asOf === null || commit <= asOf);
+  const known = history.filter(({ commit }) => commit <= exported);
   return {
     id,
     ...place,
@@ -58,9 +58,9 @@ export function sidecarText(sidecar: Sidecar): string {
 }
 
 /** The sidecars of a folder's messages in one file: an array, an item a line. */
-export function* sidecarsText(sidecars: Iterable<Sidecar>): Generator<string> {
+export async function* sidecarsText(sidecars: AsyncIterable<Sidecar>): AsyncGenerator<string> {
   let first = true;
-  for (const sidecar of sidecars) {
+  for await (const sidecar of sidecars) {
     yield `${first ? '[' : ','}\n${JSON.stringify(sidecar)}`;
     first = false;
   }

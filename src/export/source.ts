@@ -11,7 +11,14 @@ export interface Source {
   pieces(): AsyncIterable<Buffer> | Iterable<Buffer>;
 }
 
-export type SourceReader = Pick<LogReader, 'readMessage' | 'streamMessage'>;
+/** Reads sources: a log here, or another machine that has one. Both methods throw what those of `LogReader` throw. */
+export interface SourceReader {
+  /** @param size bytes of the source */
+  readMessage(id: MessageId, size: number): Buffer | Promise<Buffer>;
+  streamMessage(id: MessageId, size: number): ReturnType<LogReader['streamMessage']>;
+  /** True where all of a stream is proven before its first piece comes. */
+  readonly isProvenFirst?: boolean;
+}
 
 /**
  * Opens the source of a message. With `provenFirst` every byte has been hashed before the first one is given, for
@@ -26,24 +33,42 @@ export async function openSource(
   provenFirst: boolean,
 ): Promise<Source> {
   if (size <= WHOLE_BYTES) {
-    const bytes = await wholeOf(reader, id);
+    const bytes = await wholeOf(reader, id, size);
     return { pieces: () => [bytes] };
   }
+  if (provenFirst && reader.isProvenFirst === true) return begunSource(reader, id, size);
   if (provenFirst) {
     // Read for its hash, which the reader compares at the end.
-    for await (const _ of reader.streamMessage(id));
+    for await (const _ of reader.streamMessage(id, size));
   }
-  return { pieces: () => reader.streamMessage(id) };
+  return { pieces: () => reader.streamMessage(id, size) };
+}
+
+/** A source whose first piece came: what is wrong with it would have been told by then. */
+async function begunSource(reader: SourceReader, id: MessageId, size: number): Promise<Source> {
+  let begun: AsyncGenerator<Buffer> | undefined = reader.streamMessage(id, size);
+  const first = await begun.next();
+  async function* rest(pieces: AsyncGenerator<Buffer>) {
+    if (first.done !== true) yield first.value;
+    yield* pieces;
+  }
+  return {
+    pieces() {
+      const pieces = begun === undefined ? reader.streamMessage(id, size) : rest(begun);
+      begun = undefined;
+      return pieces;
+    },
+  };
 }
 
 /** A stream waits for what is on another disk, where its reader can. */
-async function wholeOf(reader: SourceReader, id: MessageId): Promise<Buffer> {
+async function wholeOf(reader: SourceReader, id: MessageId, size: number): Promise<Buffer> {
   try {
-    return reader.readMessage(id);
+    return await reader.readMessage(id, size);
   } catch (error) {
     if (!hasCode(error, 'segment-elsewhere')) throw error;
     const pieces: Buffer[] = [];
-    for await (const piece of reader.streamMessage(id)) pieces.push(piece);
+    for await (const piece of reader.streamMessage(id, size)) pieces.push(piece);
     return Buffer.concat(pieces);
   }
 }

@@ -1,10 +1,11 @@
 import { exportChanged } from '../errors/export.ts';
+import { archiveOrigin } from './archive-origin.ts';
 import type {
-  ExportOptions,
+  ExportArchive,
   ExportResult,
-  ExportSelection,
   ExportTarget,
   FormatWriter,
+  WritingOptions,
 } from './export-options.ts';
 import { MANIFEST_NAME, manifestText } from './manifest.ts';
 import type { PlannedPlace } from './plan.ts';
@@ -21,10 +22,9 @@ export interface ExportSink {
   write(bytes: Uint8Array): Promise<void>;
 }
 
-export interface StreamOptions extends Pick<ExportOptions, 'catalog' | 'sources' | 'signal'> {
+export interface StreamOptions extends ExportArchive, Pick<WritingOptions, 'signal'> {
   /** A zip is the one that the command writes; an mbox has the messages of all folders. */
   readonly format: 'zip' | 'mbox';
-  readonly selection: ExportSelection;
 }
 
 /**
@@ -34,11 +34,11 @@ export interface StreamOptions extends Pick<ExportOptions, 'catalog' | 'sources'
  * @throws what `runExport` throws. What was sent is no complete file then: a zip has no directory and cannot be opened.
  */
 export async function streamExport(
-  { format, ...options }: StreamOptions,
+  { format, signal, ...archive }: StreamOptions,
   sink: ExportSink,
 ): Promise<ExportResult> {
-  const whole: ExportOptions = {
-    ...options,
+  const whole: WritingOptions = {
+    signal,
     to: `mailkeep.${format}`,
     // The paths of the files within are the same; an mbox has none.
     format: 'zip',
@@ -46,10 +46,11 @@ export async function streamExport(
     sidecar: false,
     statusHeaders: false,
   };
-  return exportTo(whole, format === 'zip' ? zipStream(whole, sink) : mboxStream(sink));
+  const target = format === 'zip' ? zipStream(whole, sink) : mboxStream(sink);
+  return exportTo(archiveOrigin(archive), whole, target);
 }
 
-function zipStream({ to }: Pick<ExportOptions, 'to'>, sink: ExportSink): ExportTarget {
+function zipStream({ to }: Pick<WritingOptions, 'to'>, sink: ExportSink): ExportTarget {
   return {
     manifest: MANIFEST_NAME,
     recall: () => Promise.resolve(),
@@ -62,7 +63,7 @@ function zipStream({ to }: Pick<ExportOptions, 'to'>, sink: ExportSink): ExportT
       // There is no earlier export to take anything from.
       const earlier = () => Promise.reject(exportChanged(to));
       return Promise.resolve(
-        new ZipWriter({ file, final: to, plan, earlier, sidecar: () => null }),
+        new ZipWriter({ file, final: to, plan, earlier, sidecar: async () => null }),
       );
     },
     async finish(writer, plan, head) {

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { type ExportFiles, ExportFolder } from './export-files.ts';
-import type { ExportOptions, ExportTarget } from './export-options.ts';
+import type { ExportTarget, WritingOptions } from './export-options.ts';
 import { MANIFEST_NAME, type ManifestEntry, manifestText, UNFINISHED_NAME } from './manifest.ts';
+import type { ExportOrigin } from './origin.ts';
 import type { ExportPlan } from './plan.ts';
 import { type Sidecar, sidecarOf, sidecarsText, sidecarText } from './sidecar.ts';
 import { type FolderTarget, fileLines, inspectFolder, manifestEvents } from './target.ts';
@@ -20,15 +21,15 @@ export function folderSidecarPath(messagePath: string): string {
 export async function writeFolderSidecars(
   folder: ExportFolder,
   plan: ExportPlan,
-  sidecar: (entry: ManifestEntry) => Sidecar,
+  sidecar: (entry: ManifestEntry) => Promise<Sidecar>,
 ): Promise<void> {
   const entries = plan.entries();
   let next = entries.next();
   while (next.done !== true) {
     const path = folderSidecarPath(next.value.path);
-    const inFolder = function* (): Generator<Sidecar> {
+    const inFolder = async function* (): AsyncGenerator<Sidecar> {
       while (next.done !== true && folderSidecarPath(next.value.path) === path) {
-        yield sidecar(next.value);
+        yield await sidecar(next.value);
         next = entries.next();
       }
     };
@@ -37,7 +38,7 @@ export async function writeFolderSidecars(
     const digest = createHash('sha256');
     let size = 0;
     await folder.put(path, async (file) => {
-      for (const text of sidecarsText(inFolder())) {
+      for await (const text of sidecarsText(inFolder())) {
         const bytes = Buffer.from(text);
         digest.update(bytes);
         size += bytes.length;
@@ -49,13 +50,18 @@ export async function writeFolderSidecars(
 }
 
 /** An export into a folder: .eml files, mboxes or Maildirs. */
-export function openFolderTarget(options: ExportOptions, files: ExportFiles): ExportTarget {
-  const { to, format, catalog, incremental, statusHeaders } = options;
+export function openFolderTarget(
+  origin: ExportOrigin,
+  options: WritingOptions,
+  files: ExportFiles,
+): ExportTarget {
+  const { to, format, incremental, statusHeaders } = options;
   const folder = new ExportFolder(files, to, options.pid ?? process.pid);
   const manifest = path.join(to, MANIFEST_NAME);
   let found: FolderTarget = { finished: false, unfinished: false };
-  const history = (id: string) => catalog.history(id);
-  let asOf: number | null = null;
+  let commit = 0;
+  const sidecar = async (entry: ManifestEntry) =>
+    sidecarOf(entry, await origin.history(entry.sha256), commit);
   return {
     manifest,
     async recall(plan) {
@@ -67,9 +73,8 @@ export function openFolderTarget(options: ExportOptions, files: ExportFiles): Ex
         else if (event.what === 'missing' && incremental) plan.addMissing(event.place);
       }
     },
-    async begin(plan) {
-      const at = options.selection.asOf;
-      asOf = at === null ? null : (catalog.commitAt(at)?.number ?? 0);
+    async begin(plan, of) {
+      commit = of;
       folder.makeFolder('');
       await folder.sweep('');
       // Durable before the first message, so that what a kill leaves is known for an export.
@@ -89,23 +94,20 @@ export function openFolderTarget(options: ExportOptions, files: ExportFiles): Ex
             for (const part of ['new', 'tmp']) folder.makeFolder(cur.replace(/cur$/, part));
           },
           temporaryIn: (file) => file.replace(/cur\/[^/]*$/, 'tmp'),
-          sidecar: () => null,
+          sidecar: async () => null,
         });
       }
       return new FileWriter({
         folder,
         plan,
         resumed,
-        sidecar: (entry) =>
-          options.sidecar ? sidecarText(sidecarOf(entry, history(entry.sha256), asOf)) : null,
+        sidecar: async (entry) => (options.sidecar ? sidecarText(await sidecar(entry)) : null),
       });
     },
     async finish(writer, plan, head) {
       await writer.finish();
       if (options.sidecar && format !== 'eml') {
-        await writeFolderSidecars(folder, plan, (entry) =>
-          sidecarOf(entry, history(entry.sha256), asOf),
-        );
+        await writeFolderSidecars(folder, plan, sidecar);
       }
       const parts = {
         head,

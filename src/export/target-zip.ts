@@ -2,8 +2,9 @@ import path from 'node:path';
 import { exportChanged, exportTargetForeign } from '../errors/export.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { aboveMissing, type ExportFiles, NewFile, temporaryName, writing } from './export-files.ts';
-import type { ExportOptions, ExportTarget } from './export-options.ts';
+import type { ExportTarget, WritingOptions } from './export-options.ts';
 import { MANIFEST_NAME, type ManifestEntry, manifestText } from './manifest.ts';
+import type { ExportOrigin } from './origin.ts';
 import { ZipReader, ZipUnreadable } from './read-zip.ts';
 import { sidecarOf, sidecarText } from './sidecar.ts';
 import { openSource, type Source } from './source.ts';
@@ -14,8 +15,12 @@ import { ZipWriter } from './write-zip.ts';
  * Opens an export into a zip file. The file appears under its name only when it is complete, and replaces the earlier
  * one: with `incremental` the messages of the earlier one come first.
  */
-export function openZipTarget(options: ExportOptions, files: ExportFiles): ExportTarget {
-  const { to, catalog, sources, incremental, sidecar } = options;
+export function openZipTarget(
+  origin: ExportOrigin,
+  options: WritingOptions,
+  files: ExportFiles,
+): ExportTarget {
+  const { to, incremental, sidecar } = options;
   const temporary = path.join(
     path.dirname(to),
     `.${path.basename(to)}${temporaryName(options.pid ?? process.pid, 1)}`,
@@ -29,7 +34,7 @@ export function openZipTarget(options: ExportOptions, files: ExportFiles): Expor
   /** From the archive; what was purged there is still in the zip before. */
   const earlier = async (entry: ManifestEntry): Promise<Source> => {
     try {
-      return await openSource(sources, entry.sha256, entry.size, true);
+      return await openSource(origin.sources, entry.sha256, entry.size, true);
     } catch (error) {
       const gone = hasCode(error, 'bytes-purged') || hasCode(error, 'bytes-unknown');
       const pieces = gone ? await provenPieces(old, entry) : undefined;
@@ -49,9 +54,7 @@ export function openZipTarget(options: ExportOptions, files: ExportFiles): Expor
         else if (event.what === 'missing') plan.addMissing(event.place);
       }
     },
-    async begin(plan) {
-      const at = options.selection.asOf;
-      const asOf = at === null ? null : (catalog.commitAt(at)?.number ?? 0);
+    async begin(plan, commit) {
       file = await writing(to, async () => {
         const folder = path.dirname(to);
         const above = aboveMissing(files, folder);
@@ -65,8 +68,10 @@ export function openZipTarget(options: ExportOptions, files: ExportFiles): Expor
         final: to,
         plan,
         earlier,
-        sidecar: (entry) =>
-          sidecar ? sidecarText(sidecarOf(entry, catalog.history(entry.sha256), asOf)) : null,
+        sidecar: async (entry) =>
+          sidecar
+            ? sidecarText(sidecarOf(entry, await origin.history(entry.sha256), commit))
+            : null,
       });
     },
     async finish(writer, plan, head) {
@@ -90,7 +95,7 @@ export function openZipTarget(options: ExportOptions, files: ExportFiles): Expor
 }
 
 /** The zip at a path that an earlier export made, or undefined for none. @throws export-target-foreign */
-export async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | undefined> {
+async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | undefined> {
   const kind = await writing(to, async () => files.kindOf(to));
   if (kind === undefined) return undefined;
   if (kind !== 'file') throw exportTargetForeign(to, 'file');

@@ -87,10 +87,12 @@ const LF = 10;
 /**
  * The lines of a text that comes in pieces of UTF-8. Other work gets its turn between pieces, an interruption too.
  *
- * @throws ManifestDamaged for a line longer than any of ours
+ * @param longest bytes of a line
+ * @throws ManifestDamaged for a longer one
  */
 export async function* linesOf(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
+  longest = LONGEST_LINE_BYTES,
 ): AsyncGenerator<string, void, undefined> {
   let begun: Buffer[] = [];
   let bytes = 0;
@@ -101,7 +103,7 @@ export async function* linesOf(
       const found = piece.indexOf(LF, from);
       const end = found === -1 ? piece.length : found;
       bytes += end - from;
-      if (bytes > LONGEST_LINE_BYTES) throw new ManifestDamaged('a line that is too long');
+      if (bytes > longest) throw new ManifestDamaged('a line that is too long');
       // A copy: pieces are used again.
       begun.push(Buffer.from(piece.subarray(from, end)));
       if (found === -1) break;

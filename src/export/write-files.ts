@@ -17,7 +17,7 @@ interface FileWriterDeps {
   /** Called before the first file of each folder is written. */
   readonly prepare?: (folder: string) => void;
   /** The sidecar of a message, or null for none. */
-  readonly sidecar: (entry: ManifestEntry) => string | null;
+  readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
   /** True when an earlier run may have left files that no manifest lists. */
   readonly resumed: boolean;
 }
@@ -108,7 +108,7 @@ export class FileWriter implements FormatWriter {
   async #putSidecar(place: PlannedPlace): Promise<void> {
     const { folder, plan, sidecar } = this.deps;
     const entry = entryOf(place);
-    const text = sidecar(entry);
+    const text = await sidecar(entry);
     if (text === null) return;
     const path = sidecarPath(place.path);
     const bytes = Buffer.from(text);

@@ -78,7 +78,7 @@ interface ZipWriterDeps {
   readonly plan: ExportPlan;
   /** The bytes of a place of the earlier export. */
   readonly earlier: (entry: ManifestEntry) => Promise<Source>;
-  readonly sidecar: (entry: ManifestEntry) => string | null;
+  readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
 }
 
 /** The range of DOS times, less a day at either end, so that no time zone leads out of it. */
@@ -152,7 +152,7 @@ export class ZipWriter implements FormatWriter {
   }
 
   async #addSidecar(entry: ManifestEntry): Promise<void> {
-    const text = this.deps.sidecar(entry);
+    const text = await this.deps.sidecar(entry);
     if (text === null) return;
     const bytes = Buffer.from(text);
     await this.#add(sidecarPath(entry.path), entry.date, bytes.length, [bytes]);

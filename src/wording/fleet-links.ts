@@ -46,11 +46,6 @@ export const FLEET_LINK_SENTENCES: Sentences<FleetLinkFacts> = {
       `The answer of the node ${node} ended too early: what was printed is not complete.`,
       'Try again: if the node is gone, another one takes the account within a minute.',
     ),
-  'fleet-export-incomplete': ({ to }) =>
-    say(
-      `${to} was not written: the node that holds the account sent a zip without its result.`,
-      'Both nodes should run the same version of mailkeep. Try again.',
-    ),
   'fleet-reading-refused': ({ what }) =>
     say(`${what} cannot be used with --account.`, 'It works on the archive of this machine only.'),
 };

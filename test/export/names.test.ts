@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { messageName } from '../../src/export/names.ts';
-import { FolderPaths, maildirFileName, type NamedFolder } from '../../src/export/plan-places.ts';
+import { FolderPaths, maildirFileName, type NamedFolder } from '../../src/export/paths.ts';
 import { foldedName } from '../../src/mail/file-names.ts';
 import {
   decodeModifiedUtf7,

@@ -17,11 +17,15 @@ export class HolderHttp {
   #over: RequestsOver | undefined;
   #beginning: Promise<RequestsOver> | undefined;
   #idle: NodeJS.Timeout | undefined;
-  /** That of the last conversation. */
   #node = '';
 
   /** @param begin begins a conversation with a reader that answers HTTP */
   constructor(private readonly begin: (signal: AbortSignal) => Promise<Conversation>) {}
+
+  /** That of the last conversation. */
+  get node(): string {
+    return this.#node;
+  }
 
   /**
    * Has a request answered. One that was cut off before its answer began is asked again, unless it might do something twice.

@@ -25,14 +25,10 @@ const READABLE = {
   },
   attachments: {},
   history: {},
-  // A zip on standard output, for the node asked to write.
-  export: {
-    ...{ '--query': VALUE, '--mailbox': VALUE, '--folder': VALUE, '--deleted': FLAG },
-    ...{ '--with-deleted': FLAG, '--as-of': VALUE },
-  },
   // Over standard input and output, for as long as the asker speaks: in JSON-RPC, and in HTTP.
   mcp: { '--mailbox': VALUE },
   web: {},
+  export: {},
   stats: {
     ...{ '--by': VALUE, '--query': VALUE, '--largest': FLAG, '--duplicates': FLAG },
     ...{ '--limit': VALUE, '--format': VALUE },

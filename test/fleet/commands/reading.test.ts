@@ -1,13 +1,15 @@
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { EXPORT_FORMATS } from '../../../src/export/manifest.ts';
 import { readFleetKeys } from '../../../src/fleet/key-file.ts';
 import { FRAME, frame, framesWith, jsonFrame } from '../../../src/fleet/link/frames.ts';
 import { listenForNodes } from '../../../src/fleet/link/listen.ts';
 import { readFleet } from '../../../src/registry/overview.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep } from '../../cli/child.ts';
+import { tree } from '../../export/stored-archive.ts';
 import { newSession } from '../../registry/servers/fleet.ts';
 import { type Servers, startServers, withoutServers } from '../servers/scene.ts';
 import type { Place } from './place.ts';
@@ -57,6 +59,14 @@ async function letRunOut(node: string): Promise<void> {
   );
 }
 
+/** What was exported into `out`, which is removed. */
+function takenAway({ folder }: Place): Map<string, Buffer> {
+  const out = path.join(folder, 'out');
+  const files = tree(out);
+  rmSync(out, { recursive: true });
+  return files;
+}
+
 const errorCode = ({ stderr }: { readonly stderr: string }): unknown =>
   jsonLines(stderr).map((line) => (line as { error: { code: string } }).error.code)[0];
 
@@ -70,7 +80,7 @@ describe.skipIf(skipped)('reading at any node', () => {
     const data = ['--data', path.join(one.folder, 'cache', String(archive))];
     const listed = await at(two, ['list', ...ACCOUNT, '--json']);
     expect([listed.code, listed.stderr]).toEqual([0, '']);
-    const [line] = jsonLines(listed.stdout) as { id: string; subject: string }[];
+    const [line] = jsonLines(listed.stdout) as { id: string; mailbox: string }[];
     const id = line?.id ?? '';
     const lines = [
       ['list', '--json'],
@@ -98,20 +108,37 @@ describe.skipIf(skipped)('reading at any node', () => {
     }
     expect(await at(two, ['list', ...ACCOUNT, ...data])).toMatchObject({ code: 2 });
 
-    // The same zip as at the holder, which writes no file.
-    const zip = ['export', '--format', 'zip', '--to', 'mail.zip', '--json'];
-    const [here, there] = [await at(one, [...zip, ...data]), await at(two, [...zip, ...ACCOUNT])];
-    const exported = (place: Place) => readFileSync(path.join(place.folder, 'mail.zip'));
-    expect([there.code, there.stderr, exported(two).equals(exported(one))]).toEqual([0, '', true]);
-    expect(jsonLines(there.stdout)).toEqual([
-      { ...Object(jsonLines(here.stdout)[0]), to: path.join(two.folder, 'mail.zip') },
-    ]);
-    rmSync(path.join(one.folder, 'mail.zip'));
-    const wrong = await at(two, [...zip, ...ACCOUNT, '--query', 'before:never']);
-    expect([wrong.code, errorCode(wrong)]).toEqual([2, expect.any(String)]);
-    expect(readdirSync(one.folder)).not.toContain('mail.zip');
-    const other = ['export', '--format', 'eml', '--to', 'mail', '--json', ...ACCOUNT];
-    expect(errorCode(await at(two, other))).toBe('fleet-reading-refused');
+    // The same exports as at the holder, which writes no file.
+    const exported = ['export', '--to', 'out/mail', '--json'];
+    for (const format of EXPORT_FORMATS) {
+      const asked = [...exported, '--folder', 'INBOX.Lists*', '--sidecar', '--format', format];
+      const here = await at(one, [...asked, ...data]);
+      const expected = takenAway(one);
+      const there = await at(two, [...asked, ...ACCOUNT]);
+      expect([there.code, there.stderr, here.code]).toEqual([0, '', 0]);
+      const moved = there.stdout.replaceAll(two.folder, one.folder);
+      expect(jsonLines(moved)).toEqual(jsonLines(here.stdout));
+      const again = await at(two, [...asked, ...ACCOUNT, '--incremental']);
+      expect(jsonLines(again.stdout)).toMatchObject([{ exported: 0, interrupted: false }]);
+      expect(takenAway(two)).toEqual(expected);
+      expect(existsSync(path.join(one.folder, 'out'))).toBe(false);
+    }
+    const narrowed = [...exported, '--format', 'eml', ...ACCOUNT];
+    writeFileSync(path.join(two.folder, 'ids'), `${id}\n${id.slice(0, 20)}\n`);
+    const named = await at(two, [...narrowed, '--ids', 'ids', '--mailbox', line?.mailbox ?? '']);
+    expect(jsonLines(named.stdout)).toMatchObject([{ exported: 1 }]);
+    const wrong = {
+      'search-bad-date': ['--query', 'before:never'],
+      'usage-unknown-name': ['--folder', 'Nowhere'],
+      'usage-unknown-message': ['--ids', 'none'],
+      'usage-ids-unreadable': ['--ids', 'nothing'],
+      'export-target-inside': ['--to', 'cache/mail'],
+    };
+    writeFileSync(path.join(two.folder, 'none'), 'ffffffffffff\n');
+    for (const [code, words] of Object.entries(wrong)) {
+      const refused = await at(two, [...narrowed, ...words]);
+      expect([refused.code, errorCode(refused)]).toEqual([2, code]);
+    }
     expect(errorCode(await at(two, ['list', '--account', 'nobody', '--json']))).toBe(
       'fleet-account-unknown',
     );

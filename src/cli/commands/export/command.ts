@@ -1,34 +1,29 @@
-import { createReadStream } from 'node:fs';
 import path from 'node:path';
-import { addAbortSignal, type Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { isWithin } from '../../../disk/make-folders.ts';
-import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
-import type { Reader } from '../../../engine/archive/reader.ts';
-import { accountHosts, savedSearches, withSaved } from '../../../engine/saved-searches.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { exportTargetInside } from '../../../errors/export.ts';
-import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
+import { archiveOrigin } from '../../../export/archive-origin.ts';
+import type { TypedSelection } from '../../../export/elsewhere/wire.ts';
 import type {
   ExportFailure,
   ExportProgress,
   ExportResult,
-  ExportSelection,
 } from '../../../export/export-options.ts';
 import { EXPORT_FORMATS, type ExportFormat } from '../../../export/manifest.ts';
-import { runExport } from '../../../export/run-export.ts';
+import type { ExportOrigin } from '../../../export/origin.ts';
+import { runExportFrom } from '../../../export/run-export.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
-import { parseQuery } from '../../../search/parse.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
-import { oneMessage } from '../../one-message.ts';
-import { moment } from '../../option-values.ts';
 import { present } from '../../output.ts';
 import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
 import { refuseUnknown } from '../../unknown-names.ts';
+import { idsFrom } from './chosen-ids.ts';
+import { chosenPlaces } from './chosen-places.ts';
 
 /** Nobody reads more places than this; the manifest and `--json` have them all. */
 const MOST_SHOWN = 20;
@@ -69,67 +64,15 @@ export function exitOfExport(result: ExportResult): ExitCode {
   ]);
 }
 
-/** Characters of a line: more than any id, whatever stands around it. */
-const LONGEST = 100;
-
-/**
- * Reads ids of messages, or their beginnings, one a line; empty lines count for nothing.
- *
- * @param from a file, or `-` for standard input
- * @returns docids
- * @throws usage-ids-unreadable, usage-unknown-message, usage-ambiguous-id, message-purged
- */
-export async function docidsFrom(
-  { stdin, signal, surroundings }: Pick<CommandContext, 'stdin' | 'signal' | 'surroundings'>,
-  reader: Reader,
-  from: string,
-): Promise<number[]> {
-  const input = from === '-' ? stdin() : createReadStream(path.resolve(surroundings.cwd, from));
-  const docids: number[] = [];
-  try {
-    for await (const line of linesOf(addAbortSignal(signal, input))) {
-      const id = line.trim();
-      if (id === '') continue;
-      const docid = reader.catalog.messages.docidOf(oneMessage(reader, id));
-      if (docid !== undefined) docids.push(docid);
-    }
-  } catch (error) {
-    const reason = errnoOf(error);
-    if (reason === undefined) throw error;
-    const source = from === '-' ? 'standard input' : from;
-    throw usageError('usage-ids-unreadable', { source, reason });
-  }
-  return docids;
-}
-
-/** Lines as they come, each cut to what is looked at. */
-async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined> {
-  let rest = '';
-  for await (const chunk of input.setEncoding('utf8')) {
-    const lines = `${rest}${chunk}`.split('\n');
-    rest = (lines.pop() ?? '').slice(0, LONGEST);
-    for (const line of lines) yield line.slice(0, LONGEST);
-  }
-  yield rest;
-}
-
-/** Which places are exported. */
-export interface SelectionLine {
-  readonly query?: string;
-  readonly ids?: string;
-  readonly mailbox?: string;
-  readonly folder?: string;
-  readonly deleted?: boolean;
-  readonly withDeleted?: boolean;
-  readonly asOf?: string;
-}
-
-interface ExportLine extends SelectionLine {
+interface ExportLine extends TypedSelection {
   readonly to: string;
   readonly format: ExportFormat;
   readonly incremental?: boolean;
   readonly sidecar?: boolean;
   readonly statusHeaders?: boolean;
+  readonly ids?: string;
+  readonly account?: string;
+  readonly tenant?: string;
 }
 
 const HELP = `
@@ -144,6 +87,8 @@ A manifest, mailkeep-export.json, lists the hash of each message. To continue an
 same command again. --query takes a query of search, including saved searches, and selects all places of the
 messages it finds. --ids takes what "search --format ids" and "list --format ids" print, and selects all places
 of those messages. --mailbox and --folder narrow the places, and take what list takes.
+
+In a fleet, --account exports an account of it, on any of its nodes: see docs/fleet.md.
 
 EXAMPLES
   mailkeep export --to backup --format eml
@@ -183,74 +128,71 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--incremental', 'add what is new since the last export to the same target')
     .option('--sidecar', 'also write JSON with places, flags and history of each message')
     .option('--status-headers', 'mbox: put Status, X-Status and X-Keywords into the messages')
+    .option('--account <name>', 'an account of the fleet, instead of the archive here')
+    .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
     .addHelpText('after', HELP)
     .action((options: ExportLine) => chosen((context) => exportPlaces(context, options)));
 }
 
-async function exportPlaces(context: CommandContext, options: ExportLine) {
-  const { output, notices, signal, surroundings } = context;
-  if (options.statusHeaders === true && options.format !== 'mbox') {
-    throw usageError('usage-invalid', {
-      command: 'export',
-      problem: '--status-headers is for --format mbox only.',
-    });
-  }
-  if (options.format === 'zip' && /[/\\]$/.test(options.to)) {
-    const expected = 'the name of a file for a zip';
-    throw usageError('usage-option', { option: '--to', found: options.to, expected });
+async function exportPlaces(context: CommandContext, line: ExportLine): Promise<ExitCode> {
+  refuseMismatches(line);
+  const to = path.resolve(context.surroundings.cwd, line.to);
+  const { account, tenant } = line;
+  const typed = typedSelection(line);
+  const ids = line.ids === undefined ? undefined : idsFrom(context, line.ids);
+  if (account !== undefined) {
+    const { withAccountElsewhere } = await import('./from-fleet.ts');
+    const which = { account, tenant };
+    return withAccountElsewhere(context, { which, typed, ids, to }, (origin) =>
+      write(context, origin, { ...line, to }),
+    );
   }
   return withReader(context, async (reader) => {
-    refuseUnknownChoice(reader, options);
-    const selection = await selectionOf(context, reader, options);
-    refuseUnknown(unknownInQuery(reader, selection), notices);
-    const to = path.resolve(surroundings.cwd, options.to);
+    const { selection, unknown } = await chosenPlaces(context, reader, typed, ids);
+    refuseUnknown(unknown, context.notices);
     if (isWithin(to, reader.dataDir)) throw exportTargetInside(to, reader.dataDir);
-    const activity = openActivity(context, 'choosing what to export');
-    const result = await runExport({
-      to,
-      format: options.format,
-      selection,
-      incremental: options.incremental ?? false,
-      sidecar: options.sidecar ?? false,
-      statusHeaders: options.statusHeaders ?? false,
-      catalog: reader.catalog,
-      sources: reader.sources(),
-      signal,
-      onProgress: (progress) => activity.show(() => progressText(progress)),
-    }).finally(activity.stop);
-    await output.object(result, () => exportText(result));
-    return exitOfExport(result);
+    const { catalog } = reader;
+    const origin = archiveOrigin({ catalog, sources: reader.sources(), selection });
+    return write(context, origin, { ...line, to });
   });
 }
 
-export function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {
-  if (query === null) return [];
-  const { text: _, ...asked } = query;
-  const moment = asOf === null ? {} : { asOf };
-  return catalog.explainSearch({ ...asked, ...moment, limit: 1, sort: 'newest' }).unknown;
+async function write(
+  context: CommandContext,
+  origin: ExportOrigin,
+  { to, format, incremental = false, sidecar = false, statusHeaders = false }: ExportLine,
+): Promise<ExitCode> {
+  const activity = openActivity(context, 'choosing what to export');
+  const result = await runExportFrom(origin, {
+    ...{ to, format, incremental, sidecar, statusHeaders, signal: context.signal },
+    onProgress: (progress) => activity.show(() => progressText(progress)),
+  }).finally(activity.stop);
+  await context.output.object(result, () => exportText(result));
+  return exitOfExport(result);
 }
 
-export async function selectionOf(
-  context: CommandContext,
-  reader: Reader,
-  options: SelectionLine,
-): Promise<ExportSelection> {
-  const { dataDir } = reader;
-  const at = context.now();
-  const text =
-    options.query === undefined ? null : withSaved(options.query, () => savedSearches(dataDir));
-  const query = text === null ? null : parseQuery(text, { now: at });
+/** @throws usage-invalid, usage-option */
+function refuseMismatches({ format, statusHeaders, to, account, tenant }: ExportLine): void {
+  const invalid = (problem: string) => usageError('usage-invalid', { command: 'export', problem });
+  if (statusHeaders === true && format !== 'mbox') {
+    throw invalid('--status-headers is for --format mbox only.');
+  }
+  if (tenant !== undefined && account === undefined)
+    throw invalid('--tenant belongs to --account.');
+  if (format === 'zip' && /[/\\]$/.test(to)) {
+    const expected = 'the name of a file for a zip';
+    throw usageError('usage-option', { option: '--to', found: to, expected });
+  }
+}
+
+function typedSelection(line: ExportLine): TypedSelection {
+  const { query, mailbox, folder, deleted = false, withDeleted = false, asOf } = line;
   return {
-    query:
-      text === null || query === null
-        ? null
-        : { text, node: query.node, accounts: accountHosts(query.node, context) },
-    docids: options.ids === undefined ? null : await docidsFrom(context, reader, options.ids),
-    mailbox: options.mailbox ?? null,
-    folder: options.folder ?? null,
-    deleted: options.deleted ?? false,
-    withDeleted: options.withDeleted ?? false,
-    asOf: options.asOf === undefined ? (query?.asOf ?? null) : moment('--as-of', options.asOf, at),
+    ...(query === undefined ? {} : { query }),
+    ...(mailbox === undefined ? {} : { mailbox }),
+    ...(folder === undefined ? {} : { folder }),
+    ...{ deleted, withDeleted },
+    ...(asOf === undefined ? {} : { asOf }),
   };
 }
 
