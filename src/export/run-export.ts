@@ -14,6 +14,7 @@ import { MANIFEST_VERSION, type ManifestHead } from './manifest.ts';
 import type { ExportOrigin, Selected } from './origin.ts';
 import { type ExportPlan, namesakeOf, type PlannedPlace } from './plan.ts';
 import { type Planned, planPlaces } from './plan-places.ts';
+import { readingAhead } from './read-ahead.ts';
 import { openSource, type SourceReader } from './source.ts';
 import { openFolderTarget } from './target-folder.ts';
 import { openZipTarget } from './target-zip.ts';
@@ -135,7 +136,8 @@ class ExportRun {
     const due = this.plan.due();
     let done = 0;
     let bytes = 0;
-    for (const { rank, outcome, entry, place } of this.plan.places()) {
+    for (const placed of readingAhead(this.plan.places(), this.sources)) {
+      const { rank, outcome, entry, place } = placed;
       if (signal.aborted || this.#failure !== undefined) break;
       if (outcome === 'earlier') await this.writer.keep(rank, entry);
       if (outcome !== 'due' || place === null) continue;

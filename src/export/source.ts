@@ -18,6 +18,14 @@ export interface SourceReader {
   streamMessage(id: MessageId, size: number): ReturnType<LogReader['streamMessage']>;
   /** True where all of a stream is proven before its first piece comes. */
   readonly isProvenFirst?: boolean;
+  /** Is told which sources will be read, a group at a time and one group ahead. */
+  readonly expect?: (sources: readonly Expected[]) => void;
+}
+
+/** A source that will be read. */
+export interface Expected {
+  readonly id: MessageId;
+  readonly size: number;
 }
 
 /**

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { usageError } from '../../src/errors/usage.ts';
 import { exportBack } from '../../src/export/elsewhere/back.ts';
+import { batchItem } from '../../src/export/elsewhere/batches.ts';
 import { elsewhereOrigin, type FrontOptions } from '../../src/export/elsewhere/front.ts';
 import type { ExportOptions } from '../../src/export/export-options.ts';
 import { EXPORT_FORMATS } from '../../src/export/manifest.ts';
@@ -113,6 +114,25 @@ describe.each(EXPORT_FORMATS)('an export (%s) of an archive at another node', (f
     expect(contents(to)).toEqual(contents(options.to));
   });
 
+  it('asks for small messages many at a time, and for nothing that is there', async () => {
+    const options = exporting(archive, fresh(), format);
+    let asked = 0;
+    const counted = (answer: Response): Response => {
+      asked += 1;
+      return answer;
+    };
+    const { exported } = await runExportFrom(elsewhere(options, {}, counted), options);
+    // The selection, the large one, and the small ones before and after it.
+    expect(exported).toBeGreaterThan(10);
+    expect(asked).toBeLessThanOrEqual(4);
+    const before = asked;
+    const again = { ...options, incremental: format === 'zip' || format === 'mbox' };
+    const second = await runExportFrom(elsewhere(again, {}, counted), again);
+    expect(second).toMatchObject({ exported: 0, skipped: exported });
+    // Every zip is made again, also of what the one before has.
+    if (format !== 'zip') expect(asked).toBe(before + 1);
+  });
+
   it('adds what is new to an earlier one', async () => {
     const earlier = { ...EVERYTHING, asOf: first };
     const results = [];
@@ -148,7 +168,7 @@ describe.each(EXPORT_FORMATS)('an export (%s) of an archive at another node', (f
     let asked = 0;
     const cut = (answer: Response): Response => {
       asked += 1;
-      return asked < 4 ? answer : cutAt(answer, 0);
+      return asked === 1 ? answer : cutAt(answer, 0);
     };
     const origin = elsewhere(options, {}, cut);
     await expect(runExportFrom(origin, options)).rejects.toThrow(Cut);
@@ -166,7 +186,10 @@ describe.each(EXPORT_FORMATS)('an export (%s) of an archive at another node', (f
     let asked = 0;
     const wrong = (answer: Response): Response => {
       asked += 1;
-      return asked === 2 ? new Response('Subject: forged\n\nnot this one') : answer;
+      // First among others, then alone.
+      const forged = Buffer.from('Subject: forged\n\nnot this one');
+      if (asked === 2) return new Response(new Uint8Array(batchItem(forged)));
+      return asked === 3 ? new Response(new Uint8Array(forged)) : answer;
     };
     const result = await runExportFrom(elsewhere(options, {}, wrong), options);
     expect(result).toMatchObject({ damaged: 1, places: result.exported + 1 + result.quarantined });

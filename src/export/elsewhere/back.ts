@@ -4,12 +4,21 @@ import { parseJson } from '../../archive/format/json-shape.ts';
 import type { UnknownName } from '../../catalog/search/resolve.ts';
 import { scratchDatabase } from '../../disk/scratch-database.ts';
 import { thrownBy } from '../../errors/mailkeep-error.ts';
+import type { MessageId } from '../../mail/words.ts';
 import { archiveOrigin } from '../archive-origin.ts';
 import type { ExportArchive, ExportSelection } from '../export-options.ts';
-import { openSource } from '../source.ts';
+import { openSource, type SourceReader } from '../source.ts';
 import { linesOf } from '../target.ts';
+import { batchItem } from './batches.ts';
 import { bodyOf, buffersOf } from './bodies.ts';
-import { askedShape, SELECTION_PATH, type SelectionLine, type TypedSelection } from './wire.ts';
+import {
+  askedShape,
+  SELECTION_PATH,
+  type SelectionLine,
+  SOURCES_PATH,
+  sourcesShape,
+  type TypedSelection,
+} from './wire.ts';
 
 export interface BackOptions extends Pick<ExportArchive, 'catalog' | 'sources'> {
   /**
@@ -68,6 +77,13 @@ export function exportBack({
     }
   });
 
+  app.post(SOURCES_PATH, async (context) => {
+    const items: Buffer[] = [];
+    for (const { id, size } of sourcesShape.parse(await context.req.json()))
+      items.push(batchItem(await wholeOrNothing(sources, id, size)));
+    return new Response(new Uint8Array(Buffer.concat(items)));
+  });
+
   app.get('/messages/:id', async (context) => {
     const { size, from } = askedBytes.parse(context.req.query());
     const source = await openSource(sources, context.req.param('id'), size, true);
@@ -80,6 +96,22 @@ export function exportBack({
   );
 
   return async (request, breakOff) => app.fetch(request, { breakOff });
+}
+
+/** What is wrong with a source is told to whoever asks for it alone. */
+async function wholeOrNothing(
+  sources: SourceReader,
+  id: MessageId,
+  size: number,
+): Promise<Buffer | undefined> {
+  try {
+    const pieces: Buffer[] = [];
+    const source = await openSource(sources, id, size, true);
+    for await (const piece of source.pieces()) pieces.push(piece);
+    return Buffer.concat(pieces);
+  } catch {
+    return undefined;
+  }
 }
 
 async function* bytesFrom(

@@ -7,12 +7,15 @@ import { rethrown } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
 import type { ExportOrigin, Selected } from '../origin.ts';
 import type { NamedFolder } from '../paths.ts';
+import type { Expected } from '../source.ts';
 import { linesOf } from '../target.ts';
+import { type Batch, batchOf, ExpectedSources } from './batches.ts';
 import { bodyOf, buffersOf } from './bodies.ts';
 import {
   historyShape,
   LONGEST_LINE_BYTES,
   SELECTION_PATH,
+  SOURCES_PATH,
   selectionLineShape,
   type TypedSelection,
   thrownShape,
@@ -44,6 +47,7 @@ export function elsewhereOrigin(options: FrontOptions): ExportOrigin {
       readMessage: (id, size) => elsewhere.whole(id, size),
       streamMessage: (id, size) => elsewhere.pieces(id, size),
       isProvenFirst: true,
+      expect: (sources) => elsewhere.expected.expect(sources),
     },
     history: (id) => elsewhere.history(id),
     select: (taker) => elsewhere.select(taker),
@@ -51,6 +55,8 @@ export function elsewhereOrigin(options: FrontOptions): ExportOrigin {
 }
 
 class Elsewhere {
+  readonly expected = new ExpectedSources((sources) => this.#batch(sources));
+
   constructor(private readonly options: FrontOptions) {}
 
   async select(taker: Parameters<ExportOrigin['select']>[0]): Promise<Selected> {
@@ -73,6 +79,8 @@ class Elsewhere {
   }
 
   async whole(id: MessageId, size: number): Promise<Buffer> {
+    const expected = await this.expected.take(id);
+    if (expected !== undefined) return expected;
     const pieces: Buffer[] = [];
     for await (const piece of this.pieces(id, size)) pieces.push(piece);
     return Buffer.concat(pieces);
@@ -109,6 +117,18 @@ class Elsewhere {
       } catch (error) {
         this.#orAgain(error, cuts);
       }
+    }
+  }
+
+  /** Whatever goes wrong, each source is asked for again alone: then it counts. */
+  async #batch(sources: readonly Expected[]): Promise<Batch> {
+    try {
+      const init = { method: 'POST', body: JSON.stringify(sources) };
+      const pieces: Buffer[] = [];
+      for await (const piece of await this.#answered(SOURCES_PATH, init)) pieces.push(piece);
+      return batchOf(sources, Buffer.concat(pieces));
+    } catch {
+      return new Map();
     }
   }
 

@@ -11,6 +11,7 @@ import type { NamedFolder } from '../paths.ts';
  *   item a line: the head, all folders, all places.
  * - `GET /messages/ID?size=N&from=N`: the source of a message, of so many bytes, from one of them on. All of them were
  *   proven before the first one is sent.
+ * - `POST /messages`: the sources of several messages, as `sourcesShape` says
  * - `GET /messages/ID/history`: what happened to a message
  *
  * An answer with another status than 200 has the error that was thrown.
@@ -40,6 +41,13 @@ const [count, text] = [z.int().min(0), z.string()];
 const [maybe, many] = [text.nullable(), z.array(text)];
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 const moment = text.refine((time) => !Number.isNaN(Date.parse(time))).nullable();
+
+/** Where several sources are asked for. */
+export const SOURCES_PATH = '/messages';
+
+/** What is asked of it: see `batchItem` for the answer. What cannot be read is absent, and has to be asked for alone. */
+export const sourcesShape = z.array(z.object({ id: hash, size: count.max(1 << 20) })).max(1_000);
+
 const choices = {
   ...{ query: text.optional(), mailbox: text.optional(), folder: text.optional() },
   ...{ deleted: z.boolean().optional(), withDeleted: z.boolean().optional() },

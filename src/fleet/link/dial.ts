@@ -104,6 +104,8 @@ async function connected(
     // There are no certificates: whoever has the key is a node of the fleet.
     checkServerIdentity: () => undefined,
   });
+  // A conversation is many small frames, each of which somebody waits for.
+  socket.setNoDelay(true);
   let isConnected = false;
   socket.once('connect', () => {
     isConnected = true;

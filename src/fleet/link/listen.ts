@@ -59,6 +59,7 @@ export async function listenForNodes(options: LinkListenerOptions): Promise<Link
       connectionsCheckingInterval: 1_000,
       keepAliveTimeout: 1_000,
       maxHeaderSize: MOST_HEADER_BYTES,
+      noDelay: true,
     },
     answer,
   );
