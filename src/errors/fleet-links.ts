@@ -30,6 +30,10 @@ export interface FleetLinkFacts {
   readonly 'fleet-reading-busy': { readonly node: string };
   /** The link, the node or its reader ended before the answer did. */
   readonly 'fleet-answer-cut': { readonly node: string };
+  /** The same of an export: what it has written so far stays. */
+  readonly 'fleet-export-cut': { readonly node: string };
+  /** The holder cannot give what is exported, or says what is not understood; `reason` is what it says. */
+  readonly 'fleet-export-unanswered': { readonly node: string; readonly reason: string };
   /** What was asked for is not answered at another node; `what` is a command or an option. */
   readonly 'fleet-reading-refused': { readonly what: string };
 }

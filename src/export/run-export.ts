@@ -156,7 +156,9 @@ class ExportRun {
       void flight.finally(() => this.#flying.delete(flight));
     }
     await Promise.all(this.#flying);
-    if (this.#failure !== undefined) throw this.#failure.error;
+    // What was interrupted in the middle of its work is as if it had not been begun.
+    if (this.#failure !== undefined && !(signal.aborted && isAbort(this.#failure.error)))
+      throw this.#failure.error;
     return !signal.aborted;
   }
 
@@ -190,6 +192,10 @@ class ExportRun {
     this.counts[reason] += 1;
     if (this.failures.length < MOST_FAILURES) this.failures.push(place);
   }
+}
+
+function isAbort(error: unknown): boolean {
+  return error instanceof Error && error.name === 'AbortError';
 }
 
 /** Why a message's bytes are not there, or undefined for any other error. */

@@ -16,8 +16,8 @@ export interface SourceReader {
   /** @param size bytes of the source */
   readMessage(id: MessageId, size: number): Buffer | Promise<Buffer>;
   streamMessage(id: MessageId, size: number): ReturnType<LogReader['streamMessage']>;
-  /** True where all of a stream is proven before its first piece comes. */
-  readonly isProvenFirst?: boolean;
+  /** Brings a large source here and proves it, where reading it a second time would bring it a second time. */
+  readonly bring?: (id: MessageId, size: number) => Promise<Source>;
   /** Is told which sources will be read, a group at a time and one group ahead. */
   readonly expect?: (sources: readonly Expected[]) => void;
 }
@@ -44,29 +44,12 @@ export async function openSource(
     const bytes = await wholeOf(reader, id, size);
     return { pieces: () => [bytes] };
   }
-  if (provenFirst && reader.isProvenFirst === true) return begunSource(reader, id, size);
+  if (provenFirst && reader.bring !== undefined) return reader.bring(id, size);
   if (provenFirst) {
     // Read for its hash, which the reader compares at the end.
     for await (const _ of reader.streamMessage(id, size));
   }
   return { pieces: () => reader.streamMessage(id, size) };
-}
-
-/** A source whose first piece came: what is wrong with it would have been told by then. */
-async function begunSource(reader: SourceReader, id: MessageId, size: number): Promise<Source> {
-  let begun: AsyncGenerator<Buffer> | undefined = reader.streamMessage(id, size);
-  const first = await begun.next();
-  async function* rest(pieces: AsyncGenerator<Buffer>) {
-    if (first.done !== true) yield first.value;
-    yield* pieces;
-  }
-  return {
-    pieces() {
-      const pieces = begun === undefined ? reader.streamMessage(id, size) : rest(begun);
-      begun = undefined;
-      return pieces;
-    },
-  };
 }
 
 /** A stream waits for what is on another disk, where its reader can. */

@@ -33,6 +33,9 @@ export function openZipTarget(
   };
   /** From the archive; what was purged there is still in the zip before. */
   const earlier = async (entry: ManifestEntry): Promise<Source> => {
+    // What is far away need not come a second time.
+    const nearby = origin.sources.bring && (await provenPieces(old, entry));
+    if (nearby !== undefined) return { pieces: () => nearby };
     try {
       return await openSource(origin.sources, entry.sha256, entry.size, true);
     } catch (error) {

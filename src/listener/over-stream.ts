@@ -14,6 +14,8 @@ import { getRequestListener } from '@hono/node-server';
 
 /** Bytes of an answer that wait to be taken. */
 const MOST_WAITING = 64 * 1024;
+/** What waits in all answers of a stream, beyond which Node.js refuses requests: 10 by default. */
+const MOST_MEGABYTES = 64;
 /** Statuses of answers that have no body (RFC 9110, section 6.4.1). */
 const EMPTY = new Set([204, 304]);
 
@@ -44,7 +46,10 @@ export interface RequestsOver {
  * @param onIdle called when the last answer has ended
  */
 export function requestsOver(stream: Duplex, onIdle: () => void): RequestsOver {
-  const session = connect('http://archive', { createConnection: () => stream });
+  const session = connect('http://archive', {
+    createConnection: () => stream,
+    maxSessionMemory: MOST_MEGABYTES,
+  });
   // Every request hears of it by itself.
   session.on('error', () => undefined);
   let open = 0;
@@ -177,6 +182,7 @@ export async function answerOver(
   fetch: (request: Request, breakOff: () => void) => Promise<Response>,
 ): Promise<void> {
   const server = createServer(
+    { maxSessionMemory: MOST_MEGABYTES },
     getRequestListener(
       (request, env) =>
         fetch(request, () => breakOff((env as { outgoing: Http2ServerResponse }).outgoing)),

@@ -46,6 +46,16 @@ export const FLEET_LINK_SENTENCES: Sentences<FleetLinkFacts> = {
       `The answer of the node ${node} ended too early: what was printed is not complete.`,
       'Try again: if the node is gone, another one takes the account within a minute.',
     ),
+  'fleet-export-cut': ({ node }) =>
+    say(
+      `The export is not complete: the node ${node} stopped answering, and no other one continued.`,
+      'Run the same command again. Folders of .eml files and Maildirs continue where they ended.',
+    ),
+  'fleet-export-unanswered': ({ node, reason }) =>
+    say(
+      `The export is not complete: the node ${node}, which holds the account, gave no usable answer (${reason}).`,
+      'All nodes should run the same version of mailkeep. The log of its worker may say more.',
+    ),
   'fleet-reading-refused': ({ what }) =>
     say(`${what} cannot be used with --account.`, 'It works on the archive of this machine only.'),
 };

@@ -1,15 +1,23 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { openLogReader } from '../../src/archive/read/log-reader.ts';
+import { bytesPurged } from '../../src/errors/archive.ts';
 import { usageError } from '../../src/errors/usage.ts';
+import { checkExport } from '../../src/export/check.ts';
 import { exportBack } from '../../src/export/elsewhere/back.ts';
 import { batchItem } from '../../src/export/elsewhere/batches.ts';
-import { elsewhereOrigin, type FrontOptions } from '../../src/export/elsewhere/front.ts';
+import {
+  type ElsewhereOrigin,
+  elsewhereOrigin,
+  type FrontOptions,
+  UnusableAnswer,
+} from '../../src/export/elsewhere/front.ts';
 import type { ExportOptions } from '../../src/export/export-options.ts';
 import { EXPORT_FORMATS } from '../../src/export/manifest.ts';
 import { runExport, runExportFrom } from '../../src/export/run-export.ts';
 import { withoutSector } from '../archive/without-sector.ts';
+import { bothEnds } from '../listener/both-ends.ts';
 import { EVERYTHING, exporting, StoredArchive, sampleSources, tree } from './stored-archive.ts';
 
 class Cut extends Error {}
@@ -24,6 +32,7 @@ let archive: StoredArchive;
 let first: number;
 let work: string;
 let number = 0;
+const origins: ElsewhereOrigin[] = [];
 
 beforeAll(async () => {
   archive = await StoredArchive.create();
@@ -36,35 +45,51 @@ beforeAll(async () => {
   const late = [{ folder: 'Trash', source: Buffer.from('Subject: late\n\nx'), uid: 7 }];
   await archive.store(late, { ended: [{ folder: 'INBOX', uid: 2 }], delimiter: '/' });
 });
+afterEach(async () => {
+  for (const origin of origins.splice(0)) await origin.close();
+});
 afterAll(() => archive.remove());
 
 const fresh = (): string => path.join(work, `out-${++number}`);
 
 type Sources = Pick<ExportOptions, 'catalog' | 'sources'>;
 
+/** What answers for an archive. */
+function behind({ catalog, sources, selection }: Sources & Pick<ExportOptions, 'selection'>) {
+  return exportBack(() => ({
+    ...{ catalog, sources },
+    choose: async (_typed, ids) => {
+      const docids = ids?.map((id) => archive.catalog.messages.docidOf(id) ?? 0);
+      return {
+        selection: docids === undefined ? selection : { ...selection, docids },
+        unknown: [],
+      };
+    },
+  }));
+}
+
 /** An archive behind requests. */
 function elsewhere(
   options: Sources & Pick<ExportOptions, 'selection'>,
   change: Partial<FrontOptions> = {},
-  through: (answer: Response) => Response = (answer) => answer,
+  through: (answer: Response, path: string) => Response = (answer) => answer,
 ) {
-  const { catalog, sources, selection } = options;
-  const back = exportBack({
-    ...{ catalog, sources },
-    choose: async (_typed, ids) => {
-      const docids = [];
-      for await (const id of ids ?? []) docids.push(archive.catalog.messages.docidOf(id) ?? 0);
-      return { selection: ids === undefined ? selection : { ...selection, docids }, unknown: [] };
+  const back = behind(options);
+  const origin = elsewhereOrigin({
+    async ask(request) {
+      const answer = await back(request, () => undefined);
+      return through(answer, new URL(request.url).pathname);
     },
-  });
-  return elsewhereOrigin({
-    ask: async (request) => through(await back(request, () => undefined)),
-    isCut: (error) => error instanceof Cut,
+    isPassing: (error) => error instanceof Cut,
+    pause: async () => undefined,
+    signal: new AbortController().signal,
     typed: {},
     ids: undefined,
     onUnknown: () => undefined,
     ...change,
   });
+  origins.push(origin);
+  return origin;
 }
 
 /** The answer up to its `most`-th byte. */
@@ -220,37 +245,132 @@ describe('a selection for another node', () => {
   const options = () => exporting(archive, fresh(), 'eml');
 
   it('names messages by any number of ids', async () => {
-    const { catalog } = archive;
-    const all = [...catalog.listPlaces({})].flatMap(({ line }) => line.id ?? []);
-    const ids = async function* () {
-      for (let i = 0; i < 20_000; i += 1) yield all[i % 3] ?? '';
-    };
+    const all = [...archive.catalog.listPlaces({})].flatMap(({ line }) => line.id ?? []);
+    const ids = Array.from({ length: 20_000 }, (_, i) => all[i % 3] ?? '');
     const wanted = new Set(all.slice(0, 3)).size;
     const run = options();
-    const result = await runExportFrom(elsewhere(run, { ids: ids() }), run);
+    const result = await runExportFrom(elsewhere(run, { ids }), run);
     expect(result.exported).toBe(wanted);
   });
 
-  it('fails with the error of the ids, or of the other node', async () => {
+  it('fails with the error of the other node', async () => {
     const run = options();
-    const ids = async function* () {
-      yield 'abc';
-      throw usageError('usage-ids-unreadable', { source: 'x', reason: 'EIO' });
-    };
-    const unread = runExportFrom(elsewhere(run, { ids: ids() }), run);
-    await expect(unread).rejects.toMatchObject({ code: 'usage-ids-unreadable' });
-    const catalog: Sources['catalog'] = {
+    const failing = (error: Error): Sources['catalog'] => ({
       ...archive.catalog,
       snapshot: () => {
-        throw usageError('usage-unknown-message', { id: 'abc' });
+        throw error;
       },
-    };
-    const refused = runExportFrom(elsewhere({ ...run, catalog }), run);
+    });
+    const unknown = failing(usageError('usage-unknown-message', { id: 'abc' }));
+    const refused = runExportFrom(elsewhere({ ...run, catalog: unknown }), run);
     await expect(refused).rejects.toMatchObject({
       code: 'usage-unknown-message',
       facts: { id: 'abc' },
     });
+    // Its disk is none of ours.
+    const full = failing(Object.assign(new Error('no room'), { code: 'ENOSPC' }));
+    const failed = runExportFrom(elsewhere({ ...run, catalog: full }), run);
+    await expect(failed).rejects.toThrow(UnusableAnswer);
     expect(readdirSync(work)).not.toContain(path.basename(run.to));
+  });
+
+  it.each([
+    ['a page', () => new Response('<h1>Not found</h1>', { status: 404 })],
+    ['nothing', () => new Response('')],
+    [
+      'facts that are none',
+      () =>
+        new Response('{"thrown":{"message":"","code":"x","ours":{"facts":null}}}', { status: 500 }),
+    ],
+    ['another line', () => new Response('{"place":{"line":1}}\n')],
+  ])('does not understand %s', async (_what, answer) => {
+    const run = options();
+    const wrong = runExportFrom(elsewhere(run, {}, answer), run);
+    await expect(wrong).rejects.toThrow(UnusableAnswer);
+  });
+});
+
+describe('large messages from another node', () => {
+  let large: StoredArchive;
+  beforeAll(async () => {
+    large = await StoredArchive.create();
+    const sizes = [
+      ...Array.from({ length: 24 }, () => 1 << 20),
+      ...Array.from({ length: 4 }, () => 5 << 20),
+    ];
+    const letters = sizes.map((size, i) => ({
+      folder: 'INBOX',
+      source: Buffer.concat([Buffer.from(`Subject: ${i}\r\n\r\n`), Buffer.alloc(size, `${i} `)]),
+    }));
+    await large.store(letters);
+  });
+  afterAll(() => large.remove());
+
+  it.each([
+    ['eml', false],
+    ['mbox', true],
+    ['zip', false],
+  ] as const)('come through one connection (%s)', async (format, statusHeaders) => {
+    const options = { ...exporting(large, fresh(), format), statusHeaders };
+    const here = await runExport(options);
+    const back = behind(options);
+    const { over } = bothEnds(7, back);
+    const to = fresh();
+    const origin = elsewhere(options, {
+      ask: (request) => over.fetch(request),
+      isPassing: () => false,
+    });
+    const there = await runExportFrom(origin, { ...options, to });
+    over.close();
+    expect(there).toMatchObject({ exported: here.exported, damaged: 0 });
+    expect(contents(to)).toEqual(contents(options.to));
+  });
+
+  it.each(['mbox', 'zip'] as const)(
+    'leave nothing where they are gone in the middle (%s)',
+    async (format) => {
+      const options = exporting(large, fresh(), format);
+      const [first] = [...large.catalog.listPlaces({})].filter(({ line }) => line.size > 4 << 20);
+      const id = first?.line.id ?? '';
+      let isGone = false;
+      const through = (answer: Response, at: string): Response => {
+        if (at !== `/messages/${id}`) return answer;
+        if (!isGone) {
+          isGone = true;
+          return cutAt(answer, 2 << 20);
+        }
+        const thrown = {
+          message: '',
+          code: 'bytes-purged',
+          ours: { family: 'usage', facts: { hash: id } },
+        };
+        return Response.json({ thrown }, { status: 500 });
+      };
+      const result = await runExportFrom(elsewhere(options, {}, through), options);
+      expect(result).toMatchObject({ purged: 1, damaged: 0, exported: result.places - 1 });
+      expect(await checkExport({ at: options.to, signal: options.signal })).toMatchObject({
+        sound: true,
+      });
+      const expected = exporting(large, fresh(), format);
+      const sources = {
+        ...large.sources,
+        readMessage: (one: string) => large.sources.readMessage(one),
+        streamMessage: (one: string) => {
+          if (one === id) throw bytesPurged(id);
+          return large.sources.streamMessage(one);
+        },
+      };
+      await runExport({ ...expected, sources });
+      expect(contents(options.to)).toEqual(contents(expected.to));
+    },
+  );
+
+  it('are not taken for longer than they are', async () => {
+    const options = exporting(large, fresh(), 'eml');
+    const endless = (answer: Response, at: string): Response =>
+      at.length < 40 ? answer : new Response(new Uint8Array(6 << 20));
+    const result = await runExportFrom(elsewhere(options, {}, endless), options);
+    expect(result).toMatchObject({ exported: 0, damaged: 28 });
   });
 });
 

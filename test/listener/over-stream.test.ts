@@ -1,37 +1,16 @@
-import { PassThrough } from 'node:stream';
 import { afterEach, describe, expect, test } from 'vitest';
-import {
-  AnswerCut,
-  answerOver,
-  joined,
-  type RequestsOver,
-  requestsOver,
-} from '../../src/listener/over-stream.ts';
-import { randomFrom } from '../offsite/dying-store.ts';
-
-type Answer = Parameters<typeof answerOver>[1];
+import { AnswerCut, type RequestsOver } from '../../src/listener/over-stream.ts';
+import { type Answer, bothEnds } from './both-ends.ts';
 
 const open: RequestsOver[] = [];
 afterEach(() => {
   for (const over of open.splice(0)) over.close();
 });
 
-/** Both ends of a stream whose bytes come in pieces of any size. */
 function between(seed: number, answer: Answer, onIdle = (): void => {}) {
-  const random = randomFrom(seed);
-  const [there, back] = [new PassThrough(), new PassThrough()];
-  const inPieces = (way: PassThrough) => async (bytes: Uint8Array) => {
-    for (let at = 0; at < bytes.length; ) {
-      const end = at + 1 + Math.floor(random() ** 8 * 20_000);
-      way.write(bytes.subarray(at, end));
-      at = end;
-      if (random() < 0.3) await new Promise((resolve) => setImmediate(resolve));
-    }
-  };
-  const ended = answerOver(joined(there, inPieces(back)), answer);
-  const over = requestsOver(joined(back, inPieces(there)), onIdle);
-  open.push(over);
-  return { over, ended, there, back };
+  const ends = bothEnds(seed, answer, onIdle);
+  open.push(ends.over);
+  return ends;
 }
 
 /** A body without an end. */

@@ -20,7 +20,8 @@ import {
   type TypedSelection,
 } from './wire.ts';
 
-export interface BackOptions extends Pick<ExportArchive, 'catalog' | 'sources'> {
+/** An archive that answers. */
+export interface BackArchive extends Pick<ExportArchive, 'catalog' | 'sources'> {
   /**
    * Understands a selection.
    *
@@ -28,7 +29,7 @@ export interface BackOptions extends Pick<ExportArchive, 'catalog' | 'sources'> 
    */
   readonly choose: (
     typed: TypedSelection,
-    ids: AsyncIterable<string> | undefined,
+    ids: readonly string[] | undefined,
   ) => Promise<{ readonly selection: ExportSelection; readonly unknown: readonly UnknownName[] }>;
 }
 
@@ -38,28 +39,26 @@ const askedBytes = z.object({
 });
 
 /**
- * Returns what answers for an archive to the node that writes an export of it: see `SELECTION_PATH`.
+ * Returns what answers for an archive to the node that writes an export of it: see `SELECTION_PATH`. What goes wrong is an
+ * answer as well.
  *
- * @param breakOff breaks off the answer to the request, so that it is not taken for a whole one
+ * @param archive opens the archive, if it is not open yet
+ * @returns answers a request; `breakOff` breaks off its answer, so that it is not taken for a whole one
  */
-export function exportBack({
-  catalog,
-  sources,
-  choose,
-}: BackOptions): (request: Request, breakOff: () => void) => Promise<Response> {
+export function exportBack(
+  archive: () => BackArchive,
+): (request: Request, breakOff: () => void) => Promise<Response> {
   const app = new Hono<{ Bindings: { breakOff: () => void } }>();
   app.onError((error, context) => context.json({ thrown: thrownBy(error) }, 500));
 
   app.post(SELECTION_PATH, async (context) => {
-    const { body } = context.req.raw;
-    const lines = linesOf(buffersOf(body));
-    const first = await lines.next();
-    const { typed, named } = askedShape.parse(parseJson(first.value ?? ''));
-    const chosen = choose(typed, named ? lines : undefined);
-    const { selection, unknown } = await chosen.finally(async () => {
-      // Also what is not read after an error: an answer comes after all of its request.
-      for await (const _ of lines);
-    });
+    // All of the request first: whoever sends it hears no error before.
+    const lines: string[] = [];
+    for await (const line of linesOf(buffersOf(context.req.raw.body))) lines.push(line);
+    const [first = '', ...ids] = lines;
+    const { typed, named } = askedShape.parse(parseJson(first));
+    const { catalog, sources, choose } = archive();
+    const { selection, unknown } = await choose(typed, named ? ids : undefined);
     const spool = new LineSpool();
     try {
       const origin = archiveOrigin({ catalog, sources, selection });
@@ -78,21 +77,22 @@ export function exportBack({
   });
 
   app.post(SOURCES_PATH, async (context) => {
+    const { sources } = archive();
     const items: Buffer[] = [];
     for (const { id, size } of sourcesShape.parse(await context.req.json()))
       items.push(batchItem(await wholeOrNothing(sources, id, size)));
-    return new Response(new Uint8Array(Buffer.concat(items)));
+    return new Response(bodyOf(piecesOf(items), context.env.breakOff));
   });
 
   app.get('/messages/:id', async (context) => {
     const { size, from } = askedBytes.parse(context.req.query());
-    const source = await openSource(sources, context.req.param('id'), size, true);
+    const source = await openSource(archive().sources, context.req.param('id'), size, true);
     const rest = bytesFrom(source.pieces(), from);
     return new Response(bodyOf(rest, context.env.breakOff));
   });
 
   app.get('/messages/:id/history', (context) =>
-    context.json(catalog.history(context.req.param('id'))),
+    context.json(archive().catalog.history(context.req.param('id'))),
   );
 
   return async (request, breakOff) => app.fetch(request, { breakOff });
@@ -126,7 +126,12 @@ async function* bytesFrom(
   }
 }
 
-const PAGE = 500;
+async function* piecesOf(items: Iterable<Buffer>): AsyncGenerator<Buffer> {
+  yield* items;
+}
+
+/** What is read of a spool at a time: mail says how long a line is. */
+const PAGE_BYTES = 256 * 1024;
 
 /** Lines of an answer, kept apart until they are taken: a snapshot of the archive is not held open for a slow network. */
 class LineSpool {
@@ -143,15 +148,18 @@ class LineSpool {
   async *pieces(first: SelectionLine): AsyncGenerator<Buffer> {
     try {
       yield Buffer.from(`${JSON.stringify(first)}\n`);
-      const page = this.#db.prepare<[number, number], { n: number; line: string }>(
-        'SELECT n, line FROM lines WHERE n > ? ORDER BY n LIMIT ?',
-      );
-      for (let after = 0; ; ) {
-        const rows = page.all(after, PAGE);
-        if (rows.length === 0) return;
-        yield Buffer.from(rows.map(({ line }) => `${line}\n`).join(''));
-        after = rows.at(-1)?.n ?? after;
+      let page: string[] = [];
+      let bytes = 0;
+      const lines = this.#db.prepare<[], { line: string }>('SELECT line FROM lines ORDER BY n');
+      for (const { line } of lines.iterate()) {
+        page.push(line);
+        bytes += line.length;
+        if (bytes < PAGE_BYTES) continue;
+        yield Buffer.from(`${page.join('\n')}\n`);
+        page = [];
+        bytes = 0;
       }
+      if (page.length > 0) yield Buffer.from(`${page.join('\n')}\n`);
     } finally {
       this.close();
     }

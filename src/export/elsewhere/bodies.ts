@@ -1,4 +1,10 @@
 /**
+ * What is sent at once. Whatever waits in a connection counts against a limit of all its answers, beyond which Node.js
+ * refuses requests.
+ */
+const MOST_BYTES = 64 * 1024;
+
+/**
  * Returns a body that is made as it is taken.
  *
  * @param onFailed called with what goes wrong on the way, in addition to the body's own end
@@ -7,22 +13,29 @@ export function bodyOf(
   pieces: AsyncGenerator<Buffer>,
   onFailed: (error: unknown) => void,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const slices = slicesOf(pieces);
   return new ReadableStream({
     async pull(controller) {
       try {
-        const next = await pieces.next();
+        const next = await slices.next();
         if (next.done === true) controller.close();
-        // A copy: pieces are used again.
-        else controller.enqueue(new Uint8Array(next.value));
+        else controller.enqueue(next.value);
       } catch (error) {
         controller.error(error);
         onFailed(error);
       }
     },
     async cancel() {
-      await pieces.return(undefined);
+      await slices.return(undefined);
     },
   });
+}
+
+/** Copies: pieces are used again. */
+async function* slicesOf(pieces: AsyncIterable<Buffer>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  for await (const piece of pieces)
+    for (let at = 0; at < piece.length; at += MOST_BYTES)
+      yield new Uint8Array(piece.subarray(at, at + MOST_BYTES));
 }
 
 /** Yields what a body has, as it comes. */

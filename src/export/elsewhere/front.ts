@@ -1,16 +1,18 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import { parseJson } from '../../archive/format/json-shape.ts';
+import type { HistoryLine } from '../../catalog/message-history.ts';
 import type { UnknownName } from '../../catalog/search/resolve.ts';
 import { messageDamaged } from '../../errors/archive.ts';
 import { rethrown } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
-import type { ExportOrigin, Selected } from '../origin.ts';
+import type { ExportOrigin, Selected, SelectionTaker } from '../origin.ts';
 import type { NamedFolder } from '../paths.ts';
 import type { Expected } from '../source.ts';
 import { linesOf } from '../target.ts';
 import { type Batch, batchOf, ExpectedSources } from './batches.ts';
 import { bodyOf, buffersOf } from './bodies.ts';
+import { BroughtFiles } from './brought-files.ts';
 import {
   historyShape,
   LONGEST_LINE_BYTES,
@@ -21,133 +23,149 @@ import {
   thrownShape,
 } from './wire.ts';
 
-/** How often in a row an answer may be cut off without another byte. */
-const MOST_CUTS = 3;
+/** Tries in a row without another byte, and the time between two of them in milliseconds: a takeover takes less. */
+const MOST_TRIES = 45;
+const PAUSE_MS = 2_000;
+/** What happened to one message: a name or flags may have changed ten thousand times. */
+const MOST_HISTORY_BYTES = 64 * 1024 * 1024;
+
+/** Whoever has the archive cannot answer, or answers what is not understood. */
+export class UnusableAnswer extends Error {
+  override readonly name = 'UnusableAnswer';
+}
 
 export interface FrontOptions {
   /** Has a request answered by whoever has the archive now. */
   readonly ask: (request: Request) => Promise<Response>;
-  /** Returns whether an answer was cut off, so that it can be asked for again. */
-  readonly isCut: (error: unknown) => boolean;
+  /** Returns whether what was not answered, or not to its end, may be answered later, by another node. */
+  readonly isPassing: (error: unknown) => boolean;
+  /** Waits for so many milliseconds. */
+  readonly pause: (ms: number) => Promise<void>;
+  /** Ends what is being asked. */
+  readonly signal: AbortSignal;
   readonly typed: TypedSelection;
-  /** Ids of messages, a line each, where these are named. */
-  readonly ids: AsyncIterable<string> | undefined;
+  /** Ids of messages, or their beginnings, where these are named. */
+  readonly ids: readonly string[] | undefined;
   /** Called with what a query names that is not known; throws where that is to be refused. */
   readonly onUnknown: (names: readonly UnknownName[]) => void;
+}
+
+/** An archive at another node. */
+export interface ElsewhereOrigin extends ExportOrigin {
+  /** Removes what was brought here and not used. */
+  close(): Promise<void>;
 }
 
 /**
  * Returns an archive at another node as an origin of an export. A source that is cut off is asked for again, from where it
  * ended: whoever has the archive then has the same bytes under its id. Errors of that node are thrown here.
+ *
+ * @throws from its methods: what `ask` throws, UnusableAnswer
  */
-export function elsewhereOrigin(options: FrontOptions): ExportOrigin {
+export function elsewhereOrigin(options: FrontOptions): ElsewhereOrigin {
   const elsewhere = new Elsewhere(options);
+  const files = new BroughtFiles();
+  const expected = new ExpectedSources((sources) => elsewhere.batch(sources));
   return {
     sources: {
-      readMessage: (id, size) => elsewhere.whole(id, size),
+      readMessage: async (id, size) => (await expected.take(id)) ?? elsewhere.whole(id, size),
       streamMessage: (id, size) => elsewhere.pieces(id, size),
-      isProvenFirst: true,
-      expect: (sources) => elsewhere.expected.expect(sources),
+      bring: (id, size) => files.bring(elsewhere.pieces(id, size)),
+      expect: (sources) => expected.expect(sources),
     },
     history: (id) => elsewhere.history(id),
     select: (taker) => elsewhere.select(taker),
+    close: () => files.close(),
   };
 }
 
 class Elsewhere {
-  readonly expected = new ExpectedSources((sources) => this.#batch(sources));
-
   constructor(private readonly options: FrontOptions) {}
 
-  async select(taker: Parameters<ExportOrigin['select']>[0]): Promise<Selected> {
+  async select(taker: SelectionTaker): Promise<Selected> {
     const { typed, ids, onUnknown } = this.options;
     async function* asked() {
       yield Buffer.from(`${JSON.stringify({ typed, named: ids !== undefined })}\n`);
-      for await (const id of ids ?? []) yield Buffer.from(`${id}\n`);
+      for (const id of ids ?? []) yield Buffer.from(`${id}\n`);
     }
-    let failure: unknown;
-    const sent = bodyOf(asked(), (error) => {
-      failure = error;
-    });
+    const sent = bodyOf(asked(), () => undefined);
     const init = { method: 'POST', body: sent, duplex: 'half' } as const;
-    try {
-      const body = await this.#answered(SELECTION_PATH, init);
-      return await selectedFrom(body, taker, onUnknown);
-    } catch (error) {
-      throw failure ?? error;
-    }
+    return selectedFrom(await this.#answered(SELECTION_PATH, init), taker, onUnknown);
   }
 
   async whole(id: MessageId, size: number): Promise<Buffer> {
-    const expected = await this.expected.take(id);
-    if (expected !== undefined) return expected;
-    const pieces: Buffer[] = [];
-    for await (const piece of this.pieces(id, size)) pieces.push(piece);
-    return Buffer.concat(pieces);
+    return allOf(this.pieces(id, size), size);
   }
 
+  /** The pieces of a source. Once they have ended, all of them were what they should be. */
   async *pieces(id: MessageId, size: number): AsyncGenerator<Buffer, void, undefined> {
     const hash = createHash('sha256');
     let from = 0;
-    for (let cuts = 0; ; cuts += 1) {
+    for (let tries = 1; ; tries += 1) {
       try {
         const path = `/messages/${id}?size=${size}&from=${from}`;
         for await (const piece of await this.#answered(path)) {
-          hash.update(piece);
           from += piece.length;
-          if (piece.length > 0) cuts = 0;
+          if (from > size) throw messageDamaged(id, 'bytes');
+          hash.update(piece);
+          if (piece.length > 0) tries = 0;
           yield piece;
         }
         break;
       } catch (error) {
-        this.#orAgain(error, cuts);
+        await this.#orAgain(error, tries);
       }
     }
     if (hash.digest('hex') !== id) throw messageDamaged(id, 'hash');
   }
 
-  async history(id: MessageId) {
-    for (let cuts = 0; ; cuts += 1) {
+  async history(id: MessageId): Promise<readonly HistoryLine[]> {
+    for (let tries = 1; ; tries += 1) {
       try {
-        const pieces: Buffer[] = [];
-        for await (const piece of await this.#answered(`/messages/${id}/history`)) {
-          pieces.push(piece);
-        }
-        return understood(historyShape, Buffer.concat(pieces).toString('utf8'));
+        const answer = await this.#answered(`/messages/${id}/history`);
+        const text = (await allOf(answer, MOST_HISTORY_BYTES)).toString('utf8');
+        return understood(historyShape, text);
       } catch (error) {
-        this.#orAgain(error, cuts);
+        await this.#orAgain(error, tries);
       }
     }
   }
 
   /** Whatever goes wrong, each source is asked for again alone: then it counts. */
-  async #batch(sources: readonly Expected[]): Promise<Batch> {
+  async batch(sources: readonly Expected[]): Promise<Batch> {
+    const most = sources.reduce((sum, { size }) => sum + 4 + size, 0);
     try {
       const init = { method: 'POST', body: JSON.stringify(sources) };
-      const pieces: Buffer[] = [];
-      for await (const piece of await this.#answered(SOURCES_PATH, init)) pieces.push(piece);
-      return batchOf(sources, Buffer.concat(pieces));
+      return batchOf(sources, await allOf(await this.#answered(SOURCES_PATH, init), most));
     } catch {
       return new Map();
     }
   }
 
-  #orAgain(error: unknown, cuts: number): void {
-    if (!this.options.isCut(error) || cuts >= MOST_CUTS) throw error;
+  /** @throws the error where another try would not help, or enough of them were made */
+  async #orAgain(error: unknown, tries: number): Promise<void> {
+    const { isPassing, pause, signal } = this.options;
+    signal.throwIfAborted();
+    if (!isPassing(error) || tries >= MOST_TRIES) throw error;
+    // The first one asks the next holder at once.
+    if (tries > 1) await pause(PAUSE_MS);
   }
 
   async #answered(path: string, init: RequestInit = {}): Promise<AsyncIterable<Buffer>> {
-    const answer = await this.options.ask(new Request(new URL(path, 'http://archive'), init));
+    const { ask, signal } = this.options;
+    const answer = await ask(new Request(new URL(path, 'http://archive'), { ...init, signal }));
     if (answer.status === 200) return buffersOf(answer.body);
-    const { thrown } = understood(thrownShape, await answer.text());
-    throw rethrown(thrown);
+    const text = (await allOf(buffersOf(answer.body), LONGEST_LINE_BYTES)).toString('utf8');
+    const { thrown } = understood(thrownShape, text);
+    // Errors of its system say nothing about the system here.
+    throw thrown.ours === undefined ? new UnusableAnswer(thrown.message) : rethrown(thrown);
   }
 }
 
 /** Passes on what an answer has: the head stands before all else. */
 async function selectedFrom(
   body: AsyncIterable<Buffer>,
-  taker: Parameters<ExportOrigin['select']>[0],
+  taker: SelectionTaker,
   onUnknown: FrontOptions['onUnknown'],
 ): Promise<Selected> {
   let selected: Selected | undefined;
@@ -169,11 +187,25 @@ async function selectedFrom(
     }
   }
   givenFolders();
-  if (selected === undefined) throw new Error('an answer without a head');
+  if (selected === undefined) throw new UnusableAnswer('an answer without a head');
   return selected;
 }
 
-/** Both sides are this program: what is not understood is a mistake of it, or another version. */
+/** Both sides are this program: what is not understood comes from another version of it, or from a mistake. */
 function understood<T>(shape: z.ZodType<T>, text: string): T {
-  return shape.parse(parseJson(text));
+  const { success, data } = shape.safeParse(parseJson(text));
+  if (!success) throw new UnusableAnswer('an answer that is not understood');
+  return data;
+}
+
+/** @throws UnusableAnswer for more bytes than `most` */
+async function allOf(answer: AsyncIterable<Buffer>, most: number): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let length = 0;
+  for await (const piece of answer) {
+    length += piece.length;
+    if (length > most) throw new UnusableAnswer('an answer that is too long');
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { HistoryLine } from '../../catalog/message-history.ts';
 import type { UnknownName } from '../../catalog/search/resolve.ts';
-import type { Thrown } from '../../errors/mailkeep-error.ts';
+import { ERROR_FAMILIES, type Thrown } from '../../errors/mailkeep-error.ts';
 import type { Selected, SelectedPlace } from '../origin.ts';
 import type { NamedFolder } from '../paths.ts';
 
@@ -106,8 +106,10 @@ export const historyShape = z.array(
   }),
 );
 
+const fact = z.union([text, z.number(), z.boolean(), z.null(), many]);
 export const thrownShape = z.object({
-  thrown: z.custom<Thrown>(
-    (value) => z.object({ message: text, code: text }).safeParse(value).success,
-  ),
+  thrown: checked<Thrown>({
+    ...{ message: text, code: text },
+    ours: z.object({ family: z.enum(ERROR_FAMILIES), facts: z.record(text, fact) }).optional(),
+  }),
 });

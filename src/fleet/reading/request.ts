@@ -25,7 +25,7 @@ const READABLE = {
   },
   attachments: {},
   history: {},
-  // Over standard input and output, for as long as the asker speaks: in JSON-RPC, and in HTTP.
+  // Over standard input and output, for as long as the asker asks: in JSON-RPC, and in HTTP.
   mcp: { '--mailbox': VALUE },
   web: {},
   export: {},
@@ -70,7 +70,7 @@ export const readingShape = z.strictObject({
 export type ReadingRequest = z.output<typeof readingShape>;
 
 /** Commands that run for as long as somebody may ask them something. */
-export const LASTING: ReadonlySet<string> = new Set(['mcp', 'web']);
+export const LASTING: ReadonlySet<string> = new Set(['mcp', 'web', 'export']);
 
 /** Bytes of a request. */
 export const MOST_REQUEST_BYTES = 65_536;

@@ -215,7 +215,7 @@ describe.skipIf(skipped)('reading at any node', () => {
       answers.push([begun, ...framesWith(FRAME.output, large), null]);
       const files = readdirSync(two.folder);
       const zip = ['export', '--format', 'zip', '--to', 'half.zip', '--json'];
-      expect(errorCode(await at(two, [...zip, ...ACCOUNT]))).toBe('fleet-answer-cut');
+      expect(errorCode(await at(two, [...zip, ...ACCOUNT]))).toBe('fleet-export-cut');
       expect(readdirSync(two.folder)).toEqual(files);
       // What is no frame.
       answers.push(...Array.from({ length: 4 }, () => [begun, half, Buffer.from('HTTP'), null]));

@@ -130,7 +130,7 @@ class Web {
 /** A page as it is at any time and port. */
 const lasting = (page: string, { at }: Web) =>
   page
-    .replaceAll(new URL(at.url).port, 'PORT')
+    .replaceAll(new URL(at.url).host, 'HOST')
     .replace(/name="(?:token|id)" value="[^"]+"/g, 'OWN')
     .replace(/\d{4}-\d\d-\d\dT[\d.:%A-F]+Z|"now":\d+/g, 'NOW')
     .split('<');

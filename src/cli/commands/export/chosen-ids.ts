@@ -39,7 +39,10 @@ export async function* idsFrom(
  *
  * @throws usage-unknown-message, usage-ambiguous-id, message-purged; what `ids` throws
  */
-export async function docidsOf(reader: Reader, ids: AsyncIterable<string>): Promise<number[]> {
+export async function docidsOf(
+  reader: Reader,
+  ids: AsyncIterable<string> | Iterable<string>,
+): Promise<number[]> {
   const docids: number[] = [];
   for await (const id of ids) {
     const docid = reader.catalog.messages.docidOf(oneMessage(reader, id));

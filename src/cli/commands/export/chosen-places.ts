@@ -19,7 +19,7 @@ export async function chosenPlaces(
   context: CommandContext,
   reader: Reader,
   typed: TypedSelection,
-  ids: AsyncIterable<string> | undefined,
+  ids: AsyncIterable<string> | Iterable<string> | undefined,
 ): Promise<{ readonly selection: ExportSelection; readonly unknown: readonly UnknownName[] }> {
   refuseUnknownChoice(reader, typed);
   const { dataDir } = reader;

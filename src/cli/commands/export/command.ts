@@ -76,7 +76,8 @@ interface ExportLine extends TypedSelection {
 }
 
 const HELP = `
-Writes the exact source of every message, once for each place. Needs no network, account or configuration.
+Writes the exact source of every message, once for each place. Needs no network or configuration, except with
+--account.
 
   eml      a folder: MAILBOX/FOLDER/NAME.eml; names contain date (UTC), sender, subject, id and uid
   zip      one file with the same names; the same state of the archive gives the same bytes
@@ -143,7 +144,9 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
   if (account !== undefined) {
     const { withAccountElsewhere } = await import('./from-fleet.ts');
     const which = { account, tenant };
-    return withAccountElsewhere(context, { which, typed, ids, to }, (origin) =>
+    // All of them before the holder is asked: nobody there waits for whoever types them.
+    const named = ids && (await allOf(ids));
+    return withAccountElsewhere(context, { which, typed, ids: named, to }, (origin) =>
       write(context, origin, { ...line, to }),
     );
   }
@@ -155,6 +158,12 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
     const origin = archiveOrigin({ catalog, sources: reader.sources(), selection });
     return write(context, origin, { ...line, to });
   });
+}
+
+async function allOf(ids: AsyncIterable<string>): Promise<string[]> {
+  const all: string[] = [];
+  for await (const id of ids) all.push(id);
+  return all;
 }
 
 async function write(

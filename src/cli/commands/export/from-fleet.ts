@@ -1,10 +1,12 @@
 import { isWithin } from '../../../disk/make-folders.ts';
 import { exportTargetInside } from '../../../errors/export.ts';
 import { fleetLinkError } from '../../../errors/fleet-links.ts';
-import { elsewhereOrigin } from '../../../export/elsewhere/front.ts';
+import { hasCode } from '../../../errors/mailkeep-error.ts';
+import { elsewhereOrigin, UnusableAnswer } from '../../../export/elsewhere/front.ts';
 import type { TypedSelection } from '../../../export/elsewhere/wire.ts';
 import type { ExportOrigin } from '../../../export/origin.ts';
-import { type Conversation, converse } from '../../../fleet/reading/converse.ts';
+import { pause } from '../../../fleet/pause.ts';
+import { converse } from '../../../fleet/reading/converse.ts';
 import { HolderHttp } from '../../../fleet/reading/holder-http.ts';
 import { AnswerCut } from '../../../listener/over-stream.ts';
 import { withHolder } from '../../ask-fleet.ts';
@@ -15,18 +17,27 @@ import { refuseUnknown } from '../../unknown-names.ts';
 export interface FleetExport {
   readonly which: WhichAccount;
   readonly typed: TypedSelection;
-  readonly ids: AsyncIterable<string> | undefined;
+  readonly ids: readonly string[] | undefined;
   /** Where it goes: a file or a folder of this machine. */
   readonly to: string;
 }
 
 const LINE = { command: 'export', options: [], words: [] } as const;
+/** What may be otherwise once another node has taken the account, or its worker runs again. */
+const PASSING = [
+  'fleet-answer-cut',
+  'fleet-no-reader',
+  'fleet-node-unreachable',
+  'fleet-reading-busy',
+  'fleet-reading-moved',
+  'fleet-reading-unready',
+] as const;
 
 /**
  * Runs `act` with an account of a fleet as the origin of an export. Its holder chooses and reads; only this side writes.
  *
- * @throws export-target-inside for the folder with the archives of a worker; what asking the holder and `act` throw;
- *   fleet-answer-cut
+ * @throws export-target-inside for the folder with the archives of a worker; fleet-export-cut, fleet-export-unanswered; what
+ *   asking the holder and `act` throw
  */
 export async function withAccountElsewhere<T>(
   context: CommandContext,
@@ -38,38 +49,32 @@ export async function withAccountElsewhere<T>(
     if (isWithin(to, cache)) throw exportTargetInside(to, cache);
     const errors = async (bytes: Buffer) => void notices.stream.write(bytes);
     const holder = new HolderHttp((ending) =>
-      whileAsked(signal, ending, (either) => converse(options, question, errors, either)),
+      converse(options, question, errors, AbortSignal.any([signal, ending])),
     );
     const origin = elsewhereOrigin({
       ask: (request) => holder.fetch(request),
-      isCut: (error) => error instanceof AnswerCut,
-      ...{ typed, ids },
+      isPassing: (error) =>
+        error instanceof AnswerCut || PASSING.some((code) => hasCode(error, code)),
+      pause: (ms) => pause(options.clock, ms, signal),
+      ...{ signal, typed, ids },
       onUnknown: (names) => refuseUnknown(names, notices),
     });
     try {
       return await act(origin);
     } catch (error) {
-      if (!(error instanceof AnswerCut)) throw error;
-      throw fleetLinkError('fleet-answer-cut', { node: holder.node }, error);
+      throw failureOf(error, holder.node);
     } finally {
+      await origin.close();
       await holder.close();
     }
   });
 }
 
-/** An interruption ends the wait for a holder; once there is one, what is under way is finished. */
-async function whileAsked(
-  interrupted: AbortSignal,
-  ending: AbortSignal,
-  begin: (signal: AbortSignal) => Promise<Conversation>,
-): Promise<Conversation> {
-  const waiting = new AbortController();
-  const stop = (): void => waiting.abort(interrupted.reason);
-  if (interrupted.aborted) stop();
-  interrupted.addEventListener('abort', stop);
-  try {
-    return await begin(AbortSignal.any([waiting.signal, ending]));
-  } finally {
-    interrupted.removeEventListener('abort', stop);
+/** An answer that was cut off, or was none, as an error of the export. */
+function failureOf(error: unknown, node: string): unknown {
+  if (error instanceof UnusableAnswer) {
+    return fleetLinkError('fleet-export-unanswered', { node, reason: error.message }, error);
   }
+  const isCut = error instanceof AnswerCut || hasCode(error, 'fleet-answer-cut');
+  return isCut ? fleetLinkError('fleet-export-cut', { node }, error) : error;
 }
