@@ -10,7 +10,7 @@ const FIRST = Number(process.env.MAILKEEP_SEED ?? '1');
 /** More by hand: see docs/testing.md. */
 const HISTORIES = Number(process.env.MAILKEEP_WORKER_HISTORIES ?? '20');
 /** Mostly they wait for the next second. */
-const AT_ONCE = Number(process.env.MAILKEEP_AT_ONCE ?? '4');
+const AT_ONCE = Number(process.env.MAILKEEP_AT_ONCE ?? '6');
 /** Has a line for each history that was played; those are not played again. */
 const RESULTS = process.env.MAILKEEP_WORKER_RESULTS;
 
