@@ -31,7 +31,10 @@ export function waitingText(
   const then = left === null ? '' : `, then ${remainingText(left)}`;
   if (state !== 'active') return `the account to be resumed${then}`;
   if (holder === null) return `a node to take the account${then}`;
-  return left === null ? 'its holder, which looks for requests once a minute' : remainingText(left);
+  // Only its log knows whether it tried.
+  return left === null
+    ? 'its holder, which looks for requests once a minute, and an hour after it failed to carry one out'
+    : remainingText(left);
 }
 
 const STATES: readonly (readonly [state: ObjectState, words: string])[] = [
