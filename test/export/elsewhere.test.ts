@@ -7,6 +7,7 @@ import { usageError } from '../../src/errors/usage.ts';
 import { checkExport } from '../../src/export/check.ts';
 import { exportBack } from '../../src/export/elsewhere/back.ts';
 import { batchItem } from '../../src/export/elsewhere/batches.ts';
+import { bodyOf, buffersOf } from '../../src/export/elsewhere/bodies.ts';
 import {
   type ElsewhereOrigin,
   elsewhereOrigin,
@@ -33,6 +34,8 @@ let first: number;
 let work: string;
 let number = 0;
 const origins: ElsewhereOrigin[] = [];
+/** It passes only where somebody waits. */
+let time = 0;
 
 beforeAll(async () => {
   archive = await StoredArchive.create();
@@ -81,7 +84,10 @@ function elsewhere(
       return through(answer, new URL(request.url).pathname);
     },
     isPassing: (error) => error instanceof Cut,
-    pause: async () => undefined,
+    clock: () => time,
+    pause: async (ms) => {
+      time += ms;
+    },
     signal: new AbortController().signal,
     typed: {},
     ids: undefined,
@@ -97,28 +103,16 @@ function cutAt(answer: Response, most: number): Response {
   const { body, status } = answer;
   async function* pieces() {
     let left = most;
-    for await (const piece of body ?? []) {
-      if (piece.length > left) {
-        yield piece.subarray(0, left);
-        throw new Cut();
-      }
+    for await (const piece of buffersOf(body)) {
+      yield piece.subarray(0, left);
       left -= piece.length;
-      yield piece;
+      if (left < 0) throw new Cut();
     }
   }
-  const rest = pieces();
-  const cut = new ReadableStream({
-    async pull(controller) {
-      try {
-        const next = await rest.next();
-        if (next.done === true) controller.close();
-        else controller.enqueue(next.value);
-      } catch (error) {
-        controller.error(error);
-      }
-    },
-  });
-  return new Response(cut, { status });
+  return new Response(
+    bodyOf(pieces(), () => undefined),
+    { status },
+  );
 }
 
 describe.each(EXPORT_FORMATS)('an export (%s) of an archive at another node', (format) => {
@@ -272,6 +266,18 @@ describe('a selection for another node', () => {
     const failed = runExportFrom(elsewhere({ ...run, catalog: full }), run);
     await expect(failed).rejects.toThrow(UnusableAnswer);
     expect(readdirSync(work)).not.toContain(path.basename(run.to));
+  });
+
+  it('is refused in a few words where it is not understood', async () => {
+    const back = behind(options());
+    const id = 'ab'.repeat(32);
+    for (const at of [`/messages/${id}?size=9&from=-5`, `/messages/${id}`]) {
+      const answer = await back(new Request(`http://archive${at}`), () => undefined);
+      const { thrown } = await answer.json();
+      expect([at, answer.status, thrown.message]).toEqual([
+        ...[at, 400, 'a request that is not understood'],
+      ]);
+    }
   });
 
   it.each([

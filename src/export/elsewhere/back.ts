@@ -35,7 +35,7 @@ export interface BackArchive extends Pick<ExportArchive, 'catalog' | 'sources'> 
 
 const askedBytes = z.object({
   size: z.coerce.number().int().min(0),
-  from: z.coerce.number().int(),
+  from: z.coerce.number().int().min(0),
 });
 
 /**
@@ -49,7 +49,11 @@ export function exportBack(
   archive: () => BackArchive,
 ): (request: Request, breakOff: () => void) => Promise<Response> {
   const app = new Hono<{ Bindings: { breakOff: () => void } }>();
-  app.onError((error, context) => context.json({ thrown: thrownBy(error) }, 500));
+  app.onError((error, context) => {
+    const isAsked = !(error instanceof z.ZodError);
+    const told = isAsked ? error : new Error('a request that is not understood');
+    return context.json({ thrown: thrownBy(told) }, isAsked ? 500 : 400);
+  });
 
   app.post(SELECTION_PATH, async (context) => {
     // All of the request first: whoever sends it hears no error before.

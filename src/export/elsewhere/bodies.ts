@@ -40,5 +40,6 @@ async function* slicesOf(pieces: AsyncIterable<Buffer>): AsyncGenerator<Uint8Arr
 
 /** Yields what a body has, as it comes. */
 export async function* buffersOf(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Buffer> {
-  for await (const piece of body ?? []) yield Buffer.from(piece);
+  for await (const { buffer, byteOffset, byteLength } of body ?? [])
+    yield Buffer.from(buffer, byteOffset, byteLength);
 }

@@ -23,8 +23,9 @@ import {
   thrownShape,
 } from './wire.ts';
 
-/** Tries in a row without another byte, and the time between two of them in milliseconds: a takeover takes less. */
-const MOST_TRIES = 45;
+/** Without another byte for so long, no other try is made: a takeover takes less. Milliseconds. */
+const GIVE_UP_MS = 90_000;
+/** Between two tries. */
 const PAUSE_MS = 2_000;
 /** What happened to one message: a name or flags may have changed ten thousand times. */
 const MOST_HISTORY_BYTES = 64 * 1024 * 1024;
@@ -39,6 +40,8 @@ export interface FrontOptions {
   readonly ask: (request: Request) => Promise<Response>;
   /** Returns whether what was not answered, or not to its end, may be answered later, by another node. */
   readonly isPassing: (error: unknown) => boolean;
+  /** Returns milliseconds of a clock that never jumps. */
+  readonly clock: () => number;
   /** Waits for so many milliseconds. */
   readonly pause: (ms: number) => Promise<void>;
   /** Ends what is being asked. */
@@ -101,32 +104,34 @@ class Elsewhere {
   async *pieces(id: MessageId, size: number): AsyncGenerator<Buffer, void, undefined> {
     const hash = createHash('sha256');
     let from = 0;
-    for (let tries = 1; ; tries += 1) {
+    const wait = this.#waiting();
+    for (;;) {
       try {
         const path = `/messages/${id}?size=${size}&from=${from}`;
         for await (const piece of await this.#answered(path)) {
           from += piece.length;
           if (from > size) throw messageDamaged(id, 'bytes');
           hash.update(piece);
-          if (piece.length > 0) tries = 0;
+          if (piece.length > 0) wait.begins();
           yield piece;
         }
         break;
       } catch (error) {
-        await this.#orAgain(error, tries);
+        await wait.orThrow(error);
       }
     }
     if (hash.digest('hex') !== id) throw messageDamaged(id, 'hash');
   }
 
   async history(id: MessageId): Promise<readonly HistoryLine[]> {
-    for (let tries = 1; ; tries += 1) {
+    const wait = this.#waiting();
+    for (;;) {
       try {
         const answer = await this.#answered(`/messages/${id}/history`);
         const text = (await allOf(answer, MOST_HISTORY_BYTES)).toString('utf8');
         return understood(historyShape, text);
       } catch (error) {
-        await this.#orAgain(error, tries);
+        await wait.orThrow(error);
       }
     }
   }
@@ -142,13 +147,26 @@ class Elsewhere {
     }
   }
 
-  /** @throws the error where another try would not help, or enough of them were made */
-  async #orAgain(error: unknown, tries: number): Promise<void> {
-    const { isPassing, pause, signal } = this.options;
-    signal.throwIfAborted();
-    if (!isPassing(error) || tries >= MOST_TRIES) throw error;
-    // The first one asks the next holder at once.
-    if (tries > 1) await pause(PAUSE_MS);
+  /** Waits between the tries of one request. */
+  #waiting() {
+    const { isPassing, clock, pause, signal } = this.options;
+    let since = clock();
+    let isFirst = true;
+    return {
+      /** What comes from now on is waited for again. */
+      begins(): void {
+        since = clock();
+        isFirst = true;
+      },
+      /** @throws the error where another try would not help, or enough of them were made */
+      async orThrow(error: unknown): Promise<void> {
+        signal.throwIfAborted();
+        if (!isPassing(error) || clock() - since >= GIVE_UP_MS) throw error;
+        // The first one asks the next holder at once.
+        if (!isFirst) await pause(PAUSE_MS);
+        isFirst = false;
+      },
+    };
   }
 
   async #answered(path: string, init: RequestInit = {}): Promise<AsyncIterable<Buffer>> {

@@ -55,6 +55,7 @@ export async function withAccountElsewhere<T>(
       ask: (request) => holder.fetch(request),
       isPassing: (error) =>
         error instanceof AnswerCut || PASSING.some((code) => hasCode(error, code)),
+      clock: options.monotonic,
       pause: (ms) => pause(options.clock, ms, signal),
       ...{ signal, typed, ids },
       onUnknown: (names) => refuseUnknown(names, notices),
