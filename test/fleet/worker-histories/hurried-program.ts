@@ -49,6 +49,9 @@ const hurry: Plugin = {
 export async function buildHurriedProgram(): Promise<string> {
   // Below the project, where its packages are found.
   const folder = path.join(root, 'node_modules', '.cache', 'hurried-program');
+  const { calledLate, calledOnly, englishOnly, requestsOnly } = await import(
+    new URL('../../../src/bootstrap/bundle-plugins.mjs', import.meta.url).href
+  );
   await build({
     absWorkingDir: root,
     entryPoints: { mailkeep: 'src/cli/main.ts', 'log-worker': 'src/archive/write/log-worker.ts' },
@@ -58,8 +61,14 @@ export async function buildHurriedProgram(): Promise<string> {
     format: 'esm',
     platform: 'node',
     target: 'node22.15',
-    packages: 'external',
-    plugins: [hurry],
+    // As in the build (src/bootstrap/build.mjs): loading hundreds of files is most of a start, and histories start often.
+    external: ['better-sqlite3', 'pino', 'pino-pretty'],
+    minifyWhitespace: true,
+    minifySyntax: true,
+    banner: {
+      js: "import { createRequire as mailkeepRequire } from 'node:module'; const require = mailkeepRequire(import.meta.url);",
+    },
+    plugins: [hurry, calledLate, calledOnly, englishOnly, requestsOnly],
     logLevel: 'error',
   });
   for (const worker of WORKERS) {
