@@ -178,7 +178,7 @@ async function webAssets() {
     ...common,
     entryPoints: [
       'style.css',
-      'style-rows.css',
+      'without-script.css',
       'numbers.css',
       'later.css',
       'plain.css',

@@ -11,8 +11,6 @@ import { LiveTimeBand } from './time-band.tsx';
 export const LIVE_PARTS: PageParts = {
   QueryBox: LiveQueryBox,
   Chips: LiveChips,
-  // It stands below the query box.
-  Problem: () => null,
   List: MessageList,
   Conversation: LaterConversation,
   Copy,

@@ -16,6 +16,7 @@ export function ArchiveDocument({
   readonly page: Page;
 }): VNode {
   const styles = STYLES[page.kind] ?? [];
+  const parts = { ...PLAIN_PARTS, AfterBar: () => <WaitingLink assets={assets} /> };
   return (
     <Document
       assets={assets}
@@ -25,11 +26,8 @@ export function ArchiveDocument({
       laterStyles={styles.includes(LATER) ? undefined : LATER}
       class={pageClasses(page)}
     >
-      {/* The parser waits for styles in the body, as it does not for those in the head. Otherwise the browser may lay out
-          the page before it has any, when an event comes to the window, and do that again with them. */}
-      <link rel="stylesheet" href={assets.address('style-rows.css')} />
       <div id="root">
-        <Parts.Provider value={PLAIN_PARTS}>
+        <Parts.Provider value={parts}>
           <PageView page={page} />
         </Parts.Provider>
       </div>
@@ -43,6 +41,15 @@ export function ArchiveDocument({
       />
     </Document>
   );
+}
+
+/**
+ * The parser waits for styles in the body, as it does not for those in the head. So the browser paints the bar as soon as it
+ * has the styles of the head, while the nine tenths of the page that follow are neither parsed nor laid out; and it lays out
+ * nothing of these without styles, as it otherwise does when an event comes to the window first.
+ */
+function WaitingLink({ assets }: { readonly assets: Assets }): VNode {
+  return <link rel="stylesheet" href={assets.address('without-script.css')} />;
 }
 
 const LATER = 'later.css';

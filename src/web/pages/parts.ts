@@ -22,8 +22,10 @@ export interface PageParts {
   readonly QueryBox: ComponentType<{ readonly frame: Frame; readonly here: Here }>;
   /** Filters that write the query. */
   readonly Chips: ComponentType<{ readonly frame: Frame }>;
-  /** What is wrong with the query. */
-  readonly Problem: ComponentType<ProblemProps>;
+  /** What is wrong with the query; a script shows it below the query box. */
+  readonly Problem?: ComponentType<ProblemProps>;
+  /** Where the parser waits once it has read the bar; a script does not need it. */
+  readonly AfterBar?: ComponentType;
   readonly List: ComponentType<ListProps>;
   readonly Conversation: ComponentType<ConversationProps>;
   /** Nothing, without a script. */

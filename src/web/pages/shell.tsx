@@ -22,7 +22,7 @@ export interface ShellProps {
 /** What stands around each page: query bar, side, main, closing sentence. */
 export function Shell({ frame, here, isList = false, children }: ShellProps): VNode {
   const { query, tree, past, closing, matters } = frame;
-  const { QueryBox, TimeBand } = useParts();
+  const { QueryBox, AfterBar, TimeBand } = useParts();
   // Has most of the elements, and changes with few keys.
   const side = useMemo(
     () => <Side tree={tree} query={query} here={here} matters={matters} />,
@@ -64,6 +64,7 @@ export function Shell({ frame, here, isList = false, children }: ShellProps): VN
             <span class="vh">Settings</span>
           </a>
         </header>
+        {AfterBar && <AfterBar />}
         {side}
         <main class="main" id="results" tabindex={-1}>
           <TimeBand frame={frame} />
