@@ -65,6 +65,21 @@ beforeEach(() => {
 const get = (address: string) => served.ask(address, { headers: { cookie } });
 const VIEWS = ['', '?view=plain', '?view=html', '?view=headers', '?view=source', '?view=history'];
 
+test('the parser waits for a sheet once it has read the bar, and before what follows', async () => {
+  for (const address of ['/mail', '/health', '/files', `/m/${idOf(ferry)}`]) {
+    const { text } = await served.ask(address, { headers: { cookie } });
+    const order = [
+      /<link rel="stylesheet" href="[^"]*\/style-/,
+      /<body/,
+      /<input name="q"/,
+      /<\/header><link rel="stylesheet" href="[^"]*\/without-script-/,
+      /<nav class="side"/,
+    ].map((part) => text.search(part));
+    expect([address, order]).toEqual([address, order.toSorted((a, b) => a - b)]);
+    expect(order).not.toContain(-1);
+  }
+});
+
 test('the list shows what was imported, newest first, with senders, places and counts', async () => {
   const { status, text: html } = await get('/mail');
   expect(status).toBe(200);

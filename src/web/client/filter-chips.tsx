@@ -175,10 +175,11 @@ function Strip({ children }: { readonly children: ComponentChildren }): VNode {
   const chips = toChildArray(children).filter((chip) => typeof chip === 'object');
   const isOn = ({ props }: VNode<object>): boolean => 'isOn' in props && props.isOn === true;
   const [on, off] = [chips.filter(isOn), chips.filter((chip) => !isOn(chip))];
-  // A chip that changes its place would lose the focus.
-  const held = document.activeElement;
+  // A chip that changes its place would lose the focus. Where nothing has it, the body does: that is left alone, since
+  // a focus has the browser lay out the page at once.
+  const { activeElement: held, body } = document;
   useLayoutEffect(() => {
-    const isLost = held?.isConnected === true && document.activeElement === document.body;
+    const isLost = held !== body && held?.isConnected && document.activeElement === body;
     if (isLost && held instanceof HTMLElement) held.focus();
   });
   return <>{isNarrow ? [...on, ...off] : chips}</>;

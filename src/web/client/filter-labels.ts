@@ -1,4 +1,4 @@
-import { clockText, dayText } from '../pages/moment.tsx';
+import { clockText, dayText, shortMonth } from '../../wording/dates.ts';
 import type { Term } from '../reading/query-terms.ts';
 
 /** Maps, since what is looked up was typed: `constructor` is a property of each object. */
@@ -63,9 +63,8 @@ function shown(operator: string, value: string): string {
 /** Returns a moment in the zone of the browser, as `asof:` has it; undefined for anything else. */
 function momentText(value: string): string | undefined {
   if (!/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/.test(value)) return undefined;
-  const moment = new Date(value);
-  if (Number.isNaN(moment.getTime())) return undefined;
-  return `${dayText(moment.getTime())}${clockText(moment.getTime())}`;
+  const moment = Date.parse(value);
+  return Number.isNaN(moment) ? undefined : dayText(moment) + clockText(moment);
 }
 
 /** Returns `A – B` of a range, and how many days back one begins that has no end; undefined for anything else. */
@@ -82,11 +81,7 @@ function rangeText(value: string): string | undefined {
 /** Returns a day or a month as people write it; undefined for anything else. */
 function dateText(value: string): string | undefined {
   const [, year, month, day] = /^(\d{4})-(\d{1,2})(?:-(\d{1,2}))?$/.exec(value) ?? [];
-  if (year === undefined || month === undefined) return undefined;
-  const moment = Date.UTC(Number(year), Number(month) - 1, Number(day ?? 1));
-  const format: Intl.DateTimeFormatOptions = { year: 'numeric', month: 'short', timeZone: 'UTC' };
-  return new Date(moment).toLocaleDateString(
-    'en-GB',
-    day === undefined ? format : { ...format, day: 'numeric' },
-  );
+  const named = shortMonth(Number(month));
+  if (named === '') return undefined;
+  return `${day === undefined ? '' : `${Number(day)} `}${named} ${year}`;
 }

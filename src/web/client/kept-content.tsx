@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { clockText, dayText } from '../pages/moment.tsx';
+import { clockText, dayText } from '../../wording/dates.ts';
 
 let content: Element | null = null;
 

@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { dayText } from '../pages/moment.tsx';
+import { dayText } from '../../wording/dates.ts';
 import type { Frame } from '../pages/page.ts';
 import { Band, Since } from '../pages/time-band.tsx';
 import { asOf, asOfWord, namedMoment } from '../reading/query-text.ts';

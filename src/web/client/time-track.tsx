@@ -1,6 +1,6 @@
 import type { TargetedPointerEvent, VNode } from 'preact';
 import { useRef } from 'preact/hooks';
-import { dayText } from '../pages/moment.tsx';
+import { dayText } from '../../wording/dates.ts';
 import {
   columnPath,
   momentAfter,

@@ -1,6 +1,6 @@
 import type { SearchHit } from '../../catalog/search/hit.ts';
 import { counted } from '../../wording/amounts.ts';
-import { dayText } from './moment.tsx';
+import { dayText } from '../../wording/dates.ts';
 
 /** Returns who wrote in a conversation and when: `6 messages of 4 people, 30 Sep 2026 – 20 Nov 2026, in 2 mailboxes`. */
 export function conversationText(hits: readonly SearchHit[], isCut: boolean): string {

@@ -1,4 +1,5 @@
 import type { FileGroup } from '../../catalog/files/group-names.ts';
+import { monthName, shortMonth } from '../../wording/dates.ts';
 import type { NoText } from '../reading/content-text.ts';
 
 /** What the groups of attachments are called, in the order of their filters. */
@@ -28,23 +29,14 @@ export const NO_TEXT: Readonly<Record<NoText, string>> = {
   damaged: 'damaged in the archive',
 };
 
-const TYPE_LABELS: Readonly<Record<string, string>> = {
-  'application/pdf': 'PDF',
-  'image/jpeg': 'JPEG',
-  'image/png': 'PNG',
-  'image/gif': 'GIF',
-  'image/webp': 'WEBP',
-  'image/bmp': 'BMP',
-  'application/zip': 'ZIP',
-  'message/rfc822': 'EML',
-  'text/calendar': 'ICS',
-  'text/csv': 'CSV',
-  'text/html': 'HTML',
-};
+/** Types whose second half is what their files are called. */
+const CALLED_SO = /\/(pdf|zip|jpeg|png|gif|webp|bmp|csv|html)$/;
 
 /** Returns a few letters for the kind of an attachment; empty where neither its type nor its name says it. */
 export function typeLabel(type: string, filename: string | null): string {
-  return TYPE_LABELS[type] ?? extension(filename);
+  if (type === 'message/rfc822') return 'EML';
+  if (type === 'text/calendar') return 'ICS';
+  return CALLED_SO.exec(type)?.[1]?.toUpperCase() ?? extension(filename);
 }
 
 /** Returns the ending of a file name in capitals; empty where it has none that is short and plain. */
@@ -53,17 +45,16 @@ export function extension(filename: string | null): string {
   return /^[A-Za-z0-9]{1,5}$/.test(end) && end !== filename ? end.toUpperCase() : '';
 }
 
-const MONTH = new Intl.DateTimeFormat('en-GB', { month: 'long', year: 'numeric', timeZone: 'UTC' });
-const SHORT = new Intl.DateTimeFormat('en-GB', { month: 'short', timeZone: 'UTC' });
-
 /** Returns what a month is called, such as `November 2026` for `2026-11`. */
-export function monthName(key: string): string {
-  return MONTH.format(Date.parse(`${key}-01T00:00:00Z`));
+export function monthText(key: string): string {
+  return `${monthName(monthOf(key))} ${key.slice(0, 4)}`;
 }
 
 /** Returns how a month stands among months: `Nov`, and the first of a year as `’26`. */
 export function monthLabel(key: string, isFirstOfYear: boolean): string {
-  return isFirstOfYear
-    ? `’${key.slice(2, 4)}`
-    : SHORT.format(Date.parse(`${key}-01T00:00:00Z`)).slice(0, 3);
+  return isFirstOfYear ? `’${key.slice(2, 4)}` : shortMonth(monthOf(key));
+}
+
+function monthOf(key: string): number {
+  return Number(key.slice(5, 7));
 }

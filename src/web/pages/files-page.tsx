@@ -6,7 +6,7 @@ import type { FilesList, FileTile } from '../reading/files-list.ts';
 import { asOfWord, pageAddress, toggled } from '../reading/query-text.ts';
 import { Detail } from './file-detail.tsx';
 import { Tile } from './file-tile.tsx';
-import { GROUP_NAMES, monthLabel, monthName } from './file-words.ts';
+import { GROUP_NAMES, monthLabel, monthText } from './file-words.ts';
 import { Icon } from './icons.tsx';
 import type { PageOf } from './page.ts';
 import { Problem } from './problem.tsx';
@@ -205,9 +205,9 @@ function Tiles({ page, list }: { readonly page: FilesPageData; readonly list: Fi
       {byMonth(tiles).map(({ key, files }) => {
         const number = numbers.get(key);
         return (
-          <section key={key} aria-label={monthName(key)}>
+          <section key={key} aria-label={monthText(key)}>
             <h2>
-              <b>{monthName(key)}</b>
+              <b>{monthText(key)}</b>
               {number !== undefined && ` ${count(number)}`}
             </h2>
             <ul class="tiles">
@@ -265,9 +265,9 @@ function Months({
         <a
           key={key}
           href={addressOf(page, { after: i === 0 ? undefined : after })}
-          title={`${monthName(key)}: ${counted(number, 'attachment')}`}
+          title={`${monthText(key)}: ${counted(number, 'attachment')}`}
         >
-          <span class="vh">{monthName(key)}</span>
+          <span class="vh">{monthText(key)}</span>
           <span aria-hidden="true">
             {monthLabel(key, months[i - 1]?.key.slice(0, 4) !== key.slice(0, 4))}
           </span>

@@ -1,9 +1,9 @@
 import type { VNode } from 'preact';
 import { count } from '../../wording/amounts.ts';
+import { dayText } from '../../wording/dates.ts';
 import { asOfWord, pageAddress } from '../reading/query-text.ts';
 import type { EarlierFolder, SideEntry, SideMailbox } from '../reading/side-tree.ts';
 import { folderIcon, Icon, type IconName } from './icons.tsx';
-import { dayText } from './moment.tsx';
 import type { Frame, Here } from './page.ts';
 import { useParts } from './parts.ts';
 

@@ -1,8 +1,9 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { count, counted } from '../../wording/amounts.ts';
+import { weekdayText } from '../../wording/dates.ts';
 import { asOf, asOfWord, pageAddress } from '../reading/query-text.ts';
 import { Icon } from './icons.tsx';
-import { Moment, weekdayText } from './moment.tsx';
+import { Moment } from './moment.tsx';
 import type { Frame } from './page.ts';
 
 const DAY_MS = 86_400_000;

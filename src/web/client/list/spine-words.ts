@@ -1,35 +1,30 @@
 import type { SpineUnit } from '../../../catalog/timeline/calendar.ts';
 import { count, counted } from '../../../wording/amounts.ts';
+import { dayText, monthName, shortMonth, two } from '../../../wording/dates.ts';
 import type { DateWords, SpineSlot } from './spine-scale.ts';
 
-const formats = (options: Intl.DateTimeFormatOptions) => {
-  const format = new Intl.DateTimeFormat('en-GB', options);
-  return (time: number): string => format.format(time);
-};
-const month = formats({ month: 'long', year: 'numeric' });
-const day = formats({ day: 'numeric', month: 'short', year: 'numeric' });
-const shortMonth = formats({ month: 'short' });
-const shortDay = formats({ day: 'numeric' });
-const shortYear = formats({ year: '2-digit' });
-
-/** Words along the spine. */
+/** Words along the spine. There is room for three letters. */
 export const DATE_WORDS: DateWords = {
-  year: (time) => `’${shortYear(time)}`,
-  // Three letters: there is no room for `Sept`.
-  month: (time) => shortMonth(time).slice(0, 3),
-  day: shortDay,
+  year: (time) => `’${two(new Date(time).getFullYear() % 100)}`,
+  month: (time) => shortMonth(new Date(time).getMonth() + 1),
+  day: (time) => String(new Date(time).getDate()),
 };
 
 /** Returns what a stretch of the spine is called: `March 2024`, `Week of 4 Mar 2024`, `4 Mar 2024`. */
 export function stretchText(unit: SpineUnit, { from, to }: Pick<SpineSlot, 'from' | 'to'>): string {
   switch (unit) {
     case 'month':
-      return month((from + to) / 2);
+      return monthText((from + to) / 2);
     case 'week':
-      return `Week of ${day(from)}`;
+      return `Week of ${dayText(from)}`;
     case 'day':
-      return day((from + to) / 2);
+      return dayText((from + to) / 2);
   }
+}
+
+function monthText(time: number): string {
+  const date = new Date(time);
+  return `${monthName(date.getMonth() + 1)} ${date.getFullYear()}`;
 }
 
 /** Returns what is said of a stretch while it is sought: its name, and how many messages it has. */

@@ -1,5 +1,6 @@
 import { docidAt } from '../../../mail/docid.ts';
 import { localMoment, wallTime } from '../../../search/dates.ts';
+import { shortMonth, two } from '../../../wording/dates.ts';
 
 export const RANGES = ['30d', '90d', '1y', 'all'] as const;
 export type Range = (typeof RANGES)[number];
@@ -150,22 +151,16 @@ function momentText(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
-function two(value: number): string {
-  return String(value).padStart(2, '0');
-}
-
-const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
-
 /** Returns a day such as `22 Nov 2026`. */
 export function dayText(ms: number, zone: string | undefined): string {
   const { year, month, day } = wallTime(ms, zone);
-  return `${day} ${MONTHS[month - 1]} ${year}`;
+  return `${day} ${shortMonth(month)} ${year}`;
 }
 
 /** Returns a month such as `Nov 2026`. */
 function monthText(ms: number, zone: string | undefined): string {
   const { year, month } = wallTime(ms, zone);
-  return `${MONTHS[month - 1]} ${year}`;
+  return `${shortMonth(month)} ${year}`;
 }
 
 /** Returns a moment such as `22 Nov 2026 14:05`. */
