@@ -132,6 +132,10 @@ const SENTENCES: ReadonlyMap<string, unknown> = new Map(SENTENCE_TABLES.flatMap(
 const BUG_HINT =
   'This is a bug in mailkeep. Please report it with the command line; MAILKEEP_DEBUG=1 shows where it happened.';
 
+/** Errors reach this program from others as well, such as from another node of a fleet. */
+const OTHER_VERSION_HINT =
+  'This version of mailkeep has other facts in this error. If another node sent it, use the same version on both.';
+
 /** The code, sentence and hint of anything that was thrown. */
 export function sentenceOf(error: unknown): { code: string } & Said {
   if (error instanceof MailkeepError) {
@@ -146,10 +150,23 @@ export function sentenceOf(error: unknown): { code: string } & Said {
 /** The sentence of a code and the facts that came with it: the functions that make errors keep the two together. */
 export function sayFacts(code: string, facts: MailkeepError['facts']): Said {
   const sentence = SENTENCES.get(code);
-  if (typeof sentence !== 'function') return say(`${code} ${JSON.stringify(facts)}`, BUG_HINT);
-  const said: Said = sentence(facts);
+  const raw = terminalSafe(`${code} ${JSON.stringify(facts)}`);
+  if (typeof sentence !== 'function') return say(raw, BUG_HINT);
+  const said = saidOrNull(() => sentence(facts));
+  if (said === null) return say(raw, OTHER_VERSION_HINT);
   return {
     message: terminalSafe(said.message),
     hint: said.hint === null ? null : terminalSafe(said.hint),
   };
+}
+
+/** Null where a sentence cannot be made of the facts. */
+function saidOrNull(sentence: () => Said): Said | null {
+  try {
+    const { message, hint } = sentence();
+    return typeof message === 'string' ? { message, hint: hint ?? null } : null;
+  } catch (error) {
+    if (error instanceof TypeError) return null;
+    throw error;
+  }
 }

@@ -53,6 +53,18 @@ test('facts that came from elsewhere cannot steer a terminal', () => {
   expect(sentenceOf(new MailkeepError('mail', 'nobody-knows', { evil })).message).not.toContain(
     '\u001b',
   );
+  // The one letter that begins a sequence as well is not escaped by JSON.
+  expect(sayFacts('nobody-knows', { evil: '\u009b2J' }).message).not.toContain('\u009b');
+});
+
+test('facts of another version than ours are shown as they came, with the code', () => {
+  const { message, hint } = sayFacts('config-not-found', { paths: ['/tmp/\u001b[2J'] });
+  expect(message).toMatch(/^config-not-found \{"paths":\["\/tmp\//);
+  expect(message).not.toContain('\u001b');
+  expect(hint).toContain('the same version on both');
+  for (const code of codes)
+    for (const facts of [{}, { searched: null, reason: 7, errno: true }])
+      expect([code, sayFacts(code, facts).message.length > 0]).toEqual([code, true]);
 });
 
 test.each([
