@@ -216,9 +216,12 @@ function Head({
 
 /** The closing sentence, large. */
 function Equation({ closing }: { readonly closing: Closing }): VNode {
-  const { open, held, quarantined, forgotten, imported, ended, endedQuery } = closing;
+  const { open, assumed, held, quarantined, forgotten, imported, ended, endedQuery } = closing;
   const total = open + quarantined + forgotten;
   const terms = [
+    ...(assumed > 0
+      ? [{ value: assumed, text: 'assumed, not compared yet', class: '', href: '/health/folders' }]
+      : []),
     ...(quarantined > 0
       ? [{ value: quarantined, text: 'in quarantine', class: 'w', href: '#quarantine' }]
       : []),
@@ -238,7 +241,7 @@ function Equation({ closing }: { readonly closing: Closing }): VNode {
           </span>
           <i>=</i>
           <span class="term k">
-            <strong>{count(open - held)}</strong> <span>stored, every byte</span>
+            <strong>{count(open - assumed - held)}</strong> <span>stored, every byte</span>
           </span>
           {terms.map(({ value, text, href, ...term }) => (
             <>

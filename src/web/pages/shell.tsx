@@ -113,30 +113,27 @@ function Foot({
         </span>
       </footer>
     );
-  const { open, held, quarantined, forgotten, imported, writtenAt } = closing;
+  const { open, assumed, held, quarantined, forgotten, imported, writtenAt } = closing;
   const total = open + quarantined + forgotten;
+  const terms = [
+    [assumed, 'assumed'],
+    [quarantined, 'in quarantine'],
+    [held, 'held'],
+    [forgotten, 'forgotten'],
+  ] as const;
   return (
     <footer class="foot">
       {total > 0 || imported === 0 ? (
         <span class="sum">
-          <b>{count(total)}</b> at the service = <b>{count(open - held)}</b> stored
-          {quarantined > 0 && (
-            <>
-              {' + '}
-              <b>{count(quarantined)}</b> in quarantine
-            </>
-          )}
-          {held > 0 && (
-            <>
-              {' + '}
-              <b>{count(held)}</b> held
-            </>
-          )}
-          {forgotten > 0 && (
-            <>
-              {' + '}
-              <b>{count(forgotten)}</b> forgotten
-            </>
+          <b>{count(total)}</b> at the service = <b>{count(open - assumed - held)}</b> stored
+          {terms.map(
+            ([places, words]) =>
+              places > 0 && (
+                <>
+                  {' + '}
+                  <b>{count(places)}</b> {words}
+                </>
+              ),
           )}
         </span>
       ) : (
