@@ -8,7 +8,6 @@ const MONTHS =
   'January February March April May June July August September October November December'.split(
     ' ',
   );
-const WEEKDAYS = 'Sun Mon Tue Wed Thu Fri Sat'.split(' ');
 
 /** Returns a month such as `November`; `month` counts from 1. */
 export function monthName(month: number): string {
@@ -22,7 +21,8 @@ export function shortMonth(month: number): string {
 
 /** Returns a weekday such as `Fri`, in the zone of this machine. */
 export function weekdayText(ms: number): string {
-  return WEEKDAYS[new Date(ms).getDay()] ?? '';
+  // In English everywhere (ECMA-262, Date.prototype.toDateString).
+  return new Date(ms).toDateString().slice(0, 3);
 }
 
 /** Returns a day such as `20 Nov 2026`, in the zone of this machine. */

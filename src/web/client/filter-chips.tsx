@@ -22,9 +22,9 @@ import { useOneColumn } from './one-column.ts';
 import { setSaving } from './saving-mode.ts';
 import { useViewer } from './viewer-context.ts';
 
-const FolderMenu = laterPart(async () => (await import('./extras.ts')).FolderMenu);
-const PeopleMenu = laterPart(async () => (await import('./extras.ts')).PeopleMenu);
-const SinceMenu = laterPart(async () => (await import('./extras.ts')).SinceMenu);
+const FolderMenu = laterPart((extras) => extras.FolderMenu);
+const PeopleMenu = laterPart((extras) => extras.PeopleMenu);
+const SinceMenu = laterPart((extras) => extras.SinceMenu);
 
 const MORE = [
   ['is:starred', 'Starred'],

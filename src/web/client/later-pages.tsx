@@ -4,6 +4,7 @@ import type { MessageContent } from '../pages/message-props.ts';
 import type { LaterPage, Page } from '../pages/page.ts';
 import { Shell } from '../pages/shell.tsx';
 import { Kept } from './kept-content.tsx';
+import { loadExtras } from './later-part.tsx';
 
 /** Code that is loaded when the first page that needs it is opened. */
 const loaded: {
@@ -17,15 +18,19 @@ const loaded: {
  * @throws where the server is another version by now, whose parts have other names, or cannot be reached
  */
 export async function loadLater(page: Page): Promise<void> {
-  const isAlone = page.kind === 'message' || page.kind === 'no-message';
-  if (isAlone || (page.kind === 'mail' && page.message !== null)) await loadPane();
-  if (page.kind === 'files') loaded.files ??= await import('../pages/files-page.tsx');
-  if (isAlone || page.kind === 'files') await addLaterStyles();
+  const { kind } = page;
+  if (kind === 'files') {
+    loaded.files ??= await import('../pages/files-page.tsx');
+    await addLaterStyles();
+  } else if (kind !== 'still' && (kind !== 'mail' || page.message !== null)) await loadPane();
+  // Its band takes the place of the server's, without a frame in between.
+  if (page.frame.past !== null) await loadExtras();
 }
 
 /** Loads the code that shows a message. Throws as `loadLater` does. */
 export async function loadPane(): Promise<void> {
   loaded.pane ??= await import('./live-pane.ts');
+  await addLaterStyles();
 }
 
 /** Adds the styles that the document names and does not have yet. */

@@ -20,7 +20,7 @@ import { ask } from './requests.ts';
 import type { Viewer } from './viewer.ts';
 import { useViewer } from './viewer-context.ts';
 
-const KeyMap = laterPart(async () => (await import('./extras.ts')).KeyMap);
+const KeyMap = laterPart((extras) => extras.KeyMap);
 const MAP = '#keys';
 
 /** What keys do on every page, and the map of them. Parts that are shown later take keys before it. */

@@ -13,7 +13,7 @@ import { QueryInk } from './query-ink.tsx';
 import { useSaving } from './saving-mode.ts';
 import { useShown, useViewer } from './viewer-context.ts';
 
-const SaveBox = laterPart(async () => (await import('./extras.ts')).SaveBox);
+const SaveBox = laterPart((extras) => extras.SaveBox);
 
 /** The query box: each key shows what the query finds by then. */
 export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here }): VNode {

@@ -3,7 +3,7 @@ import type { Frame } from '../pages/page.ts';
 import { laterPart } from './later-part.tsx';
 import { useShown } from './viewer-context.ts';
 
-const OpenBand = laterPart(async () => (await import('./extras.ts')).OpenBand);
+const OpenBand = laterPart((extras) => extras.OpenBand);
 
 /** The band of time travel: the moment, steps, and the track that one drags on. */
 export function LiveTimeBand({ frame }: { readonly frame: Frame }): VNode | null {

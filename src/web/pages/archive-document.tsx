@@ -15,7 +15,7 @@ export function ArchiveDocument({
   readonly assets: Assets;
   readonly page: Page;
 }): VNode {
-  const styles = STYLES[page.kind] ?? [];
+  const styles = stylesOf(page);
   const parts = { ...PLAIN_PARTS, AfterBar: () => <WaitingLink assets={assets} /> };
   return (
     <Document
@@ -54,15 +54,19 @@ function WaitingLink({ assets }: { readonly assets: Assets }): VNode {
 
 const LATER = 'later.css';
 
-/** Styles that only these pages need. */
-const STYLES: Readonly<Partial<Record<Page['kind'], readonly string[]>>> = {
-  health: ['numbers.css'],
-  dashboard: ['numbers.css'],
-  export: ['numbers.css'],
-  files: [LATER],
-  message: [LATER],
-  'no-message': [LATER],
-};
+/** Returns the styles that few pages need. */
+function stylesOf(page: Page): readonly string[] {
+  switch (page.kind) {
+    case 'health':
+    case 'dashboard':
+    case 'export':
+      return ['numbers.css'];
+    case 'mail':
+      return page.message === null ? [] : [LATER];
+    default:
+      return [LATER];
+  }
+}
 
 /** What the script needs of a page. Of one whose content it leaves as it is, that is what stands around it. */
 function takenOver(page: Page): Page {

@@ -38,8 +38,8 @@ export function Tile({
           <bdi>{senderText(from)}</bdi>
         </span>
         <span class="meta when">
-          {date !== null && <Moment ms={date} day />}
-          {endedAt !== null && ', deleted'} · {bytes(size)}
+          {bytes(size)} · {date !== null && <Moment ms={date} day />}
+          {endedAt !== null && ', deleted'}
           {messages.count > 1 && (
             <>
               {' · '}

@@ -34,7 +34,12 @@ export function TimeBand({ frame }: { readonly frame: Frame }): VNode {
       </section>
     );
   return (
-    <Band moment={past.asOf} back={then(null)} since={<Since frame={frame} />}>
+    <Band
+      moment={past.asOf}
+      back={then(null)}
+      since={<Since frame={frame} />}
+      track={<div class="track" />}
+    >
       <a class="step" href={then(past.asOf - DAY_MS)}>
         − day
       </a>

@@ -1,5 +1,6 @@
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { z } from 'zod';
 import { withoutChromium } from './chromium.ts';
 import { settled } from './settled.ts';
 import { type SignedIn, startSignedIn } from './signed-in.ts';
@@ -127,6 +128,31 @@ describe.skipIf(withoutChromium)('the frame', () => {
     await week.click();
     expect(parameter(plain, 'q')).toMatch(/^step asof:/);
     expect(await plain.getByText('As it was on').isVisible()).toBe(true);
+  });
+
+  test('the band of a page of the past stands in every frame while the script takes over', async () => {
+    const { browser, storageState, web, shown } = signedIn;
+    const context = await browser.newContext({ storageState, viewport: WIDE });
+    onTestFinished(() => context.close());
+    const page = await context.newPage();
+    await page.addInitScript({
+      content: `
+        window.heights = [];
+        (function look() {
+          const main = document.querySelector('#results');
+          if (main !== null) heights.push(main.querySelector('.band')?.clientHeight ?? 0);
+          requestAnimationFrame(look);
+        })();
+      `,
+    });
+    await page.goto(`${web.url}/mail?q=${encodeURIComponent(`asof:${shown.past}`)}`);
+    await page.locator('.band input[type=datetime-local]').waitFor();
+    await page.locator('.track .dates').waitFor();
+    const heights = z.array(z.number()).parse(await page.evaluate('heights'));
+    expect(heights.length).toBeGreaterThan(2);
+    expect(Math.min(...heights)).toBeGreaterThan(0);
+    // The track has its place before it is drawn.
+    expect(Math.max(...heights) - Math.min(...heights)).toBeLessThanOrEqual(2);
   });
 
   test('the band closes with the past, however soon that is left', async () => {

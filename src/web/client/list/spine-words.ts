@@ -1,11 +1,11 @@
 import type { SpineUnit } from '../../../catalog/timeline/calendar.ts';
 import { count, counted } from '../../../wording/amounts.ts';
-import { dayText, monthName, shortMonth, two } from '../../../wording/dates.ts';
+import { dayText, monthName, shortMonth } from '../../../wording/dates.ts';
 import type { DateWords, SpineSlot } from './spine-scale.ts';
 
 /** Words along the spine. There is room for three letters. */
 export const DATE_WORDS: DateWords = {
-  year: (time) => `’${two(new Date(time).getFullYear() % 100)}`,
+  year: (time) => `’${String(new Date(time).getFullYear()).slice(2)}`,
   month: (time) => shortMonth(new Date(time).getMonth() + 1),
   day: (time) => String(new Date(time).getDate()),
 };
