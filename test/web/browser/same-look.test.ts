@@ -35,7 +35,6 @@ const PICTURES: Readonly<Record<string, Picture>> = {
   past: { address: ({ past }) => `/mail?q=${encodeURIComponent(`asof:${past}`)}`, ...wide },
   files: { address: () => '/files', ...wide },
   dashboard: { address: () => '/dashboard', ...wide, colorScheme: 'dark' },
-  folders: { address: () => '/health/folders', ...wide },
 };
 
 let signedIn: SignedIn;
