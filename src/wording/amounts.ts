@@ -1,4 +1,5 @@
 /** Numbers, sizes and times as people read them. */
+import { clockText, two } from './dates.ts';
 
 /** `1,234,567`. */
 export function count(value: number): string {
@@ -41,6 +42,5 @@ function pair(large: number, largeUnit: string, small: number, smallUnit: string
 /** A moment in the user's own time zone: `2026-03-01 09:41`. */
 export function localTime(ms: number): string {
   const at = new Date(ms);
-  const two = (value: number): string => String(value).padStart(2, '0');
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}`;
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}${clockText(ms)}`;
 }

@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { count } from '../../wording/amounts.ts';
+import { two } from '../../wording/dates.ts';
 import type { Completion } from '../pages/completions.ts';
 import { folderIcon, Icon, type IconName } from '../pages/icons.tsx';
 import type { Term } from '../reading/query-terms.ts';
@@ -113,7 +114,7 @@ export function SinceMenu({ choose }: { readonly choose: (text: string | null) =
   const year = now.getFullYear();
   const month = (ago: number): string => {
     const first = new Date(year, now.getMonth() - ago, 1);
-    return `${first.getFullYear()}-${String(first.getMonth() + 1).padStart(2, '0')}`;
+    return `${first.getFullYear()}-${two(first.getMonth() + 1)}`;
   };
   const since = (label: string, value: string): VNode => (
     <Choice key={value} choose={() => choose(`after:${value}`)}>

@@ -29,8 +29,7 @@ export async function loadLater(page: Page): Promise<void> {
 
 /** Loads the code that shows a message. Throws as `loadLater` does. */
 export async function loadPane(): Promise<void> {
-  loaded.pane ??= await import('./live-pane.ts');
-  await addLaterStyles();
+  loaded.pane ??= (await Promise.all([import('./live-pane.ts'), addLaterStyles()]))[0];
 }
 
 /** Adds the styles that the document names and does not have yet. */

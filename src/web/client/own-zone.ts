@@ -5,7 +5,7 @@ export function addressInOwnZone(page: Page, address: string): URL | null {
   const to = new URL(address);
   const zone = page.kind === 'still' ? page.zone : null;
   if (zone === null || to.searchParams.has('tz')) return null;
-  const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
   if (zone === timeZone) return null;
   to.searchParams.set('tz', timeZone);
   return to;

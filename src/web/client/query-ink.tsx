@@ -20,7 +20,7 @@ export function QueryInk({
   const follow = (): void => {
     const input = field.current;
     // Where there is no text, no position is asked for: the browser would lay out the page that the script has just made.
-    const shift = input === null || input.value === '' ? 0 : -input.scrollLeft;
+    const shift = input?.value ? -input.scrollLeft : 0;
     if (paper.current !== null) paper.current.style.transform = `translateX(${shift}px)`;
   };
   // Only with what is drawn here: each time, the browser lays out the page at once, also the rows that a key has found.

@@ -45,8 +45,8 @@ export function ArchiveDocument({
 
 /**
  * The parser waits for styles in the body, as it does not for those in the head. So the browser paints the bar as soon as it
- * has the styles of the head, while the nine tenths of the page that follow are neither parsed nor laid out; and it lays out
- * nothing of these without styles, as it otherwise does when an event comes to the window first.
+ * has the styles of the head, while what follows is neither parsed nor laid out. Nor does it lay out what follows without
+ * styles, as it otherwise does when an event comes to the window first.
  */
 function WaitingLink({ assets }: { readonly assets: Assets }): VNode {
   return <link rel="stylesheet" href={assets.address('without-script.css')} />;

@@ -38,7 +38,13 @@ export function Tile({
           <bdi>{senderText(from)}</bdi>
         </span>
         <span class="meta when">
-          {bytes(size)} · {date !== null && <Moment ms={date} day />}
+          {bytes(size)}
+          {date !== null && (
+            <>
+              {' · '}
+              <Moment ms={date} day />
+            </>
+          )}
           {endedAt !== null && ', deleted'}
           {messages.count > 1 && (
             <>

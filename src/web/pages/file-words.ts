@@ -56,5 +56,5 @@ export function monthLabel(key: string, isFirstOfYear: boolean): string {
 }
 
 function monthOf(key: string): number {
-  return Number(key.slice(5, 7));
+  return Number(key.slice(5));
 }

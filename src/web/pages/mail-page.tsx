@@ -21,7 +21,7 @@ export function MailPage({ page }: { readonly page: PageOf<'mail'> }): VNode {
       <Chips frame={frame} />
       <div class="split">
         <section class={problem === null ? 'listcol' : 'listcol stale'} aria-label="Results">
-          {Problem && problem !== null && <Problem query={query} problem={problem} path="/mail" />}
+          {problem && Problem && <Problem query={query} problem={problem} path="/mail" />}
           <SilentStrip state={state} />
           {isFirst && <FirstSyncNote first={state.first} />}
           {isEmpty && !isFirst && <NoMailbox />}

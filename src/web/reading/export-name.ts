@@ -1,5 +1,6 @@
 import { cutName } from '../../mail/file-names.ts';
 import { wallTime } from '../../search/dates.ts';
+import { two } from '../../wording/dates.ts';
 
 /** Bytes of a query or a subject in a name. What follows them is never cut off. */
 const MOST_BYTES = 120;
@@ -54,6 +55,5 @@ function readable(text: string): string {
 
 function dayOf(ms: number): string {
   const { year, month, day } = wallTime(ms);
-  const two = (number: number): string => String(number).padStart(2, '0');
   return `${String(year).padStart(4, '0')}-${two(month)}-${two(day)}`;
 }

@@ -34,7 +34,13 @@ const PICTURES: Readonly<Record<string, Picture>> = {
   'mail-phone': { address: () => '/mail', viewport: { width: 390, height: 844 } },
   past: { address: ({ past }) => `/mail?q=${encodeURIComponent(`asof:${past}`)}`, ...wide },
   files: { address: () => '/files', ...wide },
-  dashboard: { address: () => '/dashboard', ...wide, colorScheme: 'dark' },
+  dashboard: {
+    address: () => '/dashboard',
+    ...wide,
+    // Above the panel with the size of the disk, which need not be the same.
+    viewport: { width: 1200, height: 560 },
+    colorScheme: 'dark',
+  },
 };
 
 let signedIn: SignedIn;

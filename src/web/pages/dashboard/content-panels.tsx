@@ -1,5 +1,6 @@
 import type { VNode } from 'preact';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
+import { two } from '../../../wording/dates.ts';
 import type { DashboardData, StoredBytes } from '../../reading/dashboard/dashboard-data.ts';
 import { dayText } from '../../reading/dashboard/periods.ts';
 import { Bars } from '../charts/bars.tsx';
@@ -121,7 +122,7 @@ export function CorrespondentsPanel({
 }
 
 const WEEKDAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'];
-const HOURS = Array.from({ length: 24 }, (_, hour) => `${String(hour).padStart(2, '0')}:00`);
+const HOURS = Array.from({ length: 24 }, (_, hour) => `${two(hour)}:00`);
 
 /** When mail comes. */
 export function RhythmPanel({
