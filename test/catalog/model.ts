@@ -34,9 +34,9 @@ export const ACTS: readonly Step['act'][] = [
   ...(['arrive', 'arrive', 'arrive', 'copy', 'flag', 'flag', 'end', 'reopen', 'move'] as const),
   ...(['hold', 'quarantine', 'release', 'commit', 'commit', 'commit'] as const),
 ];
-export const steps = (acts: readonly Step['act'][]) =>
+export const steps = (acts: readonly Step['act'][], minLength = 5) =>
   fc.array(fc.record({ act: fc.constantFrom(...acts), a: fc.nat(1000), b: fc.nat(1000) }), {
-    minLength: 5,
+    minLength,
     maxLength: 60,
   });
 
