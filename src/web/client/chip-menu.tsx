@@ -1,5 +1,5 @@
 import type { ComponentChildren, VNode } from 'preact';
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Icon } from '../pages/icons.tsx';
 
 /** Pixels between a menu and the edge of the window. */
@@ -7,11 +7,14 @@ const EDGE = 8;
 
 /** A chip that opens a menu; the browser closes it again, by Escape or a click elsewhere. */
 export function ChipMenu({
+  id,
   label,
   isOn,
   remove,
   children,
 }: {
+  /** Of the menu, in the page. */
+  readonly id: string;
   readonly label: string;
   readonly isOn: boolean;
   /** Takes the filter out of the query; absent for a chip that always says something. */
@@ -19,7 +22,6 @@ export function ChipMenu({
   /** Makes the content when the menu opens. */
   readonly children: (close: () => void) => ComponentChildren;
 }): VNode {
-  const id = `menu-${useId()}`;
   const chip = useRef<HTMLSpanElement>(null);
   const menu = useRef<HTMLDivElement>(null);
   const [isOpen, setOpen] = useState(false);

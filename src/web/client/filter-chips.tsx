@@ -61,6 +61,7 @@ export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
       <Strip>
         <ChipMenu
           key="in"
+          id="menu-in"
           label={folder === undefined ? 'In anywhere' : labelOf(folder)}
           isOn={folder !== undefined}
           remove={() => write(withFolder(query, ''))}
@@ -75,6 +76,7 @@ export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
         </ChipMenu>
         <ChipMenu
           key="from"
+          id="menu-from"
           label={slots.from === undefined ? 'From anyone' : labelOf(slots.from)}
           isOn={slots.from !== undefined}
           remove={() => write(withSlot(query, 'from', null))}
@@ -85,6 +87,7 @@ export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
         </ChipMenu>
         <ChipMenu
           key="since"
+          id="menu-since"
           label={slots.since === undefined ? 'Any time' : labelOf(slots.since)}
           isOn={slots.since !== undefined}
           remove={() => write(withSlot(query, 'since', null))}
@@ -120,7 +123,7 @@ export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
           isOn={unread !== undefined}
           change={() => write(toggled(query, UNREAD))}
         />
-        <ChipMenu key="more" label="More" isOn={false}>
+        <ChipMenu key="more" id="menu-more" label="More" isOn={false}>
           {() =>
             MORE.map(([text, label]) => {
               const isOn = findTerm(query, text) !== undefined;
@@ -133,7 +136,12 @@ export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
           }
         </ChipMenu>
         <span key="sep" class="sep" />
-        <ChipMenu key="deleted" label={DELETED_TEXTS[deleted][0]} isOn={deleted !== 'shown'}>
+        <ChipMenu
+          key="deleted"
+          id="menu-deleted"
+          label={DELETED_TEXTS[deleted][0]}
+          isOn={deleted !== 'shown'}
+        >
           {(close) =>
             DELETED.map((choice) => (
               <Choice
@@ -175,12 +183,14 @@ function Strip({ children }: { readonly children: ComponentChildren }): VNode {
   const chips = toChildArray(children).filter((chip) => typeof chip === 'object');
   const isOn = ({ props }: VNode<object>): boolean => 'isOn' in props && props.isOn === true;
   const [on, off] = [chips.filter(isOn), chips.filter((chip) => !isOn(chip))];
-  // A chip that changes its place would lose the focus. Where nothing has it, the body does: that is left alone, since
-  // a focus has the browser lay out the page at once.
+  // A chip that changes its place would lose the focus; one that goes leaves it to the first. Where nothing has the focus,
+  // the body does: that is left alone, since a focus has the browser lay out the page at once.
   const { activeElement: held, body } = document;
   useLayoutEffect(() => {
-    const isLost = held !== body && held?.isConnected && document.activeElement === body;
-    if (isLost && held instanceof HTMLElement) held.focus();
+    if (held === body || document.activeElement !== body) return;
+    const isGone = held?.isConnected === false && held.matches('.chip, .off');
+    const next = isGone ? document.querySelector('.chips button') : held;
+    if (next instanceof HTMLElement) next.focus();
   });
   return <>{isNarrow ? [...on, ...off] : chips}</>;
 }

@@ -27,7 +27,7 @@ export function LiveConversation({ message }: ConversationProps): VNode {
     try {
       const parameters = new URLSearchParams({ m: id, q: place.query, page: place.page });
       const found = await ask<MessageContent | NoMessage>(`/api/message?${parameters}`);
-      if (found.kind !== 'message') throw new RangeError('a message of the conversation is gone');
+      if (found.kind !== 'message') throw new RangeError('no such message');
       setOpen((known) => new Map(known).set(id, found));
       return true;
     } finally {

@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { dayText } from '../../wording/dates.ts';
 import type { Frame } from '../pages/page.ts';
 import { Band, Since } from '../pages/time-band.tsx';
@@ -34,7 +34,15 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
   const [moving, setMoving] = useState<number | null>(null);
   const rest = useRef<number | undefined>(undefined);
   const opened = useRef(Date.now());
-  useEffect(() => () => clearTimeout(rest.current), []);
+  useLayoutEffect(
+    () => () => {
+      clearTimeout(rest.current);
+      // What had the focus goes with the band.
+      if (document.activeElement?.closest('.band') != null)
+        document.querySelector<HTMLElement>('.chips button')?.focus();
+    },
+    [],
+  );
   useEffect(() => {
     const asking = new AbortController();
     void viewer.asked<Changes>(`/api/changes?columns=${COLUMNS}`, asking.signal).then((found) => {
@@ -54,11 +62,13 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
       return rest.current !== undefined || isNamed(to) ? to : null;
     });
   }, [past?.asOf, viewer]);
+  const isNow = past === null && moving === null;
   const moment = moving ?? past?.asOf ?? opened.current;
   // Where presses have led, whether or not it is drawn already.
   const at = useRef(moment);
   at.current = moment;
-  const goTo = (to: number, { atRest = 0 }: { readonly atRest?: number } = {}): void => {
+  // Once there was no other move for so many milliseconds.
+  const goTo = (to: number, atRest = 0): void => {
     const isPast = to < opened.current;
     clearTimeout(rest.current);
     at.current = to;
@@ -85,7 +95,7 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
     if (move === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     if (move.kind === 'change') step(move.direction);
-    else if (move.kind === 'by') goTo(moment + move.ms, { atRest: REST_MS });
+    else if (move.kind === 'by') goTo(moment + move.ms, REST_MS);
     else if (move.kind === 'first') goTo(changes?.from ?? moment);
     else {
       clearTimeout(rest.current);
@@ -107,7 +117,7 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
           <Track
             changes={changes}
             moment={moment}
-            onMove={(to) => goTo(to, { atRest: REST_MS })}
+            onMove={(to) => goTo(to, REST_MS)}
             onKeyDown={onKeyDown}
           />
         )
@@ -117,7 +127,7 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
       <button type="button" class="step" onClick={() => goTo(moment - DAY_MS)}>
         − day
       </button>
-      <button type="button" class="step" onClick={() => goTo(moment + DAY_MS)}>
+      <button type="button" class="step" disabled={isNow} onClick={() => goTo(moment + DAY_MS)}>
         + day
       </button>
       <button
@@ -128,12 +138,7 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
       >
         previous change
       </button>
-      <button
-        type="button"
-        class="step"
-        disabled={past === null && moving === null}
-        onClick={() => step('next')}
-      >
+      <button type="button" class="step" disabled={isNow} onClick={() => step('next')}>
         next change
       </button>
       <DateField key={dayText(moment)} moment={moment} onChoose={goTo} />

@@ -23,25 +23,18 @@ export class Refused extends Error {
  * @param address path and parameters, below `/api/`
  * @throws Unreachable, SignedOut, Refused; the reason of the signal where it ended the request
  */
-export async function ask<T>(address: string, signal?: AbortSignal): Promise<T> {
-  const answer = await reached(address, { signal: signal ?? null });
-  const body: { readonly data: T } = await answer.json();
-  return body.data;
+export function ask<T>(address: string, signal?: AbortSignal): Promise<T> {
+  return dataOf(address, { signal: signal ?? null });
 }
 
 /** Sends a form that changes something, which the server takes with this header only. */
-export async function post<T>(
-  address: string,
-  fields: Readonly<Record<string, string>>,
-): Promise<T> {
+export function post<T>(address: string, fields: Readonly<Record<string, string>>): Promise<T> {
   const headers = { 'x-mailkeep': '1' };
   const body = new URLSearchParams(fields);
-  const answer = await reached(address, { method: 'POST', headers, body });
-  const { data }: { readonly data: T } = await answer.json();
-  return data;
+  return dataOf(address, { method: 'POST', headers, body });
 }
 
-async function reached(address: string, options: RequestInit): Promise<Response> {
+async function dataOf<T>(address: string, options: RequestInit): Promise<T> {
   let answer: Response;
   try {
     answer = await fetch(address, { ...options, credentials: 'same-origin', redirect: 'error' });
@@ -51,5 +44,6 @@ async function reached(address: string, options: RequestInit): Promise<Response>
   }
   if (answer.status === 401) throw new SignedOut('not signed in');
   if (!answer.ok) throw new Refused(answer.status);
-  return answer;
+  const { data }: { readonly data: T } = await answer.json();
+  return data;
 }

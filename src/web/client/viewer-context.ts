@@ -8,7 +8,7 @@ export const CurrentViewer = createContext<Viewer | null>(null);
 /** The way to other addresses, for parts of a page. */
 export function useViewer(): Viewer {
   const viewer = useContext(CurrentViewer);
-  if (viewer === null) throw new TypeError('a part of a page stands outside the app');
+  if (viewer === null) throw new TypeError('outside the app');
   return viewer;
 }
 

@@ -115,7 +115,7 @@ export type NoMessage =
 /** The message that is open. */
 export function ownHit({ all, at }: Conversation): SearchHit {
   const own = all[at];
-  if (own === undefined) throw new RangeError('a conversation holds its own message');
+  if (own === undefined) throw new RangeError('no such message');
   return own;
 }
 

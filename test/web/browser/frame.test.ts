@@ -168,6 +168,35 @@ describe.skipIf(withoutChromium)('the frame', () => {
     await band.waitFor({ state: 'hidden' });
   });
 
+  test.each([WIDE, PHONE])(
+    'what goes when it is pressed leaves the focus to a chip: %o',
+    async (viewport) => {
+      const { past } = signedIn.shown;
+      const gone: readonly (readonly [query: string, pressed: string])[] = [
+        [`step asof:${past}`, '.chip.past'],
+        [`asof:${past}`, '.band .now a'],
+        ['larger:1', '.chip[aria-pressed=true]'],
+        ['in:INBOX', '.chip .off'],
+      ];
+      for (const [query, pressed] of gone) {
+        const page = await open(`/mail?q=${encodeURIComponent(query)}`, { viewport });
+        if (query.includes('asof:')) await page.locator('.track .dates').waitFor();
+        await page.locator(pressed).first().focus();
+        await page.keyboard.press('Enter');
+        await expect.poll(() => parameter(page, 'q')).not.toBe(query);
+        await page.locator(pressed).first().waitFor({ state: 'detached' });
+        await settled(page);
+        expect(await page.locator('.chips button:focus').count(), pressed).toBe(1);
+      }
+      const page = await open('/mail', { viewport });
+      await page.keyboard.press('t');
+      const forward = page.locator('.band').getByRole('button', { name: /[+] day|next change/ });
+      await forward.first().waitFor();
+      expect(await forward.count()).toBe(2);
+      for (const button of await forward.all()) expect(await button.isDisabled()).toBe(true);
+    },
+  );
+
   test('who may read some mailboxes is not offered to save a search', async () => {
     const all = await open('/mail?q=step');
     expect(await all.locator('[data-act=save]').count()).toBe(1);
