@@ -99,9 +99,9 @@ describe.skipIf(withoutChromium)('every screen', () => {
   test('would be found wrong if it were', async () => {
     const page = await signedIn.browser.newPage({ viewport: { width: 320, height: 640 } });
     await page.setContent(
-      '<p style="width:60px;overflow:hidden;white-space:nowrap">A long line of text</p>' +
+      '<!doctype html><p style="width:60px;overflow:hidden;white-space:nowrap">A long line of text</p>' +
         '<p style="color:#aaa">Grey</p><img src="data:,"><div style="width:900px">Wide</div>' +
-        '<a href="/x" style="position:absolute;left:-900px">Away</a><a style="transition:all 1s">x</a>' +
+        '<a href="/x" style="position:absolute;left:-900px">Away</a><i style="position:absolute;top:1900px">Below</i><a style="transition:all 1s">x</a>' +
         '<p style="width:20px;overflow-wrap:anywhere">2 messages of 2 people</p>' +
         '<style>:focus{outline:none}</style><input>',
     );
@@ -110,6 +110,7 @@ describe.skipIf(withoutChromium)('every screen', () => {
     );
     const fit = await page.evaluate(cutOff);
     expect(fit.width).toBeGreaterThan(fit.window);
+    expect(fit.beyond).toBeGreaterThan(0);
     expect([fit.cut.length, fit.squeezed.length, fit.outside.length]).toEqual([1, 1, 1]);
     expect(await page.evaluate(moving)).toHaveLength(1);
     expect((await unmarkedFocus(page)).join()).toContain('<input>');
@@ -145,8 +146,9 @@ async function violations(page: Page): Promise<string[]> {
   );
 }
 
-function problemsOf({ width, window, cut, squeezed, outside }: Fit): string[] {
+function problemsOf({ width, window, beyond, cut, squeezed, outside }: Fit): string[] {
   return [
+    ...(beyond > 0 ? [`scrolls ${beyond} pixels beyond its end`] : []),
     ...(width > window ? [`${width} pixels wide in a window of ${window}`] : []),
     ...cut.map((text) => `cut off: ${text}`),
     ...squeezed.map((text) => `squeezed: ${text}`),

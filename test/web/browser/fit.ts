@@ -3,6 +3,8 @@ export interface Fit {
   /** Pixels that all of it needs, and pixels that there are. */
   readonly width: number;
   readonly window: number;
+  /** Pixels that the window scrolls beyond the page: its columns scroll by themselves. */
+  readonly beyond: number;
   /** Text of which a part is hidden for good. */
   readonly cut: readonly string[];
   /** Text in a column that is a few letters wide, and much taller. */
@@ -52,6 +54,7 @@ export function cutOff(): Fit {
   return {
     width: Math.max(root.scrollWidth, document.body.scrollWidth),
     window: root.clientWidth,
+    beyond: root.scrollHeight - Math.max(root.clientHeight, document.body.offsetHeight),
     cut,
     squeezed,
     outside,
