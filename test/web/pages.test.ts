@@ -113,6 +113,7 @@ test('a folder that never was is an error like the others', async () => {
   const { status, text: html } = await get('/mail?q=in%3ANowhere');
   expect(status).toBe(400);
   expect(html).toContain('<u>Nowhere</u>');
+  expect(html).toContain('Mailboxes and folders stand at the side.');
 });
 
 test('pages of a list follow each other without a gap', async () => {

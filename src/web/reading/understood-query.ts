@@ -52,8 +52,11 @@ export function understandQuery(
 }
 
 function problemOf(text: string, error: MailkeepError): QueryProblem {
-  const { message, hint } = sentenceOf(error);
-  const { found, position, suggestion, instead, operator } = error.facts;
+  const { message, hint: said } = sentenceOf(error);
+  const { found, position, suggestion, instead, operator, candidates } = error.facts;
+  // The sentence names the command that lists what a page has at its side.
+  const isAtSide = Array.isArray(candidates) && candidates.length === 0;
+  const hint = isAtSide ? 'Mailboxes and folders stand at the side.' : said;
   const stretch = stretchOf(text, found, position);
   const meant = suggestion ?? instead;
   if (stretch === null || typeof found !== 'string' || typeof meant !== 'string')
