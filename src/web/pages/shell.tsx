@@ -72,9 +72,7 @@ export function Shell({ frame, here, isList = false, children }: ShellProps): VN
         </main>
         <Foot closing={closing} past={past} deleted={tree.ended.count} />
         <BottomNav here={here} query={query} matters={matters} />
-        <label for="drawer" class="scrim">
-          <span class="vh">Close the folders</span>
-        </label>
+        <label for="drawer" class="scrim" aria-hidden="true" />
       </div>
     </>
   );

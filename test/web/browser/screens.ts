@@ -19,8 +19,8 @@ export interface Screen {
   readonly open?: true;
   /** It works without JavaScript. */
   readonly plain?: true;
-  /** It can be reached in a wide window only. */
-  readonly wide?: true;
+  /** It can be reached in a wide window only, or in a narrow one. */
+  readonly only?: 'wide' | 'narrow';
   /** What brings it up, where that is more than its address. */
   readonly act?: (page: Page) => Promise<unknown>;
   /** What stands there once all of it is drawn, where that comes after the page. */
@@ -56,7 +56,57 @@ export const SCREENS: readonly Screen[] = [
     address: () => '/mail',
     act: (page) => page.locator('a[href="#then"]').first().click(),
     until: 'input[type=datetime-local]',
-    wide: true,
+    only: 'wide',
+  },
+  {
+    name: 'the map of keys',
+    address: () => '/mail',
+    act: (page) => page.keyboard.press('?'),
+    until: 'dialog.key-map',
+  },
+  {
+    name: 'completions',
+    address: () => '/mail',
+    act: (page) => page.locator('#query').pressSequentially('report fro'),
+    until: '.completions [role=option]',
+  },
+  {
+    name: 'a menu of folders',
+    address: () => '/mail',
+    act: (page) => page.locator('[popovertarget=menu-in]').click(),
+    until: '#menu-in .choice',
+  },
+  {
+    name: 'a menu of people',
+    address: () => '/mail',
+    act: (page) => page.locator('[popovertarget=menu-from]').click(),
+    until: '#menu-from .choice',
+  },
+  {
+    name: 'a menu of times',
+    address: () => '/mail',
+    act: (page) => page.locator('[popovertarget=menu-since]').click(),
+    until: '#menu-since .choice',
+  },
+  {
+    name: 'a search that is saved',
+    address: () => mail('report'),
+    act: (page) => page.keyboard.press('s'),
+    until: '#saving',
+  },
+  {
+    name: 'the drawer',
+    address: () => '/mail',
+    act: (page) => page.locator('label.drawer-button').click(),
+    until: '.drawer',
+    only: 'narrow',
+  },
+  {
+    name: 'the views as a sheet',
+    address: ({ message }) => `/m/${message}`,
+    act: (page) => page.locator('.views-button').click(),
+    until: '.read .tabs',
+    only: 'narrow',
   },
   ...['', '/folders', '/runs', '/quarantine', '/held', '/verification', '/retention'].map(
     (tab): Screen => ({ name: `health${tab}`, address: () => `/health${tab}`, plain: true }),

@@ -145,6 +145,92 @@ describe.skipIf(withoutChromium)('by touch alone, on a phone', () => {
     await eventually(() => band.isVisible()).toBe(false);
   });
 
+  test('a code signs in', async () => {
+    const { browser, web } = signedIn;
+    const stranger = await browser.newContext({
+      viewport: { width: 390, height: 844 },
+      hasTouch: true,
+      isMobile: true,
+    });
+    const outside = await stranger.newPage();
+    const [address = '', code = ''] = (await web.link()).split('#');
+    await outside.goto(address);
+    const field = outside.locator('#code');
+    await tap(field);
+    await outside.keyboard.insertText(code);
+    await tap(outside.getByRole('button', { name: 'Sign in' }));
+    await outside.waitForURL((url) => url.pathname === '/mail');
+    await stranger.close();
+  });
+
+  test('what a query finds is saved as a file, and the query by a name', async () => {
+    await tap(page.locator('.query'));
+    for (const [typed, taken] of [
+      ['ha', 'has:'],
+      ['att', 'has:attachment '],
+    ] as const) {
+      await page.keyboard.insertText(typed);
+      await tap(page.locator('.completions [role=option]').first());
+      await eventually(() => page.locator('#query').inputValue()).toBe(taken);
+    }
+    await still();
+    const save = page.locator('[data-act=save]');
+    await save.scrollIntoViewIfNeeded();
+    await tap(save);
+    await page.getByLabel('Name of the saved search').and(page.locator(':focus')).waitFor();
+    await page.keyboard.insertText('by-touch');
+    await tap(page.locator('.query').getByRole('button', { name: 'Save' }));
+    await page.locator('#query').waitFor();
+    for (const [entry, found] of [
+      ['All mail', ''],
+      ['by-touch', '@by-touch'],
+    ] as const) {
+      await tap(page.locator('label.drawer-button'));
+      await tap(page.locator('.side a', { hasText: entry }));
+      await eventually(query).toBe(found);
+      await still();
+    }
+    await tap(page.locator('.listhead').getByRole('link', { name: 'Export' }));
+    await page.waitForURL((url) => url.pathname === '/export');
+    const download = page.waitForEvent('download');
+    await tap(page.getByRole('button', { name: /^Save/ }));
+    expect((await download).suggestedFilename()).toMatch(/[.]zip$/);
+  });
+
+  test('the spine leads to a month', async () => {
+    const first = await page.locator('[role=option]').first().innerText();
+    const spine = page.locator('.spine');
+    const box = await spine.boundingBox();
+    if (box === null) throw new Error('no spine');
+    await page.touchscreen.tap(box.x + box.width / 2, box.y + box.height * 0.8);
+    await eventually(() => page.locator('[role=option]').first().innerText()).not.toBe(first);
+  });
+
+  test('attachments are shown by kind and by month, and saved', async () => {
+    await tap(page.locator('.bottom a', { hasText: 'Attachments' }));
+    await eventually(path).toBe('/files');
+    await still();
+    await tap(page.locator('.chips a', { hasText: 'PDF' }));
+    await eventually(() => new URL(page.url()).searchParams.get('type')).toBe('pdf');
+    await still();
+    await tap(page.locator('.tile').first());
+    await eventually(() => page.locator('.det h1').isVisible()).toBe(true);
+    const download = page.waitForEvent('download');
+    await tap(page.locator('.det').getByRole('link', { name: /^Save/ }));
+    await download;
+    await page.goBack();
+    await eventually(() => page.locator('.tile').first().isVisible()).toBe(true);
+  });
+
+  test('the numbers of the dashboard lead to what they count', async () => {
+    await tap(page.locator('.bottom a', { hasText: 'Dashboard' }));
+    await eventually(path).toBe('/dashboard');
+    await tap(page.locator('.seg a', { hasText: '90 days' }));
+    await eventually(() => new URL(page.url()).searchParams.get('range')).toBe('90d');
+    await tap(page.locator('.sum.e a'));
+    await eventually(path).toBe('/mail');
+  });
+
   test('the four ways at the bottom lead to their pages', async () => {
     for (const [name, to] of [
       ['Attachments', '/files'],
