@@ -120,7 +120,8 @@ function Places({ conversation }: MessageContent): VNode {
         </>
       )}
       {more.length > 0 && <span class="faint">and {counted(more.length, 'other place')}</span>}
-      <span class="faint">· {bytes(line.size)}</span>
+      <span class="faint between">·</span>
+      <span class="faint">{bytes(line.size)}</span>
     </>
   );
 }
