@@ -158,6 +158,36 @@ describe('charts', () => {
     expectDrawn(h(AgeDots, { height: 100, limit: { age: 1, text: '' }, dots: [] }));
   });
 
+  test.each([
+    [100, 95],
+    [95, 100],
+    [100, 20],
+    [20, 100],
+    [100, 80],
+    [1, 1],
+    [0, 0],
+  ])('have names that lie on no end of a line: %i and %i', (mail, disk) => {
+    const ends = [
+      ['mail', mail],
+      ['on disk', disk],
+    ] as const;
+    const lines = ends.map(([name, value]) => ({
+      name,
+      class: name,
+      points: [[1, value]] as const,
+    }));
+    const svg = renderToString(h(Lines, { height: 170, text: String, labels: [], lines }));
+    const heights = (pattern: RegExp) => [...svg.matchAll(pattern)].map(([, y]) => Number(y));
+    const dots = heights(/<circle[^>]* cy="([^"]+)"/g);
+    const names = heights(/<text class="name [^>]* y="([^"]+)"/g);
+    expect([dots.length, names.length]).toEqual([2, 2]);
+    expect(Math.abs((names[0] ?? 0) - (names[1] ?? 0))).toBeGreaterThanOrEqual(14);
+    // Letters are some ten pixels tall, above where they stand.
+    if (mail !== disk)
+      for (const name of names)
+        expect(dots.filter((dot) => dot > name - 10 && dot < name + 2)).toEqual([]);
+  });
+
   test('show a little as something', () => {
     const pairs = [
       { title: 'many', up: 1_000_000, down: 0, upHref: '/mail?q=many', downHref: null },

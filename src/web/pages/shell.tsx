@@ -72,7 +72,9 @@ export function Shell({ frame, here, isList = false, children }: ShellProps): VN
         </main>
         <Foot closing={closing} past={past} deleted={tree.ended.count} />
         <BottomNav here={here} query={query} matters={matters} />
-        <label for="drawer" class="scrim" aria-hidden="true" />
+        <label for="drawer" class="scrim" aria-hidden="true">
+          <span class="vh">Close</span>
+        </label>
       </div>
     </>
   );

@@ -55,7 +55,7 @@ export function Lines({
             ))
           : null,
       )}
-      {apart(named).map(({ name, at, y: height, ...line }) => (
+      {apart(named, height).map(({ name, at, y: height, ...line }) => (
         <text
           key={name}
           class={`name ${line.class}`}
@@ -70,13 +70,18 @@ export function Lines({
   );
 }
 
-/** Puts names above their lines, and never on top of each other. */
-function apart<L extends { readonly y: number }>(lines: readonly L[]): L[] {
+/** A name with the space around it, in pixels. */
+const NAME = 14;
+
+/** Puts names above their lines, below where another line is close above, and never on top of each other. */
+function apart<L extends { readonly y: number }>(lines: readonly L[], height: number): L[] {
   let last = Number.NEGATIVE_INFINITY;
   return lines
     .toSorted((a, b) => a.y - b.y)
-    .map((line) => {
-      const y = Math.max(line.y - 7, last + 14);
+    .map((line, i, sorted) => {
+      const room = line.y - (sorted[i - 1]?.y ?? Number.NEGATIVE_INFINITY);
+      const isBelow = room < 2 * NAME && line.y + NAME < height;
+      const y = Math.max(isBelow ? line.y + NAME : line.y - 7, last + NAME);
       last = y;
       return { ...line, y };
     });
