@@ -163,7 +163,7 @@ describe('charts', () => {
     [95, 100],
     [100, 20],
     [20, 100],
-    [100, 80],
+    [100, 89],
     [1, 1],
     [0, 0],
   ])('have names that lie on no end of a line: %i and %i', (mail, disk) => {

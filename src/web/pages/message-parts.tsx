@@ -104,16 +104,15 @@ export function Proof({
           Checked when it was opened, every byte is as stored: SHA-256{' '}
           <span class="mono" title={id}>
             {id.slice(0, 8)}…{id.slice(-4)}
-          </span>
+          </span>{' '}
+          ·
         </span>
         {firstSeen !== null && (
           <span>
-            · stored <Moment ms={Date.parse(firstSeen)} />
+            stored <Moment ms={Date.parse(firstSeen)} /> ·
           </span>
         )}
-        <span>
-          · <span class="more">{counted(places.length, 'place')}</span>
-        </span>
+        <span class="more">{counted(places.length, 'place')}</span>
       </summary>
       <dl>
         <dt>SHA-256</dt>

@@ -70,8 +70,9 @@ export function Lines({
   );
 }
 
-/** A name with the space around it, in pixels. */
+/** Pixels from one name to the next, and between two lines with a name between them. */
 const NAME = 14;
+const BETWEEN = 18;
 
 /** Puts names above their lines, below where another line is close above, and never on top of each other. */
 function apart<L extends { readonly y: number }>(lines: readonly L[], height: number): L[] {
@@ -80,7 +81,7 @@ function apart<L extends { readonly y: number }>(lines: readonly L[], height: nu
     .toSorted((a, b) => a.y - b.y)
     .map((line, i, sorted) => {
       const room = line.y - (sorted[i - 1]?.y ?? Number.NEGATIVE_INFINITY);
-      const isBelow = room < 2 * NAME && line.y + NAME < height;
+      const isBelow = room < BETWEEN && line.y + NAME < height;
       const y = Math.max(isBelow ? line.y + NAME : line.y - 7, last + NAME);
       last = y;
       return { ...line, y };
