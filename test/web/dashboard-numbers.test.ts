@@ -155,7 +155,7 @@ describe('the numbers of the dashboard', () => {
       ),
       { numRuns: 80 },
     );
-    // Of random histories: some five times as many.
+    // Random histories give about five times as many.
     expect(followed).toBeGreaterThan(50);
     expect(changed).toBeGreaterThan(10);
   });

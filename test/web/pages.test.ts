@@ -113,7 +113,11 @@ test('a folder that never was is an error like the others', async () => {
   const { status, text: html } = await get('/mail?q=in%3ANowhere');
   expect(status).toBe(400);
   expect(html).toContain('<u>Nowhere</u>');
-  expect(html).toContain('Mailboxes and folders stand at the side.');
+  expect(html).toContain('Choose one from the list of folders.');
+  // Where it stands twice, no query is suggested, and the sentence still says what was meant.
+  const twice = await get(`/mail?q=${encodeURIComponent('in:INBOXX OR -in:INBOXX')}`);
+  expect(twice.text).toContain('Did you mean');
+  expect(twice.text).not.toContain('Choose one from');
 });
 
 test('pages of a list follow each other without a gap', async () => {

@@ -67,7 +67,7 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
   // Where presses have led, whether or not it is drawn already.
   const at = useRef(moment);
   at.current = moment;
-  // Once there was no other move for so many milliseconds.
+  // Waits `atRest` milliseconds for another move before it asks.
   const goTo = (to: number, atRest = 0): void => {
     const isPast = to < opened.current;
     clearTimeout(rest.current);

@@ -53,10 +53,10 @@ export function understandQuery(
 
 function problemOf(text: string, error: MailkeepError): QueryProblem {
   const { message, hint: said } = sentenceOf(error);
-  const { found, position, suggestion, instead, operator, candidates } = error.facts;
-  // The sentence names the command that lists what a page has at its side.
-  const isAtSide = Array.isArray(candidates) && candidates.length === 0;
-  const hint = isAtSide ? 'Mailboxes and folders stand at the side.' : said;
+  const { found, position, suggestion, instead, operator, kind } = error.facts;
+  // The sentence names the command that lists what a page shows next to the query.
+  const isListed = error.code === 'usage-unknown-name' && kind === 'folder' && suggestion === null;
+  const hint = isListed ? 'Choose one from the list of folders.' : said;
   const stretch = stretchOf(text, found, position);
   const meant = suggestion ?? instead;
   if (stretch === null || typeof found !== 'string' || typeof meant !== 'string')
