@@ -115,7 +115,7 @@ export type NoMessage =
 /** The message that is open. */
 export function ownHit({ all, at }: Conversation): SearchHit {
   const own = all[at];
-  if (own === undefined) throw new RangeError('no such message');
+  if (own === undefined) throw new RangeError('no message of its own');
   return own;
 }
 

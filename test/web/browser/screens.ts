@@ -70,24 +70,14 @@ export const SCREENS: readonly Screen[] = [
     act: (page) => page.locator('#query').pressSequentially('report fro'),
     until: '.completions [role=option]',
   },
-  {
-    name: 'a menu of folders',
-    address: () => '/mail',
-    act: (page) => page.locator('[popovertarget=menu-in]').click(),
-    until: '#menu-in .choice',
-  },
-  {
-    name: 'a menu of people',
-    address: () => '/mail',
-    act: (page) => page.locator('[popovertarget=menu-from]').click(),
-    until: '#menu-from .choice',
-  },
-  {
-    name: 'a menu of times',
-    address: () => '/mail',
-    act: (page) => page.locator('[popovertarget=menu-since]').click(),
-    until: '#menu-since .choice',
-  },
+  ...['in', 'from', 'since'].map(
+    (filter): Screen => ({
+      name: `the menu of ${filter}:`,
+      address: () => '/mail',
+      act: (page) => page.locator(`[popovertarget=menu-${filter}]`).click(),
+      until: `#menu-${filter} .choice`,
+    }),
+  ),
   {
     name: 'a search that is saved',
     address: () => mail('report'),
