@@ -27,7 +27,12 @@ export interface Multipart<T> {
 export type Part<T> = Leaf<T> | Multipart<T>;
 
 /** What becomes of a leaf: the caller keeps, counts or drops its bytes. */
-export type TakeLeaf<T> = (info: LeafInfo) => { readonly content: T; readonly sink: LeafSink };
+export type TakeLeaf<T> = (info: LeafInfo) => {
+  readonly content: T;
+  readonly sink: LeafSink;
+  /** Called once, when the sink has taken the leaf's last bytes: of those there are, where a breach cut it off. */
+  readonly ended?: () => void;
+};
 
 export interface TreeLimits {
   readonly headerBytes: number;
@@ -149,7 +154,7 @@ class PartTree<T> extends MailParser {
     const { decoder } = made;
     if (decoder !== undefined && this.breach === null) {
       const info = leafInfo(made);
-      const { content, sink } = this.takeLeaf(info);
+      const { content, sink, ended } = this.takeLeaf(info);
       this.#leaves.set(made, { kind: 'leaf', info, content });
       this.#decoding.add(decoder);
       decoder.on('data', (chunk: Buffer) => {
@@ -158,9 +163,12 @@ class PartTree<T> extends MailParser {
         decoder.pause();
         void taken.catch(() => this.#stop('malformed')).finally(() => decoder.resume());
       });
-      decoder.once('end', () => this.#decoding.delete(decoder));
+      const finish = (): void => {
+        if (this.#decoding.delete(decoder)) ended?.();
+      };
+      decoder.once('end', finish);
       // A decoder that gives up has handed over what it could.
-      decoder.on('error', () => this.#decoding.delete(decoder));
+      decoder.on('error', finish);
     }
     // Neither text nor attachment to mailparser: so it passes the bytes to the decoder and keeps none.
     made.isAttachment = false;
@@ -222,8 +230,9 @@ class PartTree<T> extends MailParser {
   /** A multipart whose boundary never comes, or that has none, is text: better too much than nothing. */
   #preambleLeaf({ chunks }: Preamble): Leaf<T> {
     const info: LeafInfo = { ...PLAIN_TEXT };
-    const { content, sink } = this.takeLeaf(info);
+    const { content, sink, ended } = this.takeLeaf(info);
     for (const chunk of chunks) void sink(chunk);
+    ended?.();
     return { kind: 'leaf', info, content };
   }
 

@@ -136,15 +136,36 @@ function reading(
 
 async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<void> {
   let listed = 0;
+  /** The number of the last leaf if that is an attachment: a breach may cut it off. */
+  let last: number | null = null;
+  const ended = new Set<number>();
+  const completeAll = (): void => {
+    for (const number of ended) {
+      if (number === last) continue;
+      ended.delete(number);
+      wire.send({ kind: 'complete', number });
+    }
+  };
   const take: TakeLeaf<{ size: number }> = (info) => {
     const content = { size: 0 };
+    last = null;
     if (!isListed(info)) return { content, sink: () => undefined };
     const number = ++listed;
+    last = number;
     const attachment = attachmentOf({ kind: 'leaf', info, content }, number);
     wire.send({ kind: 'attachment', attachment });
-    return { content, sink: (chunk) => wire.sendChunk(number, chunk) };
+    return {
+      content,
+      sink: (chunk) => wire.sendChunk(number, chunk),
+      ended: () => {
+        ended.add(number);
+        completeAll();
+      },
+    };
   };
   const { breach } = await parseTree(wire.pieces(), take, limits);
+  if (breach === null) last = null;
+  completeAll();
   wire.send({ kind: 'finished', breach });
 }
 

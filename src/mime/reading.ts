@@ -43,14 +43,18 @@ export async function readMessage(
   }
 }
 
-/** What comes of all attachments: each is told before its first bytes; the end of one may meet the next's beginning. */
+/**
+ * A step of reading all attachments of a message. Each attachment is announced before its first bytes and completed
+ * after its last ones. Any number may be announced before the first is completed, and their bytes may take turns.
+ */
 type AttachmentPiece =
   | { readonly attachment: Omit<ExtractedAttachment, 'size'> }
-  | { readonly number: number; readonly bytes: Uint8Array };
+  | { readonly number: number; readonly bytes: Uint8Array }
+  | { readonly number: number; readonly isComplete: true };
 
 /**
  * All attachments of a message in one go. Throws `mail-unreadable` when the message cannot be parsed to its end
- * (what came before was all there), and whatever `source` throws.
+ * (attachments completed before have all their bytes), and whatever `source` throws.
  */
 export async function* openAttachments(
   source: AsyncIterable<Uint8Array>,
@@ -61,6 +65,7 @@ export async function* openAttachments(
       const { size: _, ...attachment } = answer.attachment;
       yield { attachment };
     } else if (answer.kind === 'chunk') yield { number: answer.number, bytes: answer.bytes };
+    else if (answer.kind === 'complete') yield { number: answer.number, isComplete: true };
     else if (answer.kind === 'finished') {
       if (answer.breach !== null) throw mailUnreadable(answer.breach);
       return;

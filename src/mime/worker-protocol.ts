@@ -73,6 +73,8 @@ export type FromReader =
   | { readonly kind: 'attachment'; readonly attachment: ExtractedAttachment }
   /** Bytes of an attachment, in order; those of two may take turns. The next ones come after `more`. */
   | { readonly kind: 'chunk'; readonly number: number; readonly bytes: Uint8Array }
+  /** All bytes of an attachment were sent. */
+  | { readonly kind: 'complete'; readonly number: number }
   /** Null where the message has no HTML. */
   | {
       readonly kind: 'page';

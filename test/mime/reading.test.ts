@@ -103,7 +103,8 @@ describe('openAttachments', () => {
     const names: (string | null)[] = [];
     for await (const piece of openAttachments(whole(letter), { workerFile })) {
       if ('attachment' in piece) names[piece.attachment.number - 1] = piece.attachment.filename;
-      else found.set(piece.number, [...(found.get(piece.number) ?? []), Buffer.from(piece.bytes)]);
+      else if ('bytes' in piece)
+        found.set(piece.number, [...(found.get(piece.number) ?? []), Buffer.from(piece.bytes)]);
     }
     expect(names).toEqual(['photo.jpg', 'notes.txt', null]);
     expect(Buffer.concat(found.get(1) ?? []).equals(picture)).toBe(true);
@@ -146,7 +147,7 @@ describe('openAttachments', () => {
     );
     const found = new Map<number, Buffer[]>();
     for await (const piece of openAttachments(whole(many), { workerFile })) {
-      if ('number' in piece)
+      if ('bytes' in piece)
         found.set(piece.number, [...(found.get(piece.number) ?? []), Buffer.from(piece.bytes)]);
     }
     for (const [i, bytes] of files.entries()) {

@@ -120,6 +120,7 @@ async function readTogether(
         pieces.set(piece.attachment.number, []);
         continue;
       }
+      if (!('bytes' in piece)) continue;
       held += piece.bytes.byteLength;
       if (held > 2 * MOST_HELD) return { pieces: new Map(), problem: TOO_LARGE };
       if (piece.bytes.byteLength > 0) pieces.get(piece.number)?.push(piece.bytes);

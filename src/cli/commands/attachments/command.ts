@@ -1,19 +1,18 @@
 import { readdirSync } from 'node:fs';
-import { type FileHandle, open, rm } from 'node:fs/promises';
+import { constants, type FileHandle, open, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Command } from 'commander';
 import type { AttachmentTextState } from '../../../catalog/attachment-texts.ts';
 import { makeFolders } from '../../../disk/make-folders.ts';
 import type { Reader } from '../../../engine/archive/reader.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { errnoOf, hasCode, type MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import type { ExtractedAttachment } from '../../../mime/extraction.ts';
 import { openAttachments, readMessage } from '../../../mime/reading.ts';
 import { safeFileName } from '../../../mime/safe-file-name.ts';
 import { bytes } from '../../../wording/amounts.ts';
-import { sentenceOf } from '../../../wording/sentence-of.ts';
 import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { oneMessage } from '../../one-message.ts';
@@ -59,16 +58,21 @@ async function attachmentsOf(
     return EXIT.done;
   }
   const folder = path.resolve(surroundings.cwd, saveTo);
-  const { saved, unreadable } = await saveAttachments(folder, source);
+  const { saved, missing, failure } = await saveAttachments(folder, source);
   for (const attachment of saved) {
     await output.line(
       { ...attachment, text: textOf(attachment) },
       () => `${attachmentLine(attachment, null)}  ->  ${attachment.savedAs}`,
     );
   }
-  if (unreadable === null) return EXIT.done;
-  notices.warn(sentenceOf(unreadable).message);
-  return EXIT.failures;
+  if (missing.length > 0) {
+    const names = missing.map(
+      ({ number, filename }) => `${number} ${terminalLine(filename ?? '(no name)')}`,
+    );
+    notices.warn(`Not saved: ${names.join(', ')}.`);
+  }
+  if (failure !== null) throw failure;
+  return EXIT.done;
 }
 
 type TextState = Pick<AttachmentTextState, 'status' | 'reason' | 'truncated'>;
@@ -89,20 +93,20 @@ function attachmentLine(attachment: ExtractedAttachment, text: TextState | null)
   return `${line}  (not searchable${text.reason === null ? ' yet' : `: ${text.reason}`})`;
 }
 
-/** Files held open at a time: two attachments may take turns, hundreds do not. */
-const OPEN_FILES = 16;
-
 interface SavedAttachments {
   readonly saved: readonly (ExtractedAttachment & { readonly savedAs: string })[];
-  /** Why the message was not read to its end: then the attachment it broke off in, and those behind, are missing. */
-  readonly unreadable: MailkeepError | null;
+  /** Attachments that are not in the folder, in order, of those that were announced. */
+  readonly missing: readonly Omit<ExtractedAttachment, 'size'>[];
+  /** Why the message was not read to its end, or a file not written; null when all attachments are saved. */
+  readonly failure: unknown;
 }
 
 /**
  * Saves the attachments of one message into a folder, in one reading of the message, under names that are safe and
- * new there. The folder is made where there is none, for its owner only. When writing or `source` fails, what was written is taken back.
+ * new there. The folder is made where there is none, for its owner only. Whatever fails, attachments that are
+ * complete by then stay, and no part of another does.
  *
- * @throws usage-save-failed, and whatever `source` throws
+ * @throws usage-save-failed for the folder
  */
 async function saveAttachments(
   folder: string,
@@ -114,94 +118,112 @@ async function saveAttachments(
     makeFolders(folder, 0o700);
     for (const name of readdirSync(folder)) safeFileName(name, { fallback: 'x', taken });
   } catch (error) {
-    throw failure(folder, error);
+    throw saveFailed(folder, error);
   }
-  const files: NewFile[] = [];
-  let unreadable: MailkeepError | null = null;
+  const files = new Map<number, SavedFile>();
+  const open = new Set<SavedFile>();
+  let failure: unknown = null;
   try {
-    try {
-      for await (const piece of openAttachments(source)) {
-        if ('attachment' in piece) {
-          const { number, filename } = piece.attachment;
-          const nextName = () =>
-            safeFileName(filename, { fallback: `attachment-${number}`, taken });
-          files.push(await newFile(folder, nextName, piece.attachment));
-          const old = files.at(-OPEN_FILES);
-          if (old !== undefined) await close(old);
-        } else await append(files[piece.number - 1], piece.bytes);
+    for await (const piece of openAttachments(source)) {
+      if ('attachment' in piece) files.set(piece.attachment.number, newFile(piece.attachment));
+      const file = files.get('attachment' in piece ? piece.attachment.number : piece.number);
+      if (file === undefined || file.failure !== null) continue;
+      try {
+        if ('attachment' in piece) await createIn(folder, file, taken);
+        else if ('bytes' in piece) await append(file, piece.bytes);
+        else await complete(file);
+      } catch (error) {
+        file.failure = saveFailed(file.path, error);
+        await remove(file);
       }
-    } catch (error) {
-      if (!hasCode(error, 'mail-unreadable')) throw error;
-      unreadable = error;
-      // The one it broke off in may be half of one.
-      const last = files.pop();
-      if (last !== undefined) await remove(last);
+      await keepFewOpen(open, file);
     }
-    for (const file of files) await close(file);
   } catch (error) {
-    for (const file of files) await remove(file);
-    throw error;
+    failure = error;
   }
-  const saved = files.map(({ attachment, size, path: savedAs }) => ({
-    ...attachment,
-    size,
-    savedAs,
-  }));
-  return { saved, unreadable };
+  for (const file of files.values()) if (!file.isComplete) await remove(file);
+  const all = [...files.values()];
+  return {
+    saved: all
+      .filter(({ isComplete }) => isComplete)
+      .map(({ attachment, size, path: savedAs }) => ({ ...attachment, size, savedAs })),
+    missing: all.filter(({ isComplete }) => !isComplete).map(({ attachment }) => attachment),
+    failure: failure ?? all.find((file) => file.failure !== null)?.failure ?? null,
+  };
 }
 
-async function remove(file: NewFile): Promise<void> {
-  await file.handle?.close();
-  await rm(file.path, { force: true });
-}
-
-interface NewFile {
+interface SavedFile {
   readonly attachment: Omit<ExtractedAttachment, 'size'>;
-  readonly path: string;
+  /** Empty until the file is created. */
+  path: string;
   /** Bytes written. */
   size: number;
-  /** Null once it was closed. */
+  /** Null while it is closed. */
   handle: FileHandle | null;
+  isComplete: boolean;
+  failure: unknown;
+}
+
+function newFile(attachment: SavedFile['attachment']): SavedFile {
+  return { attachment, path: '', size: 0, handle: null, isComplete: false, failure: null };
 }
 
 /** Creates a file under the first name that is free; never through a link, and never over what is there. */
-async function newFile(
-  folder: string,
-  nextName: () => string,
-  attachment: NewFile['attachment'],
-): Promise<NewFile> {
-  for (;;) {
-    const file = path.join(folder, nextName());
+async function createIn(folder: string, file: SavedFile, taken: Set<string>): Promise<void> {
+  const { number, filename } = file.attachment;
+  while (file.handle === null) {
+    const name = safeFileName(filename, { fallback: `attachment-${number}`, taken });
+    const target = path.join(folder, name);
     try {
-      return { attachment, path: file, size: 0, handle: await open(file, 'wx', 0o600) };
+      file.handle = await open(target, 'wx', 0o600);
     } catch (error) {
-      if (errnoOf(error) !== 'EEXIST') throw failure(file, error);
+      if (errnoOf(error) !== 'EEXIST') throw saveFailed(target, error);
+      continue;
     }
+    file.path = target;
   }
 }
 
-async function append(file: NewFile | undefined, bytes: Uint8Array): Promise<void> {
-  // Bytes come behind the attachment they are of, and before the sixteenth after it.
-  if (file?.handle == null) throw new Error('bytes of an attachment that is not open');
-  try {
-    await file.handle.writeFile(bytes);
-    file.size += bytes.byteLength;
-  } catch (error) {
-    throw failure(file.path, error);
-  }
+async function append(file: SavedFile, bytes: Uint8Array): Promise<void> {
+  // Closed since: a link that was put in its place is not followed.
+  file.handle ??= await open(file.path, constants.O_WRONLY | constants.O_APPEND | NO_FOLLOW);
+  await file.handle.writeFile(bytes);
+  file.size += bytes.byteLength;
 }
 
-async function close(file: NewFile): Promise<void> {
+/** Windows has no such flag. */
+const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
+
+/** Files held open at a time. A message may announce any number of attachments before the first one ends. */
+const OPEN_FILES = 16;
+
+/** Closes the file that was used longest ago, if too many are open. `open` is in the order of use. */
+async function keepFewOpen(open: Set<SavedFile>, used: SavedFile): Promise<void> {
+  open.delete(used);
+  if (used.handle !== null) open.add(used);
+  const [oldest] = open;
+  if (open.size <= OPEN_FILES || oldest === undefined) return;
+  open.delete(oldest);
+  await close(oldest);
+}
+
+async function complete(file: SavedFile): Promise<void> {
+  await close(file);
+  file.isComplete = true;
+}
+
+async function close(file: SavedFile): Promise<void> {
   const { handle } = file;
   file.handle = null;
-  try {
-    await handle?.close();
-  } catch (error) {
-    throw failure(file.path, error);
-  }
+  await handle?.close();
 }
 
-function failure(file: string, error: unknown): unknown {
+async function remove(file: SavedFile): Promise<void> {
+  await close(file).catch(() => undefined);
+  if (file.path !== '') await rm(file.path, { force: true });
+}
+
+function saveFailed(file: string, error: unknown): unknown {
   const reason = errnoOf(error);
   return reason === undefined ? error : usageError('usage-save-failed', { file, reason });
 }
