@@ -106,12 +106,20 @@ function lastPart({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): 
   return cut < 0 ? path : path.slice(cut + delimiter.length);
 }
 
-/** Which folders a filter means. Absent fields mean all. */
+/** Names of which any may match; undefined and an empty list match everything. */
+export type AnyOf = string | readonly string[] | undefined;
+
+/** The mailboxes and folders to read: a folder matches if it is in a listed mailbox and under a listed name. */
 export interface FolderFilter {
-  /** An address or a resource id, in any case. */
-  readonly mailbox?: string | undefined;
-  /** A path, a pattern or a special use: see `foldersMeant`, which each mailbox is asked for itself. */
-  readonly folder?: string | undefined;
+  /** Addresses or resource ids, in any case. */
+  readonly mailbox?: AnyOf;
+  /** Paths, patterns or special uses: `foldersMeant` resolves each name in each mailbox separately. */
+  readonly folder?: AnyOf;
+}
+
+/** Returns the names of a filter as a list. */
+export function namesIn(names: AnyOf): readonly string[] {
+  return typeof names === 'string' ? [names] : (names ?? []);
 }
 
 /** Returns the folders that a filter means, by the mailboxes that they are in. */
@@ -119,7 +127,8 @@ export function matchingFolders<
   F extends Pick<FolderName, 'host' | 'mailbox' | 'address' | 'path' | 'specialUse'>,
 >(names: readonly F[], { mailbox, folder }: FolderFilter): readonly F[] {
   const those = names.filter((name) => isMailbox(name, mailbox));
-  if (folder === undefined) return those;
+  const wanted = namesIn(folder);
+  if (wanted.length === 0) return those;
   const byMailbox = new Map<string, F[]>();
   for (const name of those) {
     const key = `${name.host}\0${name.mailbox}`;
@@ -127,17 +136,22 @@ export function matchingFolders<
     if (known === undefined) byMailbox.set(key, [name]);
     else known.push(name);
   }
-  return [...byMailbox.values()].flatMap((folders) => foldersMeant(folder, folders));
+  const matches = [...byMailbox.values()].flatMap((folders) =>
+    wanted.flatMap((name) => foldersMeant(name, folders)),
+  );
+  return [...new Set(matches)];
 }
 
-/** Returns whether a mailbox goes by this address or resource id; undefined means any. */
+/** Returns whether a mailbox has one of these addresses or resource ids. */
 export function isMailbox(
   { mailbox, address }: Pick<FolderName, 'mailbox' | 'address'>,
-  wanted: string | undefined,
+  wanted: AnyOf,
 ): boolean {
-  const called = wanted?.toLowerCase();
+  const names = namesIn(wanted).map((name) => name.toLowerCase());
   return (
-    called === undefined || address.toLowerCase() === called || mailbox.toLowerCase() === called
+    names.length === 0 ||
+    names.includes(address.toLowerCase()) ||
+    names.includes(mailbox.toLowerCase())
   );
 }
 

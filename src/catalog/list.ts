@@ -7,6 +7,7 @@ import {
   type FolderName,
   folderNames,
   matchingFolders,
+  namesIn,
   namesWithin,
 } from './folder-names.ts';
 import { LIST_ROWS, type ListRow } from './list-rows.ts';
@@ -100,7 +101,7 @@ function* rows(
       : connection.rows(views.asOf, { ...bounds, commit });
   };
   const { scope } = filter;
-  if (filter.mailbox === undefined && filter.folder === undefined && scope === undefined) {
+  if (namesIn(filter.mailbox).length + namesIn(filter.folder).length === 0 && scope === undefined) {
     yield* open(everywhere, 0);
     return;
   }

@@ -1,4 +1,4 @@
-import { InvalidArgumentError, type Option } from 'commander';
+import { type Command, InvalidArgumentError, type Option } from 'commander';
 import { parseRate } from '../config/byte-rate.ts';
 import { parseDuration } from '../config/duration.ts';
 import { usageError } from '../errors/usage.ts';
@@ -103,7 +103,7 @@ export function signerKey(text: string): Buffer {
   return key;
 }
 
-/** Collects the values of an option that may be given several times. */
+/** Collects the values of a repeatable option. */
 export function collected(text: string, before: readonly string[] = []): string[] {
   return [...before, text];
 }
@@ -116,6 +116,37 @@ export function recipients(text: string, before: readonly string[] = []): string
     );
   }
   return [...before, text];
+}
+
+const REPEATABLE: readonly unknown[] = [collected, recipients];
+
+/**
+ * Makes a command, and every command below it, refuse empty values and arguments, and a second value of an option that
+ * takes one: the parser would keep the last value only. Words of a query may be empty, and a switch may be repeated.
+ *
+ * @param refuse throws an error that states the problem
+ */
+export function checkValues(command: Command, refuse: (problem: string) => never): void {
+  const hint = 'If it comes from a variable, that variable is not set.';
+  for (const option of command.options) {
+    if (!option.required && !option.optional) continue;
+    const name = option.long ?? option.flags;
+    let seen = false;
+    command.on(`option:${option.name()}`, (value: string | null) => {
+      if (value?.trim() === '') refuse(`the value of ${name} is empty. ${hint}`);
+      if (seen && !REPEATABLE.includes(option.parseArg))
+        refuse(`${name} takes one value, and it was given more than once.`);
+      seen = true;
+    });
+  }
+  command.hook('preAction', (_, { args, registeredArguments }) => {
+    for (const [i, text] of args.entries()) {
+      const argument = registeredArguments[i] ?? registeredArguments.at(-1);
+      if (text.trim() === '' && argument !== undefined && argument.parseArg !== minusWords)
+        refuse(`the argument <${argument.name()}> is empty. ${hint}`);
+    }
+  });
+  for (const sub of command.commands) checkValues(sub, refuse);
 }
 
 /** Returns the values that there are: what was not given is left out, so that a default applies. */

@@ -6,7 +6,7 @@ import { nearest } from '../names/nearest.ts';
 import { commandName } from './command-name.ts';
 import type { Body, Globals } from './context.ts';
 import { exitStatusHelp } from './help-text.ts';
-import { markMinusWords } from './option-values.ts';
+import { checkValues, markMinusWords } from './option-values.ts';
 import type { CommandEntry } from './reading-commands.ts';
 
 /** What a command line asks for: a command to run, or a text to print and be done. */
@@ -105,6 +105,9 @@ export async function parseCommandLine(
     const problem = problemText(`unknown command '${named}'`, program, program);
     throw usageError('usage-invalid', { command: '', problem });
   }
+  checkValues(program, (problem) => {
+    throw usageError('usage-invalid', { command: chosen?.name() ?? '', problem });
+  });
   try {
     await program.parseAsync(marked, { from: 'user' });
   } catch (error) {

@@ -3,6 +3,7 @@ import { type Readable, Writable } from 'node:stream';
 import { nameProcess } from '../archive/write/lock.ts';
 import type { EngineContext } from '../engine/context.ts';
 import { combinedExit, EXIT, type ExitCode, exitOf } from '../errors/exit-codes.ts';
+import { usageError } from '../errors/usage.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 import { commandName } from './command-name.ts';
@@ -86,11 +87,20 @@ function helpColumns({ isTTY, columns }: Surface['stdout'], { COLUMNS }: Surface
   return wanted >= 20 ? Math.min(wanted, MOST_HELP_COLUMNS) : 80;
 }
 
-/** `MAILKEEP_DATA` counts where the line has no `--data`; as everywhere, an empty text is none. */
-function withEnvironment(globals: Globals, { MAILKEEP_DATA: data }: Surface['env']): Globals {
-  return globals.data === undefined && data !== undefined && data !== ''
-    ? { ...globals, data }
-    : globals;
+/**
+ * Adds `MAILKEEP_DATA` and `MAILKEEP_CONFIG` where the line has no `--data` and `--config`.
+ *
+ * @throws usage-invalid for a variable that is set but empty: another archive or configuration would be used silently
+ */
+function withEnvironment(globals: Globals, env: Surface['env']): Globals {
+  const { MAILKEEP_DATA: data, MAILKEEP_CONFIG: config } = env;
+  const used = { data: globals.data ?? data, config: globals.config ?? config };
+  for (const [option, value] of Object.entries(used)) {
+    if (value?.trim() !== '') continue;
+    const problem = `MAILKEEP_${option.toUpperCase()} is set, but empty. Unset it, or set it to a path.`;
+    throw usageError('usage-invalid', { command: '', problem });
+  }
+  return { ...globals, data: used.data };
 }
 
 /**

@@ -62,6 +62,5 @@ export function isNamed(named: string | undefined, surroundings: Surroundings): 
 }
 
 function askedFor(named: string | undefined, { env }: Surroundings): string | undefined {
-  const asked = named ?? env.MAILKEEP_CONFIG;
-  return asked === '' ? undefined : asked;
+  return named ?? env.MAILKEEP_CONFIG;
 }

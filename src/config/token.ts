@@ -38,8 +38,8 @@ async function rawToken(
     case 'file':
       return tokenFile(source.name, about);
     case 'credential': {
-      const folder = env.CREDENTIALS_DIRECTORY;
-      if (folder === undefined) throw configError('token-missing', about);
+      const folder = env.CREDENTIALS_DIRECTORY ?? '';
+      if (folder === '') throw configError('token-missing', about);
       return tokenFile(path.join(folder, source.name), about);
     }
   }

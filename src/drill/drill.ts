@@ -205,8 +205,6 @@ class Drill {
       // The sample stands for what a query would find.
       selection: {
         query: { text: 'drill', node: { kind: 'all', span: { start: 0, end: 0 } } },
-        mailbox: null,
-        folder: null,
         deleted,
         asOf: null,
       },

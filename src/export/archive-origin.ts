@@ -107,11 +107,19 @@ function readSelection(
 }
 
 function saidOf(selection: ExportSelection): ManifestHead['selection'] {
-  const { query, docids = null, mailbox, folder, deleted, withDeleted = false } = selection;
+  const {
+    query,
+    docids = null,
+    mailboxes = [],
+    folders = [],
+    deleted,
+    withDeleted = false,
+  } = selection;
+  const only = (names: readonly string[]) => (names.length > 1 ? names : (names[0] ?? null));
   return {
     query: query?.text ?? null,
     ...(docids === null ? {} : { ids: new Set(docids).size }),
-    ...{ mailbox, folder, deleted },
+    ...{ mailbox: only(mailboxes), folder: only(folders), deleted },
     ...(withDeleted ? { withDeleted } : {}),
   };
 }
@@ -126,13 +134,12 @@ function* listed(
   chosen: ChosenDocids,
   isNarrowed: boolean,
 ): Generator<ListedPlace, void, undefined> {
-  const { query, mailbox, folder, deleted, withDeleted = false, asOf } = selection;
+  const { query, mailboxes, folders, deleted, withDeleted = false, asOf } = selection;
   const range = isNarrowed ? chosen.range() : undefined;
   if (isNarrowed && range === undefined) return;
   const moment = momentOf(asOf);
   const filter = {
-    ...(mailbox === null ? {} : { mailbox }),
-    ...(folder === null ? {} : { folder }),
+    ...{ mailbox: mailboxes, folder: folders },
     // Only the time in which the messages were received is walked over.
     ...(range === undefined
       ? {}

@@ -30,8 +30,9 @@ export interface ExportSelection {
   readonly query: ({ readonly text: string } & Pick<SearchRequest, 'node' | 'accounts'>) | null;
   /** Only these messages, where they were named by their ids. */
   readonly docids?: readonly number[] | null;
-  readonly mailbox: string | null;
-  readonly folder: string | null;
+  /** As `FolderFilter` takes them; all if absent or empty. */
+  readonly mailboxes?: readonly string[];
+  readonly folders?: readonly string[];
   /** Exports ended places instead of current ones. */
   readonly deleted: boolean;
   /** Also exports messages without a current place, each from the place or places that ended last. */

@@ -23,8 +23,9 @@ export interface ManifestHead {
     readonly query: string | null;
     /** How many messages were named by their ids, where they were. */
     readonly ids?: number;
-    readonly mailbox: string | null;
-    readonly folder: string | null;
+    /** One name as text, several as a list; null for all. */
+    readonly mailbox: string | readonly string[] | null;
+    readonly folder: string | readonly string[] | null;
     readonly deleted: boolean;
     /** Present where messages that were deleted everywhere are exported along with the others. */
     readonly withDeleted?: true;

@@ -78,16 +78,12 @@ function meant<F extends Parameters<typeof matchingFolders>[0][number] & { reado
   folders: readonly F[],
   selection: RestoreSelection,
 ): F[] {
-  const wanted = new Set(
-    filters(selection).flatMap((filter) => matchingFolders(folders, filter).map(({ id }) => id)),
-  );
-  return folders.filter(({ id }) => wanted.has(id));
+  const wanted = new Set(matchingFolders(folders, filterOf(selection)));
+  return folders.filter((folder) => wanted.has(folder));
 }
 
-/** One filter for each pair of a mailbox and a folder; what one of them has is meant. */
-function filters({ mailboxes, folders }: RestoreSelection) {
-  const each = <T>(values: readonly T[]) => (values.length === 0 ? [undefined] : values);
-  return each(mailboxes).flatMap((mailbox) => each(folders).map((folder) => ({ mailbox, folder })));
+function filterOf({ mailboxes: mailbox, folders: folder }: RestoreSelection) {
+  return { mailbox, folder };
 }
 
 /** Places of a selection, oldest first within a folder. */
@@ -100,17 +96,8 @@ function* placesOf(
     yield* deletedPlaces(catalog, selection, plan);
     return;
   }
-  const before = new Set<number>();
-  for (const filter of filters(selection)) {
-    const seen = new Set<number>();
-    for (const place of catalog.listPlaces({ ...filter, ...momentOf(selection), sort: 'oldest' })) {
-      // An earlier filter has listed all of this folder.
-      if (before.has(place.folder.id)) continue;
-      seen.add(place.folder.id);
-      yield place;
-    }
-    for (const folder of seen) before.add(folder);
-  }
+  const filter = { ...filterOf(selection), ...momentOf(selection) };
+  yield* catalog.listPlaces({ ...filter, sort: 'oldest' });
 }
 
 /** The last place of each message that has no current one in its mailbox, where that is in a folder that is meant. */

@@ -91,8 +91,16 @@ describe('MAILKEEP_DATA', () => {
     const given = await archive(['--data', 'third'], env);
     expect(given).toMatchObject({ code: 2, stdout: '' });
     expect(given.stderr).toContain(path.join(folder, 'third'));
-    const empty = await archive([], { ...env, MAILKEEP_DATA: '' });
-    expect(empty.stderr).toContain(path.join(folder, 'elsewhere'));
+    for (const [name, option] of [
+      ['MAILKEEP_DATA', '--data'],
+      ['MAILKEEP_CONFIG', '--config'],
+    ] as const) {
+      const empty = await archive([], { ...env, [name]: '' });
+      expect(empty).toMatchObject({ code: 2, stdout: '' });
+      expect(empty.stderr).toContain(`${name} is set, but empty.`);
+      const file = option === '--data' ? data : config;
+      expect(await archive([option, file], { ...env, [name]: '' })).toMatchObject({ code: 0 });
+    }
   });
 
   test('holds for commands that write as well', async () => {

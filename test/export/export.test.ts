@@ -108,10 +108,10 @@ describe('an export as .eml files', () => {
         })
       ).exported;
     const query = (text: string) => ({ text, node: parseQuery(text, { now: first }).node });
-    expect(await of({ folder: 'INBOX.Sent' })).toBe(
+    expect(await of({ folders: ['INBOX.Sent'] })).toBe(
       letters.filter(({ folder }) => folder === 'INBOX.Sent').length,
     );
-    expect(await of({ mailbox: 'OFFICE@example.org' })).toBe(1);
+    expect(await of({ mailboxes: ['OFFICE@example.org'] })).toBe(1);
     expect(await of({ query: query('is:starred') })).toBe(
       letters.filter(({ flags }) => flags?.includes('\\Flagged')).length,
     );

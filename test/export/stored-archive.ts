@@ -160,8 +160,6 @@ export class StoredArchive {
 
 export const EVERYTHING: ExportOptions['selection'] = {
   query: null,
-  mailbox: null,
-  folder: null,
   deleted: false,
   asOf: null,
 };

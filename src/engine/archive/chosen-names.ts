@@ -1,4 +1,9 @@
-import { type FolderFilter, isMailbox, matchingFolders } from '../../catalog/folder-names.ts';
+import {
+  type FolderFilter,
+  isMailbox,
+  matchingFolders,
+  namesIn,
+} from '../../catalog/folder-names.ts';
 import type { UnknownName } from '../../catalog/search/resolve.ts';
 import { usageError } from '../../errors/usage.ts';
 import { nearestAddress, nearestFolder } from '../../names/nearest.ts';
@@ -16,7 +21,7 @@ export function refuseNeverNamed(unknown: readonly UnknownName[]): void {
   }
 }
 
-/** A mailbox and a folder to read, and whether only what is at the service now counts. */
+/** Mailboxes and folders to read, and whether only what is at the service now counts. */
 interface Choice extends FolderFilter {
   readonly deleted?: boolean | undefined;
   readonly asOf?: unknown;
@@ -24,7 +29,7 @@ interface Choice extends FolderFilter {
 
 /**
  * Refuses a mailbox or a folder that never was, and a folder that is gone where only what is at the service now is
- * asked for.
+ * asked for. With several mailboxes, a folder that one of them has is enough.
  *
  * @throws usage-unknown-name, usage-folder-gone
  */
@@ -34,21 +39,21 @@ export function refuseUnknownChoice(
 ): void {
   if (mailbox === undefined && folder === undefined) return;
   const { folders, mailboxes } = catalog.folders.everNamed();
-  if (mailbox !== undefined && !mailboxes.some((box) => isMailbox(box, mailbox))) {
+  for (const found of namesIn(mailbox)) {
+    if (mailboxes.some((box) => isMailbox(box, found))) continue;
     const candidates = mailboxes.map(({ address }) => address);
-    const suggestion = nearestAddress(mailbox, candidates);
-    const facts = { kind: 'mailbox', found: mailbox, suggestion, candidates } as const;
-    throw usageError('usage-unknown-name', facts);
+    const suggestion = nearestAddress(found, candidates);
+    throw usageError('usage-unknown-name', { kind: 'mailbox', found, suggestion, candidates });
   }
-  if (folder === undefined) return;
-  const wanted = mailbox === undefined ? { folder } : { mailbox, folder };
-  if (matchingFolders(folders, wanted).length === 0) {
-    const near = folders.filter((name) => isMailbox(name, mailbox));
-    const suggestion = nearestFolder(folder, near);
-    const facts = { kind: 'folder', found: folder, suggestion, candidates: [] } as const;
-    throw usageError('usage-unknown-name', facts);
-  }
-  if (deleted === true || asOf !== undefined) return;
   const live = catalog.folders.all().map((seen) => ({ ...seen, path: seen.folder }));
-  if (matchingFolders(live, wanted).length === 0) throw usageError('usage-folder-gone', { folder });
+  for (const found of namesIn(folder)) {
+    const wanted = { mailbox, folder: found };
+    if (matchingFolders(folders, wanted).length === 0) {
+      const near = folders.filter((name) => isMailbox(name, mailbox));
+      const suggestion = nearestFolder(found, near);
+      throw usageError('usage-unknown-name', { kind: 'folder', found, suggestion, candidates: [] });
+    }
+    if (deleted !== true && asOf === undefined && matchingFolders(live, wanted).length === 0)
+      throw usageError('usage-folder-gone', { folder: found });
+  }
 }

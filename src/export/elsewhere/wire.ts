@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { AnyOf } from '../../catalog/folder-names.ts';
 import type { HistoryLine } from '../../catalog/message-history.ts';
 import type { UnknownName } from '../../catalog/search/resolve.ts';
 import { ERROR_FAMILIES, type Thrown } from '../../errors/mailkeep-error.ts';
@@ -24,8 +25,8 @@ export const LONGEST_LINE_BYTES = 64 * 1024 * 1024;
 /** Which places are exported, as somebody typed it. */
 export interface TypedSelection {
   readonly query?: string;
-  readonly mailbox?: string;
-  readonly folder?: string;
+  readonly mailbox?: AnyOf;
+  readonly folder?: AnyOf;
   readonly deleted?: boolean;
   readonly withDeleted?: boolean;
   readonly asOf?: string;
@@ -49,7 +50,8 @@ export const SOURCES_PATH = '/messages';
 export const sourcesShape = z.array(z.object({ id: hash, size: count.max(1 << 20) })).max(1_000);
 
 const choices = {
-  ...{ query: text.optional(), mailbox: text.optional(), folder: text.optional() },
+  query: text.optional(),
+  ...{ mailbox: z.union([text, many]).optional(), folder: z.union([text, many]).optional() },
   ...{ deleted: z.boolean().optional(), withDeleted: z.boolean().optional() },
   asOf: text.optional(),
 };
@@ -78,7 +80,8 @@ const head = {
   commit: z.object({ number: count, hash: text }),
   asOf: z.object({ number: count, time: text }).nullable(),
   selection: z.object({
-    ...{ query: maybe, ids: count.optional(), mailbox: maybe, folder: maybe, deleted: z.boolean() },
+    ...{ query: maybe, ids: count.optional(), deleted: z.boolean() },
+    ...{ mailbox: z.union([maybe, many]), folder: z.union([maybe, many]) },
     withDeleted: z.literal(true).optional(),
   }),
 };

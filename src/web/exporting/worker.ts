@@ -74,8 +74,6 @@ async function run(): Promise<void> {
         format,
         selection: {
           query: { text, node, accounts },
-          mailbox: null,
-          folder: null,
           deleted: false,
           withDeleted: true,
           asOf,

@@ -53,7 +53,7 @@ EXAMPLES
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .argument('[operation]', 'name of the operation, as --list shows it')
-    .option('-p, --param <name=value>', 'a parameter; may be given several times', collected)
+    .option('-p, --param <name=value>', 'a parameter; repeatable', collected)
     .option('--body <file>', 'the request body, as JSON; - is standard input')
     .option('--account <name>', 'the account of the configuration, where there are several')
     .option('--output <file>', 'write the answer to this file')

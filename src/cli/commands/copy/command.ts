@@ -100,7 +100,11 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--object-lock', 'create it as one that can lock objects, for --lock-days')
     .option('--recovery-key-file <file>', 'write the recovery key to this new file instead')
     .option('--passphrase-file <file>', 'let this passphrase open the copy as well')
-    .option('--age <recipient>', 'let this age recipient open the copy as well', collected)
+    .option(
+      '--age <recipient>',
+      'let this age recipient open the copy as well; repeatable',
+      collected,
+    )
     .option('--write-only', 'keep no key on this machine that can read the copy');
   // The parser gives options that both have to the command before.
   init.action((options: InitLine) =>

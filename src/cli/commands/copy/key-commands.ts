@@ -49,7 +49,7 @@ export function defineKeys(copy: Command, chosen: (body: Body) => void): void {
   const add = withTarget(sub(key, 'add', 'let somebody else open a copy'))
     .option('--recovery-key-file <file>', 'a new recovery key, written to this new file')
     .option('--passphrase-file <file>', 'the passphrase in the first line of this file')
-    .option('--age <recipient>', 'this age recipient', collected)
+    .option('--age <recipient>', 'this age recipient; repeatable', collected)
     .option('--label <text>', 'whose it is; everybody who can list the copy can read this')
     .addHelpText(
       'after',

@@ -1,3 +1,4 @@
+import { namesIn } from '../../../catalog/folder-names.ts';
 import type { UnknownName } from '../../../catalog/search/resolve.ts';
 import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
 import type { Reader } from '../../../engine/archive/reader.ts';
@@ -33,8 +34,8 @@ export async function chosenPlaces(
         ? null
         : { text, node: query.node, accounts: accountHosts(query.node, context) },
     docids: ids === undefined ? null : await docidsOf(reader, ids),
-    mailbox: typed.mailbox ?? null,
-    folder: typed.folder ?? null,
+    mailboxes: namesIn(typed.mailbox),
+    folders: namesIn(typed.folder),
     deleted: typed.deleted ?? false,
     withDeleted: typed.withDeleted ?? false,
     asOf: typed.asOf === undefined ? (query?.asOf ?? null) : moment('--as-of', typed.asOf, at),

@@ -18,6 +18,7 @@ import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
+import { collected } from '../../option-values.ts';
 import { present } from '../../output.ts';
 import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
@@ -113,8 +114,16 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         'only messages with these ids, one a line; - is standard input',
       ).conflicts('query'),
     )
-    .option('--mailbox <address>', 'only this mailbox (address or resource id)')
-    .option('--folder <path>', 'only this folder: a path, a pattern, or a purpose such as sent')
+    .option(
+      '--mailbox <address>',
+      'only this mailbox (address or resource id); repeatable',
+      collected,
+    )
+    .option(
+      '--folder <path>',
+      'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
+      collected,
+    )
     .addOption(
       new Option(
         '--deleted',

@@ -143,7 +143,7 @@ export async function collectAnswers(
 ): Promise<{ answers: Answers; asker: Asker | undefined }> {
   const { cwd, env } = context.surroundings;
   const named = context.globals.config ?? env.MAILKEEP_CONFIG;
-  const file = path.resolve(cwd, named === undefined || named === '' ? 'config.json' : named);
+  const file = path.resolve(cwd, named ?? 'config.json');
   if (existsSync(file)) throw configError('config-exists', { file });
   const asker = terminalAsker(context);
   const kept = givenToken(options, cwd);

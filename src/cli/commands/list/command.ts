@@ -12,12 +12,12 @@ import {
   lineWriter,
   refuseTwoFormats,
 } from '../../line-format.ts';
-import { beginning, given, moment, wholeNumber } from '../../option-values.ts';
+import { beginning, collected, given, moment, wholeNumber } from '../../option-values.ts';
 import { countingTime, footerText, placeText } from '../../place-line.ts';
 
 interface ListLine {
-  readonly mailbox?: string;
-  readonly folder?: string;
+  readonly mailbox?: readonly string[];
+  readonly folder?: readonly string[];
   readonly deleted?: boolean;
   readonly held?: boolean;
   readonly asOf?: string;
@@ -37,7 +37,8 @@ date, and lists what the archive had observed until then. --after and --before t
 search.
 
 A folder is named by its path, by a pattern with * for any text, or by its purpose: sent, drafts, trash, spam
-(or junk), archive, flagged. A path that exists takes precedence over both.
+(or junk), archive, flagged. A path that exists takes precedence over both. With several --mailbox or --folder,
+a message is listed if it is in one of the mailboxes and in one of the folders.
 ${FORMAT_HELP}
 
 EXAMPLES
@@ -48,8 +49,16 @@ EXAMPLES
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .option('--mailbox <address>', 'only this mailbox (address or resource id)')
-    .option('--folder <path>', 'only this folder: a path, a pattern, or a purpose such as sent')
+    .option(
+      '--mailbox <address>',
+      'only this mailbox (address or resource id); repeatable',
+      collected,
+    )
+    .option(
+      '--folder <path>',
+      'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
+      collected,
+    )
     .option('--deleted', 'messages deleted at the service, instead of those still there')
     .addOption(
       new Option(

@@ -20,7 +20,7 @@ EXAMPLES
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .option('--mailbox <address>', 'only this mailbox; may be given several times', collected)
+    .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
     .addHelpText('after', HELP)
     .action((options: McpLine) =>
       chosen(async (context) => {

@@ -73,10 +73,10 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       ).conflicts(['passwordFile', 'passwordEnv']),
     )
     .option('--query <Q>', 'only messages that this query finds')
-    .option('--mailbox <address>', 'only this mailbox; may be given several times', collected)
+    .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
     .option(
       '--folder <path>',
-      'only this folder: a path, a pattern, or a purpose such as sent; may be given several times',
+      'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
       collected,
     )
     .option('--as-of <T>', 'what existed at that time')
@@ -156,16 +156,7 @@ function selectionOf(context: CommandContext, reader: Reader, line: RestoreLine)
   const { mailbox: mailboxes = [], folder: folders = [], deleted = false } = line;
   const { dataDir, catalog } = reader;
   const at = context.now();
-  for (const mailbox of mailboxes) refuseUnknownChoice(reader, { mailbox });
-  for (const mailbox of mailboxes.length === 0 ? [undefined] : mailboxes)
-    for (const folder of folders)
-      if (mailboxes.length < 2)
-        refuseUnknownChoice(reader, {
-          folder,
-          deleted,
-          asOf: line.asOf,
-          ...(mailbox === undefined ? {} : { mailbox }),
-        });
+  refuseUnknownChoice(reader, line);
   const text =
     line.query === undefined ? null : withSaved(line.query, () => savedSearches(dataDir));
   const query = text === null ? null : parseQuery(text, { now: at });

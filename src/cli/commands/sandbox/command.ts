@@ -42,7 +42,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       'port to listen on; 0 is any free one (default: 0)',
       wholeNumber(0, 65_535),
     )
-    .option('--from <path>', 'mail to serve; may be given several times', collected)
+    .option('--from <path>', 'mail to serve; repeatable', collected)
     .option(
       '--seed <n>',
       'decides tokens, ids and generated mail (default: 1)',
@@ -57,7 +57,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--latency <ms>', 'delay of every answer (default: 0)', wholeNumber(0, 600_000))
     .option(
       '--allow <recipient>',
-      'send mail only to this address or @domain; may be given several times (default: to all)',
+      'send mail only to this address or @domain; repeatable (default: to all)',
       recipients,
     )
     .option(

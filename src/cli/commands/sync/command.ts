@@ -65,10 +65,10 @@ type SyncLine = Partial<Omit<SyncCommand, 'mailboxes' | 'folders'>> & {
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .option('--account <name>', 'only this account of the configuration')
-    .option('--mailbox <address>', 'only this mailbox; may be given several times', collected)
+    .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
     .option(
       '--folder <path>',
-      'only this folder: a path, a pattern, or a purpose such as sent; may be given several times',
+      'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
       collected,
     )
     .option('--full', 'compare every message and flag, not only what counts and newest pages show')

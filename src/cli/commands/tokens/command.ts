@@ -56,11 +56,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     });
   sub(command, 'create', 'create a token and print its secret, once')
     .option('--name <name>', 'what lists call it', 'token')
-    .option(
-      '--mailbox <address>',
-      'limit it to this mailbox; may be given several times',
-      collected,
-    )
+    .option('--mailbox <address>', 'limit it to this mailbox; repeatable', collected)
     .option(
       '--expires <duration>',
       'how long it is valid, such as 90d (default: until it is revoked)',

@@ -78,7 +78,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--repair', 'recover damaged and missing bytes, and rebuild the catalog')
     .option(
       '--from <copy>',
-      'for --repair: a copy of the archive, a folder or s3://BUCKET/PREFIX; may be given several times',
+      'for --repair: a copy of the archive, a folder or s3://BUCKET/PREFIX; repeatable',
       collected,
     )
     .option('--trust-copy', 'for --from: also take what nothing here proves')

@@ -35,11 +35,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .option('--listen <address>', 'address to listen on; port 0 is any free one', '127.0.0.1:8027')
     .option('--link', 'print a new sign-in link of the server that runs')
-    .option(
-      '--mailbox <address>',
-      'limit the sign-in link to this mailbox; may be given several times',
-      collected,
-    )
+    .option('--mailbox <address>', 'limit the sign-in link to this mailbox; repeatable', collected)
     .option('--open', 'open the sign-in link in the browser')
     .option('--account <name>', 'an account of the fleet, instead of the archive here')
     .option('--tenant <name>', 'the tenant of the account, if several have one of that name')

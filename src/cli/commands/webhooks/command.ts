@@ -147,7 +147,7 @@ function defineEnsure(command: Command, chosen: (body: Body) => void): void {
   command
     .option(
       '--mailbox <mailbox>',
-      'for this mailbox only (address or resource id); may be repeated',
+      'for this mailbox only (address or resource id); repeatable',
       collected,
     )
     .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
