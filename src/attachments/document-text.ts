@@ -1,4 +1,4 @@
-import { decodeText } from '../mime/charsets.ts';
+import { decodeMarkup } from '../mime/charsets.ts';
 import { htmlText } from '../mime/html-text.ts';
 import { DEFAULT_LIMITS } from '../mime/limits.ts';
 import type { AttachmentOutcome } from './attachment-text.ts';
@@ -74,7 +74,7 @@ async function readInto(
   }
   if (isPdf(bytes) || isZip(bytes)) return await readBinary(sink, bytes, limits);
   const most = limits.chars * BYTES_PER_CHAR;
-  const text = decodeText(bytes.subarray(0, most), charset === '' ? null : charset);
+  const text = decodeMarkup(bytes.subarray(0, most), charset === '' ? null : charset);
   if (bytes.length > most) sink.cut();
   // Binary under the name of a text: its bytes are no words.
   if (looksBinary(bytes)) throw new Unreadable('unsupported');

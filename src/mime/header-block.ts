@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import libmime from 'libmime';
-import { cutText, decodeText, withoutNul } from './charsets.ts';
+import { cutText, decodeText } from './charsets.ts';
+import { decodeWords } from './encoded-words.ts';
 
 /** One header field: its value is unfolded and still encoded, one char a byte. */
 export interface RawField {
@@ -90,29 +90,22 @@ function fieldOf(line: string): RawField | null {
  */
 export function rawText(value: string, hint: string | null): string {
   // Most headers are plain ASCII, and then the one-char-a-byte string is the text already.
-  if (!/[\0\x80-\xff]/.test(value)) return value;
+  if (!/[\0\x80-\xff]/.test(value) && !value.includes('\x1b')) return value;
   const bytes = Buffer.from(value, 'latin1');
   return decodeText(bytes, isUtf8(bytes) ? null : hint);
 }
 
 /** The charset that the Content-Type of a header block names, or null. */
 export function charsetHint(fields: readonly RawField[]): string | null {
-  const type = fields.find(({ name }) => name === 'content-type')?.value ?? '';
-  return /charset\s*=\s*["']?([\w.:-]{1,40})/i.exec(type)?.[1] ?? null;
+  return charsetNamed(fields.find(({ name }) => name === 'content-type')?.value ?? '');
+}
+
+/** The charset in a Content-Type, however its parameters are written; or null. */
+export function charsetNamed(contentType: string): string | null {
+  return /charset\s{0,9}[=:]\s{0,9}["']?([\w.:-]{1,40})/i.exec(contentType)?.[1] ?? null;
 }
 
 /** A header's text for readers: raw 8-bit bytes decoded, then encoded words (RFC 2047). */
 export function fieldText(value: string, maxChars: number, hint: string | null): string {
   return decodeWords(rawText(cutText(value, maxChars), hint));
-}
-
-/** Decodes the encoded words of a text; a text that cannot be decoded is kept as it is. */
-export function decodeWords(text: string): string {
-  if (!text.includes('=?')) return text;
-  try {
-    return withoutNul(libmime.decodeWords(text));
-  } catch {
-    // An encoded word nobody can read is still what the message says.
-    return text;
-  }
 }

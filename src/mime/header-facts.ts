@@ -1,8 +1,9 @@
 import { domainToUnicode } from 'node:url';
 import addressparser from 'nodemailer/lib/addressparser';
 import { cutText } from './charsets.ts';
+import { decodeWords } from './encoded-words.ts';
 import type { Extraction } from './extraction.ts';
-import { charsetHint, decodeWords, fieldText, type RawField, rawText } from './header-block.ts';
+import { charsetHint, fieldText, type RawField, rawText } from './header-block.ts';
 import type { MimeLimits } from './limits.ts';
 
 /**

@@ -1,5 +1,5 @@
 import libmime from 'libmime';
-import { cutText, decodeText, isCostlyCharset } from './charsets.ts';
+import { cutText, decodeMarkup, decodeText } from './charsets.ts';
 import type { LeafInfo } from './leaf-info.ts';
 import type { TakeLeaf } from './part-tree.ts';
 
@@ -14,8 +14,6 @@ export interface LeafContent {
 }
 
 export const EMBEDDED = /^message\/(?:rfc822|global|news)$/;
-/** Text in a charset that takes many times its bytes to decode. */
-const COSTLY_BYTES = 1024 * 1024;
 const REPORT = /^message\/(?:delivery-status|disposition-notification|feedback-report)$/;
 
 /** True for a leaf that is read as text of the message itself. */
@@ -47,8 +45,7 @@ export function collectText(limits: {
   return (info) => {
     const embedded = EMBEDDED.test(info.contentType);
     const keep = embedded || isBodyText(info);
-    const ceiling = isCostlyCharset(info.charset) ? COSTLY_BYTES : limits.textPartBytes;
-    const max = embedded ? limits.embeddedBytes : Math.min(ceiling, limits.textPartBytes);
+    const max = embedded ? limits.embeddedBytes : limits.textPartBytes;
     const content: LeafContent = { size: 0, kept: keep ? [] : null, keptBytes: 0, cut: false };
     const sink = (chunk: Buffer) => {
       content.size += chunk.length;
@@ -79,6 +76,7 @@ export function leafText(info: LeafInfo, content: LeafContent, maxChars: number)
     const flowed = libmime.decodeFlowed(bytes.toString('latin1'), info.deleteSpace);
     bytes = Buffer.from(flowed, 'latin1');
   }
-  const text = cutText(decodeText(bytes, info.charset), maxChars);
+  const decode = info.contentType === 'text/html' ? decodeMarkup : decodeText;
+  const text = cutText(decode(bytes, info.charset), maxChars);
   return text.includes('\r') ? text.replace(/\r\n?/g, '\n') : text;
 }

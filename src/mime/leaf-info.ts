@@ -1,5 +1,6 @@
 import type { SplitPart, TreePart } from 'mailparser';
-import { decodeText } from './charsets.ts';
+import { headerParameter } from './encoded-words.ts';
+import { charsetNamed, rawText } from './header-block.ts';
 
 /** What the header block of a leaf says of it. */
 export interface LeafInfo {
@@ -34,9 +35,9 @@ export function leafInfo(made: TreePart): LeafInfo {
   const contentId = made.headers.get('content-id');
   return {
     contentType: contentTypeOf(made),
-    charset: node.charset || null,
+    charset: node.charset || charsetNamed(headerValue(made, 'content-type')),
     disposition: node.disposition || null,
-    filename: node.filename === false ? null : fileName(node.filename),
+    filename: node.filename === false ? null : fileName(made),
     contentId:
       typeof contentId === 'string' ? contentId.trim().replace(/^<|>$/g, '') || null : null,
     flowed: node.flowed,
@@ -54,11 +55,19 @@ function contentTypeOf({ node, contentType, headerLines }: TreePart): string {
   return type === null ? 'text/plain' : type[0];
 }
 
-/** mailsplit reads a raw 8-bit header that is not quite UTF-8 as Latin-1; damaged UTF-8 is likelier. */
-function fileName(name: string): string | null {
-  if (name === '') return null;
-  const raw = /[\x80-\xff]/.test(name) && !/[^\0-\xff]/.test(name);
-  return raw ? decodeText(Buffer.from(name, 'latin1'), null) : name;
+/** Read from the source, because mailsplit loses bytes that are not what their label says. */
+function fileName(made: TreePart): string | null {
+  return (
+    headerParameter(headerValue(made, 'content-disposition'), 'filename') ??
+    headerParameter(headerValue(made, 'content-type'), 'name')
+  );
+}
+
+/** The first field of that name, unfolded; raw 8-bit text in it is UTF-8, or in the charset of the part. */
+function headerValue({ node, headerLines }: TreePart, name: string): string {
+  const line = headerLines.find(({ key }) => key === name)?.line ?? '';
+  const unfolded = line.slice(line.indexOf(':') + 1).replace(/\r?\n[ \t]*/g, ' ');
+  return rawText(unfolded.trim(), node.charset || null);
 }
 
 function under(node: SplitPart, contentType: string): boolean {

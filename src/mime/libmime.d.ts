@@ -5,23 +5,15 @@ declare module 'libmime' {
     constructor(options?: object);
     /** Decodes every encoded word in a header value. */
     decodeWords(value: string): string;
+    /** Decodes the content of an encoded word, or of a parameter that is rewritten as one. */
+    decodeWord(charset: string, encoding: string, text: string): string;
     /** Undoes the soft line breaks of format=flowed (RFC 3676). */
     decodeFlowed(text: string, deleteSpace: boolean): string;
-    /** Canonical name of a charset; unknown ones come back in upper case. */
-    normalizeCharset(charset: string): string;
     /** Value and parameters of a structured header such as Content-Type, RFC 2231 continuations joined. */
     parseHeaderValue(value: string): { value: string | false; params: Record<string, string> };
     /** File name extension to MIME type. */
     detectMimeType(extension: string): string;
   }
-  const libmime: Libmime;
+  const libmime: Libmime & { readonly Libmime: typeof Libmime };
   export default libmime;
-}
-
-declare module 'libmime/lib/charset.js' {
-  const charset: {
-    /** Decodes bytes, ISO-2022-JP and EUC-JP included; an unknown charset is read as UTF-8. */
-    decode(bytes: Buffer, charset?: string): string;
-  };
-  export default charset;
 }
