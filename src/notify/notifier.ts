@@ -176,9 +176,13 @@ export class Notifier {
     }
   }
 
-  /** Takes note of what a run came to. One that reached an account, with all well, is a heartbeat to the address. */
-  onRun(report: RunReport): void {
-    this.observe(observationsOf(report));
+  /**
+   * Records the result of a run. A run that reached an account, with all well, is a heartbeat to the address.
+   *
+   * @param observations what the run says about the state of things
+   */
+  onRun(report: RunReport, observations = observationsOf(report)): void {
+    this.observe(observations);
     const well = report.outcome === 'done' && report.failures.length === 0;
     if (well && report.accounts.length > 0) {
       for (const channel of this.#channels) channel.alive();
@@ -193,6 +197,11 @@ export class Notifier {
   /** Takes note that a failure with this code is over; a subject that fails for another reason stays as it is. */
   settle(subject: Subject, code: string): void {
     for (const channel of this.#channels) channel.settle(subject, code);
+  }
+
+  /** Counts all subjects that `isGone` accepts as recovered: nobody observes them any more. */
+  drop(isGone: (subject: Subject) => boolean): void {
+    for (const channel of this.#channels) channel.drop(isGone);
   }
 
   /** Sends what has become due by the passing of time; to be called every minute or so. */
@@ -223,6 +232,8 @@ class Sender {
   #reported: Reported;
   #aliveAt: number | null = null;
   #aliveDue = false;
+  /** What was reported could not be stored. */
+  #isForgetful = false;
   #sending: Promise<void> | null = null;
 
   constructor(
@@ -244,6 +255,11 @@ class Sender {
     if (known?.failure.code === code) this.observe([{ subject, failure: null }]);
   }
 
+  drop(isGone: (subject: Subject) => boolean): void {
+    const subjects = Object.values(this.#reported.troubles).map(({ subject }) => subject);
+    this.observe(subjects.filter(isGone).map((subject) => ({ subject, failure: null })));
+  }
+
   /** Signs of life are for what waits for them, and not for a person's command. */
   alive(): void {
     const now = this.#options.now();
@@ -260,7 +276,14 @@ class Sender {
   #keep(reported: Reported): void {
     if (JSON.stringify(reported) === JSON.stringify(this.#reported)) return;
     this.#reported = reported;
-    this.#options.memory.set(SCOPE, this.channel, reported);
+    try {
+      this.#options.memory.set(SCOPE, this.channel, reported);
+      this.#isForgetful = false;
+    } catch (error) {
+      // A full disk must be reported, even though it leaves no room to record that.
+      if (!this.#isForgetful) this.#options.onError(error);
+      this.#isForgetful = true;
+    }
   }
 
   #next(): void {

@@ -20,7 +20,9 @@ export interface Trouble {
   readonly wellSince: number | null;
   /** When the failure was last reported; null before that, and once its recovery was reported. */
   readonly toldAt: number | null;
-  /** It failed again soon after it had worked. */
+  /** Family of the failure that was reported; without it, that of `failure`. */
+  readonly toldAs?: ErrorFamily | undefined;
+  /** Its recovery was reported within the last hour: the next recovery has to last before it is reported. */
   readonly flapping: boolean;
 }
 
@@ -42,7 +44,7 @@ export interface Notice {
 
 /** A failure that clears by itself within this time is not worth a notification. */
 const PATIENCE_MS = 15 * 60_000;
-/** What fails again this soon had not really recovered, and has to last as long before it is reported again. */
+/** A problem that returned within this time must be gone for as long before its recovery is reported. */
 const FLAPPING_MS = 60 * 60_000;
 /** Notifications are at least this far apart; what happens in between is reported together. */
 const SPACING_MS = 5 * 60_000;
@@ -50,15 +52,15 @@ const REMIND_MS = 24 * 60 * 60_000;
 /** For subjects that are no longer observed, such as removed mailboxes. */
 const FORGET_MS = 30 * REMIND_MS;
 
-/** Families that waiting does not fix: somebody has to act. */
-const AT_ONCE: ReadonlySet<ErrorFamily> = new Set([
-  'auth',
-  'config',
-  'usage',
-  'damage',
-  'disk',
-  'held',
-]);
+/** Failures that waiting does not fix, so somebody has to act; damage is the gravest. */
+const GRAVITY: Readonly<Partial<Record<ErrorFamily, number>>> = {
+  ...{ auth: 1, config: 1, usage: 1, disk: 1, held: 1 },
+  damage: 2,
+};
+
+function gravityOf(family: ErrorFamily): number {
+  return GRAVITY[family] ?? 0;
+}
 
 /** Returns what is stored about a channel after some observations. */
 export function observe(
@@ -85,19 +87,21 @@ function failed(
 ): Trouble {
   const begun = { subject, failure, since: now, seenAt: now, wellSince: null, toldAt: null };
   if (known === undefined) return { ...begun, flapping: false };
-  if (known.wellSince !== null && known.toldAt === null) return { ...begun, flapping: true };
-  // It has become a failure that somebody must act on.
-  const worse = AT_ONCE.has(failure.family) && !AT_ONCE.has(known.failure.family);
+  if (known.wellSince !== null && known.toldAt === null) {
+    return { ...begun, flapping: known.flapping };
+  }
+  // While the network is lost, a refused token stays refused: reporting it again later would be a repetition.
+  const isMilder =
+    known.wellSince === null && gravityOf(failure.family) < gravityOf(known.failure.family);
   return {
     ...known,
     // What it is called may have changed.
     subject,
-    failure,
+    failure: isMilder ? known.failure : failure,
     // The clock may have been set back.
     since: Math.min(known.since, now),
     seenAt: now,
     wellSince: null,
-    ...(worse ? { toldAt: null, flapping: false } : {}),
   };
 }
 
@@ -113,31 +117,45 @@ export function due({ troubles, triedAt }: Reported, now: number): Notice | null
   const failing = all.filter((trouble) => isRipe(trouble, now));
   const still = all.filter(
     ({ subject, wellSince, toldAt, seenAt }) =>
-      wellSince === null && toldAt !== null && seenAt - toldAt >= REMIND_MS && !isWarning(subject),
+      wellSince === null &&
+      toldAt !== null &&
+      Math.abs(seenAt - toldAt) >= REMIND_MS &&
+      !isWarning(subject),
   );
-  const recovered = all.filter(({ wellSince, toldAt }) => wellSince !== null && toldAt !== null);
+  const recovered = all.filter(
+    ({ wellSince, toldAt, flapping }) =>
+      wellSince !== null &&
+      toldAt !== null &&
+      (!flapping || Math.abs(now - wellSince) >= FLAPPING_MS),
+  );
   const none = failing.length + still.length + recovered.length === 0;
   return none ? null : { failing, still, recovered };
 }
 
-function isRipe({ since, wellSince, toldAt, flapping, failure }: Trouble, now: number): boolean {
-  if (wellSince !== null || toldAt !== null) return false;
-  if (flapping) return now - since >= FLAPPING_MS;
-  return AT_ONCE.has(failure.family) || now - since >= PATIENCE_MS;
+function isRipe({ since, wellSince, toldAt, toldAs, failure }: Trouble, now: number): boolean {
+  const gravity = gravityOf(failure.family);
+  if (wellSince !== null) return false;
+  // It may have become a failure that somebody must act on.
+  if (toldAt !== null) return gravity > gravityOf(toldAs ?? failure.family);
+  return gravity > 0 || now - since >= PATIENCE_MS;
 }
 
 /** Records that a notice was sent, or, if `sent` is false, that it could not be: it is due again later. */
 export function tried(reported: Reported, notice: Notice, sent: boolean, now: number): Reported {
   if (!sent) return { ...reported, triedAt: now };
   const troubles = new Map(Object.entries(reported.troubles));
-  const mark = (trouble: Trouble, toldAt: number | null): void => {
-    const key = subjectKey(trouble.subject);
-    // Things may have changed while the notice was under way.
+  // Things may have changed while the notice was under way.
+  const mark = ({ subject }: Trouble, told: Partial<Trouble>): void => {
+    const key = subjectKey(subject);
     const known = troubles.get(key);
-    if (known !== undefined) troubles.set(key, { ...known, toldAt });
+    if (known !== undefined) troubles.set(key, { ...known, ...told });
   };
-  for (const trouble of [...notice.failing, ...notice.still]) mark(trouble, now);
-  for (const trouble of notice.recovered) mark(trouble, null);
+  for (const trouble of [...notice.failing, ...notice.still]) {
+    mark(trouble, { toldAt: now, toldAs: trouble.failure.family });
+  }
+  for (const trouble of notice.recovered) {
+    mark(trouble, { toldAt: null, toldAs: undefined, flapping: true });
+  }
   return { troubles: Object.fromEntries(troubles), triedAt: now };
 }
 
@@ -163,6 +181,7 @@ const reportedSchema = z.object({
       seenAt: z.number(),
       wellSince: z.number().nullable(),
       toldAt: z.number().nullable(),
+      toldAs: family.optional(),
       flapping: z.boolean(),
     }),
   ),

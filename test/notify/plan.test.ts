@@ -24,6 +24,10 @@ function found(name: string, family: ErrorFamily | null): Observation {
   };
 }
 
+function isUrgent(family: ErrorFamily): boolean {
+  return family === 'auth' || family === 'disk';
+}
+
 /** A channel that receives what becomes due, unless it is broken; every minute is checked. */
 class Channel {
   reported: Reported = NOTHING_REPORTED;
@@ -52,6 +56,14 @@ class Channel {
       this.time = Math.min(until, this.time + MINUTE);
       this.look();
     }
+  }
+
+  /** What was reported last of a name. */
+  believes(name: string): boolean {
+    const has = (troubles: Notice['failing']) =>
+      troubles.some(({ subject }) => subject.name === name);
+    const last = this.sent.findLast(({ notice }) => has(notice.failing) || has(notice.recovered));
+    return last !== undefined && has(last.notice.failing);
   }
 
   /** `at minute: failing names / still names / recovered names`. */
@@ -96,18 +108,58 @@ test('a network that stays lost is reported after a quarter of an hour, and once
   expect(channel.lines).toEqual(['15: a//', `${15 + 24 * 60}: /a/`, `${15 + 48 * 60}: /a/`]);
 });
 
-test('an intermittent failure is reported after an hour, not with every change', () => {
+test('an intermittent failure is reported again at once, and works again only after an hour without it', () => {
   const channel = new Channel();
   channel.see(found('a', 'auth'));
   for (let turn = 0; turn < 20; turn += 1) {
     channel.wait(5 * MINUTE);
     channel.see(found('a', turn % 2 === 0 ? null : 'auth'));
   }
-  expect(channel.lines).toEqual(['0: a//', '5: //a']);
+  expect(channel.lines).toEqual(['0: a//', '5: //a', '10: a//']);
   channel.see(found('a', 'auth'));
   channel.wait(HOUR);
-  expect(channel.lines.at(-1)).toMatch(/^\d+: a\/\/$/);
   expect(channel.sent).toHaveLength(3);
+  channel.see(found('a', null));
+  channel.wait(59 * MINUTE);
+  expect(channel.sent).toHaveLength(3);
+  channel.wait(MINUTE);
+  expect(channel.lines.at(-1)).toMatch(/^\d+: \/\/a$/);
+});
+
+test('a failure to act on is reported at once after one that went away by itself', () => {
+  const channel = new Channel();
+  channel.see(found('a', 'origin'));
+  channel.wait(3 * MINUTE);
+  channel.see(found('a', null));
+  channel.wait(2 * MINUTE);
+  channel.see(found('a', 'auth'));
+  channel.wait(10 * MINUTE);
+  channel.see(found('a', null));
+  channel.wait(HOUR);
+  expect(channel.lines).toEqual(['5: a//', '15: //a']);
+});
+
+test('a lost network neither hides a failure to act on nor has it reported twice', () => {
+  const channel = new Channel();
+  for (let turn = 0; turn < 10; turn += 1) {
+    channel.see(found('a', turn % 2 === 0 ? 'auth' : 'origin'));
+    channel.wait(10 * MINUTE);
+  }
+  expect(channel.lines).toEqual(['0: a//']);
+  channel.see(found('a', 'damage'));
+  expect(channel.lines).toEqual(['0: a//', '100: a//']);
+});
+
+test('a failure that becomes graver while its notification is under way is reported as well', () => {
+  const channel = new Channel();
+  channel.see(found('a', 'origin'));
+  channel.time += 15 * MINUTE;
+  const notice = due(channel.reported, channel.time);
+  channel.reported = observe(channel.reported, [found('a', 'auth')], channel.time);
+  if (notice === null) throw new Error('nothing is due');
+  channel.reported = tried(channel.reported, notice, true, channel.time);
+  channel.wait(5 * MINUTE);
+  expect(channel.lines).toEqual(['20: a//']);
 });
 
 test('a failure that becomes one to act on is reported again', () => {
@@ -172,10 +224,21 @@ describe('whatever happens', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const channel = new Channel();
+        const truth = new Map<string, { readonly kind: ErrorFamily | null; readonly at: number }>();
+        let worksSince = START;
         for (const { name, family: kind, minutes, broken } of steps) {
+          if (channel.broken) worksSince = channel.time;
           channel.broken = broken;
+          if (truth.get(name)?.kind !== kind) truth.set(name, { kind, at: channel.time });
           channel.see(found(name, kind));
           channel.wait(minutes * MINUTE);
+          if (broken || channel.time - worksSince < 6 * MINUTE) continue;
+          for (const [failing, { kind: why, at }] of truth) {
+            const lasted = channel.time - at;
+            const isOwed = why !== null && lasted >= (isUrgent(why) ? 5 : 20) * MINUTE;
+            const isRight = !isOwed || channel.believes(failing);
+            expect(isRight, `${failing} fails (${why}), and that was reported`).toBe(true);
+          }
         }
         channel.sent.forEach(({ at }, n) => {
           if (n > 0) expect(at - (channel.sent[n - 1]?.at ?? 0)).toBeGreaterThanOrEqual(5 * MINUTE);
@@ -196,8 +259,9 @@ describe('whatever happens', () => {
         // In the end the channel knows how things are, once it works and time has passed.
         channel.broken = false;
         for (const name of ['a', 'b', 'c']) channel.see(found(name, null));
-        channel.wait(2 * HOUR);
+        channel.wait(3 * HOUR);
         channel.see();
+        for (const name of ['a', 'b', 'c']) expect(channel.believes(name)).toBe(false);
         expect(channel.reported.troubles).toEqual({});
       }),
       { seed, numRuns: 300 },
