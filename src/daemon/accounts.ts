@@ -1,5 +1,12 @@
-import { type AccountFailure, type Waiting, waitAfter } from './failures.ts';
-import type { AccountTrouble, DaemonClock, Observer, RunKind, WatchedMailbox } from './ports.ts';
+import { type Waiting, waitAfter } from './failures.ts';
+import type {
+  AccountFailure,
+  AccountTrouble,
+  DaemonClock,
+  Observer,
+  RunKind,
+  WatchedMailbox,
+} from './ports.ts';
 
 /** How the last run over all mailboxes of an account went by the clock. */
 export interface Round {
@@ -70,7 +77,7 @@ export class Accounts {
     account.waiting = waitAfter(failure, account.waiting, this.clock.now(), this.random());
     account.tokenMark = tokenMark;
     const { trouble } = account.waiting;
-    this.observer({ event: 'account-stopped', account: name, trouble });
+    this.observer({ event: 'account-stopped', account: name, trouble, failure });
   }
 
   recovered(name: string): void {

@@ -82,6 +82,9 @@ function logEvent(log: Logger, event: DaemonEvent): void {
       }
       return;
     }
+    case 'surveyed':
+      log.debug({ account: event.account }, 'mailboxes listed');
+      return;
     case 'pass-preempted':
       log.debug(
         { kind: event.kind, account: event.mailbox.account, mailbox: event.mailbox.resourceId },
@@ -122,7 +125,7 @@ function logEvent(log: Logger, event: DaemonEvent): void {
       return;
     case 'archive-failed':
       log.error(
-        { code: event.code, retryAt: new Date(event.retryAt).toISOString() },
+        { code: event.error.code, retryAt: new Date(event.retryAt).toISOString() },
         'the archive cannot be written; passes wait',
       );
       return;

@@ -23,6 +23,7 @@ import {
 import { Run } from './run-of-passes.ts';
 import { type DaemonStatus, describe } from './status.ts';
 import { ClockJumps, Timers, type Timetable } from './timetable.ts';
+import type { Task } from './work.ts';
 
 /** Timers fire late after a suspend, never early: this is how often the clock is checked. */
 const LOOK_AT_CLOCK_MS = 30_000;
@@ -70,7 +71,7 @@ export class Daemon {
       clock,
       observer,
       isOpen: (account) => this.#accounts.isOpen(account),
-      onPassed: (mailbox, kind, result) => this.#passed(mailbox, kind, result),
+      onPassed: (task, kind, result) => this.#passed(task, kind, result),
       onFailed: (error) => this.#failed(error),
       onIdle: () => this.#tidy(),
     });
@@ -272,9 +273,13 @@ export class Daemon {
     return mailboxes;
   }
 
-  #ask(account: string, fresh: boolean): Promise<Survey> {
+  async #ask(account: string, fresh: boolean): Promise<Survey> {
     const { runner } = this.options;
-    return this.#turn.share(() => runner.survey(account, fresh, this.#stopping.signal));
+    const survey = await this.#turn.share(() =>
+      runner.survey(account, fresh, this.#stopping.signal),
+    );
+    this.#report({ event: 'surveyed', account, result: survey.result });
+    return survey;
   }
 
   /** Notes a failure of the whole account, if there is one. */
@@ -301,8 +306,9 @@ export class Daemon {
     await this.#round('sync', account, LOOK);
   }
 
-  #passed(mailbox: WatchedMailbox, kind: RunKind, result: SyncResult): void {
-    this.#report({ event: 'pass-finished', kind, mailbox, result });
+  #passed({ mailbox, aim }: Task, kind: RunKind, result: SyncResult): void {
+    const isNarrow = aim.folders.length > 0;
+    this.#report({ event: 'pass-finished', kind, mailbox, isNarrow, result });
     this.#noted(mailbox.account, result);
     if (result.mailboxes.some(({ added }) => added > 0)) this.#tidying.note();
     const { runner } = this.options;
@@ -337,7 +343,7 @@ export class Daemon {
     if (paused === undefined) return;
     this.#diskWaits = true;
     const retryAt = clock.now() + DISK_WAIT_MS;
-    this.#report({ event: 'archive-failed', code: error.code, retryAt });
+    this.#report({ event: 'archive-failed', error, retryAt });
     this.#errand(
       paused.then(() => {
         this.#timers.after(DISK_WAIT_MS, () => {

@@ -14,7 +14,7 @@ export interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock
   /** Whether passes of an account may be started now. */
   readonly isOpen: (account: string) => boolean;
   /** A pass ended, well or with failures of the origin. */
-  readonly onPassed: (mailbox: WatchedMailbox, kind: RunKind, result: SyncResult) => void;
+  readonly onPassed: (task: Task, kind: RunKind, result: SyncResult) => void;
   /** The archive cannot go on, or there is a mistake in the program. */
   readonly onFailed: (error: unknown) => void;
   /** Nothing waits and nothing is under way. */
@@ -194,7 +194,7 @@ export class Dispatcher {
       settle(task, (run) => run.add(result));
       // What an account's failure has cut short is still to be done.
       if (failed && task.aim.full) this.add(task.mailbox, 'sweep', task.aim, undefined);
-      onPassed(task.mailbox, classOf(pass, clock.monotonic()), result);
+      onPassed(task, classOf(pass, clock.monotonic()), result);
     } catch (error) {
       this.#underway.delete(mailboxKey(task.mailbox));
       if (hasCode(error, 'sync.interrupted')) {

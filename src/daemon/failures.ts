@@ -1,7 +1,7 @@
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { daemonError } from '../errors/small-families.ts';
 import { failureOfAccount, type SyncFailure, type SyncResult } from '../sync/result.ts';
-import type { AccountTrouble } from './ports.ts';
+import type { AccountFailure, AccountTrouble } from './ports.ts';
 
 /** A refused token is tried again so slowly that nobody blocks us for it; a changed token file is seen at once. */
 const REFUSED = { firstMs: 600_000, longestMs: 3_600_000 };
@@ -13,9 +13,6 @@ export interface Waiting {
   readonly trouble: AccountTrouble;
   readonly tries: number;
 }
-
-/** What is looked at of a failure to decide how long its account waits. */
-export type AccountFailure = Pick<SyncFailure, 'code' | 'family'>;
 
 /** What ended a pass for the whole account, if something did: such a failure names no mailbox. */
 export function accountFailure(result: SyncResult): AccountFailure | undefined {
@@ -29,7 +26,7 @@ export function accountFailure(result: SyncResult): AccountFailure | undefined {
  * @param random from 0 to 1
  */
 export function waitAfter(
-  failure: AccountFailure,
+  failure: Pick<AccountFailure, 'code' | 'family'>,
   before: Waiting | undefined,
   now: number,
   random: number,

@@ -92,7 +92,8 @@ export async function openNeighbours(options: {
   const notifying = new Notifying(settings.notify, {
     memory: writer.state,
     env,
-    now,
+    clock: { now, after: systemClock.after },
+    accounts: () => settings.accounts.map(({ name }) => name),
     log,
     metrics,
     quotas: () => rememberedQuotas(writer.catalog, writer.state),

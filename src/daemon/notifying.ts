@@ -2,35 +2,47 @@ import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import packageJson from '../../package.json' with { type: 'json' };
 import type { Settings } from '../config/settings.ts';
+import type { ErrorFamily, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { CopyFacts } from '../health/copies.ts';
 import type { Metrics } from '../health/metrics.ts';
 import type { RunReport } from '../health/run-report.ts';
 import { damageError, recalledVerification } from '../health/verification.ts';
 import { Notifier, type NotifyMemory } from '../notify/notifier.ts';
-import type { Failure, Observation } from '../notify/observation.ts';
+import { type Failure, type Observation, observationsOf } from '../notify/observation.ts';
 import { mailboxKey } from '../state/scopes.ts';
 import type { StateFile } from '../state/state-file.ts';
+import type { SyncResult } from '../sync/result.ts';
 import { noticeSummary } from '../wording/notice.ts';
+import { sayFacts } from '../wording/sentence-of.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import { copyObservations, type MailboxQuota, quotaObservations } from './observations.ts';
-import type { DaemonEvent } from './ports.ts';
-import { failureOf } from './run-reports.ts';
+import type { DaemonClock, DaemonEvent } from './ports.ts';
+import { failureOf, syncRunReport } from './run-reports.ts';
 
-/** How often it is asked what has become due. */
+/** How often to check what has become due. */
 const TICK_MS = 60_000;
+/** Passes share one archive: a failure to write it has one subject, whatever the runs were for. */
+const ARCHIVE = { kind: 'run', name: 'sync' } as const;
 
 /** Damage is a failure of verification, whoever made it. */
 const VERIFICATION = { kind: 'run', name: 'verify' } as const;
 const DAMAGED = 'archive-damaged';
 
+/** Whether a failure of passes stops one account only, which then waits, and not the archive. */
+function isOfAccount(family: ErrorFamily): boolean {
+  return family === 'auth' || family === 'origin' || family === 'config';
+}
+
 export interface NotifyingOptions {
   readonly memory: Pick<StateFile, 'get' | 'set'>;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly now: () => number;
-  readonly log: DaemonLog;
+  readonly clock: Pick<DaemonClock, 'now' | 'after'>;
+  readonly log: Pick<DaemonLog, 'say' | 'fail'>;
   readonly metrics: Pick<Metrics, 'notification'>;
   readonly quotas: () => readonly MailboxQuota[];
   readonly copies: () => readonly CopyFacts[];
+  /** Names of the accounts in the configuration. */
+  readonly accounts: () => readonly string[];
   /** From how many percent on a mailbox is nearly full; null: never. */
   readonly warnPercent: () => number | null;
 }
@@ -39,11 +51,11 @@ export interface NotifyingOptions {
 export class Notifying {
   readonly #options: NotifyingOptions;
   #settings: Settings['notify'];
-  /** By account: why its last run failed, which is all that is known while it waits. */
-  readonly #why = new Map<string, Failure>();
+  /** By account: why it waits. Its state decides, since runs may end long before or after it changes. */
+  readonly #waiting = new Map<string, Failure>();
   /** By mailbox: when the quota that was observed last was said. */
   readonly #quotaAt = new Map<string, string>();
-  readonly #timer: NodeJS.Timeout;
+  #cancelTick: () => void = () => {};
   #notifier: Notifier;
   #closed = false;
 
@@ -51,31 +63,69 @@ export class Notifying {
     this.#settings = settings;
     this.#options = options;
     this.#notifier = this.#open(settings);
-    this.#timer = setInterval(() => {
-      this.#observeDamage();
-      this.#observeQuotas();
-      this.#observeCopies();
-      this.#notifier.tick();
-    }, TICK_MS);
+    this.#tick();
+  }
+
+  #tick(): void {
+    try {
+      this.#look();
+    } catch (error) {
+      this.#options.log.fail('error', 'the state of the archive could not be checked', error);
+    }
+    this.#cancelTick = this.#options.clock.after(TICK_MS, () => this.#tick());
+  }
+
+  /** Observes everything that lasts, so that a channel which was opened just now gets it too. */
+  #look(): void {
+    const accounts = this.#options.accounts();
+    for (const name of this.#waiting.keys()) {
+      if (!accounts.includes(name)) this.#waiting.delete(name);
+    }
+    this.#notifier.drop(({ kind, name }) => kind === 'account' && !accounts.includes(name));
+    this.#notifier.observe(
+      [...this.#waiting].map(([name, failure]) => ({
+        subject: { kind: 'account', name },
+        failure,
+      })),
+    );
     this.#observeDamage();
     this.#observeQuotas();
     this.#observeCopies();
+    this.#notifier.tick();
   }
 
   onRun(report: RunReport): void {
-    for (const { account, mailbox, family, code, message } of report.failures) {
-      if (account !== null && mailbox === null) this.#why.set(account, { family, code, message });
-    }
     if (this.#closed) return;
     const damage = this.#observeDamage();
     // A run that did not cover what is damaged ends well, which is no news that the damage is gone.
     const failing = damage !== null && report.kind === VERIFICATION.name;
-    this.#notifier.onRun(
-      failing ? { ...report, failures: [{ account: null, mailbox: null, ...damage }] } : report,
-    );
+    const failures = failing ? [{ account: null, mailbox: null, ...damage }] : report.failures;
+    this.#notifier.onRun({ ...report, failures }, this.#seenBy({ ...report, failures }));
     // A hint concerns one mailbox, and hints may be many.
     if (report.kind !== 'hint') this.#observeQuotas();
     if (report.copy !== undefined) this.#observeCopies();
+  }
+
+  /**
+   * Returns what the end of a run says. What it found of mailboxes was observed when their passes ended, and why an
+   * account waits when it stopped: the run may be older than both.
+   */
+  #seenBy(report: RunReport): Observation[] {
+    const isOfPasses = report.accounts.length > 0;
+    if (!isOfPasses) return observationsOf(report);
+    const failures = report.failures
+      .filter(({ mailbox, family }) => mailbox === null && !isOfAccount(family))
+      .map((failure) => ({ ...failure, account: null }));
+    const accounts =
+      failures.length > 0 ? [] : report.accounts.filter((name) => !this.#waiting.has(name));
+    return observationsOf({
+      ...report,
+      kind: ARCHIVE.name,
+      failures,
+      outcome: failures.length > 0 ? 'failed' : report.outcome,
+      accounts,
+      mailboxes: [],
+    });
   }
 
   /** Only what the service has said since the last look: it is asked once a day or so. */
@@ -90,8 +140,8 @@ export class Notifying {
 
   /** A copy becomes old by itself: no run says so. */
   #observeCopies(): void {
-    const { copies, now } = this.#options;
-    this.#notifier.observe(copyObservations(copies(), now()));
+    const { copies, clock } = this.#options;
+    this.#notifier.observe(copyObservations(copies(), clock.now()));
   }
 
   /**
@@ -109,19 +159,50 @@ export class Notifying {
     return failure;
   }
 
-  /** An account that waits has no runs: each try that fails is news of it all the same. */
+  /** Observes what passes, surveys and probes find, whether or not a run waits for them. */
   onEvent(event: DaemonEvent): void {
-    if (event.event === 'account-recovered') {
-      const { account: name } = event;
-      this.#why.delete(name);
-      this.observe([{ subject: { kind: 'account', name }, failure: null }]);
+    switch (event.event) {
+      case 'account-recovered': {
+        const { account: name } = event;
+        this.#waiting.delete(name);
+        this.observe([{ subject: { kind: 'account', name }, failure: null }]);
+        return;
+      }
+      case 'account-stopped': {
+        const { account: name } = event;
+        const { family, code, facts } = event.failure;
+        const failure = { family, code, message: sayFacts(code, facts).message };
+        this.#waiting.set(name, failure);
+        this.observe([{ subject: { kind: 'account', name }, failure }]);
+        return;
+      }
+      case 'archive-failed':
+        this.archiveFailed(event.error);
+        return;
+      case 'pass-finished':
+        this.#observeMailboxes(event.result, !event.isNarrow);
+        return;
+      case 'surveyed':
+        this.#observeMailboxes(event.result, false);
     }
-    if (event.event !== 'account-stopped') return;
-    const { account: name, trouble } = event;
-    const failure = this.#why.get(name);
-    if (failure?.code === trouble.code) {
-      this.observe([{ subject: { kind: 'account', name }, failure }]);
-    }
+  }
+
+  /** Observes that passes cannot go on. */
+  archiveFailed(error: MailkeepError): void {
+    this.observe([{ subject: ARCHIVE, failure: failureOf(error) }]);
+  }
+
+  /** @param isWhole everything that the result has no failure of is well */
+  #observeMailboxes(result: SyncResult, isWhole: boolean): void {
+    const run = { kind: ARCHIVE.name, accounts: [], startedAt: 0, endedAt: 0 };
+    const { mailboxes, failures, ...report } = syncRunReport(result, run);
+    this.observe(
+      observationsOf({
+        ...report,
+        failures: failures.filter(({ mailbox }) => mailbox !== null),
+        mailboxes: isWhole ? mailboxes : [],
+      }).filter(({ subject }) => subject.kind === 'mailbox'),
+    );
   }
 
   observe(observations: readonly Observation[]): void {
@@ -133,20 +214,30 @@ export class Notifying {
     // The threshold may be another, and so may the channels.
     this.#quotaAt.clear();
     const shown = ({ command, url }: Settings['notify']) => [command, url?.reveal()];
-    if (isDeepStrictEqual(shown(settings), shown(this.#settings))) return;
-    await this.#notifier.close();
-    this.#settings = settings;
-    this.#notifier = this.#open(settings);
+    if (!isDeepStrictEqual(shown(settings), shown(this.#settings))) {
+      await this.#notifier.close();
+      this.#settings = settings;
+      this.#notifier = this.#open(settings);
+    }
+    if (this.#closed) return;
+    this.#cancelTick();
+    this.#tick();
+  }
+
+  /** Resolves when nothing is being sent. */
+  idle(): Promise<void> {
+    return this.#notifier.idle();
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer);
+    this.#cancelTick();
     this.#closed = true;
     await this.#notifier.close();
   }
 
   #open(settings: Settings['notify']): Notifier {
-    return openNotifier(settings, this.#options);
+    const { clock, ...rest } = this.#options;
+    return openNotifier(settings, { ...rest, now: clock.now });
   }
 }
 
@@ -159,9 +250,9 @@ export function openNotifier(
     now,
     log,
     metrics,
-  }: Pick<NotifyingOptions, 'env' | 'now' | 'metrics'> & {
+  }: Pick<NotifyingOptions, 'env' | 'log' | 'metrics'> & {
     readonly memory: NotifyMemory;
-    readonly log: Pick<DaemonLog, 'say' | 'fail'>;
+    readonly now: () => number;
   },
 ): Notifier {
   return new Notifier({
@@ -179,6 +270,7 @@ export function openNotifier(
         log.say('warn', 'a notification could not be sent', { ...line, reason: outcome.reason });
       } else log.say(event === 'alive' ? 'debug' : 'info', 'notified', line);
     },
-    onError: (error) => log.fail('error', 'a notification could not be created', error),
+    onError: (error) =>
+      log.fail('error', 'a notification could not be created or remembered', error),
   });
 }

@@ -1,9 +1,10 @@
 import type { Narrowing } from '../engine/pass/selection.ts';
+import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { Lane } from '../limiter/lanes.ts';
 import type { OriginMailbox } from '../sync/apply/ports.ts';
 import type { SyncPlan } from '../sync/plan-sync.ts';
 import type { ProgressListener } from '../sync/progress.ts';
-import type { SyncResult } from '../sync/result.ts';
+import type { SyncFailure, SyncResult } from '../sync/result.ts';
 
 /** Time, as the daemon has it. */
 export interface DaemonClock {
@@ -101,6 +102,9 @@ export interface AccountTrouble {
   readonly retryAt: number;
 }
 
+/** Why a pass or a survey failed for an account as a whole. */
+export type AccountFailure = Pick<SyncFailure, 'family' | 'code' | 'facts'>;
+
 /** What the daemon reports to its listeners: health, metrics, notifications, the log. A listener never throws or waits. */
 export type DaemonEvent =
   | { readonly event: 'run-started'; readonly run: RunInfo; readonly mailboxes: number }
@@ -109,6 +113,8 @@ export type DaemonEvent =
       readonly event: 'pass-finished';
       readonly kind: RunKind;
       readonly mailbox: WatchedMailbox;
+      /** It was asked for some folders only, and says nothing about the others. */
+      readonly isNarrow: boolean;
       readonly result: SyncResult;
     }
   | {
@@ -120,7 +126,9 @@ export type DaemonEvent =
       readonly event: 'account-stopped';
       readonly account: string;
       readonly trouble: AccountTrouble;
+      readonly failure: AccountFailure;
     }
+  | { readonly event: 'surveyed'; readonly account: string; readonly result: SyncResult }
   | { readonly event: 'account-recovered'; readonly account: string; readonly afterMs: number }
   | {
       readonly event: 'hint';
@@ -132,7 +140,7 @@ export type DaemonEvent =
   | { readonly event: 'hint-unknown' }
   | { readonly event: 'skipped'; readonly kind: RunKind; readonly account: string }
   | { readonly event: 'clock-jumped'; readonly ms: number }
-  | { readonly event: 'archive-failed'; readonly code: string; readonly retryAt: number };
+  | { readonly event: 'archive-failed'; readonly error: MailkeepError; readonly retryAt: number };
 
 export type Observer = (event: DaemonEvent) => void;
 

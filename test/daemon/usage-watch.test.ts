@@ -123,6 +123,7 @@ test('a mailbox that cannot be reached has the order listed out of turn', async 
   const refuse = (): void =>
     watched.usage.onEvent({
       event: 'pass-finished',
+      isNarrow: false,
       kind: 'sync',
       mailbox: { account: 'main', host, resourceId, address },
       result: {
