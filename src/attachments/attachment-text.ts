@@ -1,5 +1,5 @@
 /** Raised whenever the same bytes would give other text, so that the catalog knows what to read again. */
-export const ATTACHMENT_VERSION = 1;
+export const ATTACHMENT_VERSION = 2;
 
 /** UTF-16 units of text kept of one attachment, and of all attachments of one message together. */
 export const CHARS_PER_ATTACHMENT = 256 * 1024;
@@ -32,6 +32,10 @@ export interface AttachmentJob {
   readonly source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
   /** The attachment's number in the message that `source` is; null when `source` is the attachment itself. */
   readonly number: number | null;
+  /** Milliseconds of work that it may take, if less than every attachment may. */
+  readonly limitMs?: number;
+  /** Called with the milliseconds of work that it took, before the outcome is known. */
+  readonly worked?: (ms: number) => void;
 }
 
 export interface AttachmentExtractor {

@@ -16,7 +16,7 @@ export type ToWorker =
   | PieceMessage;
 
 export type FromWorker =
-  /** Asks for the next piece of the source. */
+  /** Asks for the next piece of the source; the first time, once the code for its form is loaded. */
   | { readonly kind: 'next' }
   /** `worn`: the worker should be replaced, for its memory or for what its parser may still do. */
   | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome; readonly worn: boolean };
@@ -71,6 +71,9 @@ interface Running {
   readonly resolve: (outcome: AttachmentOutcome) => void;
   readonly reject: (error: unknown) => void;
   readonly feed: PieceFeed;
+  readonly limitMs: number;
+  readonly worked: ((ms: number) => void) | undefined;
+  isFed: boolean;
 }
 
 /** One worker thread, the attachment it is on, and the watch over its memory. */
@@ -89,7 +92,7 @@ class AttachmentThread {
       // Whatever a parser prints is no business of anybody's terminal.
       { name: 'mailkeep-attachments', file, data, heap: limits, silent: true },
       {
-        // What loading took is not the attachment's doing.
+        // A thread that is ended while it loads looks like one that cannot start.
         started: () => this.#guard(),
         message: (message) => this.#receive(message),
         ended: (end) => this.#ended(end),
@@ -102,9 +105,13 @@ class AttachmentThread {
     return this.#thread.ending;
   }
 
-  run({ form, number, source }: AttachmentJob): Promise<AttachmentOutcome> {
+  run({ form, number, source, limitMs, worked }: AttachmentJob): Promise<AttachmentOutcome> {
     return new Promise((resolve, reject) => {
-      this.#running = { resolve, reject, feed: new PieceFeed(source) };
+      this.#running = {
+        ...{ resolve, reject, worked, isFed: false },
+        feed: new PieceFeed(source),
+        limitMs: Math.min(limitMs ?? this.limits.attachmentMs, this.limits.attachmentMs),
+      };
       this.#thread.ref();
       this.#guard();
       this.#thread.post({ kind: 'job', form, number });
@@ -126,6 +133,11 @@ class AttachmentThread {
 
   async #feedNext(): Promise<void> {
     const running = this.#running;
+    if (running?.isFed === false) {
+      // What loading took is not the attachment's doing.
+      running.isFed = true;
+      this.#thread.limitWork(running.limitMs);
+    }
     const piece = await running?.feed.next();
     if (piece !== undefined && this.#running === running) postPiece(this.#thread, piece);
   }
@@ -140,7 +152,8 @@ class AttachmentThread {
     const running = this.#running;
     if (running === null) return;
     this.#running = null;
-    this.#unguard();
+    const worked = this.#unguard();
+    running.worked?.(worked);
     // An idle thread does not keep the process alive.
     this.#thread.unref();
     void running.feed.close().catch(() => undefined);
@@ -159,9 +172,8 @@ class AttachmentThread {
   #guard(): void {
     this.#unguard();
     if (this.#running === null) return;
-    this.#thread.setDeadline(this.limits.attachmentMs);
-    // A thread that is ended while it loads looks like one that cannot start.
     if (!this.#thread.started) return;
+    this.#thread.limitWork(this.limits.attachmentMs);
     const ground = this.memory();
     this.#watch = setInterval(() => {
       if (this.memory() - ground <= this.limits.growthBytes) return;
@@ -170,9 +182,10 @@ class AttachmentThread {
     }, WATCH_MS);
   }
 
-  #unguard(): void {
-    this.#thread.disarm();
+  /** Returns the milliseconds of work so far. */
+  #unguard(): number {
     if (this.#watch !== null) clearInterval(this.#watch);
     this.#watch = null;
+    return this.#thread.disarm();
   }
 }

@@ -46,7 +46,6 @@ class ExtractorPool implements Extractor {
   readonly #threads = new Set<ExtractorThread>();
   readonly #queue: PendingJob[] = [];
   readonly #idle: (() => void)[] = [];
-  #watch: NodeJS.Timeout | null = null;
   #nextSeq = 1;
   #unsettled = 0;
   #failedStarts = 0;
@@ -93,7 +92,6 @@ class ExtractorPool implements Extractor {
 
   async #drain(): Promise<void> {
     if (this.#unsettled > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
-    if (this.#watch !== null) clearInterval(this.#watch);
     await Promise.all([...this.#threads].map((thread) => thread.end()));
   }
 
@@ -115,7 +113,6 @@ class ExtractorPool implements Extractor {
       const taken = thread.take(this.#queue, share);
       this.#queue.splice(0, taken);
     }
-    this.#watchThreads();
   }
 
   /** The least busy thread that takes more; a new one while all are busy and there may be more. */
@@ -172,17 +169,5 @@ class ExtractorPool implements Extractor {
     this.#unsettled--;
     settle();
     if (this.#unsettled === 0) for (const resolve of this.#idle.splice(0)) resolve();
-  }
-
-  /** Looks at the threads a few times within the time a message may take, while any has work. */
-  #watchThreads(): void {
-    if (this.#watch !== null || this.#unsettled === 0) return;
-    const interval = Math.min(500, Math.max(10, this.#limits.messageMs / 8));
-    this.#watch = setInterval(() => {
-      for (const thread of this.#threads) thread.check(performance.now());
-      if (this.#unsettled > 0 || this.#watch === null) return;
-      clearInterval(this.#watch);
-      this.#watch = null;
-    }, interval);
   }
 }

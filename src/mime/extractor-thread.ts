@@ -45,14 +45,13 @@ const GROUP_BYTES = 256 * 1024;
  */
 export const GROUPS_AHEAD = 12;
 
-/** One worker thread, the groups it was given, and the watch over the message it is on. */
+/** One worker thread, the groups it was given, and the limit on the message it is on. */
 export class ExtractorThread {
   readonly #thread: WorkerThread<JobGroup, GroupResults>;
   readonly #current: Int32Array;
   readonly #outstanding = new Map<number, PendingJob>();
   #groups = 0;
   #bytes = 0;
-  #watched = { seq: 0, since: 0 };
   #worn = false;
   #ending = false;
 
@@ -65,7 +64,10 @@ export class ExtractorThread {
     this.#current = new Int32Array(current);
     const data: ExtractWorkerData = { mode: 'extract', limits, current };
     this.#thread = new WorkerThread(
-      { name: 'mailkeep-mime', file: workerFile, data, heap: limits },
+      {
+        ...{ name: 'mailkeep-mime', file: workerFile, data, heap: limits },
+        workNumber: () => Atomics.load(this.#current, 0),
+      },
       {
         message: (message) => this.#receive(message),
         ended: (end) => this.#ended(end),
@@ -103,16 +105,6 @@ export class ExtractorThread {
     return jobs.length;
   }
 
-  /** Ends the thread when it has been on one message for longer than a message may take. */
-  check(now: number): void {
-    const seq = Atomics.load(this.#current, 0);
-    if (seq <= 0 || seq !== this.#watched.seq) {
-      this.#watched = { seq, since: now };
-    } else if (now - this.#watched.since >= this.limits.messageMs) {
-      this.#thread.stop('timeout');
-    }
-  }
-
   /** Ends an idle thread, because only that gives its memory back; the pool may start another when it is gone. */
   async retire(): Promise<void> {
     this.#worn = true;
@@ -138,6 +130,7 @@ export class ExtractorThread {
       this.#outstanding.set(job.seq, shared ? { ...job, source: view } : job);
       offset += length;
     }
+    if (this.#groups === 0) this.#thread.limitWork(this.limits.messageMs);
     this.#groups++;
     this.#bytes += bytes;
     this.#thread.ref();
@@ -156,7 +149,10 @@ export class ExtractorThread {
       this.events.done(job, entry);
     }
     // An idle thread does not keep the process alive.
-    if (this.#groups === 0) this.#thread.unref();
+    if (this.#groups === 0) {
+      this.#thread.disarm();
+      this.#thread.unref();
+    }
     if (this.#groups === 0 && this.#worn) void this.retire();
     else this.events.ready();
   }

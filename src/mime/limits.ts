@@ -5,7 +5,7 @@ import type { HeapLimits } from '../threads/worker-thread.ts';
  * ceiling; what lies beyond is cut and said to be cut, never an error of the program.
  */
 export interface MimeLimits extends HeapLimits {
-  /** Wall time for one message, milliseconds. Its worker is ended when this passes. */
+  /** Processor time for one message, milliseconds. Its worker is ended after that much work. */
   readonly messageMs: number;
   /** Bytes of a source that are looked at for extraction; the rest is cut (`truncated`). */
   readonly sourceBytes: number;

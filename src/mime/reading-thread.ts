@@ -108,7 +108,7 @@ class ReadingThread {
   /** Starts to read. */
   begin(source: AsyncIterable<Uint8Array>): void {
     this.#feed = new PieceFeed(source);
-    this.#thread.setDeadline(this.#messageMs);
+    this.#thread.limitWork(this.#messageMs);
   }
 
   answer(): Promise<ReaderAnswer> {
@@ -127,7 +127,7 @@ class ReadingThread {
 
   /** Lets the worker send the next chunk. */
   more(): void {
-    this.#thread.setDeadline(this.#messageMs);
+    this.#thread.limitWork(this.#messageMs);
     this.#thread.post({ kind: 'more' });
   }
 
@@ -162,7 +162,7 @@ class ReadingThread {
     if (this.#thread.ending) return;
     if (piece.kind === 'end') this.#isThrough.source = true;
     else this.#bytes += piece.bytes.byteLength;
-    this.#thread.setDeadline(this.#messageMs);
+    this.#thread.limitWork(this.#messageMs);
     postPiece(this.#thread, piece);
   }
 

@@ -1,13 +1,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { readlinkSync } from 'node:fs';
 import { getHeapStatistics } from 'node:v8';
 import { parentPort, type Transferable } from 'node:worker_threads';
 import { type Thrown, thrownBy } from '../errors/mailkeep-error.ts';
 
-/** The first message of every thread: it has loaded and listens. */
-export const READY = 'ready';
+/** The first message of every thread, which has loaded and listens: its name below /proc on Linux, else empty. */
+type Ready = string;
 
 /** What travels from a thread to its host. */
-export type FromThread<Out extends object> = Out | typeof READY;
+export type FromThread<Out extends object> = Out | Ready;
 
 /** The port of a worker thread to its host, a `WorkerThread` of the same message types. */
 interface ThreadPort<Out extends object> {
@@ -24,11 +25,19 @@ export function openThreadPort<In, Out extends object>(
   const port = parentPort;
   if (port === null) throw new Error('runs as a worker thread only');
   port.on('message', receive);
-  port.postMessage(READY satisfies FromThread<Out>);
+  port.postMessage(ownTask() satisfies FromThread<Out>);
   return {
     send: (message, transfer = []) => port.postMessage(message, transfer),
     close: () => port.close(),
   };
+}
+
+function ownTask(): Ready {
+  try {
+    return readlinkSync('/proc/thread-self');
+  } catch {
+    return '';
+  }
 }
 
 /** What a thread answers: any number of reports, then the job's result or what it threw. */

@@ -1,8 +1,9 @@
 import { fileURLToPath } from 'node:url';
 import { type Transferable, Worker } from 'node:worker_threads';
 import { type ThreadEndCause, type ThreadEnded, threadEnded } from '../errors/threads.ts';
-import { type FromThread, READY } from './in-thread.ts';
+import type { FromThread } from './in-thread.ts';
 import { holdOldGeneration } from './old-generation.ts';
+import { meterOf, type WorkMeter } from './work-meter.ts';
 import { holdYoungGeneration, widenYoungGeneration } from './young-generation.ts';
 
 /** V8's heap in one thread, MiB: old generation, and young generation (three semi-spaces). Buffers lie outside. */
@@ -22,7 +23,12 @@ export interface ThreadSettings {
   readonly heap?: HeapLimits;
   /** Discards what the thread prints, such as the complaints of a parser. */
   readonly silent?: boolean;
+  /** A number that changes when the thread turns to other work, which has the limit to itself; 0 between two. */
+  readonly workNumber?: () => number;
 }
+
+/** Milliseconds between two looks at a thread that has a limit. */
+const TICK_MS = 100;
 
 export interface ThreadEvents<Out> {
   message(message: Out): void;
@@ -41,7 +47,11 @@ export class WorkerThread<In, Out extends object> {
   #started = false;
   #reason: ThreadEndCause | null = null;
   #thrown: unknown;
-  #deadline: NodeJS.Timeout | null = null;
+  #meter: WorkMeter | null = null;
+  /** Milliseconds of work; null for a thread without a limit. */
+  #limitMs: number | null = null;
+  #ticks: NodeJS.Timeout | null = null;
+  #workNumber = 0;
 
   constructor(
     private readonly settings: ThreadSettings,
@@ -73,11 +83,13 @@ export class WorkerThread<In, Out extends object> {
       this.#worker.stderr.resume();
     }
     this.#worker.on('message', (message: FromThread<Out>) => {
-      if (message !== READY) {
+      if (typeof message !== 'string') {
         events.message(message);
         return;
       }
       this.#started = true;
+      this.#meter = meterOf(this.#worker, message);
+      this.#startTicks();
       events.started?.();
     });
     this.#worker.on('messageerror', (error) => this.#fail(error));
@@ -103,15 +115,44 @@ export class WorkerThread<In, Out extends object> {
     this.#worker.postMessage(message, transfer);
   }
 
-  /** Ends the thread with `timeout` after `ms` milliseconds, unless `disarm` or another deadline comes first. */
-  setDeadline(ms: number): void {
+  /**
+   * Ends the thread with `timeout` once it has worked for `ms` milliseconds from now, or has waited as long for something
+   * other than a processor; unless `disarm` or another limit comes first. What it takes to load does not count.
+   */
+  limitWork(ms: number): void {
     this.disarm();
-    this.#deadline = setTimeout(() => this.stop('timeout'), ms);
+    this.#limitMs = ms;
+    this.#startTicks();
   }
 
-  disarm(): void {
-    if (this.#deadline !== null) clearTimeout(this.#deadline);
-    this.#deadline = null;
+  /** Lifts the limit. Returns the milliseconds of work since it was set. */
+  disarm(): number {
+    if (this.#ticks !== null) clearInterval(this.#ticks);
+    if (this.#limitMs !== null) this.#meter?.tick(0);
+    this.#ticks = null;
+    this.#limitMs = null;
+    return this.#meter?.workedMs ?? 0;
+  }
+
+  #startTicks(): void {
+    const limit = this.#limitMs;
+    const meter = this.#meter;
+    if (limit === null || meter === null) return;
+    meter.restart();
+    const every = Math.min(TICK_MS, Math.max(10, limit / 8));
+    this.#ticks = setInterval(() => {
+      const { workNumber } = this.settings;
+      if (workNumber !== undefined) {
+        const number = workNumber();
+        if (number === 0 || number !== this.#workNumber) {
+          this.#workNumber = number;
+          meter.restart();
+          return;
+        }
+      }
+      meter.tick(every);
+      if (meter.workedMs >= limit || meter.waitedMs >= limit) this.stop('timeout');
+    }, every);
   }
 
   /** Ends the thread because its work costs too much; returns at once, and `ended` follows. */

@@ -130,16 +130,16 @@ describe('a thread', () => {
   test('that misses its deadline ends by timeout, even in an endless loop', async () => {
     const { thread, ended, ...started } = start();
     thread.post({ do: 'loop' });
-    thread.setDeadline(20);
+    thread.limitWork(20);
     expect((await ended).facts).toMatchObject({ reason: 'timeout' });
     expect(started.answers).toEqual([]);
   });
 
   test('that answers before its deadline is disarmed and lives', async () => {
     const started = start();
-    started.thread.setDeadline(1);
+    started.thread.limitWork(1);
     started.thread.disarm();
-    started.thread.setDeadline(1_000_000);
+    started.thread.limitWork(1_000_000);
     started.thread.post({ do: 'echo', text: 'in time' });
     expect(await started.answer()).toEqual({ text: 'in time' });
     started.thread.disarm();
