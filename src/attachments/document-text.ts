@@ -33,7 +33,10 @@ function calendarText(source: string): string {
 
 /** Compound File Binary: old office formats, and new ones under a password. */
 const COMPOUND_FILE = Buffer.from('d0cf11e0a1b11ae1', 'hex');
+const RICH_TEXT = Buffer.from('{\\rtf');
 const ENCRYPTED_PACKAGE = Buffer.from('EncryptedPackage', 'utf16le');
+/** Controls that text has: tab, line feed, form feed, carriage return. */
+const WHITE: ReadonlySet<number> = new Set([9, 10, 12, 13]);
 /** Bytes of text that are looked at for a char that is kept: no charset needs more, markup may. */
 const BYTES_PER_CHAR = 8;
 
@@ -66,6 +69,14 @@ async function readInto(
 ): Promise<void> {
   const [kind = '', charset = ''] = form.split(':');
   if (kind === 'pdf' || kind === 'office') return await readBinary(sink, bytes, limits);
+  if (kind === 'old-office') {
+    if (!hasTextOnly(bytes)) return await readBinary(sink, bytes, limits);
+    // Reports are sent as tables in HTML, or with tabs, under the name of a workbook.
+    const isHtml = /^\s*<(?:!doctype|html|table|head|body|meta|\?xml)/i.test(
+      bytes.toString('latin1', 0, 200),
+    );
+    return await readInto(sink, bytes, isHtml ? 'html:' : 'text:', limits);
+  }
   if (kind === 'mail') {
     const { mailText } = await import('./mail-text.ts');
     return await mailText(bytes, sink, limits, (inner, innerForm) =>
@@ -86,17 +97,33 @@ async function readInto(
   } else sink.add(kind === 'calendar' ? calendarText(text) : text.replace(/\r\n?/g, '\n'));
 }
 
+/** Loads what reads PDFs, which takes longer than to read one. */
+export async function loadPdfReader() {
+  const { pdfText, loadPdfJs } = await import('./pdf-text.ts');
+  await loadPdfJs();
+  return pdfText;
+}
+
 async function readBinary(sink: TextSink, bytes: Buffer, limits: AttachmentLimits): Promise<void> {
   if (isPdf(bytes)) {
-    const { pdfText } = await import('./pdf-text.ts');
+    const pdfText = await loadPdfReader();
     return await pdfText(bytes, sink, limits);
   }
   if (isZip(bytes)) {
     const { officeText } = await import('./office-text.ts');
     return await officeText(bytes, sink, limits);
   }
-  if (!bytes.subarray(0, 8).equals(COMPOUND_FILE)) throw new Unreadable('malformed');
-  throw new Unreadable(bytes.includes(ENCRYPTED_PACKAGE) ? 'encrypted' : 'unsupported');
+  if (bytes.subarray(0, 8).equals(COMPOUND_FILE))
+    throw new Unreadable(bytes.includes(ENCRYPTED_PACKAGE) ? 'encrypted' : 'unsupported');
+  if (bytes.subarray(0, 5).equals(RICH_TEXT)) throw new Unreadable('unsupported');
+  throw new Unreadable('malformed');
+}
+
+/** Returns whether bytes may be text that is no program's format. */
+function hasTextOnly(bytes: Buffer): boolean {
+  const head = bytes.subarray(0, 4096);
+  const isTagged = isPdf(bytes) || head.subarray(0, RICH_TEXT.length).equals(RICH_TEXT);
+  return !isTagged && head.every((byte) => byte > 0x1f || WHITE.has(byte));
 }
 
 /** Readers accept a header within the first kilobyte. */

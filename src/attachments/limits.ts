@@ -3,7 +3,7 @@ import { CHARS_PER_ATTACHMENT } from './attachment-text.ts';
 
 /** How much one attachment may cost. Whatever is inside, one that meets a limit has failed and nothing else has. */
 export interface AttachmentLimits extends HeapLimits {
-  /** Wall time for one attachment, milliseconds. Its worker is ended when this passes. */
+  /** Processor time for one attachment, milliseconds. Its worker is ended after that much work. */
   readonly attachmentMs: number;
   /** Decoded bytes of an attachment; a larger one is not looked at. */
   readonly bytes: number;
@@ -15,6 +15,10 @@ export interface AttachmentLimits extends HeapLimits {
   readonly pages: number;
   /** Bytes that the streams of one page of a PDF may unpack to, all together. */
   readonly pageBytes: number;
+  /** Form XObjects that one page of a PDF may draw: they draw each other. */
+  readonly pageForms: number;
+  /** Calls of `String.fromCharCode` for one page of a PDF: a few bytes map millions of codes to characters. */
+  readonly pageCodes: number;
   /** UTF-16 units of text kept. */
   readonly chars: number;
   /** Bytes of heap and buffers above which the worker is replaced when its attachment is done. */
@@ -35,6 +39,8 @@ export const ATTACHMENT_LIMITS: AttachmentLimits = {
   entries: 10_000,
   pages: 2000,
   pageBytes: 16 * MiB,
+  pageForms: 20_000,
+  pageCodes: 500_000,
   chars: CHARS_PER_ATTACHMENT,
   oldGenerationMb: 96,
   youngGenerationMb: 16,

@@ -1,6 +1,7 @@
 import { attachmentForm } from '../mime/attachments.ts';
 import { extractMessage } from '../mime/extract-message.ts';
 import { isListed } from '../mime/leaf-content.ts';
+import type { LeafInfo } from '../mime/leaf-info.ts';
 import { DEFAULT_LIMITS } from '../mime/limits.ts';
 import { parseTree, type TakeLeaf } from '../mime/part-tree.ts';
 import type { AttachmentLimits } from './limits.ts';
@@ -8,7 +9,7 @@ import { type TextSink, Unreadable } from './text-sink.ts';
 
 interface Inner {
   readonly form: string;
-  readonly chunks: Buffer[];
+  readonly bytes: Buffer;
 }
 
 /**
@@ -33,10 +34,10 @@ export async function mailText(
   for (const text of [subject, from, to, cc, body, ...names])
     if (text !== '') into.add(`${text}\n`);
   if (into.full) return;
-  for (const { chunks, form } of await innerAttachments(source, limits.bytes)) {
+  for (const { bytes, form } of await innerAttachments(source, limits.bytes)) {
     if (into.full) return;
     try {
-      await read(Buffer.concat(chunks), form);
+      await read(bytes, form);
       into.add('\n');
     } catch (error) {
       // What cannot be read in it does not take away what can.
@@ -47,23 +48,26 @@ export async function mailText(
 }
 
 async function innerAttachments(source: Buffer, maxBytes: number): Promise<Inner[]> {
-  const found: Inner[] = [];
+  const found: { readonly info: LeafInfo; readonly chunks: Buffer[] }[] = [];
   const take: TakeLeaf<null> = (info) => {
-    const form = isListed(info) ? attachmentForm(info) : null;
-    if (form === null || form === 'mail') return { content: null, sink: () => undefined };
-    const inner: Inner = { form, chunks: [] };
+    if (!isListed(info)) return { content: null, sink: () => undefined };
+    const chunks: Buffer[] = [];
     let bytes = 0;
-    found.push(inner);
+    found.push({ info, chunks });
     return {
       content: null,
       sink: (chunk) => {
         bytes += chunk.length;
         // The decoder may use its buffer again.
-        if (bytes <= maxBytes) inner.chunks.push(Buffer.from(chunk));
+        if (bytes <= maxBytes) chunks.push(Buffer.from(chunk));
         return undefined;
       },
     };
   };
   await parseTree(source, take, DEFAULT_LIMITS);
-  return found;
+  return found.flatMap(({ info, chunks }) => {
+    const bytes = Buffer.concat(chunks);
+    const form = attachmentForm(info, bytes);
+    return form === null || form === 'mail' ? [] : [{ form, bytes }];
+  });
 }

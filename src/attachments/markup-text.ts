@@ -19,6 +19,8 @@ export interface MarkupRules {
   readonly skipWhen?: (name: string, attributes: Readonly<Record<string, string>>) => boolean;
   /** Elements at whose end a line ends. */
   readonly lineEnds: ReadonlySet<string>;
+  /** Elements that are a sign. */
+  readonly signs?: Readonly<Record<string, string>>;
   /** Elements at whose end words end. */
   readonly blanks: ReadonlySet<string>;
   /** An attribute that is text. */
@@ -53,6 +55,7 @@ export class MarkupText {
             this.#skipFrom = this.#depth;
             return;
           }
+          if (this.#within > 0) into.add(rules.signs?.[name] ?? '');
           if (name === rules.within) this.#within++;
           if (rules.text.has(name)) this.#text++;
           if (rules.attribute?.element === name) {

@@ -98,7 +98,9 @@ const WORDS: MarkupRules = {
   text: names('t'),
   skip: names('rPh'),
   lineEnds: names('p si br cr comment'),
-  blanks: names('tab'),
+  // `softHyphen` is a place where a word may break: nothing.
+  signs: { noBreakHyphen: '-' },
+  blanks: names('tab ptab'),
 };
 /** A sheet's own values; most texts stand in the shared strings. `v` of a cell of type `s` is a number of one. */
 const CELLS: MarkupRules = {

@@ -6,27 +6,30 @@ let current: Bound | null = null;
 let installed = false;
 
 /**
- * Bounds what pdf.js unpacks of the document that is read next in this thread: the streams of one page together, and
- * each of its buffers. pdf.js has no setting for this. It gathers each stream as a whole before it reads the first
+ * Bounds what pdf.js does for the document that is read next in this thread: bytes that the streams of one page unpack to
+ * together, the size of each buffer, forms drawn, codes mapped. pdf.js has no setting for these. It gathers each stream as a whole before it reads the first
  * operator, and all streams of a page at once; the constructors it calls for that are therefore replaced in this thread.
- * Only one document at a time.
- *
- * @param bytes decoded bytes; buffers double in size, so a power of two is used best
+ * It makes a set for each form that it draws, and calls `String.fromCharCode` for each code of a range. Only one document
+ * at a time. Buffers double in size, so a power of two is used best for `pageBytes`.
  */
-function boundUnpacking(bytes: number): Bound {
+function boundWork(limits: PageLimits): Bound {
   install();
-  current = new Bound(bytes);
+  current = new Bound(limits);
   return current;
 }
 
-/** Holds what pdf.js unpacks of one document within a bound. */
+type PageLimits = Pick<AttachmentLimits, 'pages' | 'pageBytes' | 'pageForms' | 'pageCodes'>;
+
+/** Holds what pdf.js unpacks, draws and maps of one page within bounds. */
 class Bound {
   #unpacked = 0;
+  #forms = 0;
+  #codes = 0;
   #passed = false;
   readonly #breach: Promise<never>;
   #fail: (reason: Unreadable) => void = () => undefined;
 
-  constructor(private readonly most: number) {
+  constructor(private readonly limits: PageLimits) {
     this.#breach = new Promise((_, reject) => {
       this.#fail = reject;
     });
@@ -42,6 +45,8 @@ class Bound {
   /** Starts the next page: what earlier pages unpacked counts no longer. */
   nextPage(): void {
     this.#unpacked = 0;
+    this.#forms = 0;
+    this.#codes = 0;
   }
 
   /**
@@ -70,13 +75,26 @@ class Bound {
   /** Returns whether a stream may hand out so many more bytes. */
   unpack(bytes: number): boolean {
     this.#unpacked += bytes;
-    if (this.#unpacked > this.most) this.#pass();
+    if (this.#unpacked > this.limits.pageBytes) this.#pass();
     return !this.#passed;
   }
 
   /** @throws Unreadable `bomb` */
+  draw(): void {
+    if (++this.#forms > this.limits.pageForms) this.#refuse();
+  }
+
+  /** @throws Unreadable `bomb` */
+  map(): void {
+    if (++this.#codes > this.limits.pageCodes) this.#refuse();
+  }
+
+  /** @throws Unreadable `bomb` */
   allocate(bytes: number): void {
-    if (bytes <= this.most) return;
+    if (bytes > this.limits.pageBytes) this.#refuse();
+  }
+
+  #refuse(): never {
     this.#pass();
     throw new Unreadable('bomb');
   }
@@ -107,6 +125,17 @@ function install(): void {
     },
   });
   globalThis.Uint8Array = bounded;
+  globalThis.Set = new Proxy(Set, {
+    construct(target, args: ConstructorParameters<SetConstructor>, newTarget) {
+      current?.draw();
+      return Reflect.construct(target, args, newTarget);
+    },
+  });
+  const { fromCharCode } = String;
+  String.fromCharCode = (...codes) => {
+    current?.map();
+    return fromCharCode(...codes);
+  };
 }
 
 function counted(
@@ -124,6 +153,13 @@ function counted(
   return { readable: readable.pipeThrough(counter), writable };
 }
 
+/** Loads megabytes of code, for attachments that are PDFs only. */
+export async function loadPdfJs() {
+  const unpdf = await import('unpdf');
+  await unpdf.getResolvedPDFJS();
+  return unpdf;
+}
+
 /**
  * Adds the text of a PDF, page by page. Scripts in it are never run: nothing here has an engine for them, and
  * neither fonts nor pictures are drawn.
@@ -133,11 +169,10 @@ function counted(
 export async function pdfText(
   bytes: Uint8Array,
   into: TextSink,
-  limits: Pick<AttachmentLimits, 'pages' | 'pageBytes'>,
+  limits: PageLimits,
 ): Promise<void> {
-  // Megabytes of code, for attachments that are PDFs only.
-  const { getDocumentProxy } = await import('unpdf');
-  const bound = boundUnpacking(limits.pageBytes);
+  const { getDocumentProxy } = await loadPdfJs();
+  const bound = boundWork(limits);
   try {
     const pdf = await opened(
       bound.within(

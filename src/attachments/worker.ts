@@ -7,7 +7,7 @@ import { parseTree, type TakeLeaf } from '../mime/part-tree.ts';
 import { isWorn, openThreadPort, strayErrors } from '../threads/in-thread.ts';
 import { PieceIntake } from '../threads/source-pieces.ts';
 import type { AttachmentOutcome } from './attachment-text.ts';
-import { documentText } from './document-text.ts';
+import { documentText, loadPdfReader } from './document-text.ts';
 import type { AttachmentWorkerData, FromWorker, ToWorker } from './extractor.ts';
 import { Unreadable } from './text-sink.ts';
 
@@ -36,6 +36,7 @@ async function read(
   { form, number }: Job,
   source: AsyncIterable<Buffer>,
 ): Promise<AttachmentOutcome> {
+  if (form === 'pdf') await loadPdfReader();
   let bytes: Buffer;
   try {
     bytes = number === null ? await whole(source) : await leafOf(source, number);

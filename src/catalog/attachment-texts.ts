@@ -19,6 +19,10 @@ export interface PendingAttachment {
   readonly message: MessageId;
   /** Its number in that message. */
   readonly number: number;
+  /** Its size in that message, decoded, in bytes. */
+  readonly size: number;
+  /** How often attachments of that message were given up for taking too long. */
+  readonly strikes: number;
 }
 
 /** What is known of the text of one attachment of a message. */
@@ -28,6 +32,8 @@ export interface AttachmentTextState {
   readonly status: 'pending' | 'done' | 'failed';
   readonly reason: string | null;
   readonly truncated: boolean;
+  /** How often reading it was given up: it is tried again while it is `pending`. */
+  readonly attempts: number;
 }
 
 /** Distinct attachments with text of their own. */
@@ -56,15 +62,54 @@ const PENDING = query<{ after: number; limit: number }>()((db, p) =>
     .selectFrom('attachment_texts')
     .select(['id', 'hash', 'form'])
     .where('version', '<=', (eb) => eb.lit(0))
+    .where('failure', 'is', null)
     .where('id', '>', p.after)
     .orderBy('id')
     .limit(p.limit),
+);
+const PENDING_AGAIN = query<{ limit: number }>()((db, p) =>
+  db
+    .selectFrom('attachment_texts')
+    .select(['id', 'hash', 'form'])
+    .where('version', '<=', (eb) => eb.lit(0))
+    .orderBy('id')
+    .limit(p.limit),
+);
+/** Attempts of the attachments of a message that were given up, all together. */
+const STRIKES = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('attachments as a')
+    .innerJoin('attachment_texts as t', 't.id', 'a.text_id')
+    .select((eb) => eb.fn.coalesce(eb.fn.sum<number>(eb.neg('t.version')), eb.lit(0)).as('strikes'))
+    .where('a.docid', '=', p.docid)
+    .where('t.failure', 'is not', null)
+    .where('t.version', '<', (eb) => eb.lit(0)),
+);
+/** Pending attachments of a message that no other message has. */
+const OWN_PENDING = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('attachments as a')
+    .innerJoin('attachment_texts as t', 't.id', 'a.text_id')
+    .select('t.id')
+    .distinct()
+    .where('a.docid', '=', p.docid)
+    .where('t.version', '<=', (eb) => eb.lit(0))
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('attachments as other')
+            .select('other.docid')
+            .whereRef('other.text_id', '=', 't.id')
+            .where('other.docid', '!=', p.docid),
+        ),
+      ),
+    ),
 );
 const HOLDER = query<{ text: number }>()((db, p) =>
   db
     .selectFrom('attachments as a')
     .innerJoin('messages as m', 'm.docid', 'a.docid')
-    .select(['m.id', 'a.number'])
+    .select(['m.id', 'a.docid', 'a.number', 'a.size'])
     .where('a.text_id', '=', p.text)
     .orderBy('a.docid', 'desc')
     .limit((eb) => eb.lit(1)),
@@ -95,7 +140,11 @@ const countTexts = (db: Builder) =>
   db.selectFrom('attachment_texts').select((eb) => eb.fn.countAll<number>().as('n'));
 const ALL = query()(countTexts);
 const ALL_PENDING = query()((db) => countTexts(db).where('version', '<=', (eb) => eb.lit(0)));
-const ALL_FAILED = query()((db) => countTexts(db).where('failure', 'is not', null));
+const ALL_FAILED = query()((db) =>
+  countTexts(db)
+    .where('failure', 'is not', null)
+    .where('version', '>', (eb) => eb.lit(0)),
+);
 const VERSION = query()((db) => db.selectFrom('meta').select('attachment_version'));
 const SET_VERSION = query<{ version: number }>()((db, p) =>
   db.updateTable('meta').set({ attachment_version: p.version }),
@@ -103,8 +152,8 @@ const SET_VERSION = query<{ version: number }>()((db, p) =>
 const READ_AGAIN = query()((db) =>
   db
     .updateTable('attachment_texts')
-    .set((eb) => ({ version: eb.neg('version'), failure: null }))
-    .where('version', '>', 0),
+    .set((eb) => ({ version: eb.neg(eb.fn<number>('abs', ['version'])), failure: null }))
+    .where((eb) => eb.or([eb('version', '>', 0), eb('failure', 'is not', null)])),
 );
 
 /** The attachments of a message that have text, each with it, in order. */
@@ -118,7 +167,8 @@ export function* attachmentTexts(
 }
 
 /** What is known of the text of a distinct attachment. */
-export interface KnownText extends Pick<AttachmentTextState, 'status' | 'reason' | 'truncated'> {
+export interface KnownText
+  extends Pick<AttachmentTextState, 'status' | 'reason' | 'truncated' | 'attempts'> {
   /** Empty where it has none. */
   readonly text: string;
 }
@@ -141,12 +191,15 @@ function stateOf({
   truncated,
 }: Pick<Row<'attachment_texts'>, 'version' | 'failure' | 'truncated'>) {
   const status = version <= 0 ? 'pending' : failure === null ? 'done' : 'failed';
-  return { status, reason: failure, truncated: truncated === 1 } as const;
+  const attempts = failure !== null && version < 0 ? -version : 0;
+  return { status, reason: failure, truncated: truncated === 1, attempts } as const;
 }
 
 export interface AttachmentQueries {
-  /** Distinct attachments to be read, in the order in which they came, behind the one with `textId` `after`. */
+  /** Distinct attachments to be read for the first time, in the order in which they came, behind `textId` `after`. */
   pending(options: { readonly limit: number; readonly after?: number }): PendingAttachment[];
+  /** Distinct attachments to be read, given up before or not: those of messages with few strikes first. */
+  pendingAgain(limit: number): PendingAttachment[];
   counts(): AttachmentCounts;
   ofMessage(docid: number): AttachmentTextState[];
 }
@@ -155,21 +208,25 @@ export interface AttachmentWriter extends AttachmentQueries {
   /**
    * Puts down what reading an attachment gave, in one transaction. Messages whose last attachment this was, and
    * that have text in any, are due to be indexed again.
+   *
+   * An attachment that took too long stays pending for further attempts, until it or its message has had too many; then
+   * what is left of the message fails with it, unless other messages have it too.
+   *
+   * @returns how many attachments are read or have failed for good
    */
-  settle(textId: number, outcome: AttachmentOutcome): void;
+  settle(textId: number, outcome: AttachmentOutcome): number;
 }
 
 export function attachmentQueries(connection: Connection): AttachmentQueries {
   const count = (statement: typeof ALL): number => connection.get(statement, {})?.n ?? 0;
   return {
     pending: ({ limit, after = 0 }) =>
-      connection.all(PENDING, { limit, after }).flatMap(({ id, hash, form }) => {
-        const holder = connection.get(HOLDER, { text: id });
-        if (holder === undefined) return [];
-        const message = holder.id.toString('hex');
-        const { number } = holder;
-        return [{ textId: id, hash: hash.toString('hex'), form, message, number }];
-      }),
+      connection.all(PENDING, { limit, after }).flatMap((row) => withHolder(connection, row)),
+    pendingAgain: (limit) =>
+      connection
+        .all(PENDING_AGAIN, { limit })
+        .flatMap((row) => withHolder(connection, row))
+        .sort((a, b) => a.strikes - b.strikes || a.textId - b.textId),
     counts: () =>
       connection.snapshot(() => {
         const pending = count(ALL_PENDING);
@@ -183,29 +240,75 @@ export function attachmentQueries(connection: Connection): AttachmentQueries {
   };
 }
 
+function withHolder(
+  connection: Connection,
+  { id, hash, form }: Pick<Row<'attachment_texts'>, 'hash' | 'form'> & { readonly id: number },
+): PendingAttachment[] {
+  const holder = connection.get(HOLDER, { text: id });
+  if (holder === undefined) return [];
+  const { docid, number, size } = holder;
+  const strikes = connection.get(STRIKES, { docid })?.strikes ?? 0;
+  const message = holder.id.toString('hex');
+  return [{ textId: id, hash: hash.toString('hex'), form, message, number, size, strikes }];
+}
+
+/** Attempts after which an attachment, and those after which a whole message, is taken for one that takes too long. */
+const MOST_ATTEMPTS = 3;
+const MOST_STRIKES = 6;
+
 export function attachmentWriter(connection: Connection): AttachmentWriter {
   return {
     ...attachmentQueries(connection),
     settle: (textId, outcome) =>
       connection.transaction(() => {
-        const done = outcome.status === 'done';
-        const failure: AttachmentFailure | null = done ? null : outcome.reason;
-        connection.run(SETTLE, {
-          text: textId,
-          version: ATTACHMENT_VERSION,
-          failure,
-          truncated: done && outcome.truncated ? 1 : 0,
-          packed: done ? pack(outcome.text) : null,
-        });
-        for (const { docid } of connection.all(HOLDERS, { text: textId })) {
-          const rows = connection.all(OF_MESSAGE, { docid });
-          const ready = rows.every(({ version }) => version > 0);
-          if (ready && rows.some(({ text }) => text !== null)) {
-            connection.run(DUE, { docid });
-          }
-        }
+        const isFinal = outcome.status === 'done' || outcome.reason !== 'timeout';
+        return isFinal
+          ? settleFinally(connection, textId, outcome)
+          : settleTimeout(connection, textId);
       }),
   };
+}
+
+function settleFinally(connection: Connection, textId: number, outcome: AttachmentOutcome): number {
+  const done = outcome.status === 'done';
+  const failure: AttachmentFailure | null = done ? null : outcome.reason;
+  connection.run(SETTLE, {
+    text: textId,
+    version: ATTACHMENT_VERSION,
+    failure,
+    truncated: done && outcome.truncated ? 1 : 0,
+    packed: done ? pack(outcome.text) : null,
+  });
+  for (const { docid } of connection.all(HOLDERS, { text: textId })) indexAgain(connection, docid);
+  return 1;
+}
+
+/** Makes a message due once each of its attachments was tried. */
+function indexAgain(connection: Connection, docid: number): void {
+  const rows = connection.all(OF_MESSAGE, { docid });
+  const isTried = rows.every(({ version, failure }) => version > 0 || failure !== null);
+  if (isTried && rows.some(({ text }) => text !== null)) connection.run(DUE, { docid });
+}
+
+function settleTimeout(connection: Connection, textId: number): number {
+  const row = connection.get(TEXT, { text: textId });
+  if (row === undefined) return 0;
+  const attempts = stateOf(row).attempts + 1;
+  const timeout = { status: 'failed', reason: 'timeout' } as const;
+  if (attempts >= MOST_ATTEMPTS) return settleFinally(connection, textId, timeout);
+  // Text of an older version stays until there is one of this version.
+  const { truncated, text } = row;
+  const kept = { version: -attempts, failure: 'timeout', truncated, packed: text };
+  connection.run(SETTLE, { text: textId, ...kept });
+  let settled = 0;
+  for (const { docid } of connection.all(HOLDERS, { text: textId })) {
+    const strikes = connection.get(STRIKES, { docid })?.strikes ?? 0;
+    indexAgain(connection, docid);
+    if (strikes < MOST_STRIKES) continue;
+    for (const { id } of connection.all(OWN_PENDING, { docid }))
+      settled += settleFinally(connection, id, timeout);
+  }
+  return settled;
 }
 
 /** Marks every attachment as due when reading them has changed since. */

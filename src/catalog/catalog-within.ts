@@ -61,6 +61,7 @@ export function catalogWithin(
       ofMessage: (docid) => (isOurs(docid) ? whole.attachments.ofMessage(docid) : []),
       counts: () => attachmentCounts(connection, scope),
       pending: withheld('pending'),
+      pendingAgain: withheld('pendingAgain'),
     },
     totals: () => ({
       ...new KeptSums(connection, scope).where(() => true),

@@ -285,9 +285,12 @@ interface AttachmentTextsTable {
   id: Generated<number>;
   hash: Buffer;
   form: string;
-  /** The version that read it; 0 while it waits, negative when a newer version is to read it again. */
+  /**
+   * The version that read it; 0 while it waits, negative when a newer version is to read it again. With a `failure`, a
+   * negative number counts the attempts that failed so far: it is to be read once more.
+   */
   version: number;
-  /** Why it has no text; null when it has, or waits. */
+  /** Why it has no text; null when it has, or waits for the first attempt. */
   failure: string | null;
   truncated: number;
   /** Packed by `packed-text.ts`; null where there is none. */

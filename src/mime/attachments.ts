@@ -42,18 +42,21 @@ export function nameOf({ filename }: LeafInfo): string | null {
 }
 
 /**
- * How the bytes of an attachment are read as text: `pdf`, `office` (OOXML or ODF), `mail`, or `text`, `html` or
+ * How the bytes of an attachment are read as text: `pdf`, `office` (OOXML or ODF), `old-office` (only what is another form
+ * under such a name), `mail`, or `text`, `html` or
  * `calendar` with a colon and the charset the mail names (nothing where it names none). Together with the bytes it
  * decides the text, so that the same attachment in ten messages is read once.
  */
 export type AttachmentForm = string;
 
-/** Types that tell nothing of what is inside: the file name's ending does. */
-const UNTOLD =
-  /^application\/(?:octet-stream|octetstream|binary|download|force-download|unknown|x-unknown|x-download|x-msdownload|save|file)$/;
 const PDF = /^application\/(?:x-)?pdf$/;
 const OFFICE =
   /^application\/vnd\.(?:openxmlformats-officedocument\.(?:wordprocessingml|spreadsheetml|presentationml)\.|oasis\.opendocument\.|ms-(?:word|excel|powerpoint)\.\w+\.macroenabled)/;
+/** Types of old office formats, which programs use for new ones and for tables as text. None of the old is read. */
+const OLD_OFFICE =
+  /^application\/(?:x-)?(?:msword|ms-?word|msexcel|excel|mspowerpoint|vnd\.ms-(?:excel|word|powerpoint|office)|rtf)$/;
+/** Types of which nothing but a document has an ending of one. */
+const MEDIA = /^(?:image|audio|video|font)\//;
 const MAIL = /^message\/(?:rfc822|global|news)$/;
 /** Types outside text/ whose bytes are text all the same. */
 const TEXT =
@@ -65,22 +68,34 @@ const BY_ENDING: Readonly<Record<string, string>> = {
   pdf: 'pdf',
   ...each(
     'office',
-    'docx docm dotx xlsx xlsm xltx pptx pptm ppsx potx odt ott ods ots odp otp odg',
+    'docx docm dotx dotm xlsx xlsm xltx xltm pptx pptm ppsx ppsm potx odt ott ods ots odp otp odg',
   ),
+  ...each('old-office', 'doc dot xls xlt ppt pps pot rtf'),
   eml: 'mail',
   ics: 'calendar',
   ...each('html', 'html htm xhtml'),
   ...each('text', 'txt text csv tsv md log json xml yaml yml ini diff patch tex vcf'),
 };
 
-/** The form of a leaf that has text to be searched, or null. Types outrank file names. */
-export function attachmentForm({
-  contentType,
-  filename,
-  charset,
-}: LeafInfo): AttachmentForm | null {
+/** Bytes at the beginning of a file that tell what it is. */
+const MAGIC_BYTES = 1024;
+
+/**
+ * The form of a leaf that has text to be searched, or null. A type that has a form of its own outranks the file name,
+ * and that the first bytes: programs label documents as `application/octet-stream`, `application/zip` or an old format.
+ *
+ * @param head the first 1,024 bytes
+ */
+export function attachmentForm(
+  { contentType, filename, charset }: LeafInfo,
+  head: Buffer,
+): AttachmentForm | null {
   const type = contentType.toLowerCase();
-  const form = formOf(type) ?? (UNTOLD.test(type) ? byEnding(filename) : null);
+  const ending = byEnding(filename);
+  const form =
+    formOf(type) ??
+    (MEDIA.test(type) && ending !== 'pdf' && ending !== 'office' ? null : ending) ??
+    (OLD_OFFICE.test(type) ? 'old-office' : byMagic(head));
   if (form !== 'text' && form !== 'html' && form !== 'calendar') return form;
   return `${form}:${(charset ?? '').trim().toLowerCase().slice(0, 40)}`;
 }
@@ -99,6 +114,16 @@ function byEnding(filename: string | null): string | null {
   return ending === undefined ? null : (BY_ENDING[ending] ?? null);
 }
 
+/** Names of the first entries of OOXML and ODF packages, behind the 30 bytes of a local header. */
+const PACKAGE =
+  /^(?:\[Content_Types\]\.xml|_rels\/|docProps\/|(?:word|xl|ppt)\/|mimetypeapplication\/vnd\.oasis\.opendocument)/;
+
+function byMagic(head: Buffer): string | null {
+  const text = head.subarray(0, MAGIC_BYTES).toString('latin1');
+  if (text.includes('%PDF-')) return 'pdf';
+  return text.startsWith('PK\x03\x04') && PACKAGE.test(text.slice(30)) ? 'office' : null;
+}
+
 function each(form: string, endings: string): Record<string, string> {
   return Object.fromEntries(endings.split(' ').map((ending) => [ending, form]));
 }
@@ -109,6 +134,7 @@ const MAX_DOCUMENTS = 200;
 /** Lists the attachments of a message, and hashes their bytes as they pass. */
 export class AttachmentHashes {
   readonly #hashes = new Map<LeafContent, Hash>();
+  readonly #heads = new Map<LeafContent, Buffer>();
 
   /** As `take`, hashing what is listed. */
   passing(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
@@ -121,6 +147,9 @@ export class AttachmentHashes {
         content,
         sink: (chunk) => {
           hash.update(chunk);
+          const head = this.#heads.get(content) ?? Buffer.alloc(0);
+          if (head.length < MAGIC_BYTES)
+            this.#heads.set(content, Buffer.concat([head, chunk.subarray(0, MAGIC_BYTES)]));
           return sink(chunk);
         },
       };
@@ -140,7 +169,8 @@ export class AttachmentHashes {
       .filter(({ info }) => isListed(info))
       .map((leaf, i) => {
         // What is a body already is searched as one.
-        const form = isBodyText(leaf.info) ? null : attachmentForm(leaf.info);
+        const head = this.#heads.get(leaf.content) ?? Buffer.alloc(0);
+        const form = isBodyText(leaf.info) ? null : attachmentForm(leaf.info, head);
         if (form !== null) documents += 1;
         const complete = !cut || leaf !== last;
         return {

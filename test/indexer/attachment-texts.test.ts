@@ -229,6 +229,7 @@ describe('the text of attachments', () => {
         status: 'failed',
         reason: 'malformed',
         truncated: false,
+        attempts: 0,
       },
     ]);
     expect(mail.found('thaler')).toEqual([2]);

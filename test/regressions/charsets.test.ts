@@ -266,8 +266,9 @@ describe('pages that name their charset themselves', () => {
     for (const label of [null, 'us-ascii', 'unknown-8bit']) {
       const type = `text/html${label === null ? '' : `; charset=${label}`}`;
       expect((await extract([`Content-Type: ${type}`], page)).body).toBe('синица');
-      const form = attachmentForm({ ...PLAIN_TEXT, contentType: 'text/html', charset: label });
       const bytes = Buffer.from(page, 'latin1');
+      const info = { ...PLAIN_TEXT, contentType: 'text/html', charset: label };
+      const form = attachmentForm(info, bytes);
       expect(await documentText(bytes, form ?? '', ATTACHMENT_LIMITS)).toMatchObject({
         text: 'синица',
       });

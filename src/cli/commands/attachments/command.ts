@@ -12,7 +12,7 @@ import { terminalLine } from '../../../mail/terminal-safe.ts';
 import type { ExtractedAttachment } from '../../../mime/extraction.ts';
 import { openAttachments, readMessage } from '../../../mime/reading.ts';
 import { safeFileName } from '../../../mime/safe-file-name.ts';
-import { bytes } from '../../../wording/amounts.ts';
+import { bytes, counted } from '../../../wording/amounts.ts';
 import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { oneMessage } from '../../one-message.ts';
@@ -75,22 +75,22 @@ async function attachmentsOf(
   return EXIT.done;
 }
 
-type TextState = Pick<AttachmentTextState, 'status' | 'reason' | 'truncated'>;
+type TextState = Omit<AttachmentTextState, 'number' | 'filename'>;
 
 /** What is known of the attachments' own text, by their numbers; pictures and the like have none. */
 function textStates({ catalog }: Reader, id: string): ReadonlyMap<number, TextState> {
   const docid = catalog.messages.docidOf(id);
   const states = docid === undefined ? [] : catalog.attachments.ofMessage(docid);
-  return new Map(
-    states.map(({ number, status, reason, truncated }) => [number, { status, reason, truncated }]),
-  );
+  return new Map(states.map(({ number, filename: _, ...state }) => [number, state]));
 }
 
 function attachmentLine(attachment: ExtractedAttachment, text: TextState | null): string {
   const { number, filename, contentType, size } = attachment;
   const line = `${number}  ${terminalLine(filename ?? '(no name)')}  ${terminalLine(contentType)}, ${bytes(size)}`;
   if (text === null || text.status === 'done') return line;
-  return `${line}  (not searchable${text.reason === null ? ' yet' : `: ${text.reason}`})`;
+  const yet = text.status === 'pending' ? ' yet' : '';
+  const attempts = text.attempts === 0 ? '' : `, ${counted(text.attempts, 'attempt')}`;
+  return `${line}  (not searchable${yet}${text.reason === null ? '' : `: ${text.reason}${attempts}`})`;
 }
 
 interface SavedAttachments {
