@@ -42,6 +42,26 @@ export function terminalLine(text: string): string {
   return safe.replace(/\s+/g, ' ').trim();
 }
 
+/**
+ * Characters that nobody sees, or that show a line in another order than it is written. What joins letters (as in Persian)
+ * and emoji is not among them.
+ */
+const UNSEEN =
+  /\u034f|[\p{Cc}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
+
+/**
+ * One line for a page: a name or subject as its letters are, so that `evil<RLO>gnp.exe` ends in `.exe`. Long gaps, which
+ * push an ending out of sight, become one blank.
+ */
+export function plainLine(text: string): string {
+  if (PLAIN_LINE.test(text) && !text.includes('  ')) return text;
+  return text
+    .replace(/[\t\n\r\v\f\u0085\u2028\u2029]/g, ' ')
+    .replace(UNSEEN, '')
+    .replace(/\s+/g, ' ')
+    .trim();
+}
+
 /** ␛ for ESC and so on; C1 controls have no pictures. */
 function picture(control: string): string {
   const code = control.charCodeAt(0);

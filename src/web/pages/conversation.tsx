@@ -1,5 +1,6 @@
 import type { VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search/hit.ts';
+import { plainLine } from '../../mail/terminal-safe.ts';
 import { count, counted } from '../../wording/amounts.ts';
 import { roughSpan } from './conversation-head.ts';
 import { Icon } from './icons.tsx';
@@ -256,10 +257,10 @@ export function DeletedWhen({
 
 function Sender({ line, written }: { readonly line: Line; readonly written: string }): VNode {
   const { from } = line;
-  if (from === null || from.name === '') return <bdi>{written || senderText(from)}</bdi>;
+  if (from === null || from.name === '') return <bdi>{plainLine(written) || senderText(from)}</bdi>;
   return (
     <>
-      <bdi>{from.name}</bdi> <bdi class="address-of">{from.address}</bdi>
+      <bdi>{plainLine(from.name)}</bdi> <bdi class="address-of">{plainLine(from.address)}</bdi>
     </>
   );
 }
@@ -274,7 +275,7 @@ function Recipients({
   if (value === '') return null;
   return (
     <p class="to">
-      {name} <bdi>{value}</bdi>
+      {name} <bdi>{plainLine(value)}</bdi>
     </p>
   );
 }

@@ -1,9 +1,10 @@
 import type { VNode } from 'preact';
+import { plainLine } from '../../mail/terminal-safe.ts';
 import { bytes, count, counted } from '../../wording/amounts.ts';
 import type { FileDetail } from '../reading/files-list.ts';
 import { asOfWord, pageAddress } from '../reading/query-text.ts';
 import { Picture } from './file-tile.tsx';
-import { NO_TEXT, typeLabel } from './file-words.ts';
+import { NO_TEXT, shownName, typeLabel } from './file-words.ts';
 import { Icon } from './icons.tsx';
 import { senderText } from './mail-row.tsx';
 import { Marked } from './marked.tsx';
@@ -26,7 +27,7 @@ export function Detail({ file, query, address }: OfFile): VNode {
     <>
       <header>
         <h1>
-          <bdi>{filename ?? '(no name)'}</bdi>
+          <bdi>{shownName(filename)}</bdi>
         </h1>
         <p class="muted">
           <bdi title={type}>{label === '' ? type : label}</bdi>, {bytes(size)}
@@ -154,7 +155,7 @@ function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'
               </span>
               {date !== null && <Moment ms={date} />}
               <span class="subj">
-                <bdi>{subject ?? '(no subject)'}</bdi>
+                <bdi>{plainLine(subject ?? '(no subject)')}</bdi>
                 {endedAt !== null && (
                   <span class="tag ended">
                     found gone <Moment ms={endedAt} day />

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { bytes, count, counted } from '../../wording/amounts.ts';
 import type { FileTile } from '../reading/files-list.ts';
-import { NO_TEXT, typeLabel } from './file-words.ts';
+import { NO_TEXT, shownName, typeLabel } from './file-words.ts';
 import { senderText } from './mail-row.tsx';
 import { Marked } from './marked.tsx';
 import { Moment } from './moment.tsx';
@@ -32,7 +32,7 @@ export function Tile({
           <span class="ty">{typeLabel(type, filename)}</span>
         </span>
         <span class="nm">
-          <bdi>{filename ?? '(no name)'}</bdi>
+          <bdi>{shownName(filename)}</bdi>
         </span>
         <span class="meta">
           <bdi>{senderText(from)}</bdi>

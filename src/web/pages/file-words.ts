@@ -1,4 +1,5 @@
 import type { FileGroup } from '../../catalog/files/group-names.ts';
+import { plainLine } from '../../mail/terminal-safe.ts';
 import { monthName, shortMonth } from '../../wording/dates.ts';
 import type { NoText } from '../reading/content-text.ts';
 
@@ -39,9 +40,17 @@ export function typeLabel(type: string, filename: string | null): string {
   return CALLED_SO.exec(type)?.[1]?.toUpperCase() ?? extension(filename);
 }
 
+/** Returns a file name as its letters are: see `plainLine`. */
+export function shownName(filename: string | null): string {
+  return plainLine(filename ?? '') || '(no name)';
+}
+
 /** Returns the ending of a file name in capitals; empty where it has none that is short and plain. */
 export function extension(filename: string | null): string {
-  const end = (filename ?? '').split('.').at(-1) ?? '';
+  const end =
+    plainLine(filename ?? '')
+      .split('.')
+      .at(-1) ?? '';
   return /^[A-Za-z0-9]{1,5}$/.test(end) && end !== filename ? end.toUpperCase() : '';
 }
 

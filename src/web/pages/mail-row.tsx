@@ -1,5 +1,6 @@
 import type { VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search/hit.ts';
+import { plainLine } from '../../mail/terminal-safe.ts';
 import { count } from '../../wording/amounts.ts';
 import type { ListHit } from '../reading/mail-list.ts';
 import { Icon } from './icons.tsx';
@@ -67,7 +68,7 @@ export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
       </span>
       <span class="second">
         <span class="subj">
-          <bdi>{line.subject ?? '(no subject)'}</bdi>
+          <bdi>{plainLine(line.subject ?? '(no subject)')}</bdi>
         </span>
         <span class="marks">
           {isUnread(line) && <span class="vh">unread</span>}
@@ -100,7 +101,7 @@ export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
         {showsFound ? (
           <>
             <Icon name="clip" />
-            <bdi>{found.filename ?? 'an attachment'}</bdi>:{' '}
+            <bdi>{plainLine(found.filename ?? 'an attachment')}</bdi>:{' '}
             <Marked {...rowSnippet(found.snippet, attachmentMatches[0] ?? [])} />
           </>
         ) : (
@@ -114,5 +115,5 @@ export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
 /** Returns how people know the sender of a message. */
 export function senderText(from: SearchHit['line']['from']): string {
   if (from === null) return '(no sender)';
-  return from.name === '' ? from.address : from.name;
+  return plainLine(from.name) || plainLine(from.address);
 }

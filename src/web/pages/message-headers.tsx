@@ -1,4 +1,5 @@
 import type { VNode } from 'preact';
+import { plainLine } from '../../mail/terminal-safe.ts';
 import { count, span } from '../../wording/amounts.ts';
 import type { Hop } from '../reading/received-hops.ts';
 import { Moment } from './moment.tsx';
@@ -27,7 +28,7 @@ export function Headers({
                 <bdi>{name}</bdi>
               </th>
               <td>
-                <bdi>{value}</bdi>
+                <bdi>{plainLine(value)}</bdi>
               </td>
               <td class="act">
                 <Copy text={value} label={`Copy ${name}`} icon="copy" isBrief />

@@ -1,4 +1,5 @@
 import type { VNode } from 'preact';
+import { plainLine } from '../../mail/terminal-safe.ts';
 import { bytes, counted } from '../../wording/amounts.ts';
 import { pageAddress } from '../reading/query-text.ts';
 import { FRAME_SANDBOX } from '../server/security-headers.ts';
@@ -55,7 +56,7 @@ export function MessagePane(props: MessageContent): VNode {
           </label>
         </div>
         <h1>
-          <bdi>{line.subject ?? '(no subject)'}</bdi>
+          <bdi>{plainLine(line.subject ?? '(no subject)')}</bdi>
         </h1>
         <div class="rsub">
           <Who {...props} />

@@ -3,7 +3,7 @@ import type { SearchHit } from '../../catalog/search/hit.ts';
 import type { RemotePictures } from '../../mime/remote-pictures.ts';
 import { bytes, count, counted } from '../../wording/amounts.ts';
 import { asOfWord, filterText, pageAddress } from '../reading/query-text.ts';
-import { extension } from './file-words.ts';
+import { extension, shownName } from './file-words.ts';
 import { Icon } from './icons.tsx';
 import { Marked } from './marked.tsx';
 import type { Damage, MessagePlace, OpenMessage } from './message-props.ts';
@@ -56,7 +56,7 @@ export function Attachments({
                 {extension(filename)}
               </span>
               <span class="nm">
-                <bdi>{filename ?? '(no name)'}</bdi>
+                <bdi>{shownName(filename)}</bdi>
               </span>
               <span class="meta">
                 {bytes(size)} · <bdi>{contentType}</bdi>
@@ -201,7 +201,7 @@ export function Damaged({
           {(line.attachments ?? []).map(({ number, filename, size }) => (
             <span key={number}>
               {number > 1 && ', '}
-              <bdi>{filename ?? '(no name)'}</bdi> ({bytes(size)})
+              <bdi>{shownName(filename)}</bdi> ({bytes(size)})
             </span>
           ))}
           , which cannot be saved.

@@ -3,7 +3,7 @@ import type { SearchHit } from '../../catalog/search/hit.ts';
 import { bytes, count, counted } from '../../wording/amounts.ts';
 import { attachedFiles, isTooMuch, MOST_TOGETHER } from '../reading/attached-files.ts';
 import { asOfWord, pageAddress } from '../reading/query-text.ts';
-import { extension } from './file-words.ts';
+import { extension, shownName } from './file-words.ts';
 import { Icon } from './icons.tsx';
 import { senderText } from './mail-row.tsx';
 import { PlaceList } from './message-parts.tsx';
@@ -143,7 +143,7 @@ function Files({ message }: { readonly message: MessageContent }): VNode | null 
                 {extension(filename)}
               </span>
               <span class="nm">
-                <bdi>{filename ?? '(no name)'}</bdi>
+                <bdi>{shownName(filename)}</bdi>
               </span>
               <span class="meta">
                 {bytes(size)}

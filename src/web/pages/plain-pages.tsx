@@ -1,4 +1,5 @@
 import type { VNode } from 'preact';
+import { plainLine } from '../../mail/terminal-safe.ts';
 import type { Assets } from '../server/assets.ts';
 import { Command, PlainPage } from './frame.tsx';
 
@@ -106,10 +107,22 @@ export function AwayPage({ assets, to }: Plain & { readonly to: string | null })
         <p>Only addresses of web pages and of mail are.</p>
       </PlainPage>
     );
+  const { protocol, host, pathname, username, password } = new URL(to);
+  const destination = protocol === 'mailto:' ? `the mail address ${plainLine(pathname)}` : host;
+  const user = password === '' ? username : `${username}:${password}`;
   return (
     <PlainPage assets={assets} title="A link in a message">
       <h1>This link leads away from the archive</h1>
-      <p>Whoever wrote the message chose this address. Read it before you open it.</p>
+      <p>
+        It leads to <strong class="host">{destination}</strong>. Whoever wrote the message chose
+        this address. Read it before you open it.
+      </p>
+      {user !== '' && (
+        <p class="problem" role="alert">
+          <bdi>{user}</bdi> is not where the link leads: what is before the @ is sent to{' '}
+          {destination} as the name of a user.
+        </p>
+      )}
       <p class="address">
         <bdi>{to}</bdi>
       </p>

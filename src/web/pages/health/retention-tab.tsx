@@ -1,4 +1,5 @@
 import type { VNode } from 'preact';
+import { plainLine } from '../../../mail/terminal-safe.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { KEPT_WHY, PRUNED_WHY } from '../../../wording/prune.ts';
 import type { Hold, Preview, Retention } from '../../reading/health/retention.ts';
@@ -187,7 +188,7 @@ function WouldRemove({ preview }: { readonly preview: Preview }): VNode {
             <Row key={id} head={REMOVED_HEAD}>
               <td class="wrap">
                 <a class="link" href={`/m/${id}`}>
-                  <bdi>{subject ?? '(no subject)'}</bdi>
+                  <bdi>{plainLine(subject ?? '(no subject)')}</bdi>
                 </a>
               </td>
               <td>

@@ -1,4 +1,5 @@
 import type { VNode } from 'preact';
+import { plainLine } from '../../../mail/terminal-safe.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import type { HeldFolder, HeldPages, QuarantinePages } from '../../reading/health/waiting.ts';
 import { Command } from '../frame.tsx';
@@ -34,7 +35,7 @@ export function QuarantineTab({ messages, from, step, all }: QuarantinePages): V
         {messages.map((message) => (
           <Row key={`${message.address} ${message.folder} ${message.uid}`} head={QUARANTINE_HEAD}>
             <td class="wrap">
-              <bdi>{message.subject ?? '(no subject)'}</bdi>
+              <bdi>{plainLine(message.subject ?? '(no subject)')}</bdi>
               {message.date !== null && (
                 <>
                   <br />
@@ -133,14 +134,14 @@ function HeldRow({
 }: {
   readonly message: HeldFolder['messages'][number];
 }): VNode {
-  const text = <bdi>{subject ?? '(no subject)'}</bdi>;
+  const text = <bdi>{plainLine(subject ?? '(no subject)')}</bdi>;
   return (
     <Row head={HELD_HEAD}>
       <td>
         <Maybe at={date} never="unknown" />
       </td>
       <td>
-        <bdi>{from === null ? '' : from.name.trim() || from.address}</bdi>
+        <bdi>{from === null ? '' : plainLine(from.name) || from.address}</bdi>
       </td>
       <td class="wrap">
         {id === null ? (
