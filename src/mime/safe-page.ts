@@ -6,6 +6,7 @@ import { htmlText } from './html-text.ts';
 import { bytesOf, collectText, type LeafContent } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
 import { type Breach, parseTree, type TakeLeaf } from './part-tree.ts';
+import { MOST_POINTS, pictureHeader } from './picture-header.ts';
 import { type RemotePictures, remoteHosts } from './remote-pictures.ts';
 import type { LinkTarget } from './worker-protocol.ts';
 
@@ -57,6 +58,8 @@ const PICTURE_INSIDE = /^data:image\/(?:png|jpe?g|gif|webp|bmp);base64,[a-z0-9+/
 
 /** Characters of the message's own pictures in a page: one may be named any number of times. */
 const INSERTED_LENGTH = 32 * 1024 * 1024;
+/** Points of all pictures in a page, which a browser may unpack at once. */
+const PAGE_POINTS = 10 * MOST_POINTS;
 
 interface PageOptions {
   readonly links?: LinkTarget;
@@ -71,7 +74,8 @@ const MAX_DEPTH = 1000;
  * A message's HTML as a page of its own that can be opened without harm: no scripts, no handlers, no forms, no
  * frames, no remote pictures or styles, nothing that calls home before a link is followed. Pictures stay where they
  * are inside the page (`data:`), and those that the message brings along are put there; of others the alternative
- * text is left, and of those beyond 32 MiB of pictures put there. HTML that nests deeper than 1,000 levels is shown as
+ * text is left, and of those beyond 32 MiB of pictures put there. Pictures of more than 24 megapixels, and those beyond
+ * ten times that in a page, are left out, as are those whose bytes do not say how large they are. HTML that nests deeper than 1,000 levels is shown as
  * its text.
  *
  * @param pictures `data:` URIs by the Content-ID that the page names them by
@@ -107,6 +111,13 @@ function cleaned(
   { links, onRemote }: Required<PageOptions>,
 ): string {
   let room = INSERTED_LENGTH;
+  let pointsLeft = PAGE_POINTS;
+  const points = new Map<string, number>();
+  const pointsOf = (uri: string): number => {
+    const known = points.get(uri) ?? pointsOfPicture(uri);
+    points.set(uri, known);
+    return known;
+  };
   return sanitize(html, {
     allowedTags: TAGS,
     disallowedTagsMode: 'discard',
@@ -130,7 +141,11 @@ function cleaned(
         if (fits) room -= own.length;
         for (const host of remoteHosts({ src: uri, srcset })) onRemote(host);
         const inside = fits ? own : PICTURE_INSIDE.test(uri) ? uri : undefined;
-        return { tagName, attribs: inside === undefined ? attribs : { ...attribs, src: inside } };
+        const size = inside === undefined ? 0 : pointsOf(inside);
+        if (inside === undefined || size > MOST_POINTS || size > pointsLeft)
+          return { tagName, attribs };
+        pointsLeft -= size;
+        return { tagName, attribs: { ...attribs, src: inside } };
       },
       // Of a `picture`: it goes, and so does what it would load.
       source: (tagName, { srcset = '', ...attribs }) => {
@@ -156,6 +171,13 @@ function linkTo(href: string, links: LinkTarget): string | undefined {
   return /^(?:https?|mailto):/i.test(href)
     ? `${links}${encodeURIComponent(href.toWellFormed())}`
     : undefined;
+}
+
+/** Points of one frame of a picture in a `data:` URI; more than any picture may have where its bytes do not say so. */
+function pointsOfPicture(uri: string): number {
+  const header = pictureHeader(Buffer.from(uri.slice(uri.indexOf(',') + 1), 'base64'));
+  const points = header === undefined ? 0 : header.width * header.height;
+  return points > 0 ? points : Number.POSITIVE_INFINITY;
 }
 
 function ownPicture(uri: string, pictures: ReadonlyMap<string, string>): string | undefined {

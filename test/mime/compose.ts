@@ -60,3 +60,15 @@ export function attached(bytes: Buffer, filename: string, contentType: string): 
     body: bytes.toString('base64').replace(/.{76}/g, '$&\n'),
   };
 }
+
+/** The beginning of a PNG of so many points, as far as it says how large it is; then so many bytes of nothing. */
+export function pngHead(width: number, height: number, more = 0): Buffer {
+  const bytes = Buffer.alloc(41 + more);
+  bytes.write('\x89PNG\r\n\x1a\n', 'latin1');
+  bytes.writeUInt32BE(13, 8);
+  bytes.write('IHDR', 12, 'latin1');
+  bytes.writeUInt32BE(width, 16);
+  bytes.writeUInt32BE(height, 20);
+  bytes.write('IDAT', 37, 'latin1');
+  return bytes;
+}

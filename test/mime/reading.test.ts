@@ -4,7 +4,7 @@ import { hasCode } from '../../src/errors/mailkeep-error.ts';
 import { openAttachments, readMessage, readPage } from '../../src/mime/reading.ts';
 import { SpareReader } from '../../src/mime/reading-thread.ts';
 import { buildWorker } from './built-worker.ts';
-import { attached, html, mail, multipart, parts, text } from './compose.ts';
+import { attached, html, mail, multipart, parts, pngHead, text } from './compose.ts';
 import { threadsOf } from './started-threads.ts';
 
 let workerFile: URL;
@@ -165,10 +165,8 @@ describe('readPage', () => {
   };
 
   it('puts the pictures that a message brings along into the page', async () => {
-    const page = await readPage(whole(related(logo(Buffer.from('a picture')))), { workerFile });
-    expect(page).toContain(
-      `src="data:image/png;base64,${Buffer.from('a picture').toString('base64')}"`,
-    );
+    const page = await readPage(whole(related(logo(pngHead(9, 9)))), { workerFile });
+    expect(page).toContain(`src="data:image/png;base64,${pngHead(9, 9).toString('base64')}"`);
   });
 
   it('leaves out what is too large for a page, or no picture', async () => {

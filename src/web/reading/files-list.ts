@@ -7,6 +7,7 @@ import type { HitCount } from '../../catalog/search/search.ts';
 import type { Reader } from '../../engine/archive/reader.ts';
 import { DOCIDS_PER_SECOND } from '../../mail/docid.ts';
 import type { Address, BlobHash } from '../../mail/words.ts';
+import { MOST_PICTURE_BYTES } from '../../mime/picture-header.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import { wallTime } from '../../search/dates.ts';
 import { type Excerpt, type Excerpts, excerpts, smallPage } from '../../search/excerpts.ts';
@@ -14,7 +15,6 @@ import { type Sought, soughtWords } from '../../search/word-matches.ts';
 import { type ContentRead, readContent } from './content-bytes.ts';
 import { contentText, type NoText } from './content-text.ts';
 import { within } from './mail-list.ts';
-import { MOST_PICTURE_BYTES } from './picture-header.ts';
 import type { ReadingFor } from './reading-for.ts';
 
 /** Tiles of a page. */

@@ -1,4 +1,5 @@
 import { FILE_GROUPS, type FileGroup } from '../../catalog/files/group-names.ts';
+import { MOST_PICTURE_BYTES, type PictureType, shownPicture } from '../../mime/picture-header.ts';
 import type { Page } from '../pages/page.ts';
 import { attachmentsTogether } from '../reading/attachments-together.ts';
 import { readContent } from '../reading/content-bytes.ts';
@@ -8,7 +9,6 @@ import { FilesLists, fileDetail, positionOf } from '../reading/files-list.ts';
 import { FilesMessagesCounts } from '../reading/files-messages.ts';
 import { listedFiles } from '../reading/listed-files.ts';
 import { within } from '../reading/mail-list.ts';
-import { MOST_PICTURE_BYTES, type PictureType, shownPicture } from '../reading/picture-header.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import { Turns } from '../reading/turns.ts';
 import { understandQuery } from '../reading/understood-query.ts';

@@ -12,7 +12,7 @@ export interface PictureHeader {
 
 /** Bytes of a picture that is shown, and points of each of its frames. */
 export const MOST_PICTURE_BYTES = 2 * 1024 * 1024;
-const MOST_POINTS = 24_000_000;
+export const MOST_POINTS = 24_000_000;
 
 /**
  * Returns the type of a picture that a page may show, by its first bytes and whatever else says how large it is once it

@@ -1,11 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import {
-  MOST_PICTURE_BYTES,
-  pictureHeader,
-  shownPicture,
-} from '../../src/web/reading/picture-header.ts';
-import { bmp, gif, jpeg, movingPng, png, webp } from './pictures.ts';
+import { MOST_PICTURE_BYTES, pictureHeader, shownPicture } from '../../src/mime/picture-header.ts';
+import { bmp, gif, jpeg, movingPng, png, webp } from '../web/pictures.ts';
 
 test.each([
   ['image/png', png(64, 32), 64, 32],
