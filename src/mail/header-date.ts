@@ -1,80 +1,177 @@
-const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
+/**
+ * How the names of months begin, in lower case and without accents: in English, German, Dutch, French, Spanish, Italian,
+ * Portuguese, Danish, Swedish, Polish and Russian.
+ */
+const MONTHS: readonly RegExp[] = [
+  /^(?:jan|gen|ene|sty|янв)/,
+  /^(?:feb|fev|lut|фев)/,
+  /^(?:mar|maa|mrt|mrz|мар)/,
+  /^(?:apr|avr|abr|kwi|апр)/,
+  /^(?:may|mai$|maio|mei$|mag|maj|маи|мая)/,
+  /^(?:jun|juin|giu|cze|июн)/,
+  /^(?:jul|juil|lug|lip|июл)/,
+  /^(?:aug|aou|ago|sie|авг)/,
+  /^(?:sep|set|wrz|сен)/,
+  /^(?:oct|okt|ott|out|paz|окт)/,
+  /^(?:nov|lis|ноя)/,
+  /^(?:dec|dez|dic|gru|дек)/,
+];
 
-/** Minutes east of UTC of the obsolete zone names (RFC 5322, 4.3); any other name means UTC there too. */
+/** Tuesdays that begin like a month. */
+const WEEKDAY = /^(?:martedi|martes|mardi|mar)$/;
+
+/** Minutes east of UTC of zone names (RFC 5322, 4.3, and others that mean one zone); any other name means UTC there too. */
 const ZONES: Readonly<Record<string, number>> = {
-  est: -300,
-  edt: -240,
-  cst: -360,
-  cdt: -300,
-  mst: -420,
-  mdt: -360,
-  pst: -480,
-  pdt: -420,
-  cet: 60,
-  cest: 120,
-  bst: 60,
+  ...{ est: -300, edt: -240, cst: -360, cdt: -300, mst: -420, mdt: -360, pst: -480, pdt: -420 },
+  ...{ akst: -540, akdt: -480, hst: -600, cet: 60, cest: 120, met: 60, mest: 120, mez: 60 },
+  ...{ mesz: 120, bst: 60, west: 60, eet: 120, eest: 180, msk: 180, msd: 240, sast: 120 },
+  ...{ jst: 540, kst: 540, hkt: 480, sgt: 480, awst: 480, aest: 600, aedt: 660, nzst: 720 },
+  ...{ nzdt: 780 },
 };
 
-const DATE_TIME =
-  /(\d{1,2})[ \t-]+([a-z]{3})[a-z]*[ \t.,-]+(\d{2,4})[ \t]+(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?(?:\.\d+)?[ \t]*(?:([+-])(\d{2}):?(\d{2})|([a-z]+))?/i;
-/** `Thu Jan  1 12:30:00 2026`: ctime, as in mbox "From " lines, with an optional zone before the year. */
-const CTIME =
-  /([a-z]{3})[ \t]+(\d{1,2})[ \t]+(\d{1,2}):(\d{2})(?::(\d{2}))?[ \t]+(?:([a-z]{3,4})[ \t]+)?(\d{4})/i;
+/** More than any date has: a header may be of any length. */
+const MOST_CHARS = 256;
 
-/** 1970-01-01 to 2200-01-01: a received date outside of it comes from a broken clock. */
-const EARLIEST = 0;
+const ISO = /(?<!\d)(\d{4})(?:[-/.]|年 ?)(\d{1,2})(?:[-/.]|月 ?)(\d{1,2})(?!\d)日?/;
+const COMPACT = /(?<!\d)(\d{4})(\d\d)(\d\d)t?(\d\d)(\d\d)(\d\d)?(?!\d)/;
+const NUMERIC = /(?<!\d)(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d\d)(?!\d)/;
+const TIME =
+  /(?<!\d)(\d{1,2})(?:[:.h](\d\d)(?:[:.](\d\d)(?:[.,]\d{1,9})?)?|(?= ?[ap]\.?m))(?![\d:]) ?(?:([ap])\.?m\b\.?)?/;
+const OFFSET = /(?:\b(?:gmt|utc|ut)|[ z]|(?<=\d)(?=[-+]))([-+])(\d\d?)(?::?(\d\d))?(?!\d)/;
+
+/** 1971-01-01 to 2200-01-01: a date outside of it comes from a clock that was not set, or from no clock. */
+const EARLIEST = 31_536_000_000;
 const LATEST = 7_258_118_400_000;
 
+interface Day {
+  readonly year: number;
+  readonly month: number;
+  readonly day: number;
+}
+
 /**
- * Returns the time in a Date, Received or "From " line, in milliseconds since the epoch. Never depends on the
- * machine's zone (which Date.parse does for a text without one): no zone means UTC.
+ * Returns the time in a Date, Received or "From " line, in milliseconds since the epoch: in the forms of RFC 5322, ctime
+ * and ISO 8601, and in others that programs write and that can mean one day only. Never depends on the machine's zone
+ * (which Date.parse does for a text without one): no zone means UTC, no time the beginning of the day.
  *
  * @returns null where no plausible time is found
  */
 export function parseHeaderDate(text: string): number | null {
-  const plain = DATE_TIME.exec(text);
-  if (plain !== null) {
-    const [, day, month, year, hour, minute, second, sign, zoneHours, zoneMinutes, zoneName] =
-      plain;
-    const east =
-      zoneHours !== undefined
-        ? (sign === '-' ? -1 : 1) * (Number(zoneHours) * 60 + Number(zoneMinutes))
-        : (ZONES[(zoneName ?? '').toLowerCase()] ?? 0);
-    return instant(fullYear(Number(year)), month ?? '', day, hour, minute, second, east);
+  const plain = withoutComments(text.slice(0, MOST_CHARS))
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .replace(/\s+/g, ' ')
+    .toLowerCase();
+  const compact = COMPACT.exec(plain);
+  if (compact !== null) {
+    const [whole, ...parts] = compact;
+    const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = parts.map((part) =>
+      Number(part ?? 0),
+    );
+    const zone = zoneOf(` ${plain.slice(compact.index + whole.length)}`);
+    return instant({ year, month, day }, [hour, minute, second], zone);
   }
-  const ctime = CTIME.exec(text);
-  if (ctime === null) return null;
-  const [, month, day, hour, minute, second, zoneName, year] = ctime;
-  const east = ZONES[(zoneName ?? '').toLowerCase()] ?? 0;
-  return instant(Number(year), month ?? '', day, hour, minute, second, east);
+  // A time is looked for behind the digits of a date, which may have dots as well.
+  const numeric = ISO.exec(plain) ?? NUMERIC.exec(plain);
+  const rest =
+    numeric === null
+      ? plain
+      : `${plain.slice(0, numeric.index)} ${plain.slice(numeric.index + numeric[0].length).replace(/^t/, '')}`;
+  const time = TIME.exec(rest);
+  const before = time === null ? rest : rest.slice(0, time.index);
+  const after = time === null ? '' : rest.slice(time.index + time[0].length);
+  const [, hour = '0', minute = '0', second = '0', half] = time ?? [];
+  const day = numeric === null ? namedDay(before, after) : numberedDay(numeric, half);
+  if (day === null) return null;
+  const hours = half === undefined ? Number(hour) : twelveHours(Number(hour), half);
+  return instant(day, [hours, Number(minute), Number(second)], zoneOf(` ${after}`));
+}
+
+/** Comments may be nested (RFC 5322, 3.2.2); what one that does not end says is lost. */
+function withoutComments(text: string): string {
+  let depth = 0;
+  let kept = '';
+  for (const char of text) {
+    if (char === '(') depth += 1;
+    else if (char === ')') depth = Math.max(0, depth - 1);
+    else if (depth === 0) kept += char;
+    if (char === '(') kept += ' ';
+  }
+  return kept;
+}
+
+function twelveHours(hour: number, half: string): number {
+  // Programs that add "PM" to a time of 24 hours write 13:05 PM.
+  if (hour > 12) return hour;
+  return (hour % 12) + (half === 'p' ? 12 : 0);
+}
+
+/** A date with the name of its month: `3 march 2020`, `march 3, 2020`, `3-mar-20`, or ctime with the year behind the time. */
+function namedDay(before: string, after: string): Day | null {
+  const words = [...before.matchAll(/\p{L}{3,}|\d+/gu)].map(([word]) => word);
+  const names = words.flatMap((word, at) => {
+    const month = MONTHS.findIndex((name) => name.test(word));
+    return month < 0 ? [] : [{ word, at, month: month + 1 }];
+  });
+  // `mar 3 mar 2020`, and Tuesday in Italian: the month is next to a number.
+  const found =
+    names.length > 1
+      ? (names.findLast(({ word }) => !WEEKDAY.test(word)) ?? names.at(-1))
+      : names[0];
+  if (found === undefined) return null;
+  const numbers = words.map((word, at) => ({ at, word })).filter(({ word }) => /^\d/.test(word));
+  const later = [...after.matchAll(/(?<![-+\d:])\d{4}(?!\d)/g)].map(([year]) => year);
+  const [first, second] = numbers.slice(-2);
+  const lone = second === undefined;
+  // `2020 march 3` has its year first, ctime behind the time.
+  const isYearFirst = !lone && (first?.word.length ?? 0) >= 3;
+  const dayText = isYearFirst ? second?.word : first?.word;
+  const yearText = lone ? later[0] : isYearFirst ? first?.word : second.word;
+  if (dayText === undefined || yearText === undefined || yearText.length < 2) return null;
+  return { year: fullYear(yearText), month: found.month, day: Number(dayText) };
+}
+
+/** A date of numbers; null where day and month could be taken for each other. */
+function numberedDay(found: RegExpExecArray, half: string | undefined): Day | null {
+  const [whole, first = '', second = '', third = '', fourth = ''] = found;
+  if (/^\d{4}/.test(whole)) {
+    return { year: Number(first), month: Number(second), day: Number(third) };
+  }
+  const [a, b] = [Number(first), Number(third)];
+  const year = fullYear(fourth);
+  // Dots stand between day and month everywhere; only Americans write AM and PM with slashes.
+  if (second === '.' || a > 12 || a === b) return { year, month: b, day: a };
+  return b > 12 || (second === '/' && half !== undefined) ? { year, month: a, day: b } : null;
+}
+
+/** Minutes east of UTC of the zone that follows a time. */
+function zoneOf(text: string): number {
+  const [, sign, hours, minutes = '0'] = OFFSET.exec(text) ?? [];
+  if (sign !== undefined && Number(hours) <= 15 && Number(minutes) < 60) {
+    return (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes));
+  }
+  const name = [...text.matchAll(/[a-z]{2,5}/g)].map(([word]) => ZONES[word]).find(Boolean);
+  return name ?? 0;
 }
 
 /** Two and three digit years (RFC 5322, 4.3). */
-function fullYear(year: number): number {
-  if (year < 50) return 2000 + year;
-  return year < 1000 ? 1900 + year : year;
+function fullYear(text: string): number {
+  const year = Number(text);
+  if (text.length > 3) return year;
+  return year < 50 ? 2000 + year : 1900 + year;
 }
 
 function instant(
-  year: number,
-  monthName: string,
-  day: string | undefined,
-  hour: string | undefined,
-  minute: string | undefined,
-  second: string | undefined,
+  { year, month, day }: Day,
+  [hour, minute, second]: readonly [number, number, number],
   minutesEast: number,
 ): number | null {
-  const month = MONTHS.indexOf(monthName.toLowerCase());
-  if (month < 0) return null;
-  const utc = Date.UTC(
-    year,
-    month,
-    Number(day),
-    Number(hour),
-    Number(minute),
-    // A leap second has no number of its own here.
-    Math.min(59, Number(second ?? 0)),
-  );
+  const isTime =
+    minute < 60 && second <= 60 && (hour < 24 || (hour === 24 && minute + second === 0));
+  if (month < 1 || month > 12 || !isTime) return null;
+  // A leap second has no number of its own here.
+  const utc = Date.UTC(year, month - 1, day, hour, minute, Math.min(59, second));
+  if (day < 1 || day > new Date(Date.UTC(year, month, 0)).getUTCDate()) return null;
   const time = utc - minutesEast * 60_000;
   return time >= EARLIEST && time < LATEST ? time : null;
 }
