@@ -78,7 +78,9 @@ export class Docids {
         ? base
         : this.#firstFree(next ?? base);
     this.#handed.add(docid);
-    if (this.#next.size >= REMEMBERED) this.#next.clear();
+    // The base that was not used for longest goes: messages without a date share one that is asked for again and again.
+    this.#next.delete(base);
+    if (this.#next.size >= REMEMBERED) this.#next.delete(this.#next.keys().next().value ?? base);
     this.#next.set(base, docid + 1);
     return docid;
   }

@@ -87,7 +87,7 @@ function* rows(
 ): Generator<ListRow, void, undefined> {
   const { sort = 'newest', from, to } = filter;
   const { everywhere, inFolder } = LIST_ROWS[sort];
-  const low = from === undefined ? 0 : docidAt(from);
+  const low = from === undefined && to === undefined ? 0 : docidAt(from ?? null);
   const high = to === undefined ? Number.MAX_SAFE_INTEGER : docidAt(to);
   const open = (views: typeof everywhere, folder: number) => {
     const bounds = { folder, low, high };

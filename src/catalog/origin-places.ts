@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { receivedAt } from '../mail/docid.ts';
+import { isDated, receivedAt } from '../mail/docid.ts';
 import type { FlagSet, MailboxKey } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { MARK } from './flag-marks.ts';
@@ -54,9 +54,12 @@ export interface OriginPlace {
 export interface OriginFacts {
   /** Bytes. */
   readonly size: number;
-  /** When it was received, milliseconds since the epoch. */
+  /** When it was received, milliseconds since the epoch; minus infinity for a message without a date. */
   readonly date: number;
 }
+
+/** The time of messages without a date: before every other. */
+const NO_DATE = Number.NEGATIVE_INFINITY;
 
 export interface OriginQueries {
   /** The folders of a mailbox, by path; null asks for those that are there now. */
@@ -269,7 +272,8 @@ export function originQueries(
           ? connection.get(PLACE_FACTS, { row })
           : connection.get(QUARANTINE_FACTS, { row: -row });
       if (found === undefined) return { size: 0, date: 0 };
-      return { size: found.size, date: found.date ?? receivedAt(found.docid) };
+      const date = found.date ?? (isDated(found.docid) ? receivedAt(found.docid) : NO_DATE);
+      return { size: found.size, date };
     },
     place(row) {
       const stored = row > 0 ? connection.get(PLACE, { row }) : undefined;

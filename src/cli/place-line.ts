@@ -59,9 +59,9 @@ export function senderText(from: PlaceLine['from']): string {
   return from.name === '' ? from.address : from.name;
 }
 
-/** A received date as people read it, in their time zone; blanks where there is none. */
+/** A received date as people read it, in their time zone. */
 export function dateText(date: string | null): string {
-  return date === null ? ' '.repeat(16) : localTime(Date.parse(date));
+  return date === null ? 'no date'.padEnd(16) : localTime(Date.parse(date));
 }
 
 interface Columns {

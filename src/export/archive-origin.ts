@@ -1,6 +1,6 @@
 import type { ListedPlace } from '../catalog/list.ts';
 import { scratchDatabase } from '../disk/scratch-database.ts';
-import { receivedAt } from '../mail/docid.ts';
+import { isDated, receivedAt } from '../mail/docid.ts';
 import type { SearchNode } from '../search/ast.ts';
 import type { ExportArchive, ExportSelection } from './export-options.ts';
 import type { ManifestHead } from './manifest.ts';
@@ -140,8 +140,8 @@ function* listed(
   const moment = momentOf(asOf);
   const filter = {
     ...{ mailbox: mailboxes, folder: folders },
-    // Only the time in which the messages were received is walked over.
-    ...(range === undefined
+    // Only the time in which the messages were received is walked over; those without a date lie in none.
+    ...(range === undefined || !isDated(range.low)
       ? {}
       : { from: receivedAt(range.low), to: receivedAt(range.high) + 1000 }),
     ...moment,

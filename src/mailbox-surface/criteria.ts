@@ -37,7 +37,8 @@ export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
   const wanted = [...new Set(flags?.map((flag) => flag.toLowerCase()))];
   if (flags !== undefined) tests.push((of) => wanted.every((flag) => hasFlag(of.flags, flag)));
   if (since !== undefined || before !== undefined) {
-    const from = since === undefined ? Number.NEGATIVE_INFINITY : Date.parse(since);
+    // Messages without a date are before every day, and match none.
+    const from = since === undefined ? Number.MIN_SAFE_INTEGER : Date.parse(since);
     const to = before === undefined ? Number.POSITIVE_INFINITY : Date.parse(before);
     tests.push((of) => {
       const day = Math.floor(of.received() / DAY_MS) * DAY_MS;

@@ -2,7 +2,7 @@ import type { Fact } from '../archive/format/facts.ts';
 import type { LogReader } from '../archive/read/log-reader.ts';
 import type { OriginPlace, OriginQueries } from '../catalog/origin-places.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { receivedAt } from '../mail/docid.ts';
+import { isDated, receivedAt } from '../mail/docid.ts';
 import type { Listing, MailboxKey } from '../mail/words.ts';
 
 /** Characters of records kept: some 20,000 of them. */
@@ -118,7 +118,7 @@ function fromCatalog(place: OriginPlace): Unchanging {
   const { senderName, senderAddress } = place;
   const isNamed = senderName !== null || senderAddress !== null;
   return {
-    date: isoAt(place),
+    date: isoAt(place) ?? '',
     size: place.size,
     subject: place.subject,
     from: isNamed ? { name: senderName ?? '', address: senderAddress ?? '' } : null,
@@ -132,6 +132,7 @@ function fromCatalog(place: OriginPlace): Unchanging {
   };
 }
 
-function isoAt({ docid }: OriginPlace): string {
-  return new Date(receivedAt(docid)).toISOString();
+/** Null for a message without a date: imported mail may have none, which a service never shows. */
+function isoAt({ docid }: OriginPlace): string | null {
+  return isDated(docid) ? new Date(receivedAt(docid)).toISOString() : null;
 }

@@ -1,4 +1,4 @@
-import { DOCIDS_PER_SECOND, docidAt } from '../../mail/docid.ts';
+import { DOCIDS_PER_SECOND, docidAt, isDated } from '../../mail/docid.ts';
 import type { BlobHash } from '../../mail/words.ts';
 import { localMoment, wallTime } from '../../search/dates.ts';
 import { type KnownText, knownText } from '../attachment-texts.ts';
@@ -233,6 +233,7 @@ class Months {
       last.count += 1;
       return;
     }
+    if (!isDated(docid)) return;
     const time = Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
     const { year, month } = wallTime(time, this.timeZone);
     const next = month === 12 ? { year: year + 1, month: 1 } : { year, month: month + 1 };

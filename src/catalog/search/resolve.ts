@@ -134,7 +134,7 @@ export function resolve(
     case 'received':
       return {
         op: 'docids',
-        low: node.from === null ? 0 : docidAt(node.from),
+        low: docidAt(node.from),
         high: node.to === null ? Number.MAX_SAFE_INTEGER : docidAt(node.to),
       };
     case 'observed': {

@@ -1,4 +1,4 @@
-import { receivedAt } from '../../mail/docid.ts';
+import { docidAt, isDated, receivedAt } from '../../mail/docid.ts';
 import { archiveNames } from '../archive-names.ts';
 import type { Connection } from '../connection.ts';
 import { type FolderName, namesWithin } from '../folder-names.ts';
@@ -17,6 +17,14 @@ export interface StatsRequest extends Omit<CountRequest, 'node'> {
   readonly node?: CountRequest['node'] | undefined;
   /** IANA name of the zone whose years and months are meant; absent: this machine's. */
   readonly timeZone?: string | undefined;
+}
+
+/** Messages without a date come before this docid. */
+const FIRST = docidAt(null);
+
+/** A row for messages without a date, if there are any. */
+function undatedRows(sums: Sums): StatsRow[] {
+  return sums.messages === 0 ? [] : [{ key: 'no date', ...sums, query: '-after:1971-01-01' }];
 }
 
 /** One question about the archive. */
@@ -81,22 +89,24 @@ export class Asked {
     const row = (key: string, sums: Sums): StatsRow => ({ key, ...sums, query: `date:${key}` });
     if (this.found === undefined) {
       const kept = this.#kept();
-      const range = kept.range();
-      if (range === undefined) return [];
-      return between(range.low, range.high - 1).map(({ key, low, high }) =>
-        row(key, kept.between(low, high)),
-      );
+      const { low: first, high: end } = kept.range() ?? { low: FIRST, high: FIRST };
+      const dated = first === end ? [] : between(first, end - 1);
+      const rows = dated.map(({ key, low, high }) => row(key, kept.between(low, high)));
+      return [...undatedRows(kept.between(0, FIRST)), ...rows];
     }
-    const messages = this.found.messages();
+    const all = this.found.messages();
+    const messages = all.filter(({ docid }) => isDated(docid));
+    const undated = undatedRows(sumsOf(all.slice(messages.length)));
     const [newest, oldest] = [messages[0], messages.at(-1)];
-    if (newest === undefined || oldest === undefined) return [];
+    if (newest === undefined || oldest === undefined) return undated;
     // Both are in order: one walk over the messages, however many periods there are.
     let at = messages.length;
-    return between(oldest.docid, newest.docid).map(({ key, high }) => {
+    const rows = between(oldest.docid, newest.docid).map(({ key, high }) => {
       const end = at;
       while (at > 0 && (messages[at - 1]?.docid ?? high) < high) at -= 1;
       return row(key, sumsOf(messages.slice(at, end)));
     });
+    return [...undated, ...rows];
   }
 
   #mailboxes(): StatsRow[] {

@@ -1,3 +1,4 @@
+import { docidAt } from '../../mail/docid.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import { archiveNames } from '../archive-names.ts';
 import type { Connection } from '../connection.ts';
@@ -62,7 +63,8 @@ export function chartQueries(connection: Connection): ChartQueries {
     types: (filter) => typesOf(connection, filter),
     oldest(filter) {
       const counts = isCounted(countedSets(connection, filter), filter);
-      const sql = `SELECT min(day) FROM received_days WHERE ${counts}`;
+      const first = docidAt(null) / DOCIDS_PER_DAY;
+      const sql = `SELECT min(day) FROM received_days WHERE day >= ${first} AND ${counts}`;
       const day = connection.first<number | null>(sql, []) ?? undefined;
       return day === undefined ? undefined : day * DOCIDS_PER_DAY;
     },

@@ -1,4 +1,4 @@
-import { receivedAt } from '../../mail/docid.ts';
+import { isDated, receivedAt } from '../../mail/docid.ts';
 import { wallTime } from '../../search/dates.ts';
 import { archiveNames } from '../archive-names.ts';
 import type { Connection } from '../connection.ts';
@@ -54,6 +54,7 @@ export function facets(
   const names = view.scope === null ? known : namesWithin(known, view.scope);
   const of = (keys: Iterable<string>): FacetValue[] =>
     [...counted(keys)].map(([key, messages]) => ({ key, messages }));
+  const dated = docids.filter(isDated);
   const paths = foldersOf(connection, docids, found, view).flatMap((folders) =>
     pathsOf(folders, names),
   );
@@ -62,8 +63,8 @@ export function facets(
     complete,
     mailbox: largest(of(mailboxesOf(connection, found, names)), limit),
     folder: largest(of(paths), limit),
-    year: of(docids.map((docid) => periodOf(docid).slice(0, 4))).slice(0, limit),
-    month: of(docids.map(periodOf)).slice(0, limit),
+    year: of(dated.map((docid) => periodOf(docid).slice(0, 4))).slice(0, limit),
+    month: of(dated.map(periodOf)).slice(0, limit),
     from: largest(foundPeople('from', found, limit), limit),
     type: largest(foundTypes(found), limit),
   };

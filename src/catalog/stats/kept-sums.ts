@@ -1,3 +1,4 @@
+import { isDated } from '../../mail/docid.ts';
 import type { Connection } from '../connection.ts';
 import { numberList } from '../number-list.ts';
 import { DOCIDS_PER_DAY, type PlaceSet } from '../place-sets.ts';
@@ -58,17 +59,16 @@ export class KeptSums {
     this.#sum();
   }
 
-  /** The days that have messages, ascending. */
+  /** The days that have messages, ascending; messages without a date are of none. */
   *days(): Generator<number, void, undefined> {
     for (const [position, day] of this.#received.days.entries())
-      if (this.#hasMessages(position)) yield day;
+      if (isDated(day * DOCIDS_PER_DAY) && this.#hasMessages(position)) yield day;
   }
 
   /** From the beginning of the first day that has messages to the end of the last, in docids; undefined for none. */
   range(): { readonly low: number; readonly high: number } | undefined {
-    const { days } = this.#received;
-    const first = days.find((_, position) => this.#hasMessages(position));
-    const last = days.findLast((_, position) => this.#hasMessages(position));
+    const days = [...this.days()];
+    const [first, last] = [days[0], days.at(-1)];
     if (first === undefined || last === undefined) return undefined;
     return { low: first * DOCIDS_PER_DAY, high: (last + 1) * DOCIDS_PER_DAY };
   }

@@ -1,4 +1,4 @@
-import { docidAt } from '../../mail/docid.ts';
+import { docidAt, isDated } from '../../mail/docid.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import type { Connection } from '../connection.ts';
 import { DOCIDS_PER_DAY } from '../place-sets.ts';
@@ -27,7 +27,7 @@ export interface SpineBar {
   readonly ended: number | null;
 }
 
-/** When the messages that a query finds were received. */
+/** When the messages that a query finds were received, apart from those without a date. */
 export interface Spine {
   readonly unit: SpineUnit;
   /** The oldest first. */
@@ -114,7 +114,7 @@ function countedSpine(
   request: SpineRequest,
   mayContinue: () => boolean,
 ): Spine {
-  const [oldest = 0] = search.foundDocids({ ...request, sort: 'oldest' }, mayContinue);
+  const oldest = firstDated(search.foundDocids({ ...request, sort: 'oldest' }, mayContinue));
   let unit: SpineUnit = 'day';
   const bars: Bar[] = [];
   const all = new Counting(mayContinue);
@@ -138,6 +138,11 @@ function countedSpine(
   return spineOf(unit, bars.reverse(), all);
 }
 
+function firstDated(docids: Iterable<number>): number {
+  for (const docid of docids) if (isDated(docid)) return docid;
+  return 0;
+}
+
 /** Messages between questions for the time. */
 const ASKED_AFTER = 512;
 
@@ -159,6 +164,8 @@ class Counting {
     };
     let seen = 0;
     for (const docid of search.foundDocids(request, hasTime)) {
+      // The newest come first: what follows has no date.
+      if (!isDated(docid)) return;
       yield docid;
       this.last = docid;
       seen += 1;

@@ -14,7 +14,7 @@ import {
   type OpenMessage,
 } from './message-props.ts';
 import { Text } from './message-text.tsx';
-import { Moment } from './moment.tsx';
+import { Moment, Received } from './moment.tsx';
 
 export interface ConversationProps {
   readonly message: MessageContent;
@@ -120,7 +120,7 @@ function Fold({ hit: { line, matches }, place, toggle }: FoldProps): VNode {
         <Marked text={line.snippet} matches={matches} />
       </span>
       {line.endedAt !== null && <span class="tag ended">deleted</span>}
-      {line.date !== null && <Moment ms={Date.parse(line.date)} />}
+      <Received date={line.date} />
     </a>
   );
 }
@@ -154,7 +154,7 @@ function Message({ hit, open, message, fold }: MessageProps): VNode {
           <Recipients name="bcc" value={facts?.bcc ?? ''} />
         </div>
         <div class="when">
-          {line.date !== null && <Moment ms={Date.parse(line.date)} />}
+          <Received date={line.date} />
           {fold !== null && (
             <button type="button" class="btn quiet small" onClick={fold}>
               Fold

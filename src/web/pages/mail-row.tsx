@@ -5,7 +5,7 @@ import { count } from '../../wording/amounts.ts';
 import type { ListHit } from '../reading/mail-list.ts';
 import { Icon } from './icons.tsx';
 import { Marked } from './marked.tsx';
-import { Moment } from './moment.tsx';
+import { Moment, Received } from './moment.tsx';
 import { rowSnippet } from './row-snippet.ts';
 
 interface RowProps {
@@ -64,7 +64,7 @@ export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
             <span class="vh"> messages in the conversation</span>
           </span>
         )}
-        {line.date !== null && <Moment ms={Date.parse(line.date)} />}
+        <Received date={line.date} />
       </span>
       <span class="second">
         <span class="subj">

@@ -18,7 +18,7 @@ import {
   type View,
 } from './message-props.ts';
 import { Text } from './message-text.tsx';
-import { Moment } from './moment.tsx';
+import { Received } from './moment.tsx';
 import { useParts } from './parts.ts';
 
 const TABS: Readonly<Record<View, string>> = {
@@ -94,12 +94,7 @@ function Who({ conversation: { all }, conversation }: MessageContent): VNode {
   if (all.length > 1) return <span>{conversationText(all, all.length === MOST_OF_THREAD)}</span>;
   return (
     <span>
-      <bdi>{senderText(line.from)}</bdi>
-      {line.date !== null && (
-        <>
-          , <Moment ms={Date.parse(line.date)} />
-        </>
-      )}
+      <bdi>{senderText(line.from)}</bdi>, <Received date={line.date} />
     </span>
   );
 }

@@ -8,7 +8,7 @@ import { Icon } from './icons.tsx';
 import { senderText } from './mail-row.tsx';
 import { PlaceList } from './message-parts.tsx';
 import { type MessageContent, messageAddress, ownHit } from './message-props.ts';
-import { Moment } from './moment.tsx';
+import { Moment, Received } from './moment.tsx';
 import { useParts } from './parts.ts';
 
 /** Attachments that the rail lists. */
@@ -105,7 +105,7 @@ function Stop({ hit: { line }, message }: StopProps): VNode {
           <bdi>{senderText(line.from)}</bdi>
           {line.endedAt !== null && ', deleted'}
         </span>
-        {line.date !== null && <Moment ms={Date.parse(line.date)} day />}
+        <Received date={line.date} day />
       </a>
     </li>
   );

@@ -10,6 +10,21 @@ export function Clock({ ms }: { readonly ms: number }): VNode {
   );
 }
 
+/** When a message was received; ISO 8601, or null for one without a date. */
+export function Received({
+  date,
+  day = false,
+}: {
+  readonly date: string | null;
+  readonly day?: boolean;
+}): VNode {
+  return date === null ? (
+    <span class="when">no date</span>
+  ) : (
+    <Moment ms={Date.parse(date)} day={day} />
+  );
+}
+
 /** A moment such as `20 Nov 2026 14:05` in the zone of this machine; `day` leaves the time out. */
 export function Moment({
   ms,

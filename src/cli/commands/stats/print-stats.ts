@@ -48,7 +48,7 @@ const LAST: Column<StatsRow> = {
   name: 'last',
   heading: 'last',
   value: ({ last }) => last ?? null,
-  text: ({ last }) => dateText(last ?? null),
+  text: ({ last }) => (last == null ? '' : dateText(last)),
 };
 
 function columnsOf(by: Dimension): readonly Column<StatsRow>[] {
