@@ -6,6 +6,8 @@ import { importNoMail, importUnreadable } from '../errors/import.ts';
 import { errnoOf, hasCode } from '../errors/mailkeep-error.ts';
 import { MANIFEST_NAME } from '../export/manifest.ts';
 import { decodeModifiedUtf7 } from '../mailfiles/maildir-names.ts';
+import { beginsMbox } from '../mailfiles/mbox.ts';
+import { MhFolder } from './mh-folder.ts';
 
 /** Where a file lies in an export of ours: the folder with the manifest, and the path that the manifest would list. */
 export interface InExport {
@@ -17,20 +19,24 @@ export interface InExport {
 /** A file with mail in it, and the folder of the archive that it belongs to. */
 export interface MailFile {
   readonly path: FilePath;
-  readonly kind: 'eml' | 'mbox' | 'maildir';
+  readonly kind: 'eml' | 'emlx' | 'mbox' | 'maildir' | 'mh';
   readonly folder: string;
   /** What parts the levels of `folder`. */
   readonly delimiter: '/' | '.';
   readonly inExport: InExport | null;
+  /** Flags that a message of an MH folder has. */
+  readonly flags?: readonly string[];
 }
 
-/** A zip file that was named itself; whether an export is in it, its manifest says. */
+/** A zip file: its manifest says whether it is an export. Without one, its files are mail as those of a folder are. */
 export interface ZipFile {
   readonly path: FilePath;
   readonly kind: 'zip';
+  /** The folder that its mail goes to; empty for a zip that was named itself. */
+  readonly below: string;
 }
 
-/** A file that is none of these. */
+/** A file that is none of these, or a link, which is not followed. */
 export interface OtherFile {
   readonly path: FilePath;
   readonly kind: 'other';
@@ -49,73 +55,126 @@ type Found = Generator<FoundFile, void, undefined>;
 
 /** A folder on the way: its name in the archive, and where it lies in an export. */
 interface Spot {
+  /** Empty for the folder that was named. */
   readonly below: string;
   readonly inExport: InExport | null;
+  /** True within the folder of a mailbox of Apple Mail, whose inner folders mean nothing. */
+  readonly isBox?: boolean;
 }
 
 /**
- * Finds the mail at a path. A folder with `cur/` and `new/` is a Maildir, and its Maildir++ folders go with it; any
- * other folder is walked. `.eml` files are messages, files that begin with "From " are mboxes whatever their name;
- * of what is named on the command line itself, whatever begins with a header field is a message too. Hidden files and links are passed
- * over. The order is that of the names, so that it is the same every time.
+ * Finds the mail at a path. A folder with `cur/` or `new/` is a Maildir: its Maildir++ folders go with it, and further
+ * folders in it are walked as any other. `.eml` and `.emlx` files are messages, numbered ones those of MH; files that
+ * begin with a delimiter are mboxes, and others whose header is that of mail are messages, whatever their names. Zip files
+ * are named. Of what is named on the command line itself, whatever begins with a header field is a message too.
+ * Hidden files and what is known to belong to mail programs are passed over in silence; links are not followed. The order
+ * is that of the names, so that it is the same every time.
  *
- * A folder's path below `given` is its name in the archive; what lies in `given` itself goes to INBOX. An mbox is a
- * folder of its name. Files in a folder with the manifest of an export, or below one, are found with their place in it.
+ * A folder's path below `given` is its name in the archive, without the endings of Apple Mail and Thunderbird; what lies
+ * in `given` itself goes to INBOX. An mbox is a folder of its name. Files in a folder with the manifest of an export, or
+ * below one, are found with their place in it.
  *
+ * @param below what `given` is called in the archive; INBOX if it is empty
  * @throws import-unreadable, import-no-mail for the path itself; what cannot be read below it is reported as such, and skipped
  */
-export function* findMail(given: FilePath): Found {
+export function* findMail(given: FilePath, below = ''): Found {
   const stats = reading(given, () => statSync(given));
   const inExport = exportAround(given);
+  const spot = { below, inExport };
   if (!stats.isDirectory()) {
     if (!stats.isFile()) throw importUnreadable(shownPath(given), NOT_REGULAR);
     const name = path.basename(shownPath(given));
-    const start = startOf(given, FIRST_BYTES);
-    if (isMbox(given, name)) yield mboxAt(given, { below: '', inExport }, name);
-    else if (isEml(name) || BEGINS_WITH_FIELD.test(start)) {
-      yield { path: given, kind: 'eml', folder: 'INBOX', delimiter: '/', inExport };
-    } else if (start.startsWith(ZIP_START)) yield { path: given, kind: 'zip' };
+    const start = startOf(given);
+    const text = start.toString('latin1');
+    if (isMbox(start, name)) yield mboxAt(given, spot, name);
+    else if (isEmlx(name)) yield mailAt(given, spot, 'emlx');
+    else if (isEml(name) || BEGINS_WITH_FIELD.test(text)) yield mailAt(given, spot, 'eml');
+    else if (text.startsWith(ZIP_START)) yield { path: given, kind: 'zip', below: '' };
     else throw importNoMail(shownPath(given));
     return;
   }
-  yield* inFolder(given, { below: '', inExport });
+  yield* inFolder(given, { ...spot, isBox: BOX.test(shownPath(given)) });
 }
 
 function* inFolder(dir: FilePath, spot: Spot): Found {
-  if (reading(dir, () => isMaildir(dir))) {
-    yield* inMaildir(dir, spot);
-    return;
-  }
   const { below } = spot;
   const inExport = hasManifest(dir) ? { root: dir, path: '' } : spot.inExport;
-  for (const entry of listed(dir)) {
-    const { name, shown } = entry;
+  const entries = listed(dir);
+  const parts = reading(dir, () => maildirParts(dir, entries, inExport));
+  for (const part of parts) {
+    const within = deeper(inExport, part);
+    yield* passingBy(inPart(joinedPath(dir, part), maildirFolder(below, ''), within));
+  }
+  const mh = new MhFolder(dir);
+  for (const entry of entries) {
+    const { name, shown, kind } = entry;
     const at = joinedPath(dir, name);
     const within = deeper(inExport, shown);
-    if (shown.startsWith('.')) {
-      // In an export, a mailbox without mail in INBOX has the other folders of its Maildir alone.
-      if (entry.kind === 'folder' && within !== null && reading(at, () => isMaildir(at))) {
-        yield* passingBy(
-          inMaildirFolder(at, { below: maildirFolder(below, shown), inExport: within }),
-        );
-      }
-      continue;
-    }
-    if (entry.kind === 'folder') {
-      const folder = below === '' ? shown : `${below}/${shown}`;
-      yield* passingBy(inFolder(at, { below: folder, inExport: within }));
-    } else if (entry.kind === 'file') {
-      yield* passingBy(inFile(at, { below, inExport: within }, shown));
+    if (shown.startsWith('.')) yield* passingBy(inHidden(at, entry, { below, inExport: within }));
+    else if (kind === 'folder') {
+      if (!parts.includes(shown)) yield* passingBy(inFolder(at, deeperSpot(spot, shown, within)));
+    } else if (kind === 'file') {
+      const isOfMaildir = parts.length > 0 && MAILDIR_FILE.test(shown);
+      if (!isOfMaildir) yield* passingBy(inFile(at, { ...spot, inExport: within }, shown, mh));
+    } else yield { path: at, kind: 'other', inExport: within };
+  }
+}
+
+/** Hidden folders may be those of a Maildir++ or of KMail; hidden files are mail only if their names say so. */
+function* inHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: Spot): Found {
+  if (kind !== 'folder') {
+    const isMail = isEml(shown) || isEmlx(shown) || /\.mbox$/i.test(shown);
+    if (isMail && !shown.startsWith('._')) yield { path: at, kind: 'other', inExport };
+    return;
+  }
+  const ofKMail = /^\.(.+)\.directory$/.exec(shown)?.[1];
+  if (ofKMail !== undefined) {
+    yield* inFolder(at, deeperSpot({ below, inExport }, ofKMail, inExport));
+    return;
+  }
+  const parts = reading(at, () => maildirParts(at, listed(at), inExport));
+  for (const part of parts) {
+    const within = deeper(inExport, part);
+    yield* passingBy(inPart(joinedPath(at, part), maildirFolder(below, shown), within));
+  }
+}
+
+/** The endings of folders in which Thunderbird and Apple Mail keep mailboxes. */
+const BOX = /\.(?:mbox|imapmbox)$/i;
+const BOX_OR_SBD = /\.(?:mbox|imapmbox|sbd)$/i;
+/** Folders within a mailbox of Apple Mail that mean nothing. */
+const IN_BOX = /^(?:[\dA-F]{8}(?:-[\dA-F]{4}){3}-[\dA-F]{12}|Data|Messages|\d)$/i;
+
+function deeperSpot({ below, isBox }: Spot, name: string, inExport: InExport | null): Spot {
+  if (isBox === true && IN_BOX.test(name)) return { below, inExport, isBox };
+  const own = inExport === null ? name.replace(BOX_OR_SBD, '') || name : name;
+  const folder = below === '' ? own : `${below}/${own}`;
+  return { below: folder, inExport, isBox: BOX.test(name) };
+}
+
+function* inFile(at: FilePath, spot: Spot, name: string, mh: MhFolder): Found {
+  if (isEml(name)) yield mailAt(at, spot, 'eml');
+  else if (isEmlx(name)) yield mailAt(at, spot, 'emlx');
+  else {
+    const start = startOf(at);
+    const text = start.toString('latin1');
+    if (isMbox(start, name)) yield mboxAt(at, spot, name);
+    else if (/^[,#]?\d{1,9}$/.test(name) && BEGINS_WITH_FIELD.test(text)) {
+      yield { ...mailAt(at, spot, 'mh'), flags: mh.flagsOf(name) };
+    } else if (isHeader(text)) yield mailAt(at, spot, 'eml');
+    else if (text.startsWith(ZIP_START) && /\.zip$/i.test(name)) {
+      yield { path: at, kind: 'zip', below: deeperSpot(spot, name.slice(0, -4), null).below };
+    } else if (start.length > 0 && !OF_PROGRAMS.test(name)) {
+      yield { path: at, kind: 'other', inExport: spot.inExport };
     }
   }
 }
 
-function* inFile(at: FilePath, { below, inExport }: Spot, name: string): Found {
-  if (isEml(name)) {
-    yield { path: at, kind: 'eml', folder: folderName(below), delimiter: '/', inExport };
-  } else if (isMbox(at, name)) yield mboxAt(at, { below, inExport }, name);
-  else yield { path: at, kind: 'other', inExport };
-}
+/** Indexes and settings of mail programs and systems, in which no mail is. */
+const OF_PROGRAMS =
+  /^(?:table_of_contents|desktop\.ini|thumbs\.db|info\.plist|.+\.(?:msf|cmeta|ibex\.index(?:\.data)?)|msgFilterRules\.dat|filterlog\.html|popstate\.dat|junklog\.html|cyrus\.(?:header|index|cache|squat|annotations))$/i;
+const MAILDIR_FILE =
+  /^(?:dovecot[.-].*|maildir(?:folder|size|shared)|subscriptions|courier.*|uidvalidity|uidlist)$/i;
 
 /** What is found, until something cannot be read: that comes last. */
 function* passingBy(found: Found): Found {
@@ -128,42 +187,51 @@ function* passingBy(found: Found): Found {
   }
 }
 
-/** INBOX and the folders of a Maildir++; one that lies within other folders is named after them. */
-function* inMaildir(dir: FilePath, { below, inExport }: Spot): Found {
-  const folders = listed(dir).filter(
-    ({ kind, shown }) => kind === 'folder' && /^\.[^.]/.test(shown),
-  );
-  yield* passingBy(inMaildirFolder(dir, { below: maildirFolder(below, ''), inExport }));
-  for (const { name, shown } of folders) {
-    const folder = maildirFolder(below, shown);
-    const spot = { below: folder, inExport: deeper(inExport, shown) };
-    yield* passingBy(inMaildirFolder(joinedPath(dir, name), spot));
-  }
+interface ArchiveFolder {
+  readonly folder: string;
+  readonly delimiter: '/' | '.';
 }
 
-/** The folder of a Maildir++ subfolder, or of the Maildir itself for an empty name. */
-function maildirFolder(below: string, name: string): string {
-  return `${below === '' ? 'INBOX' : below.replaceAll('/', '.')}${decodeModifiedUtf7(name)}`;
+/** The folder of a Maildir, or of a Maildir++ folder of it: below INBOX, or below the name of one that has another. */
+function maildirFolder(below: string, name: string): ArchiveFolder {
+  const root = folderName(decodeModifiedUtf7(below));
+  if (root === 'INBOX') return { folder: `INBOX${decodeModifiedUtf7(name)}`, delimiter: '.' };
+  const levels = name.split('.').map(decodeModifiedUtf7).join('/');
+  return { folder: `${root}${levels}`, delimiter: '/' };
 }
 
-function* inMaildirFolder(root: FilePath, { below, inExport }: Spot): Found {
-  if (!reading(root, () => isMaildir(root))) return;
-  for (const part of ['cur', 'new']) {
-    const spot = { below, inExport: deeper(inExport, part) };
-    yield* passingBy(inPart(joinedPath(root, part), spot));
-  }
+/**
+ * Returns which of the folders in one hold the mail of a Maildir; none if it is not a Maildir. In an export, its format
+ * decides: a folder of a mailbox may be called `cur`.
+ */
+function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: InExport | null) {
+  // Not through a link: it may lead out of the folder that was named.
+  const there = (part: string): boolean =>
+    entries.some(({ kind, shown }) => kind === 'folder' && shown === part);
+  const parts = ['cur', 'new'].filter(there);
+  if (parts.length === 0) return [];
+  const format = inExport === null ? undefined : exportFormat(inExport.root);
+  if (format !== undefined) return format === 'maildir' ? parts : [];
+  const names = (part: string): string[] =>
+    listed(joinedPath(dir, part)).flatMap(({ kind, shown }) =>
+      kind === 'file' && !shown.startsWith('.') ? [shown] : [],
+    );
+  const mail = parts.flatMap(names);
+  const ordinary = mail.length > 0 && mail.every((name) => isEml(name) || /\.mbox$/i.test(name));
+  if (there('tmp')) return ordinary && names('tmp').some(isEml) ? [] : parts;
+  if (ordinary) return [];
+  return parts.length === 2 || mail.some((name) => MAILDIR_NAME.test(name)) ? parts : [];
 }
 
-function* inPart(dir: FilePath, { below, inExport }: Spot): Found {
+const MAILDIR_NAME = /^\d{5,}[._]|[:;!]2,[A-Za-z]*$/;
+
+function* inPart(dir: FilePath, into: ArchiveFolder, inExport: InExport | null): Found {
   for (const { name, shown, kind } of listed(dir)) {
-    if (kind !== 'file' || shown.startsWith('.')) continue;
-    yield {
-      path: joinedPath(dir, name),
-      kind: 'maildir',
-      folder: below,
-      delimiter: '.',
-      inExport: deeper(inExport, shown),
-    };
+    if (shown.startsWith('.')) continue;
+    const at = joinedPath(dir, name);
+    const within = deeper(inExport, shown);
+    if (kind === 'file') yield { path: at, kind: 'maildir', ...into, inExport: within };
+    else yield { path: at, kind: 'other', inExport: within };
   }
 }
 
@@ -199,9 +267,22 @@ function hasManifest(dir: FilePath): boolean {
   }
 }
 
-function mboxAt(at: FilePath, { below, inExport }: Spot, name: string): MailFile {
+/** The format that the first line of a manifest tells; undefined for a manifest that cannot be used. */
+function exportFormat(root: FilePath): unknown {
+  const [line = ''] = startOf(joinedPath(root, MANIFEST_NAME)).toString('utf8').split('\n', 1);
+  return /"format":"([a-z]+)"/.exec(line)?.[1];
+}
+
+function mailAt(at: FilePath, spot: Spot, kind: 'eml' | 'emlx' | 'mh'): MailFile {
+  const { below, inExport } = spot;
+  return { path: at, kind, folder: folderName(below), delimiter: '/', inExport };
+}
+
+function mboxAt(at: FilePath, { below, inExport, isBox }: Spot, name: string): MailFile {
   const own = name.replace(/\.mbox$/i, '') || name;
-  const folder = folderName(below === '' ? own : `${below}/${own}`);
+  // What Apple Mail exports as NAME.mbox is a folder with a file called mbox.
+  const isOfBox = isBox === true && name === 'mbox' && below !== '';
+  const folder = folderName(isOfBox ? below : below === '' ? own : `${below}/${own}`);
   return { path: at, kind: 'mbox', folder, delimiter: '/', inExport };
 }
 
@@ -209,35 +290,45 @@ function folderName(below: string): string {
   return below === '' || below.toUpperCase() === 'INBOX' ? 'INBOX' : below;
 }
 
-function isMaildir(dir: FilePath): boolean {
-  return ['cur', 'new'].every(
-    // Not through a link: it may lead out of the folder that was named.
-    (name) => lstatSync(joinedPath(dir, name), { throwIfNoEntry: false })?.isDirectory() ?? false,
-  );
-}
-
 /** RFC 5322, section 2.2, but for characters that no program puts into names of fields; a mark of UTF-8 may come first. */
 const BEGINS_WITH_FIELD = /^(?:\u00ef\u00bb\u00bf)?[\r\n]*[\w-]+[ \t]*:/;
+const USUAL_FIELD =
+  /^(?:received|return-path|delivered-to|message-id|date|from|to|subject|mime-version)[ \t]*:/i;
 const ZIP_START = 'PK\x03\x04';
-const FIRST_BYTES = 256;
+const FIRST_BYTES = 4096;
 
 function isEml(name: string): boolean {
   return /\.eml$/i.test(name);
 }
 
-/** By its name, or by its first bytes: many programs name their mboxes without an ending. */
-function isMbox(file: FilePath, name: string): boolean {
-  if (/\.mbox$/i.test(name)) return true;
-  return !isEml(name) && startOf(file, 5) === 'From ';
+function isEmlx(name: string): boolean {
+  return /\.emlx$/i.test(name);
 }
 
-/** The first bytes of a file, a character each. */
-function startOf(file: FilePath, length: number): string {
-  const start = Buffer.alloc(length);
+/** By its name, or by its first line: many programs name their mboxes without an ending. */
+function isMbox(start: Buffer, name: string): boolean {
+  return /\.mbox$/i.test(name) || (!isEml(name) && beginsMbox(start));
+}
+
+/** True for a text that begins with fields, two of which nearly every message has. */
+function isHeader(text: string): boolean {
+  if (!BEGINS_WITH_FIELD.test(text)) return false;
+  const lines = text
+    .replace(/^\u00ef\u00bb\u00bf/, '')
+    .trimStart()
+    .split(text.includes('\n') ? '\n' : '\r');
+  const end = lines.findIndex((line) => !/^(?:[\w-]+[ \t]*:|[ \t]+\S)/.test(line));
+  const usual = lines.slice(0, end < 0 ? undefined : end).filter((line) => USUAL_FIELD.test(line));
+  return new Set(usual.map((line) => line.slice(0, line.indexOf(':')).toLowerCase())).size >= 2;
+}
+
+/** The first bytes of a file. */
+function startOf(file: FilePath): Buffer {
+  const start = Buffer.alloc(FIRST_BYTES);
   const fd = reading(file, () => openRegularFile(file));
   try {
-    const got = reading(file, () => readSync(fd, start, 0, length, 0));
-    return start.toString('latin1', 0, got);
+    const got = reading(file, () => readSync(fd, start, 0, FIRST_BYTES, 0));
+    return start.subarray(0, got);
   } finally {
     closeSync(fd);
   }
@@ -267,6 +358,7 @@ function reading<T>(file: FilePath, act: () => T): T {
   try {
     return act();
   } catch (error) {
+    if (hasCode(error, 'import-unreadable')) throw error;
     throw importUnreadable(shownPath(file), errnoOf(error) ?? 'unknown');
   }
 }

@@ -8,6 +8,7 @@ import { ZipReader, ZipUnreadable } from '../export/read-zip.ts';
 import { linesOf } from '../export/target.ts';
 import { ExportIndex } from './export-index.ts';
 import { exportAround, type InExport } from './find-mail.ts';
+import { isZip } from './unpack-zip.ts';
 
 interface Manifest {
   readonly path: string;
@@ -45,26 +46,35 @@ export class Manifests {
     return manifest.index;
   }
 
-  /** Opens a zip with an export in it. @throws import-no-mail for any other zip, import-manifest-damaged */
-  async zip(file: FilePath): Promise<OpenZip> {
+  /**
+   * Opens a zip with an export in it; null for any other zip.
+   *
+   * @throws import-no-mail for a file that is not a zip, import-manifest-damaged
+   */
+  async zip(file: FilePath): Promise<OpenZip | null> {
     const shown = shownPath(file);
     const known = this.#zips.get(shown);
     if (known !== undefined) return known;
     if (typeof file !== 'string') throw importNoMail(shown);
     let zip: ZipReader | undefined;
+    let isKept = false;
     try {
       zip = await ZipReader.open(file);
       const pieces = await zip.pieces(MANIFEST_NAME);
-      if (pieces === undefined) throw importNoMail(shown);
+      if (pieces === undefined) return null;
       const opened = { zip, index: await ExportIndex.read(linesOf(pieces)) };
       this.#zips.set(shown, opened);
+      isKept = true;
       return opened;
     } catch (error) {
-      zip?.close();
       if (error instanceof ManifestDamaged) throw importManifestDamaged(shown);
       // Within the manifest as well: its bytes are not what the zip says.
-      if (error instanceof ZipUnreadable) throw importNoMail(shown);
-      throw error;
+      if (!(error instanceof ZipUnreadable)) throw error;
+      // Its names may not be fit for a zip that we write.
+      if (zip === undefined && (await isZip(file))) return null;
+      throw importNoMail(shown);
+    } finally {
+      if (!isKept) zip?.close();
     }
   }
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { closeSync, createReadStream, readSync, statSync } from 'node:fs';
+import { closeSync, createReadStream, fstatSync, readSync, statSync } from 'node:fs';
 import { open as openFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { type FilePath, shownPath } from '../disk/byte-path.ts';
@@ -8,25 +8,31 @@ import type { InMbox, ManifestEntry } from '../export/manifest.ts';
 import { type ZipReader, ZipUnreadable } from '../export/read-zip.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 import type { MessageId } from '../mail/words.ts';
-import { flagsFromName, receivedFromName } from '../mailfiles/maildir-names.ts';
-import { LineQuotes, type MboxRange, mboxRanges } from '../mailfiles/mbox.ts';
+import { flagsFromName, receivedFromName, uniquePart } from '../mailfiles/maildir-names.ts';
+import { type DoubtfulLine, LineQuotes, type MboxRange, mboxRanges } from '../mailfiles/mbox.ts';
 import type { FetchedSource } from '../sync/apply/ports.ts';
 import { factsOf } from '../sync/apply/walk/fetch-judged.ts';
 import { type ExportIndex, flagsOf } from './export-index.ts';
 import type { MailFile } from './find-mail.ts';
-import { flagsFromStatus, HEAD_BYTES } from './listing.ts';
+import { HEAD_BYTES, type HeaderMarks, marksInHeader, type PlaceDates } from './listing.ts';
 
 /**
- * Why a file, or a part of it, was not imported, or not as its export has it: the system's name of the reason
- * (`EACCES`); an mbox without a "From " line; bytes of an mbox that lie before the first one; bytes other than those
- * that the manifest lists; a message of the manifest that is not there.
+ * Why a file, or a part of it, was not imported, or not as it was: the system's name of the reason (`EACCES`), or
+ * - `no-from-line`, `bytes-before-from-line`: an mbox without a delimiter; what lies before the first one
+ * - `differs-from-manifest`, `listed-but-missing`: other bytes than an export lists, or none
+ * - `empty`: no message, or nothing but white space
+ * - `emlx-damaged`, `emlx-partial`: its length is not what it says; its attachments are in other files
+ * - `zip-…`: see `unpackZip`
  */
 export type FailureReason =
   | string
   | 'no-from-line'
   | 'bytes-before-from-line'
   | 'differs-from-manifest'
-  | 'listed-but-missing';
+  | 'listed-but-missing'
+  | 'empty'
+  | 'emlx-damaged'
+  | 'emlx-partial';
 
 /** Sources up to this size are handled in memory. */
 const WHOLE_BYTES = 8 * 1024 * 1024;
@@ -39,13 +45,13 @@ interface Read {
 }
 
 /** One message of a file, with what its place says. */
-export interface FoundMail extends Read {
+export interface FoundMail extends Read, PlaceDates {
   /** What the manifest of its export says of these very bytes; null for none. */
   readonly listed: ManifestEntry | null;
-  readonly received: number | null;
-  readonly modified: number;
-  readonly flags: (head: Buffer) => readonly string[];
+  readonly marks: (head: Buffer) => HeaderMarks;
 }
+
+type OwnFacts = Omit<FoundMail, 'listed' | keyof Read>;
 
 /** One that a manifest lists. */
 export type ListedMail = FoundMail & { readonly listed: ManifestEntry };
@@ -57,6 +63,7 @@ export class MailReader {
   constructor(
     private readonly spoolDir: string,
     private readonly onFailure: (at: string, reason: FailureReason) => void,
+    private readonly onDoubt: (at: string, line: DoubtfulLine) => void,
   ) {}
 
   /**
@@ -66,20 +73,24 @@ export class MailReader {
    * @throws system errors
    */
   messages(file: MailFile, index: ExportIndex | null): AsyncGenerator<FoundMail, void, undefined> {
-    return file.kind === 'mbox' ? this.#inMbox(file, index) : this.#inFile(file, index);
+    if (file.kind === 'mbox') return this.#inMbox(file, index);
+    return file.kind === 'emlx' ? this.#inEmlx(file) : this.#inFile(file, index);
   }
 
   /** A message that is a file of its own. */
   async *#inFile(file: MailFile, index: ExportIndex | null) {
-    const { size, mtimeMs } = statSync(file.path);
+    const { size } = statSync(file.path);
     const name = path.basename(shownPath(file.path));
-    const named = receivedFromName(name);
-    const maildir = file.kind === 'maildir';
-    const own = {
-      // A Maildir's own dates: in the name as it was delivered, else that of the file.
-      received: maildir ? (Number.isNaN(named) ? mtimeMs : named) : null,
-      modified: mtimeMs,
-      flags: () => (maildir ? flagsFromName(name) : []),
+    const isMaildir = file.kind === 'maildir';
+    const named = isMaildir ? receivedFromName(name) : Number.NaN;
+    const flags = isMaildir ? flagsFromName(name) : (file.flags ?? []);
+    const own: OwnFacts = {
+      received: Number.isNaN(named) ? null : named,
+      // Thunderbird keeps the flags of its Maildirs in the messages.
+      marks: (head) =>
+        isMaildir && uniquePart(name) === name
+          ? { ...marksInHeader(head), labels: undefined }
+          : { flags, labels: undefined },
     };
     const entry = file.inExport === null ? undefined : index?.find(file.inExport.path);
     if (entry !== undefined) index?.meet(entry);
@@ -88,19 +99,48 @@ export class MailReader {
     }
   }
 
+  /** A message as Apple Mail keeps it: its length in a line, its bytes, and a property list of flags and dates. */
+  async *#inEmlx(file: MailFile) {
+    const shown = shownPath(file.path);
+    const fd = openRegularFile(file.path);
+    let layout: EmlxLayout | undefined;
+    try {
+      layout = emlxLayout(fd);
+    } finally {
+      closeSync(fd);
+    }
+    if (layout === undefined || layout.isCut) this.onFailure(shown, 'emlx-damaged');
+    else if (/\.partial\.emlx$/i.test(shown)) this.onFailure(shown, 'emlx-partial');
+    if (layout === undefined) return;
+    const { start, end, received, flags } = layout;
+    const pieces = () => rangePieces(file.path, { start, end });
+    for await (const read of this.#pieces(end - start, pieces)) {
+      yield { ...read, received, listed: null, marks: () => ({ flags, labels: undefined }) };
+    }
+  }
+
   async *#inMbox(file: MailFile, index: ExportIndex | null) {
-    const modified = statSync(file.path).mtimeMs;
-    let stray = false;
-    const onStray = (): void => {
-      stray = true;
-    };
+    let isStray = false;
+    // What we exported needs no Content-Length, and its delimiters are what its manifest lists.
+    const isOurs = file.inExport !== null && index?.isOther(file.inExport.path) === true;
     let met = false;
-    const read = (range: Pick<MboxRange, 'start' | 'end'>) =>
+    const read = (range: MboxRange) =>
       this.#pieces(range.end - range.start, () => unquotedPieces(file.path, range));
-    for (const range of mboxRanges(file.path, onStray)) {
+    const ranges = mboxRanges(file.path, {
+      contentLengths: !isOurs,
+      onStray: () => {
+        isStray = true;
+      },
+      onDoubt: (line) => {
+        if (!isOurs) this.onDoubt(shownPath(file.path), line);
+      },
+    });
+    for (const range of ranges) {
       met = true;
-      const received = parseHeaderDate(range.fromLine);
-      const own = { received, modified, flags: flagsFromStatus };
+      const date = parseHeaderDate(range.date);
+      // Thunderbird writes no sender, and the time at which it put the message there.
+      const dates = range.hasSender ? { received: date } : { received: null, copied: date };
+      const own: OwnFacts = { ...dates, marks: marksInHeader };
       const entry =
         file.inExport === null ? undefined : index?.find(file.inExport.path, range.start);
       const exact = entry?.inMbox === undefined ? undefined : withoutAdded(range, entry.inMbox);
@@ -115,7 +155,7 @@ export class MailReader {
       if (same) continue;
       for await (const found of read(range)) yield this.#judged(found, own, entry, file);
     }
-    if (stray)
+    if (isStray)
       this.onFailure(shownPath(file.path), met ? 'bytes-before-from-line' : 'no-from-line');
   }
 
@@ -129,7 +169,7 @@ export class MailReader {
       const entry = index.find(name);
       if (entry === undefined) continue;
       index.meet(entry);
-      const own = { received: null, modified: 0, flags: () => [] };
+      const own: OwnFacts = { received: null, marks: () => ({ flags: [], labels: undefined }) };
       let same = false;
       try {
         const pieces = zip.sizeOf(name) === entry.size ? await zip.pieces(name) : undefined;
@@ -149,7 +189,7 @@ export class MailReader {
 
   #judged(
     read: Read,
-    own: Pick<FoundMail, 'received' | 'modified' | 'flags'>,
+    own: OwnFacts,
     entry: ManifestEntry | undefined,
     file: MailFile,
     name?: string,
@@ -198,18 +238,20 @@ export class MailReader {
 /** A message with what its manifest says, if these are the bytes that it lists. */
 function withEntry(
   read: Read,
-  own: Pick<FoundMail, 'received' | 'modified' | 'flags'>,
+  own: OwnFacts,
   entry: ManifestEntry,
   name = entry.path,
 ): ListedMail | undefined {
   if (read.id !== entry.sha256) return undefined;
   const received = entry.date === null ? own.received : Date.parse(entry.date);
-  return { ...read, ...own, received, flags: () => flagsOf(entry, name), listed: entry };
+  const marks = () => ({ flags: flagsOf(entry, name), labels: undefined });
+  return { ...read, ...own, received, marks, listed: entry };
 }
 
 /** The part of a message in an mbox that is its source; undefined where it is not as long as the manifest says. */
-function withoutAdded({ start, end }: MboxRange, { length, added, lineEndAdded }: InMbox) {
-  const exact = { start: start + added, end: end - (lineEndAdded ? 1 : 0) };
+function withoutAdded(range: MboxRange, { length, added, lineEndAdded }: InMbox) {
+  const { start, end } = range;
+  const exact = { ...range, start: start + added, end: end - (lineEndAdded ? 1 : 0) };
   return end - start === length && exact.start <= exact.end ? exact : undefined;
 }
 
@@ -248,15 +290,63 @@ function filePieces(file: FilePath): AsyncIterable<Buffer> {
   return createReadStream(file, { fd: openRegularFile(file) });
 }
 
-async function* unquotedPieces(file: FilePath, { start, end }: Pick<MboxRange, 'start' | 'end'>) {
-  if (end <= start) return;
-  const quotes = new LineQuotes(-1);
-  for await (const piece of createReadStream(file, {
-    fd: openRegularFile(file),
-    start,
-    end: end - 1,
-  })) {
-    yield* quotes.take(piece);
+function rangePieces(file: FilePath, { start, end }: Pick<MboxRange, 'start' | 'end'>) {
+  if (end <= start) return [];
+  return createReadStream(file, { fd: openRegularFile(file), start, end: end - 1 });
+}
+
+async function* unquotedPieces(file: FilePath, range: MboxRange) {
+  const pieces = rangePieces(file, range);
+  if (range.quotedLines === 0) {
+    yield* pieces;
+    return;
   }
+  const quotes = new LineQuotes(-1, range.lineEnds);
+  for await (const piece of pieces) yield* quotes.take(piece);
   yield* quotes.end();
+}
+
+interface EmlxLayout {
+  readonly start: number;
+  readonly end: number;
+  /** True if the file ends before the message does. */
+  readonly isCut: boolean;
+  readonly received: number | null;
+  readonly flags: readonly string[];
+}
+
+const PLIST_BYTES = 64 * 1024;
+/** Bits of `flags` in the property list of Apple Mail. */
+const APPLE_FLAGS: readonly (readonly [bit: bigint, flag: string])[] = [
+  [0n, '\\Seen'],
+  [1n, '\\Deleted'],
+  [2n, '\\Answered'],
+  [4n, '\\Flagged'],
+  [6n, '\\Draft'],
+  [8n, '$Forwarded'],
+];
+
+/** Returns where the message lies in an .emlx file, and what its property list says; undefined for no such file. */
+function emlxLayout(fd: number): EmlxLayout | undefined {
+  const textAt = (offset: number, length: number): string => {
+    const bytes = Buffer.alloc(length);
+    return bytes.toString('latin1', 0, readSync(fd, bytes, 0, length, offset));
+  };
+  const [line, digits] = /^[ \t]*(\d{1,15})[ \t]*\r?\n/.exec(textAt(0, 64)) ?? [];
+  if (line === undefined) return undefined;
+  const { size } = fstatSync(fd);
+  const start = line.length;
+  const whole = start + Number(digits);
+  const plist = textAt(whole, PLIST_BYTES);
+  const integer = (key: string): string =>
+    plist.split(`<key>${key}</key>`, 2)[1]?.match(/^\s*<integer>(\d{1,19})<\/integer>/)?.[1] ?? '0';
+  const bits = BigInt(integer('flags'));
+  const seconds = Number(integer('date-received'));
+  return {
+    start,
+    end: Math.min(whole, size),
+    isCut: whole > size,
+    received: seconds > 0 && seconds < 1e11 ? seconds * 1000 : null,
+    flags: APPLE_FLAGS.filter(([bit]) => ((bits >> bit) & 1n) === 1n).map(([, flag]) => flag),
+  };
 }

@@ -1,3 +1,5 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import path from 'node:path';
 import type { LogWriter } from '../archive/write/log-writer.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import { type FilePath, pathsMeant, shownPath } from '../disk/byte-path.ts';
@@ -6,13 +8,22 @@ import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import { isImported } from '../mail/import-host.ts';
 import { importedMailbox } from '../mail/imported.ts';
 import type { FolderKey, MailboxKey, MessageId } from '../mail/words.ts';
+import type { DoubtfulLine } from '../mailfiles/mbox.ts';
 import { catalogMirror } from '../sync/apply/catalog-mirror.ts';
 import { Committer } from '../sync/apply/committer.ts';
+import type { FetchedSource } from '../sync/apply/ports.ts';
 import type { ExportIndex, TargetFolder } from './export-index.ts';
-import { findMail, type MailFile, type OtherFile } from './find-mail.ts';
+import {
+  type FoundFile,
+  findMail,
+  type MailFile,
+  type OtherFile,
+  type ZipFile,
+} from './find-mail.ts';
 import { listingOf } from './listing.ts';
 import { Manifests } from './manifests.ts';
 import { type FailureReason, type FoundMail, MailReader } from './read-mail.ts';
+import { unpackZip, type ZipBudget, zipBudget } from './unpack-zip.ts';
 
 export interface ImportOptions {
   /** Files and folders; absolute. */
@@ -21,7 +32,7 @@ export interface ImportOptions {
   readonly name: string;
   readonly log: LogWriter;
   readonly catalog: WritableCatalog;
-  /** For sources that are too large for memory. */
+  /** For sources that are too large for memory, and for what is in zip files. */
   readonly spoolDir: string;
   readonly now: () => number;
   /** Calls back once, after `ms`; the returned function takes it back. */
@@ -35,28 +46,46 @@ export interface ImportResult {
   readonly resourceId: string;
   /** Files with mail in them. */
   readonly files: number;
-  /** Messages met. */
+  /** Messages met: those that were added, known or forgotten. */
   readonly messages: number;
+  /** Messages that were added to one folder or more. */
   readonly added: number;
+  /** Places of these: one with labels of Gmail has one in the folder of each label. */
+  readonly places: number;
   /** Bytes of the sources that were added. */
   readonly bytes: number;
-  /** Messages that their folder had already. */
+  /** Messages that all their folders had already. */
   readonly known: number;
   /** Messages that were forgotten or pruned on purpose: they do not come back. */
   readonly forgotten: number;
-  /** Files that are not mail, judging by their names and first bytes. */
+  /** Messages that were added without a date: neither their files nor their headers have one that can be read. */
+  readonly undated: number;
+  /** Files that are not mail, judging by their names and first bytes, and links. */
   readonly passedOver: number;
   /** The first of them. */
   readonly passedOverPaths: readonly string[];
+  /** Lines of mboxes that may or may not begin a message. */
+  readonly doubtful: number;
+  /** The first of them, with the offset in the file, and whether a message was begun there. */
+  readonly doubtfulLines: readonly (DoubtfulLine & { readonly path: string })[];
+  /** By folder, in the order in which they were met. */
+  readonly folders: readonly FolderResult[];
   /** Manifests of exports that the files lie in; those that are damaged were not used. */
   readonly manifests: readonly { readonly path: string; readonly used: boolean }[];
   readonly failures: readonly { readonly path: string; readonly reason: FailureReason }[];
   readonly interrupted: boolean;
 }
 
+/** What an import does to a folder of its mailbox. */
+export interface FolderResult {
+  readonly folder: string;
+  readonly added: number;
+  readonly known: number;
+}
+
 const MOST_FAILURES = 10_000;
-/** Files that are not mail are named up to here: a folder of pictures is no backup of mail. */
-const MOST_PASSED_OVER = 10;
+const MOST_DOUBTS = 1000;
+const MOST_PASSED_OVER = 10_000;
 
 /**
  * Imports mail from files into the archive, as a mailbox of its own. Bytes stay unchanged. A message that its
@@ -90,21 +119,39 @@ export async function runImport(options: ImportOptions): Promise<ImportResult> {
   }
 }
 
+interface OpenFolder {
+  /** The highest uid given. */
+  uid: number;
+  added: number;
+  known: number;
+  /** Ids on their way into the catalog. */
+  readonly underWay: Set<MessageId>;
+  /** True if the folder has a message, or ever had it. */
+  has(id: MessageId, docid: number | undefined): boolean;
+}
+
+/** A blank source may be this long; longer ones are not looked through. */
+const MOST_BLANK = 64 * 1024;
+
+function isBlank(source: FetchedSource): boolean {
+  if (source.kind !== 'buffer' || source.bytes.length > MOST_BLANK) return false;
+  return source.bytes.every(
+    (byte) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d) || byte === 0,
+  );
+}
+
 class Import {
   readonly #committer: Committer;
   readonly #reader: MailReader;
-  /** By folder: the highest uid given, and ids on their way into the catalog. */
-  readonly #folders = new Map<string, { uid: number; readonly underWay: Set<MessageId> }>();
+  readonly #folders = new Map<string, OpenFolder>();
   readonly #counts = {
-    files: 0,
-    messages: 0,
-    added: 0,
-    bytes: 0,
-    known: 0,
-    forgotten: 0,
-    passedOver: 0,
+    ...{ files: 0, messages: 0, added: 0, places: 0, bytes: 0, known: 0, forgotten: 0 },
+    ...{ undated: 0, passedOver: 0, doubtful: 0 },
   };
   readonly #passedOverPaths: string[] = [];
+  readonly #doubtfulLines: (DoubtfulLine & { path: string })[] = [];
+  /** Folders that zip files are unpacked into, and what they are called. */
+  readonly #unpacked = new Map<string, string>();
   readonly #failures: { path: string; reason: string }[] = [];
 
   constructor(
@@ -112,7 +159,11 @@ class Import {
     private readonly key: MailboxKey,
     private readonly manifests: Manifests,
   ) {
-    this.#reader = new MailReader(options.spoolDir, (at, reason) => this.#failed(at, reason));
+    this.#reader = new MailReader(
+      options.spoolDir,
+      (at, reason) => this.#failed(at, reason),
+      (at, line) => this.#doubted(at, line),
+    );
     const { log, catalog, now, after } = options;
     const mirror = catalogMirror(catalog);
     this.#committer = new Committer({ log, mirror, now, after, onCommitted: () => {} });
@@ -122,12 +173,7 @@ class Import {
     const { signal, name } = this.options;
     for (const given of paths) {
       await this.manifests.around(given);
-      for (const file of findMail(given)) {
-        if (signal.aborted) break;
-        if (file.kind === 'zip') await this.#zip(file.path);
-        else if (file.kind === 'unreadable') this.#failed(file.path, file.reason);
-        else await this.#file(file, await this.manifests.of(file.inExport));
-      }
+      await this.#found(findMail(given));
     }
     if (!signal.aborted) {
       for (const at of this.manifests.unmet()) {
@@ -141,6 +187,8 @@ class Import {
       resourceId: this.key.mailbox,
       ...this.#counts,
       passedOverPaths: this.#passedOverPaths,
+      doubtfulLines: this.#doubtfulLines,
+      folders: [...this.#folders].map(([folder, { added, known }]) => ({ folder, added, known })),
       manifests: this.manifests.list(),
       failures: this.#failures,
       interrupted: signal.aborted,
@@ -156,28 +204,72 @@ class Import {
     const { folder, delimiter } = file;
     const name = folder.split(delimiter).at(-1) ?? folder;
     const own = { folder, name, delimiter, specialUse: null };
-    await this.#messagesOf(shownPath(file.path), this.#reader.messages(file, index), (found) =>
-      found.listed === null ? own : (index?.folderOf(found.listed) ?? own),
-    );
+    await this.#messagesOf(shownPath(file.path), this.#reader.messages(file, index), (found) => {
+      if (found.listed !== null) return [index?.folderOf(found.listed) ?? own];
+      const { labels } = found.marks(found.head);
+      return (
+        labels?.map((label) => ({
+          ...label,
+          name: label.folder.split('/').at(-1) || label.folder,
+          delimiter: '/',
+        })) ?? [own]
+      );
+    });
   }
 
-  async #zip(at: FilePath): Promise<void> {
+  async #found(files: Iterable<FoundFile>, budget?: ZipBudget): Promise<void> {
+    for (const file of files) {
+      if (this.options.signal.aborted) return;
+      if (file.kind === 'zip') await this.#zip(file, budget);
+      else if (file.kind === 'unreadable') this.#failed(file.path, file.reason);
+      else await this.#file(file, await this.manifests.of(file.inExport));
+    }
+  }
+
+  async #zip({ path: at, below }: ZipFile, budget?: ZipBudget): Promise<void> {
     const shown = shownPath(at);
-    const { zip, index } = await this.manifests.zip(at);
-    await this.#messagesOf(shown, this.#reader.inZip(zip, index, shown), ({ listed }) =>
+    let opened: Awaited<ReturnType<Manifests['zip']>>;
+    try {
+      opened = await this.manifests.zip(at);
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
+      this.#failed(shown, 'zip-damaged');
+      return;
+    }
+    if (opened === null) {
+      await this.#unpack(shown, below, budget ?? zipBudget(shown));
+      return;
+    }
+    const { zip, index } = opened;
+    await this.#messagesOf(shown, this.#reader.inZip(zip, index, shown), ({ listed }) => [
       index.folderOf(listed),
-    );
+    ]);
+  }
+
+  /** Imports the files of a zip as those of a folder. */
+  async #unpack(zip: string, below: string, budget: ZipBudget): Promise<void> {
+    const { spoolDir, signal } = this.options;
+    const into = mkdtempSync(path.join(spoolDir, 'import-zip-'));
+    this.#unpacked.set(into, zip);
+    try {
+      await unpackZip(zip, into, budget, signal, (name, problem) =>
+        this.#failed(name === '' ? zip : `${zip}/${name}`, problem),
+      );
+      await this.#found(findMail(into, below), budget);
+    } finally {
+      rmSync(into, { recursive: true, force: true });
+    }
   }
 
   async #messagesOf<F extends FoundMail>(
     at: string,
     messages: AsyncIterable<F>,
-    folderOf: (found: F) => TargetFolder,
+    foldersOf: (found: F) => readonly TargetFolder[],
   ): Promise<void> {
     this.#counts.files += 1;
     try {
       for await (const found of messages) {
-        await this.#message(folderOf(found), found);
+        await this.#message(at, foldersOf(found), found);
         if (this.options.signal.aborted) return;
       }
     } catch (error) {
@@ -190,38 +282,63 @@ class Import {
 
   #passOver(at: string): void {
     this.#counts.passedOver += 1;
-    if (this.#passedOverPaths.length < MOST_PASSED_OVER) this.#passedOverPaths.push(at);
+    if (this.#passedOverPaths.length < MOST_PASSED_OVER)
+      this.#passedOverPaths.push(this.#named(at));
+  }
+
+  #doubted(at: string, line: DoubtfulLine): void {
+    this.#counts.doubtful += 1;
+    if (this.#doubtfulLines.length < MOST_DOUBTS)
+      this.#doubtfulLines.push({ path: this.#named(at), ...line });
   }
 
   #failed(at: string, reason: FailureReason): void {
-    if (this.#failures.length < MOST_FAILURES) this.#failures.push({ path: at, reason });
+    if (this.#failures.length < MOST_FAILURES)
+      this.#failures.push({ path: this.#named(at), reason });
   }
 
-  async #message(target: TargetFolder, found: FoundMail): Promise<void> {
-    const { catalog, onProgress } = this.options;
-    const { id, source, head } = found;
-    this.#counts.messages += 1;
+  /** What was unpacked is called by its place in its zip. */
+  #named(at: string): string {
+    for (const [into, zip] of this.#unpacked) {
+      if (at.startsWith(into)) return this.#named(`${zip}${at.slice(into.length)}`);
+    }
+    return at;
+  }
+
+  async #message(at: string, targets: readonly TargetFolder[], found: FoundMail): Promise<void> {
+    const { catalog, onProgress, now } = this.options;
+    const { id, source, head, listed } = found;
     const size = source.kind === 'buffer' ? source.bytes.length : source.size;
-    const at = this.#folder(target);
-    const docid = catalog.messages.docidOf(id);
-    const folder = catalog.folders.find({ ...this.key, folder: target.folder });
-    const there =
-      at.underWay.has(id) ||
-      (docid !== undefined && folder !== undefined && catalog.places.wasIn(folder.id, docid));
-    if (there) this.#counts.known += 1;
-    else if (catalog.messages.isForgotten(id)) this.#counts.forgotten += 1;
+    if (listed === null && isBlank(source)) {
+      this.#failed(at, 'empty');
+      return;
+    }
+    this.#counts.messages += 1;
+    if (catalog.messages.isForgotten(id)) this.#counts.forgotten += 1;
     else {
-      at.uid += 1;
-      at.underWay.add(id);
-      const { received, modified } = found;
-      const flags = found.flags(head);
-      const listing = listingOf(head, { uid: at.uid, size, received, modified, flags });
-      const place = { ...this.key, folder: target.folder, generation: 1, uid: at.uid };
-      await this.#committer.storeSource(place, listing, source, {}, () => {
-        at.underWay.delete(id);
-        this.#counts.added += 1;
-        this.#counts.bytes += size;
-      });
+      const { flags } = found.marks(head);
+      const docid = catalog.messages.docidOf(id);
+      let isAdded = false;
+      for (const target of targets) {
+        const folder = this.#folder(target);
+        if (folder.has(id, docid)) {
+          folder.known += 1;
+          continue;
+        }
+        folder.uid += 1;
+        folder.added += 1;
+        folder.underWay.add(id);
+        const listing = listingOf(head, { ...found, uid: folder.uid, size, flags }, now());
+        const place = { ...this.key, folder: target.folder, generation: 1, uid: folder.uid };
+        if (!isAdded && listing.date === '') this.#counts.undated += 1;
+        if (!isAdded) this.#counts.bytes += size;
+        isAdded = true;
+        this.#counts.places += 1;
+        await this.#committer.storeSource(place, listing, source, {}, () => {
+          folder.underWay.delete(id);
+        });
+      }
+      this.#counts[isAdded ? 'added' : 'known'] += 1;
     }
     onProgress?.({ messages: this.#counts.messages, added: this.#counts.added });
   }
@@ -249,9 +366,17 @@ class Import {
         generation: 1,
       });
     }
-    const made = {
+    const underWay = new Set<MessageId>();
+    const made: OpenFolder = {
       uid: seen === undefined ? 0 : catalog.folders.highestUid(seen.id, 1),
-      underWay: new Set<MessageId>(),
+      added: 0,
+      known: 0,
+      underWay,
+      has: (id, docid) => {
+        if (underWay.has(id)) return true;
+        const there = docid === undefined ? undefined : catalog.folders.find(key);
+        return there !== undefined && docid !== undefined && catalog.places.wasIn(there.id, docid);
+      },
     };
     this.#folders.set(folder, made);
     return made;

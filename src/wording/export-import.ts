@@ -5,8 +5,8 @@ import { type FactsOfModule, reasonText, type Sentences, say } from './sentence.
 export const IMPORT_SENTENCES: Sentences<FactsOfModule<typeof importErrors>> = {
   'import-no-mail': ({ path }) =>
     say(
-      `${path} is neither a message nor an mbox. Nothing was imported.`,
-      'Messages end in .eml or begin with a header field; unpack a zip that mailkeep did not export.',
+      `${path} is neither a message nor an mbox nor a zip. Nothing was imported.`,
+      'Messages end in .eml or .emlx, or begin with a header field.',
     ),
   'import-manifest-damaged': ({ path }) =>
     say(

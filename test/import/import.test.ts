@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -42,6 +43,8 @@ function places(archive: StoredArchive) {
 }
 
 describe('what an export wrote, without its manifest', () => {
+  const blank = createHash('sha256').update('\n').digest('hex');
+  const exported = () => places(from).filter(({ id }) => id !== blank);
   const back = async (format: ExportFormat, options: { statusHeaders?: boolean } = {}) => {
     const out = path.join(work, format);
     await runExport({ ...exporting(from, out, format), platform: 'linux', ...options });
@@ -49,7 +52,9 @@ describe('what an export wrote, without its manifest', () => {
     rmSync(path.join(out, MANIFEST_NAME));
     const archive = await StoredArchive.create();
     const result = await importing(archive, [path.join(out, 'anna@example.org')]);
-    expect(result).toMatchObject({ added: new Set(sources.map(String)).size, failures: [] });
+    // One of the sources is an empty line: without the manifest, nothing says that it was a message.
+    const failures = [{ reason: 'empty' }];
+    expect(result).toMatchObject({ added: new Set(sources.map(String)).size - 1, failures });
     const again = await importing(archive, [path.join(out, 'anna@example.org')]);
     expect(again).toMatchObject({ added: 0, known: again.messages, messages: result.messages });
     return archive;
@@ -57,7 +62,7 @@ describe('what an export wrote, without its manifest', () => {
 
   it('as Maildir comes back with bytes, folders, flags and dates', async () => {
     const archive = await back('maildir');
-    expect(places(archive)).toEqual(places(from));
+    expect(places(archive)).toEqual(exported());
     expect(archive.catalog.folders.mailboxes().every(isImported)).toBe(true);
     archive.remove();
   });
@@ -65,7 +70,7 @@ describe('what an export wrote, without its manifest', () => {
   it('as .eml files comes back with bytes and folders', async () => {
     const archive = await back('eml');
     const bare = (it: ReturnType<typeof places>) => it.map(({ id, folder }) => ({ id, folder }));
-    expect(bare(places(archive))).toEqual(bare(places(from)));
+    expect(bare(places(archive))).toEqual(bare(exported()));
     archive.remove();
   });
 
@@ -80,7 +85,7 @@ describe('what an export wrote, without its manifest', () => {
       it
         .filter(({ id }) => whole.has(id ?? ''))
         .map(({ id, folder, date }) => ({ id, folder, date: date?.slice(0, 19) }));
-    expect(ending(places(archive))).toEqual(ending(places(from)));
+    expect(ending(places(archive))).toEqual(ending(exported()));
     archive.remove();
   });
 });
@@ -229,7 +234,7 @@ describe('an import', () => {
   });
 });
 
-it('names the first files that it passes over', async () => {
+it('lists the files that it passes over', async () => {
   const folder = path.join(work, 'not all mail');
   mkdirSync(folder);
   const write = (file: string): string => {
@@ -246,7 +251,7 @@ it('names the first files that it passes over', async () => {
   for (let i = 0; i < 20; i += 1) write(`${i}.txt`);
   const again = await importing(archive, [folder]);
   expect(again).toMatchObject({ known: 1, passedOver: 22 });
-  expect(again.passedOverPaths).toHaveLength(10);
+  expect(again.passedOverPaths).toHaveLength(22);
   archive.remove();
 });
 
@@ -259,5 +264,11 @@ it('follows no link to a folder of mail, those of a Maildir included', () => {
     mkdirSync(path.join(given, 'box'), { recursive: true });
     symlinkSync(path.join(outside, part), path.join(given, 'box', part));
   }
-  expect([...findMail(given)]).toEqual([]);
+  expect([...findMail(given)]).toEqual(
+    ['cur', 'new'].map((part) => ({
+      path: path.join(given, 'box', part),
+      kind: 'other',
+      inExport: null,
+    })),
+  );
 });

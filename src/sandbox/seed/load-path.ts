@@ -67,8 +67,9 @@ export class MboxBlock implements SourceBlock {
   readonly #starts: Float64Array;
   readonly #ends: Float64Array;
   readonly #quotedLines: Float64Array;
-  /** Dates of the "From " lines; NaN where there is none, until somebody asks. */
+  /** Dates of the delimiters; NaN where there is none, until somebody asks. */
   readonly #received: Float64Array;
+  readonly #lineEnds: readonly MboxRange['lineEnds'][];
 
   /** @throws the system's error where the file cannot be read */
   constructor(private readonly path: string) {
@@ -78,8 +79,9 @@ export class MboxBlock implements SourceBlock {
     this.#quotedLines = Float64Array.from(ranges, ({ quotedLines }) => quotedLines);
     this.#received = Float64Array.from(
       ranges,
-      ({ fromLine }) => parseHeaderDate(fromLine) ?? Number.NaN,
+      ({ date }) => parseHeaderDate(date) ?? Number.NaN,
     );
+    this.#lineEnds = ranges.map(({ lineEnds }) => lineEnds);
   }
 
   get count(): number {
@@ -92,7 +94,7 @@ export class MboxBlock implements SourceBlock {
 
   read(number: number): Buffer {
     const bytes = readRange(this.#range(number), Number.POSITIVE_INFINITY, false);
-    return (this.#quotedLines[number] ?? 0) > 0 ? unquoted(bytes) : bytes;
+    return (this.#quotedLines[number] ?? 0) > 0 ? unquoted(bytes, this.#lineEnds[number]) : bytes;
   }
 
   received(number: number): number {

@@ -14,29 +14,35 @@ import { present } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
 
 const HELP = `
-Imports old backups into the archive: .eml files, mbox files and Maildirs (with their flags, folders and
-dates) become a mailbox of their own. list, search and export treat it like any other, and no sync touches it.
-Every byte stays as it is. A message that a folder of that mailbox already has is not added again.
+Imports old backups into the archive as a mailbox of their own. list, search and export treat it like any other
+mailbox, and no sync touches it. Every byte stays as it is. A message that a folder of that mailbox already has is
+not added again.
 
-A folder with cur/ and new/ is a Maildir. Any other folder is walked: its folders become folders of the
-mailbox, .eml files become messages, and files that begin with "From " are read as mboxes. mboxes are read as
-mboxrd: one ">" is removed from every line of ">"s followed by "From ". That is also right for mboxo files,
-except for lines that were ">From " before they were quoted.
+What is read: .eml and .emlx files, mbox files, Maildirs, MH folders, folders and zip files with any of these, and
+exports of mailkeep in every format. Folders become folders of the mailbox, also those of Thunderbird (NAME.sbd)
+and Apple Mail (NAME.mbox). The labels of a Google Takeout become folders, and Opened, Unread and Starred become
+flags. Flags come from file names, from MH sequences, and from the headers that mail programs add to an mbox.
 
-What mailkeep exported is restored with its folders and their special use, flags and received dates, in every
-format: from the manifest (mailkeep-export.json) in the folder or above it, or in the zip. Missing messages,
-and messages whose bytes differ from the manifest, are named. Without a manifest, or with a damaged one, an
-export is imported like any other folder.
+An mbox is divided at lines of "From ", a sender and a date. Other lines that begin with "From " stay in the
+message. Doubtful lines are listed with their offsets. One ">" is removed from lines of ">"s followed by "From ".
 
-What cannot be read is named, the rest is imported, and the exit code is 1; the same holds for an mbox without
-a "From " line, and for one with bytes before the first. A path that does not exist, or a file that is neither
-an mbox nor a message (ending in .eml, or beginning with a header field), stops the command before anything is
-imported. In a folder, files that are not mail by their names and first bytes are passed over; the report names
-the first ten.
+A message without a readable date is imported without one: list shows it last, and date: never finds it. The time
+of its file is not used.
+
+What mailkeep exported is restored with its folders and their special use, flags and received dates, from the
+manifest (mailkeep-export.json) in the folder or above it, or in the zip. Missing messages, and messages whose
+bytes differ from the manifest, are listed.
+
+Everything that is not imported is listed, and the exit code is 1: files that cannot be read, files that are not
+mail, links, empty messages, bytes before the first message of an mbox. A path that does not exist, or a file that
+is neither mail nor a zip, stops the command before anything is imported.
+
+On a terminal, the command asks before it imports more than 100 messages.
 
 EXAMPLES
   mailkeep import ~/old-backup.mbox --mailbox "Backup 2019"
   mailkeep import ~/Maildir ~/saved/*.eml
+  mailkeep import ~/Takeout.zip --mailbox gmail --dry-run
   mailkeep import /media/usb/mail.zip --mailbox restored`;
 
 const MOST_SHOWN = 20;
@@ -72,47 +78,74 @@ async function importPaths(context: CommandContext, paths: readonly string[], na
   }).finally(activity.stop);
   await output.object(result, () => importText(result));
   if (result.interrupted || signal.aborted) return EXIT.interrupted;
-  return result.failures.length > 0 ? EXIT.failures : EXIT.done;
+  return result.failures.length + result.passedOver > 0 ? EXIT.failures : EXIT.done;
 }
 
 function importText(result: ImportResult): string {
-  const { added, known, forgotten, manifests, failures, interrupted } = result;
+  const { added, places, known, forgotten, undated, manifests, failures, interrupted } = result;
+  const shown = failures.slice(0, MOST_SHOWN);
   return present([
     `${interrupted ? 'Interrupted: ' : ''}imported ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
+    places > added && `They are in ${count(places)} places: each label is a folder`,
     known > 0 && `${counted(known, 'message')} were there already`,
     forgotten > 0 &&
       `${counted(forgotten, 'message')} ${forgotten === 1 ? 'was' : 'were'} removed on purpose, and not brought back`,
+    undated > 0 && `${counted(undated, 'message has', 'messages have')} no date that can be read`,
     manifests
       .filter(({ used }) => !used)
       .map(
         ({ path: at }) =>
           `The manifest ${terminalLine(at)} is damaged and was not used: folders, flags and dates are what the files say by themselves.`,
       ),
+    doubtLines(result),
     passedOverLines(result),
-    failures
-      .slice(0, MOST_SHOWN)
-      .map((it) => `  FAILED ${terminalLine(it.path)}: ${failureText(it.reason)}`),
+    shown.map((it) => `  FAILED ${terminalLine(it.path)}: ${failureText(it.reason)}`),
     failures.length > MOST_SHOWN &&
-      `  … and ${count(failures.length - MOST_SHOWN)} more; --json names them`,
+      `  … and ${count(failures.length - MOST_SHOWN)} more; --json lists them`,
   ]).join('\n');
+}
+
+function doubtLines({ doubtful, doubtfulLines }: ImportResult): string[] {
+  if (doubtful === 0) return [];
+  const shown = doubtfulLines
+    .slice(0, MOST_SHOWN)
+    .map(({ path: at, offset, text, isDelimiter }) => {
+      const taken = isDelimiter ? 'begins a message' : 'is text of a message';
+      return `  ${terminalLine(at)}, byte ${count(offset)}: "${terminalLine(text.slice(0, 80))}" ${taken}`;
+    });
+  return [
+    `${counted(doubtful, 'line')} beginning with "From " may be read in two ways:`,
+    ...shown,
+    ...(doubtful > shown.length ? [`  … and ${count(doubtful - shown.length)} more`] : []),
+  ];
 }
 
 function passedOverLines({ passedOver, passedOverPaths }: ImportResult): string[] {
   if (passedOver === 0) return [];
-  const unnamed = passedOver - passedOverPaths.length;
+  const shown = passedOverPaths.slice(0, MOST_SHOWN);
   return [
     `${counted(passedOver, 'file')} passed over: no mail`,
-    ...passedOverPaths.map((at) => `  ${terminalLine(at)}`),
-    ...(unnamed > 0 ? [`  … and ${count(unnamed)} more`] : []),
+    ...shown.map((at) => `  ${terminalLine(at)}`),
+    ...(passedOver > shown.length ? [`  … and ${count(passedOver - shown.length)} more`] : []),
   ];
 }
 
+const FAILURES: Readonly<Record<string, string>> = {
+  'no-from-line': 'no mbox: it has no line that begins a message',
+  'bytes-before-from-line':
+    'what lies before its first message belongs to no message, and was left out',
+  'differs-from-manifest': 'its bytes are not those that the manifest lists',
+  'listed-but-missing': 'the manifest lists it, and it is not there',
+  empty: 'a message in it is empty, and was not imported',
+  'emlx-damaged': 'its length is not the one in its first line',
+  'emlx-partial': 'imported without the attachments, which Apple Mail keeps in other files',
+  'zip-damaged': 'it is damaged, or packed in a way that is not supported',
+  'zip-encrypted': 'it is encrypted',
+  'zip-link': 'it is a link, which is not followed',
+  'zip-name': 'its name is not one that a file can have here',
+  'zip-bomb': 'it would unpack to far more than mail does',
+};
+
 function failureText(reason: FailureReason): string {
-  if (reason === 'no-from-line') return 'no mbox: it has no "From " line';
-  if (reason === 'bytes-before-from-line') {
-    return 'what lies before its first "From " line belongs to no message, and was left out';
-  }
-  if (reason === 'differs-from-manifest') return 'its bytes are not those that the manifest lists';
-  if (reason === 'listed-but-missing') return 'the manifest lists it, and it is not there';
-  return reasonText(reason);
+  return FAILURES[reason] ?? reasonText(reason);
 }
