@@ -1,35 +1,10 @@
 import { decodeMarkup } from '../mime/charsets.ts';
 import { htmlText } from '../mime/html-text.ts';
 import { DEFAULT_LIMITS } from '../mime/limits.ts';
+import { formattedText } from '../mime/text-formats.ts';
 import type { AttachmentOutcome } from './attachment-text.ts';
 import type { AttachmentLimits } from './limits.ts';
 import { TextSink, Unreadable } from './text-sink.ts';
-
-/** Properties of a calendar entry that people would search for. */
-const TOLD =
-  /^(?:summary|description|location|comment|contact|organizer|attendee|dtstart|dtend|url|categories|x-alt-desc)$/i;
-
-/**
- * The words of an iCalendar file (RFC 5545): its lines unfolded, what stands around the values left out, escapes
- * undone. A file that has no such lines is its text as it is.
- */
-function calendarText(source: string): string {
-  const lines = source
-    .replace(/\r\n?/g, '\n')
-    .replace(/\n[ \t]/g, '')
-    .split('\n');
-  const told = lines.flatMap((line) => {
-    const property = /^([A-Za-z0-9-]+)((?:;(?:"[^"]*"|[^":])*)?):(.*)$/s.exec(line);
-    if (property === null || !TOLD.test(property[1] ?? '')) return [];
-    const name = /;CN=("[^"]*"|[^;:]*)/i.exec(property[2] ?? '')?.[1] ?? '';
-    const value = (property[3] ?? '')
-      .replace(/\\n/gi, '\n')
-      .replace(/\\([,;\\])/g, '$1')
-      .replace(/^mailto:/i, '');
-    return [`${name.replaceAll('"', '')} ${value}`.trim()];
-  });
-  return told.length === 0 ? source : told.join('\n');
-}
 
 /** Compound File Binary: old office formats, and new ones under a password. */
 const COMPOUND_FILE = Buffer.from('d0cf11e0a1b11ae1', 'hex');
@@ -94,7 +69,7 @@ async function readInto(
     const converted = htmlText(text, 'short', most);
     sink.add(converted.text);
     if (converted.cut) sink.cut();
-  } else sink.add(kind === 'calendar' ? calendarText(text) : text.replace(/\r\n?/g, '\n'));
+  } else sink.add(formattedText(text) ?? text.replace(/\r\n?/g, '\n'));
 }
 
 /** Loads what reads PDFs, which takes longer than to read one. */

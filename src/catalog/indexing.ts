@@ -6,7 +6,7 @@ import type { IndexEntry } from '../mime/index-entry.ts';
 import { mailboxToken, TOKEN_ALL } from '../search/fts-text.ts';
 import { indexText } from '../search/normalise.ts';
 import { exactAddress, senderToken, withDomains } from '../search/people.ts';
-import { hash47, subjectLink, threadNode } from '../search/thread-links.ts';
+import { hash47, subjectLink, threadNode, usableId } from '../search/thread-links.ts';
 import { attachmentText } from './attachment-texts.ts';
 import { named } from './bound-sql.ts';
 import type { Connection } from './connection.ts';
@@ -262,12 +262,13 @@ function listedOf(connection: Connection, { docid, entry }: IndexedDocument): Li
   const row = complete ? undefined : connection.get(LISTED, { docid });
   if (row === undefined) return { subject: '', from: '', senders: [], node: 0 };
   const sender = row.sender_address?.toLowerCase() ?? '';
+  const id = usableId(row.message_id ?? '');
   return {
     subject: row.subject ?? '',
     from: `${row.sender_name ?? ''} ${row.sender_address ?? ''}`,
     senders: exactAddress(`<${sender}>`) === undefined ? [] : [sender],
-    // Without a Message-ID no other message can name this one: its own id stands in.
-    node: row.message_id === null ? hash47(row.id.toString('hex')) : threadNode(row.message_id),
+    // Without a usable Message-ID no other message can name this one: its own id stands in.
+    node: id === null ? hash47(row.id.toString('hex')) : threadNode(id),
   };
 }
 

@@ -1,7 +1,9 @@
 import { cutText } from './charsets.ts';
 import { htmlText, type LinkStyle } from './html-text.ts';
-import { isBodyText, type LeafContent, leafText } from './leaf-content.ts';
+import { type BodyKind, bodyKind, type LeafContent, leafText } from './leaf-content.ts';
+import { newWords } from './new-words.ts';
 import type { Leaf, Part } from './part-tree.ts';
+import { formattedText } from './text-formats.ts';
 
 export interface BodyLimits {
   readonly bodyChars: number;
@@ -17,23 +19,19 @@ export interface BodyText {
   readonly tags: number;
 }
 
-/** A body as it stands in the message, before HTML became text. */
+/** A body in its form in the message, before HTML became text. */
 interface Piece {
-  readonly html: boolean;
+  readonly kind: BodyKind;
   readonly leaf: Leaf<LeafContent>;
 }
 
 /** HTML before its pictures are taken out may be this many times as long as the text that is kept. */
 const RAW_HTML = 4;
 
-/** A plain alternative is a stub when its HTML alternative says this many times as much… */
-const STUB_RATIO = 3;
-/** …and this many characters more ("Your program cannot show this message", with a newsletter). */
-const STUB_SLACK = 200;
-
 /**
- * The text of all bodies under a part. Of a multipart/alternative the plain text stands for all, unless it is
- * empty or a stub: then the HTML is added, for words that only it has are searched for too.
+ * The text of all bodies under a part. Of a multipart/alternative, the plain text comes first; a form of it that says
+ * much more follows ("Your program cannot show this message", with a newsletter). For the index (`short` links), words
+ * that only the other form has follow in any case, since readers of other programs saw them.
  */
 export function bodyText(root: Part<LeafContent>, links: LinkStyle, limits: BodyLimits): BodyText {
   let cut = false;
@@ -48,11 +46,13 @@ export function bodyText(root: Part<LeafContent>, links: LinkStyle, limits: Body
     texts.push(kept);
     room -= kept.length;
   };
-  const textOf = ({ html, leaf }: Piece): string => {
+  const textOf = ({ kind, leaf }: Piece): string => {
     if (leaf.content.cut) cut = true;
+    const isMarkup = kind === 'html' || /html/.test(leaf.info.contentType);
     // One char beyond the ceiling shows that there was more.
-    const raw = leafText(leaf.info, leaf.content, (html ? RAW_HTML : 1) * limits.bodyChars + 1);
-    if (!html) return raw;
+    const raw = leafText(leaf.info, leaf.content, (isMarkup ? RAW_HTML : 1) * limits.bodyChars + 1);
+    if (!isMarkup)
+      return kind === 'plain' ? raw : (formattedText(raw, leaf.info.contentType) ?? raw);
     const left = limits.htmlTags - tags;
     const converted = htmlText(raw, links, { chars: limits.htmlChars, tags: left });
     tags += converted.tags;
@@ -64,7 +64,7 @@ export function bodyText(root: Part<LeafContent>, links: LinkStyle, limits: Body
       const piece = pieceOf(part);
       if (piece !== null && room > 0) add(textOf(piece));
     } else if (part.subtype === 'alternative') {
-      for (const text of alternative(part.children, textOf)) add(text);
+      for (const text of alternative(part, textOf, links === 'short')) add(text);
     } else {
       for (const child of part.children) visit(child);
     }
@@ -76,40 +76,42 @@ export function bodyText(root: Part<LeafContent>, links: LinkStyle, limits: Body
 /** Returns the HTML of each body that is HTML, at most `maxChars` of each. */
 export function htmlBodies(leaves: readonly Leaf<LeafContent>[], maxChars: number): string[] {
   return leaves
-    .filter(({ info }) => info.contentType === 'text/html' && isBodyText(info))
+    .filter(({ info }) => bodyKind(info) === 'html')
     .map(({ info, content }) => leafText(info, content, maxChars));
 }
 
 /** An empty part has its line end. Bytes. */
 const LINE_END = 2;
 
-/** Returns whether a body is text that is no HTML, and not empty. */
+/** Returns whether a body is plain text, and not empty. */
 export function hasPlainBody(leaves: readonly Leaf<LeafContent>[]): boolean {
-  return leaves.some(
-    ({ info, content }) =>
-      info.contentType !== 'text/html' && isBodyText(info) && content.size > LINE_END,
-  );
+  return leaves.some(({ info, content }) => bodyKind(info) === 'plain' && content.size > LINE_END);
 }
 
 function pieceOf(leaf: Leaf<LeafContent>): Piece | null {
-  if (!isBodyText(leaf.info)) return null;
-  return { html: leaf.info.contentType === 'text/html', leaf };
+  const kind = bodyKind(leaf.info);
+  return kind === null ? null : { kind, leaf };
 }
 
+/** The text of a multipart/alternative: forms that nobody is meant to read where there is a better one are left out. */
 function alternative(
-  parts: readonly Part<LeafContent>[],
+  part: Part<LeafContent>,
   textOf: (piece: Piece) => string,
+  isForIndex: boolean,
 ): string[] {
-  const pieces = parts.flatMap(piecesUnder);
-  const plainPieces = pieces.filter((piece) => !piece.html);
-  const htmlPieces = pieces.filter((piece) => piece.html);
-  const plain = plainPieces.map(textOf).join('\n\n').trim();
-  const markup = htmlPieces.reduce((sum, { leaf }) => sum + leaf.content.size, 0);
-  // Markup is never shorter than its text, so most plain parts are known to be no stub without a conversion.
-  if (plain !== '' && markup <= STUB_RATIO * plain.length + STUB_SLACK) return [plain];
-  const html = htmlPieces.map(textOf).join('\n\n').trim();
-  if (plain === '') return [html];
-  return html.length > STUB_RATIO * plain.length + STUB_SLACK ? [plain, html] : [plain];
+  const pieces = piecesUnder(part);
+  const textOfKind = (wanted: BodyKind): string =>
+    pieces
+      .filter(({ kind }) => kind === wanted)
+      .map(textOf)
+      .join('\n\n')
+      .trim();
+  const plain = textOfKind('plain');
+  const html = textOfKind('html');
+  const texts = [plain === '' && html === '' ? textOfKind('rich') || textOfKind('other') : plain];
+  for (const other of [html, textOfKind('event')])
+    texts.push(...addition(texts, other, isForIndex));
+  return texts;
 }
 
 function piecesUnder(part: Part<LeafContent>): Piece[] {
@@ -117,3 +119,13 @@ function piecesUnder(part: Part<LeafContent>): Piece[] {
   const piece = pieceOf(part);
   return piece === null ? [] : [piece];
 }
+
+/** What another form of the same text adds: all of it, if it says much more; else, for the index, its new words. */
+function addition(texts: readonly string[], other: string, isForIndex: boolean): string[] {
+  const { isMost, text } = newWords(other.replace(LINK, ' '), texts);
+  if (isMost || texts.every((one) => one === '')) return [other];
+  return isForIndex ? [text] : [];
+}
+
+/** An address behind the words of a link. */
+const LINK = /\[(?:https?|ftp|mailto|tel|sms):[^\]\s]{1,2000}\]/gi;

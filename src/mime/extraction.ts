@@ -57,8 +57,8 @@ export interface Extraction {
   /** Addresses of Delivered-To and X-Original-To: whom a message reached, whatever its To says. */
   readonly deliveredTo: string;
   /**
-   * Bodies: plain text, or HTML as text where there is no plain part (or only a stub of one). Attached
-   * messages follow with their subject, people and text.
+   * Bodies: plain text, and what other forms of it say beyond that (see body-text.ts). Attached messages follow with
+   * their subject, people and text.
    */
   readonly body: string;
   readonly attachments: readonly HashedAttachment[];

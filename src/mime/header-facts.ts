@@ -1,5 +1,6 @@
 import { domainToUnicode } from 'node:url';
 import addressparser from 'nodemailer/lib/addressparser';
+import { usableId } from '../search/thread-links.ts';
 import { cutText } from './charsets.ts';
 import { decodeWords } from './encoded-words.ts';
 import type { Extraction } from './extraction.ts';
@@ -140,7 +141,9 @@ export function headerFacts(fields: readonly RawField[], limits: MimeLimits): He
     deliveredTo: addresses('delivered-to', 'x-original-to'),
     listId: listIdOf(first('list-id')),
     messageId: messageIds(first('message-id'))[0] ?? null,
-    references: references(first('references'), first('in-reply-to')),
+    references: references(first('references'), first('in-reply-to'), (id) =>
+      people('from', 'to', 'cc', 'reply-to').includes(id.toLowerCase()),
+    ),
     senders: people('from'),
     recipients: people('to', 'cc', 'bcc'),
   };
@@ -154,23 +157,50 @@ function listIdOf(value: string): string | null {
   return id === undefined || id === '' ? cutText(text, 1000) : id;
 }
 
-/** Thread ancestors, oldest first: References, and In-Reply-To where it adds one (RFC 5322 section 3.6.4). */
-function references(field: string, inReplyTo: string): string[] {
+/** Thread ancestors, oldest first: References, and In-Reply-To if it adds one (RFC 5322 section 3.6.4). */
+function references(
+  field: string,
+  inReplyTo: string,
+  isAddress: (id: string) => boolean,
+): string[] {
   const ids = new Set(messageIds(field));
-  // Old programs write prose into In-Reply-To; only what looks like an id counts there.
-  for (const id of bracketed(inReplyTo)) ids.add(id);
+  for (const id of repliedTo(inReplyTo, isAddress)) ids.add(id);
   return [...ids].slice(-MAX_REFERENCES);
 }
 
+/**
+ * The ids in In-Reply-To. Old programs wrote prose around one, with the name, address and date of the original, as in
+ * `<id@host> from Carol <carol@example.org> at "10:00"`: of such, the first that is no address (RFC 5256 section 3).
+ */
+function repliedTo(value: string, isAddress: (id: string) => boolean): string[] {
+  const ids = bracketed(value).filter((id) => usableId(id) !== null);
+  if (ids.length === 0) return [];
+  if (!/[^\s,;]/.test(value.replace(BRACKETED, ' '))) return ids.filter((id) => !isAddress(id));
+  let done = 0;
+  for (const match of value.matchAll(BRACKETED)) {
+    const id = withoutSpaces(match[1] ?? '');
+    const before = value.slice(done, match.index);
+    done = match.index + match[0].length;
+    if (/^[^@]+@[^@]+$/.test(id) && !SENDER.test(before) && !isAddress(id)) return [id];
+  }
+  return [];
+}
+
+/** Words that end with the name of a person, whose address follows. */
+const SENDER = /\b(?:from|by|von|de)\s[^<>\d]{0,200}$/i;
+const BRACKETED = /<([^<>]{1,998})>/g;
+
+function withoutSpaces(id: string): string {
+  return id.replace(/\s+/g, '');
+}
+
 function bracketed(value: string): string[] {
-  return [...value.matchAll(/<([^<>]{1,998})>/g)].map((match) =>
-    (match[1] ?? '').replace(/\s+/g, ''),
-  );
+  return [...value.matchAll(BRACKETED)].map((match) => withoutSpaces(match[1] ?? ''));
 }
 
 /** Message ids in a field, without their angle brackets; words without brackets count where no id has any. */
 function messageIds(value: string): string[] {
   const ids = bracketed(value);
   const found = ids.length > 0 ? ids : value.split(/[\s,]+/).map((id) => id.replace(/^<|>$/g, ''));
-  return found.filter((id) => id !== '' && id.length <= 998);
+  return found.filter((id) => usableId(id) !== null && id.length <= 998);
 }

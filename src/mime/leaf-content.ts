@@ -16,20 +16,32 @@ export interface LeafContent {
 export const EMBEDDED = /^message\/(?:rfc822|global|news)$/;
 const REPORT = /^message\/(?:delivery-status|disposition-notification|feedback-report)$/;
 
-/** True for a leaf that is read as text of the message itself. */
-export function isBodyText(info: LeafInfo): boolean {
-  if (info.disposition === 'attachment') return false;
-  // Other text (a patch, a calendar entry) is a body when nobody gave it a file's name.
-  if (isTextual(info)) return true;
-  return info.contentType.startsWith('text/') && info.filename === null;
+/**
+ * What a body is: plain text, HTML, a calendar or an address card, text with a markup of its own, or text of another
+ * kind, such as a patch.
+ */
+export type BodyKind = 'plain' | 'html' | 'event' | 'rich' | 'other';
+
+const EVENT = /^text\/(?:calendar|x-vcalendar|vcard|x-vcard|directory)$/;
+const RICH = /^text\/(?:enriched|richtext|rtf)$/;
+const CODE = /^text\/(?:css|javascript|ecmascript|x-javascript)$/;
+
+/** Returns what a leaf is as text of the message itself; null for a leaf that is none. */
+export function bodyKind(info: LeafInfo): BodyKind | null {
+  const { contentType, disposition, filename, related } = info;
+  if (disposition === 'attachment') return null;
+  if (contentType === 'text/html') return 'html';
+  if (contentType === 'text/plain' || REPORT.test(contentType)) return 'plain';
+  // Other text is a body when nobody gave it a file's name, and no page uses it.
+  if (!contentType.startsWith('text/') || filename !== null) return null;
+  if (related && CODE.test(contentType)) return null;
+  if (EVENT.test(contentType)) return 'event';
+  return RICH.test(contentType) ? 'rich' : 'other';
 }
 
-function isTextual(info: LeafInfo): boolean {
-  return (
-    info.contentType === 'text/plain' ||
-    info.contentType === 'text/html' ||
-    REPORT.test(info.contentType)
-  );
+/** True for a leaf that is read as text of the message itself. */
+export function isBodyText(info: LeafInfo): boolean {
+  return bodyKind(info) !== null;
 }
 
 /** True for a leaf that is listed among the attachments; an inline text with a file name is both. */

@@ -44,7 +44,17 @@ export function threadLinks(headers: {
 
 /** Returns the node of a Message-ID; angle brackets do not count. */
 export function threadNode(messageId: string): number {
-  return hash47(messageId.trim().replace(/^<|>$/g, ''));
+  return hash47(withoutBrackets(messageId));
+}
+
+/** Returns a Message-ID without angle brackets; null for one that tells no messages apart, such as `<>` or `<@host>`. */
+export function usableId(messageId: string): string | null {
+  const id = withoutBrackets(messageId);
+  return id.startsWith('@') || !/[\p{L}\p{N}]/u.test(id) ? null : id;
+}
+
+function withoutBrackets(messageId: string): string {
+  return messageId.trim().replace(/^<|>$/g, '').trim();
 }
 
 /** Returns what a subject says, without the prefixes of replies and forwards. */

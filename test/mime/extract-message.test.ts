@@ -25,9 +25,9 @@ describe('bodies', () => {
     expect((await extract(source)).body).toBe('Hello\n\none & two');
   });
 
-  it('prefers the plain alternative', async () => {
+  it('puts the plain alternative before words that only the HTML has', async () => {
     const source = multipart('alternative', [text('plain words'), html('<p>other words</p>')]);
-    expect((await extract(source)).body).toBe('plain words');
+    expect((await extract(source)).body).toBe('plain words\n\nother words');
   });
 
   it('adds the HTML when the plain alternative is only a stub', async () => {
