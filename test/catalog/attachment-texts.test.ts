@@ -74,7 +74,7 @@ describe('texts of attachments in the catalog', () => {
       truncated: false,
     });
     expect(catalog.index.pendingCount()).toBe(0);
-    catalog.attachments.settle(second?.textId ?? 0, { status: 'failed', reason: 'timeout' });
+    catalog.attachments.settle(second?.textId ?? 0, { status: 'failed', reason: 'malformed' });
     expect(catalog.index.pendingCount()).toBe(1);
     index([[document(1, 'a'), document(2, 'b')]]);
     expect(uids('needle')).toEqual([1]);
