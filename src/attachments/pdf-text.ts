@@ -84,9 +84,11 @@ class Bound {
     if (++this.#forms > this.limits.pageForms) this.#refuse();
   }
 
-  /** @throws Unreadable `bomb` */
+  /** @throws Unreadable `bomb`, not for each further code: pdf.js reads on after an error, and cannot without any */
   map(): void {
-    if (++this.#codes > this.limits.pageCodes) this.#refuse();
+    if (++this.#codes <= this.limits.pageCodes) return;
+    this.#codes = 0;
+    this.#refuse();
   }
 
   /** @throws Unreadable `bomb` */
