@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { readSize } from '../search/sizes.ts';
 import { parseListen, parseServiceUrl } from './address.ts';
 import { copiesSchema } from './copies.ts';
 import {
@@ -24,6 +25,12 @@ function isTimeZone(text: string): boolean {
 
 function isWebUrl(text: string): boolean {
   return URL.canParse(text) && /^https?:/i.test(text);
+}
+
+const HOST_NAME = 'a host name without a port, such as "node-1.example.org"';
+
+function isHostName(text: string): boolean {
+  return /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/.test(text);
 }
 
 /** Where a reverse proxy serves the web interface: all of its host, since pages name each other from the root. */
@@ -250,11 +257,19 @@ export const configSchema = z
     health: z
       .strictObject({
         listen: listen('Where the daemon serves health and metrics').default('127.0.0.1:8026'),
+        hosts: z
+          .array(checked('A host name', HOST_NAME, isHostName))
+          .default([])
+          .meta({
+            description:
+              'Host names under which monitoring asks; IP addresses and localhost always work',
+            expected: `a list; each entry is ${HOST_NAME}`,
+          }),
       })
       .nullish()
       .meta({
         description: 'Health and metrics; off when absent',
-        expected: 'an object with listen',
+        expected: 'an object with listen and hosts',
       }),
     web: z
       .strictObject({
@@ -292,11 +307,16 @@ export const configSchema = z
         .meta({ expected: 'a whole number from 1 to 100, or null' }),
     }).prefault({}),
     fleet: fleetSchema.optional(),
-    minFreeBytes: wholeNumber(
-      0,
-      Number.MAX_SAFE_INTEGER,
-      'Free disk space below which fetching stops, in bytes',
-    ).default(1_073_741_824),
+    minFreeBytes: z
+      .union([
+        z.int().min(0).max(Number.MAX_SAFE_INTEGER),
+        z.string().refine((text) => readSize(text) !== undefined),
+      ])
+      .default(1_073_741_824)
+      .meta({
+        description: 'Free disk space below which fetching stops: bytes, or a size such as "5G"',
+        expected: 'a whole number of bytes, or a size such as "500M" or "5G"',
+      }),
     log: section({
       level: z
         .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])

@@ -53,7 +53,7 @@ export interface Settings {
   readonly retention: RetentionSettings;
   readonly copies: readonly CopySettings[];
   readonly webhook: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
-  readonly health: { readonly listen: ListenAddress } | null;
+  readonly health: { readonly listen: ListenAddress; readonly hosts: readonly string[] } | null;
   readonly web: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
   readonly notify: { readonly command: string | null; readonly url: Secret | null };
   readonly quota: Readonly<ConfigFile['quota']>;
@@ -88,7 +88,10 @@ export function settle(content: ConfigFile, file: string): Settings {
       webhook === undefined || webhook === null
         ? null
         : { listen: addressOf(webhook.listen), publicUrl: webhook.publicUrl },
-    health: health === undefined || health === null ? null : { listen: addressOf(health.listen) },
+    health:
+      health === undefined || health === null
+        ? null
+        : { listen: addressOf(health.listen), hosts: health.hosts },
     web:
       web === undefined || web === null
         ? null
@@ -98,7 +101,8 @@ export function settle(content: ConfigFile, file: string): Settings {
       url: notify.url === null ? null : new Secret(notify.url),
     },
     quota: content.quota,
-    minFreeBytes,
+    minFreeBytes:
+      typeof minFreeBytes === 'number' ? minFreeBytes : validated('size', readSize(minFreeBytes)),
     log,
   });
 }

@@ -104,14 +104,23 @@ export async function openNeighbours(options: {
   let usages: UsageWatch | undefined;
   const closers: (() => Promise<void>)[] = [() => manager.close(), () => notifying.close()];
   if (settings.health !== null) {
-    const { listen } = settings.health;
+    const { listen, hosts } = settings.health;
     const onError = (error: unknown): void =>
       log.fail('error', 'health could not be answered', error);
     const known = () => ({
       damage: recalledVerification(writer.state)?.damage ?? null,
       copies: copyStatuses(writer.state, writer.catalog.reached().number, now()),
     });
-    const server = await startHealthServer({ listen, state, metrics, facts, known, now, onError });
+    const server = await startHealthServer({
+      listen,
+      hosts,
+      state,
+      metrics,
+      facts,
+      known,
+      now,
+      onError,
+    });
     closers.push(() => server.close());
     log.say('info', 'health listens', { port: server.address.port });
   }

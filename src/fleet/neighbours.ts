@@ -138,6 +138,7 @@ async function listenAsConfigured(
   if (settings.health !== null) {
     const server = await serveHealth({
       listen: settings.health.listen,
+      hosts: settings.health.hosts,
       metrics,
       onError: (error) => log.fail('error', 'health could not be answered', error),
       // It answers, and a restart helps nothing that is wrong with a fleet.

@@ -8,6 +8,8 @@ import type { RunMetrics } from './run-metrics.ts';
 
 export interface HealthServerOptions {
   readonly listen: { readonly host: string; readonly port: number };
+  /** Host names that monitoring asks under; addresses and localhost always work. */
+  readonly hosts: readonly string[];
   readonly state: DaemonState;
   readonly metrics: Metrics;
   readonly facts: () => ArchiveFacts;
@@ -31,7 +33,7 @@ export interface HealthServer {
 /**
  * Answers monitoring: `/healthz` (alive), `/readyz` (doing its work; `?max-age=26h` also asks for freshness, copies and
  * damage) and `/metrics` (`?addresses=1` names the mailboxes). 200 is well, 503 is not. It has no authentication, and so its port
- * is never the webhook's.
+ * is never the webhook's, and it refuses what pages ask.
  *
  * @throws cannot-listen
  */
@@ -47,6 +49,7 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
 /** What a health server answers from. */
 export interface HealthAnswers {
   readonly listen: { readonly host: string; readonly port: number };
+  readonly hosts: readonly string[];
   readonly liveness: () => HealthAnswer;
   /** Null where it cannot say whether mailboxes are as fresh as that. */
   readonly readiness: (maxAgeMs: number | null) => HealthAnswer | null;
@@ -65,7 +68,8 @@ export interface HealthAnswer {
  * @throws cannot-listen
  */
 export async function serveHealth(options: HealthAnswers): Promise<HealthServer> {
-  const { listen, metrics, onError, limits = {} } = options;
+  const { listen, hosts, metrics, onError, limits = {} } = options;
+  const clients = { kind: 'programs', names: hosts } as const;
   const app = new Hono()
     .get('/healthz', () => answer(options.liveness()))
     .get('/readyz', (context) => {
@@ -86,7 +90,8 @@ export async function serveHealth(options: HealthAnswers): Promise<HealthServer>
       onError(error);
       return context.json({ error: 'this could not be answered; the log says why' }, 500);
     });
-  return listenOn({ section: 'health', listen, fetch: app.fetch, onError, limits });
+  const fetch = (request: Request): Response | Promise<Response> => app.fetch(request);
+  return listenOn({ section: 'health', listen, clients, fetch, onError, limits });
 }
 
 function answer(condition: HealthAnswer): Response {

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
 import { listenError } from '../errors/config.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
+import { type Admission, admissionTo, type Clients, type Reached } from './admission.ts';
 import { beginListening, type ListenAddress } from './begin-listening.ts';
 
 export interface ConnectionLimits {
@@ -105,7 +106,15 @@ export interface ListenerOptions {
   /** Section of the configuration that named the address, for the error. */
   readonly section: string;
   readonly listen: ListenAddress;
-  readonly fetch: (request: Request, env: HttpBindings) => Response | Promise<Response>;
+  readonly clients: Clients;
+  /** Answers a request that was admitted. */
+  readonly fetch: (
+    request: Request,
+    env: HttpBindings,
+    reached: Reached,
+  ) => Response | Promise<Response>;
+  /** Answers a request that was not admitted; by default with the reason in one line. */
+  readonly refuse?: (status: 403 | 421) => Response;
   /** Hears of a connection that the system did not give us (`EMFILE`); the next ones are waited for all the same. */
   readonly onError: (error: Error) => void;
   readonly limits?: Partial<ListenerLimits>;
@@ -128,9 +137,16 @@ const GRACE_MS = 1_000;
  */
 export async function listenOn(options: ListenerOptions): Promise<Listener> {
   const limits = { ...LIMITS, ...options.limits };
+  const { refuse = refusal } = options;
   const { host, port } = options.listen;
+  let admit: ((request: Request) => Admission) | undefined;
   const server = createAdaptorServer({
-    fetch: (request, env) => options.fetch(request, httpBindings(env)),
+    fetch(request, env) {
+      if (admit === undefined) return new Response(null, { status: 503 });
+      const admission = admit(request);
+      if (admission.refused !== null) return refuse(admission.refused);
+      return options.fetch(request, httpBindings(env), admission);
+    },
     overrideGlobalObjects: false,
     serverOptions: {
       headersTimeout: limits.headersMs,
@@ -148,6 +164,7 @@ export async function listenOn(options: ListenerOptions): Promise<Listener> {
     if (reason === undefined) throw error;
     throw listenError('cannot-listen', { section: options.section, host, port, reason }, error);
   });
+  admit = admissionTo(options.clients, address);
   server.on('error', options.onError);
   let closing: Promise<void> | undefined;
   return {
@@ -157,6 +174,18 @@ export async function listenOn(options: ListenerOptions): Promise<Listener> {
       return closing;
     },
   };
+}
+
+function refusal(status: 403 | 421): Response {
+  const why = status === 421 ? 'it does not answer to this name' : 'it does not answer pages';
+  return new Response(`This server refused the request: ${why}.\n`, {
+    status,
+    headers: {
+      'content-type': 'text/plain',
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+    },
+  });
 }
 
 function httpBindings(env: { incoming: object; outgoing: object }): HttpBindings {

@@ -1,6 +1,7 @@
 import type { SegmentStore } from '../archive/read/segment-store.ts';
 import type { KnownMailbox } from '../catalog/folders.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { isForeign } from '../listener/admission.ts';
 import { bodyTooLarge, parseJsonBody } from '../mailbox-surface/json-body.ts';
 import { envelope, Refusal, unauthorized } from '../mailbox-surface/refusal.ts';
 import { RouteTable, routePath } from '../mailbox-surface/route.ts';
@@ -98,8 +99,7 @@ export class MirrorSurface {
     const match = ROUTES.match(request.method, url.pathname);
     if (match.kind !== 'found') throw noRoute(match);
     const { operation } = match.route;
-    const origin = request.headers.get('origin');
-    if (origin !== null && origin !== ownOrigin)
+    if (isForeign(request, ownOrigin))
       throw new Refusal(403, 'ERR_FORBIDDEN_ORIGIN', 'A page of another origin may not ask here');
     const authorize = () => this.#authorize(request.headers.get('authorization'));
     const token = authorize();

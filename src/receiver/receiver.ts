@@ -85,7 +85,10 @@ export async function receiveFor<Sender extends { readonly id: string }>(
       return context.body(null, 500);
     });
   const onError = (error: Error): void => ports.log({ event: 'failed', error });
-  return listenOn({ section: 'webhook', listen, fetch: app.fetch, onError, limits });
+  const fetch = (request: Request): Response | Promise<Response> => app.fetch(request);
+  // Behind a proxy it may have any name: the secret decides.
+  const clients = { kind: 'programs', names: null } as const;
+  return listenOn({ section: 'webhook', listen, clients, fetch, onError, limits });
 }
 
 function hintOf(

@@ -70,6 +70,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   // The mailbox surface over the archive: reads only.
   mirror: [
     'engine',
+    'listener',
     'mailbox-surface',
     'wire',
     'archive',
@@ -89,7 +90,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   // Exports come back with what their manifests say.
   import: ['disk', 'archive', 'catalog', 'export', 'mailfiles', 'mime', 'sync', 'mail', 'errors'],
   // What the daemon uses besides the passes.
-  listener: ['errors'],
+  listener: ['config', 'errors'],
   demo: ['archive', 'errors'],
   receiver: ['listener', 'wire', 'errors'],
   health: ['listener', 'state', 'config', 'mail', 'errors'],

@@ -101,7 +101,7 @@ test('every field of the contract is taken, paths relative to the file', () => {
   expect(settings.accounts[0]?.token).toEqual({ kind: 'file', name: path.join(folder, 'token') });
   expect(settings.accounts[0]?.baseUrl).toBe('https://mail.example');
   expect(settings.webhook).toEqual({ listen: { host: '127.0.0.1', port: 0 }, publicUrl: null });
-  expect(settings.health).toEqual({ listen: { host: '::1', port: 0 } });
+  expect(settings.health).toEqual({ listen: { host: '::1', port: 0 }, hosts: [] });
   expect(settings.web).toEqual({
     listen: { host: '0.0.0.0', port: 0 },
     publicUrl: 'https://mail.example.org',

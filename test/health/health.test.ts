@@ -77,6 +77,7 @@ async function serve(
   const metrics = new Metrics({ version: '9.9.9', now, facts });
   open = await startHealthServer({
     listen: { host: '127.0.0.1', port: 0 },
+    hosts: [],
     state,
     metrics,
     facts,

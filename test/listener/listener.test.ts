@@ -10,6 +10,7 @@ test('keeps listening when the system has no connection to give', async () => {
   const listener = await listenOn({
     section: 'health',
     listen: { host: '127.0.0.1', port: 0 },
+    clients: { kind: 'programs', names: null },
     fetch: () => new Response('here'),
     onError: (error) => errors.push(error),
   });
@@ -37,6 +38,7 @@ test('an address keeps only so many connections that send nothing, the newest on
   const listener = await listenOn({
     section: 'health',
     listen: { host: '127.0.0.1', port: 0 },
+    clients: { kind: 'programs', names: null },
     fetch: () => new Response('here'),
     onError: () => {},
     limits: { idlePerAddress: 2 },

@@ -1,46 +1,4 @@
-import { isLoopback, type ListenAddress } from '../../config/address.ts';
-
-/** The addresses that a server answers to: what a page of another host's name (DNS rebinding) does not have. */
-export interface OwnAddresses {
-  /** What `Host` may be, in lower case, with the port unless it is the scheme's own. */
-  readonly hosts: ReadonlySet<string>;
-  /** The address behind a reverse proxy with TLS, without a path; null without one. */
-  readonly publicOrigin: string | null;
-}
-
-/**
- * Returns the addresses of a server: the names of this machine for itself, and the public one.
- *
- * @param listen where the server listens, with the port it got
- */
-export function ownAddresses(
-  { host, port }: ListenAddress,
-  publicUrl: string | null,
-): OwnAddresses {
-  const own = publicUrl === null ? null : new URL(publicUrl);
-  const names = ['127.0.0.1', 'localhost', '[::1]'];
-  if (isLoopback(host) && !host.includes(':')) names.push(host.toLowerCase());
-  const hosts = new Set(names.map((name) => (port === 80 ? name : `${name}:${port}`)));
-  if (own !== null) hosts.add(own.host);
-  return { hosts, publicOrigin: own?.origin ?? null };
-}
-
-/** How a request reached the server. */
-export interface Reached {
-  readonly host: string;
-  /** Of the pages that it serves there. */
-  readonly origin: string;
-  /** Whether a browser came by HTTPS, through the proxy. */
-  readonly secure: boolean;
-}
-
-/** Returns how a request with this `Host` reached the server; null where the name is none of the server's. */
-export function reachedBy(host: string | null, own: OwnAddresses): Reached | null {
-  const name = host?.toLowerCase() ?? '';
-  if (!own.hosts.has(name)) return null;
-  const secure = own.publicOrigin !== null && new URL(own.publicOrigin).host === name;
-  return { host: name, origin: secure ? (own.publicOrigin ?? '') : `http://${name}`, secure };
-}
+import type { Reached } from '../../listener/admission.ts';
 
 /** The header that requests of our own script carry; a form cannot set it. */
 export const OWN_HEADER = 'x-mailkeep';

@@ -1,4 +1,5 @@
 import { createMcpHandler } from '@modelcontextprotocol/server';
+import { isForeign } from '../../listener/admission.ts';
 import { envelope, Refusal, unauthorized } from '../../mailbox-surface/refusal.ts';
 import { responseOf } from '../../mirror/responses.ts';
 import { TokenTurns } from '../../mirror/token-turns.ts';
@@ -54,8 +55,7 @@ export class McpSurface {
   }
 
   async #answer(request: Request, ownOrigin: string): Promise<Response> {
-    const origin = request.headers.get('origin');
-    if (origin !== null && origin !== ownOrigin)
+    if (isForeign(request, ownOrigin))
       throw new Refusal(403, 'ERR_FORBIDDEN_ORIGIN', 'A page of another origin may not ask here');
     const header = request.headers.get('authorization');
     const token = this.#authorize(header);

@@ -1,7 +1,8 @@
 import { Hono } from 'hono';
+import type { Reached } from '../../listener/admission.ts';
 import { cookieNames } from '../access/cookies.ts';
 import { mayBeAskedWithLimit } from '../access/limited-paths.ts';
-import { askerOf, isOwnApiRequest, mayBeOwnForm, reachedBy } from '../access/request-rules.ts';
+import { askerOf, isOwnApiRequest, mayBeOwnForm } from '../access/request-rules.ts';
 import { FailurePage, NotFoundPage } from '../pages/plain-pages.tsx';
 import {
   type DoorParts,
@@ -18,19 +19,21 @@ const METHODS = new Set(['GET', 'HEAD', 'POST']);
 /** Returns the function that answers every request of the web interface; it never throws. */
 export function webApp(
   parts: DoorParts,
-): (request: Request, breakOff: () => void) => Promise<Response> {
+): (request: Request, reached: Reached, breakOff: () => void) => Promise<Response> {
   const { mirror, mcp } = parts.behind;
   const app = appOf(parts);
-  return async (request, breakOff) => {
-    const reached = reachedBy(request.headers.get('host'), parts.own);
-    // A page of a name that somebody made point here learns nothing, not even what this is.
-    if (reached === null) return secured(plain(421));
+  return async (request, reached, breakOff) => {
     const { pathname } = new URL(request.url);
     if (pathname === '/mcp') return secured(await mcp.fetch(request, reached.origin));
     if (isOfMirror(pathname)) return secured(await mirror.fetch(request, reached.origin));
     if (!METHODS.has(request.method)) return secured(plain(405, { allow: 'GET, HEAD, POST' }));
     return secured(await app.fetch(request, { reached, breakOff }));
   };
+}
+
+/** Refuses a page of a name that somebody made point here: it learns nothing, not even what this is. */
+export function refusedToAll(status: number): Response {
+  return secured(plain(status));
 }
 
 /** The API of the service has its own rules: tokens, no cookies, and whoever sends no `Origin` may ask. */

@@ -2,11 +2,11 @@ import type { Context, Hono } from 'hono';
 import { h, type VNode } from 'preact';
 import { renderToString } from 'preact-render-to-string';
 import type { ArchivePolicy } from '../../engine/status/archive-policy.ts';
+import type { Reached } from '../../listener/admission.ts';
 import type { MirrorSurface } from '../../mirror/mirror-surface.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import { type CookieNames, cookieValue } from '../access/cookies.ts';
 import type { FormTokens } from '../access/form-tokens.ts';
-import type { OwnAddresses, Reached } from '../access/request-rules.ts';
 import type { Session, Sessions } from '../access/sessions.ts';
 import type { SignInCodes } from '../access/sign-in-codes.ts';
 import type { McpSurface } from '../mcp/mcp-surface.ts';
@@ -54,7 +54,6 @@ export interface DoorParts extends Pick<ArchiveParts, 'assets' | 'forms' | 'now'
   readonly codes: SignInCodes;
   readonly sessions: Sessions;
   readonly behind: Behind;
-  readonly own: OwnAddresses;
   /** Where the server listens. */
   readonly port: number;
 }

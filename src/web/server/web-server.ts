@@ -10,13 +10,12 @@ import { mailboxKey } from '../../state/scopes.ts';
 import type { StateFile } from '../../state/state-file.ts';
 import type { ApiToken } from '../../state/values.ts';
 import { FormTokens } from '../access/form-tokens.ts';
-import { ownAddresses } from '../access/request-rules.ts';
 import { type SessionStore, Sessions } from '../access/sessions.ts';
 import { SignInCodes } from '../access/sign-in-codes.ts';
 import { McpSurface } from '../mcp/mcp-surface.ts';
 import { mailboxNames } from '../reading/mailbox-names.ts';
 import { ServedArchive } from '../reading/served-archive.ts';
-import { webApp } from './app.tsx';
+import { refusedToAll, webApp } from './app.tsx';
 import { archiveRoutes } from './archive-routes.ts';
 import { builtAssets } from './assets.ts';
 import { EventStreams } from './event-streams.ts';
@@ -149,14 +148,15 @@ export async function openDoor(
     const listener = await listenOn({
       section: 'web',
       listen,
-      fetch: (request, { outgoing }) =>
-        answer?.(request, () => outgoing.destroy()) ?? new Response(null, { status: 503 }),
+      clients: { kind: 'browsers', publicUrl },
+      refuse: refusedToAll,
+      fetch: (request, { outgoing }, reached) =>
+        answer?.(request, reached, () => outgoing.destroy()) ?? new Response(null, { status: 503 }),
       onError,
       limits: { idleMs: IDLE_MS, idlePerAddress: IDLE_CONNECTIONS, ...limits },
     });
     const { address } = listener;
-    const own = ownAddresses(address, publicUrl);
-    const known = { codes, sessions, forms, behind, own, port: address.port };
+    const known = { codes, sessions, forms, behind, port: address.port };
     answer = webApp({ ...known, assets: builtAssets(), now, onError });
     const url = publicUrl === null ? httpUrl(address) : new URL(publicUrl).origin;
     return {
