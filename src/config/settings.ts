@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { readSize } from '../search/sizes.ts';
 import { type ListenAddress, parseListen } from './address.ts';
 import { type CopySettings, copySettings } from './copies.ts';
 import { parseDuration } from './duration.ts';

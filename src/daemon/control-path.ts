@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fitsSocket, isOwnSocket, isPrivateFolder, privateFolder } from '../disk/private-socket.ts';
+import { errnoName, MailkeepError } from '../errors/mailkeep-error.ts';
 import { daemonError } from '../errors/small-families.ts';
 
 const SOCKET = 'control.sock';
@@ -16,21 +17,37 @@ export interface ControlPlace {
   readonly pointer: string | null;
 }
 
-/** Makes the place of an archive's control socket ready. Whoever calls it holds the archive's lock: what is there is stale. */
+/**
+ * Makes the place of an archive's control socket ready. The caller holds the archive's lock, so an existing socket is
+ * stale.
+ *
+ * @throws daemon-socket-failed, daemon-socket-folder
+ */
 export function prepareControlPlace(
   dataDir: string,
   env: Readonly<Record<string, string | undefined>>,
 ): ControlPlace {
   const inArchive = path.join(dataDir, SOCKET);
   const pointer = path.join(dataDir, POINTER);
-  rmSync(inArchive, { force: true });
-  rmSync(pointer, { force: true });
-  if (fitsSocket(inArchive)) return { socket: inArchive, pointer: null };
-  const name = `${createHash('sha256').update(dataDir).digest('hex').slice(0, 16)}.sock`;
-  const socket = path.join(privateFolder(env, name.length), name);
-  rmSync(socket, { force: true });
-  writeFileSync(pointer, `${socket}\n`, { mode: 0o600 });
-  return { socket, pointer };
+  try {
+    rmSync(inArchive, { force: true });
+    rmSync(pointer, { force: true });
+    if (fitsSocket(inArchive)) return { socket: inArchive, pointer: null };
+    const name = `${createHash('sha256').update(dataDir).digest('hex').slice(0, 16)}.sock`;
+    const socket = path.join(privateFolder(env, name.length), name);
+    rmSync(socket, { force: true });
+    writeFileSync(pointer, `${socket}\n`, { mode: 0o600 });
+    return { socket, pointer };
+  } catch (error) {
+    throw socketFailed(inArchive, error);
+  }
+}
+
+/** Returns an error of the system as one about a control socket; any other as it is. */
+export function socketFailed(file: string, error: unknown): unknown {
+  const reason = errnoName(error);
+  const isOurs = error instanceof MailkeepError || reason === 'unknown';
+  return isOurs ? error : daemonError('daemon-socket-failed', { file, reason });
 }
 
 /**

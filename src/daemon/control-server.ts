@@ -7,7 +7,7 @@ import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { daemonError } from '../errors/small-families.ts';
 import { onAbort } from '../limiter/on-abort.ts';
 import { type linkAnswer, linkMessage } from '../web/link-channel.ts';
-import type { ControlPlace } from './control-path.ts';
+import { type ControlPlace, socketFailed } from './control-path.ts';
 import type { Daemon } from './daemon.ts';
 import { errorFacts, errorFamily, syncPlan, syncProgress, syncResult } from './sync-answers.ts';
 
@@ -75,9 +75,18 @@ export async function startControlServer(
       response.end();
     });
   });
-  server.listen(place.socket);
-  await once(server, 'listening');
-  chmodSync(place.socket, 0o600);
+  const forgetPlace = (): void => {
+    if (place.pointer !== null) rmSync(place.pointer, { force: true });
+  };
+  try {
+    server.listen(place.socket);
+    await once(server, 'listening');
+    chmodSync(place.socket, 0o600);
+  } catch (error) {
+    server.close();
+    forgetPlace();
+    throw socketFailed(place.socket, error);
+  }
   return {
     async close() {
       ending.abort();
@@ -87,7 +96,7 @@ export async function startControlServer(
       const grace = setTimeout(() => server.closeAllConnections(), 1_000);
       await closed;
       clearTimeout(grace);
-      if (place.pointer !== null) rmSync(place.pointer, { force: true });
+      forgetPlace();
     },
   };
 }

@@ -23,6 +23,7 @@ import { noteBegun, rememberedTimetable } from './remembered-timetable.ts';
 import { RunNotes } from './run-notes.ts';
 import { choreReport } from './run-reports.ts';
 import { ScheduledVerification } from './verification.ts';
+import { type OnStop, withStops } from './with-stops.ts';
 
 /**
  * Listens for damage that sealing finds in the log: reported once, though every round finds it again,
@@ -69,9 +70,10 @@ interface Parts {
 }
 
 /**
- * `mailkeep daemon`: keeps an archive fresh until the signal.
+ * `mailkeep daemon`: keeps an archive fresh until the signal. If any step of the start fails, what was started is stopped
+ * at once.
  *
- * @throws archive-in-use when another daemon, or another command that writes, has the archive
+ * @throws archive-in-use when another daemon, or another command that writes, has the archive; cannot-listen
  */
 export async function runDaemon(context: DaemonContext): Promise<ExitCode> {
   const settings = settingsOf(context);
@@ -80,36 +82,34 @@ export async function runDaemon(context: DaemonContext): Promise<ExitCode> {
     monotonic: () => performance.now(),
     after: (ms, act) => systemClock.after(ms, act),
   };
-  const writer = await openWriter(context, settings.dataDir, settings.archive.codec);
-  try {
+  const { code, log } = await withStops(async (onStop) => {
+    const writer = await openWriter(context, settings.dataDir, settings.archive.codec);
+    onStop(() => writer.close());
     const log = await openDaemonLog(settings.log.level, context.interactive);
-    return await withArchive({ context, writer, clock, log }, settings);
-  } finally {
-    await writer.close();
-  }
+    return { code: await run({ context, writer, clock, log }, settings, onStop), log };
+  });
+  log.say('info', 'ended', { code });
+  return code;
 }
 
-async function withArchive(parts: Parts, settings: Settings): Promise<ExitCode> {
-  const { context, writer, log } = parts;
-  const { env } = context.surroundings;
-  const { now } = context;
-  const neighbours = await openNeighbours({ context, settings, writer, env, now, log });
-  try {
-    return await amongNeighbours(parts, settings, neighbours);
-  } catch (error) {
-    await neighbours.close();
-    throw error;
-  }
-}
-
-async function amongNeighbours(
-  parts: Parts,
-  settings: Settings,
-  neighbours: Neighbours,
-): Promise<ExitCode> {
+async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<ExitCode> {
   const { context, writer, clock, log } = parts;
   const { env } = context.surroundings;
   const { now } = context;
+  let end: (code: ExitCode) => void = () => {};
+  const ended = new Promise<ExitCode>((resolve) => {
+    end = resolve;
+  });
+  let reload: () => void = () => {};
+  const watch = watchProcess({
+    hangup: () => reload(),
+    onTerminal: context.interactive,
+    signal: context.signal,
+    interrupted: (code) => end(code),
+    log,
+  });
+  onStop(() => watch.release());
+  const neighbours = await openNeighbours({ context, settings, writer, env, now, log, onStop });
   const notes = new RunNotes({ state: writer.state, now, log });
   const onRun = (report: RunReport): void => {
     notes.onRun(report);
@@ -128,13 +128,10 @@ async function amongNeighbours(
     onSealed: watchSealing({ now, log, onRun }),
     onTidied: (startedAt) => notes.onTidied(startedAt),
   });
-  let end: (code: ExitCode) => void = () => {};
-  const ended = new Promise<ExitCode>((resolve) => {
-    end = resolve;
-  });
+  onStop(() => passes.close());
   const die = (error: unknown): void => {
     log.fail('fatal', 'the daemon cannot go on', error);
-    neighbours.failed();
+    neighbours.failed(error);
     end(exitOf(error));
   };
   const program = [process.execPath, ...process.execArgv, process.argv[1] ?? ''];
@@ -173,51 +170,25 @@ async function amongNeighbours(
     random: Math.random,
     onFatal: die,
   });
-  const place = prepareControlPlace(writer.dataDir, context.surroundings.env);
-  const control = await startControlServer(
-    place,
-    daemon,
-    packageJson.version,
-    neighbours.link,
-  ).catch(async (error: unknown) => {
-    await passes.close();
-    throw error;
-  });
+  onStop(() => Promise.all([copies.close(), daemon.stop()]));
+  const place = prepareControlPlace(writer.dataDir, env);
+  const control = await startControlServer(place, daemon, packageJson.version, neighbours.link);
+  onStop(() => control.close());
   if (place.pointer !== null) {
     log.say(
       'info',
       'the path of the archive is too long for a socket; control.path names the socket',
     );
   }
-  const reload = reloading(parts, daemon, passes, neighbours, copies);
-  const watch = watchProcess({
-    hangup: reload,
-    onTerminal: context.interactive,
-    signal: context.signal,
-    interrupted: end,
-    log,
-  });
-  try {
-    await neighbours.ready(daemon, () => passes.accounts());
-    daemon.start();
-    copies.start();
-    log.say('info', 'ready', { pid: process.pid, accounts: settings.accounts.length });
-  } catch (error) {
-    die(error);
-  }
+  reload = reloading(parts, daemon, passes, neighbours, copies);
+  await neighbours.ready(daemon, () => passes.accounts());
+  daemon.start();
+  copies.start();
+  log.say('info', 'ready', { pid: process.pid, accounts: settings.accounts.length });
   const code = await ended;
   log.say('info', 'ending');
-  const cut = watch.endWithin(STOP_MS, code);
-  try {
-    await control.close();
-    await Promise.all([copies.close(), neighbours.close()]);
-    await daemon.stop();
-    await passes.close();
-  } finally {
-    cut();
-    watch.release();
-  }
-  log.say('info', 'ended', { code });
+  watch.endWithin(STOP_MS, code);
+  neighbours.stopping();
   return code;
 }
 

@@ -8,6 +8,7 @@ import type { AccountOrigin } from '../engine/origins/account-origins.ts';
 import type { PlanningContext } from '../engine/purge.ts';
 import { archiveFacts } from '../engine/status/archive-facts.ts';
 import { policyOf } from '../engine/status/archive-policy.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { DaemonState } from '../health/condition.ts';
 import { copyStatuses, recalledCopies } from '../health/copies.ts';
 import { type ArchiveFacts, Remembered } from '../health/facts.ts';
@@ -34,6 +35,7 @@ import { noteReceiverEvent } from './receiver-events.ts';
 import { syncRunReport } from './run-reports.ts';
 import { UsageWatch } from './usage-watch.ts';
 import { WebhookWatch } from './webhook-watch.ts';
+import type { OnStop } from './with-stops.ts';
 
 /** A pass over all accounts, as by hand. */
 const EVERYTHING = {
@@ -67,11 +69,13 @@ export interface Neighbours {
   ): Promise<void>;
   /** Returns a sign-in link of the web interface; null where none is served. */
   link(mailboxes: readonly string[] | null): string | null;
-  failed(): void;
-  close(): Promise<void>;
+  /** Only a restart can help from now on. */
+  failed(error: unknown): void;
+  /** The process is about to stop everything. */
+  stopping(): void;
 }
 
-/** Opens what the configuration asks for. @throws cannot-listen */
+/** Opens what the configuration asks for; `onStop` gets how to stop each. @throws cannot-listen */
 export async function openNeighbours(options: {
   readonly context: PlanningContext;
   readonly settings: Settings;
@@ -79,8 +83,9 @@ export async function openNeighbours(options: {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly now: () => number;
   readonly log: DaemonLog;
+  readonly onStop: OnStop;
 }): Promise<Neighbours> {
-  const { writer, env, now, log } = options;
+  const { writer, env, now, log, onStop } = options;
   let { settings } = options;
   const state = new DaemonState(now());
   const remembered = new Remembered(FACTS_MS, now, () => archiveFacts(writer, writer.state));
@@ -89,6 +94,7 @@ export async function openNeighbours(options: {
   const manager = serviceManager(env, (reason) =>
     log.say('warn', 'the service manager could not be notified', { reason }),
   );
+  onStop(() => manager.close());
   const notifying = new Notifying(settings.notify, {
     memory: writer.state,
     env,
@@ -100,9 +106,9 @@ export async function openNeighbours(options: {
     copies: () => recalledCopies(writer.state, writer.catalog.reached().number),
     warnPercent: () => settings.quota.warnPercent,
   });
+  onStop(() => notifying.close());
   let webhooks: WebhookWatch | undefined;
   let usages: UsageWatch | undefined;
-  const closers: (() => Promise<void>)[] = [() => manager.close(), () => notifying.close()];
   if (settings.health !== null) {
     const { listen, hosts } = settings.health;
     const onError = (error: unknown): void =>
@@ -121,7 +127,7 @@ export async function openNeighbours(options: {
       now,
       onError,
     });
-    closers.push(() => server.close());
+    onStop(() => server.close());
     log.say('info', 'health listens', { port: server.address.port });
   }
   let look: () => void = () => {};
@@ -129,12 +135,9 @@ export async function openNeighbours(options: {
     options,
     () => settings,
     () => look(),
-  ).catch(async (error: unknown) => {
-    for (const close of closers.reverse()) await close();
-    throw error;
-  });
+  );
   if (web !== null) {
-    closers.push(() => web.close());
+    onStop(() => web.close());
     log.say('info', 'the web interface listens', { port: web.address.port });
   }
   const received = (event: ReceiverEvent): void =>
@@ -181,7 +184,7 @@ export async function openNeighbours(options: {
             daemon.hint({ resourceId, ...(known ? { uid } : {}) });
           },
         });
-        closers.push(() => receiver.close());
+        onStop(() => receiver.close());
         log.say('info', 'webhooks are received', { port: receiver.address.port });
       }
       state.enter('ready');
@@ -198,7 +201,7 @@ export async function openNeighbours(options: {
         log,
       };
       const usage = new UsageWatch(watching);
-      closers.push(() => usage.close());
+      onStop(() => usage.close());
       usages = usage;
       usage.look();
       const watch = new WebhookWatch({
@@ -206,7 +209,7 @@ export async function openNeighbours(options: {
         stored: () => storedWebhooks(writer.dataDir),
         observe: (observations) => notifying.observe(observations),
       });
-      closers.push(() => watch.close());
+      onStop(() => watch.close());
       webhooks = watch;
       watch.look();
     },
@@ -223,11 +226,13 @@ export async function openNeighbours(options: {
       usages?.look();
     },
     link: (mailboxes) => web?.link(mailboxes) ?? null,
-    failed: () => state.enter('failed'),
-    async close() {
+    failed(error) {
+      state.enter('failed');
+      if (error instanceof MailkeepError) notifying.archiveFailed(error);
+    },
+    stopping() {
       state.enter('stopping');
       manager.stopping();
-      for (const close of closers.splice(0).reverse()) await close();
     },
   };
 }

@@ -8,8 +8,8 @@ const LOOK_EVERY_MS = 500;
 const LOOKS = 20;
 
 export interface ProcessWatch {
-  /** Cuts the process off when it has not ended after `ms`; the returned function takes it back. */
-  endWithin(ms: number, code: ExitCode): () => void;
+  /** Cuts the process off when it has not ended after `ms`. */
+  endWithin(ms: number, code: ExitCode): void;
   release(): void;
 }
 
@@ -40,11 +40,10 @@ export function watchProcess(options: {
   if (signal.aborted) end();
   return {
     endWithin(ms, code) {
-      const timer = setTimeout(() => {
+      setTimeout(() => {
         log.say('warn', 'work in progress did not finish in time and was aborted');
         process.exit(code);
-      }, ms);
-      return () => clearTimeout(timer);
+      }, ms).unref();
     },
     release() {
       process.off('SIGHUP', hungUp);

@@ -74,6 +74,7 @@ export interface DaemonFacts {
   readonly 'daemon-socket-foreign': { readonly file: string };
   /** The folder where the control socket would be belongs to somebody else. */
   readonly 'daemon-socket-folder': { readonly folder: string };
+  readonly 'daemon-socket-failed': { readonly file: string; readonly reason: string };
 }
 
 /** An error between a command and a running daemon. */
@@ -84,6 +85,7 @@ export const daemonError = errorsOf<DaemonFacts>({
   'daemon-answer': 'in-use',
   'daemon-socket-foreign': 'config',
   'daemon-socket-folder': 'config',
+  'daemon-socket-failed': 'config',
 });
 
 export interface ServiceUnitsFacts {

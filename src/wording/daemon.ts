@@ -148,6 +148,11 @@ export const DAEMON_SENTENCES: Sentences<DaemonFacts> = {
       `${file} does not point to a control socket in a private folder that you own.`,
       'Run the command as the user of the daemon. If no daemon uses the archive, remove that file.',
     ),
+  'daemon-socket-failed': ({ file, reason }) =>
+    say(
+      `The control socket ${file} cannot be created: ${reasonText(reason)}.`,
+      'Check what is at this path, and whether this user may write there.',
+    ),
   'daemon-socket-folder': ({ folder }) =>
     say(
       `The path of the archive is too long for a control socket, and you do not own the folder ${folder}.`,
