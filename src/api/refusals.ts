@@ -48,7 +48,9 @@ export function refusalOf(operation: Operation, host: string, reply: Reply, now:
   if (status === 429) {
     return refused('origin.rate-limited', { ...facts, waitMs: retryAfterMs ?? 0 }, true);
   }
-  if (code === MAILBOX_NOT_FOUND) return refused('origin.mailbox-not-found', facts);
+  // An operation on no mailbox has none to miss: what answers is something else.
+  if (code === MAILBOX_NOT_FOUND && operation.path.includes('{'))
+    return refused('origin.mailbox-not-found', facts);
   if (status === 403) return refused('origin.forbidden', facts);
   return refused('origin.status', facts, PASSING.has(status));
 }

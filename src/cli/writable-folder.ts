@@ -4,7 +4,9 @@ import {
   constants,
   existsSync,
   fsyncSync,
+  mkdirSync,
   openSync,
+  rmdirSync,
   unlinkSync,
   writeSync,
 } from 'node:fs';
@@ -13,7 +15,7 @@ import { errnoOf, type MailkeepError } from '../errors/mailkeep-error.ts';
 import { archiveUnwritable } from '../errors/system.ts';
 
 /**
- * Tries to write where a sync would: writes a file and removes it. Where there is no folder yet, one must be possible.
+ * Tries to write where a sync would: writes a file and removes it. If there is no folder yet, a trial one is made above it and removed.
  *
  * @returns the folder that was tried, and what the system refused
  */
@@ -25,12 +27,23 @@ export function tryWriting(dataDir: string): {
   while (!existsSync(folder) && isMissing(folder)) folder = path.dirname(folder);
   const error = refusal(
     () => {
-      if (folder === dataDir) writeOnce(path.join(dataDir, `.doctor-${process.pid}`));
-      else accessSync(folder, constants.W_OK | constants.X_OK);
+      const trial = path.join(folder, `.doctor-${process.pid}`);
+      if (folder === dataDir) writeOnce(trial);
+      else writeBelow(trial);
     },
     (errno, cause) => archiveUnwritable(folder, errno, cause),
   );
   return { folder, error };
+}
+
+/** A file system such as /proc may let root write and still take no folder; a control group takes one, but no file. */
+function writeBelow(folder: string): void {
+  mkdirSync(folder, { mode: 0o700 });
+  try {
+    writeOnce(path.join(folder, 'trial'));
+  } finally {
+    rmdirSync(folder);
+  }
 }
 
 function writeOnce(file: string): void {

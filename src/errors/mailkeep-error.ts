@@ -103,6 +103,13 @@ export function errnoOf(error: unknown): string | undefined {
   return code !== undefined && /^E[A-Z0-9]+$/.test(code) ? code : undefined;
 }
 
+/** An error while there is no configuration yet: what to do about it is something else. */
+export class BeforeConfiguration extends MailkeepError {
+  constructor(error: MailkeepError) {
+    super(error.family, error.code, error.facts, { cause: error });
+  }
+}
+
 /** The code that an error of the system or of Node.js carries (`ENOSPC`, `ERR_…`); `unknown` when it has none. */
 export function errnoName(error: unknown): string {
   return codeOf(error) ?? 'unknown';

@@ -1,4 +1,4 @@
-import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
+import { BeforeConfiguration, errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import type * as errors from '../errors/system.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
 import { ARCHIVE_SENTENCES } from './archive.ts';
@@ -132,6 +132,13 @@ const SENTENCES: ReadonlyMap<string, unknown> = new Map(SENTENCE_TABLES.flatMap(
 const BUG_HINT =
   'This is a bug in mailkeep. Please report it with the command line; MAILKEEP_DEBUG=1 shows where it happened.';
 
+/** What to do about an error of the service while "init" tries an address and a token. */
+const BEFORE_CONFIGURATION: Readonly<Partial<Record<MailkeepError['family'], string>>> = {
+  auth: 'Check that the token was copied whole and belongs to this service, or create a new one in the panel of your mail service.',
+  origin:
+    'Check the address of the service and the network, and run "mailkeep init" again. Nothing was written.',
+};
+
 /** Errors reach this program from others as well, such as from another node of a fleet. */
 const OTHER_VERSION_HINT =
   'This version of mailkeep has other facts in this error. If another node sent it, use the same version on both.';
@@ -139,7 +146,12 @@ const OTHER_VERSION_HINT =
 /** The code, sentence and hint of anything that was thrown. */
 export function sentenceOf(error: unknown): { code: string } & Said {
   if (error instanceof MailkeepError) {
-    return { code: error.code, ...sayFacts(error.code, error.facts) };
+    const said = sayFacts(error.code, error.facts);
+    const hint =
+      error instanceof BeforeConfiguration
+        ? (BEFORE_CONFIGURATION[error.family] ?? null)
+        : said.hint;
+    return { code: error.code, ...said, hint };
   }
   const system = systemSaid(error);
   if (system !== undefined) return { ...system, message: terminalSafe(system.message) };

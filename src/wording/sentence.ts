@@ -89,6 +89,13 @@ export function reasonText(errno: string): string {
     ETIMEDOUT: 'timed out',
     EHOSTUNREACH: 'host unreachable',
     ENETUNREACH: 'network unreachable',
+    ERR_SSL_WRONG_VERSION_NUMBER:
+      'no TLS is spoken at this port, so the address begins with http or has another port',
+    ERR_SSL_PACKET_LENGTH_TOO_LONG:
+      'no TLS is spoken at this port, so the address begins with http or has another port',
+    UND_ERR_SOCKET: 'the connection was closed; a port that expects https does that to http',
+    HPE_INVALID_CONSTANT:
+      'the answer is not HTTP; a port that expects https answers http like that',
   };
   if (errno === NOT_REGULAR) return 'it is not a regular file';
   const known = words[errno] ?? sqliteText(errno);

@@ -9,7 +9,7 @@ import type { TokenSource } from '../../../config/settings.ts';
 import { readToken } from '../../../config/token.ts';
 import { AccountOrigins } from '../../../engine/origins/account-origins.ts';
 import { configError } from '../../../errors/config.ts';
-import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { BeforeConfiguration, MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { originError } from '../../../errors/origin.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { type Forecast, forecast } from '../../../sync/plan/forecast.ts';
@@ -191,7 +191,11 @@ async function accessTo(
       return { baseUrl, token, secret, reach };
     } catch (error) {
       const about = asker === undefined ? undefined : mistakeIn(error);
-      if (about === undefined || !typed[about]) throw error;
+      if (about === undefined || !typed[about]) {
+        const isOfService =
+          error instanceof MailkeepError && ['auth', 'origin'].includes(error.family);
+        throw isOfService ? new BeforeConfiguration(error) : error;
+      }
       showMistake(context, error);
       if (about === 'token') token = undefined;
       else baseUrl = undefined;
@@ -275,7 +279,11 @@ async function dataDirectory(
   const { globals, surroundings } = context;
   const fallback = `./${DEFAULT_DATA_DIR}`;
   const folder = path.dirname(file);
-  if (globals.data !== undefined) return asWritten(globals.data, surroundings.cwd, folder);
+  if (globals.data !== undefined) {
+    const { error } = tryWriting(path.resolve(surroundings.cwd, globals.data));
+    if (error !== undefined) throw error;
+    return asWritten(globals.data, surroundings.cwd, folder);
+  }
   if (asker === undefined) return fallback;
   for (;;) {
     const given = await asker.line(

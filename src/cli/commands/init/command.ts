@@ -1,6 +1,7 @@
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import type { Command } from 'commander';
+import { locateConfig } from '../../../config/locate.ts';
 import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from '../../../config/rate.ts';
 import type { ConfigInput } from '../../../config/schema.ts';
 import { makeFolders } from '../../../disk/make-folders.ts';
@@ -80,7 +81,7 @@ async function initialise(context: CommandContext, options: InitOptions): Promis
       requestsPerMinute,
       firstSync: { mailboxes, folders: ahead.folders, messages, requests, hours },
     },
-    () => closingText(answers),
+    () => closingText(answers, context),
   );
   return EXIT.done;
 }
@@ -123,9 +124,20 @@ function configuration(answers: Answers): ConfigInput {
   };
 }
 
-function closingText({ file, newTokenFile }: Answers): string {
+function closingText(
+  { file, newTokenFile }: Answers,
+  { globals, surroundings }: CommandContext,
+): string {
   const written = newTokenFile === null ? file : `${file} and ${newTokenFile}`;
-  return `Written: ${written}.\nNow run "mailkeep sync".`;
+  // Without the option, the next command would find another configuration, or none.
+  const isFound = locateConfig(undefined, surroundings) === file;
+  const option = globals.config === undefined || isFound ? '' : ` --config ${shellWord(file)}`;
+  return `Written: ${written}.\nNow run "mailkeep sync${option}".`;
+}
+
+/** A path as a shell takes it. */
+function shellWord(text: string): string {
+  return /^[\w./+:@%=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /**
