@@ -12,7 +12,8 @@ FROM node:24-slim
 ENV NODE_ENV=production \
     MALLOC_ARENA_MAX=1 \
     MALLOC_MMAP_THRESHOLD_=131072 \
-    MAILKEEP_CONFIG=/data/config.json
+    MAILKEEP_CONFIG=/data/config.json \
+    MAILKEEP_DATA=/data/archive
 RUN install -d -o node -g node -m 0700 /data \
  && printf '#!/bin/sh\nexec node /opt/mailkeep/dist/mailkeep.cjs "$@"\n' > /usr/local/bin/mailkeep \
  && chmod 0755 /usr/local/bin/mailkeep
@@ -28,6 +29,6 @@ EXPOSE 8025 8026
 STOPSIGNAL SIGTERM
 # A first sync may take hours; until it has compared every mailbox once, the container counts as starting.
 HEALTHCHECK --interval=5m --timeout=30s --start-period=24h --retries=3 \
-  CMD ["mailkeep", "status", "--max-age", "26h", "--quiet", "--data", "/data/archive"]
+  CMD ["mailkeep", "status", "--max-age", "26h", "--quiet"]
 ENTRYPOINT ["mailkeep"]
-CMD ["daemon", "--data", "/data/archive"]
+CMD ["daemon"]

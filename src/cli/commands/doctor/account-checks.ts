@@ -1,3 +1,6 @@
+import { accessSync, constants } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
 import { Pool } from 'undici';
 import type { AccountSettings, Settings } from '../../../config/settings.ts';
 import { readToken } from '../../../config/token.ts';
@@ -5,7 +8,7 @@ import { type StoredWebhook, storedWebhooks } from '../../../config/webhook-secr
 import { errorOf } from '../../../daemon/observations.ts';
 import { watchDeliveries } from '../../../delivery-watch/watch.ts';
 import { EXIT } from '../../../errors/exit-codes.ts';
-import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { errnoOf, MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { counted, span } from '../../../wording/amounts.ts';
 import { type Clients, orderOf, SHORT_PATIENCE, withClients } from '../../account-clients.ts';
 import type { CommandContext } from '../../context.ts';
@@ -23,12 +26,14 @@ const MOST_SKEW_MS = 60_000;
 
 /** An account: its token, its service, the clocks, its webhooks. Asks the service some five requests, and changes nothing. */
 export async function accountChecks(
-  context: CommandContext,
+  given: CommandContext,
   settings: Settings,
   account: AccountSettings,
 ): Promise<Check[]> {
   const { name } = account;
   const checks: Check[] = [];
+  const context = withCredentials(given, account);
+  if (context === null) return [onlyInUnit(account)];
   const hasToken = await attempt('token', name, checks, async () => {
     await readToken(account.token, context.surroundings.env);
     return well({ name: 'token', about: name, message: 'The token can be read.' });
@@ -54,6 +59,57 @@ export async function accountChecks(
     SHORT_PATIENCE,
   );
   return checks;
+}
+
+/** Where "service install" lets units take credentials from: as root, and as another user. */
+function credentialFolders(env: CommandContext['surroundings']['env']): string[] {
+  return [
+    '/etc/mailkeep',
+    path.join(env.XDG_CONFIG_HOME ?? path.join(homedir(), '.config'), 'mailkeep'),
+  ];
+}
+
+/**
+ * Returns the context with the folder of credentials that systemd gives to the unit only: outside of it, that is the folder
+ * which systemd takes them from. Null where an account needs one and this user cannot read it.
+ */
+function withCredentials(
+  context: CommandContext,
+  { token, platform }: AccountSettings,
+): CommandContext | null {
+  const { surroundings } = context;
+  const { env } = surroundings;
+  const names = [token, ...(platform === null ? [] : [platform.token])].flatMap(({ kind, name }) =>
+    kind === 'credential' ? [name] : [],
+  );
+  if (names.length === 0 || env.CREDENTIALS_DIRECTORY !== undefined) return context;
+  const folder = credentialFolders(env).find((one) =>
+    names.every((name) => isReadable(path.join(one, name))),
+  );
+  if (folder === undefined) return null;
+  return {
+    ...context,
+    surroundings: { ...surroundings, env: { ...env, CREDENTIALS_DIRECTORY: folder } },
+  };
+}
+
+function isReadable(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK);
+    return true;
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error;
+    return false;
+  }
+}
+
+function onlyInUnit({ name }: AccountSettings): Check {
+  return skipped({
+    name: 'token',
+    about: name,
+    message: 'systemd passes the token to the unit only, so the service was not asked.',
+    remedy: 'Run "doctor" as root, which may read the token where systemd takes it from.',
+  });
 }
 
 /** Runs a check; false where it failed. */

@@ -20,9 +20,18 @@ import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { serviceUnitsError } from '../../../errors/small-families.ts';
 import { usageError } from '../../../errors/usage.ts';
+import { terminalLine } from '../../../mail/terminal-safe.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { exitStatusHelp } from '../../help-text.ts';
-import { STATE_DIRECTORY, systemFiles, type UnitFile, unitFiles } from './units.ts';
+import { type NoAccess, withoutAccess } from './access.ts';
+import {
+  STATE_DIRECTORY,
+  systemFiles,
+  type UnitFacts,
+  type UnitFile,
+  USER,
+  unitFiles,
+} from './units.ts';
 
 interface InstallLine extends Pick<InstallCommand, 'root'> {
   readonly user?: boolean;
@@ -102,7 +111,9 @@ async function installService(
   context: CommandContext,
   { scope, dryRun, force, root }: InstallCommand,
 ): Promise<ExitCode> {
-  const files = filesFor(context, scope).map(({ path: file, content }) => ({
+  const settings = settingsFor(context);
+  const facts = factsFor(context, scope, settings);
+  const files = filesFor(context, scope, facts).map(({ path: file, content }) => ({
     path: path.join(root, file),
     content,
   }));
@@ -110,7 +121,8 @@ async function installService(
   if (kept.length > 0 && !force && !dryRun) {
     throw serviceUnitsError('service-units-differ', { files: kept.map(({ path: file }) => file) });
   }
-  const next = nextSteps(scope);
+  const access = scope === 'system' && root === '/' ? accessOf(facts, settings) : [];
+  const next = nextSteps(facts, access);
   if (!dryRun) {
     for (const { path: file, content } of files) written(file, content);
   }
@@ -122,6 +134,7 @@ async function installService(
         : [
             ...files.map(({ path: file }) => `Wrote ${file}`),
             '',
+            ...accessLines(access),
             'Now:',
             ...next.map((line) => `  ${line}`),
           ].join('\n'),
@@ -140,8 +153,8 @@ function written(file: string, content: string): void {
   }
 }
 
-function filesFor(context: CommandContext, scope: InstallCommand['scope']): UnitFile[] {
-  const { surroundings, globals } = context;
+/** The settings of the configuration that the unit will use; null where there is none yet. */
+function settingsFor({ surroundings, globals }: CommandContext): Settings | null {
   const found = locateConfig(globals.config, surroundings);
   if (found !== undefined && isPiped(found)) {
     throw usageError('usage-invalid', {
@@ -149,9 +162,16 @@ function filesFor(context: CommandContext, scope: InstallCommand['scope']): Unit
       problem: `${found} is a pipe: a unit reads its configuration at each start, from a file.`,
     });
   }
-  const settings = found === undefined ? null : loadConfig(found).settings;
-  const xdg = configHome(surroundings.env);
-  const facts = {
+  return found === undefined ? null : loadConfig(found).settings;
+}
+
+function factsFor(
+  context: CommandContext,
+  scope: InstallCommand['scope'],
+  settings: Settings | null,
+): UnitFacts {
+  const xdg = configHome(context.surroundings.env);
+  return {
     scope,
     program: [process.execPath, realpathSync(process.argv[1] ?? '')],
     config:
@@ -159,6 +179,14 @@ function filesFor(context: CommandContext, scope: InstallCommand['scope']): Unit
     dataDir: dataDirOf(context, scope, settings),
     credentials: settings === null ? ['token'] : credentialsOf(settings),
   };
+}
+
+function filesFor(
+  { surroundings }: CommandContext,
+  scope: InstallCommand['scope'],
+  facts: UnitFacts,
+): UnitFile[] {
+  const xdg = configHome(surroundings.env);
   const folder = scope === 'system' ? '/etc/systemd/system' : path.join(xdg, 'systemd/user');
   return [
     ...unitFiles(facts).map((file) => ({ ...file, path: path.join(folder, file.path) })),
@@ -199,13 +227,43 @@ function differs(file: string, content: string): boolean {
   return existsSync(file) && readFileSync(file, 'utf8') !== content;
 }
 
-function nextSteps(scope: InstallCommand['scope']): string[] {
+/** What the user of the unit cannot use of all that the unit names. */
+function accessOf({ program, config, dataDir }: UnitFacts, settings: Settings | null): NoAccess[] {
+  const tokens = (settings?.accounts ?? [])
+    .flatMap(({ token, platform }) => (platform === null ? [token] : [token, platform.token]))
+    .flatMap(({ kind, name }) => (kind === 'file' ? [name] : []));
+  const read = [...program, config, ...new Set(tokens)].map((file) => {
+    return { path: file, need: 'read' as const };
+  });
+  return withoutAccess(USER, [...read, { path: dataDir, need: 'write' }]);
+}
+
+function accessLines(access: readonly NoAccess[]): string[] {
+  const lines = access.map(({ path: file, need, at, commands }) => {
+    const verb = need === 'read' ? 'read' : 'write to';
+    const why =
+      commands.length > 0
+        ? `no access to ${at}; the commands below give it`
+        : 'a service reaches nothing there: move it, for example to /etc/mailkeep, /var/lib/mailkeep or /opt';
+    return `  ${terminalLine(file)}: ${why} (the unit must ${verb} it)`;
+  });
+  return lines.length === 0
+    ? []
+    : [`The user ${USER} of the unit cannot use all that the unit names:`, ...lines, ''];
+}
+
+function nextSteps({ scope, config, dataDir }: UnitFacts, access: readonly NoAccess[]): string[] {
+  // What is moved changes the unit.
+  const isToMove = access.some(({ commands }) => commands.length === 0);
+  if (isToMove) return ['mailkeep service install --system # once everything is in its new place'];
   return scope === 'system'
     ? [
         'systemd-sysusers && systemd-tmpfiles --create',
+        ...access.flatMap(({ commands }) => commands),
         'systemctl daemon-reload',
         'systemctl enable --now mailkeep.service        # or mailkeep-sync.timer',
         'journalctl -u mailkeep -f',
+        `sudo -u ${USER} mailkeep status --config ${config} --data ${dataDir}`,
       ]
     : [
         'systemctl --user daemon-reload',

@@ -51,7 +51,7 @@ export interface UnitFile {
 export const CACHE_DIRECTORY = '/var/cache/mailkeep';
 /** Where the system's service keeps the archive: systemd makes the folder, and gives it to the service's user. */
 export const STATE_DIRECTORY = '/var/lib/mailkeep';
-const USER = 'mailkeep';
+export const USER = 'mailkeep';
 
 /** The daemon as a service, and one sync from a timer: whoever installs both enables one of them. */
 export function unitFiles(facts: UnitFacts): UnitFile[] {
