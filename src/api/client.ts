@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto';
+import { originError } from '../errors/origin.ts';
 import type { Operation, Surface } from '../wire/operation.ts';
 import type { Page } from './answers.ts';
-import { MOST_PAGES } from './limits.ts';
+import { MOST_IDLE_PAGES, MOST_MESSAGE_PAGES, MOST_PAGES } from './limits.ts';
 import type { ParamValues } from './request-url.ts';
 import {
   type CallOptions,
@@ -56,10 +58,11 @@ export abstract class Client {
 }
 
 /**
- * Yields every page of a collection, the first to the last, one request each, on demand. Pages are offsets into a
- * set that may change meanwhile: an item can then come twice or not at all. A short page is not the end; only the
- * service's own total marks it.
+ * Yields the pages of a collection, one request each, on demand, without what the page before showed. Pages are offsets
+ * into a set that may change meanwhile: an item can still come twice or not at all. A short page is not the end, and
+ * neither is the page size that was asked for: only the service's own total marks the end.
  *
+ * @throws origin.paging when pages stop bringing anything new before the total is reached
  * @throws origin.too-large when a total would take more pages than any real collection has
  */
 export async function* eachPage<T>(
@@ -67,11 +70,37 @@ export async function* eachPage<T>(
   host: string,
   read: (page: number) => Promise<Page<T>>,
 ): AsyncGenerator<Page<T>, void, undefined> {
-  for (let page = 1; ; page += 1) {
-    if (page > MOST_PAGES) throw tooLarge(operation, host, 'pages', MOST_PAGES);
+  const most = MESSAGES.has(operation.name) ? MOST_MESSAGE_PAGES : MOST_PAGES;
+  const earlier = new Set<string>();
+  let before: ReadonlySet<string> = new Set();
+  let shown = 0;
+  /** Items of all pages, also those that the page before showed: a set that grows at its beginning shifts them down. */
+  let counted = 0;
+  let idle = 0;
+  for (let page = 1; page <= most; page += 1) {
     const answer = await read(page);
-    yield answer;
-    // A service may give fewer items a page than asked for: its own number counts.
-    if (page * answer.perPage >= answer.total) return;
+    const prints = answer.items.map(printOf);
+    const isRepeated = earlier.has(printOf(prints));
+    const items = isRepeated ? [] : answer.items.filter((_, i) => !before.has(prints[i] ?? ''));
+    if (!isRepeated) {
+      earlier.add(printOf(prints));
+      before = new Set(prints);
+      counted += answer.items.length;
+    }
+    shown += items.length;
+    yield { ...answer, items };
+    if (shown >= answer.total || (items.length === 0 && counted >= answer.total)) return;
+    idle = items.length === 0 ? idle + 1 : 0;
+    if (idle >= MOST_IDLE_PAGES) {
+      const facts = { operation: operation.name, host, page, shown, total: answer.total };
+      throw originError('origin.paging', facts);
+    }
   }
+  throw tooLarge(operation, host, 'pages', most);
+}
+
+const MESSAGES: ReadonlySet<string> = new Set(['listMessages', 'searchMessages']);
+
+function printOf(item: unknown): string {
+  return createHash('sha256').update(JSON.stringify(item)).digest('base64');
 }

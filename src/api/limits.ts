@@ -10,7 +10,13 @@ export const MOST_HEADER_BYTES = 64 * 1024;
 export const IN_MEMORY_BYTES = 8 * MIB;
 export const MOST_SOURCE_BYTES = 2 * 1024 * MIB;
 /** Ten million messages at 100 a page. */
-export const MOST_PAGES = 100_000;
+export const MOST_MESSAGE_PAGES = 100_000;
+/** Pages of any other collection: 100,000 webhooks, log entries or folders. */
+export const MOST_PAGES = 1_000;
+/** Consecutive pages without anything new before a collection counts as endless. */
+export const MOST_IDLE_PAGES = 3;
+/** Mailboxes that one token may reach; each costs memory and requests in every sync. */
+export const MOST_MAILBOXES = 20_000;
 /** Informational answers (1xx) before the real one. */
 export const MOST_INFORMATIONAL = 16;
 

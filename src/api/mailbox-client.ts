@@ -29,8 +29,10 @@ import type {
   UpdateWebhookRequest,
 } from '../wire/mailbox-requests.ts';
 import { type Bytes, bySchema, type Page } from './answers.ts';
-import { Client, type PageOptions } from './client.ts';
+import { Client, eachPage, type PageOptions } from './client.ts';
+import { MOST_MAILBOXES } from './limits.ts';
 import type { CallOptions, ClientOptions, SpoolOptions } from './surface-client.ts';
+import { tooLarge } from './transport-errors.ts';
 
 /** A folder of a mailbox, as the mailbox surface addresses it. */
 export interface FolderRef {
@@ -77,8 +79,12 @@ export class MailboxClient extends Client {
     super('mailbox', options);
   }
 
-  getCurrentAccount(options?: CallOptions): Promise<AccountRecord> {
-    return this.calls.record(OPS.getCurrentAccount, {}, undefined, account, options);
+  /** @throws origin.too-large for more mailboxes than any order has */
+  async getCurrentAccount(options?: CallOptions): Promise<AccountRecord> {
+    const operation = OPS.getCurrentAccount;
+    const found = await this.calls.record(operation, {}, undefined, account, options);
+    if (found.mailboxes.length <= MOST_MAILBOXES) return found;
+    throw tooLarge(operation, this.host, 'mailboxes', MOST_MAILBOXES);
   }
 
   /** At most one in ten seconds for a customer. */
@@ -97,6 +103,17 @@ export class MailboxClient extends Client {
 
   eachFolder(mailbox: string, options?: CallOptions): AsyncGenerator<FolderRecord, void> {
     return this.each(OPS.listFolders, (page) => this.listFolders(mailbox, { ...options, page }));
+  }
+
+  /** As `eachFolder`, with the total of each page. */
+  folderPages(mailbox: string, options?: CallOptions): AsyncGenerator<Page<FolderRecord>, void> {
+    const read = (page: number) => this.listFolders(mailbox, { ...options, page });
+    return eachPage(OPS.listFolders, this.host, read);
+  }
+
+  /** The error for a listing of folders that is longer than its reader takes. */
+  tooManyFolders(what: 'folders' | 'folder names', limit: number): Error {
+    return tooLarge(OPS.listFolders, this.host, what, limit);
   }
 
   /** `name` is the full path of the new folder. */

@@ -1,6 +1,6 @@
 import { errors } from 'undici';
 import { errnoName } from '../errors/mailkeep-error.ts';
-import { originError } from '../errors/origin.ts';
+import { originError, type TooLarge } from '../errors/origin.ts';
 import type { Operation } from '../wire/operation.ts';
 import { MOST_HEADER_BYTES, type Timeouts } from './limits.ts';
 
@@ -62,12 +62,7 @@ function codeOf(error: unknown): string {
   return errnoName(error);
 }
 
-export function tooLarge(
-  operation: Operation,
-  host: string,
-  what: 'headers' | 'json' | 'source' | 'attachment' | 'pages',
-  limit: number,
-): Error {
+export function tooLarge(operation: Operation, host: string, what: TooLarge, limit: number): Error {
   return originError('origin.too-large', { operation: operation.name, host, what, limit });
 }
 

@@ -57,12 +57,20 @@ export interface OriginFacts {
     readonly found: string;
     readonly expected: string;
   };
-  /** A ceiling on what a server may say. `limit` is in bytes, or in pages. */
+  /** A ceiling on what a server may say. `limit` is in bytes, or counts what the listing consists of. */
   readonly 'origin.too-large': {
     readonly operation: string;
     readonly host: string;
-    readonly what: 'headers' | 'json' | 'source' | 'attachment' | 'pages';
+    readonly what: TooLarge;
     readonly limit: number;
+  };
+  /** A listing whose pages do not lead to all items that it counts: they repeat, are empty, or contradict its total. */
+  readonly 'origin.paging': {
+    readonly operation: string;
+    readonly host: string;
+    readonly page: number;
+    readonly shown: number;
+    readonly total: number;
   };
   /** A write whose outcome is unknown: it may have taken effect. `reason` is the code of what went wrong; `status` 0 when no answer came. */
   readonly 'origin.outcome-unknown': {
@@ -87,6 +95,17 @@ export interface OriginFacts {
   /** A temporary file for a large source could not be written. Family `disk`. */
   readonly 'spool-failed': { readonly dir: string; readonly reason: string };
 }
+
+/** Bytes of an answer, or the entries of a listing. */
+export type TooLarge =
+  | 'headers'
+  | 'json'
+  | 'source'
+  | 'attachment'
+  | 'folder names'
+  | 'folders'
+  | 'mailboxes'
+  | 'pages';
 
 interface StatusFacts {
   readonly [fact: string]: string | number;

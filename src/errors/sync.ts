@@ -3,12 +3,6 @@ import { errorsOf, MailkeepError } from './mailkeep-error.ts';
 /** Codes of what a pass itself finds wrong, with the facts that fill their sentences. */
 export interface SyncFacts {
   readonly 'sync.interrupted': Readonly<Record<string, never>>;
-  /** A page with more or fewer items than its own total allows, also when asked again. */
-  readonly 'sync.inconsistent-page': {
-    readonly folder: string;
-    readonly items: number;
-    readonly total: number;
-  };
   /** The folder listing counts messages, and the folder's newest page shows none. */
   readonly 'sync.counts-disagree': {
     readonly folder: string;

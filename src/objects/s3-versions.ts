@@ -94,7 +94,9 @@ async function* versionsOf(
     const nextKey = keyIn(xml, 'NextKeyMarker');
     // Objects whose names begin with this one come after it.
     if (nextKey > key) return;
-    marker = { 'key-marker': nextKey, 'version-id-marker': textOf(xml, 'NextVersionIdMarker') };
+    const next = { 'key-marker': nextKey, 'version-id-marker': textOf(xml, 'NextVersionIdMarker') };
+    if (JSON.stringify(next) === JSON.stringify(marker)) break;
+    marker = next;
   }
   throw invalid(client, operation, 'a listing without an end');
 }

@@ -4,16 +4,14 @@ import type { MailboxErrorFacts, SyncFacts } from '../errors/sync.ts';
 import { bytes, counted, localTime, span } from './amounts.ts';
 import { reasonText, type Sentences, say, some } from './sentence.ts';
 
+/** Limits that count entries, not bytes. */
+const ENTRIES: ReadonlySet<string> = new Set(['folders', 'mailboxes', 'pages']);
+
 export const SYNC_SENTENCES: Sentences<SyncFacts> = {
   'sync.interrupted': () =>
     say(
       'Interrupted. What was fetched is safe.',
       'The next sync continues where this one stopped.',
-    ),
-  'sync.inconsistent-page': ({ folder, items, total }) =>
-    say(
-      `The service reports ${total} messages in ${folder}, but one page lists ${items}.`,
-      'This answer was ignored; the next sync asks again.',
     ),
   'sync.counts-disagree': ({ folder, listed, shown }) =>
     say(
@@ -162,7 +160,12 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
     ),
   'origin.too-large': ({ host, operation, what, limit }) =>
     say(
-      `The answer of ${host} to ${operation} is larger than mailkeep accepts: more than ${limit} ${what === 'pages' ? 'pages' : `bytes (${what})`}.`,
+      `The answer of ${host} to ${operation} is larger than mailkeep accepts: more than ${limit} ${ENTRIES.has(what) ? what : `bytes (${what})`}.`,
+    ),
+  'origin.paging': ({ host, operation, page, shown, total }) =>
+    say(
+      `${host} answers ${operation} with pages that do not add up: it counts ${total} entries, showed ${shown}, and page ${page} brings nothing new.`,
+      'Everything it showed was used, and nothing was concluded about the rest. Report it to the service.',
     ),
   'origin.outcome-unknown': ({ host, operation, reason }) =>
     say(

@@ -1,9 +1,17 @@
 import type { MailboxClient } from '../../api/mailbox-client.ts';
 import type { PlatformClient } from '../../api/platform-client.ts';
+import { hasCode, type MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { Lane } from '../../limiter/lanes.ts';
 import type { ListedFolder } from '../../mail/words.ts';
 import { MAILBOXES_A_REQUEST } from '../plan/usage-listing.ts';
-import type { ListedUsage, Origin, QuotaResource, UidOrder, UsageListing } from './ports.ts';
+import type {
+  FolderListing,
+  ListedUsage,
+  Origin,
+  QuotaResource,
+  UidOrder,
+  UsageListing,
+} from './ports.ts';
 
 type PlatformMailbox = Awaited<ReturnType<PlatformClient['listMailboxes']>>['items'][number];
 
@@ -27,7 +35,7 @@ export async function orderUsages(
     const { items, perPage, total } = await platform.listMailboxes(orderId, asked);
     mailboxes.push(...items.map(usageOf));
     const pages = Math.max(1, Math.ceil(total / perPage));
-    if (page >= pages) return { mailboxes, pages, complete: true };
+    if (page >= pages) return { mailboxes, pages, complete: mailboxes.length >= total };
     if (pages > mostPages) return { mailboxes, pages, complete: false };
   }
 }
@@ -58,6 +66,8 @@ function resource(
 
 /** No mailbox has as many; each costs memory for the complete pass. The listing is incomplete beyond it. */
 const MOST_FOLDERS = 20_000;
+/** Characters of all paths and names of a mailbox's folders. */
+const MOST_NAME_CHARS = 16 * 1024 * 1024;
 
 /**
  * Returns the origin behind a client of the mailbox surface. It only reads: six operations and the quota.
@@ -85,18 +95,32 @@ export function apiOrigin(
       // A folder that is created or renamed between two pages shifts the rest: one may come twice, or not at all.
       const byPath = new Map<string, ListedFolder>();
       let withoutPath = 0;
-      for (let page = 1; ; page += 1) {
-        const options = { page, signal, lane: lane() };
-        const { items, perPage, total } = await client.listFolders(mailbox, options);
-        const before = byPath.size;
-        for (const folder of items) {
-          if (folder.path === '') withoutPath += 1;
-          else byPath.set(wellFormed(folder.path), named(folder));
+      let nameChars = 0;
+      let counted = 0;
+      const listing = (problem?: MailkeepError): FolderListing => ({
+        folders: [...byPath.values()],
+        complete: problem === undefined && byPath.size >= counted,
+        withoutPath,
+        ...(problem === undefined ? {} : { problem }),
+      });
+      try {
+        for await (const page of client.folderPages(mailbox, { signal, lane: lane() })) {
+          counted = page.total;
+          for (const folder of page.items) {
+            nameChars += folder.path.length + folder.name.length;
+            if (nameChars > MOST_NAME_CHARS) {
+              throw client.tooManyFolders('folder names', MOST_NAME_CHARS);
+            }
+            if (folder.path === '') withoutPath += 1;
+            else byPath.set(wellFormed(folder.path), named(folder));
+            if (byPath.size > MOST_FOLDERS) throw client.tooManyFolders('folders', MOST_FOLDERS);
+          }
         }
-        // A page without new folders would be followed by more of the same.
-        const more = page * perPage < total && byPath.size > before;
-        if (more && byPath.size < MOST_FOLDERS) continue;
-        return { folders: [...byPath.values()], complete: byPath.size >= total, withoutPath };
+        return listing();
+      } catch (error) {
+        const isEndless = hasCode(error, 'origin.paging') || hasCode(error, 'origin.too-large');
+        if (!isEndless || byPath.size === 0) throw error;
+        return listing(error);
       }
     },
     async list(at, { page, perPage, order }, signal) {

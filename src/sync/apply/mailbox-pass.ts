@@ -60,7 +60,8 @@ export async function openMailbox(
   return { mailbox, key, folders: passes, gone, openBefore, listed };
 }
 
-function incompleteListing({ folders, withoutPath = 0 }: FolderListing) {
+function incompleteListing({ folders, withoutPath = 0, problem }: FolderListing) {
+  if (problem !== undefined) return problem;
   const shown = folders.length;
   return withoutPath > 0
     ? syncError('sync.folder-without-path', { withoutPath, shown })

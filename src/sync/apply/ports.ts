@@ -2,6 +2,7 @@ import type { CommittedBatch } from '../../archive/format/records.ts';
 import type { Batch } from '../../archive/write/batch.ts';
 import type { AssumedPlace } from '../../catalog/places.ts';
 import type { PlacedMessage } from '../../catalog/relinking.ts';
+import type { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type {
   BlobHash,
   CountedFlag,
@@ -21,6 +22,8 @@ import type { FolderSums } from '../plan/folder-sums.ts';
 export interface OriginPage {
   readonly items: readonly Listing[];
   readonly total: number;
+  /** Messages per page as the origin states them; it may differ from what was requested. */
+  readonly perPage?: number;
 }
 
 export interface OriginMailbox {
@@ -35,6 +38,8 @@ export interface FolderListing {
   readonly complete: boolean;
   /** Folders that are listed without a path: they cannot be requested, and the listing is not complete. */
   readonly withoutPath?: number;
+  /** Why the listing ended early: its pages make no progress, or it is longer than any real one. */
+  readonly problem?: MailkeepError;
 }
 
 /** A raw source that is complete as far as HTTP can detect. The receiver deletes the file. */

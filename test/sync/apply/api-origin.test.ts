@@ -29,15 +29,17 @@ test('a folder that comes on two pages is one folder, and the listing lacks anot
 });
 
 test('pages that bring nothing new end a listing, whatever it counts', async () => {
-  const { complete, requests } = await foldersOf(() => full(1), Number.MAX_SAFE_INTEGER);
+  const { complete, problem, requests } = await foldersOf(() => full(1), Number.MAX_SAFE_INTEGER);
   expect(complete).toBe(false);
-  expect(requests).toBe(2);
+  expect(problem).toMatchObject({ code: 'origin.paging', facts: { operation: 'listFolders' } });
+  expect(requests).toBe(4);
 });
 
 test('a listing without end is cut off, and is not complete', async () => {
-  const { folders, complete } = await foldersOf(full, Number.MAX_SAFE_INTEGER);
-  expect(folders).toHaveLength(20_000);
+  const { folders, complete, problem } = await foldersOf(full, Number.MAX_SAFE_INTEGER);
+  expect(folders).toHaveLength(20_001);
   expect(complete).toBe(false);
+  expect(problem).toMatchObject({ code: 'origin.too-large', facts: { what: 'folders' } });
 });
 
 test('all pages of an honest listing are complete', async () => {

@@ -27,7 +27,7 @@ export async function askByName(
   if (lo === undefined || hi === undefined) return { answered, silent: [] };
   if (!canSearch(deps.memory, at.host)) return walked(deps, at, uids, { lo, hi });
   const silent: number[] = [];
-  for (let from = 0; from < uids.length; from += PAGE_SIZE) {
+  for (let from = 0; from < uids.length; ) {
     const named = uids.slice(from, from + PAGE_SIZE);
     const page = { uids: named.join(','), perPage: PAGE_SIZE, order: 'ascending' } as const;
     let answer: OriginPage;
@@ -40,10 +40,22 @@ export async function askByName(
     }
     const { items, total } = answer;
     for (const listing of items) answered.set(listing.uid, listing);
-    // A total above the number of items leaves open which uids are there: none of these is silent.
-    if (total <= items.length) silent.push(...named.filter((uid) => !answered.has(uid)));
+    // A total above the number of items leaves open which uids are there beyond the last item.
+    const decided = total <= items.length ? named : decidedBy(items, named);
+    silent.push(...decided.filter((uid) => !answered.has(uid)));
+    // A page that decides nothing is not asked for again.
+    from += decided.length === 0 ? named.length : decided.length;
   }
   return { answered, silent };
+}
+
+/** Returns the uids up to the last item of a page, if it shows only uids that were asked for, in order. */
+function decidedBy(items: readonly Listing[], named: readonly number[]): readonly number[] {
+  const isAnswer = items.every(
+    ({ uid }, i) => named.includes(uid) && uid > (items[i - 1]?.uid ?? 0),
+  );
+  const last = isAnswer ? (items[items.length - 1]?.uid ?? 0) : 0;
+  return named.filter((uid) => uid <= last);
 }
 
 async function walked(

@@ -1,8 +1,15 @@
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { originError } from '../../../errors/origin.ts';
 import { syncError } from '../../../errors/sync.ts';
 import type { FolderKey, Listing } from '../../../mail/words.ts';
 import { type PageQuestion, weighPage } from '../../plan/answer.ts';
-import type { UidInterval } from '../../plan/coverage.ts';
+import {
+  addInterval,
+  covers,
+  gapsOf,
+  type UidInterval,
+  type UidIntervals,
+} from '../../plan/coverage.ts';
 import { PAGE_SIZE } from '../../plan/forecast.ts';
 import { isRecent, type Memory, type Origin, type OriginPage, type UidOrder } from '../ports.ts';
 
@@ -36,11 +43,12 @@ export async function* walkRange(
   order: UidOrder,
 ): AsyncGenerator<WalkedPage> {
   let rest: UidInterval = range;
+  let perPage = PAGE_SIZE;
   while (rest.lo <= rest.hi) {
     const refusedBefore = !canSearch(deps.memory, at.host);
     const page = refusedBefore
       ? 'refused'
-      : await askKeyset(deps, at, { range: rest, order, perPage: PAGE_SIZE });
+      : await askKeyset(deps, at, { range: rest, order, perPage });
     if (page === 'refused') {
       for await (const walked of walkByOffset(deps, at, rest, order)) {
         // Only now is it clear that the search was refused, and not that the folder is unknown.
@@ -51,6 +59,8 @@ export async function* walkRange(
     }
     yield page;
     if (page.last) return;
+    // A host that gives fewer than were requested is not asked three times for each page.
+    perPage = Math.min(perPage, page.items.length);
     rest =
       order === 'descending'
         ? { lo: rest.lo, hi: page.interval.lo - 1 }
@@ -83,8 +93,8 @@ export function reconsiderSearch(memory: Memory, host: string, now: number): voi
 }
 
 /**
- * Requests the newest page of a folder. When it shows nothing although the listing counts messages, requests it once
- * more: one of the two is out of date.
+ * Requests the newest page of a folder. When it shows nothing although the listing, or its own total, counts messages,
+ * requests it once more: one of them is out of date.
  *
  * @throws MailkeepError `sync.counts-disagree` when they still disagree: such an answer proves nothing
  */
@@ -94,11 +104,13 @@ export async function newestPage(
   listed: number,
 ): Promise<OriginPage> {
   const newest = { page: 1, perPage: PAGE_SIZE, order: 'descending' } as const;
-  const page = await deps.origin.list(at, newest, deps.signal);
-  if (page.total > 0 || listed === 0) return page;
-  const again = await deps.origin.list(at, newest, deps.signal);
-  if (again.total > 0) return again;
-  throw syncError('sync.counts-disagree', { folder: at.folder, listed, shown: 0 });
+  let counted = listed;
+  for (let tries = 1; tries <= 2; tries += 1) {
+    const page = await deps.origin.list(at, newest, deps.signal);
+    if (page.items.length > 0 || (page.total === 0 && listed === 0)) return page;
+    counted = Math.max(listed, page.total);
+  }
+  throw syncError('sync.counts-disagree', { folder: at.folder, listed: counted, shown: 0 });
 }
 
 async function askKeyset(
@@ -111,16 +123,18 @@ async function askKeyset(
   for (let doubts = 1; ; doubts += 1) {
     let answer: OriginPage;
     try {
-      answer = await deps.origin.search(at, { uids, perPage, order }, deps.signal);
+      const asked = { uids, perPage: PAGE_SIZE, order } as const;
+      answer = await deps.origin.search(at, asked, deps.signal);
     } catch (error) {
       if (!isRefusal(error)) throw error;
       return 'refused';
     }
     const found = withinRange(answer, range);
     if (found === 'wrong' || !inOrder(answer.items, order)) return 'refused';
-    const page = weigh(question, found);
+    const stated = Math.min(perPage, answer.perPage ?? perPage);
+    const page = weigh({ ...question, perPage: stated }, found);
     if (page !== undefined && (!page.doubtful || doubts >= DOUBTS)) return page.page;
-    if (doubts >= DOUBTS) throw inconsistent(at, answer);
+    if (doubts >= DOUBTS) throw noProgress(at, 'searchMessages', 1, answer);
   }
 }
 
@@ -170,7 +184,8 @@ function weigh(
 /**
  * Walks a range by offset. Each page overlaps the one before by at least one message: after a deletion has shifted the
  * pages, the overlap is missing, and the walk steps back until it finds it again. Arrivals only repeat messages. Both
- * orders share the code: uids are mapped to keys that ascend in the order of the walk.
+ * orders share the code: uids are mapped to keys that ascend in the order of the walk. Where the host has page sizes of
+ * its own, so that no overlap can be requested, the rest is walked by `walkFixedPages`.
  */
 export async function* walkByOffset(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
@@ -182,38 +197,187 @@ export async function* walkByOffset(
   const first = order === 'ascending' ? range.lo : -range.hi;
   const final = order === 'ascending' ? range.hi : -range.lo;
   let seen = 0;
+  let distinct = 0;
+  let newest = Number.NEGATIVE_INFINITY;
   let lastSeen = Number.NEGATIVE_INFINITY;
   let upTo = first - 1;
   let doubts = 0;
-  for (;;) {
+  let idle = 0;
+  let isHonest = true;
+  while (idle < MOST_IDLE_STEPS) {
     const { page, perPage } = pageOver(seen);
     const answer = await deps.origin.list(at, { page, perPage, order }, deps.signal);
+    const { items, total } = answer;
+    if ((answer.perPage ?? perPage) !== perPage || items.length > perPage) break;
     const start = (page - 1) * perPage;
-    const whole = answer.total <= start + answer.items.length;
-    if (!inOrder(answer.items, order) || (!whole && answer.items.length < perPage)) {
+    const whole = total <= start + items.length;
+    if (!inOrder(items, order)) {
       doubts += 1;
-      if (doubts >= DOUBTS) throw inconsistent(at, answer);
+      if (doubts >= DOUBTS) throw noProgress(at, 'listMessages', page, answer);
       continue;
     }
+    if (!whole && items.length < perPage) {
+      doubts += 1;
+      if (doubts < DOUBTS) continue;
+      isHonest = perPage !== PAGE_SIZE;
+      break;
+    }
     doubts = 0;
-    const head = answer.items[0];
+    const head = items[0];
     if (start > 0 && (head === undefined || key(head.uid) > lastSeen)) {
       // Something before this page is gone: messages that moved up past its start may not have been seen.
       seen = Math.max(0, start - PAGE_SIZE + 1);
+      idle += 1;
       continue;
     }
-    seen = start + answer.items.length;
-    const tail = answer.items[answer.items.length - 1];
+    seen = start + items.length;
+    const tail = items[items.length - 1];
+    const fresh = items.filter(({ uid }) => key(uid) > lastSeen).length;
+    idle = fresh > 0 ? 0 : idle + 1;
+    distinct += fresh;
+    if (page === 1) newest = Math.max(newest, head?.uid ?? 0);
+    if (whole && !(await isWhole(deps, at, { total, distinct, newest, order }))) {
+      throw noProgress(at, 'listMessages', page, answer, distinct);
+    }
     if (tail !== undefined) lastSeen = Math.max(lastSeen, key(tail.uid));
     const end = whole ? final : Math.min(lastSeen, final);
     if (end <= upTo && !whole) continue;
-    const items = answer.items.filter(({ uid }) => key(uid) > upTo && key(uid) <= end);
+    const inside = items.filter(({ uid }) => key(uid) > upTo && key(uid) <= end);
     const interval =
       order === 'ascending' ? { lo: upTo + 1, hi: end } : { lo: -end, hi: -(upTo + 1) };
     const last = whole || end >= final;
-    yield { interval, items, total: answer.total, last };
+    yield { interval, items: inside, total, last };
     if (last) return;
     upTo = end;
+  }
+  const rest =
+    order === 'ascending' ? { lo: upTo + 1, hi: range.hi } : { lo: range.lo, hi: -(upTo + 1) };
+  yield* walkFixedPages(deps, at, rest, isHonest);
+}
+
+/**
+ * Returns whether the messages seen in a walk are as many as the folder counts. Mail that arrived during a walk from the
+ * newest down is above its first page: it is counted with one more request.
+ */
+async function isWhole(
+  deps: { readonly origin: Origin; readonly signal: AbortSignal },
+  at: FolderKey,
+  walked: {
+    readonly total: number;
+    readonly distinct: number;
+    readonly newest: number;
+    readonly order: UidOrder;
+  },
+): Promise<boolean> {
+  const { total, distinct, newest, order } = walked;
+  if (total <= distinct) return true;
+  if (order === 'ascending') return false;
+  const question = { page: 1, perPage: PAGE_SIZE, order } as const;
+  const { items } = await deps.origin.list(at, question, deps.signal);
+  const arrived = items.filter(({ uid }) => uid > newest).length;
+  return arrived === items.length || total <= distinct + arrived;
+}
+
+/** Consecutive requests of a walk by offset that may bring no new uid, while deletions shift the pages. */
+const MOST_IDLE_STEPS = 60;
+/** What a page without a new uid counts for where nothing but the service explains it. */
+const FEW_STEPS = 20;
+
+/**
+ * Walks a range in pages whose size the host decides, newest first. Such pages never overlap. A page accounts for the
+ * uids between its first and its last. The uids between two neighbouring pages are accounted for once the next answer
+ * shows that nothing was deleted meanwhile: arrivals push messages down, so a message can only be missed if the total
+ * fell. Then the walk steps back. Where a host states another page size than it gives, its offsets prove nothing: gaps
+ * count only when all messages of its total were seen.
+ *
+ * @param isHonest false where the host gives fewer messages than the page size it states
+ * @throws origin.paging when the pages make no progress
+ */
+async function* walkFixedPages(
+  deps: { readonly origin: Origin; readonly signal: AbortSignal },
+  at: FolderKey,
+  range: UidInterval,
+  isHonest: boolean,
+): AsyncGenerator<WalkedPage> {
+  let isStated = isHonest;
+  let shown: UidIntervals = [];
+  let seen = 0;
+  let newest = 0;
+  let page = 1;
+  let size = 1;
+  let idle = 0;
+  let doubts = 0;
+  let restarts = 0;
+  let lastTotal = 0;
+  let leastTotal = Number.POSITIVE_INFINITY;
+  /** The lowest uid of the page before, where this one follows it; and the uids between it and the one before it. */
+  let before: number | undefined;
+  let between: UidInterval | undefined;
+  for (;;) {
+    const question = { page, perPage: PAGE_SIZE, order: 'descending' } as const;
+    const answer = await deps.origin.list(at, question, deps.signal);
+    const { items, total } = answer;
+    size = answer.perPage ?? Math.max(size, items.length);
+    const start = (page - 1) * size;
+    const isSorted = inOrder(items, 'descending');
+    const isShort = isStated && items.length < size && start + items.length < total;
+    doubts = isShort || !isSorted ? doubts + 1 : 0;
+    if (doubts > 0 && doubts < DOUBTS) continue;
+    const fell = Math.max(0, lastTotal - total);
+    lastTotal = total;
+    const isOdd = isStated ? isShort || items.length > size : fell > 0;
+    if (!isSorted || (isOdd && restarts >= DOUBTS)) {
+      throw noProgress(at, 'listMessages', page, answer, seen);
+    }
+    if (isOdd) {
+      // From here on only a complete count proves anything, and nothing may have been deleted during it.
+      isStated = false;
+      restarts += 1;
+      shown = [];
+      seen = 0;
+      newest = 0;
+      page = 1;
+      before = undefined;
+      between = undefined;
+      continue;
+    }
+    const fresh = items.filter(({ uid }) => !covers(shown, { lo: uid, hi: uid })).length;
+    idle = fresh > 0 || total < leastTotal ? 0 : idle + (isStated ? 1 : FEW_STEPS);
+    leastTotal = Math.min(leastTotal, total);
+    seen += fresh;
+    const head = items[0]?.uid ?? 0;
+    const last = items[items.length - 1]?.uid;
+    if (page === 1) newest = Math.max(newest, head);
+    const proven: UidInterval[] = [];
+    if (fell === 0 && between !== undefined) proven.push(between);
+    between = undefined;
+    if (last !== undefined) {
+      proven.push({ lo: last, hi: page === 1 ? Number.POSITIVE_INFINITY : head });
+      if (before !== undefined && isStated) between = { lo: head + 1, hi: before - 1 };
+    }
+    const reachesEnd = isStated
+      ? fell === 0 && start + items.length >= total
+      : seen >= total || fresh === 0;
+    const counts = { total, distinct: seen, newest, order: 'descending' } as const;
+    const whole = reachesEnd && (await isWhole(deps, at, counts));
+    if (isStated && reachesEnd && !whole) idle += FEW_STEPS;
+    if (!whole && idle >= MOST_IDLE_STEPS) {
+      throw noProgress(at, 'listMessages', page, answer, seen);
+    }
+    for (const interval of proven) shown = addInterval(shown, interval);
+    if (whole) proven.push(...gapsOf(shown, { lo: 1, hi: Number.POSITIVE_INFINITY }));
+    const isLast = whole || covers(shown, range);
+    for (const { lo, hi } of proven) {
+      const interval = { lo: Math.max(lo, range.lo), hi: Math.min(hi, range.hi) };
+      if (interval.lo > interval.hi) continue;
+      const inside = items.filter(({ uid }) => uid >= interval.lo && uid <= interval.hi);
+      yield { interval, items: inside, total, last: isLast };
+    }
+    if (isLast) return;
+    // What moved up may have left the last two pages before it was read there.
+    page = fell > 0 ? Math.max(1, page - 2 - Math.ceil(fell / size)) : page + 1;
+    before = fell > 0 ? undefined : (last ?? before);
+    if (fell > 0) between = undefined;
   }
 }
 
@@ -243,6 +407,12 @@ export function isRefusal(error: unknown): boolean {
   );
 }
 
-function inconsistent(at: FolderKey, { items, total }: OriginPage): MailkeepError {
-  return syncError('sync.inconsistent-page', { folder: at.folder, items: items.length, total });
+function noProgress(
+  { host }: FolderKey,
+  operation: 'listMessages' | 'searchMessages',
+  page: number,
+  { items, total }: OriginPage,
+  shown = items.length,
+): MailkeepError {
+  return originError('origin.paging', { operation, host, page, shown, total });
 }
