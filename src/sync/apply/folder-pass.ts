@@ -1,5 +1,12 @@
 import { fingerprint } from '../../mail/fingerprint.ts';
-import type { FlagSet, FolderKey, ListedFolder, Listing, Place } from '../../mail/words.ts';
+import {
+  type FlagSet,
+  type FolderKey,
+  flagSet,
+  type ListedFolder,
+  type Listing,
+  type Place,
+} from '../../mail/words.ts';
 import { observe } from '../plan/answer.ts';
 import { bisect } from '../plan/bisect.ts';
 import { gapsOf, type PageTicket, type UidInterval } from '../plan/coverage.ts';
@@ -198,11 +205,19 @@ export class FolderPass {
     }
   }
 
-  /** Fetches a deferred message that is no move. */
+  /** Fetches a deferred message that is no move. One that answers again where its own place ended is there again. */
   async fetchDeferred(uid: number): Promise<void> {
     const deferred = this.evidence.takeDeferred(uid);
-    // Its page has expected it since it was deferred; expecting it twice would leave the page open for ever.
-    if (deferred !== undefined) await this.fetch(deferred.listing, deferred.ticket);
+    if (deferred === undefined) return;
+    const { listing, ticket } = deferred;
+    const { committer, mirror } = this.ctx;
+    if (mirror.endedFingerprint(this.at, this.generation, uid) !== deferred.fingerprint) {
+      // Its page has expected it since it was deferred; expecting it twice would leave the page open for ever.
+      await this.fetch(listing, ticket);
+      return;
+    }
+    const reopened = { fact: 'reopened', ...this.place(uid), reason: 'answers-again' } as const;
+    committer.addFact({ ...reopened, flags: flagSet(listing.flags) }, () => ticket.settle());
   }
 
   /** Fetches the messages that waited for others. */

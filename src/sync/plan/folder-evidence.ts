@@ -59,6 +59,7 @@ export class FolderEvidence {
   readonly #missing = new Set<number>();
   readonly #contradicted = new Map<number, Listing>();
   readonly #reappeared = new Map<number, Listing>();
+  readonly #replaced = new Set<number>();
   readonly #deferred = new Map<number, DeferredListing>();
   #postponed: AwaitedListing[] = [];
   /** Uids whose source is being fetched, or waits to be: a second answer that shows them asks for nothing. */
@@ -117,6 +118,11 @@ export class FolderEvidence {
   /** Uids that answer although earlier passes found them empty, or saw their message deleted. */
   get reappeared(): ReadonlyMap<number, Listing> {
     return this.#reappeared;
+  }
+
+  /** Uids that certainly show another message than their open place has. */
+  get replaced(): ReadonlySet<number> {
+    return this.#replaced;
   }
 
   /** New uids with a message that the mailbox has open elsewhere: moves or copies. Decided with the deletions. */
@@ -318,9 +324,16 @@ export class FolderEvidence {
     this.#contradicted.delete(uid);
   }
 
-  /** Records that it is decided why a uid answers again. */
-  resolveReappeared(uid: number): void {
-    this.#reappeared.delete(uid);
+  /** Records that a uid shows another message than its place: it waits with the messages that may have moved. */
+  replace(listing: Listing, fingerprint: string): void {
+    this.#replaced.add(listing.uid);
+    this.#deferred.set(listing.uid, { listing, fingerprint, ticket: NO_PAGE });
+  }
+
+  /** Lets a uid that answers again wait with the messages that may have moved. */
+  deferReappeared(listing: Listing, fingerprint: string): void {
+    this.#reappeared.delete(listing.uid);
+    this.#deferred.set(listing.uid, { listing, fingerprint, ticket: NO_PAGE });
   }
 
   /** Drops what waits for a decision: what the answers showed belongs to a new generation of the folder. */
@@ -330,5 +343,9 @@ export class FolderEvidence {
     this.#missing.clear();
     this.#contradicted.clear();
     this.#reappeared.clear();
+    this.#replaced.clear();
   }
 }
+
+/** For messages of uids that earlier passes covered: no page waits for them. */
+const NO_PAGE: PageTicket = { expect: () => {}, settle: () => {}, seal: () => {} };

@@ -1,6 +1,6 @@
 import type { Listing, Place } from '../../mail/words.ts';
 
-/** A place that this pass found to be gone, or one of the generation that was just replaced. */
+/** A place that this pass found to be gone, one of the generation that was just replaced, or one whose uid shows another message. */
 export interface GonePlace {
   readonly place: Place;
   readonly fingerprint: string;
@@ -21,8 +21,8 @@ export interface Relink {
 
 /**
  * Pairs new places with places that are gone. A new uid gets known bytes without a download only when exactly one place
- * with its fingerprint is gone and exactly one is new, in another folder or generation, with a Message-ID, and when it
- * is no draft. Everything else is fetched.
+ * with its fingerprint is gone and exactly one is new, with a Message-ID, and when it is no draft. The two may be in one
+ * folder: a service that renumbers may keep some uids. Everything else is fetched.
  */
 export function pairMoves(
   gone: readonly GonePlace[],
@@ -41,7 +41,7 @@ export function pairMoves(
       alone &&
       candidate.listing.messageId !== null &&
       !candidate.draft &&
-      isElsewhere(source.place, candidate.place);
+      isMoved(source.place, candidate.place);
     if (allowed) {
       relinks.push({ from: source.place, to: candidate.place, listing: candidate.listing });
     } else {
@@ -51,12 +51,9 @@ export function pairMoves(
   return { relinks, fetch };
 }
 
-function isElsewhere(a: Place, b: Place): boolean {
-  return (
-    a.host === b.host &&
-    a.mailbox === b.mailbox &&
-    (a.folder !== b.folder || a.generation !== b.generation)
-  );
+function isMoved(a: Place, b: Place): boolean {
+  const isSame = a.folder === b.folder && a.generation === b.generation && a.uid === b.uid;
+  return a.host === b.host && a.mailbox === b.mailbox && !isSame;
 }
 
 function grouped<T extends { readonly fingerprint: string }>(

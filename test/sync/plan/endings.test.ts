@@ -112,6 +112,10 @@ describe('pairing moves', () => {
     expect(pairMoves([gone(place('A', 1))], [fresh(place('A', 1, 2))]).relinks.length).toBe(1);
   });
 
+  it('relinks within a folder that kept its generation', () => {
+    expect(pairMoves([gone(place('A', 1))], [fresh(place('A', 9))]).relinks.length).toBe(1);
+  });
+
   it.each([
     ['two are gone', [gone(place('A', 1)), gone(place('C', 1))], [fresh(place('B', 9))]],
     ['two are new', [gone(place('A', 1))], [fresh(place('B', 9)), fresh(place('C', 9))]],
@@ -121,7 +125,7 @@ describe('pairing moves', () => {
       [fresh(place('B', 9), { listing: { ...listing, messageId: null } })],
     ],
     ['it is a draft', [gone(place('A', 1))], [fresh(place('B', 9), { draft: true })]],
-    ['it is the same folder', [gone(place('A', 1))], [fresh(place('A', 9))]],
+    ['it is the same place', [gone(place('A', 1))], [fresh(place('A', 1))]],
     ['it is another mailbox', [gone(place('A', 1, 1, 'AC2'))], [fresh(place('B', 9))]],
     ['nothing is gone', [], [fresh(place('B', 9))]],
   ])('fetches when %s', (_why, ended, appeared) => {

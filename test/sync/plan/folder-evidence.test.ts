@@ -93,7 +93,7 @@ describe('a page', () => {
     expect(evidence.isExplained(page({ lo: 1, hi: 9 }, [4], { contradicted: [4] }))).toBe(false);
     evidence.reappear(listing(4));
     expect(evidence.isExplained(lacking)).toBe(false);
-    evidence.resolveReappeared(4);
+    evidence.deferReappeared(listing(4), 'print');
     expect(evidence.isExplained(lacking)).toBe(true);
   });
 });

@@ -62,7 +62,7 @@ export interface EndingFolder {
 
 interface Gone extends GonePlace {
   readonly folder: EndingFolder;
-  readonly reason: 'missing' | 'renumbered' | 'folder-gone';
+  readonly reason: 'missing' | 'renumbered' | 'folder-gone' | 'replaced';
   readonly message: { readonly docid: number; readonly id: string; readonly size: number };
 }
 
@@ -81,21 +81,37 @@ export async function settleEndings(
   await ctx.committer.flush();
   const { relinks, fetch } = pairMoves(gone, folders.flatMap(newIn));
   const byPlace = new Map(gone.map((item) => [placeKey(item.place), item]));
+  const moved = new Set(relinks.map(({ from }) => placeKey(from)));
+  const ended = new Set<string>();
+  const end = (item: Gone): void => {
+    const key = placeKey(item.place);
+    if (ended.has(key)) return;
+    ended.add(key);
+    const reason = moved.has(key) ? 'moved' : item.reason;
+    ctx.committer.addFact({ fact: 'ended', ...item.place, reason });
+    if (reason === 'replaced') ctx.ledger.count(address, 'ended', 1);
+  };
   for (const { from, to, listing } of relinks) {
     const source = byPlace.get(placeKey(from));
     if (source === undefined) continue;
-    byPlace.delete(placeKey(from));
+    // A uid that shows another message has only one place at a time.
+    const occupied = byPlace.get(placeKey(to));
+    if (occupied !== undefined) end(occupied);
     const { docid, id, size } = source.message;
     const waiting = passOf(folders, to)?.evidence.takeDeferred(to.uid);
     ctx.committer.addFact(
       { fact: 'appeared', ...to, listing, docid, message: id, size, assumedFrom: from },
       () => waiting?.ticket.settle(),
     );
-    ctx.committer.addFact({ fact: 'ended', ...from, reason: 'moved' });
+    end(source);
     ctx.ledger.count(address, 'relinked', 1);
   }
   const ending = new Map<EndingFolder, Gone[]>(folders.map((folder) => [folder, []]));
-  for (const item of byPlace.values()) ending.get(item.folder)?.push(item);
+  for (const item of gone) {
+    if (moved.has(placeKey(item.place))) continue;
+    if (item.reason === 'replaced') end(item);
+    else ending.get(item.folder)?.push(item);
+  }
   const decisions = brake(
     folders.map((folder) => ({
       folder: folder.at.folder,
@@ -128,7 +144,9 @@ async function goneFrom(ctx: PassContext, folder: EndingFolder): Promise<Gone[]>
   if (pass === undefined) {
     return [...older, ...of(generation, ctx.mirror.openUids(at, generation), 'folder-gone')];
   }
-  if (pass.failed || renumbered !== undefined) return older;
+  if (renumbered !== undefined) return older;
+  older.push(...of(generation, [...pass.evidence.replaced], 'replaced'));
+  if (pass.failed) return older;
   if (isHeldDue(ctx, at)) pass.evidence.suspectMissing(ctx.mirror.heldUids(at, generation));
   if (pass.evidence.missing.size === 0) return older;
   const silent = new Set(await confirmGone(ctx, pass));

@@ -1,14 +1,7 @@
 import type { PlacedMessage } from '../../../catalog/relinking.ts';
 import { fingerprint } from '../../../mail/fingerprint.ts';
-import { flagSet, type Listing } from '../../../mail/words.ts';
-import { openPlaces } from '../../plan/folder-sums.ts';
-import {
-  DECLARED_AT,
-  judgeGeneration,
-  SAMPLE_SIZE,
-  type SampleAnswer,
-  samplePositions,
-} from '../../plan/generation.ts';
+import type { Listing } from '../../../mail/words.ts';
+import { judgeGeneration, type SampleAnswer, samplePositions } from '../../plan/generation.ts';
 import { FolderPass } from '../folder-pass.ts';
 import type { PassContext } from '../pass-context.ts';
 import { askByName } from '../walk/ask-by-name.ts';
@@ -31,8 +24,7 @@ export async function judgeFolder(
   pass: FolderPass,
 ): Promise<Renumbered | undefined> {
   const { evidence } = pass;
-  const answersOddly = evidence.contradicted.size > 0 || evidence.reappeared.size > 0;
-  if (!answersOddly && !seemsRaised(pass)) return undefined;
+  if (evidence.contradicted.size === 0 && evidence.reappeared.size === 0) return undefined;
   const uids = ctx.mirror.openUids(pass.at, pass.generation);
   const sample = samplePositions(uids.length).flatMap((position) => uids[position] ?? []);
   let verdict = judgeGeneration(await askSample(ctx, pass, sample));
@@ -47,18 +39,8 @@ export async function judgeFolder(
     verdict = judgeGeneration(answers);
   }
   if (verdict === 'new') return renumber(ctx, pass, sample);
-  await acceptSingles(ctx, pass);
+  acceptSingles(ctx, pass);
   return undefined;
-}
-
-/**
- * Returns whether nearly every uid of a folder is missing while its messages show under new uids above them all.
- * Small folders do not justify the suspicion: what was moved out of them and back is fetched.
- */
-function seemsRaised({ evidence, sums }: FolderPass): boolean {
-  if (evidence.deferred.size === 0) return false;
-  const open = openPlaces(sums);
-  return open >= SAMPLE_SIZE && evidence.missing.size >= open * DECLARED_AT;
 }
 
 /**
@@ -98,29 +80,19 @@ function deferredPrints({ evidence }: FolderPass): ReadonlySet<string> {
   return new Set([...evidence.deferred.values()].map((item) => item.fingerprint));
 }
 
-/** Accepts each uid separately: another listing of the same message, a message that is back, or a new one. */
-async function acceptSingles(ctx: PassContext, pass: FolderPass): Promise<void> {
+/**
+ * Decides each uid by itself: another listing of the same message, or another message. What shows another message, or
+ * answers again, may have come from another uid: it waits until it is known what is gone.
+ */
+function acceptSingles(ctx: PassContext, pass: FolderPass): void {
   const { evidence } = pass;
   for (const [uid, listing] of evidence.contradicted) {
     const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
     evidence.resolveContradicted(uid);
-    if (compare(placed, listing) !== 'other') continue;
-    ctx.committer.addFact({ fact: 'ended', ...pass.place(uid), reason: 'replaced' });
-    ctx.ledger.count(pass.address, 'ended', 1);
-    await pass.fetch(listing);
+    if (compare(placed, listing) === 'other') evidence.replace(listing, fingerprint(listing));
   }
-  for (const [uid, listing] of evidence.reappeared) {
-    evidence.resolveReappeared(uid);
-    if (ctx.mirror.endedFingerprint(pass.at, pass.generation, uid) === fingerprint(listing)) {
-      ctx.committer.addFact({
-        fact: 'reopened',
-        ...pass.place(uid),
-        flags: flagSet(listing.flags),
-        reason: 'answers-again',
-      });
-    } else {
-      await pass.fetch(listing);
-    }
+  for (const listing of evidence.reappeared.values()) {
+    evidence.deferReappeared(listing, fingerprint(listing));
   }
 }
 
