@@ -3,6 +3,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { EXIT_STATUS_HELP } from '../errors/exit-codes.ts';
 import { usageError } from '../errors/usage.ts';
 import { nearest } from '../names/nearest.ts';
+import { noPathProblem } from '../objects/s3-target.ts';
 import { commandName } from './command-name.ts';
 import type { Body, Globals } from './context.ts';
 import { exitStatusHelp } from './help-text.ts';
@@ -80,6 +81,7 @@ export async function parseCommandLine(
       writeErr: () => {},
       getOutHelpWidth: () => columns,
     });
+  program.hook('preAction', (_, acting) => refuseAddresses(acting));
   const first = commandName(args);
   const named = first === 'help' ? commandName(args.slice(args.indexOf('help') + 1)) : first;
   let marked = [...args];
@@ -126,6 +128,30 @@ export async function parseCommandLine(
     globals: globalsOf(program),
     verbose: program.opts().verbose === true,
   };
+}
+
+/** Options whose value is a path on this machine. In a mailbox, a folder may have any name. */
+const PATH_OPTION = /<(?:dir|file|path)>$/;
+const FOLDER_OPTION = '--folder';
+
+/**
+ * Refuses values that look like an address where a path is expected: they would be taken for new folders.
+ *
+ * @throws usage-invalid
+ */
+function refuseAddresses(acting: Command): void {
+  for (let command: Command | null = acting; command !== null; command = command.parent) {
+    const values = command.opts<Record<string, unknown>>();
+    for (const option of command.options) {
+      if (!PATH_OPTION.test(option.flags) || option.long === FOLDER_OPTION) continue;
+      for (const value of [values[option.attributeName()]].flat()) {
+        const found = typeof value === 'string' ? noPathProblem(value) : undefined;
+        if (found === undefined) continue;
+        const problem = `${option.long} takes a path: ${found}.`;
+        throw usageError('usage-invalid', { command: acting.name(), problem });
+      }
+    }
+  }
 }
 
 function withoutCommand(command: Command): Error {

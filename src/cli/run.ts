@@ -5,6 +5,7 @@ import type { EngineContext } from '../engine/context.ts';
 import { combinedExit, EXIT, type ExitCode, exitOf } from '../errors/exit-codes.ts';
 import { usageError } from '../errors/usage.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
+import { noPathProblem } from '../objects/s3-target.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
@@ -96,8 +97,13 @@ function withEnvironment(globals: Globals, env: Surface['env']): Globals {
   const { MAILKEEP_DATA: data, MAILKEEP_CONFIG: config } = env;
   const used = { data: globals.data ?? data, config: globals.config ?? config };
   for (const [option, value] of Object.entries(used)) {
-    if (value?.trim() !== '') continue;
-    const problem = `MAILKEEP_${option.toUpperCase()} is set, but empty. Unset it, or set it to a path.`;
+    const found = value === undefined ? undefined : noPathProblem(value);
+    if (value?.trim() !== '' && found === undefined) continue;
+    const variable = `MAILKEEP_${option.toUpperCase()}`;
+    const problem =
+      found === undefined
+        ? `${variable} is set, but empty. Unset it, or set it to a path.`
+        : `${variable} takes a path: ${found}.`;
     throw usageError('usage-invalid', { command: '', problem });
   }
   return { ...globals, data: used.data };

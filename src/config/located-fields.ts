@@ -2,6 +2,7 @@ import path from 'node:path';
 import { configError } from '../errors/config.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { nearest } from '../names/nearest.ts';
+import { noPathProblem } from '../objects/s3-target.ts';
 import { configFolder, readConfigFile } from './file.ts';
 import { isNamed, locateConfig, type Surroundings } from './locate.ts';
 import type { ConfigFile } from './schema.ts';
@@ -24,13 +25,13 @@ export function locateDataDir(
   const dataDir = fieldOf(readConfigFile(file), 'dataDir') ?? null;
   const folder = configFolder(file, surroundings.cwd);
   if (dataDir === null) return path.resolve(folder, DEFAULT_DATA_DIR);
-  if (typeof dataDir === 'string' && dataDir !== '') {
-    return path.resolve(folder, dataDir);
-  }
+  const isText = typeof dataDir === 'string' && dataDir !== '';
+  const problem = isText ? noPathProblem(dataDir) : undefined;
+  if (isText && problem === undefined) return path.resolve(folder, dataDir);
   throw configError('config-invalid', {
     file,
     paths: ['dataDir'],
-    found: [typeof dataDir === 'string' ? 'an empty text' : 'something else'],
+    found: [problem ?? (typeof dataDir === 'string' ? 'an empty text' : 'something else')],
     suggestions: [''],
     expected: ['the path of a folder'],
   });

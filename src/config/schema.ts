@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { noPathProblem } from '../objects/s3-target.ts';
 import { readSize } from '../search/sizes.ts';
 import { parseListen, parseServiceUrl } from './address.ts';
 import { copiesSchema } from './copies.ts';
@@ -123,10 +124,15 @@ export const accountSchema = z
 export const configSchema = z
   .strictObject({
     $schema: z.string().optional().meta({ expected: 'the address of a JSON Schema' }),
-    dataDir: z.string().min(1).default('./data').meta({
-      description: 'Folder of the archive, relative to this file',
-      expected: 'the path of a folder',
-    }),
+    dataDir: z
+      .string()
+      .min(1)
+      .refine((text) => noPathProblem(text) === undefined)
+      .default('./data')
+      .meta({
+        description: 'Folder of the archive, relative to this file',
+        expected: 'the path of a folder',
+      }),
     accounts: z.array(accountSchema).min(1).meta({
       description: 'The accounts to mirror: one for each token',
       expected: 'a list of at least one account',

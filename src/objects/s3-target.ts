@@ -33,6 +33,32 @@ const PREFIX = /^[A-Za-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$/;
 const MOST_PREFIX = 500;
 const S3 = /^s3:\/\//i;
 const SCHEME = /^[a-z][a-z0-9+.-]+:\/\//i;
+/** An address with slashes, a colon or its scheme mistyped. A drive of Windows has one letter. */
+const MISTYPED_S3 = /^["'<\s]*(?:s3[an]?\s*[:;]+\s*[/\\]*|s3[an]?[/\\]{2,}|(?:https?:?[/\\]+)?(?:[\w-]+\.)*s3[\w.-]*\.amazonaws\.com[/\\]|arn:aws[\w-]*:s3:+)/i;
+const ADDRESS = /^["'<\s]*(?:[a-z][a-z0-9+.-]+:|[^/\\:]+@[^/\\:]+:|\\\\\S)/i;
+
+/**
+ * Returns why a text is no path, although it could name a file or folder: it looks like an address, and was mistyped or is
+ * of a kind that mailkeep does not know. With "./" before it, it is a path.
+ */
+function addressProblem(text: string): string | undefined {
+  if (S3.test(text)) return undefined;
+  const mistyped = MISTYPED_S3.exec(text)?.[0];
+  if (mistyped !== undefined) {
+    const rest = text.slice(mistyped.length).replaceAll('\\', '/').replace(/["'>\s]+$/, '');
+    return `it looks like s3://${/^[\w./-]*$/.test(rest) ? rest : 'BUCKET/PREFIX'}`;
+  }
+  if (!ADDRESS.test(text)) return undefined;
+  const file = /^file:(?:\/\/(?:localhost)?)?(?=\/)/i.exec(text)?.[0];
+  return file === undefined
+    ? 'only s3:// is known; a folder with a colon in its name is written with "./" before it'
+    : `only s3:// is known; the folder is ${text.slice(file.length)}`;
+}
+
+/** Returns the same where only a path on this machine will do. */
+export function noPathProblem(text: string): string | undefined {
+  return S3.test(text) ? 'a bucket cannot be used here' : addressProblem(text);
+}
 
 /**
  * Reads a place for objects: `s3://BUCKET/PREFIX`, or the path of a folder.
@@ -42,7 +68,8 @@ const SCHEME = /^[a-z][a-z0-9+.-]+:\/\//i;
 export function parseTarget(text: string): ParsedTarget {
   if (text === '' || text.includes('\0')) throw invalid(text, 'a path is missing');
   if (!S3.test(text)) {
-    if (SCHEME.test(text)) throw invalid(text, 'only s3:// is known');
+    const problem = addressProblem(text);
+    if (problem !== undefined) throw invalid(text, problem);
     return { kind: 'folder', path: text };
   }
   const rest = text.slice('s3://'.length);

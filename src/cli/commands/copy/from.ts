@@ -1,6 +1,8 @@
 import path from 'node:path';
 import { type ArchiveBack, bringArchiveBack } from '../../../engine/offsite/bring-archive-back.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { usageError } from '../../../errors/usage.ts';
+import { noPathProblem } from '../../../objects/s3-target.ts';
 import type { Way } from '../../../offsite/format/unlock.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
@@ -15,7 +17,12 @@ import { openingKey } from './opening-key.ts';
 export async function copyFrom(context: CommandContext, line: FromLine): Promise<ExitCode> {
   const { surroundings, signal, output, now } = context;
   const from = required(line.from, '--from');
-  const to = path.resolve(surroundings.cwd, required(line.to, '--to'));
+  const typed = required(line.to, '--to');
+  const problem = noPathProblem(typed);
+  if (problem !== undefined) {
+    throw usageError('usage-invalid', { command: 'copy', problem: `--to takes a path: ${problem}.` });
+  }
+  const to = path.resolve(surroundings.cwd, typed);
   const startedAt = now();
   return withStore(context, from, { bytesPerSecond: line.limitRate }, async (store) => {
     const way = await openingKey(context, line);
