@@ -3,6 +3,7 @@ import path from 'node:path';
 import Database from 'better-sqlite3';
 import { makePrivateFile } from '../disk/private-file.ts';
 import { translate } from '../disk/sqlite-errors.ts';
+import { catalogError } from '../errors/catalog.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { makeRunTable, type RunJournal, runJournal } from './runs.ts';
 import { parseValue, type ScopeName, type ScopeValue, scopesOf } from './scopes.ts';
@@ -69,6 +70,28 @@ export function hasState(dataDir: string): boolean {
   return isFile(stateFile(dataDir));
 }
 
+/** Returns what is wrong with the content of the state file; undefined where nothing is, or it cannot be looked at. */
+export function stateDamage(dataDir: string): string | undefined {
+  const file = stateFile(dataDir);
+  if (!existsSync(file)) return undefined;
+  if (!isFile(file)) return 'it is not a regular file';
+  let database: Database.Database | undefined;
+  try {
+    database = new Database(file, { readonly: true, fileMustExist: true, timeout: BUSY_TIMEOUT });
+    const found = database.pragma('quick_check(1)', { simple: true });
+    if (found !== 'ok') return String(found);
+    if (database.pragma('user_version', { simple: true }) === VERSION) over(database, file);
+    return undefined;
+  } catch (error) {
+    const known = translate(error, file);
+    if (known?.code === 'catalog-damaged') return error instanceof Error ? error.message : '';
+    if (known !== undefined) return undefined;
+    throw error;
+  } finally {
+    database?.close();
+  }
+}
+
 /**
  * Opens the state while another process may be its writer, to store something of one's own: only a file that exists
  * and can be written. Undefined otherwise; creating, mending and putting aside are left to the writer.
@@ -88,6 +111,7 @@ function openIfUsable(
     database = new Database(file, { readonly, fileMustExist: true, timeout: BUSY_TIMEOUT });
     // A read-only file system fails only at the first write.
     if (!readonly) database.exec('BEGIN IMMEDIATE; ROLLBACK');
+    refuseNewer(database, file);
     if (database.pragma('user_version', { simple: true }) === VERSION) return over(database, file);
   } catch (error) {
     database?.close();
@@ -137,6 +161,7 @@ function openForWriting(file: string): Database.Database {
   makePrivateFile(file);
   const database = new Database(file, { timeout: BUSY_TIMEOUT });
   try {
+    refuseNewer(database, file);
     database.pragma('journal_mode = WAL');
     database.pragma('synchronous = NORMAL');
     if (database.pragma('user_version', { simple: true }) !== VERSION) begin(database);
@@ -150,7 +175,14 @@ function openForWriting(file: string): Database.Database {
   }
 }
 
-/** What another version left is not migrated: it is learned again. */
+/** A newer program may have what people made in it. @throws catalog-version */
+function refuseNewer(database: Database.Database, file: string): void {
+  const found = Number(database.pragma('user_version', { simple: true }));
+  if (found <= VERSION) return;
+  throw catalogError('catalog-version', { file, found, expected: VERSION, remedy: 'upgrade' });
+}
+
+/** What an older version left is not migrated: it is learned again. */
 function begin(database: Database.Database): void {
   database.transaction(() => {
     database.exec('DROP TABLE IF EXISTS remembered');

@@ -53,7 +53,7 @@ export interface KnownDamage {
 
 /** A finding without anything that could identify mail but its hash: what is forgotten leaves no trace here. */
 export interface KnownFinding {
-  /** What is damaged: `log`, `message`, `missing`, `catalog`, `catalog-file`, `commit`, `checkpoint`, `format`, `drill`. */
+  /** What is damaged: `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format`, `drill`. */
   readonly what: string;
   /** The message's id, where one message is damaged. */
   readonly id: string | null;

@@ -44,6 +44,8 @@ export type Finding =
     }
   /** The catalog's file is damaged; `rebuild` recreates it. */
   | { readonly what: 'catalog-file'; readonly detail: string }
+  /** The state's file is damaged; the next sync replaces it. What people made is in it. */
+  | { readonly what: 'state-file'; readonly detail: string }
   /** A commit that was vouched for is not in the log: it ends before it, or has another in its place. */
   | {
       readonly what: 'commit';

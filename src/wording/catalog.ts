@@ -5,13 +5,13 @@ import { capital, reasonText, type Sentences, say } from './sentence.ts';
 const REBUILD = '"mailkeep rebuild" rebuilds it from the log, which is not affected.';
 /** A new state remembers no damage: only what reads every byte may clear what the old one knew. */
 const RENEW_STATE =
-  '"mailkeep verify" moves it aside, creates a new one, and finds existing damage again. Mail is not affected.';
+  'The next "mailkeep sync", or "mailkeep verify --repair", moves it aside and creates a new one. Mail is not affected.';
 
 export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
   'catalog-missing': ({ file }) => say(`The catalog ${file} is missing.`, REBUILD),
   'catalog-version': ({ file, found, expected, remedy }) =>
     say(
-      `The catalog ${file} has version ${found}; this program reads version ${expected}.`,
+      `${capital(nameOf(file))} has version ${found}; this program reads version ${expected}.`,
       {
         write: 'The next "mailkeep sync" or "mailkeep rebuild" brings it up to date.',
         rebuild: REBUILD,

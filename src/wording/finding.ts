@@ -46,6 +46,8 @@ export function findingText(finding: Finding): string {
     }
     case 'catalog-file':
       return terminalLine(`the catalog: ${finding.detail}`);
+    case 'state-file':
+      return terminalLine(`the state: ${finding.detail}`);
     case 'commit': {
       const { by, reason, number, lastNumber } = finding;
       const who = by === 'catalog' ? 'the catalog has seen' : 'the checkpoint covers';

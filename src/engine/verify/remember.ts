@@ -8,7 +8,13 @@ import {
   rememberVerification,
   type VerificationOutcome,
 } from '../../health/verification.ts';
-import { openExistingState, openState, type StateFile, stateFile } from '../../state/state-file.ts';
+import {
+  openExistingState,
+  openState,
+  type StateFile,
+  stateDamage,
+  stateFile,
+} from '../../state/state-file.ts';
 import type { KnownFinding, RememberedFinding, VerificationMode } from '../../state/values.ts';
 import type { Finding } from '../../verify/findings.ts';
 import type { VouchedCommit } from '../../verify/read-log.ts';
@@ -38,8 +44,8 @@ export function noting(
     try {
       using(stateToWrite(dataDir, opened), act);
     } catch (error) {
-      if (!hasCode(error, 'catalog-damaged')) throw error;
-      using(stateOfWriter(dataDir, opened), act);
+      if (!holdsLock || !hasCode(error, 'catalog-damaged')) throw error;
+      using(openState(dataDir, opened.movedAside), act);
     }
     return true;
   } catch (error) {
@@ -74,31 +80,33 @@ export function remember(
   return noting(context, dataDir, 'result', act, holdsLock);
 }
 
-/** An archive that was copied or unpacked has no state until something is to be remembered. */
-function stateToWrite(dataDir: string, opening: Opening): StateFile {
+/**
+ * An archive that was copied or unpacked has no state until something is to be remembered. A damaged one is put aside by
+ * the archive's writer only: it may hold what cannot be learned again.
+ */
+function stateToWrite(dataDir: string, { holdsLock, movedAside }: Opening): StateFile {
   const stored = openExistingState(dataDir);
   if (stored !== undefined) return stored;
+  if (holdsLock) return openState(dataDir, movedAside);
+  const file = stateFile(dataDir);
   try {
-    accessSync(existsSync(stateFile(dataDir)) ? stateFile(dataDir) : dataDir, constants.W_OK);
-    return stateOfWriter(dataDir, opening);
+    accessSync(existsSync(file) ? file : dataDir, constants.W_OK);
+    const damage = stateDamage(dataDir);
+    if (damage !== undefined)
+      throw catalogError('catalog-damaged', { file, reason: damage });
+    const lock = acquireLock(dataDir);
+    try {
+      return openState(dataDir);
+    } finally {
+      lock.release();
+    }
   } catch (error) {
     // A writer has made it by now.
     const opened = hasCode(error, 'archive-in-use') ? openExistingState(dataDir) : undefined;
     if (opened !== undefined) return opened;
     const reason = errnoOf(error);
     if (error instanceof MailkeepError || reason === undefined) throw error;
-    throw catalogError('catalog-io', { file: stateFile(dataDir), reason }, error);
-  }
-}
-
-/** Only the writer of the archive makes a state, or puts a damaged one aside. @throws archive-in-use */
-function stateOfWriter(dataDir: string, { holdsLock, movedAside }: Opening): StateFile {
-  if (holdsLock) return openState(dataDir, movedAside);
-  const lock = acquireLock(dataDir);
-  try {
-    return openState(dataDir, movedAside);
-  } finally {
-    lock.release();
+    throw catalogError('catalog-io', { file, reason }, error);
   }
 }
 

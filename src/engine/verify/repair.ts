@@ -15,6 +15,7 @@ import {
   type RepairOptions,
   repairArchive,
 } from '../../verify/repair/repair-archive.ts';
+import { openState, stateDamage } from '../../state/state-file.ts';
 import { checkerOnThreads } from '../../verify/segment-threads.ts';
 import type { Verification } from '../../verify/verify-archive.ts';
 import { withLock } from '../archive/archive-folder.ts';
@@ -129,7 +130,9 @@ export async function repairAndVerify(
   return withLock(dataDir, async () => {
     const repaired = await show('mending', () => mendAll(context, dataDir, others));
     const catalog = await mendCatalog(context, dataDir, repaired);
-    const { signal } = context;
+    const { signal, report } = context;
+    if (stateDamage(dataDir) !== undefined)
+      openState(dataDir, (file) => report({ event: 'state-put-aside', file })).close();
     const after = await show('reading', (progress) =>
       readArchive(dataDir, { full: true, vouched: [], signal, progress }),
     );

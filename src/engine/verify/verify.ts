@@ -1,7 +1,7 @@
 import { openLogReader } from '../../archive/read/log-reader.ts';
 import { openCompared } from '../../catalog/implied.ts';
 import { recalledVerification } from '../../health/verification.ts';
-import { readState } from '../../state/state-file.ts';
+import { readState, stateDamage } from '../../state/state-file.ts';
 import type { VerificationFacts } from '../../state/values.ts';
 import { NEVER, type Sampling, type SegmentCheckup, verifySample } from '../../verify/sample.ts';
 import type { SegmentChecker } from '../../verify/segment-checker.ts';
@@ -18,7 +18,7 @@ import { knownFindings, noting, remember } from './remember.ts';
 export type ReadArchive = Required<Omit<VerifyOptions, 'dir' | 'files' | 'checker'>>;
 
 /**
- * Reads an archive from the first byte of its log to the last.
+ * Reads an archive from the first byte of its log to the last, and its state.
  *
  * @param checker closed at the end; threads of its own if not given
  */
@@ -28,7 +28,11 @@ export async function readArchive(
   checker: SegmentChecker = checkerOnThreads(),
 ): Promise<Verification> {
   try {
-    return await verifyArchive({ dir, checker, ...options });
+    const result = await verifyArchive({ dir, checker, ...options });
+    const detail = stateDamage(dir);
+    if (detail === undefined) return result;
+    const findings = [...result.findings, { what: 'state-file', detail } as const];
+    return { ...result, found: result.found + 1, findings };
   } finally {
     await checker.close();
   }

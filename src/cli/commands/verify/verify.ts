@@ -67,8 +67,12 @@ export function sampleReport(
 
 /** Where only the catalog is damaged, a rebuild suffices; the line about the catalog says so. */
 function remedy(findings: readonly Finding[]): string | false {
+  if (inLog(findings)) {
+    return 'Nothing was changed; "mailkeep verify --repair" recovers what can be found.';
+  }
   return (
-    inLog(findings) && 'Nothing was changed; "mailkeep verify --repair" recovers what can be found.'
+    findings.some(({ what }) => what === 'state-file') &&
+    'Nothing was changed; "mailkeep verify --repair", or the next sync, begins a new state and keeps the damaged file. Saved searches are in it; an off-site copy has them.'
   );
 }
 
