@@ -1,7 +1,9 @@
 import { lstatSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { noteMended } from '../engine/offsite/note-copy.ts';
 import { hasKeysFor } from '../engine/offsite/own-copy.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { usageError } from '../errors/usage.ts';
 import { folderStore } from '../objects/folder-store.ts';
 import { ensureBucket } from '../objects/s3-bucket.ts';
@@ -9,7 +11,9 @@ import { resolveS3 } from '../objects/s3-settings.ts';
 import { s3Store } from '../objects/s3-store.ts';
 import { parseTarget } from '../objects/s3-target.ts';
 import type { ObjectStore } from '../objects/store.ts';
+import type { CopyFinding } from '../offsite/check-copy.ts';
 import { COPY_NAME } from '../offsite/format/names.ts';
+import { sentenceOf } from '../wording/sentence-of.ts';
 import type { CommandContext } from './context.ts';
 
 /** What is known of a target besides its address. */
@@ -70,4 +74,30 @@ export function isEncrypted(
 export function required(to: string | undefined, option: string): string {
   if (to !== undefined) return to;
   throw usageError('usage-invalid', { command: 'copy', problem: `${option} is missing.` });
+}
+
+/** Returns findings as people and JSON get them. */
+export function foundIn<F extends CopyFinding>(findings: readonly F[]) {
+  return findings.map(({ error, ...finding }) => {
+    const { code, message } = sentenceOf(error);
+    return { ...finding, code, message };
+  });
+}
+
+/** Runs `act`, and writes down if a copy was refused because it is damaged as a whole. */
+export async function notingDamage<T>(
+  context: CommandContext,
+  dataDir: string,
+  to: string,
+  act: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    if (error instanceof MailkeepError && error.family === 'damage') {
+      const finding = { name: 'manifests/', error, repaired: false };
+      noteMended(context, dataDir, to, foundIn([finding]), []);
+    }
+    throw error;
+  }
 }

@@ -6,6 +6,7 @@ import { copiesError } from '../errors/copies.ts';
 import { EXIT } from '../errors/exit-codes.ts';
 import type { ErrorFamily } from '../errors/mailkeep-error.ts';
 import {
+  copyDamage,
   recalledCopy,
   rememberCopied,
   rememberCopyChecked,
@@ -49,6 +50,7 @@ const copied = z.object({
   number: z.number(),
   bytes: z.number(),
   durationMs: z.number(),
+  findings: z.array(z.unknown()).default([]),
   invalid: z.array(z.unknown()).default([]),
   removed: z
     .object({ locked: z.array(z.unknown()), lockedUntil: z.string().nullable() })
@@ -61,7 +63,7 @@ const checked = z.object({
   checked: z.number(),
   of: z.number(),
   opened: z.boolean(),
-  findings: z.array(z.object({ message: z.string() })),
+  findings: z.array(z.object({ name: z.string(), message: z.string() })),
   durationMs: z.number(),
 });
 
@@ -213,10 +215,10 @@ export class ScheduledCopies {
       onRun(copyReport('copy', to, startedAt, at, failure));
       return;
     }
-    const { number, bytes, durationMs, copyId, invalid, removed } = result;
+    const { number, bytes, durationMs, copyId, findings, invalid, removed } = result;
     rememberCopied(state, to, { at, commit: number, encrypted: copyId !== undefined });
     log.say('info', 'copy finished', { to, commit: number, bytes, durationMs });
-    const failure = flaw(to, invalid.length, removed);
+    const failure = flaw(to, findings.length, invalid.length, removed);
     if (failure !== null) log.say('error', 'the copy was made, but', { to, code: failure.code });
     onRun(copyReport('copy', to, startedAt, at, failure));
     if (sample !== null) await this.#check(planned, sample, signal);
@@ -245,12 +247,12 @@ export class ScheduledCopies {
     const [first] = findings;
     const read = { checked: result.checked, of: result.of, found: findings.length };
     const unit = opened ? 'segment' : 'object';
-    rememberCopyChecked(state, to, { at, ...read, unit }, first?.message ?? null);
+    rememberCopyChecked(state, to, { at, checked: read.checked, of: read.of, unit }, findings);
     if (first === undefined) log.say('info', 'copy verified', { to, ...read, durationMs });
     else
       log.say('error', 'a copy is damaged: "mailkeep verify --copy" shows where', { to, ...read });
     // A sample that is intact says nothing of what was found before.
-    const { damage } = recalledCopy(state, to);
+    const damage = copyDamage(recalledCopy(state, to));
     const failure =
       damage === null
         ? null
@@ -305,9 +307,11 @@ function failureOfChild(to: string, { code, error }: ChildEnded): Failure {
 /** What is wrong with a copy that was made all the same. */
 function flaw(
   to: string,
+  found: number,
   invalid: number,
   { locked, lockedUntil: until }: z.output<typeof copied>['removed'],
 ): Failure | null {
+  if (found > 0) return failureOf(copiesError('offsite-damaged', { to, found }));
   if (invalid > 0) return failureOf(copiesError('offsite-invalid-manifests', { to, invalid }));
   if (locked.length === 0) return null;
   return failureOf(copiesError('offsite-kept-locked', { to, locked: locked.length, until }));

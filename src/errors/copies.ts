@@ -89,6 +89,16 @@ export interface OffsiteFacts {
   };
   /** Without those to remove, nobody could open what is copied from now on. */
   readonly 'offsite-last-recipient': { readonly to: string };
+  /** None of the recipients there opens what is copied now. */
+  readonly 'offsite-no-recipients': { readonly to: string };
+  /** The object is missing that makes another machine's key sign for the copy. */
+  readonly 'offsite-signer-lost': { readonly to: string };
+  /** Objects are damaged there that have to be intact first. */
+  readonly 'offsite-mend-first': { readonly to: string; readonly names: readonly string[] };
+  /** No copy of this address is known. */
+  readonly 'offsite-unknown': { readonly to: string };
+  /** The daemon's configuration has the copy that was to be dropped. */
+  readonly 'offsite-planned': { readonly to: string };
   /** A readable copy ends before a commit that it had. */
   readonly 'offsite-cut-off': {
     readonly to: string;
@@ -137,6 +147,9 @@ export const copiesError = errorsOf<OffsiteFacts>('usage', {
   'offsite-too-large': 'damage',
   'offsite-too-many-manifests': 'damage',
   'offsite-cut-off': 'damage',
+  'offsite-no-recipients': 'damage',
+  'offsite-signer-lost': 'damage',
+  'offsite-mend-first': 'damage',
   'offsite-not-made': 'origin',
   'offsite-invalid-manifests': 'damage',
   'offsite-kept-locked': 'origin',

@@ -14,6 +14,8 @@ export type ObjectDamage =
   | 'appended'
   /** It is complete, and not the one that the manifest lists. */
   | 'other-bytes'
+  /** It is not the one that this machine stored. */
+  | 'replaced'
   /** Authentic bytes with a wrong length or padding: sealed by something else than mailkeep. */
   | 'frame';
 
@@ -78,7 +80,11 @@ export interface OffsiteFacts {
   /** More objects than a manifest can list. */
   readonly 'copy-too-many-objects': { readonly found: number; readonly most: number };
   /** The object that describes the copy; `newer`: of a later version of mailkeep. */
-  readonly 'copy-file-damaged': { readonly reason: 'shape' | 'signature' | 'newer' };
+  readonly 'copy-file-damaged': {
+    readonly reason: 'shape' | 'signature' | 'newer';
+    /** The format that a newer version wrote, such as `copy 2`; null otherwise. */
+    readonly found: string | null;
+  };
   /** What was to be sealed has another length than was announced: it changed meanwhile. */
   readonly 'copy-source-changed': {
     readonly name: string;

@@ -1,5 +1,6 @@
 import {
   type CopyChecked,
+  type CopyDamage,
   type CopyFailed,
   type CopyPlanned,
   type KnownCopy,
@@ -64,25 +65,78 @@ export function rememberCopyFailure(
   });
 }
 
+/** What was found at a copy: an object by its name, or a file of a readable copy. */
+export interface FoundInCopy {
+  readonly name: string;
+  /** One sentence for people. */
+  readonly message: string;
+}
+
+/** So many damaged objects are uploaded again one by one; a copy that has more is refreshed. */
+const MOST_NAMES = 10_000;
+/** Objects that open, describe and lead to a copy. */
+const SMALL = /^(?:mailkeep-copy$|keys\/|signers\/|manifests\/)/;
+
 /**
- * Remembers that a copy was read back. Damage stays known until everything was read and found intact: a sample that
- * happens to read other segments says nothing about it.
- *
- * @param text what is damaged, in one sentence; null where nothing is
+ * Remembers that a copy was read back. Damaged data stays known until everything was read and found intact, or was
+ * replaced: a sample that happens to read other segments says nothing about it. The small objects are always compared.
  */
 export function rememberCopyChecked(
   state: Memory,
   to: string,
-  { at, checked, of, unit, found }: Omit<CopyChecked, 'fullAt'>,
-  text: string | null,
+  { at, checked, of, unit }: Omit<CopyChecked, 'fullAt' | 'found'>,
+  findings: readonly FoundInCopy[],
 ): void {
+  const data = findings.filter(({ name }) => !SMALL.test(name));
+  const small = findings.filter(({ name }) => SMALL.test(name));
+  const found = findings.length;
   change(state, to, (known) => {
     const isFull = checked >= of;
     const fullAt = isFull ? at : (known.checked?.fullAt ?? null);
-    const news = { since: known.damage?.since ?? at, found, text: text ?? '' };
-    const damage = found > 0 ? news : isFull ? null : known.damage;
-    return { ...known, checked: { at, checked, of, unit, found, fullAt }, damage };
+    const names = data.map(({ name }) => name).slice(0, MOST_NAMES);
+    const damage = damageOf(data, known.damage, at, { names }) ?? (isFull ? null : known.damage);
+    const unkept = damageOf(small, known.unkept, at, {});
+    return { ...known, checked: { at, checked, of, unit, found, fullAt }, damage, unkept };
   });
+}
+
+/**
+ * Remembers what a copy found at its target. Damage that this run repaired is shown until the next look, unless it was
+ * shown before.
+ *
+ * @param replaced objects that were known to be damaged, and that the copy no longer needs
+ */
+export function rememberMended(
+  state: Memory,
+  to: string,
+  at: number,
+  findings: readonly (FoundInCopy & { readonly repaired: boolean })[],
+  replaced: readonly string[],
+): void {
+  change(state, to, (known) => {
+    const isShown = (known.unkept ?? null) !== null && findings.every(({ repaired }) => repaired);
+    const gone = new Set(replaced);
+    const left = (known.damage?.names ?? []).filter((name) => !gone.has(name));
+    const damage = gone.size > 0 && left.length === 0 ? null : known.damage;
+    const unkept = isShown ? null : damageOf(findings, known.unkept, at, {});
+    return { ...known, damage, unkept };
+  });
+}
+
+/** Returns the objects of a copy that were found damaged, and not replaced since. */
+export function damagedObjects(state: Pick<StateFile, 'get'>, to: string): ReadonlySet<string> {
+  return new Set(recalledCopy(state, to).damage?.names);
+}
+
+function damageOf<M extends object>(
+  findings: readonly FoundInCopy[],
+  before: { readonly since: number } | null | undefined,
+  at: number,
+  more: M,
+): (M & { readonly since: number; readonly found: number; readonly text: string }) | null {
+  const [first] = findings;
+  if (first === undefined) return null;
+  return { ...more, since: before?.since ?? at, found: findings.length, text: first.message };
 }
 
 /**
@@ -110,6 +164,17 @@ export function rememberPlans(
       state.set(SCOPE, to, { ...known, plan: { everyMs, since, currentAt } });
     }
     return dropped;
+  });
+}
+
+/** Forgets a copy that was given up, unless the daemon keeps it up to date. */
+export function forgetCopy(state: Memory, to: string): 'forgotten' | 'planned' | 'unknown' {
+  return state.together(() => {
+    const known = state.get(SCOPE, to);
+    if (known === undefined) return 'unknown';
+    if (known.plan !== null) return 'planned';
+    state.set(SCOPE, to, null);
+    return 'forgotten';
   });
 }
 
@@ -173,7 +238,8 @@ export function copyStatuses(
 
 /** Returns what is shown of a copy. */
 export function copyStatus(copy: CopyFacts, now: number): CopyStatus {
-  const { to, made, plan, failed, checked, damage, behind } = copy;
+  const { to, made, plan, failed, checked, behind } = copy;
+  const damage = copyDamage(copy);
   return {
     to,
     encrypted: made?.encrypted ?? null,
@@ -205,6 +271,13 @@ export function copyStatus(copy: CopyFacts, now: number): CopyStatus {
             message: damage.text,
           },
   };
+}
+
+/** Returns all that is known to be damaged of a copy; one of the findings is described. */
+export function copyDamage({ damage, unkept }: KnownCopy): Omit<CopyDamage, 'names'> | null {
+  if (damage === null || unkept === null) return damage ?? unkept;
+  const since = Math.min(damage.since, unkept.since);
+  return { ...unkept, since, found: damage.found + unkept.found };
 }
 
 function isoOf(ms: number | null | undefined): string | null {

@@ -1,5 +1,5 @@
 import type { Registry } from 'prom-client';
-import { type CopyFacts, isStale } from './copies.ts';
+import { type CopyFacts, copyDamage, isStale } from './copies.ts';
 import { labelled } from './gauges.ts';
 
 /** Adds what monitoring wants to know of the copies of the archive, each labelled with its address. */
@@ -40,6 +40,6 @@ export function copyGauges(
   gauge(
     'damage_findings',
     'Findings in the copy, until all of it is found intact',
-    ({ damage }) => damage?.found ?? 0,
+    (copy) => copyDamage(copy)?.found ?? 0,
   );
 }

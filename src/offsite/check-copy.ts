@@ -11,7 +11,7 @@ import { listedBytes } from './listed-bytes.ts';
 import type { ObjectEntry } from './plan-copy.ts';
 
 export interface CopyFinding {
-  /** The object, or the first of the objects of a segment. */
+  /** The object; the first of those of a segment where it is not known which of them. */
   readonly name: string;
   readonly error: MailkeepError;
 }
@@ -131,6 +131,8 @@ async function endsOf(
 
 /** @throws the error itself, unless it is one of damage: a disk or a network that fails says nothing about the copy */
 function findingOf(name: string, error: unknown): CopyFinding {
-  if (error instanceof MailkeepError && error.family === 'damage') return { name, error };
-  throw error;
+  if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+  // Of several objects of a segment, the one that is damaged.
+  const { name: named = name } = error.facts;
+  return { name: typeof named === 'string' ? named : name, error };
 }

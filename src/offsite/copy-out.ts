@@ -5,11 +5,13 @@ import { soundLength } from '../copy/copy-log.ts';
 import { NEVER_TORN } from '../copy/segment-state.ts';
 import { copiesError } from '../errors/copies.ts';
 import { errnoName } from '../errors/mailkeep-error.ts';
+import { objectError } from '../errors/objects.ts';
 import type { ObjectStore } from '../objects/store.ts';
 import type { SegmentProver } from '../verify/segment-threads.ts';
 import { severalAtOnce } from './at-once.ts';
+import type { CopyFinding } from './check-copy.ts';
 import { fileBytes } from './file-bytes.ts';
-import { encodeManifest } from './format/manifest.ts';
+import { type ClearManifest, encodeManifest } from './format/manifest.ts';
 import {
   commitMark,
   manifestName,
@@ -52,12 +54,22 @@ export interface CopyOutOptions {
   readonly refresh: boolean;
   /** How many manifests to keep, the new one included. */
   readonly keep: number;
+  /** Objects that were found damaged there: they are uploaded again. */
+  readonly damaged?: ReadonlySet<string> | undefined;
+  /** The newest manifest that was seen here: stored again where the target has none that is as new. */
+  readonly manifest?: KeptManifest | undefined;
   /** Locks what is uploaded for that many days, and what the newest manifest names again in time. */
   readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly progress?: (done: CopyProgress) => void;
+}
+
+/** A manifest with its bytes, as this machine keeps it. */
+export interface KeptManifest {
+  readonly clear: ClearManifest;
+  readonly bytes: Buffer;
 }
 
 export interface CopyProgress {
@@ -79,6 +91,12 @@ export interface CopiedOut {
   readonly stored: number;
   /** Objects that the newest manifest listed, and that were no longer there: what they had was uploaded again. */
   readonly missing: number;
+  /** Objects that were missing or damaged, and that this run stored again. */
+  readonly mended: readonly CopyFinding[];
+  /** Objects that were known to be damaged, and that the copy no longer needs. */
+  readonly replaced: readonly string[];
+  /** The name of the manifest that leads to the copy now. */
+  readonly manifest: string;
   /** Manifests at the target that are not valid. */
   readonly invalid: readonly string[];
   readonly removed: Tidied;
@@ -105,10 +123,36 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
     const signer = rawPublicKey(options.signingKey).toString('base64');
     throw copiesError('offsite-other-signer', { to: store.label, signer });
   }
-  const manifests = await findManifests(store, key, signal);
+  const mended: CopyFinding[] = [];
+  let manifests = await findManifests(store, key, signal);
+  if (isOlder(manifests, options.manifest)) {
+    const { clear, bytes } = options.manifest;
+    const { name } = clear;
+    const damage = manifests.invalid.find((one) => one.name === name)?.error;
+    mended.push({
+      name,
+      error: damage ?? objectError('object-missing', { store: store.label, name }),
+    });
+    await putLocked(options, name, bytes.length, oneObject(bytes));
+    manifests = await findManifests(store, key, signal);
+  }
+  for (const { name, error } of manifests.invalid) {
+    // One of ours: its signature is checked before its name.
+    if (error.facts.reason !== 'name') continue;
+    mended.push({ name, error });
+    await store.delete(name, signal);
+  }
   const before = manifests.newest;
-  const listedThere = await stillThere(store, before?.clear.objects ?? [], signal);
+  const damaged = options.damaged ?? new Set();
+  const wanted = before?.clear.objects ?? [];
+  const listedThere = await stillThere(
+    store,
+    wanted.filter(({ name }) => !damaged.has(name)),
+    signal,
+  );
   refuseOlder(store, manifests, memory);
+  const present = new Set(listedThere.map(({ name }) => name));
+  const lost = wanted.filter(({ name }) => !present.has(name) && !damaged.has(name));
   const counted: Uploaded = { names: new Set(), bytes: 0 };
   for (;;) {
     const begun = now();
@@ -140,8 +184,19 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
       bytes: counted.bytes,
       objects: listed.length,
       stored: listed.reduce((sum, { entry }) => sum + entry.length, 0),
-      missing: (before?.clear.objects.length ?? 0) - listedThere.length,
-      invalid: manifests.invalid.map(({ name }) => name),
+      missing: lost.length,
+      mended: [
+        ...mended,
+        ...lost.map(({ name }) => ({
+          name,
+          error: objectError('object-missing', { store: store.label, name }),
+        })),
+      ],
+      replaced: wanted.filter((one) => damaged.has(one.name)).map((one) => one.name),
+      manifest: name,
+      invalid: manifests.invalid
+        .map((one) => one.name)
+        .filter((one) => !mended.some((finding) => finding.name === one)),
       removed,
       locks,
     };
@@ -161,6 +216,14 @@ async function tidied(
   if (removed === undefined) return NOTHING_TIDIED;
   if (removed.locked.length === 0) memory.purge(false);
   return removed;
+}
+
+/** Whether the target has no valid manifest that is as new as one. */
+export function isOlder<M extends { readonly clear: ClearManifest }>(
+  { newest }: FoundManifests,
+  kept: M | undefined,
+): kept is M {
+  return kept !== undefined && (newest?.clear.sequence ?? -1) < kept.clear.sequence;
 }
 
 /** Whoever owns the target can put an older manifest back, or remove the newest. */

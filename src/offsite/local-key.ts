@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { replaceFile } from '../archive/files/file-layer.ts';
@@ -9,6 +10,7 @@ import { makeFolders } from '../disk/make-folders.ts';
 import { readRegularFile } from '../disk/regular-file.ts';
 import { copiesError } from '../errors/copies.ts';
 import { errnoName } from '../errors/mailkeep-error.ts';
+import type { KeyObject } from './format/recipients.ts';
 import type { NextKey } from './next-key.ts';
 
 /** The id of a copy, or of a recipient. */
@@ -34,6 +36,22 @@ export interface LocalKeyParts {
   readonly next?: NextKey | undefined;
   /** Ids of recipients that the last rotation replaced, and that may still be at the target. */
   readonly replaced?: readonly string[];
+  /**
+   * The description, recipients and later signers of the copy, to compare with the target and to upload again. Undefined
+   * until the first copy or `adopt` has read them, and while `init` runs.
+   */
+  readonly kept?: readonly KeptObject[] | undefined;
+}
+
+/** A small object of the copy, as this machine stored or first saw it. */
+export interface KeptObject extends KeyObject {
+  /** Of the bytes when they were kept: this file may be damaged as well. */
+  readonly sha256: string;
+}
+
+/** Returns an object as it is kept. */
+export function keptObject({ name, bytes }: KeyObject): KeptObject {
+  return { name, bytes, sha256: hash('sha256', bytes) };
 }
 
 /** Whose age recipient an object below `keys/` is for. */
@@ -86,6 +104,10 @@ export class LocalKey implements LocalKeyParts {
     return this.#parts.replaced ?? [];
   }
 
+  get kept(): readonly KeptObject[] | undefined {
+    return this.#parts.kept;
+  }
+
   /** With the option `getters`, `inspect` would call those of the class. */
   [inspect.custom](): string {
     return `LocalKey { copyId: '${this.copyId}' }`;
@@ -122,6 +144,9 @@ export async function writeLocalKey(file: string, key: LocalKey): Promise<void> 
     })),
     replaced: key.replaced,
     ...(key.next === undefined ? {} : { next: nextFields(key.next) }),
+    ...(key.kept === undefined
+      ? {}
+      : { kept: key.kept.map((one) => ({ ...one, bytes: one.bytes.toString('base64') })) }),
   });
   try {
     makeFolders(path.dirname(file), FOLDER_MODE);
@@ -160,7 +185,25 @@ function parsed(value: unknown): LocalKey | undefined {
   const next = value.next === undefined ? undefined : nextIn(value.next);
   if (value.next !== undefined && next === undefined) return undefined;
   const own = { copyId: copy, to, publicKey, nameKey, privateKeys, signers };
-  return new LocalKey({ ...own, age, replaced, next });
+  return new LocalKey({ ...own, age, replaced, next, kept: keptIn(value.kept) });
+}
+
+/** Undefined in a file of an earlier version, or where it is damaged: the next copy reads the objects again. */
+function keptIn(value: unknown): KeptObject[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const kept: KeptObject[] = [];
+  for (const one of value) {
+    if (!isObject(one)) return undefined;
+    const { name, sha256, bytes } = one;
+    const isShaped = [name, sha256, bytes].every((text) => typeof text === 'string');
+    if (!isShaped) return undefined;
+    kept.push({
+      name: String(name),
+      sha256: String(sha256),
+      bytes: Buffer.from(String(bytes), 'base64'),
+    });
+  }
+  return kept;
 }
 
 function nextFields({ publicKey, salt, wrapped, made }: NextKey) {

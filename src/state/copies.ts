@@ -1,4 +1,15 @@
-import { count, fields, flag, nullable, number, oneOf, type Read, text } from './shape.ts';
+import {
+  count,
+  fields,
+  flag,
+  list,
+  nullable,
+  number,
+  oneOf,
+  otherwise,
+  type Read,
+  text,
+} from './shape.ts';
 
 /** What is known of a copy of the archive. Times are milliseconds since the epoch. */
 export interface KnownCopy {
@@ -16,7 +27,20 @@ export interface KnownCopy {
   /** The last time that some of it, or all, was read back; null while it never was. */
   readonly checked: CopyChecked | null;
   /** What was found damaged, until all of it is found intact. */
-  readonly damage: { readonly since: number; readonly found: number; readonly text: string } | null;
+  readonly damage: CopyDamage | null;
+  /**
+   * What was found damaged or missing of the objects that open, describe and lead to it, until a later look finds all of
+   * them intact.
+   */
+  readonly unkept?: Omit<CopyDamage, 'names'> | null;
+}
+
+export interface CopyDamage {
+  readonly since: number;
+  readonly found: number;
+  readonly text: string;
+  /** Objects that the next copy uploads again. */
+  readonly names?: readonly string[];
 }
 
 export interface CopyPlanned {
@@ -57,6 +81,7 @@ export const NOTHING_KNOWN: KnownCopy = {
   failed: null,
   checked: null,
   damage: null,
+  unkept: null,
 };
 
 export const knownCopy: Read<KnownCopy> = fields({
@@ -69,5 +94,6 @@ export const knownCopy: Read<KnownCopy> = fields({
       fullAt: nullable(number),
     }),
   ),
-  damage: nullable(fields({ since: number, found: count, text })),
+  damage: nullable(fields({ since: number, found: count, text, names: otherwise(list(text), []) })),
+  unkept: otherwise(nullable(fields({ since: number, found: count, text })), null),
 });

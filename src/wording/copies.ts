@@ -148,6 +148,25 @@ export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
       `Nothing was removed: nobody else could open what is copied to ${to} from now on.`,
       'Add a recipient first, with "mailkeep copy key add".',
     ),
+  'offsite-no-recipients': ({ to }) =>
+    say(
+      `No recipient at ${to} opens what is copied there now: without this machine, the copy is lost.`,
+      'Add one with "mailkeep copy key add".',
+    ),
+  'offsite-signer-lost': ({ to }) =>
+    say(`A later signer of the copy at ${to} was damaged or removed there.`),
+  'offsite-mend-first': ({ to, names }) =>
+    say(
+      `Objects at ${to} are damaged or missing: ${some(names, 3)}. Nothing was changed.`,
+      'Run "mailkeep copy --to" with its address first: it stores them again.',
+    ),
+  'offsite-unknown': ({ to }) =>
+    say(`No copy at ${to} is known.`, '"mailkeep status" lists the copies with their addresses.'),
+  'offsite-planned': ({ to }) =>
+    say(
+      `The daemon keeps the copy at ${to} up to date.`,
+      'Remove it from "copies" in the configuration and reload the daemon first.',
+    ),
   'offsite-cut-off': ({ to, number, seen }) =>
     say(
       `The copy at ${to} ends with commit ${count(number)}, but commit ${count(seen)} was copied there before.`,
@@ -172,8 +191,8 @@ export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
     ),
   'offsite-damaged': ({ to, found }) =>
     say(
-      `Reading back the copy at ${to} found damage in ${counted(found, 'place')}.`,
-      '"mailkeep verify --copy" shows where; "mailkeep copy --refresh" uploads every segment again.',
+      `The copy at ${to} was found damaged in ${counted(found, 'place')}.`,
+      '"mailkeep verify --copy" shows where; "mailkeep copy --to" uploads again what is damaged.',
     ),
   'offsite-stale': ({ to, behind, copiedAt }) =>
     say(

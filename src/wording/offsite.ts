@@ -19,6 +19,7 @@ const OBJECT_DAMAGE: Readonly<Record<ObjectDamage, string>> = {
   cut: 'its end is missing',
   appended: 'bytes were added after its end',
   'other-bytes': 'it is not the object that the manifest lists',
+  replaced: 'it is not the object that was stored there',
   frame: 'its length and padding are wrong; mailkeep did not write it',
 };
 
@@ -49,7 +50,6 @@ const MANIFEST_DAMAGE: Readonly<Record<ManifestDamage, string>> = {
 const FILE_DAMAGE = {
   shape: 'it is not what mailkeep writes',
   signature: 'its signature is invalid',
-  newer: 'a newer version of mailkeep wrote it',
 } as const;
 
 const OPENERS: Readonly<Record<RecipientType, string>> = {
@@ -130,13 +130,16 @@ export const OFFSITE_SENTENCES: Sentences<OffsiteFacts> = {
     say(`${name} in the copy is not valid: ${MANIFEST_DAMAGE[reason]}.`),
   'copy-too-many-objects': ({ found, most }) =>
     say(`The copy would have ${count(found)} objects; a manifest can list ${count(most)}.`),
-  'copy-file-damaged': ({ reason }) =>
-    say(
-      `The description of the copy ("mailkeep-copy") cannot be used: ${FILE_DAMAGE[reason]}.`,
-      reason === 'newer'
-        ? 'Update mailkeep.'
-        : 'Check the address. The description is for people; keys and manifests are checked without it.',
-    ),
+  'copy-file-damaged': ({ reason, found }) =>
+    reason === 'newer'
+      ? say(
+          `The copy has format "${found ?? '?'}"; this version supports formats up to "copy 1". Nothing was changed.`,
+          'A newer mailkeep wrote it: use that version.',
+        )
+      : say(
+          `The description of the copy ("mailkeep-copy") cannot be used: ${FILE_DAMAGE[reason]}.`,
+          'Check the address. The description is for people; keys and manifests are checked without it.',
+        ),
   'copy-source-changed': ({ name, announced, found }) =>
     say(
       `A file of the archive changed while it was copied as ${name}: ${found} bytes instead of ${announced}.`,

@@ -75,15 +75,15 @@ test('what is known of copies is kept: failures are counted, damage lasts until 
   expect(recalledCopy(state, to).failed).toMatchObject({ since: NOW, at: NOW + 1, tries: 2 });
   rememberCopied(state, to, { at: NOW + 2, commit: 5, encrypted: false });
   expect(recalledCopies(state, 7)).toMatchObject([{ to, behind: 2, failed: null }]);
-  const read = (checked: number, found: number, text: string | null) =>
-    rememberCopyChecked(state, to, { at: NOW + 3, checked, of: 9, unit: 'segment', found }, text);
-  read(2, 1, 'Segment 3 is damaged.');
-  read(2, 0, null);
+  const read = (checked: number, ...findings: { name: string; message: string }[]) =>
+    rememberCopyChecked(state, to, { at: NOW + 3, checked, of: 9, unit: 'segment' }, findings);
+  read(2, { name: 'data/3', message: 'Segment 3 is damaged.' });
+  read(2);
   expect(recalledCopy(state, to)).toMatchObject({
     checked: { found: 0, fullAt: null },
     damage: { since: NOW + 3, found: 1, text: 'Segment 3 is damaged.' },
   });
-  read(9, 0, null);
+  read(9);
   expect(recalledCopy(state, to)).toMatchObject({ checked: { fullAt: NOW + 3 }, damage: null });
   // The configuration has it no longer: what is known of it stays.
   expect(rememberPlans(state, new Map([['/other', HOUR]]), NOW + 4)).toEqual([to]);

@@ -14,12 +14,14 @@ import {
   writeLocalKey,
 } from '../../offsite/local-key.ts';
 import { findManifests } from '../../offsite/manifests.ts';
+import { copyMemory } from '../../offsite/memory.ts';
 import { rawPublicKey } from '../../offsite/signer.ts';
 import { readSigningKey } from '../../verify/checkpoint.ts';
 import { ownSigningKey } from '../checkpoint-key.ts';
 import { type OpenedWith, refuseUnprovenSigner } from './first-signer.ts';
+import { type MendedFinding, mendKept } from './kept-objects.ts';
 import { putObjects } from './new-recipients.ts';
-import { withCopyLock } from './own-copy.ts';
+import { refuseNewerCopy, withCopyLock } from './own-copy.ts';
 import { readRecipients, readSigners } from './recipients.ts';
 
 export interface AdoptOrder extends OpenedWith {
@@ -35,6 +37,8 @@ export interface AdoptedCopy {
   readonly signer: Buffer;
   /** Ids of recipients with keys that this machine does not have. */
   readonly newer: readonly string[];
+  /** What was damaged or missing at the target. */
+  readonly findings: readonly MendedFinding[];
 }
 
 /**
@@ -46,6 +50,7 @@ export interface AdoptedCopy {
  */
 export async function adoptCopy(order: AdoptOrder): Promise<AdoptedCopy> {
   const { dataDir, store, way, signal } = order;
+  await refuseNewerCopy(store, signal);
   const { recipients } = await readRecipients(store, signal);
   if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
   const secrets = await unlock(recipients, way, signal);
@@ -57,7 +62,8 @@ export async function adoptCopy(order: AdoptOrder): Promise<AdoptedCopy> {
     refuseOtherKeys(before, secrets, store.label);
     const signers = await readSigners(store, secrets, signal);
     const newer = await refuseOlderKeys(order, secrets, signers);
-    const signer = rawPublicKey(readSigningKey(await ownSigningKey(dataDir)));
+    const signingKey = readSigningKey(await ownSigningKey(dataDir));
+    const signer = rawPublicKey(signingKey);
     if (!signers.some((one) => one.equals(signer))) {
       await putObjects(store, [encodeSigner(secrets, signer)], signal);
       signers.push(signer);
@@ -70,7 +76,11 @@ export async function adoptCopy(order: AdoptOrder): Promise<AdoptedCopy> {
       ...known(before, publicKey),
     });
     await writeLocalKey(file, key);
-    return { copyId, signer, newer };
+    // What is damaged is to be known before this machine is the only one that can tell.
+    const memory = copyMemory(undefined, copyId);
+    const mending = { store, key, file, memory, signal, now: Date.now };
+    const { findings } = await mendKept({ ...mending, signingKey });
+    return { copyId, signer, newer, findings };
   });
 }
 

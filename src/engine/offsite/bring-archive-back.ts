@@ -16,6 +16,7 @@ import { proverOnThreads } from '../../verify/segment-threads.ts';
 import { withLock } from '../archive/archive-folder.ts';
 import { rebuild } from '../rebuild.ts';
 import { type OpenedWith, refuseOtherSigner } from './first-signer.ts';
+import { refuseNewerCopy } from './own-copy.ts';
 import { readRecipients, readSigners } from './recipients.ts';
 
 export interface BringBackOrder extends OpenedWith {
@@ -55,6 +56,7 @@ export interface ArchiveBack extends BroughtBack {
  */
 export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBack> {
   const { store, to, way, signal } = order;
+  await refuseNewerCopy(store, signal);
   const { recipients, damaged } = await readRecipients(store, signal);
   if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
   const secrets = await unlock(recipients, way, signal);

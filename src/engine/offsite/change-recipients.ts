@@ -1,17 +1,21 @@
 import { copiesError } from '../../errors/copies.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
-import { keyIdOf } from '../../offsite/format/header.ts';
 import { FOLDERS, idOfName } from '../../offsite/format/names.ts';
 import type { WrappedKeys } from '../../offsite/format/recipients.ts';
 import type { CopySecrets } from '../../offsite/format/secrets.ts';
-import { type LocalKey, writeLocalKey } from '../../offsite/local-key.ts';
-import { type Additions, idOf, putObjects, refuseTooMany, wrapFor } from './new-recipients.ts';
+import { keptObject, writeLocalKey } from '../../offsite/local-key.ts';
+import { checkKept, refuseDamaged } from './kept-objects.ts';
+import {
+  type Additions,
+  idOf,
+  putObjects,
+  refuseTooMany,
+  removeUnread,
+  wrapFor,
+} from './new-recipients.ts';
 import { fittingSecrets, type KeysOrder, ownSecrets, withOwnKey } from './open-keys.ts';
 import { ownKeyOf } from './own-copy.ts';
-import { findSigners, namesIn, readRecipients } from './recipients.ts';
-
-/** What a recipient says that it opens: what is copied now, only what was copied before a rotation, or not said. */
-export type Opens = 'new' | 'old' | 'unknown';
+import { findSigners, namesIn, type Opens, opensOf, readRecipients } from './recipients.ts';
 
 export interface ListedRecipient {
   readonly keys: WrappedKeys;
@@ -36,7 +40,10 @@ export interface ListedKeys {
  */
 export async function listKeys({ dataDir, store, signal }: KeysOrder): Promise<ListedKeys> {
   const key = await ownKeyOf(dataDir, store, signal);
-  const { recipients, damaged } = await readRecipients(store, signal);
+  const { recipients, damaged: unreadable } = await readRecipients(store, signal);
+  const differing = (await checkKept({ store, key, signal })).map(({ error }) => error);
+  const named = new Set(differing.map(({ facts }) => facts.name));
+  const damaged = [...differing, ...unreadable.filter(({ facts }) => !named.has(facts.name))];
   const listed = recipients
     .map((keys) => ({ keys, opens: opensOf(keys, key) }))
     .sort((a, b) => a.keys.created - b.keys.created);
@@ -49,7 +56,7 @@ export async function listKeys({ dataDir, store, signal }: KeysOrder): Promise<L
   const invalid = found.damaged.filter(({ facts }) => facts.reason !== 'older-key');
   return {
     ...{ recipients: listed, signers: found.signers, isRotating },
-    damaged: [...damaged, ...invalid],
+    damaged: [...damaged, ...invalid.filter(({ facts }) => !named.has(facts.name))],
   };
 }
 
@@ -74,9 +81,16 @@ export async function addRecipients(order: AddOrder): Promise<readonly string[]>
     const secrets = fittingSecrets(key, order.secrets, store.label);
     const { recipients } = await readRecipients(store, signal);
     refuseTooMany(recipients, order.additions, store.label);
+    await refuseDamaged({ store, key, signal });
     const { objects, age } = await wrapFor(secrets, order.additions, order.now());
-    await putObjects(store, objects, signal);
-    if (age.length > 0) await writeLocalKey(file, key.with({ age: [...key.age, ...age] }));
+    try {
+      await putObjects(store, objects, signal);
+    } catch (error) {
+      await removeUnread(store, objects);
+      throw error;
+    }
+    const kept = key.kept && [...key.kept, ...objects.map(keptObject)];
+    await writeLocalKey(file, key.with({ age: [...key.age, ...age], kept }));
     return objects.map(idOf);
   });
 }
@@ -86,7 +100,7 @@ export async function addRecipients(order: AddOrder): Promise<readonly string[]>
  *
  * @param ids each the beginning of one id
  * @returns the complete ids
- * @throws offsite-no-recipient, offsite-last-recipient, object-locked; what `withOwnKey` throws
+ * @throws offsite-no-recipient, offsite-last-recipient, offsite-mend-first, object-locked; what `withOwnKey` throws
  */
 export async function removeRecipients(
   order: KeysOrder & { readonly ids: readonly string[] },
@@ -103,19 +117,15 @@ export async function removeRecipients(
       (one) => opensOf(one, key) === 'new' && !chosen.includes(one.id),
     );
     if (!isLeft) throw copiesError('offsite-last-recipient', { to: store.label });
-    for (const id of chosen) await store.delete(`${FOLDERS.keys}${id}`, signal);
+    const names = chosen.map((id) => `${FOLDERS.keys}${id}`);
+    await refuseDamaged({ store, key, signal }, new Set(names));
+    // Kept longer than it is there, one would be stored again.
     const age = key.age.filter(({ id }) => !chosen.includes(id));
-    if (age.length < key.age.length) await writeLocalKey(file, key.with({ age }));
+    const kept = key.kept?.filter(({ name }) => !names.includes(name));
+    await writeLocalKey(file, key.with({ age, kept }));
+    for (const name of names) await store.delete(name, signal);
     return chosen;
   });
-}
-
-/** Returns what a recipient says that it opens, by the key that this machine writes with. */
-export function opensOf(keys: WrappedKeys, { copyId, publicKey, next }: LocalKey): Opens {
-  if (keys.key === null || keys.copyId.toString('hex') !== copyId) return 'unknown';
-  // Those of a rotation that has not ended open what is written now as well.
-  const current = next === undefined ? [publicKey] : [publicKey, next.publicKey];
-  return current.some((key) => keyIdOf(key).toString('hex') === keys.key) ? 'new' : 'old';
 }
 
 function oneOf(ids: readonly string[], beginning: string, to: string): string {

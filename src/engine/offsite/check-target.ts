@@ -1,15 +1,23 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { copiesError } from '../../errors/copies.ts';
+import { objectError } from '../../errors/objects.ts';
 import type { ObjectStore } from '../../objects/store.ts';
-import { type CheckedCopy, checkObjects, checkSegments } from '../../offsite/check-copy.ts';
-import { refuseOlder } from '../../offsite/copy-out.ts';
+import {
+  type CheckedCopy,
+  type CopyFinding,
+  checkObjects,
+  checkSegments,
+} from '../../offsite/check-copy.ts';
+import { isOlder, refuseOlder } from '../../offsite/copy-out.ts';
 import { copiedSegments } from '../../offsite/fetch-segment.ts';
-import { openManifest } from '../../offsite/format/manifest.ts';
-import { findManifests } from '../../offsite/manifests.ts';
+import { type ClearManifest, openManifest } from '../../offsite/format/manifest.ts';
+import type { LocalKey } from '../../offsite/local-key.ts';
+import { type FoundManifests, findManifests } from '../../offsite/manifests.ts';
 import { copyMemory } from '../../offsite/memory.ts';
 import { openExistingState } from '../../state/state-file.ts';
 import { proverOnThreads } from '../../verify/segment-threads.ts';
+import { checkKept, keptManifest } from './kept-objects.ts';
 import { ownKeyOf } from './own-copy.ts';
 
 export interface CheckOrder {
@@ -44,17 +52,10 @@ export interface CheckedTarget extends CheckedCopy {
 export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
   const { dataDir, store, signal, onProgress } = order;
   const key = await ownKeyOf(dataDir, store, signal);
+  const kept = [...(await checkKept({ store, key, signal }))];
   const manifests = await findManifests(store, key, signal);
-  const { newest, invalid } = manifests;
-  const state = openExistingState(dataDir);
-  try {
-    refuseOlder(store, manifests, copyMemory(state, key.copyId));
-  } finally {
-    state?.close();
-  }
-  if (newest === undefined)
-    throw copiesError('offsite-no-manifest', { to: store.label, invalid: 0 });
-  const { clear } = newest;
+  const clear = manifestToCheck(order, key, manifests, kept);
+  const invalid = manifests.invalid.filter(({ name }) => name !== clear.name);
   const about = {
     number: clear.commit,
     copiedAt: clear.time,
@@ -63,7 +64,8 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
   if (key.privateKeys.length === 0) {
     const objects = drawn(clear.objects, order);
     const checked = await checkObjects({ store, objects, signal, progress: onProgress });
-    return { ...checked, of: clear.objects.length, ...about, opened: false };
+    const findings = [...kept, ...checked.findings];
+    return { ...checked, findings, of: clear.objects.length, ...about, opened: false };
   }
   const opening = { copyId: Buffer.from(key.copyId, 'hex'), privateKeys: key.privateKeys };
   const manifest = await openManifest(clear, opening);
@@ -77,11 +79,41 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
       chosen: order.sample === undefined ? undefined : new Set(drawn(all, order)),
       progress: onProgress,
     });
-    return { ...checked, ...about, opened: true };
+    return { ...checked, findings: [...kept, ...checked.findings], ...about, opened: true };
   } finally {
     await prover.close();
     rmSync(scratch, { recursive: true, force: true });
   }
+}
+
+/**
+ * Returns the manifest that the target should have: the newest one there, or the one that this machine keeps if that is
+ * newer, which is a finding.
+ */
+function manifestToCheck(
+  { dataDir, store }: CheckOrder,
+  key: LocalKey,
+  manifests: FoundManifests,
+  findings: CopyFinding[],
+): ClearManifest {
+  const kept = keptManifest(dataDir, key);
+  if (isOlder(manifests, kept)) {
+    const { name } = kept.clear;
+    const damage = manifests.invalid.find((one) => one.name === name)?.error;
+    const missing = objectError('object-missing', { store: store.label, name });
+    findings.push({ name, error: damage ?? missing });
+    return kept.clear;
+  }
+  const state = openExistingState(dataDir);
+  try {
+    refuseOlder(store, manifests, copyMemory(state, key.copyId));
+  } finally {
+    state?.close();
+  }
+  const { newest } = manifests;
+  if (newest === undefined)
+    throw copiesError('offsite-no-manifest', { to: store.label, invalid: 0 });
+  return newest.clear;
 }
 
 /** Returns as many of the parts as the sample says, at least one, in their order. */

@@ -1,5 +1,6 @@
 import { reachedBy } from '../../catalog/closed-catalog.ts';
 import { copiesError } from '../../errors/copies.ts';
+import { damagedObjects } from '../../health/copies.ts';
 import type { ObjectStore } from '../../objects/store.ts';
 import { type CopiedOut, type CopyProgress, copyOut } from '../../offsite/copy-out.ts';
 import type { Locks } from '../../offsite/lock-objects.ts';
@@ -8,6 +9,7 @@ import { openExistingState } from '../../state/state-file.ts';
 import { readSigningKey } from '../../verify/checkpoint.ts';
 import { proverOnThreads } from '../../verify/segment-threads.ts';
 import { ownSigningKey } from '../checkpoint-key.ts';
+import { keepManifest, keptManifest, type MendedFinding, mendKept } from './kept-objects.ts';
 import { lockKeys } from './lock-keys.ts';
 import { withOwnKey } from './open-keys.ts';
 
@@ -26,26 +28,31 @@ export interface TargetOrder {
   readonly onProgress: (progress: CopyProgress) => void;
 }
 
+export interface CopiedToTarget extends CopiedOut {
+  /** What was damaged or missing at the target, as far as a copy looks. */
+  readonly findings: readonly MendedFinding[];
+}
+
 /**
  * Brings the off-site copy of an archive up to date. A sync may be under way.
  *
  * @throws offsite-no-locks; what `withOwnKey`, `lockKeys` and `copyOut` throw
  */
-export async function copyToTarget(order: TargetOrder): Promise<CopiedOut> {
+export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> {
   const { dataDir, store, signal, onProgress, lockDays, now, ...rest } = order;
   if (lockDays !== undefined && !(await store.abilities(signal)).locks) {
     throw copiesError('offsite-no-locks', { to: store.label });
   }
-  return withOwnKey(order, async (key) => {
+  return withOwnKey(order, async (own, file) => {
     const state = openExistingState(dataDir);
     const prover = proverOnThreads();
-    const memory = copyMemory(state, key.copyId);
+    const memory = copyMemory(state, own.copyId);
     try {
+      const signingKey = readSigningKey(await ownSigningKey(dataDir));
+      const locking = { store, memory, lockDays, signal, now };
+      const { key, findings } = await mendKept({ ...locking, key: own, file, signingKey });
       // Without what opens the copy, nobody needs the rest.
-      const keys =
-        lockDays === undefined
-          ? null
-          : await lockKeys({ store, key, memory, lockDays, signal, now });
+      const keys = lockDays === undefined ? null : await lockKeys({ ...locking, key, lockDays });
       const copied = await copyOut({
         ...rest,
         dir: dataDir,
@@ -53,12 +60,20 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedOut> {
         key,
         signal,
         prover,
-        signingKey: readSigningKey(await ownSigningKey(dataDir)),
+        signingKey,
         ...{ memory, lockDays, now },
+        damaged: state === undefined ? undefined : damagedObjects(state, store.label),
+        manifest: keptManifest(dataDir, key),
         seen: reachedBy(dataDir)?.number ?? 0,
         progress: onProgress,
       });
-      return { ...copied, locks: both(keys, copied.locks) };
+      await keepManifest(dataDir, { store, key, signal }, copied.manifest);
+      const mended = copied.mended.map((one) => ({ ...one, repaired: true }));
+      return {
+        ...copied,
+        findings: [...findings, ...mended],
+        locks: both(keys, copied.locks),
+      };
     } finally {
       await prover.close();
       state?.close();

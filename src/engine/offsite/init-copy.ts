@@ -1,16 +1,16 @@
 import { sign } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { copiesError } from '../../errors/copies.ts';
 import type { ObjectStore } from '../../objects/store.ts';
 import { encodeCopyFile } from '../../offsite/format/copy-file.ts';
 import { COPY_NAME } from '../../offsite/format/names.ts';
 import { newRecoveryKey } from '../../offsite/format/recovery.ts';
 import { type CopyKeys, type CopySecrets, newCopyKeys } from '../../offsite/format/secrets.ts';
-import { keyFile, LocalKey, writeLocalKey } from '../../offsite/local-key.ts';
-import { oneObject } from '../../offsite/one-object.ts';
+import { keptObject, keyFile, LocalKey, writeLocalKey } from '../../offsite/local-key.ts';
 import { rawPublicKey } from '../../offsite/signer.ts';
 import { readSigningKey } from '../../verify/checkpoint.ts';
 import { ownSigningKey } from '../checkpoint-key.ts';
-import { putObjects, refuseTooMany, wrapFor } from './new-recipients.ts';
+import { putObjects, refuseTooMany, removeUnread, wrapFor } from './new-recipients.ts';
 
 /** The keys of a copy that does not exist yet. The recovery key is kept nowhere: its owner has to have it first. */
 export interface PreparedCopy {
@@ -29,6 +29,8 @@ export async function prepareCopy(dataDir: string): Promise<PreparedCopy> {
 }
 
 export interface NewCopy {
+  /** Gives the recovery key to its owner: once the target has taken its object, and before it shows that a copy is there. */
+  readonly handOver?: () => Promise<void>;
   readonly dataDir: string;
   readonly store: ObjectStore;
   /** The target as people name it. */
@@ -52,7 +54,7 @@ export async function refuseExisting(store: ObjectStore, signal: AbortSignal): P
 
 /**
  * Begins a copy: those who may open it first, then the keys here, and last what shows that a copy is there. A run that
- * was interrupted leaves objects that nobody reads, and can be repeated.
+ * fails removes what it made. One that was killed leaves objects that nobody reads, and can be repeated.
  *
  * @returns its id
  * @throws offsite-exists, offsite-too-many-recipients, offsite-key-unwritable, copy-age-recipient; what the store throws
@@ -71,8 +73,15 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
   const additions = { recovery, passphrase: copy.passphrase, age: copy.age };
   refuseTooMany([], additions, to);
   const { objects, age } = await wrapFor(secrets, additions, copy.now());
-  await putObjects(store, objects, signal);
   const copyId = keys.copyId.toString('hex');
+  const file = keyFile(dataDir, copyId);
+  const signingKey = readSigningKey(signingKeyFile);
+  const description = {
+    name: COPY_NAME,
+    bytes: encodeCopyFile({ copyId: keys.copyId, publicKey: keys.publicKey, signer }, (text) =>
+      sign(null, text, signingKey),
+    ),
+  };
   const key = new LocalKey({
     copyId,
     to,
@@ -82,12 +91,16 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
     signers: [signer],
     age,
   });
-  await writeLocalKey(keyFile(dataDir, copyId), key);
-  const signingKey = readSigningKey(signingKeyFile);
-  const marker = encodeCopyFile(
-    { copyId: keys.copyId, publicKey: keys.publicKey, signer },
-    (text) => sign(null, text, signingKey),
-  );
-  await store.put(COPY_NAME, marker.length, oneObject(marker), { signal });
+  try {
+    await putObjects(store, objects, signal);
+    await writeLocalKey(file, key);
+    await copy.handOver?.();
+    await putObjects(store, [description], signal);
+  } catch (error) {
+    rmSync(file, { force: true });
+    await removeUnread(store, objects);
+    throw error;
+  }
+  await writeLocalKey(file, key.with({ kept: [description, ...objects].map(keptObject) }));
   return copyId;
 }

@@ -4,8 +4,7 @@ import { MOST_KEY_BYTES, readKeyObject } from '../../offsite/format/recipients.t
 import type { LocalKey } from '../../offsite/local-key.ts';
 import { isLockDue, keepLocked, type Locking, type Locks } from '../../offsite/lock-objects.ts';
 import { wholeObject } from '../../offsite/manifests.ts';
-import { opensOf } from './change-recipients.ts';
-import { namesIn } from './recipients.ts';
+import { namesIn, opensOf } from './recipients.ts';
 
 /**
  * Locks what a copy is opened and believed with: its description, its recipients and its later signers. Recipients that

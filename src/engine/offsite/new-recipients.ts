@@ -85,6 +85,17 @@ export async function putObjects(
   }
 }
 
+const REMOVING_MS = 10_000;
+
+/** Removes objects that nobody reads yet, also after an interruption; where the store cannot be reached, they stay. */
+export async function removeUnread(
+  store: ObjectStore,
+  objects: readonly KeyObject[],
+): Promise<void> {
+  const signal = AbortSignal.timeout(REMOVING_MS);
+  for (const { name } of objects) await store.delete(name, signal).catch(() => {});
+}
+
 /** Returns the id in the name of a recipient's object. */
 export function idOf({ name }: Pick<KeyObject, 'name'>): string {
   return idOfName('keys', name) ?? '';

@@ -1,4 +1,9 @@
-import { rememberCopied, rememberCopyChecked } from '../../health/copies.ts';
+import {
+  type FoundInCopy,
+  rememberCopied,
+  rememberCopyChecked,
+  rememberMended,
+} from '../../health/copies.ts';
 import type { CopyChecked, KnownCopy } from '../../state/copies.ts';
 import type { EngineContext } from '../context.ts';
 import { noting } from '../verify/remember.ts';
@@ -13,17 +18,26 @@ export function noteCopied(
   noting(context, dataDir, 'copy', (state) => rememberCopied(state, to, made));
 }
 
-/**
- * Writes down what reading a copy back came to, likewise.
- *
- * @param text what is damaged, in one sentence; null where nothing is
- */
+/** Writes down what a copy found damaged at its target, likewise. */
+export function noteMended(
+  context: EngineContext,
+  dataDir: string,
+  to: string,
+  findings: readonly (FoundInCopy & { readonly repaired: boolean })[],
+  replaced: readonly string[],
+): void {
+  noting(context, dataDir, 'copy', (state) =>
+    rememberMended(state, to, context.now(), findings, replaced),
+  );
+}
+
+/** Writes down what reading a copy back came to, likewise. */
 export function noteCopyChecked(
   context: EngineContext,
   dataDir: string,
   to: string,
-  checked: Omit<CopyChecked, 'fullAt'>,
-  text: string | null,
+  checked: Omit<CopyChecked, 'fullAt' | 'found'>,
+  findings: readonly FoundInCopy[],
 ): void {
-  noting(context, dataDir, 'copy', (state) => rememberCopyChecked(state, to, checked, text));
+  noting(context, dataDir, 'copy', (state) => rememberCopyChecked(state, to, checked, findings));
 }

@@ -1,5 +1,6 @@
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { ObjectStore } from '../../objects/store.ts';
+import { keyIdOf } from '../../offsite/format/header.ts';
 import { FOLDERS, idOfName } from '../../offsite/format/names.ts';
 import {
   MOST_KEY_BYTES,
@@ -8,6 +9,7 @@ import {
 } from '../../offsite/format/recipients.ts';
 import type { CopySecrets } from '../../offsite/format/secrets.ts';
 import { MOST_SIGNER_BYTES, readSigner } from '../../offsite/format/signers.ts';
+import type { LocalKey } from '../../offsite/local-key.ts';
 import { wholeObject } from '../../offsite/manifests.ts';
 
 /** Objects of keys that are read at the most: a copy has a few. */
@@ -35,6 +37,17 @@ export async function readRecipients(
     }
   }
   return { recipients, damaged };
+}
+
+/** What a recipient says that it opens: what is copied now, only what was copied before a rotation, or not said. */
+export type Opens = 'new' | 'old' | 'unknown';
+
+/** Returns what a recipient says that it opens, by the key that this machine writes with. */
+export function opensOf(keys: WrappedKeys, { copyId, publicKey, next }: LocalKey): Opens {
+  if (keys.key === null || keys.copyId.toString('hex') !== copyId) return 'unknown';
+  // Those of a rotation that has not ended open what is written now as well.
+  const current = next === undefined ? [publicKey] : [publicKey, next.publicKey];
+  return current.some((key) => keyIdOf(key).toString('hex') === keys.key) ? 'new' : 'old';
 }
 
 /**

@@ -5,16 +5,16 @@ import { FOLDERS } from '../../offsite/format/names.ts';
 import type { KeyObject } from '../../offsite/format/recipients.ts';
 import { type CopySecrets, MOST_KEYS } from '../../offsite/format/secrets.ts';
 import { encodeSigner } from '../../offsite/format/signers.ts';
-import { type LocalKey, writeLocalKey } from '../../offsite/local-key.ts';
+import { keptObject, type LocalKey, writeLocalKey } from '../../offsite/local-key.ts';
 import { wholeObject } from '../../offsite/manifests.ts';
 import { copyMemory } from '../../offsite/memory.ts';
 import { type NextKey, newNextKey, nextPrivateKey } from '../../offsite/next-key.ts';
 import { openExistingState } from '../../state/state-file.ts';
-import { opensOf } from './change-recipients.ts';
+import { refuseDamaged } from './kept-objects.ts';
 import { idOf, putObjects, refuseTooMany, wrapFor } from './new-recipients.ts';
 import { fittingSecrets, type KeysOrder, withOwnKey } from './open-keys.ts';
 import { ownKeyOf } from './own-copy.ts';
-import { findSigners, readRecipients } from './recipients.ts';
+import { findSigners, opensOf, readRecipients } from './recipients.ts';
 
 export interface RotateOrder extends KeysOrder {
   /** As `openOwnCopy` returned them. */
@@ -66,10 +66,11 @@ export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
   return withOwnKey(order, async (before, file) => {
     const secrets = fittingSecrets(before, order.secrets, store.label);
     refuseTooManyKeys(secrets, store.label);
+    await refuseDamaged({ store, key: before, signal });
     const { key, next, privateKey } = await noted(before, file, secrets);
     forgetUploaded(dataDir, key.copyId);
     const rotated = { ...secrets, privateKeys: [privateKey, ...secrets.privateKeys] };
-    await renewSigners(order, key, rotated);
+    const signers = await renewSigners(order, key, rotated);
     const replaced = [...key.age.map(({ id }) => id), ...key.replaced, ...next.made];
     const { objects, age } = await wrapAgain(order, key, rotated, replaced);
     const added = objects.map(idOf);
@@ -81,6 +82,10 @@ export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
       publicKey: next.publicKey,
       privateKeys: key.privateKeys.length === 0 ? [] : rotated.privateKeys,
       ...{ age, replaced, next: undefined },
+      kept: key.kept && [
+        ...key.kept.filter(({ name }) => !replaced.some((id) => name === `${FOLDERS.keys}${id}`)),
+        ...[...signers, ...objects].map(keptObject),
+      ],
     });
     await writeLocalKey(file, switched);
     return { added, ...(await removeReplaced(order, switched, file)) };
@@ -131,12 +136,13 @@ async function renewSigners(
   { store, signal }: KeysOrder,
   { signers: [, ...later] }: LocalKey,
   rotated: CopySecrets,
-): Promise<void> {
+): Promise<readonly KeyObject[]> {
   const there = (await findSigners(store, rotated, signal)).signers;
   const missing = later.filter((signer) => !there.some((one) => one.equals(signer)));
   const objects = missing.map((signer) => encodeSigner(rotated, signer));
   await putObjects(store, objects, signal);
   await readBack(store, objects, signal);
+  return objects;
 }
 
 /** Wraps the new keys, for those age recipients that are still there: others were removed elsewhere. */

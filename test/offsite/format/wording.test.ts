@@ -31,9 +31,10 @@ test('every error has a sentence of its own, also for hostile names', () => {
       [0, 1].map((tried) => offsiteError('copy-key-refused', { type, tried })),
     ),
     ...TYPES.map((type) => offsiteError('copy-keys-too-many', { type, found: 65 })),
-    ...(['shape', 'signature', 'newer'] as const).map((reason) =>
-      offsiteError('copy-file-damaged', { reason }),
+    ...(['shape', 'signature'] as const).map((reason) =>
+      offsiteError('copy-file-damaged', { reason, found: null }),
     ),
+    offsiteError('copy-file-damaged', { reason: 'newer', found: 'copy 2' }),
     ...(['length', 'character', 'checksum', 'order'] as const).map((reason) =>
       offsiteError('copy-recovery-line', { line: 2, reason, seems: 3 }),
     ),

@@ -4,7 +4,7 @@ import { counted } from '../../../wording/amounts.ts';
 import { some } from '../../../wording/sentence.ts';
 import { archiveOf } from '../../archive-access.ts';
 import type { CommandContext } from '../../context.ts';
-import { required, withStore } from '../../copy-target.ts';
+import { foundIn, required, withStore } from '../../copy-target.ts';
 import { present } from '../../output.ts';
 import type { AdoptLine } from './lines.ts';
 import { openingKey } from './opening-key.ts';
@@ -23,15 +23,19 @@ export async function copyAdopt(context: CommandContext, line: AdoptLine): Promi
     const opened = { way, signer: line.signer };
     const adopted = await adoptCopy({ dataDir, store, ...opened, allowOlder, signal });
     const { copyId, signer, newer } = adopted;
-    const result = { to: store.label, copyId, signer: signer.toString('base64'), newer };
+    const findings = foundIn(adopted.findings);
+    const result = { to: store.label, copyId, signer: signer.toString('base64'), newer, findings };
     await output.object(result, () =>
       present([
         `This archive continues the copy at ${store.label}, and signs for it with ${result.signer}.`,
         `"mailkeep copy --to ${target}" copies what is new.`,
+        findings.map(
+          ({ message, repaired }) => `${message}${repaired ? ' It was stored again.' : ''}`,
+        ),
         newer.length > 0 &&
           `${counted(newer.length, 'recipient')} with newer keys should be removed, with "mailkeep copy key remove": ${some(newer, NEWER_SHOWN)}.`,
       ]).join('\n'),
     );
-    return EXIT.done;
+    return findings.length > 0 ? EXIT.damage : EXIT.done;
   });
 }

@@ -3,7 +3,7 @@ import { usageError } from '../../../errors/usage.ts';
 import type { Body } from '../../context.ts';
 import { collected, rate, signerKey, wholeNumber } from '../../option-values.ts';
 import { defineKeys } from './key-commands.ts';
-import type { AdoptLine, CopyLine, FromLine, InitLine } from './lines.ts';
+import type { AdoptLine, CopyLine, FromLine, InitLine, ListLine } from './lines.ts';
 import { sub } from './sub-command.ts';
 
 const HELP = `
@@ -42,7 +42,7 @@ const MOST_COMMITS = Number.MAX_SAFE_INTEGER;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .usage('[init|adopt|key] --to <target> [options]')
+    .usage('[init|adopt|drop|key] --to <target> [options]')
     .argument('[command]')
     .helpCommand(false)
     .option('--to <target>', 'the copy: a folder, or s3://BUCKET/PREFIX')
@@ -77,7 +77,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .addHelpText('after', HELP)
     .action((typed: string | undefined, options: CopyLine & FromLine) => {
       if (typed !== undefined) {
-        const problem = `unknown command '${typed}'. Use init, adopt or key, or --to alone.`;
+        const problem = `unknown command '${typed}'. Use init, adopt, drop or key, or --to alone.`;
         throw usageError('usage-invalid', { command: 'copy', problem });
       }
       chosen(async (context) => {
@@ -124,6 +124,15 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     chosen(async (context) => {
       const { copyAdopt } = await import('./adopt.ts');
       return copyAdopt(context, { ...command.opts<AdoptLine>(), ...options });
+    }),
+  );
+  const drop = sub(command, 'drop', 'remove a copy that you gave up from "status"')
+    .option('--to <target>', 'the copy, as "status" shows it')
+    .addHelpText('after', '\nNothing is deleted at the target, and its keys stay on this machine.');
+  drop.action((options: ListLine) =>
+    chosen(async (context) => {
+      const { copyDrop } = await import('./drop.ts');
+      return copyDrop(context, { ...command.opts<ListLine>(), ...options });
     }),
   );
   defineKeys(command, chosen);

@@ -7,7 +7,7 @@ import { required, withStore } from '../../copy-target.ts';
 import { present } from '../../output.ts';
 import type { InitLine } from './lines.ts';
 import { passphraseOf } from './opening-key.ts';
-import { handOver, newKeyFile } from './recovery-key.ts';
+import { handOver, newKeyFile, refuseKeyFile, withNewKeyFile } from './recovery-key.ts';
 
 /**
  * `mailkeep copy init`: makes the keys of a copy and begins it, once its owner has the recovery key.
@@ -24,14 +24,21 @@ export async function copyInit(context: CommandContext, line: InitLine): Promise
   }
   const dataDir = archiveOf(context);
   const file = newKeyFile(context, line.recoveryKeyFile);
+  refuseKeyFile(file);
   const passphrase = passphraseOf(context, line.passphraseFile);
   return withStore(context, target, { createBucket, objectLock }, async (store) => {
     await refuseExisting(store, signal);
     const prepared = await prepareCopy(dataDir);
-    await handOver(context, file, store.label, prepared);
-    const copyId = await beginCopy({
-      ...{ dataDir, store, to: store.label, prepared, passphrase, age, writeOnly, signal, now },
-    });
+    const begun = { dataDir, store, to: store.label, prepared, passphrase, age, writeOnly };
+    const copyId = await withNewKeyFile(file, (written) =>
+      beginCopy({
+        ...{ ...begun, signal, now },
+        handOver: async () => {
+          await handOver(context, file, store.label, prepared);
+          written();
+        },
+      }),
+    );
     const signer = prepared.signer.toString('base64');
     const result = { to: store.label, copyId, signer, recoveryKeyFile: file ?? null, writeOnly };
     await output.object(result, () =>

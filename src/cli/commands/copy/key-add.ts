@@ -9,7 +9,7 @@ import { required, withStore } from '../../copy-target.ts';
 import { present } from '../../output.ts';
 import type { AddLine } from './lines.ts';
 import { openingKeyAlongside, passphraseOf } from './opening-key.ts';
-import { handOver, newKeyFile } from './recovery-key.ts';
+import { handOver, newKeyFile, refuseKeyFile, withNewKeyFile } from './recovery-key.ts';
 
 /**
  * `mailkeep copy key add`: wraps the keys of a copy for somebody else. Without a recipient in its options or a passphrase
@@ -22,6 +22,7 @@ export async function keyAdd(context: CommandContext, line: AddLine): Promise<Ex
   const target = required(line.to, '--to');
   const dataDir = archiveOf(context);
   const file = newKeyFile(context, line.recoveryKeyFile);
+  refuseKeyFile(file);
   const { age = [], label } = line;
   const isNamed = file !== undefined || age.length > 0;
   // The environment's passphrase may be what opens the copy, where something else is to be added.
@@ -34,11 +35,14 @@ export async function keyAdd(context: CommandContext, line: AddLine): Promise<Ex
     const order = { dataDir, store, signal };
     const secrets = await openOwnCopy(order, () => openingKeyAlongside(context, line));
     const recovery = isRecovery ? newRecoveryKey() : undefined;
-    if (recovery !== undefined) {
-      await handOver(context, file, store.label, { recovery, signer: secrets.signer });
-    }
     const additions = { recovery, passphrase, age, label };
-    const added = await addRecipients({ ...order, secrets, additions, now });
+    const added = await withNewKeyFile(file, async (written) => {
+      if (recovery !== undefined) {
+        await handOver(context, file, store.label, { recovery, signer: secrets.signer });
+        written();
+      }
+      return addRecipients({ ...order, secrets, additions, now });
+    });
     const result = { to: store.label, added, recoveryKeyFile: file ?? null };
     await output.object(result, () =>
       present([

@@ -1,8 +1,5 @@
-import {
-  type ListedRecipient,
-  listKeys,
-  type Opens,
-} from '../../../engine/offsite/change-recipients.ts';
+import { type ListedRecipient, listKeys } from '../../../engine/offsite/change-recipients.ts';
+import type { Opens } from '../../../engine/offsite/recipients.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import type { MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { padColumns, terminalLine } from '../../../mail/terminal-safe.ts';

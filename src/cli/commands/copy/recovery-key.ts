@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { accessSync, constants, lstatSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { FILE_MODE } from '../../../archive/format/layout.ts';
 import { copiesError } from '../../../errors/copies.ts';
@@ -21,6 +21,41 @@ export function newKeyFile(
   named: string | undefined,
 ): string | undefined {
   return named === undefined ? undefined : path.resolve(surroundings.cwd, named);
+}
+
+/**
+ * Refuses a file that exists already, or whose folder does not, before anything is done: it is written last.
+ *
+ * @throws usage-save-failed
+ */
+export function refuseKeyFile(file: string | undefined): void {
+  if (file === undefined) return;
+  if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) throw unsaved(file, 'EEXIST');
+  try {
+    accessSync(path.dirname(file), constants.W_OK);
+  } catch (error) {
+    throw unsaved(file, errnoName(error));
+  }
+}
+
+/** Runs `act`, and removes the file of a recovery key that it wrote if it fails: that key opens nothing. */
+export async function withNewKeyFile<T>(
+  file: string | undefined,
+  act: (written: () => void) => Promise<T>,
+): Promise<T> {
+  let isWritten = false;
+  try {
+    return await act(() => {
+      isWritten = true;
+    });
+  } catch (error) {
+    if (isWritten && file !== undefined) rmSync(file, { force: true });
+    throw error;
+  }
+}
+
+function unsaved(file: string, reason: string): Error {
+  return usageError('usage-save-failed', { file, reason });
 }
 
 /**
@@ -88,6 +123,6 @@ function writeKey(file: string, to: string, { recovery, signer }: NewRecovery): 
   try {
     writeFileSync(file, text, { mode: FILE_MODE, flag: 'wx', flush: true });
   } catch (error) {
-    throw usageError('usage-save-failed', { file, reason: errnoName(error) });
+    throw unsaved(file, errnoName(error));
   }
 }

@@ -2,7 +2,7 @@ import path from 'node:path';
 import type { Copied } from '../../../copy/copy-log.ts';
 import { type CatalogThere, copyArchive } from '../../../engine/copy-archive.ts';
 import { copyToTarget } from '../../../engine/offsite/copy-to-target.ts';
-import { noteCopied } from '../../../engine/offsite/note-copy.ts';
+import { noteCopied, noteMended } from '../../../engine/offsite/note-copy.ts';
 import { copiesError } from '../../../errors/copies.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';
@@ -10,7 +10,7 @@ import type { CopiedOut } from '../../../offsite/copy-out.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { archiveOf } from '../../archive-access.ts';
 import type { CommandContext } from '../../context.ts';
-import { isEncrypted, required, withStore } from '../../copy-target.ts';
+import { foundIn, isEncrypted, notingDamage, required, withStore } from '../../copy-target.ts';
 import { present } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
 import type { CopyLine } from './lines.ts';
@@ -29,6 +29,9 @@ export function copyTo(context: CommandContext, options: CopyLine): Promise<Exit
 /** States of a copy that stay however old they are, if not said. */
 const KEPT = 1;
 
+/** All of them are in JSON. */
+const FINDINGS_SHOWN = 5;
+
 /** @throws what the engine's `copyToTarget` throws */
 async function copyToStore(
   context: CommandContext,
@@ -41,26 +44,42 @@ async function copyToStore(
   return withStore(context, target, { bytesPerSecond: limitRate }, async (store) => {
     const to = store.label;
     const activity = openActivity(context, 'comparing the copy with the archive');
-    const copied = await copyToTarget({
-      ...{ dataDir, store, refresh, keep, lockDays, signal, now },
-      onProgress: ({ objects, of, bytes: sent }) =>
-        activity.show(() => `uploaded ${objects} of ${counted(of, 'object')}, ${bytes(sent)}`),
-    }).finally(activity.stop);
-    const { number: commit, removed, locks, ...rest } = copied;
+    const copied = await notingDamage(context, dataDir, to, () =>
+      copyToTarget({
+        ...{ dataDir, store, refresh, keep, lockDays, signal, now },
+        onProgress: ({ objects, of, bytes: sent }) =>
+          activity.show(() => `uploaded ${objects} of ${counted(of, 'object')}, ${bytes(sent)}`),
+      }).finally(activity.stop),
+    );
+    const { number: commit, removed, locks, mended: _, replaced, ...rest } = copied;
+    const findings = foundIn(copied.findings);
     noteCopied(context, dataDir, to, { at: now(), commit, encrypted: true });
-    const result = { to, number: commit, ...rest, removed, locks, durationMs: now() - startedAt };
-    await output.object(result, () => storeReport(to, copied));
+    noteMended(context, dataDir, to, findings, replaced);
+    const about = { to, number: commit, ...rest, findings, replaced, removed, locks };
+    await output.object({ ...about, durationMs: now() - startedAt }, () =>
+      storeReport(to, copied, findings),
+    );
+    if (findings.length > 0) return EXIT.damage;
     return copied.invalid.length > 0 || removed.locked.length > 0 ? EXIT.failures : EXIT.done;
   });
 }
 
-function storeReport(to: string, copied: CopiedOut): string {
-  const { number, uploaded, objects, stored, missing, invalid, removed, locks } = copied;
+function storeReport(
+  to: string,
+  copied: CopiedOut,
+  findings: readonly { readonly message: string; readonly repaired: boolean }[],
+): string {
+  const { number, uploaded, objects, stored, replaced, invalid, removed, locks } = copied;
+  const left = findings.filter(({ repaired }) => !repaired);
   const until = removed.lockedUntil;
   return present([
     `${to} is at commit ${count(number)}: ${counted(uploaded, 'object')} uploaded, ${bytes(copied.bytes)}; ${count(objects)} in all, ${bytes(stored)}.`,
-    missing > 0 &&
-      `${counted(missing, 'object')} of the copy had disappeared there, and ${missing === 1 ? 'was' : 'were'} replaced. Check who or what deletes in that place.`,
+    replaced.length > 0 &&
+      `${counted(replaced.length, 'object')} that "mailkeep verify --copy" had found damaged ${replaced.length === 1 ? 'was' : 'were'} uploaded again.`,
+    findings.slice(0, FINDINGS_SHOWN).map(({ message }) => message),
+    findings.length > left.length &&
+      `${counted(findings.length - left.length, 'damaged or missing object')} ${findings.length - left.length === 1 ? 'was' : 'were'} stored again. Check who or what changes that place.`,
+    left.length > 0 && `${counted(left.length, 'object')} could not be repaired.`,
     removed.manifests + removed.objects > 0 &&
       `${counted(removed.manifests, 'earlier state')} and ${counted(removed.objects, 'object')} that nothing needs any more were removed.`,
     removed.locked.length > 0 &&

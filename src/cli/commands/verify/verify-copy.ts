@@ -6,10 +6,9 @@ import { noteCopyChecked } from '../../../engine/offsite/note-copy.ts';
 import type { SampleSize } from '../../../engine/verify/verify.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { count, counted } from '../../../wording/amounts.ts';
-import { sentenceOf } from '../../../wording/sentence-of.ts';
 import { archiveOf } from '../../archive-access.ts';
 import type { CommandContext } from '../../context.ts';
-import { isEncrypted, withStore } from '../../copy-target.ts';
+import { foundIn, isEncrypted, notingDamage, withStore } from '../../copy-target.ts';
 import { present } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
 
@@ -34,20 +33,18 @@ export async function verifyCopy(
       onProgress: (done: { readonly checked: number; readonly of: number }) =>
         activity.show(() => `checked ${done.checked} of ${count(done.of)}`),
     };
-    const checked = await (folder === undefined
-      ? checkTarget({ ...order, store, temporary: tmpdir() })
-      : checkFolder(folder, order)
-    ).finally(activity.stop);
-    const findings = checked.findings.map(({ name, error }) => {
-      const { code, message } = sentenceOf(error);
-      return { name, code, message };
-    });
+    const checked = await notingDamage(context, dataDir, store.label, () =>
+      (folder === undefined
+        ? checkTarget({ ...order, store, temporary: tmpdir() })
+        : checkFolder(folder, order)
+      ).finally(activity.stop),
+    );
+    const findings = foundIn(checked.findings);
     const copiedAt = new Date(checked.copiedAt).toISOString();
     const ok = findings.length === 0;
     const { checked: read, of, opened } = checked;
     const about = { at: now(), checked: read, of, unit: opened ? 'segment' : 'object' } as const;
-    const found = { ...about, found: findings.length };
-    noteCopyChecked(context, dataDir, store.label, found, findings[0]?.message ?? null);
+    noteCopyChecked(context, dataDir, store.label, about, findings);
     await output.object(
       { ...checked, to: store.label, ok, copiedAt, findings, durationMs: now() - startedAt },
       () => report(store.label, checked, copiedAt, findings, folder === undefined),
@@ -76,7 +73,7 @@ function report(
       `${counted(invalid.length, 'manifest')} there ${invalid.length === 1 ? 'is' : 'are'} damaged or forged, and ignored.`,
     findings.length > 0 &&
       (isEncrypted
-        ? '"mailkeep copy --refresh" uploads every segment again, from the archive here.'
+        ? '"mailkeep copy --to" uploads again what is damaged, from the archive here.'
         : 'Remove the damaged files there: "mailkeep copy --to" writes them again, from the archive here.'),
   ]).join('\n');
 }

@@ -1,0 +1,350 @@
+import { hash, type KeyObject as SigningKey, sign } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { replaceFile } from '../../archive/files/file-layer.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
+import { isObject, parseJson } from '../../archive/format/json-shape.ts';
+import { readRegularFile } from '../../disk/regular-file.ts';
+import { copiesError } from '../../errors/copies.ts';
+import { errnoName, hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { offsiteError } from '../../errors/offsite.ts';
+import type { ObjectStore } from '../../objects/store.ts';
+import type { CopyFinding } from '../../offsite/check-copy.ts';
+import type { KeptManifest } from '../../offsite/copy-out.ts';
+import { decodeCopyFile, encodeCopyFile } from '../../offsite/format/copy-file.ts';
+import { decodeManifest, MOST_MANIFEST_BYTES } from '../../offsite/format/manifest.ts';
+import { COPY_NAME } from '../../offsite/format/names.ts';
+import { publicKeyOf } from '../../offsite/format/raw-keys.ts';
+import { type KeyObject, MOST_KEY_BYTES, readKeyObject } from '../../offsite/format/recipients.ts';
+import { encodeSigner, readSigner } from '../../offsite/format/signers.ts';
+import {
+  type KeptObject,
+  keptObject,
+  keyFolder,
+  type LocalKey,
+  writeLocalKey,
+} from '../../offsite/local-key.ts';
+import { type MaybeLocking, putLocked } from '../../offsite/lock-objects.ts';
+import { wholeObject } from '../../offsite/manifests.ts';
+import { oneObject } from '../../offsite/one-object.ts';
+import { rawPublicKey } from '../../offsite/signer.ts';
+import { ownSecrets } from './open-keys.ts';
+import { namesIn, opensOf } from './recipients.ts';
+
+/** What is wrong with an object of a copy, and whether this run stored the right one again. */
+export interface MendedFinding extends CopyFinding {
+  readonly repaired: boolean;
+}
+
+/** What the target lacks of the objects that open and describe a copy. */
+interface Compared {
+  readonly findings: readonly CopyFinding[];
+  /** Objects to store again. */
+  readonly missing: readonly KeyObject[];
+  /** Names under which the bytes of another object are, where nothing was stored. */
+  readonly displaced: readonly string[];
+  /** What is to be kept from now on. */
+  readonly kept: readonly KeptObject[];
+}
+
+interface Comparing {
+  readonly store: ObjectStore;
+  readonly key: LocalKey;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Compares the description, recipients and later signers at the target with those that this machine keeps.
+ *
+ * @throws what the store throws
+ */
+export async function checkKept(comparing: Comparing): Promise<readonly CopyFinding[]> {
+  return (await compared(comparing)).findings;
+}
+
+/**
+ * The same, and stores again what is damaged or missing there. A copy of which nothing is kept yet is taken as it is, but
+ * for what is evidently damaged.
+ *
+ * @param file of the keys
+ * @param signingKey signs a new description, where none was kept
+ * @throws what the store throws; offsite-key-unwritable
+ */
+export async function mendKept(
+  mending: MaybeLocking & Comparing & { readonly file: string; readonly signingKey: SigningKey },
+): Promise<{ readonly key: LocalKey; readonly findings: readonly MendedFinding[] }> {
+  const { store, key, signal, file } = mending;
+  const found = await compared(mending, mending.signingKey);
+  const repaired = new Set<string>(found.displaced);
+  for (const object of found.missing) {
+    if (await storedAgain(mending, object)) repaired.add(object.name);
+  }
+  for (const name of found.displaced) await store.delete(name, signal);
+  const mended = key.with({ kept: found.kept });
+  if (!isSame(key.kept, found.kept)) await writeLocalKey(file, mended);
+  return {
+    key: mended,
+    findings: found.findings.map((one) => ({ ...one, repaired: repaired.has(one.name) })),
+  };
+}
+
+/**
+ * Refuses to change the recipients of a copy of which some are damaged: they might be counted on, or not be wrapped again.
+ *
+ * @param but names of those to remove
+ * @throws offsite-mend-first; what the store throws
+ */
+export async function refuseDamaged(
+  comparing: Comparing,
+  but: ReadonlySet<string> = new Set(),
+): Promise<void> {
+  const { findings } = await compared(comparing);
+  const names = findings.map(({ name }) => name).filter((name) => !but.has(name));
+  // What was lost before anything was kept can only be replaced by such a change.
+  if (comparing.key.kept === undefined || names.length === 0) return;
+  throw copiesError('offsite-mend-first', { to: comparing.store.label, names });
+}
+
+/** False where the store has something that it cannot replace, such as a folder of that name. */
+async function storedAgain(mending: MaybeLocking, { name, bytes }: KeyObject): Promise<boolean> {
+  try {
+    await putLocked(mending, name, bytes.length, oneObject(bytes));
+    const there = await wholeObject(mending.store, name, bytes.length, mending.signal);
+    return there.equals(bytes);
+  } catch (error) {
+    if (isWrong(error)) return false;
+    throw error;
+  }
+}
+
+/** @param signingKey makes a new description where none is kept; without it, one that is damaged cannot be mended */
+async function compared(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
+  const { key } = comparing;
+  if (key.kept === undefined) return firstLook(comparing, signingKey);
+  const findings: CopyFinding[] = [];
+  const missing: KeyObject[] = [];
+  const kept: KeptObject[] = [];
+  for (const one of key.kept) {
+    const there = await bytesAt(comparing, one.name);
+    const isThere = Buffer.isBuffer(there) && hash('sha256', there) === one.sha256;
+    kept.push(isThere ? { ...one, bytes: there } : one);
+    if (isThere) continue;
+    findings.push({ name: one.name, error: Buffer.isBuffer(there) ? replaced(one.name) : there });
+    // The file of the keys may be damaged as well.
+    if (hash('sha256', one.bytes) === one.sha256) missing.push(one);
+  }
+  const others = await strangers(comparing, key.kept);
+  findings.push(...others.findings, ...withoutRecipients(key, kept, comparing.store.label));
+  return { findings, missing, kept, displaced: others.displaced };
+}
+
+/** Other objects among the recipients: a valid one may have been added by another machine. Anybody can add signers, and nobody believes them. */
+async function strangers(
+  comparing: Comparing,
+  kept: readonly KeptObject[],
+): Promise<Pick<Compared, 'findings' | 'displaced'>> {
+  const { store, key, signal } = comparing;
+  const findings: CopyFinding[] = [];
+  const displaced: string[] = [];
+  const known = new Set(kept.map(({ name }) => name));
+  const hashes = new Set(kept.map(({ sha256 }) => sha256));
+  for (const folder of ['keys', 'signers'] as const) {
+    for await (const { name } of namesIn(store, folder, signal)) {
+      if (known.has(name)) continue;
+      const there = await bytesAt(comparing, name);
+      if (hasCode(there, 'object-missing')) continue;
+      const isDisplaced = Buffer.isBuffer(there) && hashes.has(hash('sha256', there));
+      const error = folder === 'keys' || isDisplaced ? recipientError(key, name, there) : undefined;
+      if (isDisplaced) displaced.push(name);
+      if (error !== undefined) findings.push({ name, error });
+      else if (isDisplaced) findings.push({ name, error: replaced(name) });
+    }
+  }
+  return { findings, displaced };
+}
+
+/** What is wrong with an object as a recipient of this copy. */
+function recipientError(
+  { copyId }: LocalKey,
+  name: string,
+  there: Buffer | MailkeepError,
+): MailkeepError | undefined {
+  if (!Buffer.isBuffer(there)) return there;
+  try {
+    const { copyId: found } = readKeyObject({ name, bytes: there });
+    if (found.toString('hex') === copyId) return undefined;
+    return offsiteError('copy-object-damaged', { name, reason: 'other-copy' });
+  } catch (error) {
+    if (error instanceof MailkeepError) return error;
+    throw error;
+  }
+}
+
+/** Takes over what is there, in a copy of an earlier version or one that this archive adopts. */
+async function firstLook(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
+  const { store, key, signal } = comparing;
+  const findings: CopyFinding[] = [];
+  const missing: KeyObject[] = [];
+  const found: KeyObject[] = [];
+  const description = await descriptionAt(comparing);
+  if (Buffer.isBuffer(description)) found.push({ name: COPY_NAME, bytes: description });
+  else {
+    findings.push({ name: COPY_NAME, error: description });
+    if (signingKey !== undefined) missing.push(newDescription(key, signingKey));
+  }
+  for await (const { name } of namesIn(store, 'keys', signal)) {
+    const there = await bytesAt(comparing, name);
+    if (hasCode(there, 'object-missing')) continue;
+    const error = recipientError(key, name, there);
+    if (error !== undefined) findings.push({ name, error });
+    else if (Buffer.isBuffer(there)) found.push({ name, bytes: there });
+  }
+  const signers = await signersAt(comparing);
+  found.push(...signers.found);
+  missing.push(...signers.missing);
+  for (const { name } of signers.missing) {
+    findings.push({ name, error: copiesError('offsite-signer-lost', { to: store.label }) });
+  }
+  const kept = [...found, ...missing].map(keptObject);
+  findings.push(...withoutRecipients(key, kept, store.label));
+  return { findings, missing, displaced: [], kept };
+}
+
+async function descriptionAt(comparing: Comparing): Promise<Buffer | MailkeepError> {
+  const there = await bytesAt(comparing, COPY_NAME);
+  if (!Buffer.isBuffer(there)) return there;
+  try {
+    const { copyId } = decodeCopyFile(there);
+    if (copyId.toString('hex') === comparing.key.copyId) return there;
+    return offsiteError('copy-object-damaged', { name: COPY_NAME, reason: 'other-copy' });
+  } catch (error) {
+    if (error instanceof MailkeepError && error.facts.reason !== 'newer') return error;
+    throw error;
+  }
+}
+
+/** Only a reader can make signers again, or tell which of them are valid. */
+async function signersAt(
+  comparing: Comparing,
+): Promise<{ readonly found: readonly KeyObject[]; readonly missing: readonly KeyObject[] }> {
+  const { store, key, signal } = comparing;
+  const secrets = ownSecrets(key);
+  const found: KeyObject[] = [];
+  const valid: Buffer[] = [];
+  for await (const { name } of namesIn(store, 'signers', signal)) {
+    const bytes = await bytesAt(comparing, name);
+    if (!Buffer.isBuffer(bytes)) continue;
+    try {
+      if (secrets !== undefined) valid.push(readSigner({ name, bytes }, secrets));
+      found.push({ name, bytes });
+    } catch (error) {
+      if (!(error instanceof MailkeepError)) throw error;
+      if (error.facts.reason === 'older-key') found.push({ name, bytes });
+    }
+  }
+  if (secrets === undefined) return { found, missing: [] };
+  const lost = key.signers.slice(1).filter((one) => !valid.some((signer) => signer.equals(one)));
+  return { found, missing: lost.map((signer) => encodeSigner(secrets, signer)) };
+}
+
+/** A description as `copy init` would write it, signed by this archive. */
+function newDescription(key: LocalKey, signingKey: SigningKey): KeyObject {
+  const oldest = key.privateKeys.at(-1);
+  const publicKey = oldest === undefined ? key.publicKey : publicKeyOf(oldest);
+  const signer = rawPublicKey(signingKey);
+  const copyId = Buffer.from(key.copyId, 'hex');
+  const bytes = encodeCopyFile({ copyId, publicKey, signer }, (text) =>
+    sign(null, text, signingKey),
+  );
+  return { name: COPY_NAME, bytes };
+}
+
+/** Nobody could open what is copied from now on. */
+function withoutRecipients(
+  key: LocalKey,
+  kept: readonly KeptObject[],
+  to: string,
+): readonly CopyFinding[] {
+  const opens = kept.some(({ name, bytes }) => {
+    try {
+      return name.startsWith('keys/') && opensOf(readKeyObject({ name, bytes }), key) !== 'old';
+    } catch {
+      // It is damaged here; the comparison with the target reports it.
+      return false;
+    }
+  });
+  return opens ? [] : [{ name: 'keys/', error: copiesError('offsite-no-recipients', { to }) }];
+}
+
+/** Returns the bytes of a small object, or what is wrong with it. @throws what the store throws */
+async function bytesAt(
+  { store, signal }: Comparing,
+  name: string,
+): Promise<Buffer | MailkeepError> {
+  try {
+    return await wholeObject(store, name, MOST_KEY_BYTES, signal);
+  } catch (error) {
+    if (isWrong(error)) return error;
+    throw error;
+  }
+}
+
+function isWrong(error: unknown): error is MailkeepError {
+  if (!(error instanceof MailkeepError)) return false;
+  return error.family === 'damage' || error.code === 'store-entry-foreign';
+}
+
+function replaced(name: string): MailkeepError {
+  return offsiteError('copy-object-damaged', { name, reason: 'replaced' });
+}
+
+function isSame(before: readonly KeptObject[] | undefined, now: readonly KeptObject[]): boolean {
+  return (
+    before?.length === now.length &&
+    before.every((one, at) => now[at]?.name === one.name && now[at]?.bytes.equals(one.bytes))
+  );
+}
+
+function manifestFile(dataDir: string, { copyId }: LocalKey): string {
+  return path.join(keyFolder(dataDir), `${copyId}.manifest`);
+}
+
+/** Returns the newest manifest that this machine has copied or read; undefined where it keeps none that is valid. */
+export function keptManifest(dataDir: string, key: LocalKey): KeptManifest | undefined {
+  const file = manifestFile(dataDir, key);
+  if (!existsSync(file)) return undefined;
+  const bytes = readRegularFile(file, MOST_MANIFEST_BYTES);
+  const fields = parseJson(bytes.toString('utf8'));
+  if (!isObject(fields) || typeof fields.name !== 'string') return undefined;
+  try {
+    return { clear: trusted(key, fields.name, bytes), bytes };
+  } catch (error) {
+    if (error instanceof MailkeepError) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Keeps the manifest of a name as it is at the target now, unless it is kept already.
+ *
+ * @throws copy-manifest-damaged where other bytes are there than were written; what the store throws
+ */
+export async function keepManifest(
+  dataDir: string,
+  { store, key, signal }: Comparing,
+  name: string,
+): Promise<void> {
+  if (keptManifest(dataDir, key)?.clear.name === name) return;
+  const bytes = await wholeObject(store, name, MOST_MANIFEST_BYTES, signal);
+  trusted(key, name, bytes);
+  const file = manifestFile(dataDir, key);
+  try {
+    await replaceFile(realFiles, file, bytes);
+  } catch (error) {
+    throw copiesError('offsite-key-unwritable', { file, reason: errnoName(error) }, error);
+  }
+}
+
+function trusted({ copyId, signers }: LocalKey, name: string, bytes: Buffer) {
+  return decodeManifest(bytes, name, { copyId: Buffer.from(copyId, 'hex'), signers });
+}
