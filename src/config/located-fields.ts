@@ -61,7 +61,7 @@ export function locateCodec(
 }
 
 /** Returns whether a file that the user did not name is the configuration of the archive in `dataDir`. */
-function isConfigOf(file: string, dataDir: string, surroundings: Surroundings): boolean {
+export function isConfigOf(file: string, dataDir: string, surroundings: Surroundings): boolean {
   try {
     return locateDataDir({ data: undefined, config: file }, surroundings) === dataDir;
   } catch (error) {

@@ -54,7 +54,7 @@ function entriesOf(value: unknown): (readonly [string | number, unknown])[] {
   return isObject(value) ? Object.entries(value) : [];
 }
 
-function isToken(path: Keys): boolean {
+export function isToken(path: Keys): boolean {
   return path.at(-1) === 'token';
 }
 
@@ -62,7 +62,7 @@ function isToken(path: Keys): boolean {
  * Of a token only where it is read from. Of a command nothing, since a shell runs it, and a password may stand anywhere in
  * it; of the address of webhooks the host, since its path is all that keeps strangers away.
  */
-function masked(path: Keys, value: unknown): unknown {
+export function masked(path: Keys, value: unknown): unknown {
   if (typeof value !== 'string') return value;
   if (isToken(path)) return MASK;
   const name = pathText(path);

@@ -42,6 +42,8 @@ const VARIABLES = [
   'AWS_SHARED_CREDENTIALS_FILE',
   'AWS_CONFIG_FILE',
   'NODE_EXTRA_CA_CERTS',
+  // A copy carries it.
+  'MAILKEEP_CONFIG',
 ];
 
 /** What is read of `mailkeep copy --json`. Only an encrypted copy has an id. */

@@ -139,6 +139,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
   const verification = new ScheduledVerification({ ...child, now, log, onRun });
   const copies = new ScheduledCopies({
     ...child,
+    env: isPiped(settings.file) ? env : { ...env, MAILKEEP_CONFIG: settings.file },
     clock,
     state: writer.state,
     reached: () => writer.catalog.reached().number,

@@ -75,7 +75,7 @@ export interface FoundInCopy {
 /** So many damaged objects are uploaded again one by one; a copy that has more is refreshed. */
 const MOST_NAMES = 10_000;
 /** Objects that open, describe and lead to a copy. */
-const SMALL = /^(?:mailkeep-copy$|keys\/|signers\/|manifests\/)/;
+const SMALL = /^(?:mailkeep-copy$|keys\/|signers\/|settings\/|manifests\/)/;
 
 /**
  * Remembers that a copy was read back. Damaged data stays known until everything was read and found intact, or was
@@ -274,7 +274,7 @@ export function copyStatus(copy: CopyFacts, now: number): CopyStatus {
 }
 
 /** Returns all that is known to be damaged of a copy; one of the findings is described. */
-export function copyDamage({ damage, unkept }: KnownCopy): Omit<CopyDamage, 'names'> | null {
+export function copyDamage({ damage, unkept = null }: KnownCopy): Omit<CopyDamage, 'names'> | null {
   if (damage === null || unkept === null) return damage ?? unkept;
   const since = Math.min(damage.since, unkept.since);
   return { ...unkept, since, found: damage.found + unkept.found };

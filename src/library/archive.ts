@@ -49,7 +49,15 @@ export interface SearchOptions {
 
 /** Something that is not as it was written. */
 export interface Problem {
-  readonly what: 'log' | 'message' | 'missing' | 'catalog' | 'catalog-file' | 'state-file' | 'commit' | 'format';
+  readonly what:
+    | 'log'
+    | 'message'
+    | 'missing'
+    | 'catalog'
+    | 'catalog-file'
+    | 'state-file'
+    | 'commit'
+    | 'format';
   /** What was found, on one line. */
   readonly sentence: string;
   /** Ids of the messages that are affected, as far as known. */

@@ -34,7 +34,8 @@ const MOST_PREFIX = 500;
 const S3 = /^s3:\/\//i;
 const SCHEME = /^[a-z][a-z0-9+.-]+:\/\//i;
 /** An address with slashes, a colon or its scheme mistyped. A drive of Windows has one letter. */
-const MISTYPED_S3 = /^["'<\s]*(?:s3[an]?\s*[:;]+\s*[/\\]*|s3[an]?[/\\]{2,}|(?:https?:?[/\\]+)?(?:[\w-]+\.)*s3[\w.-]*\.amazonaws\.com[/\\]|arn:aws[\w-]*:s3:+)/i;
+const MISTYPED_S3 =
+  /^["'<\s]*(?:s3[an]?\s*[:;]+\s*[/\\]*|s3[an]?[/\\]{2,}|(?:https?:?[/\\]+)?(?:[\w-]+\.)*s3[\w.-]*\.amazonaws\.com[/\\]|arn:aws[\w-]*:s3:+)/i;
 const ADDRESS = /^["'<\s]*(?:[a-z][a-z0-9+.-]+:|[^/\\:]+@[^/\\:]+:|\\\\\S)/i;
 
 /**
@@ -45,7 +46,10 @@ function addressProblem(text: string): string | undefined {
   if (S3.test(text)) return undefined;
   const mistyped = MISTYPED_S3.exec(text)?.[0];
   if (mistyped !== undefined) {
-    const rest = text.slice(mistyped.length).replaceAll('\\', '/').replace(/["'>\s]+$/, '');
+    const rest = text
+      .slice(mistyped.length)
+      .replaceAll('\\', '/')
+      .replace(/["'>\s]+$/, '');
     return `it looks like s3://${/^[\w./-]*$/.test(rest) ? rest : 'BUCKET/PREFIX'}`;
   }
   if (!ADDRESS.test(text)) return undefined;

@@ -75,6 +75,8 @@ export const SCOPES = {
   'assumed-tried': scope('place', number),
   /** When a host last showed that reading a source leaves a message unread. */
   canary: scope('host', fields({ provenAt: number })),
+  /** The configuration without its secrets, as a copy last carried it. */
+  'copy-config': scope('name', (value): unknown => value ?? undefined),
   /** Until when this machine locked an object of an off-site copy, by the copy's id and the object's name. */
   'copy-lock': scope('name', number),
   /** An off-site copy still holds what was purged here, by the copy's id. */

@@ -14,6 +14,7 @@ const TRAVELS: Readonly<Record<ScopeName, boolean>> = {
   'assumed-checked': true,
   'assumed-tried': false,
   canary: true,
+  'copy-config': false,
   'copy-lock': false,
   'copy-purge': false,
   'copy-seen': false,

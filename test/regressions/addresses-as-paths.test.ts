@@ -67,7 +67,16 @@ test('a bucket is refused where only a path will do', async () => {
   expect([code, stderr]).toEqual([2, expect.stringContaining('a bucket cannot be used here')]);
 });
 
-test.each(['/mnt/usb', 'copy', './s3:/x', './a:b', 'C:\\copy', '2024-01-01T10:00', 's3/bucket', 'a b', '../x:y'])(
-  '%j is a folder',
-  (folder) => expect(parseTarget(folder)).toEqual({ kind: 'folder', path: folder }),
+test.each([
+  '/mnt/usb',
+  'copy',
+  './s3:/x',
+  './a:b',
+  'C:\\copy',
+  '2024-01-01T10:00',
+  's3/bucket',
+  'a b',
+  '../x:y',
+])('%j is a folder', (folder) =>
+  expect(parseTarget(folder)).toEqual({ kind: 'folder', path: folder }),
 );

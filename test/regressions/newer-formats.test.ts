@@ -73,12 +73,7 @@ const NEWER: Readonly<Record<string, Newer>> = {
   archive: {
     mark: (data) => writeFileSync(path.join(data, 'FORMAT'), 'mailkeep archive 9\n'),
     versions: [/archive 9/, /up to \d/],
-    refused: [
-      ['import', 'one.eml'],
-      ['verify'],
-      ['rebuild'],
-      ['copy', '--to', 'elsewhere'],
-    ],
+    refused: [['import', 'one.eml'], ['verify'], ['rebuild'], ['copy', '--to', 'elsewhere']],
   },
   catalog: {
     mark: (data) => setVersion(path.join(data, 'catalog.sqlite'), 99),
@@ -88,7 +83,12 @@ const NEWER: Readonly<Record<string, Newer>> = {
   state: {
     mark: (data) => setVersion(path.join(data, 'state.sqlite'), 99),
     versions: [/version 99/, /version 1\b/],
-    refused: [['import', 'one.eml'], ['status'], ['search', '@mine'], ['search', 'x', '--save', 'y']],
+    refused: [
+      ['import', 'one.eml'],
+      ['status'],
+      ['search', '@mine'],
+      ['search', 'x', '--save', 'y'],
+    ],
   },
   copy: {
     mark: (_data, to) => {
@@ -97,7 +97,10 @@ const NEWER: Readonly<Record<string, Newer>> = {
       // Whatever a later version signs, this one cannot check it.
       const signature = `${'A'.repeat(86)}==`;
       const { copy, publicKey, signer } = fields;
-      writeFileSync(file, JSON.stringify({ copy, mailkeep: 'copy 2', publicKey, signature, signer }));
+      writeFileSync(
+        file,
+        JSON.stringify({ copy, mailkeep: 'copy 2', publicKey, signature, signer }),
+      );
     },
     versions: [/"copy 2"/, /"copy 1"/],
     refused: [
@@ -120,7 +123,9 @@ function fresh(): { readonly data: string; readonly to: string } {
   return { data, to };
 }
 
-type Run = (args: readonly string[]) => Promise<{ readonly code: number | null; readonly stderr: string }>;
+type Run = (
+  args: readonly string[],
+) => Promise<{ readonly code: number | null; readonly stderr: string }>;
 
 async function expectRefusals(kind: string, run: Run): Promise<void> {
   for (const args of NEWER[kind]?.refused ?? []) {
@@ -129,7 +134,8 @@ async function expectRefusals(kind: string, run: Run): Promise<void> {
     const before = [treeOf(data), treeOf(to)];
     const { code, stderr } = await run([...args, '--data', data]);
     expect([args, code], stderr).not.toEqual([args, 0]);
-    for (const version of NEWER[kind]?.versions ?? []) expect(stderr, args.join(' ')).toMatch(version);
+    for (const version of NEWER[kind]?.versions ?? [])
+      expect(stderr, args.join(' ')).toMatch(version);
     expect([treeOf(data), treeOf(to)], args.join(' ')).toEqual(before);
     for (const made of ['back', 'elsewhere']) {
       expect(existsSync(path.join(work, made, 'log')), args.join(' ')).toBe(false);

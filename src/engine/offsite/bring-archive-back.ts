@@ -9,13 +9,15 @@ import type { IndexingProgress } from '../../indexer/indexer.ts';
 import type { ObjectStore } from '../../objects/store.ts';
 import { type BroughtBack, bringBack } from '../../offsite/bring-back.ts';
 import { openManifest } from '../../offsite/format/manifest.ts';
-import type { CopySecrets } from '../../offsite/format/secrets.ts';
+import { openSettings } from '../../offsite/format/settings.ts';
 import { unlock } from '../../offsite/format/unlock.ts';
 import { type FoundManifest, findManifests } from '../../offsite/manifests.ts';
 import { proverOnThreads } from '../../verify/segment-threads.ts';
 import { withLock } from '../archive/archive-folder.ts';
 import { rebuild } from '../rebuild.ts';
+import { type RestoredSettings, restoreSettings } from './carried-settings.ts';
 import { type OpenedWith, refuseOtherSigner } from './first-signer.ts';
+import { newestSettings } from './kept-objects.ts';
 import { refuseNewerCopy } from './own-copy.ts';
 import { readRecipients, readSigners } from './recipients.ts';
 
@@ -42,6 +44,8 @@ export interface ArchiveBack extends BroughtBack {
   /** When the copy was made, milliseconds since the epoch. */
   readonly copiedAt: number;
   readonly messages: number;
+  /** What came back besides the archive; null where the copy carries nothing. */
+  readonly settings: RestoredSettings | null;
   /** Until every segment was there; the catalog comes after. Milliseconds. */
   readonly fetchMs: number;
   /** Manifests and keys at the target that are not valid. */
@@ -61,7 +65,10 @@ export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBa
   if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
   const secrets = await unlock(recipients, way, signal);
   refuseOtherSigner(secrets, order, store.label);
-  const { found, invalid } = await chosenManifest(order, secrets);
+  const copyKey = { copyId: secrets.copyId.toString('hex') };
+  const signers = await readSigners(store, secrets, signal);
+  const { found, invalid } = await chosenManifest(order, { ...copyKey, signers });
+  const carried = await newestSettings({ store, key: { ...copyKey, signers }, signal });
   const { copyId, privateKeys } = secrets;
   const key = { copyId, privateKeys };
   const manifest = await openManifest(found.clear, key);
@@ -85,8 +92,11 @@ export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBa
       onFold: order.onFold,
       onIndex: order.onIndex,
     });
+    const text = carried && (await openSettings(carried.clear, key));
+    const settings = text && (await restoreSettings(to, text));
     return {
       ...brought,
+      settings: settings ?? null,
       copyId: copyId.toString('hex'),
       signer: secrets.signer,
       number: manifest.commit.number,
@@ -101,11 +111,9 @@ export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBa
 
 async function chosenManifest(
   { store, atCommit, atLeast, signal }: BringBackOrder,
-  secrets: CopySecrets,
+  trust: { readonly copyId: string; readonly signers: readonly Buffer[] },
 ): Promise<{ readonly found: FoundManifest; readonly invalid: readonly MailkeepError[] }> {
   const to = store.label;
-  const signers = await readSigners(store, secrets, signal);
-  const trust = { copyId: secrets.copyId.toString('hex'), signers };
   const { newest, listed, invalid } = await findManifests(store, trust, signal, atCommit);
   if (newest === undefined && atCommit !== undefined) {
     const numbers = [...new Set(listed.map(({ commit }) => commit))];

@@ -1,4 +1,5 @@
 import { reachedBy } from '../../catalog/closed-catalog.ts';
+import type { PortableConfig } from '../../config/portable-config.ts';
 import { copiesError } from '../../errors/copies.ts';
 import { damagedObjects } from '../../health/copies.ts';
 import type { ObjectStore } from '../../objects/store.ts';
@@ -9,12 +10,21 @@ import { openExistingState } from '../../state/state-file.ts';
 import { readSigningKey } from '../../verify/checkpoint.ts';
 import { proverOnThreads } from '../../verify/segment-threads.ts';
 import { ownSigningKey } from '../checkpoint-key.ts';
-import { keepManifest, keptManifest, type MendedFinding, mendKept } from './kept-objects.ts';
+import { settingsText } from './carried-settings.ts';
+import {
+  keepManifest,
+  keepSettings,
+  keptManifest,
+  type MendedFinding,
+  mendKept,
+} from './kept-objects.ts';
 import { lockKeys } from './lock-keys.ts';
 import { withOwnKey } from './open-keys.ts';
 
 export interface TargetOrder {
   readonly dataDir: string;
+  /** Carried with the copy, if a configuration was found. */
+  readonly config?: PortableConfig | undefined;
   readonly store: ObjectStore;
   /** Uploads every segment again, as it is here now. */
   readonly refresh: boolean;
@@ -39,7 +49,7 @@ export interface CopiedToTarget extends CopiedOut {
  * @throws offsite-no-locks; what `withOwnKey`, `lockKeys` and `copyOut` throw
  */
 export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> {
-  const { dataDir, store, signal, onProgress, lockDays, now, ...rest } = order;
+  const { dataDir, config, store, signal, onProgress, lockDays, now, ...rest } = order;
   if (lockDays !== undefined && !(await store.abilities(signal)).locks) {
     throw copiesError('offsite-no-locks', { to: store.label });
   }
@@ -50,7 +60,11 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> 
     try {
       const signingKey = readSigningKey(await ownSigningKey(dataDir));
       const locking = { store, memory, lockDays, signal, now };
-      const { key, findings } = await mendKept({ ...locking, key: own, file, signingKey });
+      const mending = { ...locking, file, signingKey };
+      const { key: mended, findings } = await mendKept({ ...mending, key: own });
+      const settings = settingsText(state, config);
+      const key =
+        settings === undefined ? mended : await keepSettings({ ...mending, key: mended }, settings);
       // Without what opens the copy, nobody needs the rest.
       const keys = lockDays === undefined ? null : await lockKeys({ ...locking, key, lockDays });
       const copied = await copyOut({
@@ -68,10 +82,9 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> 
         progress: onProgress,
       });
       await keepManifest(dataDir, { store, key, signal }, copied.manifest);
-      const mended = copied.mended.map((one) => ({ ...one, repaired: true }));
       return {
         ...copied,
-        findings: [...findings, ...mended],
+        findings: [...findings, ...copied.mended.map((one) => ({ ...one, repaired: true }))],
         locks: both(keys, copied.locks),
       };
     } finally {

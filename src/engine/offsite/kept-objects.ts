@@ -13,9 +13,16 @@ import type { CopyFinding } from '../../offsite/check-copy.ts';
 import type { KeptManifest } from '../../offsite/copy-out.ts';
 import { decodeCopyFile, encodeCopyFile } from '../../offsite/format/copy-file.ts';
 import { decodeManifest, MOST_MANIFEST_BYTES } from '../../offsite/format/manifest.ts';
-import { COPY_NAME } from '../../offsite/format/names.ts';
+import { COPY_NAME, FOLDERS } from '../../offsite/format/names.ts';
 import { publicKeyOf } from '../../offsite/format/raw-keys.ts';
 import { type KeyObject, MOST_KEY_BYTES, readKeyObject } from '../../offsite/format/recipients.ts';
+import {
+  type ClearSettings,
+  decodeSettings,
+  encodeSettings,
+  MOST_SETTINGS_BYTES,
+  settingsMark,
+} from '../../offsite/format/settings.ts';
 import { encodeSigner, readSigner } from '../../offsite/format/signers.ts';
 import {
   type KeptObject,
@@ -148,7 +155,7 @@ async function strangers(
   const displaced: string[] = [];
   const known = new Set(kept.map(({ name }) => name));
   const hashes = new Set(kept.map(({ sha256 }) => sha256));
-  for (const folder of ['keys', 'signers'] as const) {
+  for (const folder of ['keys', 'signers', 'settings'] as const) {
     for await (const { name } of namesIn(store, folder, signal)) {
       if (known.has(name)) continue;
       const there = await bytesAt(comparing, name);
@@ -199,6 +206,8 @@ async function firstLook(comparing: Comparing, signingKey?: SigningKey): Promise
     if (error !== undefined) findings.push({ name, error });
     else if (Buffer.isBuffer(there)) found.push({ name, bytes: there });
   }
+  const settings = await newestSettings(comparing);
+  if (settings !== undefined) found.push(settings);
   const signers = await signersAt(comparing);
   found.push(...signers.found);
   missing.push(...signers.missing);
@@ -221,6 +230,71 @@ async function descriptionAt(comparing: Comparing): Promise<Buffer | MailkeepErr
     if (error instanceof MailkeepError && error.facts.reason !== 'newer') return error;
     throw error;
   }
+}
+
+/**
+ * Returns the newest settings at the target that a signer of the copy signed; undefined where there are none.
+ *
+ * @throws what the store throws
+ */
+export async function newestSettings(
+  comparing: Omit<Comparing, 'key'> & { readonly key: Pick<LocalKey, 'copyId' | 'signers'> },
+): Promise<(KeyObject & { readonly clear: ClearSettings }) | undefined> {
+  const { store, key, signal } = comparing;
+  const trusted = { copyId: Buffer.from(key.copyId, 'hex'), signers: key.signers };
+  let newest: (KeyObject & { readonly clear: ClearSettings }) | undefined;
+  for await (const { name } of namesIn(store, 'settings', signal)) {
+    const bytes = await bytesAt(comparing, name);
+    if (!Buffer.isBuffer(bytes)) continue;
+    try {
+      const clear = decodeSettings({ name, bytes }, trusted);
+      if (clear.sequence > (newest?.clear.sequence ?? -1)) newest = { name, bytes, clear };
+    } catch (error) {
+      // Anybody can put an object there.
+      if (!(error instanceof MailkeepError)) throw error;
+    }
+  }
+  return newest;
+}
+
+/**
+ * Stores settings, unless the copy has the same. Objects of earlier ones are removed.
+ *
+ * @throws what the store throws; offsite-key-unwritable
+ */
+export async function keepSettings(
+  mending: MaybeLocking & Comparing & { readonly file: string; readonly signingKey: SigningKey },
+  text: Buffer,
+): Promise<LocalKey> {
+  const { store, key, signal, file, signingKey } = mending;
+  const mark = settingsMark(key.nameKey, text);
+  const own = key.kept?.find(({ name }) => name.startsWith(FOLDERS.settings));
+  const trust = { copyId: Buffer.from(key.copyId, 'hex'), signers: key.signers };
+  if (own !== undefined && decodeSettings(own, trust).mark === mark) return key;
+  const before = await newestSettings(mending);
+  const copyId = Buffer.from(key.copyId, 'hex');
+  const object = await encodeSettings(
+    text,
+    { sequence: (before?.clear.sequence ?? -1) + 1, mark },
+    {
+      sealing: { copyId, publicKey: key.publicKey },
+      sign: (bytes) => sign(null, bytes, signingKey),
+    },
+  );
+  await putLocked(mending, object.name, object.bytes.length, oneObject(object.bytes));
+  const earlier = (key.kept ?? []).filter(({ name }) => name.startsWith(FOLDERS.settings));
+  const others = (key.kept ?? []).filter(({ name }) => !name.startsWith(FOLDERS.settings));
+  const changed = key.with({ kept: [...others, keptObject(object)] });
+  await writeLocalKey(file, changed);
+  for (const { name } of earlier) {
+    try {
+      await store.delete(name, signal);
+    } catch (error) {
+      // It is older than the new one, which is enough for a reader.
+      if (!hasCode(error, 'object-locked')) throw error;
+    }
+  }
+  return changed;
 }
 
 /** Only a reader can make signers again, or tell which of them are valid. */
@@ -278,11 +352,12 @@ function withoutRecipients(
 
 /** Returns the bytes of a small object, or what is wrong with it. @throws what the store throws */
 async function bytesAt(
-  { store, signal }: Comparing,
+  { store, signal }: Pick<Comparing, 'store' | 'signal'>,
   name: string,
 ): Promise<Buffer | MailkeepError> {
   try {
-    return await wholeObject(store, name, MOST_KEY_BYTES, signal);
+    const most = name.startsWith(FOLDERS.settings) ? MOST_SETTINGS_BYTES : MOST_KEY_BYTES;
+    return await wholeObject(store, name, most, signal);
   } catch (error) {
     if (isWrong(error)) return error;
     throw error;

@@ -7,7 +7,7 @@ import { wholeObject } from '../../offsite/manifests.ts';
 import { namesIn, opensOf } from './recipients.ts';
 
 /**
- * Locks what a copy is opened and believed with: its description, its recipients and its later signers. Recipients that
+ * Locks what a copy is opened and believed with: its description, recipients, later signers and settings. Recipients that
  * open only what was copied before a rotation are left to be removed.
  *
  * @throws what the store throws
@@ -15,7 +15,7 @@ import { namesIn, opensOf } from './recipients.ts';
 export async function lockKeys(locking: Locking & { readonly key: LocalKey }): Promise<Locks> {
   const { store, signal } = locking;
   const names: string[] = [COPY_NAME];
-  for (const folder of ['keys', 'signers'] as const) {
+  for (const folder of ['keys', 'signers', 'settings'] as const) {
     for await (const { name } of namesIn(store, folder, signal)) {
       const isOld =
         folder === 'keys' && isLockDue(locking, name) && (await opensOld(locking, name));

@@ -1,7 +1,7 @@
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { ObjectStore } from '../../objects/store.ts';
 import { keyIdOf } from '../../offsite/format/header.ts';
-import { FOLDERS, idOfName } from '../../offsite/format/names.ts';
+import { FOLDERS, idOfName, type SmallFolder } from '../../offsite/format/names.ts';
 import {
   MOST_KEY_BYTES,
   readKeyObject,
@@ -83,11 +83,7 @@ export async function findSigners(
 }
 
 /** Yields the objects of a folder whose names are ours. */
-export async function* namesIn(
-  store: ObjectStore,
-  folder: 'keys' | 'signers',
-  signal: AbortSignal,
-) {
+export async function* namesIn(store: ObjectStore, folder: SmallFolder, signal: AbortSignal) {
   let found = 0;
   for await (const fact of store.list(FOLDERS[folder], signal)) {
     if (idOfName(folder, fact.name) === undefined) continue;

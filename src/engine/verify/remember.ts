@@ -92,8 +92,7 @@ function stateToWrite(dataDir: string, { holdsLock, movedAside }: Opening): Stat
   try {
     accessSync(existsSync(file) ? file : dataDir, constants.W_OK);
     const damage = stateDamage(dataDir);
-    if (damage !== undefined)
-      throw catalogError('catalog-damaged', { file, reason: damage });
+    if (damage !== undefined) throw catalogError('catalog-damaged', { file, reason: damage });
     const lock = acquireLock(dataDir);
     try {
       return openState(dataDir);

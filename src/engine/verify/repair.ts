@@ -8,6 +8,7 @@ import { locateConfig } from '../../config/locate.ts';
 import { makeFolders } from '../../disk/make-folders.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MessageId, Place } from '../../mail/words.ts';
+import { openState, stateDamage } from '../../state/state-file.ts';
 import type { VerifyProgress } from '../../verify/read-log.ts';
 import {
   type FetchAgain,
@@ -15,7 +16,6 @@ import {
   type RepairOptions,
   repairArchive,
 } from '../../verify/repair/repair-archive.ts';
-import { openState, stateDamage } from '../../state/state-file.ts';
 import { checkerOnThreads } from '../../verify/segment-threads.ts';
 import type { Verification } from '../../verify/verify-archive.ts';
 import { withLock } from '../archive/archive-folder.ts';

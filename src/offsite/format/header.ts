@@ -28,7 +28,12 @@ export interface About {
 
 const MAGIC = Buffer.from('894d4b43', 'hex');
 const VERSION = 1;
-const KINDS: Readonly<Record<ObjectKind, number>> = { segment: 1, tail: 2, manifest: 3 };
+const KINDS: Readonly<Record<ObjectKind, number>> = {
+  segment: 1,
+  tail: 2,
+  manifest: 3,
+  settings: 4,
+};
 /** Where the fields of a header begin; docs/copy-format.md has the table. */
 const AT = { version: 4, kind: 5, zeros: 6, copyId: 8, keyId: 24, ephemeral: 32, wrapped: 64 };
 /** Bytes of the header that an object begins with. */

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto';
 
 /** What an object contains. */
-export type ObjectKind = 'segment' | 'tail' | 'manifest';
+export type ObjectKind = 'segment' | 'tail' | 'manifest' | 'settings';
 
 /** The object that describes a copy to people, below the prefix. */
 export const COPY_NAME = 'mailkeep-copy';
@@ -10,6 +10,7 @@ export const FOLDERS = {
   data: 'data/',
   keys: 'keys/',
   manifests: 'manifests/',
+  settings: 'settings/',
   signers: 'signers/',
 } as const;
 
@@ -78,18 +79,21 @@ export function commitOfName(name: string): number | undefined {
   return Number.isSafeInteger(commit) ? commit : undefined;
 }
 
-/** Returns a new name for an object that wraps the copy's keys, or for one that names a later signer. */
+/** Folders of small objects that have a random name each: wrapped keys, later signers, settings. */
+export type SmallFolder = 'keys' | 'signers' | 'settings';
+
+/** Returns a new name for a small object. */
 export function recipientName(
-  folder: 'keys' | 'signers',
+  folder: SmallFolder,
   random: Random = randomBytes,
 ): { readonly name: string; readonly id: string } {
   const id = random(16).toString('hex');
   return { name: `${FOLDERS[folder]}${id}`, id };
 }
 
-/** Returns the id in the name of an object below `keys/` or `signers/`, or undefined for any other name. */
-export function idOfName(folder: 'keys' | 'signers', name: string): string | undefined {
-  const [, found, id] = /^(keys|signers)\/([0-9a-f]{32})$/.exec(name) ?? [];
+/** Returns the id in the name of a small object of a folder, or undefined for any other name. */
+export function idOfName(folder: SmallFolder, name: string): string | undefined {
+  const [, found, id] = /^(keys|signers|settings)\/([0-9a-f]{32})$/.exec(name) ?? [];
   return found === folder ? id : undefined;
 }
 

@@ -1,12 +1,15 @@
 import path from 'node:path';
+import { portableConfig } from '../../../config/portable-config.ts';
 import type { Copied } from '../../../copy/copy-log.ts';
 import { type CatalogThere, copyArchive } from '../../../engine/copy-archive.ts';
+import { settingsText, writeSettings } from '../../../engine/offsite/carried-settings.ts';
 import { copyToTarget } from '../../../engine/offsite/copy-to-target.ts';
 import { noteCopied, noteMended } from '../../../engine/offsite/note-copy.ts';
 import { copiesError } from '../../../errors/copies.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';
 import type { CopiedOut } from '../../../offsite/copy-out.ts';
+import { openExistingState } from '../../../state/state-file.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { archiveOf } from '../../archive-access.ts';
 import type { CommandContext } from '../../context.ts';
@@ -47,6 +50,7 @@ async function copyToStore(
     const copied = await notingDamage(context, dataDir, to, () =>
       copyToTarget({
         ...{ dataDir, store, refresh, keep, lockDays, signal, now },
+        config: portableConfig(context.globals, context.surroundings, dataDir),
         onProgress: ({ objects, of, bytes: sent }) =>
           activity.show(() => `uploaded ${objects} of ${counted(of, 'object')}, ${bytes(sent)}`),
       }).finally(activity.stop),
@@ -115,9 +119,25 @@ async function copyToFolder(
       activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
   }).finally(activity.stop);
   noteCopied(context, from, to, { at: now(), commit: copied.number, encrypted: false });
+  await carrySettings(context, from, to);
   const result = { to, ...copied, catalog, durationMs: now() - startedAt };
   await output.object(result, () => copyReport(to, copied, catalog));
   return EXIT.done;
+}
+
+/** Writes what a readable copy carries besides the archive. */
+async function carrySettings(
+  { globals, surroundings }: CommandContext,
+  from: string,
+  to: string,
+): Promise<void> {
+  const state = openExistingState(from);
+  try {
+    const text = settingsText(state, portableConfig(globals, surroundings, from));
+    if (text !== undefined) await writeSettings(to, text);
+  } finally {
+    state?.close();
+  }
 }
 
 function copyReport(
