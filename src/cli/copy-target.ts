@@ -94,7 +94,9 @@ export async function notingDamage<T>(
   try {
     return await act();
   } catch (error) {
-    if (error instanceof MailkeepError && error.family === 'damage') {
+    const isDamage = error instanceof MailkeepError && error.family === 'damage';
+    // A copy that a newer program wrote is intact.
+    if (isDamage && error.facts.reason !== 'newer') {
       const finding = { name: 'manifests/', error, repaired: false };
       noteMended(context, dataDir, to, foundIn([finding]), []);
     }

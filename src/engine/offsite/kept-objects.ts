@@ -106,7 +106,11 @@ export async function refuseDamaged(
   but: ReadonlySet<string> = new Set(),
 ): Promise<void> {
   const { findings } = await compared(comparing);
-  const names = findings.map(({ name }) => name).filter((name) => !but.has(name));
+  // A missing one may have been removed by another machine, and is not counted on.
+  const names = findings
+    .filter(({ error }) => error.code !== 'object-missing')
+    .map(({ name }) => name)
+    .filter((name) => !but.has(name));
   // What was lost before anything was kept can only be replaced by such a change.
   if (comparing.key.kept === undefined || names.length === 0) return;
   throw copiesError('offsite-mend-first', { to: comparing.store.label, names });

@@ -296,7 +296,10 @@ describe('the description of a copy', () => {
   test('says when a newer version wrote it, and when it is odd', () => {
     const text = file.toString('utf8');
     const refused = (changed: string) => () => decodeCopyFile(Buffer.from(changed));
-    expect(refused(text.replace('copy 1', 'copy 2'))).toThrow(/"newer"/);
+    const later = encodeCopyFile({ copyId, publicKey, signer: newSigner().raw }, signer.sign);
+    expect(refused(later.toString('utf8').replace('copy 1', 'copy 2'))).toThrow(/"newer"/);
+    // One changed byte of ours is damage: it is signed as what it was.
+    expect(refused(text.replace('copy 1', 'copy 2'))).toThrow(/"shape"/);
     for (const odd of [
       '',
       '[]',
