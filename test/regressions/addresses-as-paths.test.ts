@@ -43,7 +43,7 @@ test.each([
   );
   for (const args of [
     ['import', '/dev/null', '--data', text],
-    ['export', '--to', text],
+    ['export', '--format', 'eml', '--to', text],
     ['checkpoint', '--to', text],
     ['attachments', 'abc', '--save', text],
     ['copy', '--to', text],
@@ -63,7 +63,7 @@ test.each([
 });
 
 test('a bucket is refused where only a path will do', async () => {
-  const { code, stderr } = await ran(['export', '--to', 's3://bucket/x'], { cwd });
+  const { code, stderr } = await ran(['export', '--format', 'eml', '--to', 's3://bucket/x'], { cwd });
   expect([code, stderr]).toEqual([2, expect.stringContaining('a bucket cannot be used here')]);
 });
 

@@ -100,6 +100,7 @@ export async function verified(done: Exercised, { folder, config, data }: Place)
   const checkpoint = [inFolder('checkpoint.json'), ...at];
   await done.run({ of: 'verify', as: '--checkpoint', args: checkpoint });
   await done.run({ of: 'copy', args: ['--to', inFolder('copy'), ...at] });
+  await done.run({ of: 'copy drop', args: ['--to', inFolder('copy'), ...at] });
   await done.run({ of: 'copy', as: '--rebuild', args: ['--to', inFolder('copy'), ...at] });
   const sealed = ['--to', inFolder('sealed')];
   const recovery = ['--recovery-key-file', inFolder('recovery-key.txt')];

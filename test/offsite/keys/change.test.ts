@@ -81,7 +81,7 @@ test('the last recipient that opens new objects stays, and an id must name exact
   expect(last.stderr).toContain('offsite-last-recipient');
   const none = await place.run('copy key remove', ['zz']);
   expect(none.stderr).toContain('offsite-no-recipient');
-  expect((await place.run('copy key remove', [''])).stderr).toContain('offsite-no-recipient');
+  expect((await place.run('copy key remove', [''])).stderr).toContain('usage-invalid');
   expect(await opensWith(['--recovery-key-file', 'first.txt'])).toBe(true);
 });
 
