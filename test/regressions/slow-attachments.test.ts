@@ -60,7 +60,8 @@ let catalog: WritableCatalog;
 beforeAll(async () => {
   extractor = openExtractorPool({ workers: 1, workerFile: await buildWorker() });
   const workerFile = await buildWorker('src/attachments/worker.ts');
-  attachments = openAttachmentExtractor({ workerFile });
+  // A document that has filled its text is done, however much follows.
+  attachments = openAttachmentExtractor({ workerFile, limits: { chars: 1_000_000_000 } });
 });
 afterAll(() => Promise.all([extractor.close(), attachments.close()]));
 beforeEach(async () => {
