@@ -35,6 +35,8 @@ export interface SearchFacts {
   readonly 'search-misplaced-asof': At;
   /** So many words begin with so few letters that looking for all of them would take long. */
   readonly 'search-short-prefix': At & { readonly least: number };
+  /** A sign that other programs take for a wildcard, an alternative or a regular expression, where it is none here. */
+  readonly 'search-bad-wildcard': At & { readonly sign: '*' | '?' | '|' | '/' };
   readonly 'search-too-long': { readonly length: number; readonly limit: number };
   /** Too many words, too deep, or too many alternatives once filters are multiplied out. */
   readonly 'search-too-complex': {
@@ -47,7 +49,8 @@ export interface SearchFacts {
       | 'stars'
       | 'phrase'
       | 'near'
-      | 'ranked';
+      | 'ranked'
+      | 'spellings';
   };
 }
 

@@ -1,5 +1,6 @@
 import { searchError } from '../errors/usage.ts';
 import type { Span } from './ast.ts';
+import { isGershayim } from './normalise.ts';
 
 export type Token = Span &
   (
@@ -54,7 +55,7 @@ function next(query: string, start: number, character: string, value: boolean): 
   if (character === '-' && !value && beginsSomething(query, start + 1))
     return { type: '-', start, end: start + 1 };
   let end = start;
-  while (end < query.length && !BREAK.test(query[end] ?? '')) end += 1;
+  while (end < query.length && (!BREAK.test(query[end] ?? '') || isGershayim(query, end))) end += 1;
   return word(query, start, end, value);
 }
 
@@ -71,7 +72,8 @@ function phrase(query: string, start: number): Token {
   // Typographic quotation marks come in pairs of several fashions: any of them closes one.
   const closes = (mark: string) =>
     opening === '"' ? mark === '"' : mark === closing || mark === '”' || mark === '"';
-  while (close < query.length && !closes(query[close] ?? '')) close += 1;
+  while (close < query.length && (!closes(query[close] ?? '') || isGershayim(query, close)))
+    close += 1;
   if (close >= query.length)
     throw searchError('search-unbalanced', { position: start, found: opening });
   const text = query.slice(start + 1, close);
@@ -90,7 +92,7 @@ function word(query: string, start: number, end: number, value: boolean): Token 
       return { type: 'near', distance, start, end };
     }
     // A letter first, so that 12:30 is a word; what follows the colon decides about addresses of the web.
-    const operator = /^([A-Za-z][A-Za-z_]*):(?!\/\/)/.exec(text);
+    const operator = /^([A-Za-z][A-Za-z_-]*):(?!\/\/)/.exec(text);
     if (operator !== null) {
       const [shown, name = ''] = operator;
       const stop = start + shown.length;

@@ -30,17 +30,33 @@ function rewritten(text: string): string {
 }
 
 /**
- * NFKC, only ASCII's signs between words, no invisible characters, at most 30 marks on a letter, and the letters below,
- * without the rewriting of unspaced scripts.
+ * NFKC, only ASCII's signs between words, no invisible characters or optional marks, at most 30 marks on a letter, and
+ * the letters below, without the rewriting of unspaced scripts.
  */
 export function foldLetters(text: string): string {
   if (isAscii(text)) return text;
   // Invisible characters go first: between marks, they would hide how many of these stand in a row.
-  return cutMarks(text.replaceAll(INVISIBLE(), ''))
+  const composed = cutMarks(text.replaceAll(INVISIBLE(), '').replaceAll(ISOLATED_MARKS, ''))
     .normalize('NFKC')
+    .replaceAll(OPTIONAL_MARKS, '')
+    .replaceAll(APOSTROPHES, "'");
+  return withoutGeresh(composed)
     .replaceAll(BETWEEN_WORDS(), ' ')
     .replaceAll(SPECIAL, (letter) => LETTERS[letter] ?? letter)
     .replaceAll(GREEK, (letters) => letters.normalize('NFD').replaceAll(MARKS, ''));
+}
+
+/** Joins what geresh and gershayim part: צה״ל is one word, also with ASCII's signs, as most people type it. */
+function withoutGeresh(text: string): string {
+  return /[\u05d0-\u05ea]/.test(text)
+    ? text.replaceAll(GERESH, '').replaceAll(GERSHAYIM, '')
+    : text;
+}
+
+/** Returns whether a quotation mark of a query is a gershayim: before the last letter of a Hebrew word. */
+export function isGershayim(text: string, at: number): boolean {
+  GERSHAYIM_AT.lastIndex = at;
+  return GERSHAYIM_AT.test(text);
 }
 
 /**
@@ -147,7 +163,45 @@ const LETTERS: Readonly<Record<string, string>> = {
   ё: 'е',
   Ё: 'Е',
   ς: 'σ',
+  // Arabic letters that people write for each other, and those of Persian and Urdu that look the same.
+  ...{ آ: 'ا', أ: 'ا', إ: 'ا', ٱ: 'ا', ٲ: 'ا', ٳ: 'ا', ة: 'ه', ى: 'ي', ی: 'ي', ک: 'ك' },
+  ...{ ۀ: 'ه', ہ: 'ه', ۂ: 'ه', ە: 'ه' },
 };
+/**
+ * Marks that writers may leave out: harakat, Quranic signs, kashida, niqqud, cantillation, Syriac vowels, and frames
+ * around a character such as that of a keycap.
+ */
+const OPTIONAL_MARKS = new RegExp(
+  `[${[
+    ...['0591-05bd', '05bf', '05c1', '05c2', '05c4', '05c5', '05c7', 'fb1e', '0610-061a', '0640'],
+    ...['064b-065f', '0670', '06d6-06dc', '06df-06e4', '06e7', '06e8', '06ea-06ed', '0711'],
+    ...[
+      '0730-074a',
+      '0897-089f',
+      '08ca-08e1',
+      '08e3-08ff',
+      '{10efa}-{10eff}',
+      '20dd-20e0',
+      '20e2-20e4',
+    ],
+  ]
+    .map((range) => range.replaceAll(/([0-9a-f]{4,5}|\{\w+\})/g, '\\u$1'))
+    .join('')}]+`,
+  'gu',
+);
+/** Presentation forms of harakat without a letter: NFKC would put a space in their place. */
+const ISOLATED_MARKS = /[\ufc5e-\ufc63\ufe70-\ufe7f]+/g;
+/** Letters of Unicode that people read as an apostrophe: O\u02bcBrien is O'Brien. */
+const APOSTROPHES = /[\u02b9-\u02bf\u02c8\u02ca\u02cb\u02ee\ua78b\ua78c]/g;
+const HEBREW = '[\\u05d0-\\u05ea]';
+/** After these letters a geresh changes the sound; after others, an apostrophe may open a quotation. */
+const GERESH = new RegExp(
+  `(?<=${HEBREW})[\\u05f3\\u05f4](?=${HEBREW})|(?<=[גדזחטעצרת])['\\u2018\\u2019](?=${HEBREW})`,
+  'gu',
+);
+const GERSHAYIM_SIGN = `(?<=${HEBREW})["\\u201c-\\u201f](?=${HEBREW}(?!${HEBREW}))`;
+const GERSHAYIM = new RegExp(GERSHAYIM_SIGN, 'gu');
+const GERSHAYIM_AT = new RegExp(GERSHAYIM_SIGN, 'uy');
 /** FTS5 takes signs that are younger than its tables, as most emoji are, for letters. */
 const BETWEEN_WORDS = once(() => /[^\p{L}\p{N}\p{M}\p{Co}\0-\x7f]+/gu);
 /**

@@ -47,6 +47,16 @@ const named =
   (kind: NamedKind): Operator =>
   (value, span) => ({ kind, value: plain(value), span });
 
+/** A name that is compared as a whole. */
+const exact =
+  (kind: NamedKind): Operator =>
+  (value, span, ...rest) => {
+    const found = plain(value);
+    if (found.includes('*') && !(kind === 'mime' && /^[^*/]+\/\*$/.test(found)))
+      throw searchError('search-bad-wildcard', { position: value.start, found, sign: '*' });
+    return named(kind)(value, span, ...rest);
+  };
+
 /** Maps, since people type keys that every object has, such as `constructor`. */
 const HAS: ReadonlyMap<string, 'attachment' | 'inline'> = new Map([
   ['attachment', 'attachment'],
@@ -147,21 +157,21 @@ export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator
   ['filename', text('filename')],
   ['file', text('filename')],
   ['attachment', text('filename')],
-  ['mime', named('mime')],
-  ['mimetype', named('mime')],
+  ['mime', exact('mime')],
+  ['mimetype', exact('mime')],
   ['has', has],
-  ['list', named('list')],
-  ['id', named('id')],
-  ['thread', named('thread')],
-  ['msgid', named('id')],
-  ['rfc822msgid', named('id')],
+  ['list', exact('list')],
+  ['id', exact('id')],
+  ['thread', exact('thread')],
+  ['msgid', exact('id')],
+  ['rfc822msgid', exact('id')],
   ['in', named('folder')],
   ['folder', named('folder')],
   ['mailbox', named('mailbox')],
   ['account', named('account')],
   ['is', is],
-  ['flag', named('flag')],
-  ['keyword', named('flag')],
+  ['flag', exact('flag')],
+  ['keyword', exact('flag')],
   ['before', before],
   ['older', before],
   ['after', after],
@@ -178,6 +188,9 @@ export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator
 ]);
 
 export const AS_OF = 'asof';
+
+/** With `any`, words are found in every spelling of their umlauts. It is about the whole query, too. */
+export const SPELLING = 'spelling';
 
 /** The names that help and suggestions offer: no aliases. */
 export const OPERATOR_NAMES: readonly string[] = [
@@ -198,7 +211,7 @@ export const OPERATOR_NAMES: readonly string[] = [
     'date',
     'older_than',
   ],
-  ...['newer_than', 'added', 'deleted', 'larger', 'smaller', 'size', AS_OF],
+  ...['newer_than', 'added', 'deleted', 'larger', 'smaller', 'size', AS_OF, SPELLING],
 ];
 
 /** Operators of other programs, and what comes nearest here. */
@@ -212,6 +225,9 @@ const FOREIGN: ReadonlyMap<string, string | null> = new Map([
   ['lang', null],
   ['prio', null],
   ['sent', 'date'],
+  ['list-id', 'list'],
+  ['message-id', 'id'],
+  ['reply-to', 'from'],
 ]);
 
 /** The error for an operator that is not one: known elsewhere, or mistyped. */
@@ -225,6 +241,11 @@ export function unknownOperator(name: string, position: number) {
     found: `${name}:`,
     suggestion: nearest(lower, OPERATOR_NAMES),
   });
+}
+
+/** Checks the value of `spelling:`. @throws search-bad-value */
+export function checkSpelling(value: OperatorValue): void {
+  if (plain(value).toLowerCase() !== 'any') throw badValue(value, SPELLING, ['any']);
 }
 
 /** The moment of `asof:`: the end of a day or longer period, the moment itself of anything finer. */

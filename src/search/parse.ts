@@ -2,8 +2,17 @@ import { searchError } from '../errors/usage.ts';
 import type { ParseContext, SearchNode, SearchQuery, Span, TextNode } from './ast.ts';
 import { ftsString } from './fts-text.ts';
 import { type Token, tokenize } from './lexer.ts';
-import { once } from './normalise.ts';
-import { AS_OF, asOfMoment, OPERATORS, type OperatorValue, unknownOperator } from './operators.ts';
+import { foldLetters, isAscii, once } from './normalise.ts';
+import {
+  AS_OF,
+  asOfMoment,
+  checkSpelling,
+  OPERATORS,
+  type OperatorValue,
+  SPELLING,
+  unknownOperator,
+} from './operators.ts';
+import { respelled } from './spellings.ts';
 
 /** Brackets and exclusions within each other. */
 const DEPTH_LIMIT = 40;
@@ -46,6 +55,7 @@ class Parser {
   #depth = 0;
   #terms = 0;
   #prefixes = 0;
+  #anySpelling = false;
   #asOf: { readonly moment: number; readonly token: Token } | undefined;
   readonly #ignored: Span[] = [];
 
@@ -63,10 +73,14 @@ class Parser {
     if (node === undefined && this.#asOf === undefined)
       throw searchError('search-empty', { query: this.text });
     return {
-      node: node ?? { kind: 'all', span: whole },
+      node: node === undefined ? { kind: 'all', span: whole } : this.#spelled(node),
       asOf: this.#asOf?.moment ?? null,
       ignored: this.#ignored,
     };
+  }
+
+  #spelled(node: SearchNode): SearchNode {
+    return this.#anySpelling ? respelled(node) : node;
   }
 
   /** Undefined when all that was there is ignored; the caller drops it. */
@@ -213,7 +227,8 @@ class Parser {
 
   #operator(token: Token & { readonly type: 'operator' }): SearchNode | undefined {
     const name = token.name.toLowerCase();
-    if (name !== AS_OF && !OPERATORS.has(name)) throw unknownOperator(token.name, token.start);
+    if (name !== AS_OF && name !== SPELLING && !OPERATORS.has(name))
+      throw unknownOperator(token.name, token.start);
     const value = this.#peek();
     if (!token.valued || value === undefined)
       throw searchError('search-missing-value', {
@@ -222,6 +237,12 @@ class Parser {
         expected: name,
       });
     const within = { operator: name, start: token.start };
+    if (name === SPELLING && value.type !== 'word' && value.type !== 'phrase')
+      throw searchError('search-missing-value', {
+        position: token.start,
+        found: `${token.name}:`,
+        expected: name,
+      });
     if (name === AS_OF && (this.#depth > 0 || (value.type !== 'word' && value.type !== 'phrase')))
       throw this.#wrong('search-misplaced-asof', token);
     const node = this.#primary(within);
@@ -244,23 +265,32 @@ class Parser {
       this.#asOf = { moment: asOfMoment(value, this.context, AS_OF), token };
       return undefined;
     }
+    if (within?.operator === SPELLING) {
+      checkSpelling(value);
+      this.#anySpelling = true;
+      return undefined;
+    }
     const make = within === undefined ? undefined : OPERATORS.get(within.operator);
     const node: SearchNode =
       make === undefined || within === undefined
         ? { kind: 'text', field: 'any', text, prefix, span }
         : make(value, span, this.context, within.operator);
-    if (node.kind === 'text') this.#checkLength(node, token);
-    if (node.kind === 'text' && node.prefix) this.#checkPrefix(node, token);
-    if (node.kind !== 'text' || /[\p{L}\p{N}\p{M}\p{Co}]/u.test(text)) return node;
+    if (node.kind !== 'text') return node;
+    const sign = misplacedSign(token, within !== undefined);
+    if (sign !== undefined)
+      throw searchError('search-bad-wildcard', {
+        position: start,
+        found: this.text.slice(start, end),
+        sign,
+      });
+    this.#checkLength(node);
+    if (node.prefix) this.#checkPrefix(node, token);
+    if (hasWord(text)) return node;
     this.#ignored.push({ start, end });
     return undefined;
   }
 
-  #checkLength({ text, prefix }: TextNode, token: Token): void {
-    // A star within a word only parts it, and is refused where it can hardly have been meant.
-    const stars = token.type === 'word' ? text.split('*').length - 1 : 0;
-    if (stars >= PREFIX_LIMIT)
-      throw searchError('search-too-complex', { limit: PREFIX_LIMIT, of: 'prefixes' });
+  #checkLength({ text, prefix }: TextNode): void {
     // No word is shorter than a character, so most need no counting.
     if (text.length < PHRASE_LIMIT) return;
     const words = (ftsString(text, prefix) ?? '').split(' ').length;
@@ -313,6 +343,51 @@ class Parser {
     const found = this.text.slice(token.start, token.end);
     return searchError(code, { position: token.start, found });
   }
+}
+
+/** An emoji is ignored as a word, also one that NFKC takes for letters: ™️, ℹ️, 🈁 and the keycap 1️⃣. */
+const EMOJI = once(() => /\p{Emoji_Presentation}|\p{Emoji}\ufe0f\u20e3?|[0-9#*]\u20e3/gu);
+const LETTER = once(() => /[\p{L}\p{N}\p{Co}]/u);
+
+/** Returns whether a text has a word once it is folded as the index folds it. */
+function hasWord(text: string): boolean {
+  return isAscii(text)
+    ? /[0-9A-Za-z]/.test(text)
+    : LETTER().test(foldLetters(text.replaceAll(EMOJI(), ' ')));
+}
+
+/**
+ * Returns the sign of a word or phrase that would part it silently, although it was meant as a wildcard. In quotation
+ * marks only a star next to a letter can have been meant so.
+ */
+function misplacedSign(
+  { type, text: typed, prefix }: Token & { readonly type: 'word' | 'phrase' },
+  isValue: boolean,
+): '*' | '?' | '|' | '/' | undefined {
+  // A keycap may have a star.
+  const text = isAscii(typed) ? typed : typed.replaceAll(EMOJI(), '');
+  // An exact address.
+  if (/^<.*>$/.test(text)) return undefined;
+  if (type === 'phrase') return text.includes('*') && STAR_AT_LETTER().test(text) ? '*' : undefined;
+  if (isExpression(text)) return '/';
+  if (text.includes('*') && (isValue || hasWord(text))) return '*';
+  if (text.includes('|') && BAR_IN_WORD().test(text)) return '|';
+  // With other signs it may be an address of the web.
+  const whole = prefix ? `${text}*` : text;
+  return /\?[^?]/u.test(whole) && PLAIN_WORD().test(whole) ? '?' : undefined;
+}
+
+const STAR_AT_LETTER = once(() => /\p{L}\p{M}*\*|\*\p{L}/u);
+const BAR_IN_WORD = once(() => /[\p{L}\p{M}\p{N}]\|+[\p{L}\p{N}]/u);
+const PLAIN_WORD = once(() => /^[\p{L}\p{M}\p{N}?*]+$/u);
+
+/** Returns whether a word is a regular expression between slashes; a path has more slashes and no such signs. */
+function isExpression(word: string): boolean {
+  const end = word.lastIndexOf('/');
+  if (!word.startsWith('/') || end < 2 || !/^[gimsuy]{0,3}$/.test(word.slice(end + 1)))
+    return false;
+  const inside = word.slice(1, end);
+  return !inside.includes('/') || /[\\[^$+*]/.test(inside);
 }
 
 function isOr(token: Token | undefined): boolean {

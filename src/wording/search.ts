@@ -68,6 +68,29 @@ const PARTS: Readonly<Record<SearchFacts['search-too-complex']['of'], string>> =
   phrase: 'words in one phrase',
   near: 'words around NEAR',
   ranked: 'words to rank by; an order by date takes more',
+  spellings: 'spellings of its words, because of spelling:any',
+};
+
+type Wildcard = SearchFacts['search-bad-wildcard'];
+
+const WILDCARDS: Readonly<Record<Wildcard['sign'], (found: string) => Said>> = {
+  '*': (found) =>
+    say(
+      `A star is not supported in ${found}.`,
+      'Write it at the end of a word or after a closing quotation mark: inv*, "rent inv"*.',
+    ),
+  '?': (found) =>
+    say(
+      `A question mark in ${found} is not a wildcard.`,
+      'Write the first letters with a star instead, such as inv*.',
+    ),
+  '|': (found) =>
+    say(`${found} has no spaces around its bar.`, 'Write rent | deposit, or rent OR deposit.'),
+  '/': (found) =>
+    say(
+      `Regular expressions such as ${found} are not supported.`,
+      'Write words (inv* for a beginning), or put the text in quotation marks to search for it.',
+    ),
 };
 
 export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
@@ -130,6 +153,7 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
       `Too many words begin like ${quoted(facts)}.`,
       `Write ${facts.least} letters or more before the star.`,
     ),
+  'search-bad-wildcard': (facts) => WILDCARDS[facts.sign](quoted(facts)),
   'search-too-long': ({ length, limit }) =>
     say(`The query is ${length} characters long; the limit is ${limit}.`),
   'search-too-complex': ({ limit, of }) =>

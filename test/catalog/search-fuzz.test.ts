@@ -138,8 +138,10 @@ describe('hostile queries', () => {
   test.each([
     ['many words', 'a '.repeat(51), 'search-too-complex'],
     ['a star after one letter', 'rent a*', 'search-short-prefix'],
-    ['stars within a word', `${'a*'.repeat(1000)}a`, 'search-too-complex'],
-    ['longer stars within a word', 'ab*'.repeat(1000), 'search-too-complex'],
+    ['stars within a word', `${'a*'.repeat(1000)}a`, 'search-bad-wildcard'],
+    ['longer stars within a word', 'ab*'.repeat(1000), 'search-bad-wildcard'],
+    ['many spellings', `spelling:any ${'ü'.repeat(100)}`, 'search-too-complex'],
+    ['many words with spellings', `spelling:any ${'uue '.repeat(40)}`, 'search-too-complex'],
     ['signs within a word', 'a.'.repeat(1000), 'search-too-complex'],
     ['a long phrase', `"${'a '.repeat(101)}"`, 'search-too-complex'],
     ['a long phrase in Chinese', `"${'中文'.repeat(60)}"`, 'search-too-complex'],

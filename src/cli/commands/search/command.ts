@@ -19,7 +19,7 @@ import type { Body, CommandContext } from '../../context.ts';
 import { FORMAT_HELP, formatOption, type LineFormat, refuseTwoFormats } from '../../line-format.ts';
 import { oneMessage } from '../../one-message.ts';
 import { given, minusWords, moment, wholeNumber } from '../../option-values.ts';
-import { refuseUnknown } from '../../unknown-names.ts';
+import { refuseUnknown, warnBeforeBeginning } from '../../unknown-names.ts';
 import { explainText, printFound } from './print-found.ts';
 
 interface SearchLine {
@@ -48,6 +48,7 @@ text, names of attachments. All words must match, in any order.
   has:attachment         with attachments       filename:pdf  by their names
   is:unread  is:starred  by flags               -is:deleted   still at the service
   thread:3f2a91c4        the message's thread   @NAME         a saved search
+  spelling:any           Müller also as Mueller, Mueller also as Müller; also ö ä å ø
 
 Relative dates in a saved search are resolved on the day it is used. docs/search.md documents the language.
 ${FORMAT_HELP}
@@ -140,6 +141,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             return EXIT.done;
           }
           const at = asOf === undefined ? query.asOf : moment('--as-of', asOf, now);
+          warnBeforeBeginning(reader.catalog, at, notices);
           const after = options.after === undefined ? undefined : docidOf(reader, options.after);
           const request = {
             node: query.node,
