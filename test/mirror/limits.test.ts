@@ -179,6 +179,60 @@ test('a token is answered eight times at once; further requests wait, and too ma
   (await turns.enter('a'))();
 });
 
+test('searches that wait hold no turn, and go on in order', async () => {
+  const turns = new TokenTurns();
+  const order: string[] = [];
+  const search = async (number: number, act: () => Promise<void>) => {
+    const leave = await turns.enter('a');
+    try {
+      await turns.alone('a', act);
+      order.push(`search ${number}`);
+    } finally {
+      leave();
+    }
+  };
+  const ends: (() => void)[] = [];
+  const atOnce: number[] = [];
+  const searches = Array.from({ length: 60 }, (_, number) =>
+    search(number, async () => {
+      atOnce.push(number);
+      await new Promise<void>((resolve) => ends.push(resolve));
+    }),
+  );
+  // All sixty wait, one is carried out, and there are eight turns for others: one is kept, seven end at once.
+  const leaves = await Promise.all(Array.from({ length: 8 }, () => turns.enter('a')));
+  expect(atOnce).toEqual([0]);
+  const later = (async () => {
+    const leave = await turns.enter('a');
+    order.push('later');
+    leave();
+  })();
+  // The search that is done goes before what came later.
+  ends.shift()?.();
+  await new Promise((resolve) => setImmediate(resolve));
+  expect([order, atOnce]).toEqual([[], [0, 1]]);
+  leaves.pop()?.();
+  await later;
+  expect(order).toEqual(['search 0', 'later']);
+  // A place is free again; one more is refused, and keeps no turn.
+  const [more, refused] = [search(60, async () => {}), search(61, async () => {})];
+  await expect(refused).rejects.toMatchObject({ status: 429, code: 'ERR_RATE_LIMIT' });
+  for (const leave of leaves) leave();
+  while (order.length < 61) {
+    ends.shift()?.();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await Promise.all([...searches, more]);
+  expect(atOnce).toEqual(Array.from({ length: 60 }, (_, number) => number));
+  expect(order.filter((one) => one !== 'later')).toEqual(
+    Array.from({ length: 61 }, (_, number) => `search ${number}`),
+  );
+  await expect(search(0, () => Promise.reject(new Error('refused by the search')))).rejects.toThrow(
+    'refused by the search',
+  );
+  for (const leave of await Promise.all(Array.from({ length: 8 }, () => turns.enter('a')))) leave();
+});
+
 test('a token that is revoked while its requests wait gets none of them answered', async () => {
   let isValid = true;
   const { mirror, ask, errors } = surface({ isValid: () => isValid });
