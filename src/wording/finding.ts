@@ -6,7 +6,13 @@ import { counted } from './amounts.ts';
 /** Messages named with a damaged stretch. */
 const MOST_NAMED = 5;
 /** Shown by its beginning, as everywhere. */
-const HASH = /^[0-9a-f]{64}$/;
+const HASH = /^[0-9a-f]{64}$/i;
+
+const DIFFERENCES = {
+  lacking: 'lacks a row in',
+  surplus: 'has a row too many in',
+  different: 'has a wrong row in',
+} as const;
 
 /** Returns a finding of a verification as one line, without escape sequences of mail. */
 export function findingText(finding: Finding): string {
@@ -42,15 +48,16 @@ export function findingText(finding: Finding): string {
         )
         .join(', ');
       const about = message === null ? '' : `, about ${messageText(message)}`;
-      return terminalLine(`the catalog: ${difference} in ${table}${what}: ${name}${about}`);
+      const row = `the index ${DIFFERENCES[difference]} ${table}${what}`;
+      return terminalLine(`${row}${name === '' ? '' : `: ${name}`}${about}`);
     }
     case 'catalog-file':
-      return terminalLine(`the catalog: ${finding.detail}`);
+      return terminalLine(`the index is damaged: ${finding.detail}`);
     case 'state-file':
       return terminalLine(`the state: ${finding.detail}`);
     case 'commit': {
       const { by, reason, number, lastNumber } = finding;
-      const who = by === 'catalog' ? 'the catalog has seen' : 'the checkpoint covers';
+      const who = by === 'catalog' ? 'the index has seen' : 'the checkpoint covers';
       const difference = {
         'ends-early': `the log ends at commit ${lastNumber}, but ${who} commit ${number}`,
         diverged: `commit ${number} of the log differs from the one that ${who}`,

@@ -117,8 +117,8 @@ test('each number that is a link is what the link finds', async () => {
 
 test('what needs a person comes first, with where to look', async () => {
   const text = words(await get('/health'));
-  expect(text).toMatch(/1 message in quarantine/);
-  expect(text).toMatch(/held by the brake/);
+  expect(text).toMatch(/1 incomplete message/);
+  expect(text).toMatch(/pending deletion/);
   const html = await get('/health');
   for (const tab of ['quarantine', 'held', 'verification'])
     expect(html).toContain(`href="/health/${tab}"`);
@@ -135,7 +135,7 @@ test('folders have their sum, and the one proven longest ago can come first', as
 
 test('quarantine shows why, how often and when next', async () => {
   const text = words(await get('/health/quarantine'));
-  expect(text).toMatch(/2 messages in quarantine/);
+  expect(text).toMatch(/2 incomplete messages/);
   expect(text).toContain('mailkeep quarantine ack');
   expect(words(await get('/health/quarantine?from=1'))).toContain('2 to 2 of 2');
 });
@@ -183,7 +183,7 @@ test('a session that is limited to mailboxes sees their tabs only', async () => 
     expect(text).not.toContain(other?.address);
   }
   const quarantine = await served.ask('/health/quarantine', { headers });
-  expect(words(quarantine.text)).toContain('1 message in quarantine');
+  expect(words(quarantine.text)).toContain('1 incomplete message');
 });
 
 test('without a configuration, retention says so', async () => {
@@ -239,7 +239,7 @@ test('runs are paged and filtered by lane, and a name in one is text', async () 
   expect(all).toMatch(/requests, \d with failures/);
   const health = await get('/health');
   expectHarmless(health);
-  expect(words(health)).toContain('main: the last pass failed');
+  expect(words(health)).toContain('main: the last sync failed');
   const verifications = words(await get('/health/verification'));
   expect(verifications).toMatch(/Verifications by the daemon.*60 no damage found/);
   expect(words(await get('/health/runs?lane=verify'))).toContain('60 messages read back');
@@ -262,9 +262,9 @@ test('a daemon that makes no passes any more is a matter, by its own rhythm', as
   state.close();
   expect(words(await get('/health'))).not.toContain('no pass lately');
   // What an earlier pass failed of is over.
-  expect(words(await get('/health'))).not.toContain('the last pass failed');
+  expect(words(await get('/health'))).not.toContain('the last sync failed');
   served.now += 3_600_000;
-  expect(words(await get('/health'))).toContain('The daemon has made no pass lately');
+  expect(words(await get('/health'))).toContain('The daemon has not synced lately');
   expect(words(await get('/health'))).toContain('usually they are 5 min apart');
 });
 

@@ -12,7 +12,7 @@ export function mattersOfCopies(copies: readonly CopyStatus[], now: number): Mat
         level: 'bad',
         title: `The copy at ${to} is damaged: ${counted(damage.findings, 'finding')}`,
         text: damage.message,
-        command: `verify --copy ${to}`,
+        command: `verify --copy ${shellWord(to)}`,
         link: null,
       });
     }
@@ -21,7 +21,7 @@ export function mattersOfCopies(copies: readonly CopyStatus[], now: number): Mat
         level: stale ? 'bad' : 'warn',
         title: stale ? `The copy at ${to} is old` : `The copy at ${to} fails`,
         text: [ageText(copy, now), failure?.message].filter((part) => part !== undefined).join(' '),
-        command: 'status',
+        command: `copy --to ${shellWord(to)}`,
         link: { href: '/health/runs?lane=chores', text: 'See the runs' },
       });
     }
@@ -33,4 +33,9 @@ function ageText({ copiedAt, behind }: CopyStatus, now: number): string {
   if (copiedAt === null) return 'It was never made.';
   const age = span(Math.max(0, now - Date.parse(copiedAt)));
   return `It was last made ${age} ago, and lacks ${counted(behind ?? 0, 'commit')}.`;
+}
+
+/** Returns a text as one word of a command line. */
+function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,5 +1,6 @@
 import type { Stale } from '../../engine/archive/reader.ts';
 import type { ArchiveStatus, MailboxStatus } from '../../engine/status/archive-status.ts';
+import { isOfCatalog } from '../../engine/verify/remember.ts';
 import type { CopyStatus } from '../../health/copies.ts';
 import { fullnessOf, percentOf } from '../../health/facts.ts';
 import { isImported } from '../../mail/import-host.ts';
@@ -33,23 +34,25 @@ export function mattersOf(
   const { verification, pending, mailboxes } = status;
   const found = verification?.found ?? 0;
   const matters: Matter[] = [];
-  if (verification?.ok === false)
+  if (verification?.ok === false) {
+    const isOnlyIndex =
+      found === verification.findings.length && verification.findings.every(isOfCatalog);
+    // Findings of one kind read the same once their names are left out.
+    const texts = new Set(verification.findings.map(({ text }) => text));
     matters.push({
       level: 'bad',
-      title: `The archive is damaged: ${counted(found, 'finding')}`,
-      text: verification.findings
-        .slice(0, 3)
-        .map(({ text }) => text)
-        .join('. '),
-      command: 'verify --repair',
+      title: `${isOnlyIndex ? 'The index' : 'The archive'} is damaged: ${counted(found, 'finding')}`,
+      text: `${sentence([...texts].slice(0, 3).join('; '))}${isOnlyIndex ? ' No mail is lost: a rebuild makes a new index from the log.' : ''}`,
+      command: isOnlyIndex ? 'rebuild' : 'verify --repair',
       link: { href: '/health/verification', text: 'See what is damaged' },
     });
+  }
   matters.push(...mattersOfCopies(copies, now));
   if (behind !== null)
     matters.push({
       level: 'warn',
-      title: 'The catalog lacks the newest mail',
-      text: `It has reached commit ${behind.reached} of ${behind.last}; the log has the rest.`,
+      title: 'The index lacks the newest mail',
+      text: `It covers commit ${behind.reached} of ${behind.last}. The mail itself is stored.`,
       command: 'rebuild',
       link: null,
     });
@@ -71,7 +74,14 @@ export function mattersOf(
       command: null,
       link: null,
     });
-  return matters.toSorted((a, b) => Number(b.level === 'bad') - Number(a.level === 'bad'));
+  const inFolder = `${status.dataDir}/`;
+  return matters
+    .map((matter) => ({ ...matter, text: matter.text.replaceAll(inFolder, '') }))
+    .toSorted((a, b) => Number(b.level === 'bad') - Number(a.level === 'bad'));
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
@@ -80,10 +90,10 @@ function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
   if (held > 0)
     matters.push({
       level: 'warn',
-      title: `${address}: ${counted(held, 'message')} held by the brake`,
-      text: 'So many disappeared at the service at once that a later comparison must confirm it.',
+      title: `${address}: ${counted(held, 'pending deletion')}`,
+      text: 'So many messages disappeared at the service at once that a later sync must confirm the deletions. The archive keeps the messages either way.',
       command: 'list --held',
-      link: { href: '/health/held', text: 'See them, and when a second look decides' },
+      link: { href: '/health/held', text: 'See them, and when they are checked again' },
     });
   const old = folders.filter(
     ({ provenAt, unwatched: left }) =>
@@ -93,15 +103,15 @@ function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
     matters.push({
       level: 'warn',
       title: `${address}: ${counted(old.length, 'folder')} not compared for more than 26 h`,
-      text: 'The archive lacks what has come to the service since.',
+      text: 'The archive lacks mail that arrived at the service since.',
       command: 'sync',
       link: { href: '/health/folders?sort=age', text: 'See folders by age' },
     });
   if (quarantined > 0)
     matters.push({
       level: 'warn',
-      title: `${address}: ${counted(quarantined, 'message')} in quarantine`,
-      text: 'They could not be fetched completely, and are tried again.',
+      title: `${address}: ${counted(quarantined, 'incomplete message')}`,
+      text: 'They could not be fetched completely. Each sync tries them again.',
       command: 'quarantine',
       link: { href: '/health/quarantine', text: 'See them' },
     });
@@ -122,12 +132,15 @@ function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
       command: null,
       link: null,
     });
-  const late = folders.filter(({ complete, unwatched: left }) => complete === false && !left);
+  // A folder with pending deletions has more than the service: the card about these says so.
+  const late = folders.filter(
+    ({ complete, unwatched: left, held: pending }) => complete === false && !left && pending === 0,
+  );
   if (late.length > 0 && !unwatched && !isImported(mailbox))
     matters.push({
       level: 'warn',
       title: `${address}: ${counted(late.length, 'folder')} not complete`,
-      text: `At the last comparison the service had more than the archive: ${late
+      text: `The last sync could not account for every message at the service: ${late
         .slice(0, 3)
         .map(({ folder }) => folder)
         .join(', ')}${late.length > 3 ? ' and others' : ''}.`,
@@ -153,8 +166,8 @@ function mattersOfRuns(runs: readonly KeptRun[]): Matter[] {
     return [
       {
         level: 'warn',
-        title: account === null ? 'The last run failed' : `${account}: the last pass failed`,
-        text: trouble.text ?? trouble.code,
+        title: account === null ? 'The last run failed' : `${account}: the last sync failed`,
+        text: trouble.text ?? 'The reason is in the log of the daemon.',
         command: 'doctor',
         link: { href: '/health/runs', text: 'See the runs' },
       },
@@ -190,8 +203,8 @@ function matterOfSilence(runs: readonly KeptRun[], now: number): Matter[] {
   return [
     {
       level: 'warn',
-      title: 'The daemon has made no pass lately',
-      text: `The last one began ${span(now - silent.last)} ago, and usually they are ${span(silent.usual)} apart. What is archived can be read and searched; nothing new comes.`,
+      title: 'The daemon has not synced lately',
+      text: `The last sync started ${span(now - silent.last)} ago; usually they are ${span(silent.usual)} apart. Archived mail can be read and searched, but no new mail arrives.`,
       command: 'doctor',
       link: { href: '/health/runs', text: 'See the runs' },
     },

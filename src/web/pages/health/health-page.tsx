@@ -23,8 +23,8 @@ const TABS: readonly (readonly [tab: HealthTab, name: string, isOfAll: boolean])
   ['overview', 'Overview', false],
   ['folders', 'Folders', false],
   ['runs', 'Runs', true],
-  ['quarantine', 'Quarantine', false],
-  ['held', 'Held', false],
+  ['quarantine', 'Incomplete', false],
+  ['held', 'Pending deletions', false],
   ['verification', 'Verification', true],
   ['retention', 'Retention', true],
 ];

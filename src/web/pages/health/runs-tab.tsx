@@ -134,7 +134,7 @@ function Closing({ run }: { readonly run: KeptRun }): VNode {
   if (first !== undefined)
     return (
       <span>
-        <bdi>{first.text ?? first.code}</bdi>
+        <bdi>{first.text ?? 'failed; the log has the reason'}</bdi>
         {failures > 1 && `, and ${counted(failures - 1, 'more failure')}`}
       </span>
     );
@@ -180,10 +180,10 @@ function RunDetails({ run }: { readonly run: KeptRun }): VNode {
       )}
       {troubles.length > 0 && (
         <ul>
-          {troubles.map(({ mailbox, folder, code, text }, at) => (
+          {troubles.map(({ mailbox, folder, text }, at) => (
             <li key={at}>
               <bdi>{[mailbox, folder].filter((name) => name !== null).join(' / ')}</bdi>{' '}
-              <bdi>{text}</bdi> <code>{code}</code>
+              <bdi>{text ?? 'failed; the log has the reason'}</bdi>
             </li>
           ))}
         </ul>

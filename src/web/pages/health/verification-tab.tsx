@@ -37,8 +37,8 @@ export function VerificationTab({
         <p class="strip warn">
           <Icon name="alert" />
           <span>
-            Nothing was verified yet. A verification reads all {bytes(logBytes)} of the log and
-            compares every message with its hash.
+            The archive was never verified. A verification reads all {bytes(logBytes)} of the log
+            and compares every message with its hash.
           </span>
         </p>
       ) : last.ok ? (
@@ -108,6 +108,11 @@ export function VerificationTab({
   );
 }
 
+/** Findings of one kind read the same, since what they name is not remembered. */
+function distinct<F extends { readonly text: string }>(findings: readonly F[]): F[] {
+  return [...new Map(findings.map((finding) => [finding.text, finding])).values()];
+}
+
 function Damage({ last }: { readonly last: NonNullable<Verifications['last']> }): VNode {
   const { found, findings, damagedSince } = last;
   return (
@@ -124,7 +129,7 @@ function Damage({ last }: { readonly last: NonNullable<Verifications['last']> })
           )}
         </p>
         <ul>
-          {findings.map(({ what, id, text }, at) => (
+          {distinct(findings).map(({ what, id, text }, at) => (
             <li key={at}>
               <bdi>{text}</bdi>{' '}
               {id !== null && what === 'message' && (
@@ -135,8 +140,8 @@ function Damage({ last }: { readonly last: NonNullable<Verifications['last']> })
             </li>
           ))}
         </ul>
-        {found > findings.length && (
-          <p>{counted(found - findings.length, 'more finding')}; "mailkeep verify" names all.</p>
+        {found > distinct(findings).length && (
+          <p>There are {counted(found, 'finding')}; "mailkeep verify" lists all of them.</p>
         )}
         <Command>mailkeep verify --repair</Command>
       </div>

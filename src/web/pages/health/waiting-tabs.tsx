@@ -16,19 +16,33 @@ const QUARANTINE_HEAD = [
   ['Next try', false],
 ] as const;
 
-/** What could not be fetched completely, with when it is tried again. */
+const WHY: Readonly<Record<string, string>> = {
+  short: 'the download ended early',
+  'size-disagrees': 'the size differs from the one that the service lists',
+  'not-mail': 'the download is not a message',
+  refused: 'the service refuses the download',
+  'too-large': 'larger than the limit',
+  missing: 'listed, but not there when it was requested',
+};
+
+/** The detail of a refusal is the code of an error. */
+function isCode(detail: string): boolean {
+  return /^[a-z]+([.-][a-z0-9]+)+$/.test(detail);
+}
+
+/** Incomplete messages, with the reason and the next try. */
 export function QuarantineTab({ messages, from, step, all }: QuarantinePages): VNode {
-  if (all === 0) return <Fine>Nothing is in quarantine.</Fine>;
+  if (all === 0) return <Fine>Every message was fetched completely.</Fine>;
   return (
     <>
       <p class="note">
-        The service shows these messages, and they could not be fetched completely. They block
+        The service lists these messages, but they could not be fetched completely. They block
         nothing. Each "mailkeep sync" tries them again at once, the daemon after growing intervals;
-        a message that is fetched leaves the list. Messages that you know about can be silenced:
+        a message that is fetched leaves the list. To stop the warning about messages you know:
       </p>
       <Command>mailkeep quarantine ack --mailbox ADDRESS --folder PATH --uid N</Command>
       <TablePanel
-        title={`${counted(all, 'message')} in quarantine`}
+        title={counted(all, 'incomplete message')}
         note="by folder and uid"
         head={QUARANTINE_HEAD}
       >
@@ -54,7 +68,8 @@ export function QuarantineTab({ messages, from, step, all }: QuarantinePages): V
             </td>
             <td class="wrap">
               <bdi>
-                {message.reason}: {message.detail}
+                {WHY[message.reason] ?? message.reason}
+                {!isCode(message.detail) && `: ${message.detail}`}
               </bdi>
               {message.acknowledged && <span class="tag">acknowledged</span>}
             </td>
@@ -76,15 +91,15 @@ const HELD_HEAD = [
   ['Subject', false],
 ] as const;
 
-/** Each message that would count as deleted, with when a second look decides. */
+/** Messages whose deletion is pending, and when it is checked again. */
 export function HeldTab({ folders, all, shown }: HeldPages): VNode {
-  if (all === 0) return <Fine>The brake holds nothing.</Fine>;
+  if (all === 0) return <Fine>No deletions are pending.</Fine>;
   return (
     <>
       <p class="note">
-        So many messages disappeared at the service at once that nothing is marked as deleted before
-        a second look agrees. The messages stay in the archive either way. If you deleted them
-        yourself, there is no need to wait:
+        So many messages disappeared at the service at once that none of them is marked as deleted
+        before a later sync confirms it. The messages stay in the archive either way. If you deleted
+        them yourself, there is no need to wait:
       </p>
       <Command>mailkeep sync --accept-endings</Command>
       {shown < all && (
@@ -114,15 +129,15 @@ export function HeldTab({ folders, all, shown }: HeldPages): VNode {
 }
 
 function SecondLook({ folder: { since, lookAt } }: { readonly folder: HeldFolder }): VNode {
-  if (since === null) return <>held</>;
+  if (since === null) return <>pending</>;
   return (
     <>
-      held since <Moment ms={since} />;{' '}
+      pending since <Moment ms={since} />;{' '}
       {lookAt === null ? (
-        'a pass after brake.confirmAfter looks again'
+        'a later sync checks again'
       ) : (
         <>
-          the first pass after <Moment ms={lookAt} /> looks again
+          the first sync after <Moment ms={lookAt} /> checks again
         </>
       )}
     </>
