@@ -61,7 +61,17 @@ function npm(args) {
   const [command, ...first] = npmCommand();
   // On Windows npm is a batch file, which only a shell can start; the arguments are our own.
   const shell = command === 'npm' && process.platform === 'win32';
-  run(command, [...first, ...args], { shell });
+  run(command, [...first, ...args], { shell, env: ownSettings() });
+}
+
+/** Without where an outer npm installs: inside `npm install --global .`, this npm would replace the global packages. */
+function ownSettings() {
+  const settings = Object.entries(process.env);
+  return Object.fromEntries(
+    settings.filter(
+      ([name]) => !/^npm_config_(global|prefix|local_prefix|location|omit)$/i.test(name),
+    ),
+  );
 }
 
 function say(text) {

@@ -1,10 +1,11 @@
 /**
- * npm's `prepare` step: builds, so that `npm ci` leaves a runnable program. Without the build tools
- * (`npm ci --omit=dev`) the dist/ that is there must do.
+ * npm's `prepare` step: builds, so that `npm ci` leaves a runnable program. `npm install --global .` links the clone
+ * without its dependencies, so they are installed here. Without the build tools (`npm ci --omit=dev`) the existing
+ * dist/ must do.
  */
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { program } from './needs.mjs';
+import { needDependencies, program } from './needs.mjs';
 
 function canBuild() {
   try {
@@ -15,6 +16,8 @@ function canBuild() {
     throw error;
   }
 }
+
+if (process.env.npm_config_global === 'true' && !canBuild()) needDependencies();
 
 if (canBuild()) {
   await import('./build.mjs');
