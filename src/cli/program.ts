@@ -103,8 +103,16 @@ export async function parseCommandLine(
   }
   const chosen = program.commands.find((command) => command.name() === named);
   if (first === 'help' && named === 'help') return parseCommandLine(['--help'], commands, columns);
+  // `mailkeep --help search`, which the parser takes for help on the program.
+  const before = first === undefined ? [] : args.slice(0, args.indexOf(first));
+  if (
+    first !== undefined &&
+    first !== 'help' &&
+    before.some((arg) => arg === '--help' || arg === '-h')
+  )
+    return parseCommandLine(['help', first], commands, columns);
   if (first === 'help' && named !== undefined && chosen === undefined) {
-    const problem = problemText(`unknown command '${named}'`, program, program);
+    const problem = await problemText(`unknown command '${named}'`, program, program);
     throw usageError('usage-invalid', { command: '', problem });
   }
   checkValues(program, (problem) => {
@@ -118,7 +126,7 @@ export async function parseCommandLine(
     if (error.code === 'commander.help') throw withoutCommand(chosen ?? program);
     throw usageError('usage-invalid', {
       command: chosen?.name() ?? '',
-      problem: problemText(error.message, chosen ?? program, program),
+      problem: await problemText(error.message, chosen ?? program, program),
     });
   }
   if (body === undefined) throw withoutCommand(chosen ?? program);
@@ -159,7 +167,7 @@ function withoutCommand(command: Command): Error {
 }
 
 /** Returns what the parser refused, with what was probably meant: a command, an option or one of its values. */
-function problemText(message: string, command: Command, program: Command): string {
+async function problemText(message: string, command: Command, program: Command): Promise<string> {
   const stray = /^error: too many arguments .*: ([^,]+)\.$/.exec(message)?.[1];
   const what =
     stray === undefined || command.commands.length === 0
@@ -170,6 +178,9 @@ function problemText(message: string, command: Command, program: Command): strin
     return `${what} Did you mean --mailbox ${stray}?`;
   }
   const [, kind, typed = ''] = /^unknown (command|option) '([^']*)'/.exec(what) ?? [];
+  const { unknownWordHint } = await import('./suggestions.ts');
+  const hint = kind === undefined ? null : unknownWordHint(typed, command, program);
+  if (hint !== null) return `${what} ${hint}`;
   const candidates =
     kind === 'command'
       ? commandNames(command)

@@ -82,6 +82,7 @@ export function reasonText(errno: string): string {
     ENODEV: 'no such device',
     ENXIO: 'no such device',
     EEXIST: 'it exists already',
+    'not-a-folder': 'it is a file, not a folder',
     ECONNREFUSED: 'connection refused',
     ECONNRESET: 'connection reset',
     ENOTFOUND: 'unknown host name',

@@ -272,7 +272,7 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
   'usage-no-archive': ({ dataDir }) =>
     say(
       `There is no archive in ${dataDir}.`,
-      'Specify its folder with --data DIR, or create an archive with "mailkeep sync".',
+      'Specify its folder with --data DIR. For a new archive, write a configuration with "mailkeep init", and start "mailkeep sync".',
     ),
   'usage-bad-date': ({ option, found }) =>
     say(

@@ -1,4 +1,7 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import { sentenceOf } from '../../src/wording/sentence-of.ts';
@@ -70,4 +73,104 @@ test('a check of the age with --quiet prints only what is wrong', async () => {
   expect((await check([], at)).stdout).toContain('messages in');
   const json = await check(['--max-age', '1h', '--json'], at);
   expect(JSON.parse(json.stdout)).toMatchObject({ fresh: true });
+});
+
+describe('words of other programs', () => {
+  test.each([
+    ['backup', /sync mirrors mailboxes, and copy updates a second copy/],
+    ['ls', /list prints messages/],
+    ['version', /--version prints the version/],
+    ['log', /history shows what happened to a message/],
+    ['start', /daemon keeps the archive up to date/],
+    ['serch', /Did you mean search\?/],
+    ['constructor', /Unknown command 'constructor'/],
+  ])('a command: %s', async (word, hint) => {
+    for (const args of [[word], ['help', word], ['--help', word]]) {
+      const { code, stdout, stderr } = await ran(args);
+      expect([code, stdout]).toEqual([2, '']);
+      expect(stderr).toMatch(hint);
+    }
+  });
+
+  test.each([
+    [['search', '--folder', 'INBOX'], 'mailkeep search in:INBOX'],
+    [['search', '--from', 'anna'], 'mailkeep search from:anna'],
+    [['search', 'rent', '--older-than', '3d'], 'mailkeep search older_than:'],
+    [['search', '--unread'], 'mailkeep search is:unread'],
+    [['export', '--to', 'x', '--format', 'eml', '--from', 'anna'], '--query from:anna'],
+    [['stats', '--subject', 'rent'], '--query subject:rent'],
+    [['list', '--from', 'anna'], 'mailkeep search from:anna'],
+    [['sync', '--rate', '60'], 'rateLimit.requestsPerMinute'],
+    [['export', '--out', 'x'], 'Did you mean --to?'],
+    [['list', '--csv'], 'Did you mean --format csv?'],
+    [['list', '--archive', 'x'], 'Did you mean --data?'],
+    [['list', '--foldr', 'x'], 'Did you mean --folder?'],
+  ])('an option: %j', async (args, hint) => {
+    const { code, stdout, stderr } = await ran(args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain(hint);
+  });
+
+  test('--help before a command prints the help of the command', async () => {
+    const { stdout } = await ran(['search', '--help']);
+    for (const args of [
+      ['--help', 'search'],
+      ['-h', 'search'],
+      ['--json', '--help', 'search'],
+    ])
+      expect(await ran(args)).toEqual({ code: 0, stdout, stderr: '' });
+  });
+});
+
+test('a moment before the archive is said to be one', async () => {
+  for (const args of [
+    ['list', '--as-of', '1999'],
+    ['search', 'rent', '--as-of', '1999'],
+    ['search', 'rent asof:1999'],
+    ['export', '--to', path.join(work.data, '..', 'old.zip'), '--format', 'zip', '--as-of', '1999'],
+  ]) {
+    const { code, stderr } = await ran([...args, '--data', work.data]);
+    expect(code).toBe(0);
+    expect(stderr).toMatch(
+      /The archive begins at \d{4}-\d\d-\d\dT.*Z: it knows nothing from before/,
+    );
+  }
+  expect((await ran(['list', '--data', work.data])).stderr).toBe('');
+});
+
+test('a folder for attachments that is a file is named as one', async () => {
+  const listed = await ran(['search', 'has:attachment', '--format', 'ids', '--data', work.data]);
+  const [id = ''] = listed.stdout.split('\n');
+  const { code, stderr } = await ran([
+    'attachments',
+    id,
+    '--save',
+    work.config,
+    '--data',
+    work.data,
+  ]);
+  expect(code).toBe(1);
+  expect(stderr).toContain('it is a file, not a folder');
+});
+
+test('mcp on a terminal says what it waits for', async () => {
+  const stdin = () => Object.assign(Readable.from([]), { isTTY: true });
+  const { code, stderr } = await ran(['mcp', '--data', work.data], { stdin });
+  expect(code).toBe(0);
+  expect(stderr).toContain('Waiting for an assistant');
+  expect((await ran(['mcp', '--data', work.data])).stderr).toBe('');
+});
+
+test('a file that is no mail is not served by the sandbox', async () => {
+  const file = path.join(work.data, '..', 'passwd');
+  writeFileSync(file, 'root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1::/:/bin/false\n');
+  const { code, stdout, stderr } = await ran(['sandbox', '--from', file]);
+  expect([code, stdout]).toEqual([2, '']);
+  expect(stderr).toContain('it is not a message');
+});
+
+test('without an archive, status says how to get one', async () => {
+  const missing = await ran(['status', '--data', path.join(work.data, 'nowhere')]);
+  expect(missing.code).toBe(2);
+  expect(missing.stderr).toContain('"mailkeep init"');
 });

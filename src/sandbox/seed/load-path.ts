@@ -133,9 +133,23 @@ export function loadPath(store: Store, mailbox: Mailbox, path: string): void {
   }
 }
 
+/** Other files have lines with colons as well, such as /etc/passwd: a field that messages have must be there. */
+const FIELD =
+  /^(?:bcc|cc|content-type|date|delivered-to|from|message-id|mime-version|received|return-path|subject|to)[ \t]*:/im;
+
+function beginsWithHeader(path: string): boolean {
+  const begin = readRange({ path, start: 0, length: 65_536 }, Number.POSITIVE_INFINITY, false);
+  return FIELD.test(begin.toString('latin1').split(/\r?\n\r?\n/, 1)[0] ?? '');
+}
+
 function loadReadable(store: Store, mailbox: Mailbox, path: string, stats: Stats): void {
   if (!stats.isDirectory()) {
-    intoInbox(store, mailbox, path.endsWith('.mbox') ? new MboxBlock(path) : new FileBlock([path]));
+    if (path.endsWith('.mbox')) intoInbox(store, mailbox, new MboxBlock(path));
+    else {
+      if (!path.endsWith('.eml') && !beginsWithHeader(path))
+        throw serviceError('sandbox-seed-unreadable', { path, reason: 'it is not a message' });
+      intoInbox(store, mailbox, new FileBlock([path]));
+    }
     return;
   }
   if (!isMaildir(path)) {

@@ -118,7 +118,8 @@ async function saveAttachments(
     makeFolders(folder, 0o700);
     for (const name of readdirSync(folder)) safeFileName(name, { fallback: 'x', taken });
   } catch (error) {
-    throw saveFailed(folder, error);
+    if (errnoOf(error) !== 'EEXIST') throw saveFailed(folder, error);
+    throw usageError('usage-save-failed', { file: folder, reason: 'not-a-folder' }, error);
   }
   const files = new Map<number, SavedFile>();
   const open = new Set<SavedFile>();

@@ -22,7 +22,7 @@ import { collected } from '../../option-values.ts';
 import { present } from '../../output.ts';
 import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
-import { refuseUnknown } from '../../unknown-names.ts';
+import { refuseUnknown, warnBeforeBeginning } from '../../unknown-names.ts';
 import { idsFrom } from './chosen-ids.ts';
 import { chosenPlaces } from './chosen-places.ts';
 
@@ -162,6 +162,7 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
   return withReader(context, async (reader) => {
     const { selection, unknown } = await chosenPlaces(context, reader, typed, ids);
     refuseUnknown(unknown, context.notices);
+    warnBeforeBeginning(reader.catalog, selection.asOf, context.notices);
     if (isWithin(to, reader.dataDir)) throw exportTargetInside(to, reader.dataDir);
     const { catalog } = reader;
     const origin = archiveOrigin({ catalog, sources: reader.sources(), selection });

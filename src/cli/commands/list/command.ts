@@ -14,6 +14,7 @@ import {
 } from '../../line-format.ts';
 import { beginning, collected, given, moment, wholeNumber } from '../../option-values.ts';
 import { countingTime, footerText, placeText } from '../../place-line.ts';
+import { warnBeforeBeginning } from '../../unknown-names.ts';
 
 interface ListLine {
   readonly mailbox?: readonly string[];
@@ -90,6 +91,7 @@ async function listPlaces(context: CommandContext, options: ListLine): Promise<E
   refuseTwoFormats('list', format, output.json);
   return withReader(context, async (reader) => {
     refuseUnknownChoice(reader, options);
+    warnBeforeBeginning(reader.catalog, asOf, notices);
     const places = reader.catalog.list({
       ...choice,
       deleted,

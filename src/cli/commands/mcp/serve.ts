@@ -40,6 +40,10 @@ export async function serveMcp(
       (error) => notices.warn(`A tool could not be answered: ${sentenceOf(error).message}`),
     );
     const input = context.stdin();
+    if (input.isTTY === true)
+      notices.say(
+        'Waiting for an assistant, which starts this command itself and writes to its input (docs/mcp.md). Ctrl-C stops it.',
+      );
     const ended = new Promise<void>((resolve) => {
       for (const event of ['end', 'close'] as const) input.once(event, resolve);
       signal.addEventListener('abort', () => resolve(), { once: true });

@@ -18,7 +18,7 @@ import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { collected, moment, wholeNumber } from '../../option-values.ts';
 import { openActivity } from '../../progress/activity.ts';
-import { refuseUnknown } from '../../unknown-names.ts';
+import { refuseUnknown, warnBeforeBeginning } from '../../unknown-names.ts';
 import { type CredentialLine, credentialFor } from './credential.ts';
 import { exitOfRestore, progressText, restoreJson, restoreText } from './print-restore.ts';
 
@@ -161,6 +161,7 @@ function selectionOf(context: CommandContext, reader: Reader, line: RestoreLine)
     line.query === undefined ? null : withSaved(line.query, () => savedSearches(dataDir));
   const query = text === null ? null : parseQuery(text, { now: at });
   const asOf = line.asOf === undefined ? (query?.asOf ?? null) : moment('--as-of', line.asOf, at);
+  warnBeforeBeginning(catalog, asOf, context.notices);
   const accounts = query === null ? new Map() : accountHosts(query.node, context);
   if (query !== null) {
     const when = asOf === null ? {} : { asOf };

@@ -9,7 +9,13 @@ import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { duration } from '../../option-values.ts';
 import { copyLines } from './copy-lines.ts';
-import { daemonLines, runningDaemon, statusText, wrongLines } from './status-report.ts';
+import {
+  daemonLines,
+  NEVER_COMPARED,
+  runningDaemon,
+  statusText,
+  wrongLines,
+} from './status-report.ts';
 
 const HELP = `
 Shows how much the archive holds, when its bytes were last verified, and when each mailbox was last compared
@@ -60,6 +66,7 @@ async function printStatus(
       statusText(status, stale, now(), output, globals.data),
       ...copyLines(copies, now(), output.colours),
       ...daemonLines(daemon, now(), output.colours),
+      ...(fresh === false && status.mailboxes.length === 0 ? [NEVER_COMPARED] : []),
     ];
     // Under cron every line becomes a mail: a check that finds nothing wrong prints none.
     const lines =

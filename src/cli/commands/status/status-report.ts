@@ -119,6 +119,8 @@ export function statusText(
   ]).join('\n');
 }
 
+export const NEVER_COMPARED = 'Stale: no mailbox was ever compared with the service.';
+
 /** Returns what monitoring is alerted to, without the rest of the status: stale mailboxes and copies, and known damage. */
 export function wrongLines(
   { verification, mailboxes }: ArchiveStatus,
@@ -129,7 +131,7 @@ export function wrongLines(
   const found = verification?.found ?? 0;
   return present([
     verification?.ok === false && `Damaged: ${counted(found, 'finding')} of the last verification`,
-    mailboxes.length === 0 && 'Stale: no mailbox was ever compared',
+    mailboxes.length === 0 && NEVER_COMPARED,
     !fresh && stale.length > 0 && `Stale: ${stale.map(terminalLine).join(', ')}`,
     wrongCopyLines(copies, fresh),
   ]);
