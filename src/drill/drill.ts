@@ -23,8 +23,8 @@ export const HEAD_BYTES = 1024 * 1024;
 export type Fields = readonly string[];
 
 /**
- * The fields of a header as this project reads them; undefined where the header has lines that are no fields, or does
- * not end within `HEAD_BYTES`: no two readers take those alike, and so a difference would say nothing.
+ * The fields of a header as this project reads them; undefined where the header has lines that are no fields, or no
+ * empty line ends it within `HEAD_BYTES`: no two readers take those alike, and so a difference would say nothing.
  */
 export function ownFields(head: Buffer): Fields | undefined {
   const { fields, end, cut } = readHeaderBlock(head, HEAD_BYTES);
@@ -56,7 +56,7 @@ export async function parserFields(head: Buffer): Promise<Fields> {
 }
 
 function isWellFormed(block: string): boolean {
-  return /^(?:>?From .*\r?\n)?(?:[!-9;-~]+:.*\r?\n(?:[ \t].*\r?\n)*)+\r?\n?$/.test(block);
+  return /^(?:>?From .*\r?\n)?(?:[!-9;-~]+:.*\r?\n(?:[ \t].*\r?\n)*)+\r?\n$/.test(block);
 }
 
 function field(name: string, value: string): string {

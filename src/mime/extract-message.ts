@@ -7,7 +7,6 @@ import { type HeaderFacts, headerFacts } from './header-facts.ts';
 import { bytesOf, collectText, EMBEDDED, type LeafContent } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
 import { type Breach, type Leaf, parseTree } from './part-tree.ts';
-import { walkParts } from './part-walk.ts';
 
 /**
  * Everything of a message that can be searched. Never rejects because of the message: one that breaks a limit
@@ -101,7 +100,7 @@ async function look(
   const hashes = level === 0 ? new AttachmentHashes() : null;
   const take = hashes?.passing(collect) ?? collect;
   const left = { ...limits, depth: limits.depth - depth, parts: found.partsLeft };
-  const tree = walkParts(source, take, left) ?? (await parseTree(source, take, left));
+  const tree = await parseTree(source, take, left);
   found.partsLeft -= tree.parts;
   found.breach ??= tree.breach;
   if (tree.root === null) return;

@@ -15,65 +15,195 @@ export interface HeaderBlock {
   readonly fields: readonly RawField[];
   /** Where the body begins in the source; its length when the block does not end. */
   readonly end: number;
-  /** True when the ceiling was reached before the block's empty line. */
+  /** True when the ceiling was reached before the block's end. */
   readonly cut: boolean;
 }
 
 /**
- * Reads the header block at the start of a source leniently: empty lines and an mbox "From " line before it
- * are skipped, lines that are no field are passed over, LF serves as well as CRLF, and a block that never
- * ends is read as far as `maxBytes`. Never throws. (RFC 5322 section 2.2.)
+ * Reads the header block at the start of a message leniently, see `walkHeader`; a block that never ends is read as far as
+ * `maxBytes`. Never throws. (RFC 5322 section 2.2.)
  */
 export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   const limit = Math.min(source.length, maxBytes);
-  let start = 0;
-  while (start < limit && (source[start] === 0x0a || source[start] === 0x0d)) start++;
-  const end = headerEnd(source, start, limit);
-  const text = source.toString('latin1', start, end);
   const fields: RawField[] = [];
-  /** The lines of a field as far as they are read. */
-  let open = '';
-  let isOpen = false;
-  const close = () => {
-    const field = fieldOf(open);
+  const isWhole = source.length <= maxBytes;
+  const end = walkHeader(source.subarray(0, limit), messageStart(source), isWhole, (lines) => {
+    const field = fieldOf(unfolded(lines.toString('latin1')));
     if (field !== null) fields.push(field);
+  });
+  return { fields, end: end ?? limit, cut: end === null };
+}
+
+/** Names that begin a header even behind an empty line. */
+const KNOWN =
+  /^(?:>?From |(?:from|to|cc|bcc|date|subject|sender|reply-to|return-path|received|message-id|mime-version|delivered-to|(?:content|x|list|dkim|arc|resent|authentication)-[\w-]+)[ \t]*:)/i;
+
+/** Where the header of a message begins: behind a byte order mark, and behind empty lines. */
+export function messageStart(source: Buffer): number {
+  const marked = source[0] === 0xef && source[1] === 0xbb && source[2] === 0xbf ? 3 : 0;
+  let at = marked;
+  while (source[at] === LF || source[at] === CR) at++;
+  return KNOWN.test(source.toString('latin1', at, at + 100)) ? at : marked;
+}
+
+const TAB = 0x09;
+const LF = 0x0a;
+const CR = 0x0d;
+const SPACE = 0x20;
+const DASH = 0x2d;
+const COLON = 0x3a;
+
+/**
+ * Walks through the header block of a message or part. An empty line ends it, and so does a line that is neither field
+ * nor continuation, such as a delimiter: the body begins with it. But a "From " line of an mbox is passed over, and so is
+ * a damaged one before fields that say how to read the body.
+ *
+ * @param isWhole false where the source continues
+ * @param onField takes the lines of a field, with their ends
+ * @returns where the body begins; null where that depends on bytes to come
+ */
+export function walkHeader(
+  source: Buffer,
+  from: number,
+  isWhole: boolean,
+  onField: (lines: Buffer) => void,
+): number | null {
+  const lines = new Lines(source, from);
+  /** Where the field begins that is open. */
+  let field = -1;
+  /** Up to here, lines that are no fields end nothing. */
+  let certain = from;
+  const close = (end: number) => {
+    if (field >= 0) onField(source.subarray(field, end));
+    field = -1;
   };
-  for (let at = 0; at <= text.length; ) {
-    const newline = text.indexOf('\n', at);
-    const line = text.slice(at, newline < 0 ? text.length : lineEnd(text, at, newline));
-    const isFirst = at === 0;
-    at = newline < 0 ? text.length + 1 : newline + 1;
-    if (isFirst && /^>?From /.test(line)) continue;
-    if (isOpen && (line.startsWith(' ') || line.startsWith('\t'))) open += line;
-    else {
-      close();
-      open = line;
-      isOpen = true;
+  for (let at = from; ; at = lines.next) {
+    const isThere = lines.read(at);
+    if (!isWhole && (!isThere || lines.next === source.length)) {
+      close(source.length);
+      return null;
+    }
+    const first = source[at];
+    if ((first === SPACE || first === TAB) && at > from) continue;
+    close(at);
+    if (!isThere || lines.end === at) return lines.next;
+    if (isField(source, at, lines.end)) field = at;
+    else if (certain <= at) {
+      const ahead = isDelimiter(source, at) ? at : fieldAhead(source, lines, at);
+      if (ahead === null && !isWhole) return null;
+      if (ahead === null || ahead === at) return at;
+      certain = ahead;
     }
   }
-  close();
-  return { fields, end, cut: end === maxBytes && source.length > maxBytes };
 }
 
-/** Where a line ends without carriage returns; an expression for them would try again from each of a run. */
-function lineEnd(text: string, start: number, newline: number): number {
-  let end = newline;
-  while (end > start && text.charCodeAt(end - 1) === 0x0d) end--;
-  return end;
-}
+const MIME_FIELD = /^(?:mime-version|content-(?:type|transfer-encoding|disposition))[ \t]*:/i;
 
-/** Offset behind the empty line that ends the block, or the limit. */
-function headerEnd(source: Buffer, start: number, limit: number): number {
-  let at = start;
-  while (at < limit) {
-    const newline = source.indexOf(0x0a, at);
-    if (newline < 0 || newline >= limit) return limit;
-    let line = newline;
-    while (line > at && source[line - 1] === 0x0d) line--;
-    if (line === at) return newline + 1;
-    at = newline + 1;
+/**
+ * Where a field begins behind a line that is none: right behind a "From " line, else where the body is described. The
+ * line itself where there is none; null where the source ends before that is known.
+ */
+function fieldAhead(source: Buffer, { next, isMac }: Lines, line: number): number | null {
+  const isPostmark = /^>?From /.test(source.toString('latin1', line, line + 6));
+  const lines = new Lines(source, next, isMac);
+  for (let at = next; lines.read(at); at = lines.next) {
+    if (lines.end === at || isDelimiter(source, at)) return line;
+    if (isPostmark) return isField(source, at, lines.end) ? at : line;
+    if (MIME_FIELD.test(source.toString('latin1', at, Math.min(lines.end, at + 40)))) return at;
   }
-  return limit;
+  return null;
+}
+
+/** Whether a line may be a delimiter; names of fields do not begin like that. */
+function isDelimiter(source: Buffer, line: number): boolean {
+  return source[line] === DASH && source[line + 1] === DASH;
+}
+
+/** Whether a line begins with a name and a colon; some programs put blanks between them. */
+function isField(source: Buffer, start: number, end: number): boolean {
+  let at = start;
+  for (; at < end; at++) {
+    const byte = source[at] ?? 0;
+    if (byte <= SPACE || byte === COLON || byte > 0x7e) break;
+  }
+  if (at === start || isDelimiter(source, start)) return false;
+  while (at < end && (source[at] === SPACE || source[at] === TAB)) at++;
+  return at < end && source[at] === COLON;
+}
+
+/**
+ * Finds the lines of a header block. A line ends with LF, CR LF or, as files from text modes of other systems have it,
+ * CR CR LF. A CR alone ends lines where the first line ends with one; elsewhere where it ends an empty line, or another
+ * field or a delimiter follows.
+ */
+class Lines {
+  /** Where the line's text ends, and where the next line begins. */
+  end = 0;
+  next = 0;
+  #lf: number;
+  /** The next run of carriage returns. */
+  #cr = -1;
+  #run = -1;
+  readonly isMac: boolean;
+
+  constructor(
+    private readonly source: Buffer,
+    from: number,
+    isMac?: boolean,
+  ) {
+    this.#lf = from - 1;
+    this.#find(from);
+    this.isMac = isMac ?? this.#run < this.#lf;
+  }
+
+  /** False at the end of the source, which ends a line as well. */
+  read(at: number): boolean {
+    const { source } = this;
+    for (let from = at; ; from = this.#run) {
+      this.#find(from);
+      const cr = Math.max(this.#cr, from);
+      if (cr >= this.#lf || this.#run === this.#lf) {
+        this.end = Math.min(cr, this.#lf);
+        this.next = Math.min(this.#lf + 1, source.length);
+        break;
+      }
+      if (this.isMac || cr === at || this.#startsLine(cr + 1)) {
+        this.end = cr;
+        this.next = cr + 1;
+        break;
+      }
+    }
+    return at < source.length;
+  }
+
+  #find(from: number): void {
+    const { source } = this;
+    if (this.#lf < from) this.#lf = orEnd(source.indexOf(LF, from), source);
+    if (this.#run > from) return;
+    this.#cr = orEnd(source.indexOf(CR, from), source);
+    this.#run = this.#cr;
+    while (source[this.#run] === CR) this.#run++;
+  }
+
+  #startsLine(at: number): boolean {
+    const { source } = this;
+    const byte = source[at];
+    if (byte === undefined || byte === CR || byte === SPACE || byte === TAB) return true;
+    return isDelimiter(source, at) || isField(source, at, Math.min(source.length, at + 80));
+  }
+}
+
+function orEnd(at: number, source: Buffer): number {
+  return at < 0 ? source.length : at;
+}
+/** The lines of a field as one. */
+function unfolded(lines: string): string {
+  return lines.replace(/[\r\n]+/g, (_, at: number, all: string) => {
+    const end = /[^\r\n]/g;
+    end.lastIndex = at;
+    const next = end.exec(all)?.[0] ?? ' ';
+    return next === ' ' || next === '\t' ? '' : ' ';
+  });
 }
 
 function fieldOf(line: string): RawField | null {

@@ -90,5 +90,10 @@ export function leafText(info: LeafInfo, content: LeafContent, maxChars: number)
   }
   const decode = info.contentType === 'text/html' ? decodeMarkup : decodeText;
   const text = cutText(decode(bytes, info.charset), maxChars);
-  return text.includes('\r') ? text.replace(/\r\n?/g, '\n') : text;
+  return text.includes('\r') ? text.replace(/\r+\n?/g, lineEnds) : text;
+}
+
+/** CR LF and CR CR LF end one line, and so does a CR alone. */
+function lineEnds(run: string): string {
+  return run.endsWith('\n') ? '\n' : '\n'.repeat(run.length);
 }

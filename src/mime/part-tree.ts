@@ -1,14 +1,13 @@
-import { once } from 'node:events';
-import type { SplitChunk, SplitPart, TreePart } from 'mailparser';
-import { MailParser } from 'mailparser';
-import { type LeafInfo, leafInfo, PLAIN_TEXT } from './leaf-info.ts';
-import { QuotedPrintableDecoder } from './quoted-printable.ts';
+import libmime from 'libmime';
+import { messageStart, walkHeader } from './header-block.ts';
+import { type LeafInfo, type PartInfo, PLAIN_TEXT, partInfo } from './leaf-info.ts';
+import { Base64, QuotedPrintable, type TransferDecoder, Uuencoded } from './transfer-decoding.ts';
 
 /** Why a message was not parsed to its end. */
-export type Breach = 'depth' | 'parts' | 'header' | 'malformed';
+export type Breach = 'depth' | 'parts' | 'header';
 
 /**
- * Takes a leaf's bytes in order, transfer encoding undone. A promise holds the next bytes back until it is
+ * Takes a leaf's bytes in order, transfer encoding undone. A promise holds the next piece of the source back until it is
  * settled.
  */
 export type LeafSink = (chunk: Buffer) => Promise<void> | undefined;
@@ -27,12 +26,14 @@ export interface Multipart<T> {
 export type Part<T> = Leaf<T> | Multipart<T>;
 
 /** What becomes of a leaf: the caller keeps, counts or drops its bytes. */
-export type TakeLeaf<T> = (info: LeafInfo) => {
+export type TakeLeaf<T> = (info: LeafInfo) => Taken<T>;
+
+interface Taken<T> {
   readonly content: T;
   readonly sink: LeafSink;
   /** Called once, when the sink has taken the leaf's last bytes: of those there are, where a breach cut it off. */
   readonly ended?: () => void;
-};
+}
 
 export interface TreeLimits {
   readonly headerBytes: number;
@@ -50,234 +51,505 @@ export interface ParsedTree<T> {
   readonly parts: number;
 }
 
-/** Bytes given to the parser in one piece: the base64 decoder copies each piece several times. */
+/** Bytes of a stream that are parsed before a sink can hold the source back. */
 const PIECE = 64 * 1024;
 
 /**
- * Splits a raw message into its parts. mailparser finds the parts and undoes their transfer encodings; what
- * it would do beyond that (hashing attachments, decoding every header of every part, joining texts) is not
- * wanted here and is the greater part of its time. Attached messages are leaves: the caller decides whether to
- * look inside.
+ * Splits a raw message into its parts as its bytes come. A delimiter of any multipart ends all that is open within it (RFC
+ * 2046 section 5.1.2), for closing ones may be missing; a multipart goes on behind its own closing one where another
+ * delimiter follows. mailparser reads the header of each part. Attached messages are leaves: the caller decides whether
+ * to look inside. Text behind base64 and files within text, uuencoded, are leaves of their own.
  *
- * @returns the tree, or what there was of it when a limit was met; rejects only when reading `source` rejects
+ * @returns the tree, or what there was of it when a limit was met; rejects only when reading `source` or a sink rejects
  */
 export async function parseTree<T>(
   source: Buffer | AsyncIterable<Uint8Array>,
   take: TakeLeaf<T>,
   limits: TreeLimits,
 ): Promise<ParsedTree<T>> {
-  const parser = new PartTree(take, limits);
-  const closed = new Promise<void>((resolve) => parser.once('close', resolve));
-  const ended = new Promise<void>((resolve) => parser.once('end', resolve));
-  parser.resume();
-  if (Buffer.isBuffer(source) && source.length <= PIECE) {
-    parser.end(source);
-  } else {
-    await feed(parser, closed, Buffer.isBuffer(source) ? [source] : source);
-    parser.end();
-  }
-  await Promise.race([ended, closed]);
-  await parser.settle();
-  return { root: parser.part(parser.tree), breach: parser.breach, parts: parser.count };
-}
-
-async function feed<T>(
-  parser: PartTree<T>,
-  closed: Promise<void>,
-  source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
-): Promise<void> {
-  for await (const chunk of source) {
-    for (let at = 0; at < chunk.byteLength; at += PIECE) {
-      if (parser.breach !== null || parser.destroyed) return;
-      const written = new Promise<void>((resolve) => {
-        parser.write(chunk.subarray(at, at + PIECE), () => resolve());
-      });
-      // A parser that gives up in the middle of a piece never says that it was written.
-      await Promise.race([written, closed]);
-    }
-  }
-}
-
-class PartTree<T> extends MailParser {
-  breach: Breach | null = null;
-  count = 0;
-  readonly #leaves = new Map<TreePart, Leaf<T>>();
-  readonly #depths = new WeakMap<SplitPart, number>();
-  /** What stands before the first part of a multipart: its only text when no part ever comes. */
-  readonly #preambles = new Map<SplitPart, Preamble>();
-  readonly #decoding = new Set<NonNullable<TreePart['decoder']>>();
-
-  constructor(
-    private readonly takeLeaf: TakeLeaf<T>,
-    private readonly treeLimits: TreeLimits,
-  ) {
-    super({
-      skipHtmlToText: true,
-      skipTextToHtml: true,
-      skipImageLinks: true,
-      skipTextLinks: true,
-      keepCidLinks: true,
-      ignoreEmbedded: true,
-      // The splitter runs ahead by as much as a piece; its own limit would undo the parts before.
-      maxChildNodes: treeLimits.parts + PIECE,
-      maxHeadSize: treeLimits.headerBytes,
-    });
-    const { splitter } = this;
-    const compare = splitter.compareBoundary.bind(splitter);
-    splitter.compareBoundary = (line, start, boundary) =>
-      compare(withoutPadding(line), start, boundary);
-    const newNode = splitter.newNode.bind(splitter);
-    splitter.newNode = (parent) => {
-      newNode(parent);
-      guardHeader(splitter.node);
-    };
-    guardHeader(splitter.node);
-    // Not `once`: after its first error mailparser may emit more, and one without a listener ends the process.
-    this.on('error', (error: unknown) => {
-      this.breach ??= this.#breachOf(error);
-      this.destroy();
-    });
-  }
-
-  override createNode(split: SplitPart): TreePart {
-    // libqp's decoder takes quadratic time for blanks, and holds all of its input.
-    if (split.encoding === 'quoted-printable')
-      split.getDecoder = () => new QuotedPrintableDecoder();
-    const made = super.createNode(split);
-    this.count++;
-    const depth = split.parentNode === false ? 1 : (this.#depths.get(split.parentNode) ?? 0) + 1;
-    this.#depths.set(split, depth);
-    if (split.multipart !== false) this.#preambles.set(split, { chunks: [], bytes: 0 });
-    if (split.parentNode !== false) this.#preambles.delete(split.parentNode);
-    if (depth > this.treeLimits.depth) this.#stop('depth');
-    if (this.count > this.treeLimits.parts) this.#stop('parts');
-    const { decoder } = made;
-    if (decoder !== undefined && this.breach === null) {
-      const info = leafInfo(made);
-      const { content, sink, ended } = this.takeLeaf(info);
-      this.#leaves.set(made, { kind: 'leaf', info, content });
-      this.#decoding.add(decoder);
-      decoder.on('data', (chunk: Buffer) => {
-        const taken = sink(chunk);
-        if (taken === undefined) return;
-        decoder.pause();
-        void taken.catch(() => this.#stop('malformed')).finally(() => decoder.resume());
-      });
-      const finish = (): void => {
-        if (this.#decoding.delete(decoder)) ended?.();
-      };
-      decoder.once('end', finish);
-      // A decoder that gives up has handed over what it could.
-      decoder.on('error', finish);
-    }
-    // Neither text nor attachment to mailparser: so it passes the bytes to the decoder and keeps none.
-    made.isAttachment = false;
-    made.disposition = 'taken';
-    return made;
-  }
-
-  override processChunk(chunk: SplitChunk, done: (error?: Error) => void): void {
-    if (chunk.type === 'data' && chunk.value !== undefined) {
-      const preamble = this.#preambles.get(chunk.node);
-      if (preamble !== undefined && preamble.bytes <= this.treeLimits.textPartBytes) {
-        preamble.chunks.push(chunk.value);
-        preamble.bytes += chunk.value.length;
+  const splitter = new Splitter(take, limits);
+  if (Buffer.isBuffer(source)) splitter.read(source, true);
+  else {
+    for await (const chunk of source) {
+      const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+      for (let at = 0; at < bytes.length; at += PIECE) {
+        splitter.read(bytes.subarray(at, at + PIECE), false);
+        await splitter.settle();
       }
+      if (splitter.breach !== null) break;
     }
-    super.processChunk(chunk, done);
+    splitter.read(NOTHING, true);
   }
-
-  /** Only the field that a leaf is asked for; the message's own headers are read from the source. */
-  override processHeaders(
-    lines: readonly { key: string; line: string }[] | false,
-  ): Map<string, unknown> {
-    return super.processHeaders(lines === false ? [] : lines.filter((l) => l.key === 'content-id'));
-  }
-
-  override getTextContent(): { type: 'text' } {
-    return { type: 'text' };
-  }
-
-  /** Ends what is still decoding: after a breach nobody else does. */
-  async settle(): Promise<void> {
-    await Promise.all(
-      [...this.#decoding].map(async (decoder) => {
-        const ended = once(decoder, 'end').catch(() => undefined);
-        if (!decoder.writableEnded) decoder.end();
-        if (!decoder.readableEnded && !decoder.destroyed) await ended;
-      }),
-    );
-    this.destroy();
-  }
-
-  part(made: TreePart | false): Part<T> | null {
-    if (made === false) return null;
-    const leaf = this.#leaves.get(made);
-    if (leaf !== undefined) return leaf;
-    // A leaf behind a breach, which nobody took.
-    if (made.node.multipart === false) return null;
-    const type = made.contentType === false ? '' : made.contentType;
-    const children: Part<T>[] = [];
-    for (const child of made.children) {
-      const part = this.part(child);
-      if (part !== null) children.push(part);
-    }
-    const preamble = children.length === 0 ? this.#preambles.get(made.node) : undefined;
-    if (preamble !== undefined) children.push(this.#preambleLeaf(preamble));
-    return { kind: 'multipart', subtype: type.replace(/^[^/]*\//, '').toLowerCase(), children };
-  }
-
-  /** A multipart whose boundary never comes, or that has none, is text: better too much than nothing. */
-  #preambleLeaf({ chunks }: Preamble): Leaf<T> {
-    const info: LeafInfo = { ...PLAIN_TEXT };
-    const { content, sink, ended } = this.takeLeaf(info);
-    for (const chunk of chunks) void sink(chunk);
-    ended?.();
-    return { kind: 'leaf', info, content };
-  }
-
-  #stop(breach: Breach): void {
-    if (this.breach !== null) return;
-    this.breach = breach;
-    this.splitter.emit('error', new Error(breach));
-  }
-
-  #breachOf(error: unknown): Breach {
-    if (error instanceof Error && 'code' in error && error.code === 'EMAXLEN') {
-      return 'header';
-    }
-    return 'malformed';
-  }
+  await splitter.settle();
+  return { root: splitter.root, breach: splitter.breach, parts: splitter.count };
 }
 
-interface Preamble {
-  readonly chunks: Buffer[];
-  bytes: number;
-}
-
+const NOTHING = Buffer.alloc(0);
+const LF = 0x0a;
+const CR = 0x0d;
+const DASH = 0x2d;
 const SPACE = 0x20;
 const TAB = 0x09;
-const CR = 0x0d;
-const LF = 0x0a;
+/** Bytes of a delimiter line beside its boundary. */
+const PADDING = 1024;
+/** Carriage returns that end a line together with a line feed. */
+const MOST_RETURNS = 8;
 
-/**
- * Runs of carriage returns become one in the header lines that mailsplit is given, and lines of nothing else go: its
- * expression for the end of a block (`[\r\n]+$`) takes quadratic time for such runs.
- */
-function guardHeader(node: SplitPart): void {
-  const add = node.addHeaderChunk.bind(node);
-  node.addHeaderChunk = (line) => {
-    if (line === false || line === undefined || !line.includes('\r\r')) return add(line);
-    const kept = line.filter((byte, i) => byte !== CR || line[i + 1] !== CR);
-    if (kept.some((byte) => byte !== CR && byte !== LF)) add(Buffer.from(kept));
-  };
+/** Takes the body of a leaf, or a multipart's text beside its parts. */
+interface Body {
+  add(bytes: Buffer): void;
+  end(): void;
 }
 
-/** A delimiter line may end in blanks (RFC 2046 section 5.1.1, transport padding), which mailsplit takes amiss. */
-function withoutPadding(line: Buffer): Buffer {
-  let end = line.length;
-  while (end > 0 && (line[end - 1] === LF || line[end - 1] === CR)) end--;
-  let text = end;
-  while (text > 0 && (line[text - 1] === SPACE || line[text - 1] === TAB)) text--;
-  return text === end ? line : Buffer.concat([line.subarray(0, text), line.subarray(end)]);
+/** A part whose end has not come. */
+interface Open<T> extends Body {
+  readonly depth: number;
+  readonly part: Leaf<T> | OpenMultipart<T>;
+  readonly boundaries: string[];
+}
+
+interface OpenMultipart<T> extends Multipart<T> {
+  readonly children: Part<T>[];
+}
+
+interface Delimiter<T> {
+  /** The multipart whose it is; undefined for a line that is none. */
+  readonly of: Open<T> | undefined;
+  readonly closes: boolean;
+  readonly next: number;
+}
+
+class Splitter<T> {
+  breach: Breach | null = null;
+  count = 0;
+  root: Part<T> | null = null;
+  /** Leaves found within a root that is a leaf. */
+  readonly #beside: Leaf<T>[] = [];
+  /** The last of the leaves found within the one that is read. */
+  #lastBeside: Body | null = null;
+  /** From the root to the part that is read. */
+  readonly #open: Open<T>[] = [];
+  /** Open multiparts by their boundaries, the innermost of several. */
+  readonly #boundaries = new Map<string, Open<T>>();
+  #longest = 0;
+  /** Whether a header comes next. */
+  #isHeader = true;
+  /** Whether the body that comes next begins a line. */
+  #isLineStart = true;
+  #bytes: Buffer = NOTHING;
+  #at = 0;
+  #final = false;
+  /** The next line ends before two dashes. */
+  readonly #dashes = { lf: -1, cr: -1 };
+  #busy: Promise<void>[] = [];
+
+  constructor(
+    private readonly take: TakeLeaf<T>,
+    private readonly limits: TreeLimits,
+  ) {}
+
+  /** @param final true for the last piece */
+  read(chunk: Buffer, final: boolean): void {
+    const rest = this.#bytes.subarray(this.#at);
+    this.#bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    this.#at = 0;
+    this.#final = final;
+    this.#dashes.lf = -1;
+    this.#dashes.cr = -1;
+    while (this.breach === null) if (!(this.#isHeader ? this.#header() : this.#body())) break;
+    if (!final) return;
+    this.#close(0);
+    if (this.root !== null && this.#beside.length > 0)
+      this.root = { kind: 'multipart', subtype: 'mixed', children: [this.root, ...this.#beside] };
+  }
+
+  /** Resolves when all sinks can take more. */
+  async settle(): Promise<void> {
+    const busy = this.#busy.splice(0);
+    if (busy.length > 0) await Promise.all(busy);
+  }
+
+  /** Begins within a multipart, behind its header. */
+  within(info: PartInfo): OpenMultipart<T> {
+    const part: OpenMultipart<T> = { kind: 'multipart', subtype: '', children: [] };
+    const body = this.#multipartBody(part, { ...info, encoding: '' }, 1);
+    this.#push({ depth: 1, part, boundaries: [...info.boundaries], ...body });
+    this.#isHeader = false;
+    return part;
+  }
+
+  /** Reads a header; false where more bytes have to come. */
+  #header(): boolean {
+    const bytes = this.#bytes;
+    const isRoot = this.#open.length === 0;
+    if (isRoot && !this.#final && bytes.length < PADDING) return false;
+    // A delimiter right behind another one: no part is between them.
+    const delimiter = isRoot ? null : this.#delimiter(this.#at);
+    if (delimiter === undefined) return false;
+    if (delimiter?.of !== undefined) return this.#meet(delimiter.of, delimiter);
+    const from = isRoot ? messageStart(bytes) : this.#at;
+    const limit = from + this.limits.headerBytes + 1;
+    const isCut = bytes.length >= limit;
+    const fields: Buffer[] = [];
+    const isWhole = this.#final && !isCut;
+    const end = walkHeader(bytes.subarray(0, limit), from, isWhole, (lines) => {
+      if (isContentField(lines[0])) fields.push(lines);
+    });
+    if (end === null) {
+      if (isCut) this.breach = 'header';
+      return false;
+    }
+    this.#begin(fields);
+    this.#at = end;
+    this.#isHeader = false;
+    this.#isLineStart = true;
+    return true;
+  }
+
+  #begin(fields: readonly Buffer[]): void {
+    const parent = this.#open.at(-1);
+    const around = this.#open.map(({ part }) => (part.kind === 'leaf' ? '' : part.subtype));
+    const depth = (parent?.depth ?? 0) + 1;
+    if (!this.#counts(depth)) return;
+    const info = partInfo(fields, around);
+    let open: Open<T>;
+    if (info.multipart === null) {
+      const taken = this.take(info.leaf);
+      const part: Leaf<T> = { kind: 'leaf', info: info.leaf, content: taken.content };
+      open = { depth, part, boundaries: [], ...this.#leafBody(info, this.#bytesOf(taken)) };
+    } else {
+      const part: OpenMultipart<T> = { kind: 'multipart', subtype: info.multipart, children: [] };
+      const body = this.#multipartBody(part, info, depth);
+      open = { depth, part, boundaries: [...info.boundaries], ...body };
+    }
+    if (parent === undefined) this.root = open.part;
+    else if (parent.part.kind === 'multipart') parent.part.children.push(open.part);
+    this.#push(open);
+  }
+
+  /** Counts one more part; false where a limit is met. */
+  #counts(depth: number): boolean {
+    this.count += 1;
+    if (depth > this.limits.depth) this.breach = 'depth';
+    else if (this.count > this.limits.parts) this.breach = 'parts';
+    return this.breach === null;
+  }
+
+  /** Reads a body up to the next delimiter; false where more bytes have to come. */
+  #body(): boolean {
+    const bytes = this.#bytes;
+    const from = this.#at;
+    const mayEnd = this.#boundaries.size > 0 || this.#open.at(-1)?.part.kind === 'multipart';
+    let line = mayEnd ? this.#dashedLine(from, this.#isLineStart) : -1;
+    for (; line >= 0; line = this.#dashedLine(line, false)) {
+      const delimiter = this.#delimiter(line);
+      const end = line === from ? from : this.#lineEnd(line);
+      if (delimiter === undefined) return this.#pass(end);
+      if (delimiter.of === undefined) continue;
+      this.#pass(end);
+      return this.#meet(delimiter.of, delimiter);
+    }
+    return this.#pass(this.#final || !mayEnd ? bytes.length : this.#undecided(from));
+  }
+
+  /** Hands on the body up to there. */
+  #pass(end: number): false {
+    if (end > this.#at) {
+      this.#open.at(-1)?.add(this.#bytes.subarray(this.#at, end));
+      this.#isLineStart = false;
+      this.#at = end;
+    }
+    return false;
+  }
+
+  /** The next line that begins with two dashes; -1 where none does. */
+  #dashedLine(from: number, isLineStart: boolean): number {
+    const bytes = this.#bytes;
+    const dashes = this.#dashes;
+    if (isLineStart && bytes[from] === DASH && bytes[from + 1] === DASH) return from;
+    if (dashes.lf < from) dashes.lf = orEnd(bytes.indexOf('\n--', from), bytes);
+    if (dashes.cr < from) dashes.cr = orEnd(bytes.indexOf('\r--', from), bytes);
+    const line = Math.min(dashes.lf, dashes.cr) + 1;
+    return line > bytes.length ? -1 : line;
+  }
+
+  /** Where the end of the line before begins, which belongs to the delimiter. */
+  #lineEnd(line: number): number {
+    const bytes = this.#bytes;
+    let end = line - 1;
+    if (bytes[end] === LF) {
+      const least = Math.max(this.#at, end - MOST_RETURNS);
+      while (end > least && bytes[end - 1] === CR) end--;
+    }
+    return end;
+  }
+
+  /** Where the last line begins, with the end of the line before, if it may be a delimiter. */
+  #undecided(from: number): number {
+    const bytes = this.#bytes;
+    const body = bytes.subarray(from);
+    const end = Math.max(body.lastIndexOf(LF), body.lastIndexOf(CR));
+    if (end < 0 && !this.#isLineStart) return bytes.length;
+    const line = from + end + 1;
+    const isOpen = line === bytes.length || (line + 1 === bytes.length && bytes[line] === DASH);
+    if (!isOpen) return bytes.length;
+    return end < 0 ? from : this.#lineEnd(line);
+  }
+
+  /** Reads a line that may be a delimiter; undefined where more bytes have to come. */
+  #delimiter(line: number): Delimiter<T> | undefined {
+    const bytes = this.#bytes;
+    const none = { of: undefined, closes: false, next: line };
+    if (bytes.length < line + 2 && !this.#final) return undefined;
+    if (bytes[line] !== DASH || bytes[line + 1] !== DASH) return none;
+    const most = line + 2 + this.#longest + PADDING;
+    let end = line + 2;
+    while (end < most && end < bytes.length && bytes[end] !== LF && bytes[end] !== CR) end++;
+    if (end === most) return none;
+    let next = end;
+    while (bytes[next] === CR && next < end + MOST_RETURNS) next++;
+    if (next === bytes.length && !this.#final) return undefined;
+    next = bytes[next] === LF ? next + 1 : Math.min(end + 1, bytes.length);
+    // Blanks at its end are padding (RFC 2046 section 5.1.1).
+    while (bytes[end - 1] === SPACE || bytes[end - 1] === TAB) end--;
+    const name = bytes.toString('latin1', line + 2, end);
+    const of = this.#boundaries.get(name);
+    if (of !== undefined) return { of, closes: false, next };
+    const closed = name.endsWith('--') ? this.#boundaries.get(name.slice(0, -2)) : undefined;
+    if (closed !== undefined) return { of: closed, closes: true, next };
+    const last = this.#open.at(-1);
+    if (last?.part.kind !== 'multipart' || last.part.children.length > 0 || name === '')
+      return none;
+    if (bytes.length < next + CONTENT.length && !this.#final) return undefined;
+    if (!isBoundaryOf(last, name, bytes.toString('latin1', next, next + CONTENT.length)))
+      return none;
+    last.boundaries.push(name);
+    this.#index();
+    return { of: last, closes: false, next };
+  }
+
+  /** Ends all that is open within the multipart of a delimiter. */
+  #meet(of: Open<T>, { closes, next }: Delimiter<T>): true {
+    this.#close(this.#open.indexOf(of) + 1);
+    this.#isHeader = !closes;
+    this.#isLineStart = true;
+    this.#at = next;
+    return true;
+  }
+
+  #push(open: Open<T>): void {
+    this.#open.push(open);
+    this.#index();
+  }
+
+  #close(depth: number): void {
+    if (this.#open.length <= depth) return;
+    while (this.#open.length > depth) {
+      this.#open.at(-1)?.end();
+      this.#endBeside();
+      this.#open.pop();
+    }
+    this.#index();
+  }
+
+  #index(): void {
+    this.#boundaries.clear();
+    this.#longest = 0;
+    for (const open of this.#open) {
+      for (const boundary of open.boundaries) {
+        this.#boundaries.set(boundary, open);
+        this.#longest = Math.max(this.#longest, boundary.length);
+      }
+    }
+  }
+
+  /** Decodes the body of a leaf. */
+  #leafBody({ leaf, encoding }: PartInfo, to: Body): Body {
+    const isText =
+      leaf.contentType === 'text/plain' &&
+      leaf.filename === null &&
+      leaf.disposition !== 'attachment';
+    if (UUENCODED.test(encoding)) return this.#uuencodedBody(to);
+    const decoder = this.#decoderOf(encoding);
+    const decoded = isText ? this.#filesInText(to) : to;
+    if (decoder === null) return decoded;
+    return {
+      add: (bytes) => decoded.add(decoder.some(bytes)),
+      end: () => {
+        decoded.add(decoder.rest());
+        decoded.end();
+      },
+    };
+  }
+
+  #decoderOf(encoding: string): TransferDecoder | null {
+    if (encoding === 'quoted-printable') return new QuotedPrintable();
+    return encoding === 'base64' ? new Base64(this.#textBeside()) : null;
+  }
+
+  /** Hands bytes to a sink. */
+  #bytesOf({ sink, ended }: Taken<T>): Body {
+    let last: Promise<void> | undefined;
+    return {
+      add: (bytes) => {
+        if (bytes.length === 0) return;
+        const taken = sink(bytes);
+        if (taken !== undefined) this.#busy.push(taken);
+        last = taken ?? last;
+      },
+      end: () => {
+        if (last === undefined) ended?.();
+        else this.#busy.push(last.then(ended));
+      },
+    };
+  }
+
+  /** Text whose uuencoded files are leaves beside it. */
+  #filesInText(to: Body): Body {
+    let into = to;
+    const file = (filename: string): void => {
+      const ending = /\.(\w{1,10})$/.exec(filename)?.[1];
+      const contentType =
+        ending === undefined ? 'application/octet-stream' : libmime.detectMimeType(ending);
+      into = this.#leafBeside({ ...PLAIN_TEXT, contentType, disposition: 'attachment', filename });
+    };
+    const text = (bytes: Buffer): void => to.add(bytes);
+    const files = new Uuencoded({ text, file, bytes: (bytes) => into.add(bytes) });
+    return {
+      add: (bytes) => files.some(bytes),
+      end: () => {
+        files.rest();
+        to.end();
+      },
+    };
+  }
+
+  /** A leaf that is a uuencoded file, or is taken as it is where none begins in it. */
+  #uuencodedBody(to: Body): Body {
+    let state: 'before' | 'file' | 'raw' = 'before';
+    let held: Buffer[] = [];
+    let heldBytes = 0;
+    const out = (bytes: Buffer): void => to.add(bytes);
+    const beside = this.#textBeside();
+    const release = (into: (bytes: Buffer) => void) => {
+      for (const bytes of held) into(bytes);
+      held = [];
+    };
+    const text = (bytes: Buffer): void => {
+      if (state === 'raw') out(bytes);
+      else if (state === 'file') beside(bytes);
+      else {
+        held.push(bytes);
+        heldBytes += bytes.length;
+        if (heldBytes <= PIECE) return;
+        state = 'raw';
+        release(out);
+      }
+    };
+    const file = (): void => {
+      if (state === 'before') state = 'file';
+      release(beside);
+    };
+    const files = new Uuencoded({ text, file, bytes: out });
+    return {
+      add: (bytes) => files.some(bytes),
+      end: () => {
+        files.rest();
+        release(out);
+        to.end();
+      },
+    };
+  }
+
+  /** Takes text that is a leaf of its own once there is more of it than blanks. */
+  #textBeside(): (bytes: Buffer) => void {
+    let into: Body | null = null;
+    return (bytes) => {
+      if (into === null && bytes.every((byte) => byte <= SPACE)) return;
+      into ??= this.#leafBeside(PLAIN_TEXT);
+      into.add(bytes);
+    };
+  }
+
+  #leafBeside(info: LeafInfo): Body {
+    this.#endBeside();
+    if (!this.#counts(0)) return { add: () => {}, end: () => {} };
+    const taken = this.take(info);
+    const leaf: Leaf<T> = { kind: 'leaf', info, content: taken.content };
+    const around = this.#open.findLast(({ part }) => part.kind === 'multipart')?.part;
+    if (around?.kind === 'multipart') around.children.push(leaf);
+    else this.#beside.push(leaf);
+    this.#lastBeside = this.#bytesOf(taken);
+    return this.#lastBeside;
+  }
+
+  #endBeside(): void {
+    this.#lastBeside?.end();
+    this.#lastBeside = null;
+  }
+
+  /**
+   * A multipart without parts is text: better too much than nothing. What its transfer encoding hides (RFC 2045 section 6.4
+   * forbids one) is looked through for parts as well.
+   */
+  #multipartBody(part: OpenMultipart<T>, info: PartInfo, depth: number): Body {
+    let kept: Buffer[] = [];
+    let bytes = 0;
+    const decoder = this.#decoderOf(info.encoding);
+    const { limits } = this;
+    const left = { ...limits, depth: limits.depth - depth + 1, parts: limits.parts - this.count };
+    const inner = decoder === null ? null : new Splitter(this.take, left);
+    const hidden = inner?.within(info);
+    const look = (some: Buffer, final: boolean): void => {
+      if (inner === null) return;
+      const before = inner.count;
+      inner.read(some, final);
+      this.count += inner.count - before;
+      this.breach ??= inner.breach;
+      this.#busy.push(...inner.#busy.splice(0));
+    };
+    return {
+      add: (some) => {
+        if (part.children.length > 0) kept = [];
+        else if (decoder !== null) look(decoder.some(some), false);
+        else if (bytes <= limits.textPartBytes) {
+          kept.push(some);
+          bytes += some.length;
+        }
+      },
+      end: () => {
+        const isEmpty = part.children.length === 0;
+        if (decoder !== null && hidden !== undefined && (isEmpty || hidden.children.length > 0)) {
+          look(decoder.rest(), true);
+          part.children.unshift(...hidden.children);
+        } else if (isEmpty && this.breach === null) {
+          const taken = this.take(PLAIN_TEXT);
+          part.children.push({ kind: 'leaf', info: PLAIN_TEXT, content: taken.content });
+          const text = this.#bytesOf(taken);
+          for (const some of kept) text.add(some);
+          text.end();
+        }
+      },
+    };
+  }
+}
+
+const UUENCODED = /^(?:x-)?uue(?:ncode)?$/;
+const CONTENT = 'content-';
+
+/**
+ * Whether a line of dashes and a name is a delimiter of a multipart without parts, whose header says something else: it
+ * differs in case only, or the header of a part follows.
+ */
+function isBoundaryOf({ boundaries }: Open<unknown>, name: string, next: string): boolean {
+  const isNamed = boundaries.some((known) => known.toLowerCase() === name.toLowerCase());
+  return isNamed || next.toLowerCase() === CONTENT;
+}
+
+function isContentField(byte = 0): boolean {
+  return (byte | 0x20) === 0x63;
+}
+
+function orEnd(at: number, bytes: Buffer): number {
+  return at < 0 ? bytes.length : at;
 }

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Part, parseTree, type TreeLimits } from '../../src/mime/part-tree.ts';
 import { attached, html, multipart, parts, text } from './compose.ts';
@@ -35,6 +36,59 @@ async function treeOf(source: Buffer | AsyncIterable<Uint8Array>, limits = LIMIT
   );
   return { ...tree, outline: outline(tree.root) };
 }
+
+/** Pieces of which mail is made, in some order: delimiters of three multiparts among all that looks like them. */
+const piece = fc.constantFrom(
+  ...['a', 'b', 'ab'].flatMap((name) => [`--${name}`, `--${name}`, `--${name}--`, `--${name} `]),
+  '--',
+  '-- ',
+  '--a-',
+  '--a--x',
+  '\r\n',
+  '\r\n',
+  '\r\n\r\n',
+  '\n',
+  '\n\n',
+  '\r',
+  'Content-Type: multipart/mixed; boundary=a\r\n\r\n',
+  'Content-Type: multipart/alternative; boundary="b"\r\n\r\n',
+  'Content-Type: multipart/digest; boundary=ab\n\n',
+  'Content-Type: multipart/mixed\r\n',
+  'Content-Type: text/plain; boundary=a\r\n\r\n',
+  'Content-Type: text/html; charset=utf-8\r\n\r\n',
+  'Content-Type: text/plain; format=flowed; delsp=yes\r\n\r\n',
+  'Content-Type: image/png; name="=?utf-8?q?p=C3=A9?="\r\nContent-ID: <x@y>\r\n\r\n',
+  'Content-Type: message/rfc822\r\n\r\nSubject: in\r\n\r\n',
+  'Content-Transfer-Encoding: base64\r\n\r\n',
+  'Content-Transfer-Encoding: quoted-printable\r\n\r\n',
+  'Content-Disposition: attachment; filename=x.pdf\r\n',
+  'From nobody Mon\r\n',
+  'Subject: some\r\n folded\r\n',
+  'Received: from a\r\n\tby b; content-type: text/html\r\n',
+  'Content-Type\r\n : text/html\r\n\r\n',
+  '\v\r\n Content-Type: text/html; name=a\r\n\r\n',
+  '\u00a0Content-Type: text/csv\r\n\r\n',
+  ' content-type: text/html\r\n',
+  'x\r\n content-type: text/html\r\n',
+  'YWJj\r\nZGVm\r\n',
+  'YQ==\r\n',
+  'YQ==YQ==',
+  'a=3Db=\r\nc  \r\n',
+  'YQ\r\n=\r\nPond list\r\n',
+  'Content-Transfer-Encoding: x-uuencode\r\n\r\n',
+  'begin 644 a.txt\r\n',
+  '#86)C\r\n',
+  'end\r\n',
+  'Content-Type: multipart/mixed; boundary=c\r\nContent-Transfer-Encoding: base64\r\n\r\n',
+  'LS1jCgpoaWRkZW4KLS1jLS0K\r\n',
+  'text ',
+  `${'long '.repeat(60)}\r\n`,
+);
+
+const START = [
+  'Content-Type: multipart/mixed; boundary=a\r\n\r\n',
+  '--a\r\nContent-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\n',
+].join('');
 
 const nested = multipart('mixed', [
   {
@@ -75,6 +129,21 @@ describe('parseTree', () => {
   it.each([1, 7, 61, 1000])('finds the same in pieces of %i bytes', async (size) => {
     expect((await treeOf(drip(nested, size))).outline).toEqual(EXPECTED);
   });
+
+  it('finds the same in whatever pieces the source comes', async () => {
+    const message = fc
+      .tuple(fc.constantFrom('', START), fc.array(piece, { maxLength: 24 }))
+      .map(([start, pieces]) => Buffer.from(start + pieces.join(''), 'latin1'));
+    const limits = { ...LIMITS, headerBytes: 400, depth: 5, parts: 12 };
+    await fc.assert(
+      fc.asyncProperty(message, fc.integer({ min: 1, max: 100 }), async (source, size) => {
+        const whole = await treeOf(source, limits);
+        const streamed = await treeOf(drip(source, size), limits);
+        expect({ ...streamed, root: null }).toEqual({ ...whole, root: null });
+      }),
+      { numRuns: 2_000 },
+    );
+  }, 60_000);
 
   it('ends at each limit, with the parts before it', async () => {
     const few = await treeOf(nested, { ...LIMITS, parts: 4 });

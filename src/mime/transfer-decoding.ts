@@ -1,0 +1,436 @@
+const TAB = 0x09;
+const LF = 0x0a;
+const CR = 0x0d;
+const SPACE = 0x20;
+const EQUALS = 0x3d;
+const NOTHING = Buffer.alloc(0);
+
+/** Undoes a transfer encoding as its bytes come, in time and memory linear in them. */
+export interface TransferDecoder {
+  some(chunk: Buffer): Buffer;
+  /** What is left at the end; to be called once. */
+  rest(): Buffer;
+}
+
+/**
+ * Decodes quoted-printable (RFC 2045 section 6.7). Blanks before a line's end are dropped, soft line breaks go, and what
+ * is no escape stays as it is. A carriage return ends a line with or without a line feed: files went through the text
+ * modes of other systems. (libqp takes quadratic time for blanks, and its input is one string.)
+ */
+export class QuotedPrintable implements TransferDecoder {
+  /** An equals sign that may begin a soft line break: what comes before the line's end decides. */
+  #equals = false;
+  /** A carriage return behind that equals sign: the line break ends with the next byte that is none of its own. */
+  #return = false;
+  /** Blanks that go if the line ends behind them. */
+  #blanks: Buffer[] = [];
+  /** The beginning of an escape: an equals sign, and its first digit. */
+  readonly #escape: number[] = [];
+  #out = Buffer.alloc(0);
+  #length = 0;
+
+  some(chunk: Buffer): Buffer {
+    this.#decode(chunk);
+    return this.#taken();
+  }
+
+  rest(): Buffer {
+    // Behind an equals sign, the end of the text is a soft line break as well.
+    this.#room(8);
+    this.#release();
+    return this.#taken();
+  }
+
+  #decode(chunk: Buffer): void {
+    this.#room(chunk.length);
+    let at = 0;
+    while (at < chunk.length) {
+      if (!this.#holds) at = this.#plain(chunk, at);
+      const byte = chunk[at];
+      if (byte === undefined) return;
+      if (this.#return && byte !== CR && byte !== LF) {
+        this.#return = false;
+        this.#equals = false;
+        continue;
+      }
+      if (byte === SPACE || byte === TAB) {
+        const start = at;
+        while (chunk[at] === SPACE || chunk[at] === TAB) at++;
+        this.#blanks.push(Buffer.from(chunk.subarray(start, at)));
+        continue;
+      }
+      at++;
+      if (byte === CR) {
+        this.#blanks = [];
+        if (this.#equals) this.#return = true;
+        else this.#emit(CR);
+      } else if (byte === LF) {
+        this.#blanks = [];
+        if (!this.#equals) this.#emit(LF);
+        this.#equals = false;
+        this.#return = false;
+      } else {
+        this.#keepBlanks();
+        if (byte === EQUALS) this.#equals = true;
+        else this.#emit(byte);
+      }
+    }
+  }
+
+  /** True while a decision hangs on bytes to come. */
+  get #holds(): boolean {
+    return this.#equals || this.#blanks.length > 0 || this.#escape.length > 0;
+  }
+
+  /** Writes text and escapes as far as nothing has to be held back; returns where that ends. */
+  #plain(chunk: Buffer, from: number): number {
+    // Blanks held back from earlier pieces may have filled the room of this one.
+    if (this.#out.length - this.#length < chunk.length - from) this.#room(chunk.length - from);
+    const out = this.#out;
+    let length = this.#length;
+    let at = from;
+    for (; at < chunk.length; at++) {
+      const byte = chunk[at] ?? 0;
+      if (byte === EQUALS) {
+        const next = chunk[at + 1] ?? 0;
+        const high = hexDigit(next);
+        const low = hexDigit(chunk[at + 2] ?? 0);
+        if (high >= 0 && low >= 0) {
+          out[length++] = high * 16 + low;
+          at += 2;
+        } else if (next === LF) at += 1;
+        else if (next === CR && chunk[at + 2] === LF) at += 2;
+        else break;
+      } else if (byte === SPACE || byte === TAB) {
+        const start = at;
+        while (chunk[at + 1] === SPACE || chunk[at + 1] === TAB) at++;
+        const next = chunk[at + 1];
+        if (next === undefined) {
+          at = start;
+          break;
+        }
+        if (next === CR || next === LF) continue;
+        for (let blank = start; blank <= at; blank++) out[length++] = chunk[blank] ?? 0;
+      } else out[length++] = byte;
+    }
+    this.#length = length;
+    return at;
+  }
+
+  /** The line has not ended: what might have gone stays. */
+  #keepBlanks(): void {
+    if (this.#equals) this.#emit(EQUALS);
+    this.#equals = false;
+    for (const blanks of this.#blanks) for (const blank of blanks) this.#emit(blank);
+    this.#blanks = [];
+  }
+
+  /** Takes a byte of the text without soft line breaks, and undoes escapes. */
+  #emit(byte: number): void {
+    const [, first] = this.#escape;
+    const value = hexDigit(byte);
+    if (this.#escape.length > 0 && value >= 0) {
+      if (first === undefined) {
+        this.#escape.push(byte);
+        return;
+      }
+      this.#escape.length = 0;
+      this.#write(hexDigit(first) * 16 + value);
+      return;
+    }
+    this.#release();
+    if (byte === EQUALS) this.#escape.push(byte);
+    else this.#write(byte);
+  }
+
+  /** What began as an escape is none. */
+  #release(): void {
+    for (const byte of this.#escape) this.#write(byte);
+    this.#escape.length = 0;
+  }
+
+  #write(byte: number): void {
+    if (this.#length === this.#out.length) this.#room(this.#out.length);
+    this.#out[this.#length++] = byte;
+  }
+
+  /** Room for as many bytes beyond those held back. */
+  #room(bytes: number): void {
+    const larger = Buffer.allocUnsafe(this.#length + bytes + 64);
+    this.#out.copy(larger, 0, 0, this.#length);
+    this.#out = larger;
+  }
+
+  #taken(): Buffer {
+    const taken = this.#out.subarray(0, this.#length);
+    this.#out = Buffer.alloc(0);
+    this.#length = 0;
+    return taken;
+  }
+}
+
+function hexDigit(byte: number): number {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
+  const lower = byte | 0x20;
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1;
+}
+
+const DIGIT = 1;
+const BLANK = 2;
+/** What each byte is to base64. */
+const BASE64 = new Uint8Array(256);
+for (const sign of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/')
+  BASE64[sign.charCodeAt(0)] = DIGIT;
+for (const sign of '\r\n\t ') BASE64[sign.charCodeAt(0)] = BLANK;
+
+/** Bytes of a line that decide what it is. */
+const LINE_BYTES = 1024;
+
+/**
+ * Decodes base64 (RFC 2045 section 6.8). What is none of it is passed over, but for lines of prose: a line behind the
+ * padding, or one that looks like words and not like damage, is text that somebody put behind the encoded bytes, such as
+ * the footer of a mailing list. A body that begins like that was never encoded and stays as it is.
+ */
+export class Base64 implements TransferDecoder {
+  /** The beginning of a line. */
+  #line: Buffer = NOTHING;
+  /** Digits that wait for the rest of their group of four. */
+  #carry = '';
+  #state: 'start' | 'digits' | 'padded' | 'text' | 'raw' = 'start';
+  /** How far the lines of what is decoded were looked at for prose. */
+  #judged = 0;
+  #out: Buffer[] = [];
+
+  /** @param behind takes the text behind the encoded bytes */
+  constructor(private readonly behind: (text: Buffer) => void) {}
+
+  some(chunk: Buffer): Buffer {
+    const bytes = this.#line.length === 0 ? chunk : Buffer.concat([this.#line, chunk]);
+    const end = endOfLines(bytes);
+    this.#line = end === bytes.length ? NOTHING : Buffer.from(bytes.subarray(end));
+    return this.#decode(bytes.subarray(0, end));
+  }
+
+  rest(): Buffer {
+    const bytes = this.#decode(this.#line);
+    const carried = Buffer.from(this.#carry, 'base64');
+    return carried.length === 0 ? bytes : Buffer.concat([bytes, carried]);
+  }
+
+  #decode(bytes: Buffer): Buffer {
+    this.#out = [];
+    this.#judged = 0;
+    for (let at = 0; at < bytes.length; ) {
+      if (this.#state === 'digits') at = this.#digits(bytes, at);
+      else if (this.#state === 'start' || this.#state === 'padded') at = this.#judge(bytes, at);
+      else {
+        if (this.#state === 'raw') this.#out.push(bytes.subarray(at));
+        else this.behind(bytes.subarray(at));
+        at = bytes.length;
+      }
+    }
+    const [only = NOTHING, more] = this.#out;
+    return more === undefined ? only : Buffer.concat(this.#out);
+  }
+
+  /** Decides what follows by the next line that is not empty; returns where it begins. */
+  #judge(bytes: Buffer, from: number): number {
+    const isPadded = this.#state === 'padded';
+    let at = from;
+    while (BASE64[bytes[at] ?? 0] === BLANK || (isPadded && bytes[at] === EQUALS)) at++;
+    if (at === bytes.length) return at;
+    const line = lineAt(bytes, at);
+    if (isPadded) this.#state = isMoreBase64(line) ? 'digits' : 'text';
+    else this.#state = mayBeBase64(line) ? 'digits' : 'raw';
+    return this.#state === 'raw' ? from : at;
+  }
+
+  /** Decodes up to the padding or a line of prose; returns where to go on. */
+  #digits(bytes: Buffer, start: number): number {
+    let from = start;
+    let at = from;
+    let digits = 0;
+    for (; at < bytes.length; at++) {
+      const kind = BASE64[bytes[at] ?? 0];
+      if (kind === DIGIT) digits++;
+      else if (kind !== BLANK) {
+        if (bytes[at] === EQUALS) break;
+        digits = Number.NaN;
+        if (at < this.#judged) continue;
+        const line = lineStart(bytes, at);
+        const text = lineAt(bytes, Math.max(line, from));
+        this.#judged = Math.max(line, from) + Math.max(text.length, 1);
+        if (line < from || !isProse(text)) continue;
+        this.#take(bytes.subarray(from, line), Number.NaN);
+        from = line;
+        if (this.#carry !== '') continue;
+        this.#state = 'text';
+        return from;
+      }
+    }
+    this.#take(bytes.subarray(from, at), digits);
+    if (bytes[at] === EQUALS && this.#isPadding(bytes[at + 1])) {
+      this.#out.push(Buffer.from(this.#carry, 'base64'));
+      this.#carry = '';
+      this.#state = 'padded';
+    }
+    return at + 1;
+  }
+
+  #isPadding(next: number | undefined): boolean {
+    const ends = next === undefined || next === EQUALS || BASE64[next] === BLANK;
+    return this.#carry.length === 3 || (this.#carry.length === 2 && ends);
+  }
+
+  /** @param digits how many there are among the bytes; NaN for bytes of other kinds among them */
+  #take(bytes: Buffer, digits: number): void {
+    if (bytes.length === 0) return;
+    const text = bytes.toString('latin1');
+    if (this.#carry === '' && digits % 4 === 0) {
+      this.#out.push(Buffer.from(text, 'base64'));
+      return;
+    }
+    const all = this.#carry + text.replace(/[^A-Za-z0-9+/]+/g, '');
+    const whole = all.length - (all.length % 4);
+    if (whole > 0) this.#out.push(Buffer.from(all.slice(0, whole), 'base64'));
+    this.#carry = all.slice(whole);
+  }
+}
+
+/** The first line, unless it is of words or markup, or of a length that no encoding has. */
+function mayBeBase64(line: string): boolean {
+  const text = line.trim();
+  return !/[ \t<]/.test(text) && !isProse(text) && (text.length % 4 !== 1 || text.length > 60);
+}
+
+/** Three words, or three signs in a row that base64 does not have. */
+function isProse(line: string): boolean {
+  return line.trim().split(/[ \t]+/).length > 2 || /[^\sA-Za-z0-9+/=]{3}/.test(line);
+}
+
+/** Some programs encode piece by piece, each with its padding. A short word is no such piece. */
+function isMoreBase64(line: string): boolean {
+  const text = line.trim();
+  const isWhole = text.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(text);
+  return isWhole && (text.endsWith('=') || text.length >= 20);
+}
+
+/** Takes what text with uuencoded files is made of. */
+export interface UuParts {
+  /** Text before, between and behind the files. */
+  text(bytes: Buffer): void;
+  file(name: string): void;
+  /** Bytes of the last file. */
+  bytes(bytes: Buffer): void;
+}
+
+const BEGIN = /^begin [0-7]{3,4} +(\S.*)$/;
+
+/** Finds uuencoded files (POSIX uuencode) in text: from a "begin" line, with a line of bytes behind it, to "end". */
+export class Uuencoded {
+  #rest: Buffer = NOTHING;
+  #isInFile = false;
+
+  constructor(private readonly parts: UuParts) {}
+
+  some(chunk: Buffer): void {
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    const at = this.#read(bytes, endOfLines(bytes), false);
+    this.#rest = at === bytes.length ? NOTHING : Buffer.from(bytes.subarray(at));
+  }
+
+  rest(): void {
+    this.#read(this.#rest, this.#rest.length, true);
+  }
+
+  /** Returns where what has to wait begins. */
+  #read(bytes: Buffer, end: number, final: boolean): number {
+    let at = 0;
+    while (at < end) {
+      if (this.#isInFile) {
+        at = this.#fileLine(bytes, at);
+        continue;
+      }
+      const begin = beginLine(bytes, at, end);
+      this.#pass(bytes.subarray(at, begin));
+      if (begin === end) return end;
+      const data = nextLine(bytes, begin);
+      const name = BEGIN.exec(lineAt(bytes, begin).trim())?.[1];
+      if (name !== undefined && data >= end && !final) return begin;
+      this.#isInFile = name !== undefined && data < end && isUuLine(lineAt(bytes, data));
+      if (this.#isInFile) this.parts.file(name ?? '');
+      else this.#pass(bytes.subarray(begin, data));
+      at = data;
+    }
+    return at;
+  }
+
+  #fileLine(bytes: Buffer, at: number): number {
+    const line = lineAt(bytes, at).trim();
+    const data = decodeUuLine(line);
+    if (data === null) this.#isInFile = false;
+    else if (data.length > 0) this.parts.bytes(data);
+    return data === null && line !== 'end' ? at : nextLine(bytes, at);
+  }
+
+  #pass(bytes: Buffer): void {
+    if (bytes.length > 0) this.parts.text(bytes);
+  }
+}
+
+/** Where the next line begins that may be a "begin" line, or the end. */
+function beginLine(bytes: Buffer, from: number, end: number): number {
+  for (let at = bytes.indexOf('begin ', from); ; at = bytes.indexOf('begin ', at + 1)) {
+    if (at < 0 || at >= end) return end;
+    if (at === from || bytes[at - 1] === LF || bytes[at - 1] === CR) return at;
+  }
+}
+
+function isUuLine(line: string): boolean {
+  return line.trim() !== '' && decodeUuLine(line.trim()) !== null;
+}
+
+/** The bytes of a line, blanks at whose end may be lost; null for one that has none. */
+function decodeUuLine(line: string): Buffer | null {
+  const length = (line.charCodeAt(0) - SPACE) & 0x3f;
+  if (line === '') return NOTHING;
+  if (/[^ -`]/.test(line) || line.length > 2 + 4 * Math.ceil(length / 3)) return null;
+  const bytes = Buffer.alloc(Math.ceil(length / 3) * 3);
+  for (let group = 0; group * 3 < length; group++) {
+    let bits = 0;
+    for (let sign = 0; sign < 4; sign++) {
+      const code = line.charCodeAt(1 + group * 4 + sign);
+      bits = bits * 64 + (Number.isNaN(code) ? 0 : (code - SPACE) & 0x3f);
+    }
+    bytes.writeUIntBE(bits, group * 3, 3);
+  }
+  return bytes.subarray(0, length);
+}
+
+/** Where the last line begins, or the end of one that is too long to wait for. */
+function endOfLines(bytes: Buffer): number {
+  const start = Math.max(bytes.lastIndexOf(LF), bytes.lastIndexOf(CR)) + 1;
+  return bytes.length - start > LINE_BYTES ? bytes.length : start;
+}
+
+/** Where the line of a byte begins; -1 where that is too far away. */
+function lineStart(bytes: Buffer, at: number): number {
+  const before = Math.max(0, at - LINE_BYTES);
+  const near = bytes.subarray(before, at);
+  const start = Math.max(near.lastIndexOf(LF), near.lastIndexOf(CR)) + 1;
+  return start === 0 && before > 0 ? -1 : before + start;
+}
+
+/** The beginning of a line, without its end. */
+function lineAt(bytes: Buffer, at: number): string {
+  const text = bytes.toString('latin1', at, Math.min(bytes.length, at + LINE_BYTES));
+  return text.slice(0, text.search(/[\r\n]|$/));
+}
+
+/** Where the next line begins. */
+function nextLine(bytes: Buffer, from: number): number {
+  let at = from;
+  while (at < bytes.length && bytes[at] !== LF && bytes[at] !== CR) at++;
+  if (bytes[at] === CR && bytes[at + 1] === CR && bytes[at + 2] === LF) return at + 3;
+  return at + (bytes[at] === CR && bytes[at + 1] === LF ? 2 : 1);
+}
