@@ -185,6 +185,7 @@ for (const sign of '\r\n\t ') BASE64[sign.charCodeAt(0)] = BLANK;
 
 /** Bytes of a line that decide what it is. */
 const LINE_BYTES = 1024;
+const HELD_BYTES = 64 * 1024;
 
 /**
  * Decodes base64 (RFC 2045 section 6.8). What is none of it is passed over, but for lines of prose: a line behind the
@@ -197,6 +198,11 @@ export class Base64 implements TransferDecoder {
   /** Digits that wait for the rest of their group of four. */
   #carry = '';
   #state: 'start' | 'digits' | 'padded' | 'text' | 'raw' = 'start';
+  #wasPadded = false;
+  #isWordless = true;
+  /** Lines at the start that may be text before the encoded bytes, or show that nothing is encoded. */
+  #held: Buffer[] = [];
+  #heldBytes = 0;
   /** How far the lines of what is decoded were looked at for prose. */
   #judged = 0;
   #out: Buffer[] = [];
@@ -213,8 +219,8 @@ export class Base64 implements TransferDecoder {
 
   rest(): Buffer {
     const bytes = this.#decode(this.#line);
-    const carried = Buffer.from(this.#carry, 'base64');
-    return carried.length === 0 ? bytes : Buffer.concat([bytes, carried]);
+    const start = this.#state === 'start' ? this.#held : [];
+    return Buffer.concat([bytes, ...start, Buffer.from(this.#carry, 'base64')]);
   }
 
   #decode(bytes: Buffer): Buffer {
@@ -223,9 +229,9 @@ export class Base64 implements TransferDecoder {
     for (let at = 0; at < bytes.length; ) {
       if (this.#state === 'digits') at = this.#digits(bytes, at);
       else if (this.#state === 'start' || this.#state === 'padded') at = this.#judge(bytes, at);
+      else if (this.#state === 'text') at = this.#text(bytes, at);
       else {
-        if (this.#state === 'raw') this.#out.push(bytes.subarray(at));
-        else this.behind(bytes.subarray(at));
+        this.#out.push(bytes.subarray(at));
         at = bytes.length;
       }
     }
@@ -233,16 +239,50 @@ export class Base64 implements TransferDecoder {
     return more === undefined ? only : Buffer.concat(this.#out);
   }
 
-  /** Decides what follows by the next line that is not empty; returns where it begins. */
+  /** Decides what follows by the next line that is not empty; returns where to go on. */
   #judge(bytes: Buffer, from: number): number {
     const isPadded = this.#state === 'padded';
     let at = from;
     while (BASE64[bytes[at] ?? 0] === BLANK || (isPadded && bytes[at] === EQUALS)) at++;
-    if (at === bytes.length) return at;
+    if (at === bytes.length) {
+      if (!isPadded) this.#hold(bytes.subarray(from));
+      return at;
+    }
     const line = lineAt(bytes, at);
     if (isPadded) this.#state = isMoreBase64(line) ? 'digits' : 'text';
-    else this.#state = mayBeBase64(line) ? 'digits' : 'raw';
-    return this.#state === 'raw' ? from : at;
+    else if (this.#isWordless && mayBeBase64(line)) this.#state = 'digits';
+    else if (isMoreBase64(line)) {
+      for (const text of this.#held) this.behind(text);
+      this.#state = 'digits';
+    } else {
+      const next = Math.min(nextLine(bytes, at), bytes.length);
+      this.#isWordless = false;
+      this.#hold(bytes.subarray(from, next));
+      return next;
+    }
+    return at;
+  }
+
+  #hold(bytes: Buffer): void {
+    this.#held.push(bytes);
+    this.#heldBytes += bytes.length;
+    if (this.#heldBytes > HELD_BYTES) this.#release();
+  }
+
+  /** Nothing is encoded. */
+  #release(): void {
+    this.#state = 'raw';
+    this.#out.push(...this.#held.splice(0));
+  }
+
+  /** Passes lines of text on; returns where base64 goes on. */
+  #text(bytes: Buffer, from: number): number {
+    let at = from;
+    while (at < bytes.length && (this.#wasPadded || !isMoreBase64(lineAt(bytes, at))))
+      at = this.#wasPadded ? bytes.length : nextLine(bytes, at);
+    this.behind(bytes.subarray(from, at));
+    if (at < bytes.length) this.#state = 'digits';
+    return at;
   }
 
   /** Decodes up to the padding or a line of prose; returns where to go on. */
@@ -273,6 +313,7 @@ export class Base64 implements TransferDecoder {
       this.#out.push(Buffer.from(this.#carry, 'base64'));
       this.#carry = '';
       this.#state = 'padded';
+      this.#wasPadded = true;
     }
     return at + 1;
   }

@@ -224,6 +224,18 @@ describe('base64', () => {
     expect(found).toMatchObject({ text: FOOTER.join('\n'), files: [PLAN] });
   });
 
+  test('begins behind a line of another kind', async () => {
+    const stray = 'X-Stray: a field in the body';
+    const found = await read([
+      ...HEAD,
+      ...PDF.slice(0, 3),
+      stray,
+      base64('%PDF-1.4 of some pages'),
+    ]);
+    expect(found.files).toEqual([['plan.pdf', 'application/pdf', 22]]);
+    expect(found.text).toBe(stray);
+  });
+
   test.each([
     ['junk', 'b3V*6Z!Ww='],
     ['no padding', 'b3V6ZWw'],
