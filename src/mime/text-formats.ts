@@ -1,6 +1,6 @@
 import { decodeText } from './charsets.ts';
 import { htmlText } from './html-text.ts';
-import { decodeQuotedPrintable } from './quoted-printable.ts';
+import { decodeQuotedPrintable } from './transfer-decoding.ts';
 import { rtfText } from './rtf-text.ts';
 
 /**

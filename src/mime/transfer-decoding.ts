@@ -169,6 +169,12 @@ export class QuotedPrintable implements TransferDecoder {
   }
 }
 
+/** Decodes quoted-printable that is there as a whole. */
+export function decodeQuotedPrintable(text: Buffer): Buffer {
+  const decoder = new QuotedPrintable();
+  return Buffer.concat([decoder.some(text), decoder.rest()]);
+}
+
 function hexDigit(byte: number): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
   const lower = byte | 0x20;
