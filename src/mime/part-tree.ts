@@ -56,7 +56,7 @@ const PIECE = 64 * 1024;
 
 /**
  * Splits a raw message into its parts as its bytes come. A delimiter of any multipart ends all that is open within it (RFC
- * 2046 section 5.1.2), for closing ones may be missing; a multipart goes on behind its own closing one where another
+ * 2046 section 5.1.2), for closing ones may be missing; a multipart continues behind its own closing one where another
  * delimiter follows. mailparser reads the header of each part. Attached messages are leaves: the caller decides whether
  * to look inside. Text behind base64 and files within text, uuencoded, are leaves of their own.
  *
@@ -90,12 +90,12 @@ const CR = 0x0d;
 const DASH = 0x2d;
 const SPACE = 0x20;
 const TAB = 0x09;
-/** Bytes of a delimiter line beside its boundary. */
+/** Bytes of a delimiter line alongside its boundary. */
 const PADDING = 1024;
 /** Carriage returns that end a line together with a line feed. */
 const MOST_RETURNS = 8;
 
-/** Takes the body of a leaf, or a multipart's text beside its parts. */
+/** Takes the body of a leaf, or a multipart's text alongside its parts. */
 interface Body {
   add(bytes: Buffer): void;
   end(): void;
@@ -124,9 +124,9 @@ class Splitter<T> {
   count = 0;
   root: Part<T> | null = null;
   /** Leaves found within a root that is a leaf. */
-  readonly #beside: Leaf<T>[] = [];
+  readonly #alongside: Leaf<T>[] = [];
   /** The last of the leaves found within the one that is read. */
-  #lastBeside: Body | null = null;
+  #lastAlongside: Body | null = null;
   /** From the root to the part that is read. */
   readonly #open: Open<T>[] = [];
   /** Open multiparts by their boundaries, the innermost of several. */
@@ -159,8 +159,12 @@ class Splitter<T> {
     while (this.breach === null) if (!(this.#isHeader ? this.#header() : this.#body())) break;
     if (!final) return;
     this.#close(0);
-    if (this.root !== null && this.#beside.length > 0)
-      this.root = { kind: 'multipart', subtype: 'mixed', children: [this.root, ...this.#beside] };
+    if (this.root !== null && this.#alongside.length > 0)
+      this.root = {
+        kind: 'multipart',
+        subtype: 'mixed',
+        children: [this.root, ...this.#alongside],
+      };
   }
 
   /** Resolves when all sinks can take more. */
@@ -346,7 +350,7 @@ class Splitter<T> {
     if (this.#open.length <= depth) return;
     while (this.#open.length > depth) {
       this.#open.at(-1)?.end();
-      this.#endBeside();
+      this.#endAlongside();
       this.#open.pop();
     }
     this.#index();
@@ -384,7 +388,7 @@ class Splitter<T> {
 
   #decoderOf(encoding: string): TransferDecoder | null {
     if (encoding === 'quoted-printable') return new QuotedPrintable();
-    return encoding === 'base64' ? new Base64(this.#textBeside()) : null;
+    return encoding === 'base64' ? new Base64(this.#textAlongside()) : null;
   }
 
   /** Hands bytes to a sink. */
@@ -404,14 +408,19 @@ class Splitter<T> {
     };
   }
 
-  /** Text whose uuencoded files are leaves beside it. */
+  /** Text whose uuencoded files are leaves alongside it. */
   #filesInText(to: Body): Body {
     let into = to;
     const file = (filename: string): void => {
       const ending = /\.(\w{1,10})$/.exec(filename)?.[1];
       const contentType =
         ending === undefined ? 'application/octet-stream' : libmime.detectMimeType(ending);
-      into = this.#leafBeside({ ...PLAIN_TEXT, contentType, disposition: 'attachment', filename });
+      into = this.#leafAlongside({
+        ...PLAIN_TEXT,
+        contentType,
+        disposition: 'attachment',
+        filename,
+      });
     };
     const text = (bytes: Buffer): void => to.add(bytes);
     const files = new Uuencoded({ text, file, bytes: (bytes) => into.add(bytes) });
@@ -430,14 +439,14 @@ class Splitter<T> {
     let held: Buffer[] = [];
     let heldBytes = 0;
     const out = (bytes: Buffer): void => to.add(bytes);
-    const beside = this.#textBeside();
+    const alongside = this.#textAlongside();
     const release = (into: (bytes: Buffer) => void) => {
       for (const bytes of held) into(bytes);
       held = [];
     };
     const text = (bytes: Buffer): void => {
       if (state === 'raw') out(bytes);
-      else if (state === 'file') beside(bytes);
+      else if (state === 'file') alongside(bytes);
       else {
         held.push(bytes);
         heldBytes += bytes.length;
@@ -448,7 +457,7 @@ class Splitter<T> {
     };
     const file = (): void => {
       if (state === 'before') state = 'file';
-      release(beside);
+      release(alongside);
     };
     const files = new Uuencoded({ text, file, bytes: out });
     return {
@@ -462,30 +471,30 @@ class Splitter<T> {
   }
 
   /** Takes text that is a leaf of its own once there is more of it than blanks. */
-  #textBeside(): (bytes: Buffer) => void {
+  #textAlongside(): (bytes: Buffer) => void {
     let into: Body | null = null;
     return (bytes) => {
       if (into === null && bytes.every((byte) => byte <= SPACE)) return;
-      into ??= this.#leafBeside(PLAIN_TEXT);
+      into ??= this.#leafAlongside(PLAIN_TEXT);
       into.add(bytes);
     };
   }
 
-  #leafBeside(info: LeafInfo): Body {
-    this.#endBeside();
+  #leafAlongside(info: LeafInfo): Body {
+    this.#endAlongside();
     if (!this.#counts(0)) return { add: () => {}, end: () => {} };
     const taken = this.take(info);
     const leaf: Leaf<T> = { kind: 'leaf', info, content: taken.content };
     const around = this.#open.findLast(({ part }) => part.kind === 'multipart')?.part;
     if (around?.kind === 'multipart') around.children.push(leaf);
-    else this.#beside.push(leaf);
-    this.#lastBeside = this.#bytesOf(taken);
-    return this.#lastBeside;
+    else this.#alongside.push(leaf);
+    this.#lastAlongside = this.#bytesOf(taken);
+    return this.#lastAlongside;
   }
 
-  #endBeside(): void {
-    this.#lastBeside?.end();
-    this.#lastBeside = null;
+  #endAlongside(): void {
+    this.#lastAlongside?.end();
+    this.#lastAlongside = null;
   }
 
   /**

@@ -281,7 +281,7 @@ export class Base64 implements TransferDecoder {
     this.#out.push(...this.#held.splice(0));
   }
 
-  /** Passes lines of text on; returns where base64 goes on. */
+  /** Passes lines of text on; returns where base64 continues. */
   #text(bytes: Buffer, from: number): number {
     let at = from;
     while (at < bytes.length && (this.#wasPadded || !isMoreBase64(lineAt(bytes, at))))

@@ -269,9 +269,9 @@ describe('uuencode', () => {
   });
 
   test('without its end keeps the text behind it', async () => {
-    const found = await read([...HEAD, '', ...UU.slice(0, 2), 'the text goes on']);
+    const found = await read([...HEAD, '', ...UU.slice(0, 2), 'the text continues']);
     expect(found).toMatchObject({
-      text: 'the text goes on',
+      text: 'the text continues',
       files: [['notes.txt', 'text/plain', 15]],
     });
   });
