@@ -33,10 +33,11 @@ const PREFIX = /^[A-Za-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$/;
 const MOST_PREFIX = 500;
 const S3 = /^s3:\/\//i;
 const SCHEME = /^[a-z][a-z0-9+.-]+:\/\//i;
-/** An address with slashes, a colon or its scheme mistyped. A drive of Windows has one letter. */
-const MISTYPED_S3 =
-  /^["'<\s]*(?:s3[an]?\s*[:;]+\s*[/\\]*|s3[an]?[/\\]{2,}|(?:https?:?[/\\]+)?(?:[\w-]+\.)*s3[\w.-]*\.amazonaws\.com[/\\]|arn:aws[\w-]*:s3:+)/i;
-const ADDRESS = /^["'<\s]*(?:[a-z][a-z0-9+.-]+:|[^/\\:]+@[^/\\:]+:|\\\\\S)/i;
+/** `s3:/bucket`, `s3//bucket`, the name of a bucket at Amazon, and other spellings of an address in S3. */
+const MISTYPED_S3 = /^(?:s3[an]?[:;]+[/\\]*|s3[an]?[/\\]{2,}|arn:aws[\w-]*:s3:+)/i;
+const AMAZON = /^(?:https?:\/\/)?([\w.-]*)\.amazonaws\.com[/\\]/i;
+/** A drive of Windows has one letter. */
+const ADDRESS = /^(?:[a-z][a-z0-9+.-]+:|[^/\\:@]+@[^/\\:]+:|\\\\\S)/i;
 
 /**
  * Returns why a text is no path, although it could name a file or folder: it looks like an address, and was mistyped or is
@@ -44,19 +45,26 @@ const ADDRESS = /^["'<\s]*(?:[a-z][a-z0-9+.-]+:|[^/\\:]+@[^/\\:]+:|\\\\\S)/i;
  */
 function addressProblem(text: string): string | undefined {
   if (S3.test(text)) return undefined;
-  const mistyped = MISTYPED_S3.exec(text)?.[0];
+  // With what quotes it, as it may be copied from elsewhere.
+  const bare = text.replace(/^["'<\s]+/, '');
+  const mistyped = S3.exec(bare)?.[0] ?? MISTYPED_S3.exec(bare)?.[0] ?? amazonsHost(bare);
   if (mistyped !== undefined) {
-    const rest = text
-      .slice(mistyped.length)
-      .replaceAll('\\', '/')
-      .replace(/["'>\s]+$/, '');
-    return `it looks like s3://${/^[\w./-]*$/.test(rest) ? rest : 'BUCKET/PREFIX'}`;
+    const after = bare.slice(mistyped.length).replaceAll('\\', '/');
+    const rest = /^[\w./-]+/.exec(after)?.[0] ?? '';
+    const isWhole = /^["'>\s]*$/.test(after.slice(rest.length));
+    return `it looks like s3://${isWhole && rest !== '' ? rest : 'BUCKET/PREFIX'}`;
   }
-  if (!ADDRESS.test(text)) return undefined;
-  const file = /^file:(?:\/\/(?:localhost)?)?(?=\/)/i.exec(text)?.[0];
+  if (!ADDRESS.test(bare)) return undefined;
+  const file = /^file:(?:\/\/(?:localhost)?)?(?=\/)/i.exec(bare)?.[0];
   return file === undefined
     ? 'only s3:// is known; a folder with a colon in its name is written with "./" before it'
-    : `only s3:// is known; the folder is ${text.slice(file.length)}`;
+    : `only s3:// is known; the folder is ${bare.slice(file.length)}`;
+}
+
+function amazonsHost(text: string): string | undefined {
+  const [whole, host = ''] = AMAZON.exec(text) ?? [];
+  const isS3 = host.split('.').some((label) => label === 's3' || label.startsWith('s3-'));
+  return isS3 ? whole : undefined;
 }
 
 /** Returns the same where only a path on this machine will do. */

@@ -56,7 +56,7 @@ export async function read(done: Exercised, { folder, data }: Place): Promise<vo
   await done.run({ of: 'search', as: '--count', args: ['lighthouse', ...at] });
   await done.run({ of: 'stats', args: at });
   for (const by of ['year', 'mailbox', 'type', 'from'])
-    await done.run({ of: 'stats', as: `--by ${by}`, args: ['--by', by, ...at] });
+    await done.run({ of: 'stats', as: `--by ${by}`, args: at });
   await done.run({ of: 'stats', as: '--largest', args: at });
   await done.run({ of: 'stats', as: '--duplicates', args: at });
   const query = ['(from:anna OR subject:lighthouse) -in:INBOX after:2001 "blue light"', ...at];
