@@ -56,7 +56,7 @@ EXIT STATUS
   1    done, with failures that the output lists
   2    wrong usage or configuration
   3    damage found in the archive
-  4    held by the brake: too much disappeared at the service at once
+  4    pending deletions: messages disappeared at the service
   5    the archive is in use by another process
   6    the service refused the token
   130  interrupted`;

@@ -26,7 +26,7 @@ const LONGEST = 300;
 
 const OUTCOMES = ['done', 'failed', 'interrupted'] as const;
 
-/** What a folder's closing sentence consists of: at the origin = stored + assumed + quarantined + held + forgotten. */
+/** What a folder's closing sentence consists of: at the origin = stored + assumed + quarantined + forgotten; the held are apart. */
 export interface RunSums {
   readonly originTotal: number;
   readonly stored: number;

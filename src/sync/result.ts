@@ -1,5 +1,5 @@
 import type { ErrorFamily, Facts } from '../errors/mailkeep-error.ts';
-import { differsByHeldOnly, type FolderSums } from './plan/folder-sums.ts';
+import { addSums, differsByHeldOnly, type FolderSums } from './plan/folder-sums.ts';
 
 /** What a pass did to one mailbox. Counts are places; `bytes` are raw source bytes fetched. */
 export interface MailboxResult {
@@ -39,8 +39,9 @@ export interface SyncFailure {
 }
 
 /**
- * What a folder's answers prove: at the origin = stored + assumed + quarantined + held + forgotten.
- * `complete` is true only when they add up and every uid was answered for.
+ * What a folder's answers prove: `originTotal` = stored + assumed + quarantined + forgotten. The held are pending
+ * deletions, which the origin does not count. `complete` is true only when the sum adds up, nothing is held, and every
+ * uid was answered for.
  */
 export interface FolderCertificate extends FolderSums {
   readonly mailbox: string;
@@ -104,6 +105,22 @@ export function emptyResult(durationMs: number): SyncResult {
     failures: [],
     certificates: [],
     excluded: [],
+  };
+}
+
+/** What the answers about several folders prove together. */
+export type SumOfFolders = Omit<FolderCertificate, 'mailbox' | 'folder'> & {
+  readonly folders: number;
+};
+
+/** Adds up what the answers about several folders prove; null where no folder was compared. */
+export function sumOf(certificates: readonly FolderCertificate[]): SumOfFolders | null {
+  if (certificates.length === 0) return null;
+  return {
+    ...addSums(certificates),
+    originTotal: certificates.reduce((sum, { originTotal }) => sum + originTotal, 0),
+    complete: certificates.every(({ complete }) => complete),
+    folders: certificates.length,
   };
 }
 

@@ -14,7 +14,8 @@ export function eventText(
   detail: Readonly<Record<string, unknown>> | undefined,
 ): readonly string[] {
   if (detail === undefined) return [];
-  if (event === 'held') return [detail.held === true ? 'held by the brake' : 'no longer held'];
+  if (event === 'held')
+    return [detail.held === true ? 'pending deletion' : 'no longer a pending deletion'];
   if (event === 'ended' && typeof detail.reason === 'string') {
     return [ENDED[detail.reason] ?? detail.reason];
   }

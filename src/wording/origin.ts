@@ -55,7 +55,7 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
     ),
   'sync.held': ({ held, mailboxes, until }) =>
     say(
-      `The messages in ${counted(held, 'place')} of ${some(mailboxes)} seem to be deleted at the service. That is too many at once: the brake holds them.`,
+      `${counted(held, 'message')} of ${some(mailboxes)} ${held === 1 ? 'is' : 'are'} no longer at the service. The deletion guard keeps ${held === 1 ? 'it as a pending deletion' : 'them as pending deletions'}.`,
       `"mailkeep list --held" shows them. "mailkeep sync --accept-endings" accepts the deletions now; ${
         until === null
           ? 'without it, a later sync does'

@@ -40,7 +40,7 @@ test('init, sync, list, show and status: a mailbox comes in, and its sources out
   expect(sync.code, sync.stderr).toBe(0);
   expect(sync.stdout).toMatch(
     new RegExp(
-      `^In all: ${MESSAGES} places at the origin = ${MESSAGES} stored, in \\d+ folders; `,
+      `^Total: ${MESSAGES} messages at the service = ${MESSAGES} stored, in \\d+ folders; `,
       'm',
     ),
   );

@@ -108,7 +108,7 @@ test('one flipped bit that verify found is reported everywhere until a repair cl
   expect(damaged).toMatchObject({ ...DAMAGED, damage: found, verification: { ok: false, found } });
   expect(damaged.text).toContain('DAMAGED');
   // The pass is finished, and the damage named.
-  expect(damaged.sync.stdout).toContain('In all: ');
+  expect(damaged.sync.stdout).toContain('Total: ');
   expect(damaged.sync.stderr).toContain(damaged.verification?.findings[0]?.text);
   // What is remembered has no name in it that may have to be forgotten.
   expect(JSON.stringify(damaged.verification)).not.toContain('@');

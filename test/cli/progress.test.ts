@@ -44,7 +44,7 @@ test('the time left is the mean rate carried on', () => {
   expect(timeLeft(0, 200, 10_000)).toBeNull();
   const line = summaryLine(started.reduce(tallied, emptyTally(0)), 10_000, 600);
   expect(line).toBe(
-    '50 of 200 places, 1.0 MB, 5/s, 30 s left; 53 requests, 318 a minute (budget 600); ana@example.org and bob@example.org',
+    '50 of 200 messages, 1.0 MB, 5/s, 30 s left; 53 requests, 318 a minute (budget 600); ana@example.org and bob@example.org',
   );
 });
 
@@ -72,21 +72,21 @@ test('without a terminal, progress is the forecast and a line every ten seconds'
   stop();
   const lines = text().trimEnd().split('\n');
   expect(lines.slice(0, 3)).toEqual([
-    'To fetch: 12,000 places (one message in one folder each), about 1.2 GB, in 5 folders of 1 mailbox.',
+    'To fetch: 12,000 messages (counted once per folder), about 1.2 GB, in 5 folders of 1 mailbox.',
     'That is 12,126 requests: about 3 h 22 min at 60 a minute. Newest messages come first; interrupt whenever you like, the next sync continues.',
     'To be faster, raise rateLimit.requestsPerMinute. Your provider knows what the service allows; where it refuses requests, mailkeep slows down, and "mailkeep status" shows the rate that it learned.',
   ]);
   expect(lines.slice(3)).toHaveLength(2);
   // The sum knows what was forecast, also of mailboxes that did not begin yet.
-  expect(lines[3]).toMatch(/^100 of 12,000 places, .* left; 53 requests/);
+  expect(lines[3]).toMatch(/^100 of 12,000 messages, .* left; 53 requests/);
 });
 
-test('a plan says what a place is', () => {
+test('a plan says how messages are counted', () => {
   const plan = { mailboxes: [], requests: 20, hours: 1 / 180 };
   expect([0, 1, 12].map((messages) => planText({ ...plan, messages }).split(' and ')[0])).toEqual([
-    'In all 0 places',
-    'In all 1 place (one message in one folder)',
-    'In all 12 places (one message in one folder each)',
+    'Total: 0 messages',
+    'Total: 1 message',
+    'Total: 12 messages (counted once per folder)',
   ]);
 });
 
@@ -115,7 +115,7 @@ test('on a terminal there are bars for mailboxes at work and for all, and nothin
   }
   await vi.waitFor(() => expect(text()).toContain('ana@example.org'), 60_000);
   stop();
-  expect(text()).toContain('50 of 200 places');
+  expect(text()).toContain('50 of 200 messages');
   expect(text()).toContain('(budget 600)');
   expect(text()).not.toContain('bob@example.org');
   // The cursor is shown again.
@@ -136,7 +136,7 @@ test('a bar fits its terminal, and one of unknown size', async () => {
     stop();
     const lines = stripVTControlCharacters(text())
       .split(/[\r\n]+|(?<![█░])(?=[█░])/)
-      .filter((line) => line.includes('places'));
+      .filter((line) => line.includes('messages'));
     expect(lines.length).toBeGreaterThan(1);
     for (const line of lines) expect(line.length).toBeLessThan(columns || 80);
     // A line that was cut says so.

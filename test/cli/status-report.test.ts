@@ -22,6 +22,7 @@ const status: ArchiveStatus = {
   ...{ dataDir: '/data', commit: { number: 1, hash: '' }, messages: 3, bytes: 1, logBytes: 1 },
   ...{ catalogBytes: 1, pending: 0, unparsed: 0, budget: [], verification: null },
   attachments: { pending: 0, done: 0, failed: 0 },
+  sum: { stored: 3, assumed: 0, quarantined: 0, held: 0, forgotten: 0 },
   mailboxes: [
     {
       ...{ address: 'ada@example.org', host: 'mail.example.org', resourceId: 'AC1' },
@@ -41,7 +42,7 @@ function lines(interactive: boolean, columns: number): string[] {
 test('names of folders are whole where nobody looks along', () => {
   const [inbox = '', long = ''] = lines(false, 40).slice(-2);
   expect(long).toBe(
-    `  ${LONG} 1,234,567, 7 unread, 2 in quarantine, not complete, compared 5.0 s ago`,
+    `  ${LONG} 1,234,567, 7 unread, 2 incomplete, not complete, compared 5.0 s ago`,
   );
   expect(inbox.indexOf('1,234,567')).toBe(displayWidth(long.slice(0, long.indexOf('1,234'))));
 });

@@ -184,8 +184,15 @@ describe('a folder that is not listed any more', () => {
     folders({ INBOX: 10, 'INBOX.Old': 30 });
     await archive.sync(origin);
     origin.boxes.get('AC1')?.folders.delete('INBOX.Old');
-    expect((await archive.sync(origin)).mailboxes).toMatchObject([{ ended: 0, held: 0 }]);
-    expect((await archive.sync(origin)).mailboxes).toMatchObject([{ ended: 0, held: 30 }]);
+    // The first listing without it says so: the service counts 30 messages fewer.
+    for (let pass = 1; pass <= 2; pass += 1) {
+      const { mailboxes, certificates } = await archive.sync(origin);
+      expect(mailboxes).toMatchObject([{ ended: 0, held: 30 }]);
+      expect(certificates).toMatchObject([
+        { originTotal: 10, stored: 10 },
+        { folder: 'INBOX.Old', originTotal: 0, stored: 0, held: 30, complete: false },
+      ]);
+    }
     expect((await archive.places()).size).toBe(40);
     archive.clock.advance(7 * HOUR);
     expect((await archive.sync(origin)).mailboxes).toMatchObject([{ ended: 30, held: 0 }]);

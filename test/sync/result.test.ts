@@ -64,11 +64,11 @@ describe('what the brake holds', () => {
     expect(since).toBeGreaterThanOrEqual(before);
     expect(since).toBeLessThan(before + HOUR);
     expect(syncReport(result)).toContain(
-      '100 places at the origin = 100 stored; 100 more held by the brake (held until accepted, or still gone at a later sync)',
+      '100 messages at the service = 100 stored; 100 pending deletions (until accepted, or still gone at a later sync)',
     );
     const [trouble] = troublesOf(result);
     expect(trouble?.message).toMatch(
-      /^The messages in 100 places of ada@example.org .* the brake holds them\.$/,
+      /^100 messages of ada@example.org are no longer at the service\..* pending deletions\.$/,
     );
     expect(trouble?.hint).toMatch(
       /"mailkeep list --held".*"mailkeep sync --accept-endings".*the first sync after \d{4}-/s,

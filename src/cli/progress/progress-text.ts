@@ -21,10 +21,9 @@ export function forecastText(ahead: Forecast): string {
   return lines.join('\n');
 }
 
-/** Returns a number of places with what a place is: whoever reads it may never have met the word. */
-export function placesText(places: number): string {
-  if (places === 0) return counted(places, 'place');
-  return `${counted(places, 'place')} (one message in one folder${places === 1 ? '' : ' each'})`;
+/** Returns a number of messages, and how copies in several folders are counted. */
+export function placesText(messages: number): string {
+  return `${counted(messages, 'message')}${messages > 1 ? ' (counted once per folder)' : ''}`;
 }
 
 /** The time that the requests of a first sync take. */
@@ -37,14 +36,14 @@ export function isLong({ hours }: Forecast): boolean {
   return hours * 3_600_000 > LONG_MS;
 }
 
-/** `1,200 of 3,400 places, 12.3 MB, 210/s, 10 s left`. */
+/** `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
 export function storedText(
   { messages, ahead, bytes: stored }: Pick<MailboxTally, 'messages' | 'ahead' | 'bytes'>,
   elapsedMs: number,
 ): string {
   const left = messages < ahead ? timeLeft(messages, ahead, elapsedMs) : null;
   return present([
-    `${count(messages)} of ${counted(ahead, 'place')}`,
+    `${count(messages)} of ${counted(ahead, 'message')}`,
     bytes(stored),
     elapsedMs > 0 && `${count((messages / elapsedMs) * 1000)}/s`,
     left !== null && `${span(left)} left`,

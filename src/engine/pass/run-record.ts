@@ -1,8 +1,7 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { RunRecord, RunTrouble } from '../../state/runs.ts';
 import type { StateFile } from '../../state/state-file.ts';
-import { addSums } from '../../sync/plan/folder-sums.ts';
-import { type FolderCertificate, type SyncResult, totalsOf } from '../../sync/result.ts';
+import { type FolderCertificate, type SyncResult, sumOf, totalsOf } from '../../sync/result.ts';
 
 /** What is known of a run apart from its result. */
 export type RunFrame = Pick<RunRecord, 'kind' | 'account' | 'startedAt' | 'endedAt'>;
@@ -83,16 +82,6 @@ export function keepRun(
   } catch (error) {
     failed(error);
   }
-}
-
-function sumOf(certificates: readonly FolderCertificate[]): RunRecord['sum'] {
-  if (certificates.length === 0) return null;
-  return {
-    ...addSums(certificates),
-    originTotal: certificates.reduce((total, { originTotal }) => total + originTotal, 0),
-    complete: certificates.every(({ complete }) => complete),
-    folders: certificates.length,
-  };
 }
 
 function isOdd({ complete, originTotal, stored }: FolderCertificate): boolean {

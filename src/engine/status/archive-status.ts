@@ -8,6 +8,7 @@ import {
   type VerificationStatus,
   verificationStatus,
 } from '../../health/verification.ts';
+import { isImported } from '../../mail/import-host.ts';
 import type { MailboxKey } from '../../mail/words.ts';
 import { mailboxKey } from '../../state/scopes.ts';
 import type { StateFile } from '../../state/state-file.ts';
@@ -15,6 +16,7 @@ import { listedMailboxes } from '../../sync/apply/memory/listed-mailboxes.ts';
 import { recalledProof } from '../../sync/apply/memory/proof.ts';
 import { isUnwatchedFolder, isUnwatchedMailbox } from '../../sync/apply/memory/unwatched.ts';
 import { suspendedSince } from '../../sync/apply/walk/note-usages.ts';
+import { addSums, type FolderSums } from '../../sync/plan/folder-sums.ts';
 import type { Reader } from '../archive/reader.ts';
 import { bytesIn, bytesOf } from './disk-samples.ts';
 
@@ -98,6 +100,8 @@ export interface ArchiveStatus {
   /** The last verification and the damage that is known; null while nothing was ever verified. */
   readonly verification: VerificationStatus | null;
   readonly budget: readonly Budget[];
+  /** All messages of synced mailboxes, counted once per folder, as at the end of a sync. */
+  readonly sum: FolderSums;
   readonly mailboxes: readonly MailboxStatus[];
 }
 
@@ -108,6 +112,7 @@ export function archiveStatus(
 ): ArchiveStatus {
   const { number, hash } = catalog.reached();
   const { messages, bytes, pending, unparsed } = catalog.totals();
+  const mailboxes = mailboxStatuses(catalog, state);
   return {
     dataDir,
     commit: { number, hash },
@@ -120,7 +125,13 @@ export function archiveStatus(
     attachments: catalog.attachments.counts(),
     verification: verificationStatus(recalledVerification(state)),
     budget: budgets(state),
-    mailboxes: mailboxStatuses(catalog, state),
+    sum: addSums(
+      mailboxes
+        .filter((mailbox) => !isImported(mailbox))
+        .flatMap(({ folders }) => folders)
+        .map((folder) => ({ ...folder, stored: folder.messages - folder.assumed - folder.held })),
+    ),
+    mailboxes,
   };
 }
 

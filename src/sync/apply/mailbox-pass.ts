@@ -1,13 +1,13 @@
 import { syncError } from '../../errors/sync.ts';
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
 import { openPlaces } from '../plan/folder-sums.ts';
-import { certifyAll } from './ends/certify.ts';
-import { type EndingFolder, settleEndings } from './ends/endings.ts';
+import { certifyAll, certifyUnlisted } from './ends/certify.ts';
+import { type EndingFolder, holdUnlisted, settleEndings } from './ends/endings.ts';
 import { judgeFolder, type Renumbered } from './ends/judge-folder.ts';
 import { releaseUnplaced } from './ends/release-unplaced.ts';
 import { findRenames } from './find-renames.ts';
 import { FolderPass } from './folder-pass.ts';
-import { goneFolders, noteListing } from './memory/listing-memory.ts';
+import { noteListing, type UnlistedFolder, unlistedFolders } from './memory/listing-memory.ts';
 import { isQuiet } from './memory/proof.ts';
 import { noteUnwatchedFolders } from './memory/unwatched.ts';
 import { drain, guard, type PassContext } from './pass-context.ts';
@@ -24,8 +24,8 @@ export interface MailboxPass {
   readonly key: MailboxKey;
   /** The folders that are asked in this pass. */
   readonly folders: readonly FolderPass[];
-  /** Folders that two complete listings, a pass apart, no longer show. */
-  readonly gone: readonly EndingFolder[];
+  /** Known folders that the listing lacks; gone are those that two complete listings, a pass apart, lack. */
+  readonly unlisted: readonly UnlistedFolder[];
   /** Open places by path, before the pass changed anything. */
   readonly openBefore: ReadonlyMap<string, number>;
   /** Paths of all folders that the origin lists, also of those that are not asked. */
@@ -49,7 +49,7 @@ export async function openMailbox(
   const pages = all.complete
     ? await findRenames(ctx, key, all.folders)
     : new Map<string, OriginPage>();
-  const gone = goneFolders(ctx, key, all, wanted);
+  const unlisted = unlistedFolders(ctx, key, all, wanted);
   noteListing(ctx, key, all);
   noteUnwatchedFolders(ctx, key, wanted);
   const passes = folders.flatMap((folder) =>
@@ -57,7 +57,7 @@ export async function openMailbox(
   );
   const openBefore = new Map(passes.map(({ at, sums }) => [at.folder, openPlaces(sums)]));
   const listed = new Set(all.folders.map(({ path }) => path));
-  return { mailbox, key, folders: passes, gone, openBefore, listed };
+  return { mailbox, key, folders: passes, unlisted, openBefore, listed };
 }
 
 function incompleteListing({ folders, withoutPath = 0, problem }: FolderListing) {
@@ -124,11 +124,11 @@ export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promis
       renumbered: renumbered.get(folder),
     }),
   );
-  await guard(ctx, { mailbox: address }, () =>
-    settleEndings(ctx, address, [...ending, ...pass.gone]),
-  );
+  const gone = pass.unlisted.filter(({ isGone }) => isGone);
+  await guard(ctx, { mailbox: address }, () => settleEndings(ctx, address, [...ending, ...gone]));
+  for (const folder of pass.unlisted) if (!folder.isGone) holdUnlisted(ctx, address, folder);
   await drain(ctx);
-  for (const { at, generation } of pass.gone) {
+  for (const { at, generation } of gone) {
     if (ctx.mirror.openUids(at, generation).length > 0) continue;
     releaseUnplaced(ctx, at, generation, 'folder-gone');
     ctx.committer.addFact({ fact: 'folder-gone', ...at });
@@ -136,6 +136,7 @@ export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promis
   const current = pass.folders.map((folder) => renumbered.get(folder)?.pass ?? folder);
   for (const folder of current) await folder.guarded(() => findFlagChanges(ctx, folder));
   await certifyAll(ctx, current);
+  certifyUnlisted(ctx, address, pass.unlisted);
   await guard(ctx, { mailbox: address }, async () => {
     await verifyAssumed(ctx, pass.key, address, pass.listed);
     await ctx.committer.flush();

@@ -1,6 +1,6 @@
 /**
- * Places of a folder by what the archive has of them; each place is in one sum only. A folder is complete when
- * the origin's total equals stored + assumed + quarantined + held + forgotten.
+ * Places of a folder by what the archive has of them; each place is in one sum only. They add up when the origin's total
+ * equals stored + assumed + quarantined + forgotten: it does not count the held ones.
  */
 export interface FolderSums {
   /** Open places with bytes that were fetched and hashed. */

@@ -1,5 +1,6 @@
 import type { VNode } from 'preact';
 import { count, counted, span } from '../../wording/amounts.ts';
+import { closingEquation } from '../../wording/closing-sum.ts';
 import type { Closing } from '../reading/dashboard/dashboard-data.ts';
 import { RANGES, type Range, timeText } from '../reading/dashboard/periods.ts';
 import { pageAddress } from '../reading/query-text.ts';
@@ -216,42 +217,37 @@ function Head({
 
 /** The closing sentence, large. */
 function Equation({ closing }: { readonly closing: Closing }): VNode {
-  const { open, assumed, held, quarantined, forgotten, imported, ended, endedQuery } = closing;
-  const total = open + quarantined + forgotten;
-  const terms = [
-    ...(assumed > 0
-      ? [{ value: assumed, text: 'assumed, not compared yet', class: '', href: '/health/folders' }]
-      : []),
-    ...(quarantined > 0
-      ? [{ value: quarantined, text: 'in quarantine', class: 'w', href: '#quarantine' }]
-      : []),
-    ...(held > 0
-      ? [{ value: held, text: 'held by the brake', class: 'w', href: '/health/held' }]
-      : []),
-    ...(forgotten > 0
-      ? [{ value: forgotten, text: 'forgotten by command', class: '', href: null }]
-      : []),
-  ];
+  const { imported, ended, endedQuery } = closing;
+  const { atService, terms, pending } = closingEquation(closing);
   return (
     <div class="eq">
-      {(total > 0 || imported === 0) && (
+      {(atService + pending > 0 || imported === 0) && (
         <p class="sum">
           <span class="term">
-            <strong>{count(total)}</strong> <span>at the service</span>
+            <strong>{count(atService)}</strong>{' '}
+            <span>{atService === 1 ? 'message' : 'messages'} at the service</span>
           </span>
-          <i>=</i>
-          <span class="term k">
-            <strong>{count(open - assumed - held)}</strong> <span>stored, every byte</span>
-          </span>
-          {terms.map(({ value, text, href, ...term }) => (
+          {terms.map(({ kind, count: messages, text }, i) => (
             <>
-              <i>+</i>
-              <span class={`term ${term.class}`}>
-                <strong>{href === null ? count(value) : <a href={href}>{count(value)}</a>}</strong>{' '}
+              <i>{i === 0 ? '=' : '+'}</i>
+              <span key={kind} class={`term ${TERM_CLASSES[kind] ?? ''}`}>
+                <strong>
+                  <Linked href={TERM_LINKS[kind]}>{count(messages)}</Linked>
+                </strong>{' '}
                 <span>{text}</span>
               </span>
             </>
           ))}
+        </p>
+      )}
+      {pending > 0 && (
+        <p class="sum">
+          <span class="term w">
+            <strong>
+              <a href="/health/held">{count(pending)}</a>
+            </strong>{' '}
+            <span>{pending === 1 ? 'pending deletion' : 'pending deletions'}</span>
+          </span>
         </p>
       )}
       {imported > 0 && (
@@ -273,4 +269,20 @@ function Equation({ closing }: { readonly closing: Closing }): VNode {
       )}
     </div>
   );
+}
+
+const TERM_LINKS: Readonly<Record<string, string>> = {
+  assumed: '/health/folders',
+  quarantined: '#quarantine',
+};
+const TERM_CLASSES: Readonly<Record<string, string>> = { stored: 'k', quarantined: 'w' };
+
+function Linked({
+  href,
+  children,
+}: {
+  readonly href: string | undefined;
+  readonly children: string;
+}): VNode {
+  return href === undefined ? <>{children}</> : <a href={href}>{children}</a>;
 }

@@ -1,6 +1,7 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { count } from '../../wording/amounts.ts';
+import { closingEquation, pendingText } from '../../wording/closing-sum.ts';
 import { asOf, pageAddress } from '../reading/query-text.ts';
 import { StateLink } from './archive-state.tsx';
 import { BottomNav } from './bottom-nav.tsx';
@@ -113,35 +114,28 @@ function Foot({
         </span>
       </footer>
     );
-  const { open, assumed, held, quarantined, forgotten, imported, writtenAt } = closing;
-  const total = open + quarantined + forgotten;
-  const terms = [
-    [assumed, 'assumed'],
-    [quarantined, 'in quarantine'],
-    [held, 'held'],
-    [forgotten, 'forgotten'],
-  ] as const;
+  const { imported, writtenAt } = closing;
+  const { atService, terms, pending } = closingEquation(closing);
+  const isMirror = atService + pending > 0;
   return (
     <footer class="foot">
-      {total > 0 || imported === 0 ? (
+      {isMirror || imported === 0 ? (
         <span class="sum">
-          <b>{count(total)}</b> at the service = <b>{count(open - assumed - held)}</b> stored
-          {terms.map(
-            ([places, words]) =>
-              places > 0 && (
-                <>
-                  {' + '}
-                  <b>{count(places)}</b> {words}
-                </>
-              ),
-          )}
+          <b>{count(atService)}</b> {atService === 1 ? 'message' : 'messages'} at the service ={' '}
+          {terms.map(({ kind, count: messages, text }, i) => (
+            <>
+              {i > 0 && ' + '}
+              <b key={kind}>{count(messages)}</b> {text}
+            </>
+          ))}
+          {pending > 0 && `; ${pendingText(pending)}`}
         </span>
       ) : (
         <span class="sum">
           <b>{count(imported)}</b> imported from files
         </span>
       )}
-      {total > 0 && imported > 0 && (
+      {isMirror && imported > 0 && (
         <span class="faint">· {count(imported)} imported from files</span>
       )}
       {deleted !== null && deleted > 0 && (

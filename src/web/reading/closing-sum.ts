@@ -8,14 +8,15 @@ import { within } from './mail-list.ts';
 import { storedAfterText } from './since-then.ts';
 
 /**
- * What the archive knows to be at the service, place by place: the closing sentence of a sync over all folders. `open`
- * counts places of stored messages, the assumed and the held ones among them.
+ * What the archive knows to be at the service, counted once per folder: the closing sentence of a sync over all folders.
+ * `open` counts stored, assumed and held messages together.
  */
 export interface ClosingSum {
   readonly commit: number;
   /** When that commit was written, milliseconds since the epoch; null before the first. */
   readonly writtenAt: number | null;
   readonly open: number;
+  readonly stored: number;
   /** Bound by the service's fingerprint to bytes that are here, and not compared yet. */
   readonly assumed: number;
   readonly held: number;
@@ -38,7 +39,16 @@ export function closingOf(
   { folders }: Pick<Reader['catalog'], 'folders'>,
   counts: (folder: MailboxKey) => boolean,
 ): FolderSums {
-  const sum = { open: 0, assumed: 0, held: 0, quarantined: 0, forgotten: 0, ended: 0, imported: 0 };
+  const sum = {
+    open: 0,
+    stored: 0,
+    assumed: 0,
+    held: 0,
+    quarantined: 0,
+    forgotten: 0,
+    ended: 0,
+    imported: 0,
+  };
   for (const folder of folders.all({ gone: true })) {
     if (!counts(folder)) continue;
     const own = folders.counts(folder.id);
@@ -48,6 +58,7 @@ export function closingOf(
       continue;
     }
     sum.open += own.open;
+    sum.stored += own.open - own.assumed - own.held;
     sum.assumed += own.assumed;
     sum.held += own.held;
     sum.quarantined += own.quarantined;

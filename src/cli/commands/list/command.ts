@@ -64,7 +64,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .addOption(
       new Option(
         '--held',
-        'messages that the service no longer shows, held by the brake',
+        'pending deletions: messages that the service no longer shows',
       ).conflicts(['deleted', 'asOf']),
     )
     .option('--as-of <T>', 'what existed at that time')

@@ -12,6 +12,7 @@ import { isImported } from '../../../mail/import-host.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../../../mail/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
 import { notSearchableText } from '../../../wording/catalog.ts';
+import { closingText, pendingText } from '../../../wording/closing-sum.ts';
 import { verificationLines } from '../../known-damage.ts';
 import { type Colours, type Output, present } from '../../output.ts';
 import { shownName } from '../../place-line.ts';
@@ -97,6 +98,7 @@ export function statusText(
   const disk = status.logBytes + status.catalogBytes;
   return present([
     `${status.dataDir}: ${holdings(status)}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
+    status.mailboxes.some((mailbox) => !isImported(mailbox)) && closingText(status.sum),
     status.pending > 0 && notSearchableText(status.pending),
     status.unparsed > 0 &&
       `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,
@@ -239,10 +241,10 @@ function folderRow(
   const parts: readonly (readonly [text: string, warns?: boolean])[] = [
     [count(folder.messages).padStart(9)],
     ...some(folder.unread, 'unread'),
-    ...some(folder.assumed, 'assumed'),
-    ...some(folder.held, 'held by the brake'),
+    ...some(folder.assumed, 'not yet verified'),
+    ...(folder.held > 0 ? [[pendingText(folder.held)] as const] : []),
     ...some(folder.ended, 'deleted at the service'),
-    ...some(folder.quarantined, 'in quarantine', true),
+    ...some(folder.quarantined, 'incomplete', true),
     ...some(folder.forgotten, 'forgotten'),
     ...(folder.complete === false ? [['not complete', true] as const] : []),
     ...(imported ? [] : proofParts(folder, now).map((part) => [part] as const)),

@@ -37,13 +37,13 @@ interface SyncCommand extends Narrowing {
 const HELP = `
 Makes one pass: lists the mail at the service, fetches what is missing (newest first), and indexes it for search.
 You can interrupt it at any time: committed mail is safe, and the next sync continues where this one stopped.
-It ends with a summary that adds up: at the origin = stored + quarantined + …
+It ends with a summary that adds up: at the service = stored + not yet verified + incomplete + …
 
 Without --full it finds all new mail, every change that affects a folder's counts or its newest page, and the
 flags on that page. With --full the mirror is exact afterwards.
 
-If too many messages disappear at once, the brake holds the change: no message is marked as deleted, and the
-exit code is 4. The hold ends when a sync after brake.confirmAfter finds them still gone, or with
+If too many messages disappear at once, or a folder, the deletion guard keeps them as pending deletions, and the
+exit code is 4. They count as deleted when a sync after brake.confirmAfter finds them still gone, or with
 --accept-endings.
 
 With --quiet, a pass without problems prints nothing, so that cron sends no mail.
@@ -72,7 +72,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       collected,
     )
     .option('--full', 'compare every message and flag, not only what counts and newest pages show')
-    .option('--accept-endings', 'accept the deletions that the brake holds')
+    .option('--accept-endings', 'accept pending deletions')
     .option('--dry-run', 'show what would be done and what it costs, and change nothing')
     .option('--log', 'write a log to standard error as JSON Lines, instead of progress')
     .addHelpText('after', HELP)

@@ -1,16 +1,16 @@
 import { type Narrowing, refuseUnknownNames } from '../../../engine/pass/selection.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import type { KnownDamage } from '../../../state/values.ts';
-import {
-  accountedFor,
-  addSums,
-  differsByHeldOnly,
-  type FolderSums,
-} from '../../../sync/plan/folder-sums.ts';
 import type { FolderPlan } from '../../../sync/plan/plan-folder.ts';
 import type { SyncPlan } from '../../../sync/plan-sync.ts';
-import { type FolderCertificate, isHeldOnly, type SyncResult } from '../../../sync/result.ts';
+import {
+  type FolderCertificate,
+  isHeldOnly,
+  type SyncResult,
+  sumOf,
+} from '../../../sync/result.ts';
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
+import { closingText, pendingText } from '../../../wording/closing-sum.ts';
 import type { CommandContext } from '../../context.ts';
 import { printError } from '../../notices.ts';
 import { present } from '../../output.ts';
@@ -34,8 +34,8 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
     mailbox.ended > 0 && `${count(mailbox.ended)} deleted at the service`,
     mailbox.relinked > 0 && `${count(mailbox.relinked)} moved`,
     mailbox.flagsChanged > 0 && `${count(mailbox.flagsChanged)} with other flags`,
-    mailbox.quarantined > 0 && `${count(mailbox.quarantined)} in quarantine`,
-    mailbox.held > 0 && `${count(mailbox.held)} held by the brake`,
+    mailbox.quarantined > 0 && `${count(mailbox.quarantined)} incomplete`,
+    mailbox.held > 0 && pendingText(mailbox.held),
   ]);
   const address = shownName(mailbox.address);
   const { comparison, compared, folders } = mailbox;
@@ -54,31 +54,16 @@ function certificateLines(certificates: readonly FolderCertificate[]): string[] 
   );
   return odd.map(
     (folder) =>
-      `${shownName(folder.mailbox, folder.folder)}: ${equation(folder.originTotal, folder)}${incompleteNote(folder)}`,
+      `${shownName(folder.mailbox, folder.folder)}: ${closingText(folder, folder.originTotal)}${incompleteNote(folder)}`,
   );
 }
 
-/** What the brake holds waits for the user or for its second check; the next sync compares everything else again. */
+/** Pending deletions wait for the user or for a later check; the next sync compares everything else again. */
 function incompleteNote(folder: FolderCertificate): string {
   if (folder.complete) return '';
   return isHeldOnly(folder)
-    ? ' (held until accepted, or still gone at a later sync)'
+    ? ' (until accepted, or still gone at a later sync)'
     : ' (not complete; the next sync compares it again)';
-}
-
-function equation(originTotal: number, sums: FolderSums): string {
-  // The origin does not count what the brake keeps current: adding it would only make the sum look wrong.
-  const heldApart = differsByHeldOnly(originTotal, sums);
-  const parts = present([
-    `${count(sums.stored)} stored`,
-    sums.assumed > 0 && `${count(sums.assumed)} assumed`,
-    sums.quarantined > 0 && `${count(sums.quarantined)} quarantined`,
-    sums.held > 0 && !heldApart && `${count(sums.held)} held`,
-    sums.forgotten > 0 && `${count(sums.forgotten)} forgotten`,
-  ]);
-  const sign = heldApart || accountedFor(sums) === originTotal ? '=' : '≠';
-  const held = heldApart ? `; ${count(sums.held)} more held by the brake` : '';
-  return `${counted(originTotal, 'place')} at the origin ${sign} ${parts.join(' + ')}${held}`;
 }
 
 function excludedLines({ excluded }: SyncResult): string[] {
@@ -88,12 +73,11 @@ function excludedLines({ excluded }: SyncResult): string[] {
 }
 
 function closingLine(result: SyncResult): string {
-  const originTotal = result.certificates.reduce((sum, folder) => sum + folder.originTotal, 0);
-  const complete = result.certificates.every((folder) => folder.complete);
+  const sum = sumOf(result.certificates);
   const proof =
-    result.certificates.length === 0
+    sum === null
       ? 'No folder was compared'
-      : `In all: ${equation(originTotal, addSums(result.certificates))}, in ${counted(result.certificates.length, 'folder')}${complete ? '' : ', not all of them complete'}`;
+      : `Total: ${closingText(sum, sum.originTotal)}, in ${counted(sum.folders, 'folder')}${sum.complete ? '' : ', not all of them complete'}`;
   return `${proof}; ${counted(result.requests, 'request')}, ${span(result.durationMs)}.`;
 }
 
@@ -120,7 +104,7 @@ const REASONS: Readonly<Record<FolderPlan['reason'], string>> = {
 export function planText(plan: SyncPlan): string {
   const folders = plan.mailboxes.flatMap(({ address, folders: planned, excluded }) => [
     ...planned.map((folder) => {
-      const fetch = folder.messages > 0 ? `, fetch ${counted(folder.messages, 'place')}` : '';
+      const fetch = folder.messages > 0 ? `, fetch ${counted(folder.messages, 'message')}` : '';
       const place = shownName(address, folder.folder);
       return `${place}: ${ACTIONS[folder.action]}${fetch} (${REASONS[folder.reason]}); ${counted(folder.requests, 'request')}`;
     }),
@@ -128,7 +112,7 @@ export function planText(plan: SyncPlan): string {
   ]);
   return [
     ...folders,
-    `In all ${placesText(plan.messages)} and ${counted(plan.requests, 'request')}: about ${span(plan.hours * 3_600_000)} at the configured rate. No message was fetched or written.`,
+    `Total: ${placesText(plan.messages)} and ${counted(plan.requests, 'request')}: about ${span(plan.hours * 3_600_000)} at the configured rate. No message was fetched or written.`,
   ].join('\n');
 }
 
@@ -149,7 +133,8 @@ export async function printResult(
   const code = combinedExit([exitOfSync(result), ...found.map(({ exit }) => exit)]);
   // Under cron every line becomes a mail: a pass without trouble is none.
   const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;
-  if (!silent) await context.output.object({ ...result, damage }, () => syncReport(result));
+  const printed = { ...result, sum: sumOf(result.certificates), damage };
+  if (!silent) await context.output.object(printed, () => syncReport(result));
   printTroubles(context, [...found, ...troublesOf(result)]);
   return code;
 }

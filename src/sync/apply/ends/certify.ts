@@ -1,4 +1,6 @@
 import { syncError } from '../../../errors/sync.ts';
+import type { FolderKey } from '../../../mail/words.ts';
+import { openPlaces } from '../../plan/folder-sums.ts';
 import type { FolderCertificate } from '../../result.ts';
 import type { FolderPass } from '../folder-pass.ts';
 import { noteProof } from '../memory/proof.ts';
@@ -34,6 +36,25 @@ export async function certifyAll(ctx: PassContext, folders: readonly FolderPass[
       });
     }
     open = again;
+  }
+}
+
+/** States what the archive still has of folders that the listing lacks: pending deletions, until they are confirmed. */
+export function certifyUnlisted(
+  { ledger, mirror }: PassContext,
+  mailbox: string,
+  folders: readonly { readonly at: FolderKey }[],
+): void {
+  for (const { at } of folders) {
+    const sums = mirror.sumsOf(at);
+    if (openPlaces(sums) === 0) continue;
+    ledger.certificates.push({
+      mailbox,
+      folder: at.folder,
+      originTotal: 0,
+      ...sums,
+      complete: false,
+    });
   }
 }
 

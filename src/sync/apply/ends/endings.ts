@@ -197,6 +197,24 @@ function endOrHold(
   rememberHeld(ctx, folder.at, holdsAny ? from : undefined);
 }
 
+/** Makes pending deletions of the messages of a folder that one listing lacks: another one must lack it as well. */
+export function holdUnlisted(
+  ctx: PassContext,
+  address: string,
+  { at, generation }: EndingFolder,
+): void {
+  const uids = ctx.mirror.openUids(at, generation);
+  if (uids.length === 0) return;
+  const held = new Set(ctx.mirror.heldUids(at, generation));
+  for (const uid of uids) {
+    if (!held.has(uid)) ctx.committer.addFact({ fact: 'held', ...at, generation, uid, held: true });
+  }
+  ctx.ledger.count(address, 'held', uids.length);
+  const from = heldSince(ctx, at) ?? ctx.now();
+  ctx.ledger.hold(address, from + ctx.policy.confirmAfterMs);
+  rememberHeld(ctx, at, from);
+}
+
 /** Decides by the second check where something is held already, and in a renumbered folder by what reappears in it. */
 function isHeld(
   ctx: PassContext,

@@ -10,19 +10,24 @@ import type { Wanted } from '../survey.ts';
 /** Scope of memory: known folders that an earlier listing lacked. */
 const UNLISTED = 'unlisted';
 
+/** A known folder that the listing of this pass lacks. */
+export interface UnlistedFolder extends EndingFolder {
+  /** True when an earlier pass's listing lacked it too: then it is gone. */
+  readonly isGone: boolean;
+}
+
 /**
- * Returns the known folders that are gone: this listing lacks them, and an earlier pass's listing lacked them too.
- * Folders that the configuration leaves out stay as they are. A listing that shows fewer folders than it counts
- * proves nothing about those it lacks.
+ * Returns the known folders that this listing lacks. Folders that the configuration leaves out stay as they are. A
+ * listing that shows fewer folders than it counts proves nothing about those it lacks.
  *
  * @throws MailkeepError `sync.no-inbox` for a listing without INBOX: every mailbox has one, so it is not complete
  */
-export function goneFolders(
+export function unlistedFolders(
   ctx: PassContext,
   key: MailboxKey,
   { folders: listed, complete }: FolderListing,
   wanted: Wanted,
-): EndingFolder[] {
+): UnlistedFolder[] {
   const known = ctx.mirror.folders(key);
   const paths = new Set(listed.map(({ path }) => path));
   if (known.length > 0 && !listed.some(({ path }) => isInbox(path))) {
@@ -32,7 +37,6 @@ export function goneFolders(
   return known
     .filter(({ folder }) => !paths.has(folder) && selects(wanted.folders, folder))
     .map((folder) => ({ ...folder, at: { ...key, folder: folder.folder } }))
-    .filter(({ at }) => ctx.memory.get(UNLISTED, folderKey(at)) !== undefined)
     .map(({ at, specialUse, generation }) => ({
       at,
       specialUse,
@@ -40,6 +44,7 @@ export function goneFolders(
       pass: undefined,
       generation,
       renumbered: undefined,
+      isGone: ctx.memory.get(UNLISTED, folderKey(at)) !== undefined,
     }));
 }
 

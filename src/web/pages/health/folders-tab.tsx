@@ -67,7 +67,7 @@ function Folder({
   readonly now: number;
 }): VNode {
   const { stored, assumed, quarantined, held, forgotten, provenAt, complete } = folder;
-  const originTotal = stored + assumed + quarantined + held + forgotten;
+  const originTotal = stored + assumed + quarantined + forgotten;
   const isOdd = quarantined + held + forgotten > 0 || complete === false;
   return (
     <Row head={HEAD}>

@@ -6,6 +6,7 @@ import {
   type VNode,
 } from 'preact';
 import { count, span } from '../../../wording/amounts.ts';
+import { type ClosingSums, closingText } from '../../../wording/closing-sum.ts';
 import type { Linked } from '../../reading/health/linked-numbers.ts';
 import { pageAddress } from '../../reading/query-text.ts';
 import { Icon } from '../icons.tsx';
@@ -99,36 +100,14 @@ export function TablePanel({
   );
 }
 
-/** What a folder's closing sentence consists of. */
-export interface Sum {
+/** The sums of a folder, and what the service counted. */
+export interface Sum extends ClosingSums {
   readonly originTotal: number;
-  readonly stored: number;
-  readonly assumed: number;
-  readonly quarantined: number;
-  readonly held: number;
-  readonly forgotten: number;
 }
 
-/** The closing sentence: at the service = stored + … */
-export function SumText({ originTotal, stored, ...others }: Sum): VNode {
-  const { assumed, quarantined, held, forgotten } = others;
-  const expected = stored + assumed + quarantined + forgotten;
-  // The service does not count what the brake keeps: it would only make the sum look wrong.
-  const isApart = held > 0 && expected === originTotal;
-  const isEqual = isApart || expected + held === originTotal;
-  const parts = [
-    `${count(stored)} stored`,
-    ...(assumed > 0 ? [`${count(assumed)} assumed`] : []),
-    ...(quarantined > 0 ? [`${count(quarantined)} in quarantine`] : []),
-    ...(held > 0 && !isApart ? [`${count(held)} held`] : []),
-    ...(forgotten > 0 ? [`${count(forgotten)} forgotten`] : []),
-  ];
-  return (
-    <>
-      {count(originTotal)} at the service {isEqual ? '=' : '≠'} {parts.join(' + ')}
-      {isApart && `; ${count(held)} more held by the brake`}
-    </>
-  );
+/** The sum of a folder or a run, in the words of `sync`. */
+export function SumText({ originTotal, ...sums }: Sum): VNode {
+  return <span>{closingText(sums, originTotal)}</span>;
 }
 
 /** Links to the page before and the one after, by position. */

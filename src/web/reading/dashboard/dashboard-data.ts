@@ -19,6 +19,7 @@ export interface DashboardData {
 /** Does it add up. Places at the service; `ended` counts messages. */
 export interface Closing {
   readonly open: number;
+  readonly stored: number;
   readonly assumed: number;
   readonly held: number;
   readonly quarantined: number;
