@@ -40,8 +40,8 @@ export interface Catalog extends SearchQueries {
   /** The commit it has reached; number 0 and an empty hash before the first. */
   reached(): Reached;
   /**
-   * Grows with each commit of the archive, whoever reads: what is made of the catalog can be kept as long as it stays.
-   * It counts the changes of all mailboxes, so no answer shows it.
+   * Changes with each commit of the archive and each row of its index: what is made of the catalog can be kept as long
+   * as it stays. It shows changes of all mailboxes, so no answer shows it.
    */
   version(): number;
   /** Facts that name unknown places; non-zero only if the log is damaged. */

@@ -20,7 +20,7 @@ import { list, listPlaces } from './list.ts';
 import { ALL_POSITIONS } from './list-positions.ts';
 import { history, lastSeen } from './message-history.ts';
 import { locator, messageQueries } from './messages.ts';
-import { commitAt, reachedCommit, timeOf } from './moments.ts';
+import { commitAt, timeOf } from './moments.ts';
 import {
   CATALOG_VERSION,
   type CatalogOptions,
@@ -278,7 +278,7 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
   const search = searchQueries(connection, places, messages.docidsByPrefix);
   const catalog: Catalog = {
     reached: () => reached(connection),
-    version: () => reachedCommit(connection),
+    version: () => connection.version(),
     orphans: () => reached(connection).orphans,
     folders: folderQueries(connection),
     places,

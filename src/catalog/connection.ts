@@ -18,6 +18,8 @@ const IDLE_STATEMENTS = 64;
 
 /** One open database with its prepared statements. */
 export class Connection {
+  static #opened = 0;
+  readonly #number = ++Connection.#opened;
   readonly #statements = new Map<object, unknown>();
   /** Statements by their text that no walk is using. */
   readonly #idle = new Map<string, Database.Statement<unknown[], unknown>>();
@@ -170,6 +172,17 @@ export class Connection {
       },
       iterate: (params) => this.#walk(() => prepared.iterate(...bind(params))),
     };
+  }
+
+  /**
+   * Returns a number that changes with every change of the database, through any connection: commits of the archive,
+   * and rows of the index, which follow them. Numbers of different connections differ.
+   */
+  version(): number {
+    const others = Number(this.guard(() => this.db.pragma('data_version', { simple: true })));
+    return (
+      this.#number * 2 ** 32 + others + (this.first<number>('select total_changes()', []) ?? 0)
+    );
   }
 
   /** Runs an act of SQLite and gives its errors our codes; other errors pass. */

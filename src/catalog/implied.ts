@@ -171,7 +171,7 @@ export function openCompared(dataDir: string): ComparedCatalog {
   return {
     ...concerns(connection),
     reached: () => reached(connection),
-    version: () => connection.guard(() => connection.db.pragma('data_version', { simple: true })),
+    version: () => connection.version(),
     // Each thread would read a database that is in memory into its own.
     settles: () => !connection.db.memory && hasOnlyArrivals(connection),
     freeze: () => {
