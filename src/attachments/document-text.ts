@@ -43,6 +43,7 @@ async function readInto(
   limits: AttachmentLimits,
 ): Promise<void> {
   const [kind = '', charset = ''] = form.split(':');
+  if (kind === 'encrypted') throw new Unreadable('encrypted');
   if (kind === 'pdf' || kind === 'office') return await readBinary(sink, bytes, limits);
   if (kind === 'old-office') {
     if (!hasTextOnly(bytes)) return await readBinary(sink, bytes, limits);

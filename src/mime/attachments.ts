@@ -1,5 +1,6 @@
 import { createHash, type Hash } from 'node:crypto';
 import { cutText, withoutNul } from './charsets.ts';
+import { isEncrypted } from './containers.ts';
 import type { ExtractedAttachment, HashedAttachment } from './extraction.ts';
 import { isBodyText, isListed, type LeafContent } from './leaf-content.ts';
 import type { LeafInfo } from './leaf-info.ts';
@@ -43,7 +44,7 @@ export function nameOf({ filename }: LeafInfo): string | null {
 
 /**
  * How the bytes of an attachment are read as text: `pdf`, `office` (OOXML or ODF), `old-office` (only what is another form
- * under such a name), `mail`, or `text`, `html` or
+ * under such a name), `encrypted` (not read), `mail`, or `text`, `html` or
  * `calendar` with a colon and the charset the mail names (nothing where it names none). Together with the bytes it
  * decides the text, so that the same attachment in ten messages is read once.
  */
@@ -119,6 +120,7 @@ const PACKAGE =
   /^(?:\[Content_Types\]\.xml|_rels\/|docProps\/|(?:word|xl|ppt)\/|mimetypeapplication\/vnd\.oasis\.opendocument)/;
 
 function byMagic(head: Buffer): string | null {
+  if (isEncrypted(head)) return 'encrypted';
   const text = head.subarray(0, MAGIC_BYTES).toString('latin1');
   if (text.includes('%PDF-')) return 'pdf';
   return text.startsWith('PK\x03\x04') && PACKAGE.test(text.slice(30)) ? 'office' : null;

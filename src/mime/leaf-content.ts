@@ -11,7 +11,12 @@ export interface LeafContent {
   keptBytes: number;
   /** True when more bytes came than are kept. */
   cut: boolean;
+  /** The first bytes of what is counted only. */
+  head?: Buffer;
 }
+
+/** Enough to tell an encrypted file from others. */
+const HEAD_BYTES = 200;
 
 export const EMBEDDED = /^message\/(?:rfc822|global|news)$/;
 const REPORT = /^message\/(?:delivery-status|disposition-notification|feedback-report)$/;
@@ -61,7 +66,12 @@ export function collectText(limits: {
     const content: LeafContent = { size: 0, kept: keep ? [] : null, keptBytes: 0, cut: false };
     const sink = (chunk: Buffer) => {
       content.size += chunk.length;
-      if (content.kept === null) return undefined;
+      if (content.kept === null) {
+        const head = content.head ?? Buffer.alloc(0);
+        if (head.length < HEAD_BYTES)
+          content.head = Buffer.concat([head, chunk.subarray(0, HEAD_BYTES)]);
+        return undefined;
+      }
       const room = max - content.keptBytes;
       if (room > 0) {
         content.kept.push(chunk.length > room ? chunk.subarray(0, room) : chunk);

@@ -9,6 +9,8 @@ export interface MessageReading
   readonly reason: UnparsedReason | null;
   /** All header fields in their order, names as spelled, values decoded and unfolded. */
   readonly headers: readonly { readonly name: string; readonly value: string }[];
+  /** How the text, or a part of the message, is encrypted: nothing here can read it. Null where nothing is. */
+  readonly encrypted: 'S/MIME' | 'OpenPGP' | null;
   /** All bodies as text, links in brackets. */
   readonly text: string;
   /** The HTML bodies as sent, decoded and joined; not sanitised. Null where there is none. */

@@ -1,4 +1,5 @@
 import libmime from 'libmime';
+import { containedParts, isContainer, MOST_CONTAINER_BYTES } from './containers.ts';
 import { messageStart, walkHeader } from './header-block.ts';
 import { type LeafInfo, type PartInfo, PLAIN_TEXT, partInfo } from './leaf-info.ts';
 import { Base64, QuotedPrintable, type TransferDecoder, Uuencoded } from './transfer-decoding.ts';
@@ -58,7 +59,8 @@ const PIECE = 64 * 1024;
  * Splits a raw message into its parts as its bytes come. A delimiter of any multipart ends all that is open within it (RFC
  * 2046 section 5.1.2), for closing ones may be missing; a multipart continues behind its own closing one where another
  * delimiter follows. mailparser reads the header of each part. Attached messages are leaves: the caller decides whether
- * to look inside. Text behind base64 and files within text, uuencoded, are leaves of their own.
+ * to look inside. Text behind base64 and files within text, uuencoded, are leaves of their own, and so are the parts of
+ * signed mail and of TNEF, behind the file that contains them.
  *
  * @returns the tree, or what there was of it when a limit was met; rejects only when reading `source` or a sink rejects
  */
@@ -124,7 +126,7 @@ class Splitter<T> {
   count = 0;
   root: Part<T> | null = null;
   /** Leaves found within a root that is a leaf. */
-  readonly #alongside: Leaf<T>[] = [];
+  readonly #alongside: Part<T>[] = [];
   /** The last of the leaves found within the one that is read. */
   #lastAlongside: Body | null = null;
   /** From the root to the part that is read. */
@@ -220,7 +222,9 @@ class Splitter<T> {
     if (info.multipart === null) {
       const taken = this.take(info.leaf);
       const part: Leaf<T> = { kind: 'leaf', info: info.leaf, content: taken.content };
-      open = { depth, part, boundaries: [], ...this.#leafBody(info, this.#bytesOf(taken)) };
+      const bytes = this.#bytesOf(taken);
+      const body = isContainer(info.leaf) ? this.#containerBody(info.leaf, depth, bytes) : bytes;
+      open = { depth, part, boundaries: [], ...this.#leafBody(info, body) };
     } else {
       const part: OpenMultipart<T> = { kind: 'multipart', subtype: info.multipart, children: [] };
       const body = this.#multipartBody(part, info, depth);
@@ -480,14 +484,51 @@ class Splitter<T> {
     };
   }
 
+  /** A leaf with the parts that it contains, once it has ended. */
+  #containerBody(info: LeafInfo, depth: number, to: Body): Body {
+    let kept: Buffer[] = [];
+    let size = 0;
+    return {
+      add: (bytes) => {
+        to.add(bytes);
+        size += bytes.length;
+        if (size > MOST_CONTAINER_BYTES) kept = [];
+        else kept.push(Buffer.from(bytes));
+      },
+      end: () => {
+        to.end();
+        for (const part of containedParts(info, Buffer.concat(kept))) {
+          if (this.breach !== null) return;
+          if (part.info === null) this.#messageAlongside(part.bytes, depth);
+          else this.#leafAlongside({ ...PLAIN_TEXT, ...part.info }).add(part.bytes);
+        }
+      },
+    };
+  }
+
+  /** Reads a part with a header of its own, which is not in the source. */
+  #messageAlongside(source: Buffer, depth: number): void {
+    const { limits } = this;
+    const left = { ...limits, depth: limits.depth - depth, parts: limits.parts - this.count };
+    const inner = new Splitter(this.take, left);
+    inner.read(source, true);
+    this.count += inner.count;
+    this.breach ??= inner.breach;
+    this.#busy.push(...inner.#busy.splice(0));
+    if (inner.root !== null) this.#putAlongside(inner.root);
+  }
+
+  #putAlongside(part: Part<T>): void {
+    const around = this.#open.findLast((open) => open.part.kind === 'multipart')?.part;
+    if (around?.kind === 'multipart') around.children.push(part);
+    else this.#alongside.push(part);
+  }
+
   #leafAlongside(info: LeafInfo): Body {
     this.#endAlongside();
     if (!this.#counts(0)) return { add: () => {}, end: () => {} };
     const taken = this.take(info);
-    const leaf: Leaf<T> = { kind: 'leaf', info, content: taken.content };
-    const around = this.#open.findLast(({ part }) => part.kind === 'multipart')?.part;
-    if (around?.kind === 'multipart') around.children.push(leaf);
-    else this.#alongside.push(leaf);
+    this.#putAlongside({ kind: 'leaf', info, content: taken.content });
     this.#lastAlongside = this.#bytesOf(taken);
     return this.#lastAlongside;
   }

@@ -2,13 +2,14 @@ import { openThreadPort } from '../threads/in-thread.ts';
 import { PieceIntake } from '../threads/source-pieces.ts';
 import { attachmentOf, leavesIn } from './attachments.ts';
 import { bodyText, hasPlainBody, htmlBodies } from './body-text.ts';
+import { isContainer, isEncrypted } from './containers.ts';
 import type { UnparsedReason } from './extraction.ts';
 import { charsetHint, fieldText, type HeaderBlock, readHeaderBlock } from './header-block.ts';
 import { headerFacts } from './header-facts.ts';
 import { collectText, isListed, type LeafContent } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
-import { type ParsedTree, parseTree, type TakeLeaf } from './part-tree.ts';
+import { type Leaf, type ParsedTree, parseTree, type TakeLeaf } from './part-tree.ts';
 import type { FromReader, ReadWant, ReadWorkerData, ToReader } from './worker-protocol.ts';
 
 /** The reader's end of the wire: pieces are asked for one at a time, chunks sent one at a time. */
@@ -123,6 +124,7 @@ function reading(
       value: fieldText(value, limits.fieldChars, hint),
     })),
     ...{ subject, from, to, cc, bcc, messageId },
+    encrypted: encryptionOf(leaves, body.text),
     text: body.text,
     html: html.length === 0 ? null : html.join('\n'),
     remote: null,
@@ -132,6 +134,19 @@ function reading(
       .map((leaf, i) => attachmentOf(leaf, i + 1)),
     truncated: block.cut || body.cut,
   };
+}
+
+function encryptionOf(
+  leaves: readonly Leaf<LeafContent>[],
+  text: string,
+): MessageReading['encrypted'] {
+  const isPgp = leaves.some(({ info }) => info.contentType === 'application/pgp-encrypted');
+  if (isPgp || /^-----BEGIN PGP MESSAGE-----/m.test(text)) return 'OpenPGP';
+  const isCms = leaves.some(({ info, content }) => {
+    const { head } = content;
+    return isContainer(info) && head !== undefined && isEncrypted(head);
+  });
+  return isCms ? 'S/MIME' : null;
 }
 
 async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<void> {

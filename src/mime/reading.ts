@@ -146,6 +146,7 @@ function nothingRead(reason: UnparsedReason): MessageReading {
     cc: '',
     bcc: '',
     messageId: null,
+    encrypted: null,
     text: '',
     html: null,
     remote: null,

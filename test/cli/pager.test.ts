@@ -69,6 +69,7 @@ describe('a message on a terminal', () => {
   const reading = (changes: Partial<MessageReading>): MessageReading => ({
     reason: null,
     remote: null,
+    encrypted: null,
     headers: [],
     subject: '',
     from: '',

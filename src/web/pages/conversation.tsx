@@ -175,6 +175,15 @@ function Message({ hit, open, message, fold }: MessageProps): VNode {
               </span>
             </p>
           )}
+          {facts.encrypted !== null && (
+            <p class="strip warn">
+              <Icon name="alert" />
+              <span>
+                This message is encrypted ({facts.encrypted}). Its text cannot be read here; the
+                source is complete.
+              </span>
+            </p>
+          )}
           {facts.onlyHtml && (
             <p class="strip html-only">
               <Icon name="draft" />

@@ -66,7 +66,7 @@ export type ViewContent =
 export interface MessageFacts
   extends Pick<
     MessageReading,
-    'from' | 'to' | 'cc' | 'bcc' | 'reason' | 'truncated' | 'attachments'
+    'from' | 'to' | 'cc' | 'bcc' | 'reason' | 'encrypted' | 'truncated' | 'attachments'
   > {
   readonly hasHtml: boolean;
   /** The text is what the HTML says: the message has no other. */

@@ -125,10 +125,10 @@ function byteOf(typed: string | undefined): number {
 }
 
 function factsOf(reading: NonNullable<ReadBack['reading']>): MessageFacts {
-  const { from, to, cc, bcc, reason, truncated, attachments, html, hasPlain } = reading;
+  const { from, to, cc, bcc, reason, encrypted, truncated, attachments, html, hasPlain } = reading;
   const hasHtml = html !== null;
   const onlyHtml = hasHtml && !hasPlain;
-  return { from, to, cc, bcc, reason, truncated, attachments, hasHtml, onlyHtml };
+  return { from, to, cc, bcc, reason, encrypted, truncated, attachments, hasHtml, onlyHtml };
 }
 
 /**

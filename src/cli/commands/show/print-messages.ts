@@ -58,6 +58,10 @@ export function messageText(
     lines,
     message.reason !== null &&
       colours.yellow(`This message could not be read to its end (${message.reason}); see --raw.`),
+    message.encrypted !== null &&
+      colours.yellow(
+        `This message is encrypted (${message.encrypted}): its text cannot be read here.`,
+      ),
     '',
     bodyLines(terminalSafe(message.text).trim(), paper),
     message.truncated && colours.dim('[the rest is left out; see --raw]'),
