@@ -91,7 +91,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
     6: 'the server refused the login',
     130: 'interrupted; the same command continues',
   },
-  import: { ...WRITES, 1: 'something cannot be read; it is named, and the rest is imported' },
+  import: { ...WRITES, 1: 'something was not imported and is listed, or you answered no' },
   quarantine: WRITES,
   rebuild: { ...WRITES, 3: 'damage found; the catalog contains everything else' },
   compact: WRITES,

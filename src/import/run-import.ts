@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import type { LogWriter } from '../archive/write/log-writer.ts';
-import type { WritableCatalog } from '../catalog/catalog.ts';
+import type { Catalog, WritableCatalog } from '../catalog/catalog.ts';
 import { type FilePath, pathsMeant, shownPath } from '../disk/byte-path.ts';
 import { importNameTaken } from '../errors/import.ts';
 import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
@@ -25,13 +25,18 @@ import { Manifests } from './manifests.ts';
 import { type FailureReason, type FoundMail, MailReader } from './read-mail.ts';
 import { unpackZip, type ZipBudget, zipBudget } from './unpack-zip.ts';
 
-export interface ImportOptions {
+/** What is imported into: null for the log only looks, and for the catalog where there is no archive yet. */
+type Target =
+  | { readonly log: LogWriter; readonly catalog: WritableCatalog }
+  | { readonly log: null; readonly catalog: Catalog | null };
+
+export type ImportOptions = Target & ImportOrder;
+
+export interface ImportOrder {
   /** Files and folders; absolute. */
   readonly paths: readonly string[];
   /** What the mailbox is called: it is made when it is not there yet. */
   readonly name: string;
-  readonly log: LogWriter;
-  readonly catalog: WritableCatalog;
   /** For sources that are too large for memory, and for what is in zip files. */
   readonly spoolDir: string;
   readonly now: () => number;
@@ -42,6 +47,8 @@ export interface ImportOptions {
 }
 
 export interface ImportResult {
+  /** True if nothing was written: the rest is what an import would do. */
+  readonly dryRun: boolean;
   readonly mailbox: string;
   readonly resourceId: string;
   /** Files with mail in them. */
@@ -97,9 +104,8 @@ const MOST_PASSED_OVER = 10_000;
  */
 export async function runImport(options: ImportOptions): Promise<ImportResult> {
   const { catalog, name } = options;
-  const taken = catalog.folders
-    .mailboxes()
-    .some(
+  const boxes = catalog?.folders.mailboxes() ?? [];
+  const taken = boxes.some(
       (box) =>
         !isImported(box) &&
         [box.address, box.mailbox].some((known) => known.toLowerCase() === name.toLowerCase()),
@@ -141,7 +147,7 @@ function isBlank(source: FetchedSource): boolean {
 }
 
 class Import {
-  readonly #committer: Committer;
+  readonly #committer: Committer | null;
   readonly #reader: MailReader;
   readonly #folders = new Map<string, OpenFolder>();
   readonly #counts = {
@@ -164,9 +170,14 @@ class Import {
       (at, reason) => this.#failed(at, reason),
       (at, line) => this.#doubted(at, line),
     );
-    const { log, catalog, now, after } = options;
-    const mirror = catalogMirror(catalog);
-    this.#committer = new Committer({ log, mirror, now, after, onCommitted: () => {} });
+    const { now, after } = options;
+    this.#committer =
+      options.log === null
+        ? null
+        : new Committer({
+            ...{ log: options.log, mirror: catalogMirror(options.catalog), now, after },
+            onCommitted: () => {},
+          });
   }
 
   async run(paths: readonly FilePath[]): Promise<ImportResult> {
@@ -181,8 +192,9 @@ class Import {
         this.#failed(at, 'listed-but-missing');
       }
     }
-    await this.#committer.flush();
+    await this.#committer?.flush();
     return {
+      dryRun: this.#committer === null,
       mailbox: name,
       resourceId: this.key.mailbox,
       ...this.#counts,
@@ -314,10 +326,10 @@ class Import {
       return;
     }
     this.#counts.messages += 1;
-    if (catalog.messages.isForgotten(id)) this.#counts.forgotten += 1;
+    if (catalog?.messages.isForgotten(id) === true) this.#counts.forgotten += 1;
     else {
       const { flags } = found.marks(head);
-      const docid = catalog.messages.docidOf(id);
+      const docid = catalog?.messages.docidOf(id);
       let isAdded = false;
       for (const target of targets) {
         const folder = this.#folder(target);
@@ -334,7 +346,7 @@ class Import {
         if (!isAdded) this.#counts.bytes += size;
         isAdded = true;
         this.#counts.places += 1;
-        await this.#committer.storeSource(place, listing, source, {}, () => {
+        await this.#committer?.storeSource(place, listing, source, {}, () => {
           folder.underWay.delete(id);
         });
       }
@@ -348,16 +360,15 @@ class Import {
     if (known !== undefined) return known;
     const { catalog, name } = this.options;
     const key: FolderKey = { ...this.key, folder };
-    const seen = catalog.folders.find(key);
+    const seen = catalog?.folders.find(key);
     if (this.#folders.size === 0) {
-      const met = catalog.folders
-        .mailboxes()
-        .some((box) => box.host === key.host && box.mailbox === key.mailbox);
-      if (!met) this.#committer.addFact({ fact: 'mailbox', ...this.key, address: name });
+      const boxes = catalog?.folders.mailboxes() ?? [];
+      const met = boxes.some((box) => box.host === key.host && box.mailbox === key.mailbox);
+      if (!met) this.#committer?.addFact({ fact: 'mailbox', ...this.key, address: name });
     }
     // An earlier import without the manifest did not know the special use.
     if (seen === undefined || (specialUse !== null && seen.specialUse !== specialUse)) {
-      this.#committer.addFact({
+      this.#committer?.addFact({
         fact: 'folder',
         ...key,
         name: ownName,
@@ -368,14 +379,15 @@ class Import {
     }
     const underWay = new Set<MessageId>();
     const made: OpenFolder = {
-      uid: seen === undefined ? 0 : catalog.folders.highestUid(seen.id, 1),
+      uid: seen === undefined ? 0 : (catalog?.folders.highestUid(seen.id, 1) ?? 0),
       added: 0,
       known: 0,
       underWay,
       has: (id, docid) => {
         if (underWay.has(id)) return true;
-        const there = docid === undefined ? undefined : catalog.folders.find(key);
-        return there !== undefined && docid !== undefined && catalog.places.wasIn(there.id, docid);
+        if (docid === undefined) return false;
+        const there = catalog?.folders.find(key);
+        return there !== undefined && catalog?.places.wasIn(there.id, docid) === true;
       },
     };
     this.#folders.set(folder, made);

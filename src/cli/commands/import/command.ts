@@ -1,8 +1,8 @@
 import path from 'node:path';
 import type { Command } from 'commander';
 import { locateDataDir } from '../../../config/located-fields.ts';
-import { importMail } from '../../../engine/import-mail.ts';
-import { EXIT } from '../../../errors/exit-codes.ts';
+import { importMail, previewImport } from '../../../engine/import-mail.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';
 import type { FailureReason } from '../../../import/read-mail.ts';
 import type { ImportResult } from '../../../import/run-import.ts';
@@ -11,6 +11,7 @@ import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { reasonText } from '../../../wording/sentence.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { present } from '../../output.ts';
+import { terminalAsker } from '../../ask.ts';
 import { openActivity } from '../../progress/activity.ts';
 
 const HELP = `
@@ -37,7 +38,8 @@ Everything that is not imported is listed, and the exit code is 1: files that ca
 mail, links, empty messages, bytes before the first message of an mbox. A path that does not exist, or a file that
 is neither mail nor a zip, stops the command before anything is imported.
 
-On a terminal, the command asks before it imports more than 100 messages.
+--dry-run lists the folders with their numbers of messages, and writes nothing. On a terminal, the command asks
+before it imports more than 100 messages; --yes skips the question.
 
 EXAMPLES
   mailkeep import ~/old-backup.mbox --mailbox "Backup 2019"
@@ -54,20 +56,36 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       '.eml and mbox files, Maildirs, folders with any of these, or exports of mailkeep',
     )
     .option('--mailbox <name>', 'name of the mailbox', 'imported')
+    .option('--dry-run', 'only show what would be imported')
+    .option('--yes', 'do not ask for confirmation')
     .addHelpText('after', HELP)
-    .action((paths: string[], { mailbox }: { readonly mailbox: string }) =>
-      chosen((context) => importPaths(context, paths, mailbox.trim())),
+    .action((paths: string[], options: ImportLine) =>
+      chosen((context) => importPaths(context, paths, options)),
     );
 }
 
-async function importPaths(context: CommandContext, paths: readonly string[], name: string) {
+interface ImportLine {
+  readonly mailbox: string;
+  readonly dryRun?: true;
+  readonly yes?: true;
+}
+
+/** More messages than these are not imported without a question. */
+const ASKED_ABOVE = 100;
+
+async function importPaths(
+  context: CommandContext,
+  paths: readonly string[],
+  { mailbox, dryRun, yes }: ImportLine,
+): Promise<ExitCode> {
+  const name = mailbox.trim();
   const { globals, surroundings, output, signal } = context;
   if (name === '' || name.length > 200 || name !== terminalLine(name)) {
     const expected = 'a name of at most 200 plain characters';
     throw usageError('usage-option', { option: '--mailbox', found: name, expected });
   }
   const activity = openActivity(context, 'looking for mail');
-  const result = await importMail(context, {
+  const mail = {
     dataDir: locateDataDir(globals, surroundings),
     paths: paths.map((given) => path.resolve(surroundings.cwd, given)),
     name,
@@ -75,17 +93,42 @@ async function importPaths(context: CommandContext, paths: readonly string[], na
       activity.show(() => `read ${counted(messages, 'message')}, ${count(added)} new`),
     onIndex: ({ indexed, remaining }) =>
       activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
-  }).finally(activity.stop);
+  };
+  const asker = yes || dryRun || globals.json ? undefined : terminalAsker(context);
+  let isWanted = true;
+  let result: ImportResult;
+  try {
+    if (asker !== undefined) {
+      const found = await previewImport(context, mail, false);
+      if (found.added > ASKED_ABOVE && !signal.aborted) {
+        activity.stop();
+        const question = `Import ${counted(found.added, 'message')} into the mailbox ${terminalLine(name)}?`;
+        isWanted = await asker.yes(question);
+      }
+    }
+    if (!isWanted) {
+      context.notices.say('Nothing was imported.');
+      return EXIT.failures;
+    }
+    result = await (dryRun ? previewImport(context, mail, true) : importMail(context, mail));
+  } finally {
+    activity.stop();
+  }
   await output.object(result, () => importText(result));
   if (result.interrupted || signal.aborted) return EXIT.interrupted;
   return result.failures.length + result.passedOver > 0 ? EXIT.failures : EXIT.done;
 }
 
 function importText(result: ImportResult): string {
-  const { added, places, known, forgotten, undated, manifests, failures, interrupted } = result;
+  const { dryRun, added, places, known, forgotten, undated, manifests, failures, interrupted } = result;
   const shown = failures.slice(0, MOST_SHOWN);
   return present([
-    `${interrupted ? 'Interrupted: ' : ''}imported ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
+    `${interrupted ? 'Interrupted: ' : ''}${dryRun ? 'would import' : 'imported'} ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
+    dryRun &&
+      result.folders.map(
+        ({ folder, added: more, known: there }) =>
+          `  ${terminalLine(folder)}: ${counted(more, 'message')}${there > 0 ? `, ${count(there)} there already` : ''}`,
+      ),
     places > added && `They are in ${count(places)} places: each label is a folder`,
     known > 0 && `${counted(known, 'message')} were there already`,
     forgotten > 0 &&
