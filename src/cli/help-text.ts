@@ -7,8 +7,7 @@ const MEANINGS: Readonly<Record<ExitCode, string>> = {
   [EXIT.failures]: 'failed; the reason is printed',
   [EXIT.usage]: 'wrong usage or configuration',
   [EXIT.damage]: 'damage found in the archive',
-  [EXIT.held]:
-    'pending deletions: messages disappeared at the service',
+  [EXIT.held]: 'pending deletions: messages disappeared at the service',
   [EXIT.inUse]: 'the archive is in use by another process',
   [EXIT.refused]: 'the service refused the token',
   [EXIT.interrupted]: 'interrupted',

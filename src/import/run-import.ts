@@ -106,10 +106,10 @@ export async function runImport(options: ImportOptions): Promise<ImportResult> {
   const { catalog, name } = options;
   const boxes = catalog?.folders.mailboxes() ?? [];
   const taken = boxes.some(
-      (box) =>
-        !isImported(box) &&
-        [box.address, box.mailbox].some((known) => known.toLowerCase() === name.toLowerCase()),
-    );
+    (box) =>
+      !isImported(box) &&
+      [box.address, box.mailbox].some((known) => known.toLowerCase() === name.toLowerCase()),
+  );
   if (taken) throw importNameTaken(name);
   const manifests = new Manifests();
   try {

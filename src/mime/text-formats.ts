@@ -1,7 +1,7 @@
 import { decodeText } from './charsets.ts';
 import { htmlText } from './html-text.ts';
-import { decodeQuotedPrintable } from './transfer-decoding.ts';
 import { rtfText } from './rtf-text.ts';
+import { decodeQuotedPrintable } from './transfer-decoding.ts';
 
 /**
  * Returns the words of a text in a format with a syntax of its own, which its beginning shows, or, for enriched text, its

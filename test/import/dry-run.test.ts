@@ -32,8 +32,7 @@ it('shows what an import would do, by folder, and writes nothing', async () => {
   expect(existsSync(data)).toBe(false);
   rmSync(path.join(mail, 'notes.txt'));
   expect((await mailkeep(['import', path.join(mail, 'Work'), '--data', data])).code).toBe(0);
-  const stored = () =>
-    new Map([...tree(data)].filter(([name]) => !/-(?:shm|wal)$/.test(name)));
+  const stored = () => new Map([...tree(data)].filter(([name]) => !/-(?:shm|wal)$/.test(name)));
   const before = stored();
   const again = await mailkeep(line);
   expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/^would import 3 /) });

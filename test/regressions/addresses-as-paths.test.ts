@@ -63,7 +63,9 @@ test.each([
 });
 
 test('a bucket is refused where only a path will do', async () => {
-  const { code, stderr } = await ran(['export', '--format', 'eml', '--to', 's3://bucket/x'], { cwd });
+  const { code, stderr } = await ran(['export', '--format', 'eml', '--to', 's3://bucket/x'], {
+    cwd,
+  });
   expect([code, stderr]).toEqual([2, expect.stringContaining('a bucket cannot be used here')]);
 });
 

@@ -14,7 +14,10 @@ function termsOf(sentence: string): Map<string, number> {
     /([\d,]+)\s+(messages? at the service|stored|not yet verified|incomplete|pending deletions?|forgotten)/g,
   );
   for (const [, number = '', words = ''] of found)
-    terms.set(singular(words), (terms.get(singular(words)) ?? 0) + Number(number.replaceAll(',', '')));
+    terms.set(
+      singular(words),
+      (terms.get(singular(words)) ?? 0) + Number(number.replaceAll(',', '')),
+    );
   return terms;
 }
 

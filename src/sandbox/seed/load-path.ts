@@ -77,10 +77,7 @@ export class MboxBlock implements SourceBlock {
     this.#starts = Float64Array.from(ranges, ({ start }) => start);
     this.#ends = Float64Array.from(ranges, ({ end }) => end);
     this.#quotedLines = Float64Array.from(ranges, ({ quotedLines }) => quotedLines);
-    this.#received = Float64Array.from(
-      ranges,
-      ({ date }) => parseHeaderDate(date) ?? Number.NaN,
-    );
+    this.#received = Float64Array.from(ranges, ({ date }) => parseHeaderDate(date) ?? Number.NaN);
     this.#lineEnds = ranges.map(({ lineEnds }) => lineEnds);
   }
 

@@ -9,9 +9,9 @@ import type { ImportResult } from '../../../import/run-import.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { reasonText } from '../../../wording/sentence.ts';
+import { terminalAsker } from '../../ask.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { present } from '../../output.ts';
-import { terminalAsker } from '../../ask.ts';
 import { openActivity } from '../../progress/activity.ts';
 
 const HELP = `
@@ -120,7 +120,8 @@ async function importPaths(
 }
 
 function importText(result: ImportResult): string {
-  const { dryRun, added, places, known, forgotten, undated, manifests, failures, interrupted } = result;
+  const { dryRun, added, places, known, forgotten, undated, manifests, failures, interrupted } =
+    result;
   const shown = failures.slice(0, MOST_SHOWN);
   return present([
     `${interrupted ? 'Interrupted: ' : ''}${dryRun ? 'would import' : 'imported'} ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
