@@ -1,7 +1,7 @@
 import type { PlaceLine } from '../mail/lines.ts';
 import type { MessageId, Place } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
-import { messageQueries } from './messages.ts';
+import { messageQueries, readable } from './messages.ts';
 import { type Builder, query, type Row } from './query.ts';
 import { RECORD_MESSAGE } from './tables.ts';
 
@@ -113,7 +113,7 @@ export function concerns(connection: Connection): Concerns {
     const row = connection.get(MESSAGE, { docid });
     if (row === undefined) return undefined;
     const places = connection.all(PLACES, { docid, limit: PLACES_SHOWN });
-    return { id: connection.hex(row.id), subject: row.subject, places };
+    return { id: connection.hex(row.id), subject: readable(row.subject), places };
   };
   return {
     byDocid,

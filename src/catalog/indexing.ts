@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Position } from '../archive/format/records.ts';
+import { listedText } from '../mail/encoded-words.ts';
 import type { MessageId } from '../mail/words.ts';
 import { EXTRACTOR_VERSION } from '../mime/extraction.ts';
 import type { IndexEntry } from '../mime/index-entry.ts';
@@ -264,8 +265,8 @@ function listedOf(connection: Connection, { docid, entry }: IndexedDocument): Li
   const sender = row.sender_address?.toLowerCase() ?? '';
   const id = usableId(row.message_id ?? '');
   return {
-    subject: row.subject ?? '',
-    from: `${row.sender_name ?? ''} ${row.sender_address ?? ''}`,
+    subject: listedText(row.subject ?? ''),
+    from: `${listedText(row.sender_name ?? '')} ${row.sender_address ?? ''}`,
     senders: exactAddress(`<${sender}>`) === undefined ? [] : [sender],
     // Without a usable Message-ID no other message can name this one: its own id stands in.
     node: id === null ? hash47(row.id.toString('hex')) : threadNode(id),

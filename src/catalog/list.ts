@@ -11,7 +11,7 @@ import {
   namesWithin,
 } from './folder-names.ts';
 import { LIST_ROWS, type ListRow } from './list-rows.ts';
-import { senderOf } from './messages.ts';
+import { readable, senderOf } from './messages.ts';
 import { commitAt, isoTime } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
 import type { Scope } from './scope.ts';
@@ -174,7 +174,7 @@ export function placeLine(row: ListRow, name: FolderName, flags: FlagSet): Place
     flags,
     size: row.size,
     date: isoTime(row.place_date ?? row.date),
-    subject: row.subject,
+    subject: readable(row.subject),
     from: senderOf(row),
     messageId: row.message_id,
     firstSeen: isoTime(row.first_seen),

@@ -1,4 +1,5 @@
 import type { Locator, Position } from '../archive/format/records.ts';
+import { listedText } from '../mail/encoded-words.ts';
 import type { PlaceLine } from '../mail/lines.ts';
 import type { Address, BlobHash, MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
@@ -139,7 +140,13 @@ export function messageQueries(connection: Connection, known?: KnownHashes): Mes
       const row = docid === null ? undefined : connection.get(SUMMARY, { docid });
       if (row === undefined) return undefined;
       const { size, date, subject, message_id: messageId } = row;
-      return { size, date: isoTime(date), subject, from: senderOf(row), messageId };
+      return {
+        size,
+        date: isoTime(date),
+        subject: readable(subject),
+        from: senderOf(row),
+        messageId,
+      };
     },
     hasBlob: (hash) => {
       const found = record(RECORD_BLOB, hash);
@@ -171,12 +178,19 @@ export function messageQueries(connection: Connection, known?: KnownHashes): Mes
   };
 }
 
+/** A text that the listing gave, for people. */
+export function readable<T extends string | null>(text: T): T | string {
+  return text === null ? text : listedText(text);
+}
+
 /** The sender that the listing named, as lines show it; null where it named none. */
 export function senderOf({
   sender_name: name,
   sender_address: address,
 }: Pick<Row<'messages'>, 'sender_name' | 'sender_address'>): Address | null {
-  return name === null && address === null ? null : { name: name ?? '', address: address ?? '' };
+  return name === null && address === null
+    ? null
+    : { name: listedText(name ?? ''), address: address ?? '' };
 }
 
 /** Where the archive finds bytes by their hash. */

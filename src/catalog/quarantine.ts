@@ -1,5 +1,6 @@
 import type { Place } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
+import { readable } from './messages.ts';
 import { query } from './query.ts';
 
 /** A place whose message could not be fetched whole; dates and times are milliseconds since the epoch. */
@@ -53,6 +54,7 @@ export function quarantineQueries(connection: Connection): QuarantineQueries {
     open: () =>
       connection.all(OPEN, {}).map(({ kept, acknowledged, ...entry }) => ({
         ...entry,
+        subject: readable(entry.subject),
         kept: kept === null ? null : kept.toString('hex'),
         acknowledged: acknowledged === 1,
       })),

@@ -36,7 +36,11 @@ export class StoredMail {
   readonly ids: string[] = [];
   readonly #docids: number[] = [];
 
-  constructor(readonly dir = mkdtempSync(join(tmpdir(), 'mailkeep-indexer-'))) {}
+  constructor(
+    readonly dir = mkdtempSync(join(tmpdir(), 'mailkeep-indexer-')),
+    /** What the listings of all messages say. */
+    private readonly listed: Partial<Listing> = {},
+  ) {}
 
   remove(): void {
     rmSync(this.dir, { recursive: true, force: true });
@@ -62,7 +66,7 @@ export class StoredMail {
     for (const raw of sources) {
       const uid = this.ids.length + 1;
       const id = createHash('sha256').update(raw).digest('hex');
-      const listed = listing(uid, raw.length);
+      const listed = { ...listing(uid, raw.length), ...this.listed };
       const docid = docidBase(listed.date, START + 10 * 365 * 86_400_000);
       batch.addSource(raw, id);
       batch.addFact({

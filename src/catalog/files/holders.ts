@@ -1,6 +1,6 @@
 import type { Address } from '../../mail/words.ts';
 import type { Connection } from '../connection.ts';
-import { senderOf } from '../messages.ts';
+import { readable, senderOf } from '../messages.ts';
 import { query } from '../query.ts';
 import { seen, type View } from '../search/conditions.ts';
 import type { HitCount } from '../search/search.ts';
@@ -54,7 +54,7 @@ export function holderMessage(
   if (row === undefined || place === undefined) return undefined;
   return {
     id: connection.hex(row.id),
-    subject: row.subject,
+    subject: readable(row.subject),
     from: senderOf(row),
     date: place.date ?? row.date,
     endedAt: place.ended_at,

@@ -8,7 +8,7 @@ import { attachmentTexts } from '../attachment-texts.ts';
 import { attachmentsOf } from '../attachments.ts';
 import type { Connection } from '../connection.ts';
 import type { FolderName } from '../folder-names.ts';
-import { senderOf } from '../messages.ts';
+import { readable, senderOf } from '../messages.ts';
 import { isoTime } from '../moments.ts';
 import type { PlaceQueries } from '../places.ts';
 import { query } from '../query.ts';
@@ -147,7 +147,7 @@ export function hitReader(
       id: row.id.toString('hex'),
       ...first,
       size: row.size,
-      subject: row.subject,
+      subject: readable(row.subject),
       from: senderOf(row),
       messageId: row.message_id,
       places: hitPlaces,

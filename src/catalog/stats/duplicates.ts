@@ -1,5 +1,6 @@
 import { threadNode } from '../../search/thread-links.ts';
 import type { Connection } from '../connection.ts';
+import { readable } from '../messages.ts';
 import { isVisible } from '../scope.ts';
 import type { Asked } from './asked.ts';
 import { type DuplicateRow, term } from './rows.ts';
@@ -66,7 +67,7 @@ export function duplicates(
     const messageId = listed?.trim().replace(/^<|>$/g, '') ?? null;
     return {
       messageId,
-      subject: rows[0]?.subject ?? null,
+      subject: readable(rows[0]?.subject ?? null),
       messages: docids.length,
       bytes: rows.reduce((sum, { size }) => sum + size, 0),
       query: messageId === null ? null : term('id', messageId),

@@ -1,5 +1,5 @@
 import type { Connection } from '../connection.ts';
-import { senderOf } from '../messages.ts';
+import { readable, senderOf } from '../messages.ts';
 import { isoTime } from '../moments.ts';
 import { isVisible } from '../scope.ts';
 import type { Asked } from './asked.ts';
@@ -26,7 +26,7 @@ export function largest(
     id: connection.hex(row.id),
     size: row.size,
     date: isoTime(row.date),
-    subject: row.subject,
+    subject: readable(row.subject),
     from: senderOf(row),
   }));
 

@@ -1,3 +1,4 @@
+import { listedText } from '../../mail/encoded-words.ts';
 import { foldWord } from '../../search/normalise.ts';
 import type { Connection } from '../connection.ts';
 import { ROLE } from '../people.ts';
@@ -155,7 +156,7 @@ class RecentSenders {
     const known = this.#senders.get(address);
     if (known !== undefined) known.messages += 1;
     if (known !== undefined && !isNewer) return;
-    const name = sender_name === '' ? null : sender_name;
+    const name = sender_name === null || sender_name === '' ? null : listedText(sender_name);
     const words = [...wordsOf(name ?? ''), ...wordsOf(address)];
     this.#senders.set(address, { name, words, messages: known?.messages ?? 1 });
   }
