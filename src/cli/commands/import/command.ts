@@ -1,7 +1,7 @@
 import path from 'node:path';
 import type { Command } from 'commander';
 import { locateDataDir } from '../../../config/located-fields.ts';
-import { importMail, previewImport } from '../../../engine/import-mail.ts';
+import { importMail, type MailToImport, previewImport } from '../../../engine/import-mail.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';
 import type { FailureReason } from '../../../import/read-mail.ts';
@@ -85,7 +85,7 @@ async function importPaths(
     throw usageError('usage-option', { option: '--mailbox', found: name, expected });
   }
   const activity = openActivity(context, 'looking for mail');
-  const mail = {
+  const mail: MailToImport = {
     dataDir: locateDataDir(globals, surroundings),
     paths: paths.map((given) => path.resolve(surroundings.cwd, given)),
     name,
