@@ -1,12 +1,6 @@
 import { inflateSync } from 'node:zlib';
 import type { LeafInfo } from './leaf-info.ts';
-import { tnefParts } from './tnef.ts';
-
-/** A part within a file that is a container; null `info` where `bytes` are a part with its own header. */
-export interface ContainedPart {
-  readonly info: Pick<LeafInfo, 'contentType' | 'filename' | 'contentId'> | null;
-  readonly bytes: Buffer;
-}
+import { type ContainedPart, tnefParts } from './tnef.ts';
 
 const CMS = /^application\/(?:x-)?pkcs7-mime$/i;
 const CMS_NAME = /\.p7[mz]$/i;

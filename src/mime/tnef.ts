@@ -1,6 +1,12 @@
 import { decodeText } from './charsets.ts';
-import type { ContainedPart } from './containers.ts';
+import type { LeafInfo } from './leaf-info.ts';
 import { rtfText } from './rtf-text.ts';
+
+/** A part within a file that is a container; null `info` where `bytes` are a part with its own header. */
+export interface ContainedPart {
+  readonly info: Pick<LeafInfo, 'contentType' | 'filename' | 'contentId'> | null;
+  readonly bytes: Buffer;
+}
 
 /** TNEF (MS-OXTNEF): attributes of a message and of its attachments, which hold MAPI properties. */
 const SIGNATURE = 0x223e9f78;
