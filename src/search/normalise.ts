@@ -171,37 +171,18 @@ const LETTERS: Readonly<Record<string, string>> = {
  * Marks that writers may leave out: harakat, Quranic signs, kashida, niqqud, cantillation, Syriac vowels, and frames
  * around a character such as that of a keycap.
  */
-const OPTIONAL_MARKS = new RegExp(
-  `[${[
-    ...['0591-05bd', '05bf', '05c1', '05c2', '05c4', '05c5', '05c7', 'fb1e', '0610-061a', '0640'],
-    ...['064b-065f', '0670', '06d6-06dc', '06df-06e4', '06e7', '06e8', '06ea-06ed', '0711'],
-    ...[
-      '0730-074a',
-      '0897-089f',
-      '08ca-08e1',
-      '08e3-08ff',
-      '{10efa}-{10eff}',
-      '20dd-20e0',
-      '20e2-20e4',
-    ],
-  ]
-    .map((range) => range.replaceAll(/([0-9a-f]{4,5}|\{\w+\})/g, '\\u$1'))
-    .join('')}]+`,
-  'gu',
-);
+const OPTIONAL_MARKS =
+  // biome-ignore lint/suspicious/noMisleadingCharacterClass: each mark is meant by itself
+  /(?:[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\ufb1e\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u0897-\u089f\u08ca-\u08e1\u08e3-\u08ff\u20dd-\u20e0\u20e2-\u20e4]|\u0640|[\u{10efa}-\u{10eff}])+/gu;
 /** Presentation forms of harakat without a letter: NFKC would put a space in their place. */
 const ISOLATED_MARKS = /[\ufc5e-\ufc63\ufe70-\ufe7f]+/g;
 /** Letters of Unicode that people read as an apostrophe: O\u02bcBrien is O'Brien. */
 const APOSTROPHES = /[\u02b9-\u02bf\u02c8\u02ca\u02cb\u02ee\ua78b\ua78c]/g;
-const HEBREW = '[\\u05d0-\\u05ea]';
 /** After these letters a geresh changes the sound; after others, an apostrophe may open a quotation. */
-const GERESH = new RegExp(
-  `(?<=${HEBREW})[\\u05f3\\u05f4](?=${HEBREW})|(?<=[גדזחטעצרת])['\\u2018\\u2019](?=${HEBREW})`,
-  'gu',
-);
-const GERSHAYIM_SIGN = `(?<=${HEBREW})["\\u201c-\\u201f](?=${HEBREW}(?!${HEBREW}))`;
-const GERSHAYIM = new RegExp(GERSHAYIM_SIGN, 'gu');
-const GERSHAYIM_AT = new RegExp(GERSHAYIM_SIGN, 'uy');
+const GERESH =
+  /(?<=[\u05d0-\u05ea])[\u05f3\u05f4](?=[\u05d0-\u05ea])|(?<=[גדזחטעצרת])['\u2018\u2019](?=[\u05d0-\u05ea])/gu;
+const GERSHAYIM = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/gu;
+const GERSHAYIM_AT = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/uy;
 /** FTS5 takes signs that are younger than its tables, as most emoji are, for letters. */
 const BETWEEN_WORDS = once(() => /[^\p{L}\p{N}\p{M}\p{Co}\0-\x7f]+/gu);
 /**

@@ -101,7 +101,7 @@ describe('words of other programs', () => {
     [['stats', '--subject', 'rent'], '--query subject:rent'],
     [['list', '--from', 'anna'], 'mailkeep search from:anna'],
     [['sync', '--rate', '60'], 'rateLimit.requestsPerMinute'],
-    [['export', '--out', 'x'], 'Did you mean --to?'],
+    [['export', '--to', 'x', '--format', 'eml', '--out', 'y'], 'Did you mean --to?'],
     [['list', '--csv'], 'Did you mean --format csv?'],
     [['list', '--archive', 'x'], 'Did you mean --data?'],
     [['list', '--foldr', 'x'], 'Did you mean --folder?'],

@@ -134,8 +134,12 @@ export function loadPath(store: Store, mailbox: Mailbox, path: string): void {
 const FIELD =
   /^(?:bcc|cc|content-type|date|delivered-to|from|message-id|mime-version|received|return-path|subject|to)[ \t]*:/im;
 
-function beginsWithHeader(path: string): boolean {
-  const begin = readRange({ path, start: 0, length: 65_536 }, Number.POSITIVE_INFINITY, false);
+function beginsWithHeader(path: string, size: number): boolean {
+  const begin = readRange(
+    { path, start: 0, length: Math.min(size, 65_536) },
+    Number.POSITIVE_INFINITY,
+    false,
+  );
   return FIELD.test(begin.toString('latin1').split(/\r?\n\r?\n/, 1)[0] ?? '');
 }
 
@@ -143,7 +147,7 @@ function loadReadable(store: Store, mailbox: Mailbox, path: string, stats: Stats
   if (!stats.isDirectory()) {
     if (path.endsWith('.mbox')) intoInbox(store, mailbox, new MboxBlock(path));
     else {
-      if (!path.endsWith('.eml') && !beginsWithHeader(path))
+      if (!path.endsWith('.eml') && !beginsWithHeader(path, stats.size))
         throw serviceError('sandbox-seed-unreadable', { path, reason: 'it is not a message' });
       intoInbox(store, mailbox, new FileBlock([path]));
     }

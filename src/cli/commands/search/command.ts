@@ -100,12 +100,15 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         const now = context.now();
         const option = words.find((word) => word.startsWith('--'));
         if (option !== undefined) {
+          const typed = option.replace(/=.*/s, '');
+          const { unknownWordHint } = await import('../../suggestions.ts');
           const long = command.options.flatMap((known) => known.long ?? []);
-          const meant = nearest(option.replace(/=.*/s, ''), long);
-          throw usageError('usage-invalid', {
-            command: 'search',
-            problem: `unknown option '${option}'.${meant === null ? '' : ` Did you mean ${meant}?`}`,
-          });
+          const meant = nearest(typed, long);
+          const hint =
+            unknownWordHint(typed, command, command.parent ?? command) ??
+            (meant === null ? '' : `Did you mean ${meant}?`);
+          const problem = `unknown option '${option}'. ${hint}`.trim();
+          throw usageError('usage-invalid', { command: 'search', problem });
         }
         if (options.after !== undefined && sort === 'relevance') {
           throw usageError('usage-invalid', {
