@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ArchiveStatus, FolderStatus } from '../../src/engine/status/archive-status.ts';
+import { addSums } from '../../src/sync/plan/folder-sums.ts';
 import { mattersOf } from '../../src/web/reading/matters.ts';
 
 const NOW = Date.UTC(2026, 10, 28, 12);
@@ -23,6 +24,7 @@ function status(
     ...{ dataDir: '/srv/mail archive', commit: { number: 3, hash: 'ab' }, messages: 0, bytes: 0 },
     ...{ logBytes: 0, catalogBytes: 0, pending: 0, unparsed: 0, budget: [], verification },
     attachments: { pending: 0, done: 0, failed: 0 },
+    sum: addSums([]),
     mailboxes: [
       {
         ...{ address: 'ada@example.org', host: 'mail.example.org', resourceId: 'm1' },
