@@ -326,7 +326,7 @@ test('webhooks are named without guessing', async () => {
   const shared = first.id.slice(0, 8);
   expect(second.id.startsWith(shared)).toBe(true);
   for (const [args, words] of [
-    [['delete', '', '--yes'], /no webhook whose id begins with ""/],
+    [['delete', '', '--yes'], /The argument <id> is empty/],
     [['delete', '--yes'], /name webhooks by their ids, or all of a mailbox/i],
     [['delete', shared, '--yes'], /Several ids begin with/],
     [['delete', first.id, '--yes', '--mailbox', OFFICE], /no webhook whose id begins/],
