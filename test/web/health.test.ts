@@ -127,7 +127,7 @@ test('what needs a person comes first, with where to look', async () => {
 test('folders have their sum, and the one proven longest ago can come first', async () => {
   const html = await get('/health/folders');
   const text = words(html);
-  expect(text).toMatch(/\d+ at the service = \d+ stored \+ \d+ in quarantine/);
+  expect(text).toMatch(/\d+ messages at the service = \d+ stored \+ \d+ incomplete/);
   expect(text).toContain('INBOX.Sent');
   expect(words(await get('/health/folders?sort=age'))).toContain('compared longest ago first');
   expect(await get('/health/folders?from=99999')).toContain('Health');
@@ -203,7 +203,7 @@ test('runs are drawn, and open to the sentence of each folder', async () => {
   expect(html.match(/<details>/g)?.length).toBeGreaterThanOrEqual(3);
   const text = words(html);
   expect(text).toContain('by hand');
-  expect(text).toMatch(/INBOX : \d+ at the service = \d+ stored/);
+  expect(text).toMatch(/INBOX : \d+ messages at the service = \d+ stored/);
   expect(text).toMatch(/"kind":"hand"|&quot;kind&quot;:&quot;hand&quot;/);
 });
 
