@@ -79,12 +79,16 @@ export function walkHeader(
   };
   for (let at = from; ; at = lines.next) {
     const isThere = lines.read(at);
-    if (!isWhole && (!isThere || lines.next === source.length)) {
+    const isCut = !isWhole && (!isThere || lines.next === source.length);
+    const first = source[at];
+    const isContinued = (first === SPACE || first === TAB) && at > from;
+    if (isCut) {
+      if (!isContinued) close(at);
+      if (isThere && !isContinued && isField(source, at, lines.end)) field = at;
       close(source.length);
       return null;
     }
-    const first = source[at];
-    if ((first === SPACE || first === TAB) && at > from) continue;
+    if (isContinued) continue;
     close(at);
     if (!isThere || lines.end === at) return lines.next;
     if (isField(source, at, lines.end)) field = at;
