@@ -113,10 +113,10 @@ export async function expectExtended(begun: Begun): Promise<void> {
     locks: { extended: 0, until: started + 10 * DAY },
   });
   const about = (name: string) => proxy.seen.filter((one) => one.path.includes(name));
-  // Only the manifest that it continues was read.
+  // Only the manifest that it continues was read, and the description and recipients, which every copy checks.
   for (const name of before.keys()) {
     const methods = about(path.basename(name)).map(({ method }) => method);
-    const isRead = name === 'mailkeep-copy' || name.startsWith('manifests/');
+    const isRead = name === 'mailkeep-copy' || /^(?:manifests|keys)\//.test(name);
     expect([name, methods]).toEqual([name, isRead ? ['GET', ...methods.slice(1)] : []]);
     expect(methods.every((method) => method === 'GET')).toBe(true);
   }
