@@ -79,7 +79,10 @@ describe.skipIf(skipped)('what leaves the machine', () => {
   test('no word, address, subject, file name, Message-ID or hash of the mail is in it', async () => {
     // What S3, HTTP and the format themselves say, whatever the mail.
     const nothing = await copyOf('b-1', [Buffer.from('From: a@b\r\n\r\n0\r\n')]);
-    const sources = sampleSources(MOST_MESSAGES);
+    // An import reports empty files, and ends with 1.
+    const sources = sampleSources(MOST_MESSAGES).filter((source) =>
+      /\S/.test(source.toString('latin1')),
+    );
     const terms = termsOf(sources);
     const own = found(terms, [...nothing.objects, ...nothing.wire]);
     for (const term of own) terms.delete(term);
