@@ -31,7 +31,8 @@ export async function readArchive(
     const result = await verifyArchive({ dir, checker, ...options });
     const detail = stateDamage(dir);
     if (detail === undefined) return result;
-    const findings = [...result.findings, { what: 'state-file', detail } as const];
+    // First, since a damaged log has more findings than are shown.
+    const findings = [{ what: 'state-file', detail } as const, ...result.findings];
     return { ...result, found: result.found + 1, findings };
   } finally {
     await checker.close();
