@@ -197,8 +197,8 @@ describe('the daemon', () => {
   it('keeps a configuration that came through a pipe, and says so', async () => {
     const config = path.join(place.folder, 'piped.json');
     writeFileSync(config, readFileSync(place.config));
-    // The shell becomes the daemon: signals reach it. The last --config counts.
-    const script = `exec "$0" "$@" --config <(cat '${config}')`;
+    // The shell becomes the daemon: signals reach it. The last argument is the file of --config.
+    const script = `exec "$0" "\${@:1:$#-1}" <(cat '${config}')`;
     const at = new RunningDaemon(place, [], ['bash', '-c', script]);
     running.push(at);
     await at.run('sync');
