@@ -86,8 +86,27 @@ const SCENES: Readonly<Record<string, Scene>> = {
   'search.md': { seed: 7, prepare: synced, paths: { '~/rent': 'rent' } },
   'operations.md': {
     seed: 7,
-    prepare: async () => {},
-    before: { 'mailkeep compact --dry-run': synced },
+    prepare: async ({ config, folder }) => {
+      const baseUrl = 'https://mail-api.example.com';
+      const account = { name: 'main', baseUrl, token: { file: './token' } };
+      writeFileSync(config, JSON.stringify({ dataDir: './data', accounts: [account] }));
+      writeFileSync(path.join(folder, 'token'), 'expired\n');
+    },
+    before: {
+      'mailkeep doctor': ({ config, sandbox }) => {
+        const text = readFileSync(config, 'utf8');
+        writeFileSync(config, text.replace('https://mail-api.example.com', sandbox.mailboxUrl));
+      },
+      'mailkeep compact --dry-run': async (stage) => {
+        const { accounts } = JSON.parse(readFileSync(stage.config, 'utf8'));
+        const rateLimit = { requestsPerMinute: 1_000_000, concurrency: 8 };
+        const earlier = { accounts, rateLimit, archive: { codec: 'zlib' } };
+        writeFileSync(stage.config, JSON.stringify(earlier));
+        writeFileSync(path.join(stage.folder, 'token'), `${stage.sandbox.tokens.mailbox}\n`);
+        await synced(stage);
+        writeFileSync(stage.config, JSON.stringify({ accounts }));
+      },
+    },
     paths: { '/home/you/mail': '.' },
   },
   'verification.md': {
@@ -141,7 +160,8 @@ const VARYING: readonly [RegExp, string][] = [
   [/127\.0\.0\.1:\d+/g, 'ADDRESS'],
   [/\bcommit \d+|\b\d+ commits\b/g, 'COMMIT'],
   [/[A-Za-z0-9+/]{43}=/g, 'KEY'],
-  [/\b[\d.]+ GB are free/g, 'FREE'],
+  [/\b[\d.]+ [GT]B are free/g, 'FREE'],
+  [/is on \S+ \(\S+\)\.$/gm, 'FILE SYSTEM'],
 ];
 
 const settled = (text: string) =>
