@@ -105,17 +105,6 @@ export class MailboxClient extends Client {
     return this.each(OPS.listFolders, (page) => this.listFolders(mailbox, { ...options, page }));
   }
 
-  /** As `eachFolder`, with the total of each page. */
-  folderPages(mailbox: string, options?: CallOptions): AsyncGenerator<Page<FolderRecord>, void> {
-    const read = (page: number) => this.listFolders(mailbox, { ...options, page });
-    return eachPage(OPS.listFolders, this.host, read);
-  }
-
-  /** The error for a listing of folders that is longer than its reader takes. */
-  tooManyFolders(what: 'folders' | 'folder names', limit: number): Error {
-    return tooLarge(OPS.listFolders, this.host, what, limit);
-  }
-
   /** `name` is the full path of the new folder. */
   createFolder(mailbox: string, name: string, options?: CallOptions): Promise<FolderRecord> {
     return this.calls.record(OPS.createFolder, inMailbox(mailbox), { name }, folder, options);
@@ -310,4 +299,23 @@ function inMessage({ mailbox, folder, uid }: MessageRef) {
 
 function inWebhook({ mailbox, webhookId }: WebhookRef) {
   return { mailboxResourceId: mailbox, webhookId };
+}
+
+/** Lists folders as `eachFolder` does, with the total of each page. */
+export function folderPages(
+  client: MailboxClient,
+  mailbox: string,
+  options?: CallOptions,
+): AsyncGenerator<Page<FolderRecord>, void> {
+  const read = (page: number) => client.listFolders(mailbox, { ...options, page });
+  return eachPage(OPS.listFolders, client.host, read);
+}
+
+/** Returns the error for a listing of folders that is longer than its reader takes. */
+export function tooManyFolders(
+  client: MailboxClient,
+  what: 'folders' | 'folder names',
+  limit: number,
+): Error {
+  return tooLarge(OPS.listFolders, client.host, what, limit);
 }

@@ -1,4 +1,4 @@
-import type { MailboxClient } from '../../api/mailbox-client.ts';
+import { folderPages, type MailboxClient, tooManyFolders } from '../../api/mailbox-client.ts';
 import type { PlatformClient } from '../../api/platform-client.ts';
 import { hasCode, type MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { Lane } from '../../limiter/lanes.ts';
@@ -104,16 +104,16 @@ export function apiOrigin(
         ...(problem === undefined ? {} : { problem }),
       });
       try {
-        for await (const page of client.folderPages(mailbox, { signal, lane: lane() })) {
+        for await (const page of folderPages(client, mailbox, { signal, lane: lane() })) {
           counted = page.total;
           for (const folder of page.items) {
             nameChars += folder.path.length + folder.name.length;
             if (nameChars > MOST_NAME_CHARS) {
-              throw client.tooManyFolders('folder names', MOST_NAME_CHARS);
+              throw tooManyFolders(client, 'folder names', MOST_NAME_CHARS);
             }
             if (folder.path === '') withoutPath += 1;
             else byPath.set(wellFormed(folder.path), named(folder));
-            if (byPath.size > MOST_FOLDERS) throw client.tooManyFolders('folders', MOST_FOLDERS);
+            if (byPath.size > MOST_FOLDERS) throw tooManyFolders(client, 'folders', MOST_FOLDERS);
           }
         }
         return listing();
