@@ -56,7 +56,7 @@ const COLON = 0x3a;
 /**
  * Walks through the header block of a message or part. An empty line ends it, and so does a line that is neither field
  * nor continuation, such as a delimiter: the body begins with it. But a "From " line of an mbox is passed over, and so is
- * a damaged one before fields that say how to read the body.
+ * a damaged one, or a stray delimiter at the start, before fields that say how to read the body.
  *
  * @param isWhole false where the source continues
  * @param onField takes the lines of a field, with their ends
@@ -93,7 +93,8 @@ export function walkHeader(
     if (!isThere || lines.end === at) return lines.next;
     if (isField(source, at, lines.end)) field = at;
     else if (certain <= at) {
-      const ahead = isDelimiter(source, at) ? at : fieldAhead(source, lines, at);
+      const isEnd = at > from && isDelimiter(source, at);
+      const ahead = isEnd ? at : fieldAhead(source, lines, at);
       if (ahead === null && !isWhole) return null;
       if (ahead === null || ahead === at) return at;
       certain = ahead;

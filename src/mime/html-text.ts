@@ -1,4 +1,5 @@
 import { cutText } from './charsets.ts';
+import { formatOf } from './html-formats.ts';
 import { walkFlatHtml, walkHtml } from './html-walk.ts';
 import { plainMarkup } from './plain-markup.ts';
 
@@ -76,8 +77,7 @@ function withoutInlineData(html: string): string {
 const FLAT_PIECE = 64 * 1024;
 const RAW_TEXT = /^(?:script|style|title|textarea|xmp)$/i;
 const TAG_OR_SIGN = /<(?:\/?([a-z][^\s/<>]{0,20})[^<>]*>?|[!?])?/gi;
-const BLOCK =
-  /^(?:p|div|br|hr|li|ul|ol|dl|dt|dd|tr|table|h[1-6]|blockquote|pre|center|section|article|header|footer|form|body|html)$/i;
+const IN_LINE = /^(?:inline|link|image|skip)$/;
 
 /** The same words without any nesting: tags of blocks become line breaks, others go. Linear in the input. */
 function flatten(html: string): string {
@@ -92,8 +92,9 @@ function flatten(html: string): string {
 function flatTag(tag: string, name: string | undefined): string {
   if (name === undefined) return tag === '<' ? '&lt;' : tag;
   if (RAW_TEXT.test(name)) return tag;
-  if (BLOCK.test(name)) return '\n';
-  return /^t[dh]$/i.test(name) ? ' ' : '';
+  const { kind } = formatOf(name.toLowerCase());
+  if (kind === 'apart') return ' ';
+  return IN_LINE.test(kind) ? '' : '\n';
 }
 
 /**

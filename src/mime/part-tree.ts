@@ -192,7 +192,11 @@ class Splitter<T> {
     // A delimiter right behind another one: no part is between them.
     const delimiter = isRoot ? null : this.#delimiter(this.#at);
     if (delimiter === undefined) return false;
-    if (delimiter?.of !== undefined) return this.#meet(delimiter.of, delimiter);
+    if (delimiter?.of !== undefined) {
+      // Where one of two is the closing one, a part may still follow.
+      const closes = delimiter.closes && delimiter.of !== this.#open.at(-1);
+      return this.#meet(delimiter.of, { ...delimiter, closes });
+    }
     const from = isRoot ? messageStart(bytes) : this.#at;
     const limit = from + this.limits.headerBytes + 1;
     const isCut = bytes.length >= limit;

@@ -138,6 +138,8 @@ export class TextLayout {
     const block = this.#block;
     if (block.isPre) {
       block.text += text;
+      const words = text.trim();
+      if (words !== '') for (const link of links) compare(link, words);
       return;
     }
     if (this.keepsLines && text.includes('\n')) this.#addLines(block, text, links);

@@ -225,7 +225,7 @@ export class Base64 implements TransferDecoder {
 
   rest(): Buffer {
     const bytes = this.#decode(this.#line);
-    const start = this.#state === 'start' ? this.#held : [];
+    const start = this.#state === 'start' && !this.#isWordless ? this.#held : [];
     return Buffer.concat([bytes, ...start, Buffer.from(this.#carry, 'base64')]);
   }
 

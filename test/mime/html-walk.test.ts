@@ -11,6 +11,7 @@ const flatReference = referenceText({ address, depth: 1000, children: 1000, keep
 /** Elements of every kind that the layout knows, and such as parsers treat in ways of their own. */
 const name = fc.oneof(
   fc.constantFrom('p', 'div', 'b', 'a', 'a', 'td', 'ul', 'ol', 'li', 'li', 'blockquote', 'pre'),
+  fc.constantFrom('menu', 'dir', 'dl', 'details', 'summary', 'figure', 'legend', 'noframes'),
   fc.constantFrom('h1', 'h3', 'h5', 'table', 'tr', 'th', 'span', 'label', 'br', 'hr', 'img', 'wbr'),
   fc.constantFrom('title', 'script', 'style', 'textarea', 'select', 'option', 'svg', 'math', 'mi'),
   fc.constantFrom(

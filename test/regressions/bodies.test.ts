@@ -257,3 +257,29 @@ describe('words that only the HTML has', () => {
     expect(attachments.map(({ contentType }) => contentType)).toEqual(['text/css']);
   });
 });
+
+describe('words of HTML that stand apart on a page', () => {
+  it.each([
+    ['items outside a list', '<p>rail<li>crake<li>coot</p>'],
+    ['items within another element', '<ul><font><li>rail<li>crake<li>coot</font></ul>'],
+    ['items of a menu', '<menu><li>rail<li>crake<li>coot</menu>'],
+    ['a disclosure', '<details><summary>rail</summary>crake</details>coot'],
+    ['a figure', '<figure>rail</figure><figure>crake</figure>coot'],
+    ['a group of fields', '<fieldset><legend>rail</legend>crake</fieldset>coot'],
+    ['a list of terms', 'rail<dl>crake</dl>coot'],
+    ['without frames', 'rail<noframes>crake</noframes>coot'],
+  ])('%s', async (_, page) => {
+    const type = { 'Content-Type': 'text/html' };
+    expect((await read(mail(type, page))).indexed).toMatch(/rail\b[\s\S]*\bcrake\b[\s\S]*\bcoot/);
+    // Too many elements to be read as a tree.
+    const { indexed } = await read(mail(type, `${page}${'<i>'.repeat(DEFAULT_LIMITS.htmlTags)}`));
+    expect(indexed).toMatch(/rail\b[\s\S]*\bcrake\b[\s\S]*\bcoot/);
+  });
+
+  it('a link in preformatted text', async () => {
+    const page =
+      '<pre>a <a href="http://rails.example/">corncrake</a>, <a href="http://b.example">http://b.example</a></pre>';
+    const { indexed } = await read(mail({ 'Content-Type': 'text/html' }, page));
+    expect(indexed).toBe('a corncrake [http://rails.example/], http://b.example');
+  });
+});

@@ -93,6 +93,49 @@ describe('the delimiter of an outer multipart ends all within it', () => {
   });
 });
 
+describe('a part follows delimiters that follow each other', () => {
+  const text = ['Content-Type: text/plain', '', 'ouzel'];
+  test.each([
+    ['twice', ['--o', '--o']],
+    ['the closing one second', ['--o', '--o--']],
+    ['the closing one first', ['--o--', '--o']],
+    ['one of a multipart that has ended', ['--o', '--i']],
+  ])('%s', async (_, delimiters) => {
+    const inner = [mixed('i'), '', '--i', ...text, '--i--'];
+    const found = await read([
+      ...[...HEAD, mixed('o'), '', '--o', ...inner],
+      ...[...delimiters, ...PDF, '--o--', ''],
+    ]);
+    expect(found).toMatchObject({ text: 'ouzel', files: [PLAN] });
+  });
+
+  test('but a part may begin with dashes', async () => {
+    const found = await read([
+      ...HEAD,
+      mixed('o'),
+      '',
+      '--o',
+      '',
+      '--i',
+      'Content-Type: a/b',
+      '--o--',
+    ]);
+    expect(found).toMatchObject({ text: '--i\nContent-Type: a/b', files: [] });
+  });
+});
+
+describe('a parameter ends with its quote', () => {
+  test.each([
+    'filename="plan.pdf" name="plan.pdf"',
+    'filename="plan.pdf"\r\n\tsize=8; name="x.pdf"',
+  ])('%s', async (parameters) => {
+    const [type = '', ...rest] = PDF;
+    const disposition = `Content-Disposition: attachment; ${parameters}`;
+    const found = await read([...HEAD, type.replace(/;.*/, ''), disposition, ...rest]);
+    expect(found.files).toEqual([PLAN]);
+  });
+});
+
 describe('delimiters are found however they are written', () => {
   test.each([
     ['blanks behind', 'boundary="b"', '--b \t'],
@@ -222,6 +265,11 @@ describe('base64', () => {
   test('behind a file leaves the file as it is', async () => {
     const found = await read([...HEAD, ...PDF, ...FOOTER]);
     expect(found).toMatchObject({ text: FOOTER.join('\n'), files: [PLAN] });
+  });
+
+  test('of nothing is empty', async () => {
+    const found = await read([...HEAD, ...PDF.slice(0, 3), '', '']);
+    expect(found.files).toEqual([['plan.pdf', 'application/pdf', 0]]);
   });
 
   test('begins behind a line of another kind', async () => {
