@@ -89,6 +89,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./commands/webhooks/command.ts'),
   },
   {
+    name: 'notify',
+    summary: 'send a test notification',
+    load: () => import('./commands/notify/command.ts'),
+  },
+  {
     name: 'token',
     summary: 'create, list and revoke tokens of the API over the archive',
     load: () => import('./commands/tokens/command.ts'),

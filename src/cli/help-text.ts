@@ -101,6 +101,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   doctor: { ...MAY_HOLD, 0: 'nothing failed; there may be warnings' },
   config: ANY,
   service: ANY,
+  notify: { ...ANY, 1: 'a notification was not sent' },
   fleet: {
     ...ANY,
     1: 'failed, or something needs attention (status); it is printed',
@@ -124,6 +125,14 @@ export function exitStatusHelp(command: string): string {
     ([code, meaning]) => `  ${code.padEnd(3)}  ${meaning}`,
   );
   return ['', 'EXIT STATUS', ...lines].join('\n');
+}
+
+/** Returns the EXAMPLES part for a command below another: those examples of the other's help that call it. */
+export function examplesOf(help: string, words: string): string {
+  const [, section = ''] = /\nEXAMPLES\n((?: {2}.*\n)+)/.exec(help) ?? [];
+  const calls = (line: string): boolean => line !== '' && ` ${line} `.includes(words);
+  const lines = section.split('\n').filter(calls);
+  return lines.length === 0 ? '' : ['', 'EXAMPLES', ...lines, ''].join('\n');
 }
 
 /** Returns a help fitted to a terminal: paragraphs are filled, and longer rows are broken between words. */

@@ -6,7 +6,7 @@ import { nearest } from '../names/nearest.ts';
 import { noPathProblem } from '../objects/s3-target.ts';
 import { commandName } from './command-name.ts';
 import type { Body, Globals } from './context.ts';
-import { exitStatusHelp } from './help-text.ts';
+import { examplesOf, exitStatusHelp } from './help-text.ts';
 import { checkValues, markMinusWords } from './option-values.ts';
 import type { CommandEntry } from './reading-commands.ts';
 
@@ -97,6 +97,25 @@ export async function parseCommandLine(
         body = chosen;
       });
       command.addHelpText('after', exitStatusHelp(name));
+      let isLooking = false;
+      const helpOf = (other: Command): string => {
+        const shown = printed;
+        isLooking = true;
+        other.outputHelp();
+        isLooking = false;
+        const help = printed.slice(shown.length);
+        printed = shown;
+        return help;
+      };
+      for (const { words, sub, above } of commandsBelow(command, `mailkeep ${name}`, [command])) {
+        sub.addHelpText('after', () => {
+          if (isLooking) return '';
+          const own = examplesOf(helpOf(sub), '');
+          const found = above.map((other) => examplesOf(helpOf(other), ` ${words} `));
+          const inherited = own === '' ? found.find((examples) => examples !== '') : '';
+          return `${inherited ?? ''}${exitStatusHelp(name)}`;
+        });
+      }
       if (file.takesMinusWords === true)
         marked = markMinusWords(args, [...program.options, ...command.options]);
     }
@@ -136,6 +155,22 @@ export async function parseCommandLine(
     globals: globalsOf(program),
     verbose: program.opts().verbose === true,
   };
+}
+
+interface SubCommand {
+  /** What calls it. */
+  readonly words: string;
+  readonly sub: Command;
+  /** The commands that it is below, nearest first. */
+  readonly above: readonly Command[];
+}
+
+/** Returns every command below one. */
+function commandsBelow(command: Command, words: string, above: readonly Command[]): SubCommand[] {
+  return command.commands.flatMap((sub) => {
+    const own = `${words} ${sub.name()}`;
+    return [{ words: own, sub, above }, ...commandsBelow(sub, own, [sub, ...above])];
+  });
 }
 
 /** Options whose value is a path on this machine. In a mailbox, a folder may have any name. */

@@ -5,9 +5,9 @@ import type { Notice, Trouble } from './plan.ts';
 export interface NotificationMessage {
   /**
    * `failing` when anything does, `warning` when nothing fails yet, `recovered` when everything that is reported works
-   * again, `alive` for a heartbeat.
+   * again, `alive` for a heartbeat, `test` where somebody tries the channel.
    */
-  readonly event: 'failing' | 'warning' | 'recovered' | 'alive';
+  readonly event: 'failing' | 'warning' | 'recovered' | 'alive' | 'test';
   /** True while nothing is known not to work. */
   readonly ok: boolean;
   /** ISO 8601. */
@@ -61,6 +61,23 @@ export function messageOf(
     summary: summarise(notice),
     failing: [...failing.map((one) => item(one, false)), ...still.map((one) => item(one, true))],
     recovered: recovered.map((one) => item(one, false)),
+  };
+}
+
+/** Returns a notification that somebody sends to try a channel. */
+export function testMessage(
+  now: number,
+  { host, version }: Pick<Surroundings, 'host' | 'version'>,
+): NotificationMessage {
+  return {
+    event: 'test',
+    ok: true,
+    at: iso(now),
+    host,
+    version,
+    summary: `mailkeep on ${host}: this is a test notification. Nothing is wrong.`,
+    failing: [],
+    recovered: [],
   };
 }
 

@@ -155,6 +155,28 @@ const TIMEOUT_MS = 30_000;
 /** Signs of life come no more often: a burst of mail makes many runs. */
 const ALIVE_EVERY_MS = 60_000;
 
+/** Returns the channels that are configured. `send` never throws. */
+export function openChannels(
+  {
+    command,
+    url,
+    env,
+    timeoutMs = TIMEOUT_MS,
+  }: Pick<NotifierOptions, 'command' | 'url' | 'env' | 'timeoutMs'>,
+  signal: AbortSignal,
+): readonly { readonly channel: Channel; readonly send: Send }[] {
+  const channels: { readonly channel: Channel; readonly send: Send }[] = [];
+  if (command !== null) {
+    const send: Send = (message) => runCommand(command, message, env, timeoutMs, signal);
+    channels.push({ channel: 'command', send });
+  }
+  if (url !== null) {
+    const send: Send = (message) => postMessage(url.reveal(), message, timeoutMs, signal);
+    channels.push({ channel: 'url', send });
+  }
+  return channels;
+}
+
 /**
  * Notifies somebody when something stops working and when it works again, over each configured channel. It records
  * observations at once and sends in the background, one notification at a time.
@@ -164,15 +186,8 @@ export class Notifier {
   readonly #channels: Sender[] = [];
 
   constructor(options: NotifierOptions) {
-    const { command, url, env, timeoutMs = TIMEOUT_MS } = options;
-    const { signal } = this.#stopping;
-    const open = (channel: Channel, send: Send) =>
+    for (const { channel, send } of openChannels(options, this.#stopping.signal)) {
       this.#channels.push(new Sender(channel, options, send));
-    if (command !== null) {
-      open('command', (message) => runCommand(command, message, env, timeoutMs, signal));
-    }
-    if (url !== null) {
-      open('url', (message) => postMessage(url.reveal(), message, timeoutMs, signal));
     }
   }
 

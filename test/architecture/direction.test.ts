@@ -235,6 +235,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'mirror',
     'mime',
     'names',
+    'notify',
     // Where copies are, and the keys that people hold.
     'objects',
     'offsite',

@@ -27,6 +27,7 @@ const WITHOUT_JSON: Readonly<Record<string, string>> = {
   'fleet worker': 'writes a log until it is stopped',
   'fleet demo': 'needs servers: test/fleet/commands/demo.test.ts reads its JSON',
   mcp: 'speaks its own protocol',
+  notify: 'needs one of its subcommands',
   restore: 'needs an IMAP server: test/restore/command.test.ts records its JSON',
   service: 'needs one of its subcommands',
   token: 'needs one of its subcommands',

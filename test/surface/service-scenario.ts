@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -107,6 +107,10 @@ export async function others(done: Exercised, place: Place): Promise<void> {
   const units = ['--system', '--root', root];
   await done.run({ of: 'service install', as: '--dry-run', args: units });
   await done.run({ of: 'service install', args: units });
+  const notifying = path.join(folder, 'notifying.json');
+  const { accounts } = JSON.parse(readFileSync(config, 'utf8'));
+  writeFileSync(notifying, JSON.stringify({ accounts, notify: { command: 'true' } }));
+  await done.run({ of: 'notify test', args: ['--config', notifying] });
   const start = path.join(folder, 'start');
   mkdirSync(start);
   await done.run({

@@ -14,7 +14,6 @@ import { counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { warningText } from '../../engine-events.ts';
-import { exitStatusHelp } from '../../help-text.ts';
 import { tableText } from '../../output.ts';
 
 const HELP = `
@@ -39,7 +38,6 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       .command(name)
       .summary(summary)
       .description(summary)
-      .addHelpText('after', exitStatusHelp('config'))
       .action(() => chosen(body));
   }
 }

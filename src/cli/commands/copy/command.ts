@@ -33,6 +33,9 @@ EXAMPLES
   mailkeep copy --to s3://my-bucket/mail
   mailkeep copy --to s3://my-locked-bucket/mail --lock-days 90
   mailkeep copy --from s3://my-bucket/mail --to ./archive --recovery-key-file key.txt
+  mailkeep copy key list --to s3://my-bucket/mail
+  mailkeep copy adopt --to s3://my-bucket/mail
+  mailkeep copy drop --to s3://my-old-bucket/mail
   mailkeep verify --copy s3://my-bucket/mail`;
 
 /** Manifests that are kept at the least. */

@@ -12,7 +12,9 @@ EXAMPLES
   mailkeep fleet account add anna --tenant acme --settings anna.json
   mailkeep fleet account add ben --settings ben.json --token-file - < token
   mailkeep fleet account list --tenant acme
-  mailkeep fleet account pause anna`;
+  mailkeep fleet account pause anna
+  mailkeep fleet account resume anna
+  mailkeep fleet account remove anna`;
 
 const ADD_HELP = `
 The settings are JSON like an entry of "accounts" in the configuration: baseUrl, token, mailboxes, folders, platform.

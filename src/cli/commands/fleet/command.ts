@@ -25,6 +25,9 @@ EXAMPLES
   mailkeep fleet import --data DIR --account ben --settings config.json
   mailkeep fleet worker
   mailkeep fleet status
+  mailkeep fleet drain --node node-1
+  mailkeep fleet key rotate --new second
+  mailkeep fleet node remove node-1
   mailkeep fleet demo`;
 
 const NAMES = [

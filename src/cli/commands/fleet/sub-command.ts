@@ -1,15 +1,10 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { usageError } from '../../../errors/usage.ts';
 import { nearest } from '../../../names/nearest.ts';
-import { exitStatusHelp } from '../../help-text.ts';
 
 /** Adds a command below another, described as the commands of `fleet` are. */
 export function sub(command: Command, name: string, summary: string): Command {
-  return command
-    .command(name)
-    .summary(summary)
-    .description(summary)
-    .addHelpText('after', exitStatusHelp('fleet'));
+  return command.command(name).summary(summary).description(summary);
 }
 
 /** Makes a command one that is nothing without one of the commands below it. */

@@ -14,7 +14,7 @@ const HELP = `
 Lists every recorded fact about a message: where it appeared, how its flags changed, where it was deleted. For a
 pruned or forgotten message, only that and when is left.
 
-EXAMPLE
+EXAMPLES
   mailkeep history 3f2a91c4`;
 
 export function define(command: Command, chosen: (body: Body) => void): void {

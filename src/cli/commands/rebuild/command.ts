@@ -20,7 +20,7 @@ Rebuilds the catalog from the log, next to the old one, and replaces the old one
 is only read. No configuration or network is needed. Damage is named and exits with code 3; the catalog then
 contains everything that can be read.
 
-EXAMPLE
+EXAMPLES
   mailkeep rebuild --data /var/lib/mailkeep`;
 
 export function define(command: Command, chosen: (body: Body) => void): void {

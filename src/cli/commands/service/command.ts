@@ -22,7 +22,6 @@ import { serviceUnitsError } from '../../../errors/small-families.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import type { Body, CommandContext } from '../../context.ts';
-import { exitStatusHelp } from '../../help-text.ts';
 import { type NoAccess, withoutAccess } from './access.ts';
 import {
   STATE_DIRECTORY,
@@ -67,7 +66,6 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--dry-run', 'print the files instead of writing them')
     .option('--force', 'replace files with other content')
     .option('--root <dir>', 'a folder to write below, for packages', '/')
-    .addHelpText('after', exitStatusHelp('service'))
     .action(({ user = false, system, dryRun = false, force = false, root }: InstallLine) =>
       chosen((context) => {
         const isSystem = system ?? (process.getuid?.() === 0 && !user);

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { EXIT, EXIT_STATUS_HELP, type ExitCode } from '../../../errors/exit-codes.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { webError } from '../../../errors/small-families.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
@@ -79,8 +79,7 @@ function sub(command: Command, name: string, summary: string): Command {
     .summary(summary)
     .description(summary)
     .option('--account <name>', 'an account of the fleet, instead of the archive here')
-    .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
-    .addHelpText('after', EXIT_STATUS_HELP);
+    .option('--tenant <name>', 'the tenant of the account, if several have one of that name');
 }
 
 async function createToken(context: CommandContext, line: CreateLine): Promise<ExitCode> {

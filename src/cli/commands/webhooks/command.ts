@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander';
-import { EXIT_STATUS_HELP } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { nearest } from '../../../names/nearest.ts';
 import type { Body } from '../../context.ts';
@@ -35,6 +34,7 @@ EXAMPLES
   mailkeep webhooks ensure                one for each mailbox; run it again whenever one may be missing
   mailkeep webhooks test 01981c3a
   mailkeep webhooks pause --mailbox anna@example.org
+  mailkeep webhooks resume --mailbox anna@example.org
   mailkeep webhooks log --limit 20
   mailkeep webhooks delete 01981c3a --yes`;
 
@@ -97,8 +97,7 @@ function sub(command: Command, name: string, summary: string): Command {
     .command(name)
     .summary(summary)
     .description(summary)
-    .option('--account <name>', 'the account of the configuration, where there are several')
-    .addHelpText('after', EXIT_STATUS_HELP);
+    .option('--account <name>', 'the account of the configuration, where there are several');
 }
 
 function defineList(command: Command, chosen: (body: Body) => void): void {
