@@ -49,18 +49,62 @@ test('the settings that the manual explains are shown as they are written', () =
   }
 });
 
-test('the example config is valid and shows the defaults', () => {
-  const example: unknown = JSON.parse(readFileSync(new URL('config.example.json', root), 'utf8'));
+const example: unknown = JSON.parse(readFileSync(new URL('config.example.json', root), 'utf8'));
+
+test('the example config is valid and shows the defaults, also of parts that are off without it', () => {
   const parsed = configSchema.parse(example);
   const least = configSchema.parse({
     accounts: parsed.accounts.map(({ name, baseUrl, token }) => ({ name, baseUrl, token })),
+    ...{ webhook: {}, health: {}, web: {} },
   });
-  const { $schema, accounts, webhook, health, web, ...settings } = parsed;
-  const { accounts: _accounts, ...defaults } = least;
+  // What it shows of these has no default.
+  const { $schema, accounts, copies, retention, insecure, ...settings } = parsed;
+  const { accounts: _a, copies: _c, insecure: _i, retention: kept, ...defaults } = least;
   expect($schema).toBe('./config.schema.json');
   expect(settings).toEqual(defaults);
   expect(accounts).toHaveLength(1);
-  expect(webhook).toBeUndefined();
-  expect(health).toBeUndefined();
-  expect(web).toBeUndefined();
+  expect(insecure).toBe(false);
+  expect(copies[0]).toEqual({
+    ...configSchema.parse({ ...least, copies: [{ to: 's3://my-bucket/mail' }] }).copies[0],
+    every: '6h',
+    encrypt: true,
+  });
+  expect({ ...retention, rules: [], hold: [] }).toEqual(kept);
+  expect(retention.rules.every(({ endedAfterDays }) => endedAfterDays === null)).toBe(true);
 });
+
+test('the example config shows every field', () => {
+  const schema: Node = JSON.parse(jsonSchemaText());
+  const fields = fieldsOf(schema);
+  expect(fields.length).toBeGreaterThan(50);
+  const shown = new Set(namesIn(example));
+  // A token is shown in one of its forms; a node of a fleet has a file of another kind.
+  const elsewhere = /^fleet(\.|$)|(^|\.)token\.(env|credential)$/;
+  expect(fields.filter((field) => !shown.has(field) && !elsewhere.test(field))).toEqual([]);
+});
+
+interface Node {
+  readonly properties?: Readonly<Record<string, Node>>;
+  readonly items?: Node;
+  readonly anyOf?: readonly Node[];
+}
+
+/** The fields that a schema describes, by their paths; the entries of lists have the path of the list. */
+function fieldsOf({ properties = {}, items, anyOf = [] }: Node, path = ''): string[] {
+  const own = Object.entries(properties).flatMap(([name, node]) => {
+    const field = path === '' ? name : `${path}.${name}`;
+    return [field, ...fieldsOf(node, field)];
+  });
+  const parts = items === undefined ? anyOf : [items, ...anyOf];
+  return [...new Set([...own, ...parts.flatMap((part) => fieldsOf(part, path))])];
+}
+
+/** The fields that a value has, by the same paths. */
+function namesIn(value: unknown, path = ''): string[] {
+  if (Array.isArray(value)) return value.flatMap((entry) => namesIn(entry, path));
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, inner]) => {
+    const field = path === '' ? name : `${path}.${name}`;
+    return [field, ...namesIn(inner, field)];
+  });
+}
