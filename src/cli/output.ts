@@ -43,16 +43,9 @@ function shownWidth(text: string): number {
   return displayWidth(text.includes('\u001b') ? text.replace(/\u001b\[[\d;]*m/g, '') : text);
 }
 
-/** From here on nothing has to be wrapped: lines are written for such terminals. */
-const WIDE_ENOUGH = 80;
-
-/**
- * A text for a terminal that is narrower than what texts are written for: its lines are broken between words. JSON is
- * left to the terminal, so that it can be copied.
- */
+/** A text for a terminal: its lines are broken between words. JSON is left to the terminal, so that it can be copied. */
 export function fitNarrow(text: string, columns: number | undefined): string {
-  if (columns === undefined || columns < 1 || columns >= WIDE_ENOUGH || /^[[{]/.test(text))
-    return text;
+  if (columns === undefined || columns < 1 || /^[[{]/.test(text)) return text;
   return text
     .split('\n')
     .flatMap((line) => wrapLine(line, columns))

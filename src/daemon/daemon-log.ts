@@ -35,9 +35,23 @@ export async function openDaemonLog(
         sync: true,
         destination: 1,
         translateTime: 'SYS:HH:MM:ss',
+        hideObject: true,
+        messageFormat: lineForPeople,
       })
     : pino.destination({ fd: 1, sync: true });
   return daemonLog(pino({ ...lineOptions(pino.stdTimeFunctions.isoTime), level }, stream));
+}
+
+/** Fields that pino-pretty puts before the message. */
+const SHOWN_BEFORE: ReadonlySet<string> = new Set(['level', 'time', 'pid', 'name', 'msg']);
+
+/** Returns a record of the log as one line for people: the message and its facts, without zeros. */
+export function lineForPeople(line: Readonly<Record<string, unknown>>): string {
+  const facts = Object.entries(line).flatMap(([name, value]) => {
+    if (SHOWN_BEFORE.has(name) || value === 0 || value === null || value === '') return [];
+    return [`${name} ${typeof value === 'object' ? JSON.stringify(value) : value}`];
+  });
+  return facts.length === 0 ? String(line.msg) : `${line.msg}: ${facts.join(', ')}`;
 }
 
 export function daemonLog(log: Logger): DaemonLog {
@@ -80,6 +94,12 @@ function logEvent(log: Logger, event: DaemonEvent): void {
       for (const { code, family, uid } of event.result.failures) {
         log.warn({ account, mailbox: resourceId, code, family, uid }, 'failure');
       }
+      return;
+    }
+    case 'pass-progress': {
+      const { account, resourceId } = event.mailbox;
+      const { messages, of, bytes } = event;
+      log.info({ account, mailbox: resourceId, messages, of, bytes }, 'storing messages');
       return;
     }
     case 'surveyed':

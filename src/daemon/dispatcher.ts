@@ -9,6 +9,8 @@ import { classOf, decide, mailboxKey, RANKS, SLICE_MS, type Task, type Underway 
 
 /** How often what is under way is weighed again when nothing else happens. */
 const WEIGH_EVERY_MS = 5_000;
+/** How often the progress of a pass is reported. */
+const REPORT_EVERY_MS = 30_000;
 
 export interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'observer'> {
   /** Whether passes of an account may be started now. */
@@ -24,6 +26,10 @@ export interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock
 interface Pass extends Underway {
   readonly controller: AbortController;
   stored: { messages: number; bytes: number };
+  /** Messages that it is to store, as far as known. */
+  ahead: number;
+  /** When its progress was last reported, by the clock that never goes back. */
+  reportedAt: number;
   readonly ended: Promise<void>;
 }
 
@@ -165,6 +171,8 @@ export class Dispatcher {
       stopping: false,
       controller,
       stored: { messages: 0, bytes: 0 },
+      ahead: 0,
+      reportedAt: monotonic,
       ended: Promise.resolve().then(() => this.#run(pass)),
     };
     this.#underway.set(mailboxKey(task.mailbox), pass);
@@ -183,8 +191,10 @@ export class Dispatcher {
         lane: () => laneOf(classOf(pass, clock.monotonic())),
         signal: controller.signal,
         progress: (event) => {
+          if (event.event === 'mailbox-started') pass.ahead = event.messages;
           if (event.event === 'stored') {
             pass.stored = { messages: event.messages, bytes: event.bytes };
+            this.#report(pass);
           }
           for (const run of task.runs) run.report(event);
         },
@@ -209,6 +219,15 @@ export class Dispatcher {
       }
     }
     this.weigh();
+  }
+
+  #report(pass: Pass): void {
+    const now = this.options.clock.monotonic();
+    if (now - pass.reportedAt < REPORT_EVERY_MS) return;
+    pass.reportedAt = now;
+    const { task, stored, ahead } = pass;
+    const of = Math.max(ahead, stored.messages);
+    this.options.observer({ event: 'pass-progress', mailbox: task.mailbox, ...stored, of });
   }
 
   /** A pass that did not come to its end waits for its next turn, with the runs that wait for it. */

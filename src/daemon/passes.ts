@@ -68,7 +68,7 @@ export class Passes implements PassRunner {
   readonly #attachments: AttachmentReading;
   readonly #committer: SharedCommitter;
   readonly #compaction: Compaction;
-  readonly #meters = new Meters();
+  readonly #meters = new Meters((name) => this.#origins.get(name)?.requestsPerMinute() ?? 0);
   #tidyingSince: number | undefined;
   #settings: Settings;
   #origins: AccountOrigins;
@@ -233,7 +233,6 @@ export class Passes implements PassRunner {
       })),
       mirror: this.#mirror,
       memory: this.#options.writer.state,
-      requestsPerMinute: this.#settings.rateLimit.requestsPerMinute,
       full,
       signal,
     });

@@ -117,6 +117,14 @@ export type DaemonEvent =
       readonly isNarrow: boolean;
       readonly result: SyncResult;
     }
+  /** A long pass, every half minute: what it has stored, of how many messages. */
+  | {
+      readonly event: 'pass-progress';
+      readonly mailbox: WatchedMailbox;
+      readonly messages: number;
+      readonly of: number;
+      readonly bytes: number;
+    }
   | {
       readonly event: 'pass-preempted';
       readonly kind: RunKind;

@@ -39,7 +39,11 @@ export const syncProgress: z.ZodType<SyncProgress> = z.discriminatedUnion('event
     bytes: count,
   }),
   z.object({ event: z.literal('mailbox-finished'), account: name, address: name }),
-  z.object({ event: z.literal('requests'), account: name, requests: count }),
+  z.object({
+    event: z.literal('requests'),
+    account: name,
+    ...counts('requests', 'perMinute'),
+  }),
   z.object({
     event: z.literal('waiting'),
     account: name,
@@ -113,7 +117,5 @@ export const syncPlan: z.ZodType<SyncPlan> = z.object({
       excluded: z.array(name),
     }),
   ),
-  messages: count,
-  requests: count,
-  hours: count,
+  ...counts('messages', 'requests', 'requestsPerMinute', 'hours'),
 });

@@ -2,7 +2,7 @@ import type { IndexWriter, PendingMessage } from '../catalog/indexing.ts';
 import { IndexingRound, type RoundCounts, type RoundOptions } from './indexing-round.ts';
 
 export interface IndexingProgress {
-  /** Messages indexed in this round, the unparsed among them. */
+  /** Messages extracted in this round, the unparsed among them; they are searchable a moment later. */
   readonly indexed: number;
   readonly unparsed: number;
   readonly remaining: number;
@@ -33,8 +33,11 @@ export async function indexPending(options: IndexPendingOptions): Promise<Indexi
   if (count === 0) return { indexed: 0, unparsed: 0, remaining: 0, damaged: [] };
   const { store, limit = Number.POSITIVE_INFINITY, progress } = options;
   const bulk = Math.min(count, limit) >= BULK;
-  const round = new IndexingRound(options, ({ indexed, unparsed }) =>
-    progress?.({ indexed, unparsed, remaining: Math.max(0, count - indexed) }),
+  const report = (indexed: number, unparsed: number): void =>
+    progress?.({ indexed, unparsed, remaining: Math.max(0, count - indexed) });
+  report(0, 0);
+  const round = new IndexingRound(options, ({ extracted, unparsed }) =>
+    report(extracted, unparsed),
   );
   if (bulk) store.mode('bulk');
   try {

@@ -35,6 +35,8 @@ export interface RoundCounts {
 
 /** Documents a transaction, at most. */
 const MAX_DOCUMENTS = 500;
+/** Messages from one report to the next. */
+const REPORT_EVERY = 20;
 /** Bytes of bodies a transaction, about. */
 const MAX_TEXT = 4 * 1024 * 1024;
 /** Bytes of sources that are being extracted at a time, one larger message apart. */
@@ -58,8 +60,8 @@ export class IndexingRound {
 
   constructor(
     private readonly options: RoundOptions,
-    /** Called after each transaction. */
-    private readonly flushed: (counts: RoundCounts) => void,
+    /** Called with the messages extracted so far, after each transaction and every few messages. */
+    private readonly progressed: (counts: RoundCounts & { readonly extracted: number }) => void,
   ) {}
 
   /**
@@ -166,6 +168,7 @@ export class IndexingRound {
     this.#documents.push({ docid, entry });
     this.#textSize += entry.body.length;
     if (this.#documents.length >= MAX_DOCUMENTS || this.#textSize >= MAX_TEXT) this.#flush();
+    else if (this.#documents.length % REPORT_EVERY === 0) this.#report();
   }
 
   #flush(): void {
@@ -177,6 +180,10 @@ export class IndexingRound {
     this.options.store.index(documents);
     this.#indexed += documents.length;
     for (const { entry } of documents) if (entry.unparsed !== null) this.#unparsed++;
-    this.flushed(this.counts());
+    this.#report();
+  }
+
+  #report(): void {
+    this.progressed({ ...this.counts(), extracted: this.#indexed + this.#documents.length });
   }
 }

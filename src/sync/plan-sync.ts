@@ -16,6 +16,8 @@ export interface SyncPlan {
   readonly messages: number;
   /** Requests of the pass itself, the listings of mailboxes and folders included. */
   readonly requests: number;
+  /** The rate in force; of several accounts, which are asked at the same time, that of the longest. */
+  readonly requestsPerMinute: number;
   readonly hours: number;
 }
 
@@ -29,38 +31,42 @@ export async function planSync(options: {
   readonly accounts: readonly AccountToSync[];
   readonly mirror: Mirror;
   readonly memory: Memory;
-  readonly requestsPerMinute: number;
   readonly full: boolean;
   readonly signal: AbortSignal;
 }): Promise<SyncPlan> {
   const mailboxes: SyncPlan['mailboxes'][number][] = [];
+  const accounts: { readonly requests: number; readonly perMinute: number }[] = [];
   for (const { name, wanted, origin } of options.accounts) {
     const deps = { origin, signal: options.signal };
+    let requests = 1;
     for (const mailbox of (await surveyAccount(deps, wanted)).mailboxes) {
       const { key, folders, excluded } = await surveyMailbox(deps, mailbox, wanted);
-      mailboxes.push({
-        account: name,
-        address: mailbox.address,
-        folders: folders.map((listed) => {
-          const at = { ...key, folder: listed.path };
-          const generation = options.mirror.folder(at)?.generation ?? 1;
-          const accounted = accountedFor(options.mirror.sumsOf(at));
-          const unread = options.mirror.unread(at, generation);
-          const covered = recalledCoverage(options.memory, at, generation);
-          return planFolder(listed, { accounted, unread, covered }, options.full);
-        }),
-        excluded,
+      const planned = folders.map((listed) => {
+        const at = { ...key, folder: listed.path };
+        const generation = options.mirror.folder(at)?.generation ?? 1;
+        const accounted = accountedFor(options.mirror.sumsOf(at));
+        const unread = options.mirror.unread(at, generation);
+        const covered = recalledCoverage(options.memory, at, generation);
+        return planFolder(listed, { accounted, unread, covered }, options.full);
       });
+      requests += 1 + sum(planned, (plan) => plan.requests);
+      mailboxes.push({ account: name, address: mailbox.address, folders: planned, excluded });
     }
+    accounts.push({ requests, perMinute: origin.requestsPerMinute() });
   }
-  const plans = mailboxes.flatMap(({ folders }) => folders);
-  const sum = (of: (plan: FolderPlan) => number): number =>
-    plans.reduce((total, plan) => total + of(plan), 0);
-  const requests = options.accounts.length + mailboxes.length + sum((plan) => plan.requests);
+  const [longest] = [...accounts].sort(
+    (a, b) => b.requests / b.perMinute - a.requests / a.perMinute,
+  );
+  const { requests = 0, perMinute = 1 } = longest ?? {};
   return {
     mailboxes,
-    messages: sum(({ messages }) => messages),
-    requests,
-    hours: requests / options.requestsPerMinute / 60,
+    messages: sum(mailboxes, ({ folders }) => sum(folders, ({ messages }) => messages)),
+    requests: sum(accounts, (account) => account.requests),
+    requestsPerMinute: perMinute,
+    hours: requests / perMinute / 60,
   };
+}
+
+function sum<T>(items: readonly T[], of: (item: T) => number): number {
+  return items.reduce((total, item) => total + of(item), 0);
 }

@@ -20,8 +20,13 @@ export type SyncProgress =
       readonly bytes: number;
     }
   | { readonly event: 'mailbox-finished'; readonly account: string; readonly address: string }
-  /** After each request: all requests of the pass so far. */
-  | { readonly event: 'requests'; readonly account: string; readonly requests: number }
+  /** After each request: all requests of the pass so far, and the rate in force. */
+  | {
+      readonly event: 'requests';
+      readonly account: string;
+      readonly requests: number;
+      readonly perMinute: number;
+    }
   /** The limiter makes the pass wait: until `until` (milliseconds since the epoch). */
   | {
       readonly event: 'waiting';

@@ -35,7 +35,6 @@ export interface SyncOptions {
   readonly order: 'newest' | 'oldest';
   /** `folders` when left out. */
   readonly first?: FirstPart;
-  readonly requestsPerMinute: number;
   readonly concurrency: number;
   readonly policy: PassPolicy;
   readonly minFreeBytes: number;
@@ -179,11 +178,7 @@ function openContext(
     startedAtCommit: options.startedAtCommit,
     startedAt: options.now(),
     policy: options.policy,
-    settings: {
-      order: options.order,
-      first: options.first ?? 'folders',
-      requestsPerMinute: options.requestsPerMinute,
-    },
+    settings: { order: options.order, first: options.first ?? 'folders' },
   };
   return { ctx, stoppedWith: () => stopped, release };
 }

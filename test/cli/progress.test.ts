@@ -3,9 +3,16 @@ import { stripVTControlCharacters } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { planText } from '../../src/cli/commands/sync/sync-report.ts';
 import { streamNotices } from '../../src/cli/notices.ts';
-import { summaryLine } from '../../src/cli/progress/progress-text.ts';
+import { summaryLine, sumTexts, timeText } from '../../src/cli/progress/progress-text.ts';
 import { liveProgress, plainProgress } from '../../src/cli/progress/sync-progress.ts';
-import { emptyTally, sumOf, tallied, timeLeft } from '../../src/cli/progress/tally.ts';
+import {
+  emptyTally,
+  speedOf,
+  sumOf,
+  type Tally,
+  tallied,
+  timeLeft,
+} from '../../src/cli/progress/tally.ts';
 import type { SyncProgress } from '../../src/sync/progress.ts';
 
 const ana = { account: 'main', address: 'ana@example.org' };
@@ -14,7 +21,7 @@ const started: SyncProgress[] = [
   { event: 'mailbox-started', ...ana, messages: 200 },
   { event: 'mailbox-started', ...bob, messages: 0 },
   { event: 'stored', ...ana, messages: 50, bytes: 1_000_000 },
-  { event: 'requests', account: 'main', requests: 53 },
+  { event: 'requests', account: 'main', requests: 53, perMinute: 600 },
 ];
 
 function remembered(tty = false, columns = 120) {
@@ -32,19 +39,92 @@ function remembered(tty = false, columns = 120) {
 }
 
 test('what was reported adds up over mailboxes and accounts', () => {
-  const tally = started.reduce(tallied, emptyTally(0));
+  const tally = after(started);
   expect(sumOf(tally)).toEqual({ ahead: 200, messages: 50, bytes: 1_000_000, requests: 53 });
   // More arrived than the listing had promised: never more than all.
-  const more = tallied(tally, { event: 'stored', ...ana, messages: 230, bytes: 5 });
+  const more = tallied(tally, { event: 'stored', ...ana, messages: 230, bytes: 5 }, 1);
   expect(sumOf(more)).toMatchObject({ ahead: 230, messages: 230 });
 });
 
-test('the time left is the mean rate carried on', () => {
-  expect(timeLeft(50, 200, 10_000)).toBe(30_000);
-  expect(timeLeft(0, 200, 10_000)).toBeNull();
-  const line = summaryLine(started.reduce(tallied, emptyTally(0)), 10_000, 600);
-  expect(line).toBe(
-    '50 of 200 messages, 1.0 MB, 5/s, 30 s left; 53 requests, 318 a minute (budget 600); ana@example.org and bob@example.org',
+/** The tally after events that come at once, at 0, unless they say when. */
+function after(events: readonly (SyncProgress & { readonly at?: number })[]): Tally {
+  return events.reduce<Tally>(
+    (tally, { at = 0, ...event }) => tallied(tally, event, at),
+    emptyTally(0),
+  );
+}
+
+const stored = (at: number, messages: number) =>
+  ({ event: 'stored', ...ana, messages, bytes: messages * 1_000, at }) as const;
+const paced = (perMinute: number) =>
+  ({ event: 'requests', account: 'main', requests: 9, perMinute }) as const;
+const begun = { event: 'mailbox-started', ...ana, messages: 800 } as const;
+
+test('no time is named before a speed was measured, however late the first message came', () => {
+  // The listings take two seconds: the mean since the start would promise 26 minutes for half a minute.
+  const early = [begun, paced(1_000_000), stored(2_000, 1), stored(4_000, 41)];
+  expect(timeLeft(after([begun]), 60_000)).toBeNull();
+  expect(timeLeft(after(early), 4_000)).toBeNull();
+  expect(summaryLine(after(early), 4_000)).not.toContain('left');
+  const later = after([...early, stored(8_000, 161)]);
+  expect(speedOf(later, 8_000)).toBeCloseTo(160 / 6);
+  expect(timeLeft(later, 8_000)).toBeCloseTo((639 / 160) * 6_000);
+});
+
+test('the time left follows the last minute, and stretches while nothing comes', () => {
+  const burst = [0, 1, 2, 3, 4, 5].map((at) => stored(at * 1_000, at * 100));
+  const slow = Array.from({ length: 90 }, (_, i) => stored(6_000 + i * 1_000, 501 + i));
+  const now = 95_000;
+  const tally = after([begun, paced(1_000_000), ...burst, ...slow]);
+  expect(speedOf(tally, now)).toBeCloseTo(1, 1);
+  expect(timeLeft(tally, now)).toBeCloseTo(210_000, -4);
+  expect(timeLeft(tally, now + 30_000)).toBeGreaterThan(400_000);
+  expect(timeLeft(tally, now + 300_000)).toBeNull();
+});
+
+test('the time left is no shorter than the rate in force allows', () => {
+  const burst = [0, 2, 4, 6].map((at) => stored(at * 1_000, at * 50));
+  const tally = after([begun, paced(1_000_000), ...burst, paced(120)]);
+  expect(timeLeft(tally, 6_000)).toBeCloseTo((500 / 120) * 60_000);
+  expect(summaryLine(tally, 6_000)).toBe(
+    '300 of 800 messages, 300 kB, 50/s, 4 min 10 s left; 9 requests, 90 a minute (budget 120); ana@example.org',
+  );
+});
+
+test('two accounts wait for the slower one', () => {
+  const other = { account: 'other', address: 'eve@example.net' };
+  const tally = after([
+    begun,
+    { event: 'mailbox-started', ...other, messages: 60 },
+    paced(6_000),
+    { event: 'requests', account: 'other', requests: 1, perMinute: 6 },
+    ...[0, 5].map((at) => stored(at * 1_000, at * 100)),
+  ]);
+  expect(timeLeft(tally, 5_000)).toBeCloseTo(600_000);
+});
+
+test('once all is fetched, progress counts what is being indexed', () => {
+  const done = [begun, stored(1_000, 800), { event: 'mailbox-finished', ...ana } as const];
+  const indexing = (indexed: number) =>
+    ({ event: 'indexing', indexed, remaining: 800 - indexed }) as const;
+  expect(sumTexts(after([...done, indexing(0)]), 2_000)).toEqual(['indexing 0 of 800 messages']);
+  expect(sumTexts(after([...done, indexing(500)]), 2_000)).toEqual([
+    'indexing 500 of 800 messages',
+  ]);
+  expect(sumTexts(after([...done, indexing(800)]), 2_000)).toEqual([
+    '800 of 800 messages; reading attachments and tidying up',
+  ]);
+  // Messages are indexed while others come.
+  expect(sumTexts(after([begun, stored(1_000, 400), indexing(300)]), 2_000)[1]).toMatch(
+    /^all {2}400 of 800 messages, 400 kB/,
+  );
+});
+
+test('a rate that nothing shows to be real is no ground for a time', () => {
+  const ahead = { requests: 1_035, requestsPerMinute: 1_000_000, hours: 1_035 / 60_000_000 };
+  expect(timeText(ahead)).toBe('That is 1,035 requests.');
+  expect(timeText({ ...ahead, requestsPerMinute: 162.5, hours: 1_035 / 162.5 / 60 })).toBe(
+    'That is 1,035 requests: about 6 min 22 s at 162 a minute.',
   );
 });
 
@@ -52,7 +132,7 @@ test('without a terminal, progress is the forecast and a line every ten seconds'
   const { stream, text } = remembered();
   let now = 0;
   const notices = streamNotices(stream, { quiet: false, json: false, env: {} });
-  const { listen, stop } = plainProgress(notices, () => now, 60);
+  const { listen, stop } = plainProgress(notices, () => now);
   listen({
     event: 'forecast',
     account: 'main',
@@ -82,11 +162,20 @@ test('without a terminal, progress is the forecast and a line every ten seconds'
 });
 
 test('a plan says how messages are counted', () => {
-  const plan = { mailboxes: [], requests: 20, hours: 1 / 180 };
-  expect([0, 1, 12].map((messages) => planText({ ...plan, messages }).split(' and ')[0])).toEqual([
-    'Total: 0 messages',
-    'Total: 1 message',
-    'Total: 12 messages (counted once per folder)',
+  const plan = { mailboxes: [], requests: 20, requestsPerMinute: 60, hours: 1 / 180 };
+  expect(
+    [0, 1, 12].map((messages) =>
+      planText({ ...plan, messages })
+        .split('. ')
+        .slice(0, 2),
+    ),
+  ).toEqual([
+    ['Total: 0 messages', 'That is 20 requests: about 20 s at 60 a minute'],
+    ['Total: 1 message', 'That is 20 requests: about 20 s at 60 a minute'],
+    [
+      'Total: 12 messages (counted once per folder)',
+      'That is 20 requests: about 20 s at 60 a minute',
+    ],
   ]);
 });
 
@@ -108,7 +197,7 @@ test('on a terminal there are bars for mailboxes at work and for all, and nothin
   const { stream, text } = remembered(true);
   const notices = streamNotices(stream, { quiet: false, json: false, env: { NO_COLOR: '1' } });
   let now = 0;
-  const { listen, stop } = liveProgress(notices, () => now, 600);
+  const { listen, stop } = liveProgress(notices, () => now);
   for (const event of started) {
     now += 500;
     listen(event);
@@ -127,7 +216,7 @@ test('a bar fits its terminal, and one of unknown size', async () => {
     const { stream, text } = remembered(true, columns);
     const notices = streamNotices(stream, { quiet: false, json: false, env: { NO_COLOR: '1' } });
     let now = 0;
-    const { listen, stop } = liveProgress(notices, () => now, 600);
+    const { listen, stop } = liveProgress(notices, () => now);
     for (const event of started) {
       now += 500;
       listen(event);
@@ -139,7 +228,8 @@ test('a bar fits its terminal, and one of unknown size', async () => {
       .filter((line) => line.includes('messages'));
     expect(lines.length).toBeGreaterThan(1);
     for (const line of lines) expect(line.length).toBeLessThan(columns || 80);
-    // A line that was cut says so.
-    expect(lines.some((line) => line.endsWith('…'))).toBe(true);
+    // Details give way; no line is cut.
+    expect(lines.filter((line) => line.includes('…'))).toEqual([]);
+    expect(lines.at(-1)).toContain('50 of 200 messages');
   }
 });

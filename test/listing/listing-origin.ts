@@ -26,6 +26,7 @@ export function listingOf(uid: number): Listing {
 /** An origin with one folder of any number of messages that are computed as they are asked for. */
 export class ListingOrigin implements Origin {
   readonly host = AT.host;
+  readonly requestsPerMinute = (): number => 60;
   readonly #count: number;
   /** Deleted uids, ascending. */
   readonly #deleted: readonly number[];

@@ -41,7 +41,6 @@ export async function passOver(
       },
     ],
     order: 'newest',
-    requestsPerMinute: 60,
     concurrency: 4,
     policy: {
       ...BY_HAND,

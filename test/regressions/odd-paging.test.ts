@@ -167,18 +167,21 @@ async function syncFrom(
   const archive = new Archive();
   try {
     const sync = (full: boolean) =>
-      archive.sync(apiOrigin(client, archive.dir), {
-        order,
-        policy: {
-          rhythm: null,
-          sweptSince: null,
-          verifyPerHour: 0,
-          full,
-          acceptEndings: false,
-          brake: { maxEndedShare: 0.3, minMessages: 50 },
-          confirmAfterMs: 0,
+      archive.sync(
+        { ...apiOrigin(client, archive.dir), requestsPerMinute: () => 60 },
+        {
+          order,
+          policy: {
+            rhythm: null,
+            sweptSince: null,
+            verifyPerHour: 0,
+            full,
+            acceptEndings: false,
+            brake: { maxEndedShare: 0.3, minMessages: 50 },
+            confirmAfterMs: 0,
+          },
         },
-      });
+      );
     const results = [await sync(false), await sync(true)];
     return { results, stored: (await archive.places()).size, requests: origin.seen.length };
   } finally {

@@ -85,7 +85,6 @@ export class Archive {
           },
         ],
         order: 'newest',
-        requestsPerMinute: 60,
         concurrency: 4,
         minFreeBytes: 0,
         policy: {

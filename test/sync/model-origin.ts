@@ -45,6 +45,7 @@ export class ModelOrigin implements Origin {
   /** Whether the listing of folders shows as many as it counts. */
   listsAll = true;
   reportsQuota = true;
+  requestsPerMinute = (): number => 60;
   before: (request: Request) => void = () => {};
   after: (request: Request) => void = () => {};
   /** What a source answers instead of its bytes. */

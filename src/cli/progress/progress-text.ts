@@ -1,8 +1,9 @@
+import { displayWidth, fitColumns } from '../../mail/terminal-safe.ts';
 import type { Forecast } from '../../sync/plan/forecast.ts';
 import { bytes, count, counted, localTime, span } from '../../wording/amounts.ts';
 import { present } from '../output.ts';
 import { shownName } from '../place-line.ts';
-import { type MailboxTally, sumOf, type Tally, timeLeft, type Waiting } from './tally.ts';
+import { type MailboxTally, speedOf, sumOf, type Tally, timeLeft, type Waiting } from './tally.ts';
 
 /** Above this, people want to know how to be faster. */
 const LONG_MS = 600_000;
@@ -26,9 +27,18 @@ export function placesText(messages: number): string {
   return `${counted(messages, 'message')}${messages > 1 ? ' (counted once per folder)' : ''}`;
 }
 
-/** The time that the requests of a first sync take. */
-export function timeText({ requests, requestsPerMinute, hours }: Forecast): string {
-  return `That is ${counted(requests, 'request')}: about ${span(hours * 3_600_000)} at ${count(requestsPerMinute)} a minute.`;
+/** Above this rate, the speed of the service and of this machine decides, and nothing is known of it yet. */
+const PACED_PER_MINUTE = 1_200;
+
+/** The requests of a first sync, and the time that they take where the rate limit decides about it. */
+export function timeText({
+  requests,
+  requestsPerMinute,
+  hours,
+}: Pick<Forecast, 'requests' | 'requestsPerMinute' | 'hours'>): string {
+  const sum = `That is ${counted(requests, 'request')}`;
+  if (requestsPerMinute > PACED_PER_MINUTE) return `${sum}.`;
+  return `${sum}: about ${span(hours * 3_600_000)} at ${count(Math.floor(requestsPerMinute))} a minute.`;
 }
 
 /** Whether a first sync takes so long that people want to know how to be faster. */
@@ -36,24 +46,19 @@ export function isLong({ hours }: Forecast): boolean {
   return hours * 3_600_000 > LONG_MS;
 }
 
-/** `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
-export function storedText(
-  { messages, ahead, bytes: stored }: Pick<MailboxTally, 'messages' | 'ahead' | 'bytes'>,
-  elapsedMs: number,
-): string {
-  const left = messages < ahead ? timeLeft(messages, ahead, elapsedMs) : null;
-  return present([
-    `${count(messages)} of ${counted(ahead, 'message')}`,
-    bytes(stored),
-    elapsedMs > 0 && `${count((messages / elapsedMs) * 1000)}/s`,
-    left !== null && `${span(left)} left`,
-  ]).join(', ');
+/** `1,200 of 3,400 messages`. */
+function storedText({ messages, ahead }: Pick<MailboxTally, 'messages' | 'ahead'>): string {
+  return `${count(messages)} of ${counted(ahead, 'message')}`;
 }
 
-/** `1,300 requests, 58 a minute (budget 60)`; the budget is that of one account. */
-export function requestsText(requests: number, elapsedMs: number, perMinute: number): string {
-  const rate = elapsedMs < 1_000 ? requests : (requests / elapsedMs) * 60_000;
-  return `${counted(requests, 'request')}, ${count(rate)} a minute (budget ${count(perMinute)})`;
+/** `1,300 requests, 58 a minute (budget 60)`; the budget is the rate in force of one account. */
+function requestsText(tally: Tally, now: number): string {
+  const elapsed = now - tally.startedAt;
+  const { requests } = sumOf(tally);
+  const rate = elapsed < 1_000 ? requests : (requests / elapsed) * 60_000;
+  const budget = Math.max(0, ...tally.perMinute.values());
+  const shown = budget === 0 ? '' : ` (budget ${count(Math.floor(budget))})`;
+  return `${counted(requests, 'request')}, ${count(rate)} a minute${shown}`;
 }
 
 /** Why nothing moves at the moment. */
@@ -70,16 +75,68 @@ export function waitingText({ until, reason }: Waiting, now: number): string {
 }
 
 /** The whole state as one line, for logs and files. */
-export function summaryLine(tally: Tally, now: number, perMinute: number): string {
-  const elapsed = now - tally.startedAt;
-  const sum = sumOf(tally);
-  const { waiting } = tally;
-  const open = [...tally.mailboxes.values()].filter(({ finished }) => !finished);
+export function summaryLine(tally: Tally, now: number): string {
+  const open = openMailboxes(tally);
   const names = open.slice(0, 2).map(({ address }) => shownName(address));
+  const { waiting } = tally;
   return present([
-    storedText(sum, elapsed),
-    requestsText(sum.requests, elapsed, perMinute),
+    workText(tally) ?? fetchedText(tally, now),
+    requestsText(tally, now),
     names.length > 0 && names.join(' and '),
     waiting !== null && waiting.until > now && waitingText(waiting, now),
   ]).join('; ');
+}
+
+/** The state of all mailboxes together, from the most detailed text to the shortest. */
+export function sumTexts(tally: Tally, now: number): readonly string[] {
+  const { waiting } = tally;
+  const isWaiting = waiting !== null && waiting.until > now;
+  const done = storedText(sumOf(tally));
+  const work = isWaiting ? `${waitingText(waiting, now)}; ${done}` : workText(tally);
+  if (work !== null) return [work];
+  const left = timeLeft(tally, now);
+  const stored = fetchedText(tally, now);
+  return [
+    `all  ${stored}; ${requestsText(tally, now)}`,
+    `all  ${stored}`,
+    `all  ${present([done, left !== null && `${span(left)} left`]).join(', ')}`,
+  ];
+}
+
+/** The state of one mailbox, from the most detailed text to the shortest. */
+export function mailboxTexts(mailbox: MailboxTally, columns: number): readonly string[] {
+  const stored = storedText(mailbox);
+  const address = shownName(mailbox.address);
+  return [
+    `${address}  ${stored}, ${bytes(mailbox.bytes)}`,
+    // The numbers are what changes: a long address gives way.
+    `${fitColumns(address, Math.max(1, columns - displayWidth(stored) - 2))}  ${stored}`,
+  ];
+}
+
+/** `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
+function fetchedText(tally: Tally, now: number): string {
+  const sum = sumOf(tally);
+  const speed = speedOf(tally, now);
+  const left = sum.messages < sum.ahead ? timeLeft(tally, now) : null;
+  return present([
+    storedText(sum),
+    bytes(sum.bytes),
+    speed !== null && `${speed < 10 ? speed.toFixed(1) : count(speed)}/s`,
+    left !== null && `${span(left)} left`,
+  ]).join(', ');
+}
+
+/** Returns the text for the time after everything is fetched; null until then. */
+function workText(tally: Tally): string | null {
+  const { indexing } = tally;
+  const isFetching = tally.mailboxes.size === 0 || openMailboxes(tally).length > 0;
+  if (isFetching || indexing === null) return null;
+  const { indexed, remaining } = indexing;
+  if (remaining === 0) return `${storedText(sumOf(tally))}; reading attachments and tidying up`;
+  return `indexing ${count(indexed)} of ${counted(indexed + remaining, 'message')}`;
+}
+
+function openMailboxes(tally: Tally): readonly MailboxTally[] {
+  return [...tally.mailboxes.values()].filter(({ finished }) => !finished);
 }

@@ -1,20 +1,16 @@
 import { MultiBar, type SingleBar } from 'cli-progress';
 import type { Settings } from '../../config/settings.ts';
 import { type EventLog, openLog } from '../../daemon/pass-log.ts';
-import { fitColumns } from '../../mail/terminal-safe.ts';
-import type { ProgressListener } from '../../sync/progress.ts';
+import { displayWidth, fitColumns } from '../../mail/terminal-safe.ts';
+import type { ProgressListener, SyncProgress } from '../../sync/progress.ts';
 import type { CommandContext } from '../context.ts';
 import type { Notices } from '../notices.ts';
-import { shownName } from '../place-line.ts';
-import {
-  forecastText,
-  requestsText,
-  storedText,
-  summaryLine,
-  waitingText,
-} from './progress-text.ts';
-import { emptyTally, sumOf, type Tally, tallied } from './tally.ts';
+import { fitNarrow } from '../output.ts';
+import { forecastText, mailboxTexts, summaryLine, sumTexts } from './progress-text.ts';
+import { emptyTally, sumOf, tallied } from './tally.ts';
 
+/** Events with news for people. */
+const SHOWN: ReadonlySet<SyncProgress['event']> = new Set(['stored', 'waiting', 'indexing']);
 /** How often a line is written at most. */
 const LINE_EVERY_MS = 10_000;
 
@@ -22,19 +18,17 @@ const LINE_EVERY_MS = 10_000;
 export function plainProgress(
   notices: Notices,
   now: () => number,
-  requestsPerMinute: number,
 ): { readonly listen: ProgressListener; stop(): void } {
   let tally = emptyTally(now());
   let lastLine = now();
   return {
     listen(event) {
-      tally = tallied(tally, event);
-      if (event.event === 'forecast') notices.say(forecastText(event.forecast));
       const at = now();
-      if (event.event !== 'stored' && event.event !== 'waiting') return;
-      if (at - lastLine < LINE_EVERY_MS) return;
+      tally = tallied(tally, event, at);
+      if (event.event === 'forecast') notices.say(forecastText(event.forecast));
+      if (!SHOWN.has(event.event) || at - lastLine < LINE_EVERY_MS) return;
       lastLine = at;
-      notices.say(summaryLine(tally, at, requestsPerMinute));
+      notices.say(summaryLine(tally, at));
     },
     stop() {},
   };
@@ -52,17 +46,16 @@ const WORDS = 96;
 export function liveProgress(
   notices: Notices,
   now: () => number,
-  requestsPerMinute: number,
 ): { readonly listen: ProgressListener; stop(): void } {
   const screen = new MultiBar({
     stream: notices.stream,
-    format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { text }) => {
+    format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { texts }) => {
       // Read each time: windows change their size. A terminal that was never given one reports 0.
       const columns = notices.stream.columns || 80;
       const width = Math.min(BAR_WIDTH, Math.max(LEAST_BAR, columns - WORDS));
       const full = Math.round(progress * width);
       const bar = `${barCompleteString.slice(0, full)}${barIncompleteString.slice(0, width - full)}`;
-      return `${bar} ${fitColumns(String(text), columns - width - 2)}`;
+      return `${bar} ${fitting(texts, columns - width - 2)}`;
     },
     barsize: BAR_WIDTH,
     barCompleteChar: '█',
@@ -77,31 +70,35 @@ export function liveProgress(
   let stopped = false;
   let tally = emptyTally(now());
   const bars = new Map<string, SingleBar>();
-  const all = screen.create(1, 0, { text: 'asking the service what is there …' });
+  const all = screen.create(1, 0, { texts: () => ['asking the service what is there …'] });
 
   const draw = (): void => {
-    const at = now();
     for (const [key, mailbox] of tally.mailboxes) {
       const bar = bars.get(key);
       if (mailbox.finished) {
         if (bar !== undefined) screen.remove(bar);
         bars.delete(key);
       } else if (mailbox.ahead > 0 && (bar !== undefined || bars.size < MOST_BARS)) {
-        const shown = bar ?? screen.create(mailbox.ahead, 0, { text: '' });
+        const shown = bar ?? screen.create(mailbox.ahead, 0, { texts: () => [] });
         bars.set(key, shown);
         shown.setTotal(mailbox.ahead);
-        const text = storedText(mailbox, at - tally.startedAt);
-        shown.update(mailbox.messages, { text: `${shownName(mailbox.address)}  ${text}` });
+        shown.update(mailbox.messages, {
+          texts: (columns: number) => mailboxTexts(mailbox, columns),
+        });
       }
     }
     all.setTotal(Math.max(1, sumOf(tally).ahead));
-    all.update(sumOf(tally).messages, { text: sumText(tally, at, requestsPerMinute) });
+    // Made when it is shown: waits and times left run on without an event.
+    all.update(sumOf(tally).messages, { texts: () => sumTexts(tally, now()) });
   };
 
   return {
     listen(event) {
-      tally = tallied(tally, event);
-      if (event.event === 'forecast') screen.log(`${forecastText(event.forecast)}\n`);
+      tally = tallied(tally, event, now());
+      if (event.event === 'forecast') {
+        const text = forecastText(event.forecast);
+        screen.log(`${fitNarrow(text, notices.stream.columns)}\n`);
+      }
       draw();
     },
     stop() {
@@ -112,15 +109,12 @@ export function liveProgress(
   };
 }
 
-function sumText(tally: Tally, now: number, perMinute: number): string {
-  const elapsed = now - tally.startedAt;
-  if (tally.waiting !== null && tally.waiting.until > now) return waitingText(tally.waiting, now);
-  const sum = sumOf(tally);
-  const { indexing } = tally;
-  if (indexing !== null && indexing.remaining > 0 && sum.messages >= sum.ahead) {
-    return `all stored; ${indexing.remaining} still to be made searchable`;
-  }
-  return `all  ${storedText(sum, elapsed)}; ${requestsText(sum.requests, elapsed, perMinute)}`;
+/** The most detailed of the texts that fits; the shortest is cut if it must be. */
+function fitting(texts: unknown, columns: number): string {
+  const made: unknown = typeof texts === 'function' ? texts(columns) : [];
+  const given = Array.isArray(made) ? made.map(String) : [];
+  const fits = given.find((text) => displayWidth(text) <= columns);
+  return fits ?? fitColumns(given.at(-1) ?? '', columns);
 }
 
 /** What follows a pass by hand. */
@@ -136,11 +130,11 @@ export interface FollowedPass extends EventLog {
  */
 export async function followPass(
   { notices, now }: Pick<CommandContext, 'notices' | 'now'>,
-  { log, rateLimit }: Settings,
+  { log }: Settings,
   logged: boolean,
 ): Promise<FollowedPass> {
   if (logged) return { ...(await openLog(notices.stream, log.level)), stop: () => {} };
   const show = notices.live ? liveProgress : plainProgress;
-  const { listen, stop } = show(notices, now, rateLimit.requestsPerMinute);
+  const { listen, stop } = show(notices, now);
   return { progress: listen, request: () => {}, result: () => {}, stop };
 }

@@ -25,6 +25,8 @@ export interface AccountOrigin<A extends ReachableAccount = AccountSettings>
   extends AccountClients {
   readonly settings: A;
   readonly host: string;
+  /** Returns the requests per minute in force, as `Origin` has it. */
+  readonly requestsPerMinute: () => number;
   /** The last listing of its mailboxes, and when it was asked for. */
   listing: { readonly at: number; readonly mailboxes: readonly OriginMailbox[] } | undefined;
   /** Resource id of the mail order; null until the configuration or the service has named it. */
@@ -88,7 +90,11 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
       });
       const { host } = apiOrigin(clients.mailbox, spoolDir);
       const order = settings.platform?.orderId ?? null;
-      this.#accounts.set(settings.name, { settings, ...clients, host, listing: undefined, order });
+      const { name } = settings;
+      const gate = this.#limiter.gate(clients.mailbox.host, name);
+      const requestsPerMinute = () => gate.rate;
+      const own = { settings, ...clients, host, requestsPerMinute, listing: undefined, order };
+      this.#accounts.set(name, own);
     }
   }
 
@@ -140,9 +146,10 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   }
 
   #surface(account: AccountOrigin<A>, lane?: () => Lane | undefined): Origin {
-    return apiOrigin(account.mailbox, this.#options.spoolDir, lane, (id) => {
+    const origin = apiOrigin(account.mailbox, this.#options.spoolDir, lane, (id) => {
       account.order ??= id || null;
     });
+    return { ...origin, requestsPerMinute: account.requestsPerMinute };
   }
 
   /** Returns a mark of a token's file that changes with it; null for a token that changes with the configuration only. */

@@ -49,7 +49,6 @@ export async function makePass(
   const result = await runSync({
     order: sync.order,
     first: sync.first,
-    requestsPerMinute: rateLimit.requestsPerMinute,
     concurrency: rateLimit.concurrency,
     minFreeBytes,
     startedAtCommit: writer.catalog.reached().number,

@@ -20,6 +20,9 @@ export class Meter {
 export class Meters {
   readonly #open = new Map<string, { readonly meter: Meter; readonly report: () => void }>();
 
+  /** @param perMinute returns the requests per minute that an account may make now */
+  constructor(private readonly perMinute: (account: string) => number) {}
+
   /** Counts a request for the pass it belongs to, if it belongs to one. */
   count(account: string, report: RequestReport): void {
     const open = this.#open.get(keyOf(account, report.key));
@@ -36,7 +39,10 @@ export class Meters {
     act: () => Promise<T>,
   ): Promise<T> {
     const key = keyOf(account, mailbox);
-    const report = (): void => progress({ event: 'requests', account, requests: meter.requests });
+    const report = (): void => {
+      const { requests } = meter;
+      progress({ event: 'requests', account, requests, perMinute: this.perMinute(account) });
+    };
     this.#open.set(key, { meter, report });
     try {
       return await act();

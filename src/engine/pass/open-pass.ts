@@ -51,7 +51,8 @@ export async function withAccounts<T>(
       total.add(report);
       const own = byAccount.get(account);
       own?.add(report);
-      progress({ event: 'requests', account, requests: own?.requests ?? 0 });
+      const perMinute = origins.get(account)?.requestsPerMinute() ?? 0;
+      progress({ event: 'requests', account, requests: own?.requests ?? 0, perMinute });
       request(report);
     },
   });

@@ -102,7 +102,8 @@ async function announceForecast(
       if (error instanceof Error) return { items: [] };
       throw error;
     });
-    for (const { size } of page.items) {
+    // Newest first: what is known already comes behind what is ahead.
+    for (const { size } of page.items.slice(0, folder.remaining)) {
       sizes.count += 1;
       sizes.bytes += size;
     }
@@ -119,11 +120,12 @@ async function announceForecast(
         })),
       ),
       sizes,
-      requestsPerMinute: ctx.settings.requestsPerMinute,
+      requestsPerMinute: ctx.origin.requestsPerMinute(),
     }),
   });
 }
 
+/** Returns the mean message size of large mailboxes of which nothing is stored: what is left of others may be larger or smaller. */
 async function askMeanSizes(
   ctx: PassContext,
   passes: readonly MailboxPass[],
@@ -136,7 +138,10 @@ async function askMeanSizes(
     .slice(0, ASKED_MAILBOXES);
   for (const { pass } of most) {
     await noteQuota(ctx, pass.key);
-    const mean = recalledMeanSize(ctx.memory, pass.key);
+    const isUntouched = pass.folders.every(
+      ({ listed, remaining: ahead }) => ahead === listed.messageCount,
+    );
+    const mean = isUntouched ? recalledMeanSize(ctx.memory, pass.key) : undefined;
     if (mean !== undefined) means.set(pass, mean);
   }
   return means;

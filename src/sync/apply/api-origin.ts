@@ -80,7 +80,7 @@ export function apiOrigin(
   spoolDir: string,
   lane: () => Lane | undefined = () => undefined,
   onOrder: (orderId: string) => void = () => {},
-): Origin {
+): Omit<Origin, 'requestsPerMinute'> {
   return {
     // Without the port: the same service on another port is the same host, and an archive belongs to hosts.
     host: client.host.replace(/:\d+$/, ''),

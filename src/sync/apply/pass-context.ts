@@ -66,11 +66,10 @@ export interface HostWatch {
   readonly trouble: Trouble;
 }
 
-/** The part of the configuration that decides about the order of fetching, and the estimate of its duration. */
+/** The part of the configuration that decides about the order of fetching. */
 export interface PassSettings {
   readonly order: 'newest' | 'oldest';
   readonly first: FirstPart;
-  readonly requestsPerMinute: number;
 }
 
 /**

@@ -84,6 +84,8 @@ export type UidOrder = 'ascending' | 'descending';
  */
 export interface Origin {
   readonly host: string;
+  /** Returns the requests per minute in force: the configured limit, or less where the service taught less. */
+  requestsPerMinute(): number;
   mailboxes(signal: AbortSignal): Promise<readonly OriginMailbox[]>;
   folders(mailbox: string, signal: AbortSignal): Promise<FolderListing>;
   /** `listMessages` sorted by uid, `page` from 1. */

@@ -1,5 +1,6 @@
 import type { CopyStatus } from '../../health/copies.ts';
 import { counted, span } from '../../wording/amounts.ts';
+import { shellWord } from '../../wording/shell-word.ts';
 import type { Matter } from './matter.ts';
 
 /** Returns what about the copies of the archive needs a person: damage, then age, then failures that may pass. */
@@ -33,9 +34,4 @@ function ageText({ copiedAt, behind }: CopyStatus, now: number): string {
   if (copiedAt === null) return 'It was never made.';
   const age = span(Math.max(0, now - Date.parse(copiedAt)));
   return `It was last made ${age} ago, and lacks ${counted(behind ?? 0, 'commit')}.`;
-}
-
-/** Returns a text as one word of a command line. */
-function shellWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -61,6 +61,7 @@ class ChangingFolder {
   origin(): Origin {
     return {
       host: 'h',
+      requestsPerMinute: () => 60,
       mailboxes: async () => [],
       folders: async () => ({ folders: [], complete: true }),
       source: async () => ({ kind: 'buffer', bytes: Buffer.alloc(0) }),

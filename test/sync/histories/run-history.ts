@@ -136,7 +136,6 @@ class World {
             },
           ],
           order: 'newest',
-          requestsPerMinute: 60,
           concurrency: 2,
           policy: {
             ...(plan.daemon ? BESIDE_A_DAEMON : BY_HAND),

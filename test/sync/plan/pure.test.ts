@@ -137,7 +137,27 @@ describe('the forecast', () => {
       sizes: { count: 100, bytes: 1_000_000 },
       requestsPerMinute: 60,
     });
-    expect(estimate).toMatchObject({ messages: 250, bytes: 2_500_000, requests: 250 + 3 + 1 + 2 });
+    // The newest hundred say nothing about the size of the rest.
+    expect(estimate).toMatchObject({ messages: 250, bytes: 0, requests: 250 + 3 + 1 + 2 });
     expect(estimate.hours).toBeCloseTo(256 / 3600, 5);
+  });
+
+  it('names a size once reports or listings show nearly all of it, and the rate in force', () => {
+    const folders = [
+      { messages: 100, known: 0 },
+      { messages: 900, known: 0, meanBytes: 1_000 },
+    ];
+    const ahead = (count: number) =>
+      forecast({
+        mailboxes: 2,
+        folders,
+        sizes: { count, bytes: count * 5_000 },
+        requestsPerMinute: 27.5,
+      });
+    expect(ahead(100)).toMatchObject({ bytes: 1_400_000, requestsPerMinute: 27.5 });
+    expect(ahead(95).bytes).toBe(1_400_000);
+    expect(ahead(50).bytes).toBe(0);
+    expect(ahead(0).bytes).toBe(0);
+    expect(ahead(0).hours).toBeCloseTo((1_000 + 10 + 3) / 27.5 / 60);
   });
 });

@@ -10,6 +10,7 @@ import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { counted } from '../../../wording/amounts.ts';
+import { shellWord } from '../../../wording/shell-word.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { wholeNumber } from '../../option-values.ts';
 import { shownName } from '../../place-line.ts';
@@ -133,11 +134,6 @@ function closingText(
   const isFound = locateConfig(undefined, surroundings) === file;
   const option = globals.config === undefined || isFound ? '' : ` --config ${shellWord(file)}`;
   return `Written: ${written}.\nNow run "mailkeep sync${option}".`;
-}
-
-/** A path as a shell takes it. */
-function shellWord(text: string): string {
-  return /^[\w./+:@%=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /**

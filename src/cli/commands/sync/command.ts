@@ -13,14 +13,16 @@ import { type OpenAccounts, withAccounts } from '../../../engine/pass/open-pass.
 import { keepRun, recordOfFailure, recordOfPass } from '../../../engine/pass/run-record.ts';
 import { chosenAccounts, type Narrowing, wantedOf } from '../../../engine/pass/selection.ts';
 import { settingsOf } from '../../../engine/settings.ts';
-import type { ExitCode } from '../../../errors/exit-codes.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { readDamage, recalledVerification } from '../../../health/verification.ts';
 import { catalogMirror } from '../../../sync/apply/catalog-mirror.ts';
 import { planSync } from '../../../sync/plan-sync.ts';
 import type { SyncResult } from '../../../sync/result.ts';
 import { sayFacts } from '../../../wording/sentence-of.ts';
+import { shellWord } from '../../../wording/shell-word.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { collected } from '../../option-values.ts';
+import { present } from '../../output.ts';
 import { type FollowedPass, followPass } from '../../progress/sync-progress.ts';
 import { printPlan, printResult } from './sync-report.ts';
 
@@ -104,7 +106,7 @@ async function synchronise(context: CommandContext, command: SyncCommand): Promi
     try {
       return await withAccounts(context, settings, chosen, command, writer, followed, (open) =>
         command.dryRun
-          ? planned(context, settings, open, followed, command, writer)
+          ? planned(context, open, followed, command, writer)
           : passed(context, settings, open, followed, command, writer),
       );
     } finally {
@@ -155,7 +157,6 @@ function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: 
 
 async function planned(
   context: CommandContext,
-  settings: Settings,
   { accounts }: OpenAccounts,
   followed: FollowedPass,
   { full }: SyncCommand,
@@ -165,7 +166,6 @@ async function planned(
     accounts,
     mirror: catalogMirror(writer.catalog),
     memory: writer.state,
-    requestsPerMinute: settings.rateLimit.requestsPerMinute,
     full,
     signal: context.signal,
   });
@@ -182,6 +182,7 @@ async function passed(
   writer: Writer,
 ): Promise<ExitCode> {
   const { progress } = followed;
+  const isFirst = writer.catalog.reached().number === 0;
   const names = open.accounts.map(({ name }) => name);
   const result = await keptInState(context, writer, names, () =>
     syncAccounts(context, writer, settings, open, command, progress),
@@ -189,7 +190,20 @@ async function passed(
   followed.result(result);
   followed.stop();
   const damage = recalledVerification(writer.state)?.damage ?? null;
-  return printResult(context, command, result, { dataDir: writer.dataDir, damage });
+  const code = await printResult(context, command, result, { dataDir: writer.dataDir, damage });
+  const hasMail = result.mailboxes.some(({ added }) => added > 0);
+  if (isFirst && hasMail && code === EXIT.done) sayWhatNext(context);
+  return code;
+}
+
+/** Names the next commands to a person. */
+function sayWhatNext({ globals: { config, data }, notices }: CommandContext): void {
+  if (!notices.live) return;
+  const named = present([
+    config !== undefined && ` --config ${shellWord(config)}`,
+    data !== undefined && ` --data ${shellWord(data)}`,
+  ]).join('');
+  notices.say(`Now: mailkeep search${named} WORDS, or mailkeep web${named}`);
 }
 
 /** Makes a pass, and keeps in the state what it came to. */

@@ -15,7 +15,7 @@ import type { CommandContext } from '../../context.ts';
 import { printError } from '../../notices.ts';
 import { present } from '../../output.ts';
 import { shownName } from '../../place-line.ts';
-import { placesText } from '../../progress/progress-text.ts';
+import { placesText, timeText } from '../../progress/progress-text.ts';
 import { damageTrouble, exitOfSync, type Trouble, troublesOf } from '../../troubles.ts';
 
 /** Returns what a pass did, for people: a line for each mailbox, and the closing sentence with the sums. */
@@ -112,7 +112,7 @@ export function planText(plan: SyncPlan): string {
   ]);
   return [
     ...folders,
-    `Total: ${placesText(plan.messages)} and ${counted(plan.requests, 'request')}: about ${span(plan.hours * 3_600_000)} at the configured rate. No message was fetched or written.`,
+    `Total: ${placesText(plan.messages)}. ${timeText(plan)} No message was fetched or written.`,
   ].join('\n');
 }
 

@@ -1,0 +1,77 @@
+import { expect, test } from 'vitest';
+import { lineForPeople } from '../../src/daemon/daemon-log.ts';
+import { Dispatcher } from '../../src/daemon/dispatcher.ts';
+import { type DaemonEvent, LOOK, type PassRequest } from '../../src/daemon/ports.ts';
+import { Run } from '../../src/daemon/run-of-passes.ts';
+import { emptyResult, type SyncResult } from '../../src/sync/result.ts';
+import { FakeTime } from './fake-time.ts';
+
+const mailbox = { account: 'main', host: 'h', resourceId: 'AC1', address: 'ada@example.org' };
+
+test('on a terminal, a run is one line without zeros', () => {
+  const quiet = { run: 3, kind: 'sync', account: 'main', mailboxes: 2, added: 0, failures: 0 };
+  const line = { level: 'info', time: '2026-11-28T10:00:00Z', ...quiet, msg: 'run finished' };
+  expect(lineForPeople(line)).toBe('run finished: run 3, kind sync, account main, mailboxes 2');
+  expect(lineForPeople({ ...line, added: 12, account: null })).toBe(
+    'run finished: run 3, kind sync, mailboxes 2, added 12',
+  );
+  expect(lineForPeople({ msg: 'ready, and waiting', pid: 12 })).toBe('ready, and waiting');
+  expect(lineForPeople({ msg: 'bug', at: ['one', 'two'], ok: false })).toBe(
+    'bug: at ["one","two"], ok false',
+  );
+});
+
+test('a long pass reports every half minute what it has stored, and a short one nothing', async () => {
+  const clock = new FakeTime();
+  const events: DaemonEvent[] = [];
+  let request: PassRequest | undefined;
+  let end: (result: SyncResult) => void = () => {};
+  const dispatcher = new Dispatcher({
+    clock,
+    observer: (event) => events.push(event),
+    runner: {
+      survey: () => Promise.reject(new Error('nobody asks for mailboxes here')),
+      plan: () => Promise.reject(new Error('nobody plans here')),
+      has: () => false,
+      tidy: () => Promise.resolve(false),
+      recover: () => {},
+      tokenMark: () => null,
+      pass: (asked) =>
+        new Promise((resolve) => {
+          request = asked;
+          end = resolve;
+        }),
+    },
+    isOpen: () => true,
+    onPassed: () => {},
+    onFailed: (error) => {
+      throw error;
+    },
+    onIdle: () => {},
+  });
+  const at = { account: 'main', address: mailbox.address };
+  const stored = (messages: number): void =>
+    request?.progress({ event: 'stored', ...at, messages, bytes: messages * 100 });
+  const info = { id: 1, kind: 'sync', account: 'main', startedAt: clock.now() } as const;
+  dispatcher.add(mailbox, 'sync', LOOK, new Run(info, clock.now));
+  dispatcher.weigh();
+  await clock.pass(0);
+  request?.progress({ event: 'mailbox-started', ...at, messages: 900 });
+  for (let second = 0; second < 70; second += 1) {
+    stored(second * 10);
+    await clock.pass(1_000);
+  }
+  expect(events).toEqual([
+    { event: 'pass-progress', mailbox, messages: 300, of: 900, bytes: 30_000 },
+    { event: 'pass-progress', mailbox, messages: 600, of: 900, bytes: 60_000 },
+  ]);
+  end(emptyResult(0));
+  await clock.pass(0);
+  dispatcher.add(mailbox, 'sync', LOOK, new Run({ ...info, id: 2 }, clock.now));
+  dispatcher.weigh();
+  await clock.pass(0);
+  stored(5);
+  end(emptyResult(0));
+  await clock.pass(60_000);
+  expect(events).toHaveLength(2);
+});
