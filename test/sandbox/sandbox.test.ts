@@ -169,7 +169,7 @@ describe('an mbox', () => {
         'two',
         '',
         '',
-        'From cleo',
+        'From -',
         'Date: Sat, 3 Jan 2026 00:00:00 +0000',
         '',
         'three',
@@ -197,7 +197,12 @@ describe('an mbox', () => {
     const long = 'x'.repeat(3_000_000);
     write(
       'b.mbox',
-      `From a\r\nSubject: crlf\r\n\r\nbody\r\n\r\nFrom b\n\nFrom c\n\n${long}\n>From end\n\nFrom d\n\n`,
+      [
+        'From a Thu Jan  1 00:00:00 2026\r\nSubject: crlf\r\n\r\nbody\r\n\r\n',
+        'From b Fri Jan  2 00:00:00 2026\n\n',
+        `From c Sat Jan  3 00:00:00 2026\n\n${long}\n>From end\n\n`,
+        'From d Sun Jan  4 00:00:00 2026\n\n',
+      ].join(''),
     );
     expect((await contents(['b.mbox'])).map(({ source }) => source)).toEqual([
       'Subject: crlf\r\n\r\nbody\r\n',
