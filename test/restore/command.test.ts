@@ -75,7 +75,10 @@ describe.skipIf(without)('the command', () => {
     expect(first).toMatchObject({ code: 0, stderr: '' });
     expect(first.stdout).toContain('appended 5 messages');
     expect(first.stdout).toMatch(/^Speed: .* a second\.$/m);
-    const next = await ran(restore(server.port, '--dry-run', '--new', '--into', `${prefix} again`));
+    const elsewhere = restore(server.port, '--dry-run', '--new').map((word) =>
+      word === prefix ? `${prefix} again` : word,
+    );
+    const next = await ran(elsewhere);
     expect(next.stdout).toContain('At the rates of the last restore there, that takes ');
     expect(await there()).toEqual(everything);
     const again = await ran(restore(server.port, '--json'));
