@@ -6,6 +6,7 @@ import { OPERATOR_NAMES } from '../../../search/operators.ts';
 import { commandName } from '../../command-name.ts';
 import { COMMANDS } from '../../commands.ts';
 import type { Body } from '../../context.ts';
+import { minusWords } from '../../option-values.ts';
 import { printed, SHELLS } from './command.ts';
 
 /** An option as completion sees it: `values` where it takes one. */
@@ -79,7 +80,8 @@ export function archiveValues(open: () => Reader): ArchiveValues {
 
 /** What the shells' scripts ask, with the words of the line behind `--`. Silent whatever happens, and writes nothing. */
 export function define(command: Command, chosen: (body: Body) => void): void {
-  command.argument('[words...]', 'the words of the line').action((words: string[]) =>
+  // The last word is empty where a value is about to be typed.
+  command.argument('[words...]', 'the words of the line', minusWords, []).action((words: string[]) =>
     chosen(async (context) => {
       const globals = {
         ...context.globals,
