@@ -21,11 +21,11 @@ class Parameters extends libmime.Libmime {
 
 const parameters = new Parameters();
 
-/** A quoted parameter and the name of the next one, with no semicolon between them. */
-const NO_SEMICOLON = /("(?:[^"\\]|\\.)*")(?=[ \t]+[\w*-]+=)/g;
+/** A quoted parameter, with the rest that is not its own: another one follows, or the next semicolon. */
+const QUOTED = /(=[ \t]{0,9}"(?:[^"\\]|\\.)*")(?:(?=[ \t]+[\w*-]+=)|[^;"]*)/g;
 
 /** Returns a parameter of a header value such as Content-Disposition, decoded, or null where it has none. */
 export function headerParameter(value: string, name: string): string | null {
-  const found = parameters.parseHeaderValue(value.replace(NO_SEMICOLON, '$1;')).params[name];
+  const found = parameters.parseHeaderValue(value.replace(QUOTED, '$1;')).params[name];
   return found === undefined || found === '' ? null : decodeWords(found);
 }

@@ -115,6 +115,9 @@ function fieldAhead(source: Buffer, { next, isMac }: Lines, line: number): numbe
     if (lines.end === at || isDelimiter(source, at)) return line;
     if (isPostmark) return isField(source, at, lines.end) ? at : line;
     if (MIME_FIELD.test(source.toString('latin1', at, Math.min(lines.end, at + 40)))) return at;
+    // Two in a row are text.
+    const isContinued = source[at] === SPACE || source[at] === TAB;
+    if (!isContinued && !isField(source, at, lines.end)) return line;
   }
   return null;
 }

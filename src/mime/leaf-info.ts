@@ -70,7 +70,7 @@ export function partInfo(fields: readonly Buffer[], around: readonly string[]): 
     leaf,
     multipart: isMultipart ? contentType.slice('multipart/'.length) : null,
     boundaries: isMultipart ? boundariesOf(node, type ?? '') : [],
-    encoding: (node.encoding || '').replace(/["';\s]/g, ''),
+    encoding: /[\w-]+/.exec(node.encoding || '')?.[0] ?? '',
   };
 }
 

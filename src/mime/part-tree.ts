@@ -543,7 +543,7 @@ class Splitter<T> {
   }
 
   /**
-   * A multipart without parts is text: better too much than nothing. What its transfer encoding hides (RFC 2045 section 6.4
+   * A multipart without parts is text, or a file if it has a name: better too much than nothing. What its transfer encoding hides (RFC 2045 section 6.4
    * forbids one) is looked through for parts as well.
    */
   #multipartBody(part: OpenMultipart<T>, info: PartInfo, depth: number): Body {
@@ -577,8 +577,11 @@ class Splitter<T> {
           look(decoder.rest(), true);
           part.children.unshift(...hidden.children);
         } else if (isEmpty && this.breach === null) {
-          const taken = this.take(PLAIN_TEXT);
-          part.children.push({ kind: 'leaf', info: PLAIN_TEXT, content: taken.content });
+          const { filename, disposition } = info.leaf;
+          const isFile = filename !== null || disposition === 'attachment';
+          const leaf = isFile ? info.leaf : PLAIN_TEXT;
+          const taken = this.take(leaf);
+          part.children.push({ kind: 'leaf', info: leaf, content: taken.content });
           const text = this.#bytesOf(taken);
           for (const some of kept) text.add(some);
           text.end();

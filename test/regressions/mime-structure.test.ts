@@ -128,6 +128,8 @@ describe('a parameter ends with its quote', () => {
   test.each([
     'filename="plan.pdf" name="plan.pdf"',
     'filename="plan.pdf"\r\n\tsize=8; name="x.pdf"',
+    'filename="plan.pdf" (the plan); size=8',
+    'filename = "plan.pdf"\r\n\tTue, 3 Mar 2020 10:00:00 +0000',
   ])('%s', async (parameters) => {
     const [type = '', ...rest] = PDF;
     const disposition = `Content-Disposition: attachment; ${parameters}`;
@@ -206,6 +208,23 @@ describe('a header ends where the body begins', () => {
     expect((await read([...HEAD, mixed('b'), '', ...part])).text).toBe(
       'An ouzel without a header.',
     );
+  });
+
+  test('with lines of base64, whatever follows', async () => {
+    const lines = base64('ouzels and dunlins at the weir').replace(/.{20}/g, '$&\n').split('\n');
+    const part = ['Content-Type: text/plain', 'Content-Transfer-Encoding: base64', ...lines];
+    const found = await read([
+      ...HEAD,
+      mixed('b'),
+      '',
+      '--b',
+      ...part,
+      PDF[0] ?? '',
+      '',
+      'x',
+      '--b--',
+    ]);
+    expect(found.text).toContain('ouzels and dunlins at the weir');
   });
 
   test('not with a damaged line before what describes the body', async () => {
@@ -358,6 +377,16 @@ describe('a whole multipart with a transfer encoding', () => {
   test.each(['base64', 'quoted-printable', '8bit'])('that is only said: %s', async (encoding) => {
     const found = await read([...head(encoding), 'to be skipped', ...inside]);
     expect(found).toMatchObject({ text: 'ouzel', files: [PLAN] });
+  });
+
+  test('without parts is a file if it has a name', async () => {
+    const found = await read([
+      ...head('base64').slice(0, -1),
+      'Content-Disposition: attachment; filename="plan.pdf"',
+      '',
+      'JVBERi0xLjQ=',
+    ]);
+    expect(found.files).toEqual([['plan.pdf', 'multipart/mixed', 8]]);
   });
 
   test('without parts is text', async () => {
