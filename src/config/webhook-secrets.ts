@@ -115,6 +115,12 @@ export async function storedWebhooks(dataDir: string): Promise<StoredWebhook[]> 
   return files.map((name) => readStored(path.join(folder, name)));
 }
 
+/** Returns the file with the secret of a webhook; null where there is none. */
+export async function storedSecretFile(dataDir: string, id: string): Promise<string | null> {
+  const stored = await storedWebhooks(dataDir);
+  return stored.some((webhook) => webhook.id === id) ? secretFile(dataDir, id) : null;
+}
+
 function readStored(file: string): StoredWebhook {
   const fail = (reason: string) => webhookError('webhook-secret-unreadable', { file, reason });
   let value: unknown;

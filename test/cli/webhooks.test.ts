@@ -73,6 +73,13 @@ describe.each([
         test: { success: true, httpStatus: 200, error: null },
       },
     ]);
+    const again = await webhooks('create', '--mailbox', ADA, '--url', receiver.url, '--json');
+    const { test: _, ...same } = JSON.parse(create.stdout);
+    expect([again.code, jsonLines(again.stdout)]).toEqual([
+      0,
+      [{ ...same, test: null, existing: true }],
+    ]);
+    expect(here.served.sandbox.requests().byOperation.createWebhook).toBe(1);
     const { id, secretFile } = created.parse(JSON.parse(create.stdout));
     expect(statSync(secretFile).mode & 0o777).toBe(0o600);
     expect(statSync(path.dirname(secretFile)).mode & 0o777).toBe(0o700);
@@ -370,6 +377,12 @@ describe('a secret that cannot be stored', () => {
     let data = '';
     const origin = await startOrigin((request, response) => {
       const { method } = request;
+      if (method === 'GET' && request.path.includes('/webhooks')) {
+        return json(200, { data: [], pagination: { page: 1, perPage: 100, total: 0 } })(
+          request,
+          response,
+        );
+      }
       if (method === 'GET') {
         const mailboxes = [{ resourceId: 'AC1', address: ADA }];
         return json(200, { data: { orderResourceId: 'OR1', mailboxes } })(request, response);
@@ -393,6 +406,26 @@ describe('a secret that cannot be stored', () => {
     expect([ended.code, ended.stdout]).toEqual([1, '']);
     expect(ended.stderr).toContain(words);
     expect(ended.stderr).not.toContain('whsec_lost');
-    expect(origin.seen.map(({ method }) => method)).toEqual(['GET', 'POST', 'DELETE']);
+    expect(origin.seen.map(({ method }) => method)).toEqual(['GET', 'GET', 'POST', 'DELETE']);
   });
+});
+
+test('a webhook that does the same is shown, and no second one is created', async () => {
+  const { webhooks } = commands(workplace(here.served.sandbox));
+  const { id } = await here.createHook('http://127.0.0.1:9/mail');
+  const again = await webhooks('create', '--mailbox', ADA, '--url', 'http://127.0.0.1:9/mail');
+  expect(again.code).toBe(0);
+  expect(again.stdout).toContain(`Webhook ${id} reports new mail for ${ADA}`);
+  expect(again.stdout).toContain('Its secret is not stored here');
+  expect(again.stdout).toContain(`mailkeep webhooks delete ${id}`);
+  // Another path is another address, and another mailbox another webhook.
+  for (const args of [
+    ['--mailbox', ADA, '--url', 'http://127.0.0.1:9/other'],
+    ['--mailbox', OFFICE, '--url', 'http://127.0.0.1:9/mail'],
+  ]) {
+    expect((await webhooks('create', ...args, '--no-test')).stdout).toContain('(0600)');
+  }
+  expect((await webhooks('pause', id)).code).toBe(0);
+  const paused = await webhooks('create', '--mailbox', ADA, '--url', 'http://127.0.0.1:9/mail');
+  expect(paused.stdout).toContain(`It is paused. To resume it: mailkeep webhooks resume ${id}`);
 });

@@ -1,7 +1,12 @@
 import type { MailboxClient, WebhookRef } from '../../../api/mailbox-client.ts';
 import { Secret } from '../../../config/secret.ts';
 import type { Settings } from '../../../config/settings.ts';
-import { reserveSecret, type SecretSlot } from '../../../config/webhook-secrets.ts';
+import {
+  reserveSecret,
+  type SecretSlot,
+  storedSecretFile,
+} from '../../../config/webhook-secrets.ts';
+import { isSameAddress } from '../../../delivery-watch/own-webhooks.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
@@ -128,7 +133,7 @@ export interface NewCommand {
 
 /**
  * `mailkeep webhooks create`: registers a webhook, stores its secret, which the service shows only now, and tests
- * it. The secret is in no output.
+ * it. The secret is in no output. A webhook that does the same is shown instead of a second one.
  *
  * @returns 1 when the test delivery failed; the webhook is there all the same
  */
@@ -146,11 +151,52 @@ export async function createWebhook(
     account,
     async (clients) => {
       const at = await namedMailbox(clients, command.mailbox);
+      const existing = await sameHook(clients, at, fields);
+      if (existing !== undefined) return printExisting(context, settings.dataDir, existing);
       const made = await register(context, clients, at, fields, settings.dataDir);
       return tested(context, clients, made, command.test);
     },
     SHORT_PATIENCE,
   );
+}
+
+/** Finds a webhook of a mailbox that delivers the same events to the same address. */
+async function sameHook(
+  { account, mailbox: client, options }: Clients,
+  { resourceId, address }: NamedMailbox,
+  { url, events }: ReturnType<typeof webhookFields>,
+): Promise<NewWebhook['hook'] | undefined> {
+  const wanted = [...events].sort().join(' ');
+  let same: NewWebhook['hook'] | undefined;
+  for await (const hook of client.eachWebhook(resourceId, options)) {
+    if (!isSameAddress(hook.url, url) || [...hook.events].sort().join(' ') !== wanted) continue;
+    if (same !== undefined && hook.status !== 'active') continue;
+    const { id, name, status } = hook;
+    const at = { mailbox: address, mailboxId: resourceId, account: account.name };
+    same = { id, ...at, name, events: hook.events, status, url: hook.url };
+  }
+  return same;
+}
+
+/** A second webhook would deliver everything twice. */
+async function printExisting(
+  { output }: CommandContext,
+  dataDir: string,
+  hook: NewWebhook['hook'],
+): Promise<ExitCode> {
+  const { id, mailbox, url, status } = hook;
+  const secretFile = await storedSecretFile(dataDir, id);
+  await output.object({ ...hook, secretFile, test: null, existing: true }, () =>
+    present([
+      `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)} already. Nothing was created.`,
+      secretFile === null
+        ? `Its secret is not stored here, so deliveries to this archive are refused. To replace it: mailkeep webhooks delete ${terminalLine(id)}, then create it again.`
+        : `Its secret is in ${secretFile}.`,
+      status !== 'active' &&
+        `It is ${terminalLine(status)}. To resume it: mailkeep webhooks resume ${terminalLine(id)}`,
+    ]).join('\n'),
+  );
+  return EXIT.done;
 }
 
 /** Prints the webhook even if its test fails: the path of its secret must not be lost. */
