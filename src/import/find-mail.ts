@@ -7,7 +7,7 @@ import { errnoOf, hasCode } from '../errors/mailkeep-error.ts';
 import { MANIFEST_NAME } from '../export/manifest.ts';
 import { decodeModifiedUtf7 } from '../mailfiles/maildir-names.ts';
 import { beginsMbox } from '../mailfiles/mbox.ts';
-import { MhFolder } from './mh-folder.ts';
+import { keywordsOfLetters, MhFolder } from './folder-marks.ts';
 
 /** Where a file lies in an export of ours: the folder with the manifest, and the path that the manifest would list. */
 export interface InExport {
@@ -26,6 +26,8 @@ export interface MailFile {
   readonly inExport: InExport | null;
   /** Flags that a message of an MH folder has. */
   readonly flags?: readonly string[];
+  /** Keywords by the small letters in the names of a Maildir. */
+  readonly keywords?: ReadonlyMap<string, string>;
 }
 
 /** A zip file: its manifest says whether it is an export. Without one, its files are mail as those of a folder are. */
@@ -101,10 +103,7 @@ function* inFolder(dir: FilePath, spot: Spot): Found {
   const inExport = hasManifest(dir) ? { root: dir, path: '' } : spot.inExport;
   const entries = listed(dir);
   const parts = reading(dir, () => maildirParts(dir, entries, inExport));
-  for (const part of parts) {
-    const within = deeper(inExport, part);
-    yield* passingBy(inPart(joinedPath(dir, part), maildirFolder(below, ''), within));
-  }
+  yield* inMaildir(dir, parts, maildirFolder(below, ''), inExport);
   const mh = new MhFolder(dir);
   for (const entry of entries) {
     const { name, shown, kind } = entry;
@@ -133,10 +132,7 @@ function* inHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: Sp
     return;
   }
   const parts = reading(at, () => maildirParts(at, listed(at), inExport));
-  for (const part of parts) {
-    const within = deeper(inExport, part);
-    yield* passingBy(inPart(joinedPath(at, part), maildirFolder(below, shown), within));
-  }
+  yield* inMaildir(at, parts, maildirFolder(below, shown), inExport);
 }
 
 /** The endings of folders in which Thunderbird and Apple Mail keep mailboxes. */
@@ -225,7 +221,24 @@ function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: InExpo
 
 const MAILDIR_NAME = /^\d{5,}[._]|[:;!]2,[A-Za-z]*$/;
 
-function* inPart(dir: FilePath, into: ArchiveFolder, inExport: InExport | null): Found {
+function* inMaildir(
+  dir: FilePath,
+  parts: readonly string[],
+  into: ArchiveFolder,
+  inExport: InExport | null,
+): Found {
+  if (parts.length === 0) return;
+  const marked = { ...into, keywords: keywordsOfLetters(dir) };
+  for (const part of parts) {
+    yield* passingBy(inPart(joinedPath(dir, part), marked, deeper(inExport, part)));
+  }
+}
+
+function* inPart(
+  dir: FilePath,
+  into: ArchiveFolder & Pick<MailFile, 'keywords'>,
+  inExport: InExport | null,
+): Found {
   for (const { name, shown, kind } of listed(dir)) {
     if (shown.startsWith('.')) continue;
     const at = joinedPath(dir, name);

@@ -83,7 +83,7 @@ export class MailReader {
     const name = path.basename(shownPath(file.path));
     const isMaildir = file.kind === 'maildir';
     const named = isMaildir ? receivedFromName(name) : Number.NaN;
-    const flags = isMaildir ? flagsFromName(name) : (file.flags ?? []);
+    const flags = isMaildir ? flagsFromName(name, file.keywords) : (file.flags ?? []);
     const own: OwnFacts = {
       received: Number.isNaN(named) ? null : named,
       // Thunderbird keeps the flags of its Maildirs in the messages.

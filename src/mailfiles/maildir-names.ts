@@ -12,10 +12,19 @@ const LETTERS: readonly (readonly [letter: string, flag: string])[] = [
   ['T', '\\Deleted'],
 ];
 
-/** Returns the flags in the info part of a name, in the order of its letters. */
-export function flagsFromName(name: string): string[] {
-  const letters = /[:;!]2,([A-Za-z]*)$/.exec(name)?.[1] ?? '';
-  return [...letters].flatMap((letter) => LETTERS.find(([known]) => known === letter)?.[1] ?? []);
+/**
+ * Returns the flags in the info part of a name, in the order of its letters.
+ *
+ * @param keywords what small letters stand for in this Maildir
+ */
+export function flagsFromName(
+  name: string,
+  keywords: ReadonlyMap<string, string> = new Map(),
+): string[] {
+  const letters = new Set(/[:;!]2,([A-Za-z]*)$/.exec(name)?.[1]);
+  return [...letters].flatMap(
+    (letter) => LETTERS.find(([known]) => known === letter)?.[1] ?? keywords.get(letter) ?? [],
+  );
 }
 
 /** The info letters of a set of flags, sorted; keywords have none. Flags are compared without regard to case. */

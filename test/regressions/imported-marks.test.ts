@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, it } from 'vitest';
@@ -88,4 +88,33 @@ it('makes folders and flags of the labels of Gmail', async () => {
   ]);
   expect(result).toMatchObject({ messages: 10, added: 10, places: 13, known: 0, failures: [] });
   expect(uses).toEqual(['\\Sent', '\\Important', null]);
+});
+
+it('reads the keywords that Dovecot keeps in a Maildir, one table for each folder', async () => {
+  const root = path.join(work, 'Maildir');
+  const message = (subject: string) => `Subject: ${subject}\r\n\r\ntext\r\n`;
+  const put = (folder: string, letters: string, table: string | null) => {
+    const dir = path.join(root, folder);
+    for (const part of ['cur', 'new', 'tmp']) mkdirSync(path.join(dir, part), { recursive: true });
+    writeFileSync(path.join(dir, 'cur', `1300000000.M1.host:2,${letters}`), message(folder));
+    if (table !== null) writeFileSync(path.join(dir, 'dovecot-keywords'), table);
+  };
+  put('', 'FSabz', '0 $Forwarded\r\n1 travel\n25 last\n26 none\n');
+  put('.Other', 'Sa', '0 other\n');
+  // Lines that are damaged or hostile count for nothing, and a folder without a table has no keywords.
+  put('.Odd', 'abcd', `x y\n0\n1 two words\n2 \\Seen\n-1 a\n3 ${'k'.repeat(200)}\n`);
+  put('.None', 'Sab', null);
+  const archive = await StoredArchive.create();
+  try {
+    expect(await importing(archive, [root])).toMatchObject({ passedOver: 0, failures: [] });
+    const flags = [...archive.catalog.list({})].map((line) => [line.folder, line.flags]);
+    expect(Object.fromEntries(flags)).toEqual({
+      INBOX: ['$Forwarded', '\\Flagged', '\\Seen', 'last', 'travel'],
+      'INBOX.Other': ['\\Seen', 'other'],
+      'INBOX.Odd': [],
+      'INBOX.None': ['\\Seen'],
+    });
+  } finally {
+    archive.remove();
+  }
 });

@@ -31,6 +31,19 @@ export class MhFolder {
   }
 }
 
+const KEYWORD_LINE = /^(\d{1,2}) ([!-[\]-~]{1,100})\r?$/;
+
+/** Returns the keywords that Dovecot means by the letters a to z in the names of a Maildir's files. */
+export function keywordsOfLetters(maildir: FilePath): ReadonlyMap<string, string> {
+  const keywords = new Map<string, string>();
+  for (const line of textOf(joinedPath(maildir, 'dovecot-keywords')).split('\n')) {
+    const [, number, keyword] = KEYWORD_LINE.exec(line) ?? [];
+    if (keyword === undefined || Number(number) > 25) continue;
+    keywords.set(String.fromCharCode('a'.charCodeAt(0) + Number(number)), keyword);
+  }
+  return keywords;
+}
+
 /** Lines such as `unseen: 3 5-7`. A file that cannot be read, or is larger than any, has none. */
 function sequencesIn(file: FilePath) {
   const sequences = new Map<string, [number, number][]>();
