@@ -154,6 +154,7 @@ export function catalogWithin(
     ended: {
       ...{ messages: withheld('messages'), placesOf: withheld('placesOf') },
       ...{ confirmed: withheld('confirmed'), mailboxOf: withheld('mailboxOf') },
+      removable: withheld('removable'),
     },
     relinking: {
       ...{ placed: withheld('placed'), isOpenSomewhere: withheld('isOpenSomewhere') },

@@ -1,6 +1,7 @@
 import type { MessageId, Place } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { query } from './query.ts';
+import { type Chosen, type Removable, removable } from './removable.ts';
 
 /** A place of a message under the path its folder has now; times are milliseconds since the epoch. */
 export interface StoodPlace extends Place {
@@ -27,6 +28,8 @@ export interface EndedMessage {
 export interface EndedQueries {
   /** Messages without an open place, newest first. The caller may not write between them. */
   messages(): Generator<EndedMessage, void, undefined>;
+  /** What goes if places of mailboxes are removed. */
+  removable(chosen: readonly Chosen[]): Removable;
   /** Every place at which a message stands or ever stood. */
   placesOf(docid: number): StoodPlace[];
   /** By folder: since when every uid of it was answered for, as the latest complete certificate has it. */
@@ -90,6 +93,7 @@ export function endedQueries(connection: Connection): EndedQueries {
         if (places.length > 0) yield { docid, id: id.toString('hex'), size, subject, places };
       }
     },
+    removable: (chosen) => removable(connection, chosen),
     placesOf: (docid) => placesOf(docid, folderRows(connection)),
     confirmed() {
       const rows = connection.all(CONFIRMED, {});

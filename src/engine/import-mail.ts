@@ -7,8 +7,9 @@ import { createIndexer, type IndexingProgress } from '../indexer/indexer.ts';
 import { systemClock } from '../limiter/clock.ts';
 import { openExtractorPool } from '../mime/extractor-pool.ts';
 import { openReaderOf, type Reader } from './archive/reader.ts';
-import { openWriter } from './archive/writer.ts';
+import { openWriter, type Writer } from './archive/writer.ts';
 import type { EngineContext } from './context.ts';
+import { NO_NUMBERS } from './pass/run-record.ts';
 import { tidy } from './pass/tidy.ts';
 
 export interface MailToImport extends Pick<ImportOrder, 'paths' | 'name'> {
@@ -25,13 +26,15 @@ export interface MailToImport extends Pick<ImportOrder, 'paths' | 'name'> {
 export async function importMail(
   context: EngineContext,
   mail: MailToImport,
-): Promise<ImportResult> {
+): Promise<ImportResult & { readonly run: number | null }> {
   const { now, signal } = context;
   const writer = await openWriter(context, mail.dataDir);
   try {
     const { catalog, log, sources, spoolDir } = writer;
     const startedAtCommit = catalog.reached().number;
+    const record = beginRun(writer, mail.name, now());
     const result = await runImport({ ...orderOf(context, mail), spoolDir, log, catalog });
+    const run = record(result, now());
     await log.endThread();
     const extractor = openExtractorPool();
     try {
@@ -41,7 +44,7 @@ export async function importMail(
       await extractor.close();
     }
     await tidy(writer, startedAtCommit, now, signal);
-    return result;
+    return { ...result, run };
   } finally {
     await writer.close();
   }
@@ -68,6 +71,25 @@ export async function previewImport(
     rmSync(spoolDir, { recursive: true, force: true });
     reader?.close();
   }
+}
+
+/**
+ * Records an import before it writes anything: one that is killed can be undone as well.
+ *
+ * @returns completes the record, and returns the number by which the import is undone: null if nothing was added
+ */
+function beginRun({ catalog, state }: Writer, mailbox: string, startedAt: number) {
+  const first = catalog.reached().number + 1;
+  const frame = { kind: 'import', account: null, startedAt, ...NO_NUMBERS, mailboxes: 1, mailbox };
+  const commits = { first, last: null };
+  const id = state.runs.keep({ ...frame, endedAt: startedAt, outcome: 'interrupted', commits });
+  return ({ added, bytes, failures, interrupted }: ImportResult, endedAt: number) => {
+    const last = catalog.reached().number;
+    const counts = { added, bytes, failures: failures.length, commits: { first, last } };
+    const outcome = interrupted ? ('interrupted' as const) : ('done' as const);
+    state.runs.keep({ ...frame, ...counts, endedAt, outcome }, id);
+    return added === 0 ? null : first;
+  };
 }
 
 /** Null where there is no archive yet. */

@@ -20,6 +20,7 @@ import { parseQuery } from '../search/parse.ts';
 import { type StateFile, scrubState } from '../state/state-file.ts';
 import { listedMailboxes } from '../sync/apply/memory/listed-mailboxes.ts';
 import { withLock } from './archive/archive-folder.ts';
+import { openReaderOf } from './archive/reader.ts';
 import type { Writer } from './archive/writer.ts';
 import type { EngineContext } from './context.ts';
 import { rebuild } from './rebuild.ts';
@@ -79,7 +80,7 @@ export function plannedPrune(
 }
 
 /** A hold that means something else than was intended holds nothing, so whatever is doubtful ends it. */
-function heldByQueries(
+export function heldByQueries(
   context: PlanningContext,
   catalog: Catalog,
   state: Pick<StateFile, 'entries'> | undefined,
@@ -139,7 +140,12 @@ export async function finishPurge(
     await dropAsides(realFiles, dataDir);
     report({ event: 'rebuilding-catalog', because: 'purge' });
     await rebuildClean(dataDir, signal);
-    scrubState(dataDir);
+    const reader = openReaderOf(dataDir);
+    try {
+      scrubState(dataDir, reader.catalog.folders.mailboxes());
+    } finally {
+      reader.close();
+    }
     await endPurge(realFiles, dataDir, writer);
   });
   return { ...compacted, closed: true };

@@ -19,3 +19,8 @@ export function importNoMail(path: string) {
 export function importManifestDamaged(path: string) {
   return new MailkeepError('usage', 'import-manifest-damaged', { path });
 }
+
+/** No import of this number was recorded; `runs` is how many were. */
+export function importUnknownRun(run: number, runs: number) {
+  return new MailkeepError('usage', 'import-unknown-run', { run, runs });
+}

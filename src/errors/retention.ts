@@ -13,6 +13,8 @@ export interface RetentionFacts {
   readonly 'retention-not-indexed': { readonly pending: number };
   /** A hold's query cannot be read: `other-moment`, `unknown-name`, or the sentence of the error that says why. */
   readonly 'retention-bad-hold': { readonly query: string; readonly problem: string };
+  /** A hold of the configuration names what is to be removed: a mailbox, or messages that a query finds. */
+  readonly 'forget-on-hold': { readonly hold: string; readonly messages: number };
   /** A daemon cannot finish what `forget` has decided: the catalog it works with has to be rebuilt. */
   readonly 'forget-unfinished': Readonly<Record<never, never>>;
   /** Stopped between two segments; what was decided is in the log. */
@@ -32,6 +34,7 @@ export const retentionError = errorsOf<RetentionFacts>({
   'retention-clock': 'held',
   'retention-not-indexed': 'held',
   'retention-bad-hold': 'config',
+  'forget-on-hold': 'held',
   'forget-unfinished': 'held',
   'purge-interrupted': 'interrupted',
   'message-purged': 'usage',

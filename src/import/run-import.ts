@@ -63,7 +63,7 @@ export interface ImportResult {
   readonly bytes: number;
   /** Messages that all their folders had already. */
   readonly known: number;
-  /** Messages that were forgotten or pruned on purpose: they do not come back. */
+  /** Messages that were forgotten on purpose: they do not come back. */
   readonly forgotten: number;
   /** Messages that were added without a date: neither their files nor their headers have one that can be read. */
   readonly undated: number;
@@ -326,7 +326,7 @@ class Import {
       return;
     }
     this.#counts.messages += 1;
-    if (catalog?.messages.isForgotten(id) === true) this.#counts.forgotten += 1;
+    if (catalog?.messages.purgedFor(id) === 'forgotten') this.#counts.forgotten += 1;
     else {
       const { flags } = found.marks(head);
       const docid = catalog?.messages.docidOf(id);

@@ -1,5 +1,5 @@
 import type { FileLayer } from '../archive/files/file-layer.ts';
-import type { Fact } from '../archive/format/facts.ts';
+import type { Fact, RemovedPart } from '../archive/format/facts.ts';
 import type { SegmentStore } from '../archive/read/segment-store.ts';
 import { fingerprint } from '../mail/fingerprint.ts';
 import type { BlobHash, MessageId, Place } from '../mail/words.ts';
@@ -137,6 +137,8 @@ export interface Wanted {
   readonly messages: ReadonlySet<MessageId>;
   /** Places in quarantine, under the paths their folders have now, each with the number that stands for it. */
   readonly quarantined: ReadonlyMap<MessageId, Place>;
+  /** Parts of mailboxes, with the number in the fact that records their removal. */
+  readonly removed?: { readonly message: MessageId; readonly parts: readonly RemovedPart[] };
 }
 
 /** Bytes that stay because something else has them too. */
@@ -195,7 +197,7 @@ export async function surveyPurge(
     } else {
       const { fact } = record;
       folders.note(fact);
-      if (!('uid' in fact)) continue;
+      if (!('uid' in fact) || isRemoved(wanted, fact, commit)) continue;
       const key = folders.keyOf(fact);
       if (first.places.has(key)) {
         const story = stories.get(key) ?? new PlaceStory();
@@ -258,7 +260,11 @@ async function concerned(
     if (record.kind !== 'fact') continue;
     const { fact } = record;
     folders.note(fact);
-    if (fact.fact === 'quarantined' && fact.kept !== undefined) {
+    if (wanted.removed !== undefined && isRemoved(wanted, fact, commit)) {
+      records.push({ segment, ordinal, commit });
+      const kept = fact.fact === 'quarantined' ? fact.kept : undefined;
+      if (kept !== undefined && !blobs.has(kept)) blobs.set(kept, wanted.removed.message);
+    } else if (fact.fact === 'quarantined' && fact.kept !== undefined) {
       const key = folders.keyOf(fact);
       kept.set(key, (kept.get(key) ?? new Set()).add(fact.kept));
     } else if (fact.fact === 'appeared' || fact.fact === 'verified') {
@@ -280,6 +286,19 @@ async function concerned(
     for (const blob of kept.get(key) ?? []) if (!blobs.has(blob)) blobs.set(blob, id);
   }
   return { records, blobs, places: new Set(places.keys()), quarantined };
+}
+
+/** Whether a fact is about a part of a mailbox that is removed. */
+function isRemoved({ removed }: Wanted, fact: Fact, commit: number): boolean {
+  if (removed === undefined || !('host' in fact)) return false;
+  return removed.parts.some(({ host, mailbox, commits, folders }) => {
+    if (fact.host !== host || fact.mailbox !== mailbox) return false;
+    if (commits === undefined) return true;
+    const [first, last] = commits;
+    return fact.fact === 'appeared' && commit >= first && commit <= last
+      ? true
+      : 'folder' in fact && folders?.includes(fact.folder) === true;
+  });
 }
 
 function bySegment(records: readonly RecordAt[]): Map<number, number[]> {

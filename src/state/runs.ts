@@ -53,7 +53,7 @@ export interface RunTrouble {
 
 /** A run as it is kept. Times are milliseconds since the epoch. */
 export interface RunRecord {
-  /** `sync`, `sweep`, `hint`, `hand`, `backlog`, `verify`, `prune`, `seal`, `index`. */
+  /** `sync`, `sweep`, `hint`, `hand`, `backlog`, `verify`, `prune`, `seal`, `index`, `import`. */
   readonly kind: string;
   /** Its name in the configuration; null where the run is about several, or about the archive as a whole. */
   readonly account: string | null;
@@ -74,6 +74,8 @@ export interface RunRecord {
   readonly requests: number;
   /** Messages that a verification read back, or that a pruning removed; null for other runs. */
   readonly messages: number | null;
+  /** The commits of an import, by which it is undone; `last` is null if it was interrupted. Null for other runs. */
+  readonly commits?: { readonly first: number; readonly last: number | null } | null;
   /** The sums over all folders that were compared, and how many these are; null where none was. */
   readonly sum: (RunSums & { readonly folders: number }) | null;
   /** The sums of the first folders; those that do not simply add up come first. */
@@ -99,8 +101,13 @@ export interface RunsAsked {
 
 /** The runs of an archive, the newest first. */
 export interface RunJournal {
-  /** Keeps a run, and removes those that are too old. */
-  keep(run: RunRecord): void;
+  /**
+   * Keeps a run, and removes those that are too old, except imports: they can be undone.
+   *
+   * @param instead the id of a run that this one replaces
+   * @returns its id
+   */
+  keep(run: RunRecord, instead?: number): number;
   list(asked: RunsAsked): KeptRun[];
 }
 
@@ -131,6 +138,7 @@ const run: Read<RunRecord> = fields({
   bytes: count,
   requests: count,
   messages: otherwise(nullable(count), null),
+  commits: otherwise(nullable(fields({ first: count, last: nullable(count) })), null),
   sum: nullable(fields({ ...sums, folders: count })),
   folders: list(fields({ ...sums, mailbox: text, folder: text })),
   failures: count,
@@ -152,7 +160,8 @@ export function makeRunTable(database: Database.Database): void {
 /** @param guard gives the errors of the database our codes */
 export function runJournal(database: Database.Database, guard: <T>(act: () => T) => T): RunJournal {
   return {
-    keep: (kept) => guard(() => database.transaction(() => keep(database, kept)).immediate()),
+    keep: (kept, instead) =>
+      guard(() => database.transaction(() => keep(database, kept, instead)).immediate()),
     list: (asked) => guard(() => (hasRunTable(database) ? listed(database, asked) : [])),
   };
 }
@@ -162,12 +171,16 @@ function hasRunTable(database: Database.Database): boolean {
   return database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'runs'").get() !== undefined;
 }
 
-function keep(database: Database.Database, kept: RunRecord): void {
+function keep(database: Database.Database, kept: RunRecord, instead: number | undefined): number {
   const { lastInsertRowid } = database
-    .prepare('INSERT INTO runs (kind, ended_at, run) VALUES (?, ?, ?)')
-    .run(kept.kind, kept.endedAt, JSON.stringify(bounded(kept)));
-  database.prepare('DELETE FROM runs WHERE ended_at < ?').run(kept.endedAt - KEPT_MS);
-  database.prepare('DELETE FROM runs WHERE id <= ?').run(Number(lastInsertRowid) - MOST_RUNS);
+    .prepare('REPLACE INTO runs (id, kind, ended_at, run) VALUES (?, ?, ?, ?)')
+    .run(instead ?? null, kept.kind, kept.endedAt, JSON.stringify(bounded(kept)));
+  const id = Number(lastInsertRowid);
+  const drop = (condition: string, value: number) =>
+    database.prepare(`DELETE FROM runs WHERE ${condition} AND kind <> 'import'`).run(value);
+  drop('ended_at < ?', kept.endedAt - KEPT_MS);
+  drop('id <= ?', id - MOST_RUNS);
+  return id;
 }
 
 interface Row {

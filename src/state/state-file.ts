@@ -5,8 +5,9 @@ import { makePrivateFile } from '../disk/private-file.ts';
 import { translate } from '../disk/sqlite-errors.ts';
 import { catalogError } from '../errors/catalog.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
+import type { MailboxKey } from '../mail/words.ts';
 import { makeRunTable, type RunJournal, runJournal } from './runs.ts';
-import { parseValue, type ScopeName, type ScopeValue, scopesOf } from './scopes.ts';
+import { mailboxKey, parseValue, type ScopeName, type ScopeValue, scopesOf } from './scopes.ts';
 import { travellingCopy } from './travelling.ts';
 
 /**
@@ -127,8 +128,10 @@ function openIfUsable(
  * archive's lock. Files that were put aside as unreadable are removed.
  *
  * Scopes whose keys are places are forgotten, since these may be places of what was forgotten; they are learned again.
+ *
+ * @param mailboxes those that the archive has: what is known about others is forgotten too
  */
-export function scrubState(dataDir: string): void {
+export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): void {
   const file = stateFile(dataDir);
   for (const name of readdirSync(dataDir)) {
     if (name.startsWith('state.sqlite.damaged'))
@@ -140,6 +143,7 @@ export function scrubState(dataDir: string): void {
     try {
       const drop = database.prepare('DELETE FROM remembered WHERE scope = ?');
       for (const scope of scopesOf('place')) drop.run(scope);
+      dropUnknownMailboxes(database, mailboxes);
       // What unfinished restores have appended, by hash: a restore recognises it by content as well.
       if (hasTable(database, 'restored')) database.exec('DELETE FROM restored');
       database.exec('VACUUM');
@@ -149,6 +153,21 @@ export function scrubState(dataDir: string): void {
     }
   } catch (error) {
     throw translate(error, file) ?? error;
+  }
+}
+
+/** Drops what is known about mailboxes that the archive does not have: a sync would take them for complete. */
+function dropUnknownMailboxes(database: Database.Database, known: readonly MailboxKey[]): void {
+  const beginning = (text: string) => /^\["(?:[^"\\]|\\.)*","(?:[^"\\]|\\.)*"/.exec(text)?.[0];
+  const begins = new Set(known.map((one) => beginning(mailboxKey(one))));
+  const drop = database.prepare('DELETE FROM remembered WHERE scope = ? AND key = ?');
+  const kinds = ['generation', 'folder', 'missing-folder', 'folder-or-mailbox', 'mailbox'] as const;
+  for (const scope of kinds.flatMap((kind): ScopeName[] => scopesOf(kind))) {
+    const keys = database
+      .prepare<[string], string>('SELECT key FROM remembered WHERE scope = ?')
+      .pluck()
+      .all(scope);
+    for (const key of keys) if (!begins.has(beginning(key))) drop.run(scope, key);
   }
 }
 

@@ -14,6 +14,13 @@ export const IMPORT_SENTENCES: Sentences<FactsOfModule<typeof importErrors>> = {
       'Unpack the zip and import its folder: folders and dates are then taken from the files, and flags are lost.',
     ),
   'import-unreadable': ({ path, errno }) => say(`${path} cannot be read: ${reasonText(errno)}.`),
+  'import-unknown-run': ({ run, runs }) =>
+    say(
+      runs === 0
+        ? `There is no record of an import ${run}: no import of this archive was recorded.`
+        : `There is no record of an import ${run}.`,
+      `${runs === 0 ? 'Imports by earlier versions have no record' : '"mailkeep import --list" lists the imports'}. To remove a whole mailbox, run "mailkeep forget --mailbox NAME".`,
+    ),
   'import-name-taken': ({ name }) =>
     say(
       `The archive already mirrors a mailbox called ${name}; imported mail needs a mailbox of its own.`,

@@ -1,4 +1,5 @@
 import type { RetentionFacts } from '../errors/retention.ts';
+import { counted } from './amounts.ts';
 import { type Sentences, say } from './sentence.ts';
 
 const HOLD_PROBLEM: Readonly<Record<string, string>> = {
@@ -25,6 +26,11 @@ export const RETENTION_SENTENCES: Sentences<RetentionFacts> = {
     say(
       `The query of a hold cannot be read: ${query}: ${HOLD_PROBLEM[problem] ?? problem}`,
       'See retention.hold in the configuration.',
+    ),
+  'forget-on-hold': ({ hold, messages }) =>
+    say(
+      `Nothing was removed: a hold of the configuration (${hold}) keeps ${counted(messages, 'message')} of it.`,
+      'If the hold no longer applies, remove it from retention.hold in the configuration.',
     ),
   'forget-unfinished': () =>
     say(

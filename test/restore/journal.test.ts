@@ -102,7 +102,7 @@ test('what was appended is dropped with the end of its plan, and when messages a
   const [first] = plans;
   if (first !== undefined) journal.finish(first, 9);
   expect(kept()).toEqual([0, 1]);
-  scrubState(dataDir);
+  scrubState(dataDir, []);
   expect(kept()).toEqual([0, 0]);
   expect(journal.unfinished('imaps://a@b:993', '2')).toBeDefined();
 });

@@ -36,6 +36,7 @@ function runAt(endedAt: number, more: Partial<RunRecord> = {}): RunRecord {
     bytes: 4_096,
     requests: 6,
     messages: null,
+    commits: null,
     sum: { ...SUMS, folders: 1 },
     folders: [folder('INBOX')],
     failures: 0,

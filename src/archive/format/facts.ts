@@ -115,9 +115,19 @@ export type Fact =
       readonly ended?: readonly Place[];
       /** Blobs that go with it: no other message has them. */
       readonly blobs?: readonly BlobHash[];
+      /** Parts of mailboxes that were removed. `message` is then a number that names nothing. */
+      readonly removed?: readonly RemovedPart[];
       /** Nothing was removed: bytes that had been forgotten before came from `places`, and were not stored. */
       readonly again?: true;
     };
+
+/** What was removed of a mailbox: all of it where no commits are given. */
+export interface RemovedPart extends MailboxKey {
+  /** The places that appeared from the first of these commits to the last. */
+  readonly commits?: readonly [first: number, last: number];
+  /** Paths of folders in which nothing else is left: they go too. */
+  readonly folders?: readonly string[];
+}
 
 export type QuarantineReason =
   | 'short'
@@ -263,6 +273,17 @@ const FACTS = {
     places: optional(listOf(fields(place))),
     ended: optional(listOf(fields(place))),
     blobs: optional(listOf(isHash)),
+    removed: optional(
+      listOf(
+        fields({
+          ...mailbox,
+          commits: optional(
+            (value) => Array.isArray(value) && value.length === 2 && value.every(isCount),
+          ),
+          folders: optional(texts),
+        }),
+      ),
+    ),
     again: optional(truth),
   },
 } satisfies Record<FactName, Readonly<Record<string, Check>>>;

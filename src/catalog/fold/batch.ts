@@ -13,6 +13,7 @@ import { FoldedPlaceSets } from './place-sets.ts';
 import { FoldedPlaces } from './places.ts';
 import { FoldedPurges } from './purge.ts';
 import { FoldedQuarantine } from './quarantine.ts';
+import { FoldedRemovals } from './removal.ts';
 
 const REACHED = query()((db) =>
   db.selectFrom('meta').select(['commit_number', 'commit_hash', 'commit_time', 'orphans']),
@@ -79,6 +80,7 @@ export class Fold {
   readonly #places: FoldedPlaces;
   readonly #quarantine: FoldedQuarantine;
   readonly #purges: FoldedPurges;
+  readonly #removals: FoldedRemovals;
   readonly #placeSets: FoldedPlaceSets | undefined;
   readonly #changes: FoldedChanges | undefined;
 
@@ -101,6 +103,13 @@ export class Fold {
     );
     this.#quarantine = new FoldedQuarantine(connection, this.#folders, this.#flagSets);
     this.#purges = new FoldedPurges(connection, this.#folders, this.#messages, this.#changes);
+    this.#removals = new FoldedRemovals(
+      connection,
+      this.#folders,
+      this.#messages,
+      this.#placeSets,
+      this.#changes,
+    );
   }
 
   /**
@@ -214,6 +223,7 @@ export class Fold {
         this.#messages.missing(fact.kind, fact.hash, fact.size);
         return true;
       case 'purged':
+        for (const part of fact.removed ?? []) this.#removals.remove(part);
         this.#purges.purged(fact, commit);
         return true;
       default:

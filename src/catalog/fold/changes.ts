@@ -49,6 +49,11 @@ export class FoldedChanges {
     this.#count(commit, folder, 0, 1);
   }
 
+  /** A place that appeared in this commit was removed. */
+  removed(commit: number, folder: number): void {
+    this.#count(commit, folder, -1, 0);
+  }
+
   /** A place came back in the commit that ended it: no moment ever saw that. */
   stayed(commit: number, folder: number): void {
     this.#count(commit, folder, 0, -1);

@@ -111,10 +111,10 @@ export class FoldedFolders {
 
   folder(fact: FactOf<'folder'>, commit: number): void {
     const mailbox = this.#mailboxOf(fact, commit);
-    const found = this.connection.get(FIND_FOLDER, { mailbox, path: stored(fact.folder) });
+    const found = this.connection.get(FIND_FOLDER, { mailbox, path: storedName(fact.folder) });
     const shown = {
-      path: stored(fact.folder),
-      name: stored(fact.name),
+      path: storedName(fact.folder),
+      name: storedName(fact.name),
       delimiter: fact.delimiter,
       special_use: fact.specialUse,
     };
@@ -131,23 +131,23 @@ export class FoldedFolders {
       this.connection.run(SET_GENERATION, { id, generation: fact.generation });
     }
     if (found === undefined || found.gone_commit !== null || found.special_use !== fact.specialUse)
-      this.#openSpan(id, commit, stored(fact.folder), fact.specialUse);
+      this.#openSpan(id, commit, storedName(fact.folder), fact.specialUse);
     this.#generation(this.#remember(fact, id, mailbox), fact.generation, commit, null);
   }
 
   renamed(fact: FactOf<'folder-renamed'>, commit: number): void {
     const target = { host: fact.host, mailbox: fact.mailbox, folder: fact.to };
     const mailbox = this.#mailboxOf(fact, commit);
-    const found = this.connection.get(FIND_FOLDER, { mailbox, path: stored(fact.folder) });
+    const found = this.connection.get(FIND_FOLDER, { mailbox, path: storedName(fact.folder) });
     if (found === undefined || found.gone_commit !== null) {
       this.of(target, commit);
       return;
     }
     // A live folder that stands where this one goes was replaced by it.
-    const replaced = this.connection.get(FIND_FOLDER, { mailbox, path: stored(fact.to) });
+    const replaced = this.connection.get(FIND_FOLDER, { mailbox, path: storedName(fact.to) });
     if (replaced !== undefined && replaced.gone_commit === null) this.#gone(replaced.id, commit);
     const { id, delimiter, special_use: specialUse } = found;
-    const path = stored(fact.to);
+    const path = storedName(fact.to);
     const name = path.slice(delimiter === '' ? 0 : path.lastIndexOf(delimiter) + delimiter.length);
     this.connection.run(SET_FOLDER, { id, path, name, delimiter, special_use: specialUse });
     this.#openSpan(id, commit, path, specialUse);
@@ -229,9 +229,9 @@ export class FoldedFolders {
     const known = this.#live.get(folderText(key));
     if (known !== undefined) return known;
     const mailbox = this.#mailboxOf(key, commit);
-    const found = this.connection.get(FIND_FOLDER, { mailbox, path: stored(key.folder) });
+    const found = this.connection.get(FIND_FOLDER, { mailbox, path: storedName(key.folder) });
     if (found !== undefined) return this.#remember(key, found.id, mailbox);
-    const path = stored(key.folder);
+    const path = storedName(key.folder);
     const id = this.connection.run(ADD_FOLDER, {
       mailbox_id: mailbox,
       path,
@@ -289,7 +289,7 @@ export class FoldedFolders {
  * A name as SQLite can hold it. Half of a surrogate pair is no text, and binding it stores U+FFFD whatever half it was:
  * two folders of the log would become one row. So the half's number stays in the name.
  */
-function stored(name: string): string {
+export function storedName(name: string): string {
   if (name.isWellFormed()) return name;
   return name.replace(/\p{Surrogate}/gu, (half) => `\ufffd${half.charCodeAt(0).toString(16)}`);
 }

@@ -91,6 +91,12 @@ export class FoldedPlaceSets {
     this.#count(set, dayOf(docid), -1, size);
   }
 
+  /** Forgets folders by their numbers, which may be given again. */
+  foldersRemoved(): void {
+    this.#mailboxes.clear();
+    this.#single.clear();
+  }
+
   /** Writes the sets of messages whose places changed in the batch. */
   finish(): void {
     for (const docid of this.#touched) {

@@ -1,4 +1,6 @@
 import { type Command, Option } from 'commander';
+import type { Catalog } from '../../../catalog/catalog.ts';
+import { isMailbox } from '../../../catalog/folder-names.ts';
 import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
 import { openWriter } from '../../../engine/archive/writer.ts';
 import { journalForget, planForget } from '../../../engine/forget.ts';
@@ -22,6 +24,7 @@ import {
   wouldText,
 } from '../../forget-candidates.ts';
 import type { QuarantineChoice } from '../../quarantine-choice.ts';
+import { type MailToRemove, removeMail } from '../../remove-mail.ts';
 
 const HELP = `
 Removes messages permanently, for example when somebody with the right to ask requests it: their bytes, the
@@ -33,6 +36,11 @@ What remains is the id, the time, and the places at which the service still show
 fetched there again, and counts as forgotten in the summary of a sync. At another place it is recognised by
 its hash and not stored. Exports, second copies, backups and snapshots are not changed: "mailkeep copy"
 removes it from a copy.
+
+--mailbox M removes a whole mailbox: one that was imported by mistake, or of somebody who asks for deletion. The
+mailbox, its folders and everything known about them go; messages that other mailboxes have stay there. A
+mailbox that its account still has comes back with the next sync, unless mailboxes.exclude names it. Holds of the
+configuration (retention.hold) are respected: the exit code is 4, and nothing is removed.
 
 --quarantine forgets messages that could not be fetched completely; select with --mailbox, --folder and --uid.
 
@@ -46,6 +54,7 @@ be used with --account. See docs/fleet.md.
 EXAMPLES
   mailkeep forget 3f2a91c4
   mailkeep forget 3f2a91c4 9b01d7aa --yes
+  mailkeep forget --mailbox left@example.org --dry-run
   mailkeep forget --quarantine --mailbox anna@example.org --folder INBOX --uid 4711
   mailkeep forget --account anna 3f2a91c4 --no-wait
   mailkeep forget --account anna --list`;
@@ -64,7 +73,10 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .argument('[id...]', 'ids of messages, or their beginnings')
     .option('--quarantine', 'forget what is in quarantine')
-    .option('--mailbox <address>', 'with --quarantine: this mailbox (address or resource id)')
+    .option(
+      '--mailbox <address>',
+      'a whole mailbox (address or resource id), or with --quarantine: in this one',
+    )
     .option('--folder <path>', 'with --quarantine: this folder')
     .addOption(new Option('--uid <n>', 'with --quarantine: this uid').argParser(Number))
     .option('--yes', 'do not ask')
@@ -92,7 +104,19 @@ async function run(context: CommandContext, options: ForgetOptions): Promise<Exi
     const which = { account, tenant };
     return list ? listForgets(context, which) : forgetInFleet(context, which, options);
   }
+  const { mailbox, quarantine, yes } = options;
+  if (mailbox !== undefined && !quarantine) {
+    return removeMail(context, { yes, dryRun }, (catalog) => mailboxToRemove(catalog, mailbox));
+  }
   return dryRun ? printCandidates(context, options) : forget(context, options);
+}
+
+/** @throws usage-unknown-name */
+function mailboxToRemove(catalog: Catalog, mailbox: string): MailToRemove {
+  refuseUnknownChoice({ catalog }, { mailbox, deleted: true });
+  const chosen = catalog.folders.mailboxes().filter((box) => isMailbox(box, mailbox));
+  const name = `the mailbox ${chosen.map(({ address }) => address).join(' and ')}`;
+  return { act: 'forget', name, removable: catalog.ended.removable(chosen) };
 }
 
 /** Prints what would be forgotten, without a lock: the holder of an account in a fleet runs this for others. */
@@ -164,11 +188,20 @@ function checkChoice(options: ForgetOptions): void {
   if (quarantine && account !== undefined) {
     throw invalid('--quarantine cannot be used with --account.');
   }
-  if (quarantine ? ids.length > 0 : places) {
-    throw invalid('--mailbox, --folder and --uid belong to --quarantine, which takes no ids.');
+  if (quarantine ? ids.length > 0 : folder !== undefined || uid !== undefined) {
+    throw invalid('--folder and --uid belong to --quarantine, which takes no ids.');
   }
   if (quarantine && !places) throw invalid('select with --mailbox, --folder and --uid.');
-  if (!quarantine && ids.length === 0) throw invalid('name the messages by their ids.');
+  if (quarantine) return;
+  if (mailbox !== undefined && account !== undefined) {
+    throw invalid('--mailbox cannot be used with --account.');
+  }
+  if (mailbox !== undefined && ids.length > 0) {
+    throw invalid('--mailbox removes a whole mailbox, and takes no ids.');
+  }
+  if (mailbox === undefined && ids.length === 0) {
+    throw invalid('name the messages by their ids, or a mailbox with --mailbox.');
+  }
 }
 
 function goneText(forgotten: readonly MessageId[]): string {

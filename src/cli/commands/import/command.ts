@@ -2,17 +2,22 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import { locateDataDir } from '../../../config/located-fields.ts';
 import { importMail, type MailToImport, previewImport } from '../../../engine/import-mail.ts';
+import { importRun, importRuns, remainsOf } from '../../../engine/remove-mail.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';
 import type { FailureReason } from '../../../import/read-mail.ts';
 import type { ImportResult } from '../../../import/run-import.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
-import { bytes, count, counted } from '../../../wording/amounts.ts';
+import { readState } from '../../../state/state-file.ts';
+import { bytes, count, counted, localTime } from '../../../wording/amounts.ts';
 import { reasonText } from '../../../wording/sentence.ts';
+import { withReader } from '../../archive-access.ts';
 import { terminalAsker } from '../../ask.ts';
 import type { Body, CommandContext } from '../../context.ts';
-import { present } from '../../output.ts';
+import { wholeNumber } from '../../option-values.ts';
+import { present, tableText } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
+import { removeMail } from '../../remove-mail.ts';
 
 const HELP = `
 Imports old backups into the archive as a mailbox of their own. list, search and export treat it like any other
@@ -22,7 +27,8 @@ not added again.
 What is read: .eml and .emlx files, mbox files, Maildirs, MH folders, folders and zip files with any of these, and
 exports of mailkeep in every format. Folders become folders of the mailbox, also those of Thunderbird (NAME.sbd)
 and Apple Mail (NAME.mbox). The labels of a Google Takeout become folders, and Opened, Unread and Starred become
-flags. Flags come from file names, from MH sequences, and from the headers that mail programs add to an mbox.
+flags. Flags come from file names, from MH sequences, and from the headers that mail programs add to an mbox. In a
+Maildir of Dovecot, dovecot-keywords names the keywords.
 
 An mbox is divided at lines of "From ", a sender and a date. Other lines that begin with "From " stay in the
 message. Doubtful lines are listed with their offsets. One ">" is removed from lines of ">"s followed by "From ".
@@ -41,34 +47,97 @@ is neither mail nor a zip, stops the command before anything is imported.
 --dry-run lists the folders with their numbers of messages, and writes nothing. On a terminal, the command asks
 before it imports more than 100 messages; --yes skips the question.
 
+--undo RUN removes what one import added; the import prints its number, and --list lists all of them. Messages that
+other mailboxes, other folders or other imports have stay there. The mail can be imported again. An interrupted
+--undo is continued by the same command. Imports by earlier versions have no number: "mailkeep forget --mailbox M"
+removes a whole mailbox. Holds of the configuration (retention.hold) are respected: the exit code is then 4.
+
 EXAMPLES
   mailkeep import ~/old-backup.mbox --mailbox "Backup 2019"
   mailkeep import ~/Maildir ~/saved/*.eml
   mailkeep import ~/Takeout.zip --mailbox gmail --dry-run
-  mailkeep import /media/usb/mail.zip --mailbox restored`;
+  mailkeep import /media/usb/mail.zip --mailbox restored
+  mailkeep import --list
+  mailkeep import --undo 41 --dry-run`;
 
 const MOST_SHOWN = 20;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .argument(
-      '<path...>',
+      '[path...]',
       '.eml and mbox files, Maildirs, folders with any of these, or exports of mailkeep',
     )
     .option('--mailbox <name>', 'name of the mailbox', 'imported')
-    .option('--dry-run', 'only show what would be imported')
+    .option('--undo <run>', 'undo the import of this number', wholeNumber(1, MOST_COMMITS))
+    .option('--list', 'list the imports that can be undone')
+    .option('--dry-run', 'only show what would be imported or undone')
     .option('--yes', 'do not ask for confirmation')
     .addHelpText('after', HELP)
     .action((paths: string[], options: ImportLine) =>
-      chosen((context) => importPaths(context, paths, options)),
+      chosen((context) => run(context, paths, options)),
     );
+}
+
+function run(context: CommandContext, paths: string[], options: ImportLine): Promise<ExitCode> {
+  const { undo, list = false, dryRun = false, yes = false } = options;
+  const takesPaths = undo === undefined && !list;
+  if (takesPaths !== paths.length > 0 || (list && undo !== undefined)) {
+    const problem = 'name the files to import, or use --undo or --list without files.';
+    throw usageError('usage-invalid', { command: 'import', problem });
+  }
+  if (list) return listImports(context);
+  if (undo === undefined) return importPaths(context, paths, options);
+  return removeMail(context, { yes, dryRun }, (catalog, state) => {
+    const found = importRun(state, undo);
+    const name = `import ${undo} into ${found.mailbox}`;
+    return { act: 'undo', name, run: undo, removable: remainsOf(catalog, found) };
+  });
+}
+
+/** Lists the imports that the archive has a record of. */
+function listImports(context: CommandContext): Promise<ExitCode> {
+  return withReader(context, async ({ catalog, dataDir }) => {
+    const state = readState(dataDir);
+    try {
+      const runs = importRuns(state).map((found) => ({
+        ...found,
+        left: remainsOf(catalog, found).places,
+      }));
+      const shown = runs.map(({ run: number, startedAt, mailbox, interrupted, added, left }) => [
+        String(number),
+        localTime(startedAt),
+        terminalLine(mailbox),
+        interrupted ? 'interrupted' : counted(added, 'message'),
+        left === 0 ? 'undone' : counted(left, 'place'),
+      ]);
+      const json = {
+        imports: runs.map(({ commits: _, startedAt, ...found }) => ({
+          ...found,
+          startedAt: new Date(startedAt).toISOString(),
+        })),
+      };
+      await context.output.object(json, () =>
+        runs.length === 0
+          ? 'No import is recorded.'
+          : tableText(['RUN', 'TIME', 'MAILBOX', 'ADDED', 'STILL THERE'], shown, 2, context.output),
+      );
+      return EXIT.done;
+    } finally {
+      state?.close();
+    }
+  });
 }
 
 interface ImportLine {
   readonly mailbox: string;
   readonly dryRun?: true;
   readonly yes?: true;
+  readonly undo?: number;
+  readonly list?: true;
 }
+
+const MOST_COMMITS = 2 ** 48;
 
 /** More messages than these are not imported without a question. */
 const ASKED_ABOVE = 100;
@@ -96,7 +165,7 @@ async function importPaths(
   };
   const asker = yes || dryRun || globals.json ? undefined : terminalAsker(context);
   let isWanted = true;
-  let result: ImportResult;
+  let result: ImportResult & { readonly run?: number | null };
   try {
     if (asker !== undefined) {
       const found = await previewImport(context, mail, false);
@@ -119,7 +188,7 @@ async function importPaths(
   return result.failures.length + result.passedOver > 0 ? EXIT.failures : EXIT.done;
 }
 
-function importText(result: ImportResult): string {
+function importText(result: ImportResult & { readonly run?: number | null }): string {
   const { dryRun, added, places, known, forgotten, undated, manifests, failures, interrupted } =
     result;
   const shown = failures.slice(0, MOST_SHOWN);
@@ -146,6 +215,9 @@ function importText(result: ImportResult): string {
     shown.map((it) => `  FAILED ${terminalLine(it.path)}: ${failureText(it.reason)}`),
     failures.length > MOST_SHOWN &&
       `  … and ${count(failures.length - MOST_SHOWN)} more; --json lists them`,
+    result.run !== undefined &&
+      result.run !== null &&
+      `To undo this import: mailkeep import --undo ${result.run}`,
   ]).join('\n');
 }
 

@@ -17,6 +17,7 @@ const KINDS: Readonly<Record<string, string>> = {
   verify: 'verification',
   copy: 'copy',
   'copy-check': 'copy read back',
+  import: 'import',
   prune: 'pruning',
   seal: 'sealing',
   index: 'text, sealing',
@@ -27,6 +28,7 @@ const CLOSINGS: Readonly<Record<string, string>> = {
   index: 'attachments read, log sealed',
   copy: 'brought up to date',
   'copy-check': 'no damage found',
+  import: 'mail imported',
 };
 const OTHER_THAN_PASSES = new Set(Object.keys(CLOSINGS));
 

@@ -7,7 +7,7 @@ export const LANES = {
   hint: ['hint'],
   sweep: ['sweep'],
   verify: ['verify'],
-  chores: ['index', 'seal', 'prune', 'copy', 'copy-check'],
+  chores: ['index', 'seal', 'prune', 'copy', 'copy-check', 'import'],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
 export type Lane = keyof typeof LANES;
