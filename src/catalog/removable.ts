@@ -7,7 +7,7 @@ export interface Chosen extends MailboxKey {
   readonly commits?: RemovedPart['commits'] | undefined;
 }
 
-export interface GoingMessage {
+interface GoingMessage {
   readonly docid: number;
   readonly id: MessageId;
   readonly size: number;

@@ -17,7 +17,7 @@ import type { ForgetPlan } from './forget.ts';
 import { heldByQueries, type PlanningContext } from './purge.ts';
 
 /** An import that can be undone. */
-export interface ImportRun {
+interface ImportRun {
   /** The first of its commits, which names it. */
   readonly run: number;
   readonly mailbox: string;
