@@ -27,7 +27,8 @@ export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   const limit = Math.min(source.length, maxBytes);
   const fields: RawField[] = [];
   const isWhole = source.length <= maxBytes;
-  const end = walkHeader(source.subarray(0, limit), messageStart(source), isWhole, (lines) => {
+  const start = messageStart(source);
+  const end = walkHeader(source.subarray(0, limit), start, true, isWhole, (lines) => {
     const field = fieldOf(unfolded(lines.toString('latin1')));
     if (field !== null) fields.push(field);
   });
@@ -58,6 +59,7 @@ const COLON = 0x3a;
  * nor continuation, such as a delimiter: the body begins with it. But a "From " line of an mbox is passed over, and so is
  * a damaged one, or a stray delimiter at the start, before fields that say how to read the body.
  *
+ * @param isRoot true for the header of a message: before its Content-Type, no delimiter ends it
  * @param isWhole false where the source continues
  * @param onField takes the lines of a field, with their ends
  * @returns where the body begins; null where that depends on bytes to come
@@ -65,6 +67,7 @@ const COLON = 0x3a;
 export function walkHeader(
   source: Buffer,
   from: number,
+  isRoot: boolean,
   isWhole: boolean,
   onField: (lines: Buffer) => void,
 ): number | null {
@@ -73,8 +76,12 @@ export function walkHeader(
   let field = -1;
   /** Up to here, lines that are no fields end nothing. */
   let certain = from;
+  let mayEnd = !isRoot;
   const close = (end: number) => {
-    if (field >= 0) onField(source.subarray(field, end));
+    if (field >= 0) {
+      mayEnd ||= TYPE_FIELD.test(source.toString('latin1', field, field + 40));
+      onField(source.subarray(field, end));
+    }
     field = -1;
   };
   for (let at = from; ; at = lines.next) {
@@ -93,7 +100,7 @@ export function walkHeader(
     if (!isThere || lines.end === at) return lines.next;
     if (isField(source, at, lines.end)) field = at;
     else if (certain <= at) {
-      const isEnd = at > from && isDelimiter(source, at);
+      const isEnd = at > from && mayEnd && isDelimiter(source, at);
       const ahead = isEnd ? at : fieldAhead(source, lines, at);
       if (ahead === null && !isWhole) return null;
       if (ahead === null || ahead === at) return at;
@@ -102,6 +109,7 @@ export function walkHeader(
   }
 }
 
+const TYPE_FIELD = /^content-type[ \t]*:/i;
 const MIME_FIELD = /^(?:mime-version|content-(?:type|transfer-encoding|disposition))[ \t]*:/i;
 
 /**

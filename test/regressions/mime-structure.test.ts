@@ -210,6 +210,11 @@ describe('a header ends where the body begins', () => {
     );
   });
 
+  test.each(['-- ', '--b', '--other'])('not with %s before its type', async (line) => {
+    const found = await read([...HEAD, line, ...WHOLE.slice(HEAD.length)]);
+    expect(found).toMatchObject({ subject: 's', text: 'ouzel', files: [PLAN] });
+  });
+
   test('with lines of base64, whatever follows', async () => {
     const lines = base64('ouzels and dunlins at the weir').replace(/.{20}/g, '$&\n').split('\n');
     const part = ['Content-Type: text/plain', 'Content-Transfer-Encoding: base64', ...lines];
