@@ -353,7 +353,7 @@ test('after the first sync, a person is told what to do next, and nobody else ev
           done();
         },
       }),
-      { isTTY: true, columns: 100 },
+      { isTTY: true, columns: 1_000 },
     );
   let shown = '';
   const next = /^Now: mailkeep search --config (\S+) WORDS, or mailkeep web --config \1$/m;
