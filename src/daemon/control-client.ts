@@ -22,8 +22,12 @@ const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES
 export async function askStatus(socket: string): Promise<DaemonStatus | null> {
   const response = await ask(socket, 'GET', '/status', null, AbortSignal.timeout(STATUS_MS));
   if (response === null) return null;
-  for await (const line of lines(response))
-    return daemonStatus.safeParse(parsed(line)).data ?? null;
+  try {
+    for await (const line of lines(response))
+      return daemonStatus.safeParse(parsed(line)).data ?? null;
+  } catch (error) {
+    if (errnoOf(error) !== 'ECONNRESET') throw error;
+  }
   return null;
 }
 

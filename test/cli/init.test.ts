@@ -115,7 +115,7 @@ test('proposes a rate where the first sync is long, with what others come to', a
   expect([code, left]).toEqual([0, []]);
   expect(shown).toMatch(/about 20 min( \d+ s)? at 60 a minute/);
   expect(shown).toMatch(/60: 20 min( \d+ s)?; 120: 10 min( \d+ s)?; 300: 4 min( \d+ s)?/);
-  expect(shown).toContain('begin with 60');
+  expect(shown).toMatch(/begin\s+with\s+60/);
   expect(occurrences(shown, 'Requests a minute [60]: ')).toBe(3);
   expect(shown).toContain('"many" is not a whole number from 1 to 10000000.');
   expect(shown).toMatch(/about 4 min( \d+ s)? at 300 a minute/);

@@ -49,7 +49,9 @@ test('import refuses a pipe that was named, and passes by one in a folder', asyn
   mkdirSync(mail);
   writeFileSync(path.join(mail, 'one.eml'), 'Subject: one\r\n\r\nHello.\r\n');
   pipeAt(path.join(mail, 'two.eml'));
-  expect((await mailkeep(['import', mail, '--data', data])).code).toBe(0);
+  const { code, stdout } = await mailkeep(['import', mail, '--data', data]);
+  expect(code).toBe(1);
+  expect(stdout).toContain('two.eml');
 });
 
 test('a pipe instead of a default configuration or a token is reported in a sentence', async () => {

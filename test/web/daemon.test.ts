@@ -31,7 +31,7 @@ test('the daemon serves the mail that it fetches, to who asks it for a link', as
   const headers = { cookie: await signIn(signInUrl) };
   const page = await (await fetch(new URL('/mail', signInUrl), { headers })).text();
   expect(page).toContain('<b>20</b> messages');
-  expect(page).toMatch(/<b>20<\/b> at the service = <b>20<\/b> stored/);
+  expect(page).toMatch(/<b>20<\/b> messages at the service = <b>20<\/b> stored/);
   // Neither the code nor the cookie is logged.
   const log = JSON.stringify(daemon.lines);
   expect(log).not.toContain(signInUrl.replace(/^.*#/, ''));
@@ -77,7 +77,7 @@ test('a deleted message stays in the list, marked, and the archive of before sho
   const deleted = '<a class="link" href="/mail?q=is%3Adeleted"><b>1</b> deleted</a>';
   expect(list).toContain(`<b>20</b> messages, ${deleted}`);
   expect(list).toMatch(/class="row(?: unread)? ended"/);
-  expect(list).toContain('<b>19</b> at the service = <b>19</b> stored');
+  expect(list).toContain('<b>19</b> messages at the service = <b>19</b> stored');
   expect(await get('/mail?q=is%3Adeleted')).toContain(`m=${first.id.slice(0, 16)}`);
   expect(await get(`/m/${first.id}`)).toMatch(/Deleted at the service between <time/);
   expect(await get(`/m/${first.id}?view=history`)).toMatch(
