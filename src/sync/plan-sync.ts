@@ -46,7 +46,7 @@ export async function planSync(options: {
         const generation = options.mirror.folder(at)?.generation ?? 1;
         const accounted = accountedFor(options.mirror.sumsOf(at));
         const unread = options.mirror.unread(at, generation);
-        const covered = recalledCoverage(options.memory, at, generation);
+        const covered = recalledCoverage(options.memory, at, generation, accounted);
         return planFolder(listed, { accounted, unread, covered }, options.full);
       });
       requests += 1 + sum(planned, (plan) => plan.requests);

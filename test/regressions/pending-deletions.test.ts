@@ -84,6 +84,21 @@ test('a folder that is back has no pending deletions', async () => {
   expect(result.certificates.every(({ complete }) => complete)).toBe(true);
 });
 
+test('a folder that is back after its messages ended is fetched whole in one run', async () => {
+  fill('INBOX', 10);
+  const old = fill('INBOX.Old', 250);
+  await archive.sync(origin);
+  boxes().delete('INBOX.Old');
+  await archive.sync(origin);
+  archive.clock.advance(7 * 3_600_000);
+  const gone = await archive.sync(origin);
+  expect(gone.mailboxes).toMatchObject([{ held: 0, ended: 250 }]);
+  boxes().set('INBOX.Old', old);
+  const result = await archive.sync(origin);
+  await expectOneEquation(result, []);
+  expect(result.mailboxes).toMatchObject([{ held: 0, added: 250 }]);
+});
+
 test('after random histories with pending deletions, the sum of each run adds up everywhere', async () => {
   const seed = Number(process.env.MAILKEEP_SEED ?? Math.floor(Math.random() * 2 ** 31));
   console.info(`pending deletions: MAILKEEP_SEED=${seed}`);

@@ -55,7 +55,7 @@ export class FolderPass {
     this.evidence = new FolderEvidence({
       listed: listed.messageCount,
       highestUid: ctx.mirror.highestUid(at, generation),
-      covered: recalledCoverage(ctx.memory, at, generation),
+      covered: recalledCoverage(ctx.memory, at, generation, accountedFor(this.sums)),
       startedAt: ctx.now(),
     });
   }

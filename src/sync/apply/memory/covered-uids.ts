@@ -14,9 +14,19 @@ const COVERAGE = 'coverage';
 /** Scope of memory: the uids that the current sweep has read, by folder and generation. */
 const SWEPT = 'swept';
 
-/** Returns the intervals that earlier passes covered in a folder's generation. */
-export function recalledCoverage(memory: Memory, at: FolderKey, generation: number): UidIntervals {
-  return intervalsOf(memory.get(COVERAGE, generationKey(at, generation)));
+/**
+ * Returns the intervals that earlier passes covered in a folder's generation. None count once the archive accounts for
+ * no message: the folder was deleted, and is back with the same uids.
+ *
+ * @param accounted messages of the folder that the archive accounts for
+ */
+export function recalledCoverage(
+  memory: Memory,
+  at: FolderKey,
+  generation: number,
+  accounted: number,
+): UidIntervals {
+  return accounted === 0 ? [] : intervalsOf(memory.get(COVERAGE, generationKey(at, generation)));
 }
 
 /** Remembers what is durably covered, if that has changed since the last call. */
