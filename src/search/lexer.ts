@@ -1,6 +1,4 @@
-import { searchError } from '../errors/usage.ts';
 import type { Span } from './ast.ts';
-import { isGershayim } from './normalise.ts';
 
 export type Token = Span &
   (
@@ -19,16 +17,15 @@ const NEAR_MOST = 1_000;
 const SPACE = /\s/u;
 /** Ends a word: white space, brackets, quotation marks. */
 const BREAK = /[\s(){}"“”„]/u;
+/** A quotation mark before the last letter of a Hebrew word is a gershayim, and part of the word. */
+const GERSHAYIM = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/uy;
 const QUOTES: Readonly<Record<string, string>> = { '"': '"', '“': '”', '„': '“' };
 
-/**
- * Cuts a query into tokens.
- *
- * @throws `search-too-long`, `search-unbalanced` for a quotation mark that is never closed
- */
-export function tokenize(query: string): Token[] {
-  if (query.length > QUERY_LIMIT)
-    throw searchError('search-too-long', { length: query.length, limit: QUERY_LIMIT });
+/** Cuts a query into tokens, up to a quotation mark that is never closed: `cut` is where it stands, or the end. */
+export function tokenize(query: string): {
+  readonly tokens: readonly Token[];
+  readonly cut: number;
+} {
   const tokens: Token[] = [];
   let at = 0;
   /** True where a value of the operator before must begin. */
@@ -41,14 +38,15 @@ export function tokenize(query: string): Token[] {
       continue;
     }
     const token = next(query, at, character, value);
+    if (token === null) break;
     tokens.push(token);
     at = token.end;
     value = token.type === 'operator';
   }
-  return tokens;
+  return { tokens, cut: at };
 }
 
-function next(query: string, start: number, character: string, value: boolean): Token {
+function next(query: string, start: number, character: string, value: boolean): Token | null {
   if (character === '(' || character === ')' || character === '{' || character === '}')
     return { type: character, start, end: start + 1 };
   if (character in QUOTES || character === '”') return phrase(query, start);
@@ -65,7 +63,7 @@ function beginsSomething(query: string, at: number): boolean {
   return following !== undefined && !SPACE.test(following) && !/[-)}]/.test(following);
 }
 
-function phrase(query: string, start: number): Token {
+function phrase(query: string, start: number): Token | null {
   const opening = query[start] ?? '"';
   const closing = QUOTES[opening] ?? '”';
   let close = start + 1;
@@ -74,8 +72,7 @@ function phrase(query: string, start: number): Token {
     opening === '"' ? mark === '"' : mark === closing || mark === '”' || mark === '"';
   while (close < query.length && (!closes(query[close] ?? '') || isGershayim(query, close)))
     close += 1;
-  if (close >= query.length)
-    throw searchError('search-unbalanced', { position: start, found: opening });
+  if (close >= query.length) return null;
   const text = query.slice(start + 1, close);
   const prefix = query[close + 1] === '*';
   return { type: 'phrase', text, prefix, start, end: close + (prefix ? 2 : 1) };
@@ -103,4 +100,9 @@ function word(query: string, start: number, end: number, value: boolean): Token 
   }
   const prefix = text.length > 1 && text.endsWith('*');
   return { type: 'word', text: prefix ? text.replace(/\*+$/, '') : text, prefix, start, end };
+}
+
+function isGershayim(text: string, at: number): boolean {
+  GERSHAYIM.lastIndex = at;
+  return GERSHAYIM.test(text);
 }

@@ -53,12 +53,6 @@ function withoutGeresh(text: string): string {
     : text;
 }
 
-/** Returns whether a quotation mark of a query is a gershayim: before the last letter of a Hebrew word. */
-export function isGershayim(text: string, at: number): boolean {
-  GERSHAYIM_AT.lastIndex = at;
-  return GERSHAYIM_AT.test(text);
-}
-
 /**
  * A word as comparisons outside of FTS5 want it: folded, in lower case and without marks on Latin and Greek letters,
  * as `unicode61 remove_diacritics 2` has them. Marks that are part of other letters stay: й is not и.
@@ -182,7 +176,6 @@ const APOSTROPHES = /[\u02b9-\u02bf\u02c8\u02ca\u02cb\u02ee\ua78b\ua78c]/g;
 const GERESH =
   /(?<=[\u05d0-\u05ea])[\u05f3\u05f4](?=[\u05d0-\u05ea])|(?<=[גדזחטעצרת])['\u2018\u2019](?=[\u05d0-\u05ea])/gu;
 const GERSHAYIM = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/gu;
-const GERSHAYIM_AT = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/uy;
 /** FTS5 takes signs that are younger than its tables, as most emoji are, for letters. */
 const BETWEEN_WORDS = once(() => /[^\p{L}\p{N}\p{M}\p{Co}\0-\x7f]+/gu);
 /**

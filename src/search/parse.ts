@@ -1,7 +1,7 @@
 import { searchError } from '../errors/usage.ts';
 import type { ParseContext, SearchNode, SearchQuery, Span, TextNode } from './ast.ts';
 import { ftsString } from './fts-text.ts';
-import { type Token, tokenize } from './lexer.ts';
+import { QUERY_LIMIT, type Token, tokenize } from './lexer.ts';
 import { foldLetters, isAscii, once } from './normalise.ts';
 import {
   AS_OF,
@@ -41,7 +41,12 @@ const UNSPACED = once(
  * @throws errors of `errors/usage.ts`, each with its position
  */
 export function parseQuery(query: string, context: ParseContext): SearchQuery {
-  return new Parser(query, tokenize(query), context).query();
+  if (query.length > QUERY_LIMIT)
+    throw searchError('search-too-long', { length: query.length, limit: QUERY_LIMIT });
+  const { tokens, cut } = tokenize(query);
+  if (cut < query.length)
+    throw searchError('search-unbalanced', { position: cut, found: query[cut] ?? '' });
+  return new Parser(query, tokens, context).query();
 }
 
 /** What stands in brackets behind an operator belongs to it. */

@@ -1,6 +1,5 @@
 import type { Span } from '../../search/ast.ts';
-import type { Token } from '../../search/lexer.ts';
-import { tokensOf } from '../reading/query-terms.ts';
+import { type Token, tokenize } from '../../search/lexer.ts';
 
 export type Tint = 'text' | 'op' | 'neg' | 'past';
 
@@ -14,7 +13,7 @@ export interface Ink extends Span {
 /** Cuts a query into stretches that are drawn alike: operators are tinted, text is not. */
 export function inkOf(query: string, wrong: Span | null): Ink[] {
   const edges = new Set([0, query.length]);
-  const tinted = tokensOf(query).tokens.filter((token) => tintOf(token) !== 'text');
+  const tinted = tokenize(query).tokens.filter((token) => tintOf(token) !== 'text');
   for (const { start, end } of wrong === null ? tinted : [...tinted, wrong])
     for (const edge of [start, end]) if (edge <= query.length) edges.add(edge);
   const cuts = [...edges].sort((a, b) => a - b);

@@ -2,13 +2,13 @@ import type { VNode } from 'preact';
 import { plainLine } from '../../mail/terminal-safe.ts';
 import { bytes, counted } from '../../wording/amounts.ts';
 import { pageAddress } from '../reading/query-text.ts';
-import { FRAME_SANDBOX } from '../server/security-headers.ts';
 import { Ended } from './conversation.tsx';
 import { conversationText } from './conversation-head.ts';
 import { Icon } from './icons.tsx';
 import { senderText } from './mail-row.tsx';
 import { Damaged, folderQuery, Proof, Remote } from './message-parts.tsx';
 import {
+  FRAME_SANDBOX,
   listAddress,
   type MessageContent,
   MOST_OF_THREAD,

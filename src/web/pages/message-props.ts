@@ -133,3 +133,6 @@ export function messageAddress(place: MessagePlace, id: string, view: View): str
 export function listAddress({ query, sort, after }: MessagePlace): string {
   return pageAddress('/mail', { q: query, sort, after });
 }
+
+/** What a frame with HTML of a message may do: open links in windows that are not confined, and nothing else. */
+export const FRAME_SANDBOX = 'allow-popups allow-popups-to-escape-sandbox';

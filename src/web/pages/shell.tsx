@@ -1,7 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { count } from '../../wording/amounts.ts';
-import { closingEquation, pendingText } from '../../wording/closing-sum.ts';
+import { count, counted } from '../../wording/amounts.ts';
 import { asOf, pageAddress } from '../reading/query-text.ts';
 import { StateLink } from './archive-state.tsx';
 import { BottomNav } from './bottom-nav.tsx';
@@ -115,7 +114,7 @@ function Foot({
       </footer>
     );
   const { imported, writtenAt } = closing;
-  const { atService, terms, pending } = closingEquation(closing);
+  const { atService, terms, pending } = closing.equation;
   const isMirror = atService + pending > 0;
   return (
     <footer class="foot">
@@ -128,7 +127,7 @@ function Foot({
               <b key={kind}>{count(messages)}</b> {text}
             </>
           ))}
-          {pending > 0 && `; ${pendingText(pending)}`}
+          {pending > 0 && `; ${counted(pending, 'pending deletion')}`}
         </span>
       ) : (
         <span class="sum">

@@ -3,6 +3,7 @@ import { isImported } from '../../mail/import-host.ts';
 import type { MailboxKey } from '../../mail/words.ts';
 import { localMoment, wallTime } from '../../search/dates.ts';
 import { parseQuery } from '../../search/parse.ts';
+import { closingEquation, type Equation } from '../../wording/closing-sum.ts';
 import { dayText, observedTerm } from './dashboard/periods.ts';
 import { within } from './mail-list.ts';
 import { storedAfterText } from './since-then.ts';
@@ -26,10 +27,11 @@ export interface ClosingSum {
   readonly ended: number;
   /** Places of mail that came from files. */
   readonly imported: number;
+  readonly equation: Equation;
 }
 
 /** What the folders hold, at whatever commit. */
-export type FolderSums = Omit<ClosingSum, 'commit' | 'writtenAt'>;
+export type FolderSums = Omit<ClosingSum, 'commit' | 'writtenAt' | 'equation'>;
 
 /** For each number of the past, in milliseconds. */
 const PAST_MS = 200;
@@ -75,10 +77,12 @@ export class ClosingSums {
   of({ catalog }: Pick<Reader, 'catalog'>): ClosingSum {
     const version = catalog.version();
     if (this.#known?.version === version) return this.#known.sum;
+    const sums = closingOf(catalog, () => true);
     const sum = {
       commit: catalog.reached().number,
       writtenAt: catalog.changes.span()?.last ?? null,
-      ...closingOf(catalog, () => true),
+      ...sums,
+      equation: closingEquation(sums),
     };
     this.#known = { version, sum };
     return sum;

@@ -1,4 +1,3 @@
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { Span } from '../../search/ast.ts';
 import { type Token, tokenize } from '../../search/lexer.ts';
 
@@ -21,24 +20,9 @@ export interface Terms {
   readonly isComplete: boolean;
 }
 
-/** Cuts as much of a query into tokens as can be cut: from a quotation mark that is never closed on, there are none. */
-export function tokensOf(query: string): {
-  readonly tokens: readonly Token[];
-  readonly cut: number;
-} {
-  try {
-    return { tokens: tokenize(query), cut: query.length };
-  } catch (error) {
-    if (!(error instanceof MailkeepError)) throw error;
-    const { position } = error.facts;
-    if (typeof position !== 'number') return { tokens: [], cut: 0 };
-    return { tokens: tokenize(query.slice(0, position)), cut: position };
-  }
-}
-
 /** Finds the terms of a query, also of one that cannot be understood, as far as it goes. */
 export function termsOf(query: string): Terms {
-  const { tokens, cut } = tokensOf(query);
+  const { tokens, cut } = tokenize(query);
   return new Scan(query, tokens).terms(cut === query.length);
 }
 
@@ -187,7 +171,7 @@ export function withTerm(query: string, text: string): string {
 
 /** Returns a query without one of its terms, and without the blank and the AND that joined it. */
 export function withoutTerm(query: string, { start, end }: Span): string {
-  const { tokens } = tokensOf(query);
+  const { tokens } = tokenize(query);
   const before = tokens.findLast((token) => token.end <= start);
   const behind = tokens.find((token) => token.start >= end);
   const joins = before?.type === 'AND' ? before : behind?.type === 'AND' ? behind : undefined;

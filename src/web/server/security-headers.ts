@@ -1,3 +1,5 @@
+import { FRAME_SANDBOX } from '../pages/message-props.ts';
+
 /** For every page of our own. Scripts and styles come from this server only, and nothing may be made of text. */
 export const PAGE_POLICY = [
   "default-src 'none'",
@@ -11,9 +13,6 @@ export const PAGE_POLICY = [
   "frame-ancestors 'none'",
   "require-trusted-types-for 'script'",
 ].join('; ');
-
-/** What a frame with HTML of a message may do: open links in windows that are not confined, and nothing else. */
-export const FRAME_SANDBOX = 'allow-popups allow-popups-to-escape-sandbox';
 
 /** For the HTML of a message, in its frame or opened by its own address: inline styles and its own pictures only. */
 export const MAIL_POLICY = [

@@ -11,6 +11,7 @@ import { catalogMirror } from '../../../src/sync/apply/catalog-mirror.ts';
 import { recalledCoverage } from '../../../src/sync/apply/memory/covered-uids.ts';
 import { BY_HAND } from '../../../src/sync/apply/pass-context.ts';
 import { gapsOf } from '../../../src/sync/plan/coverage.ts';
+import { accountedFor } from '../../../src/sync/plan/folder-sums.ts';
 import type { SyncResult } from '../../../src/sync/result.ts';
 import { runSync } from '../../../src/sync/run-sync.ts';
 import { Killed, SimulatedDisk } from '../../archive/simulated-disk.ts';
@@ -230,7 +231,8 @@ class World {
       const at = { ...MAILBOX, folder };
       const generation = mirror.folder(at)?.generation ?? 1;
       const top = Math.max(0, ...(this.actor.folders.get(folder)?.messages.keys() ?? []));
-      const covered = recalledCoverage(this.#memory, at, generation);
+      const accounted = accountedFor(mirror.sumsOf(at));
+      const covered = recalledCoverage(this.#memory, at, generation, accounted);
       expect([folder, gapsOf(covered, { lo: 1, hi: top })]).toEqual([folder, []]);
     }
     const holds = result.mailboxes.some(({ held }) => held > 0);
