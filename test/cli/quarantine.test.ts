@@ -73,13 +73,13 @@ test('what cannot be fetched is listed, acknowledged, kept quiet about, and stor
   expect(unknown.stderr).toContain('The archive has no folder "Nowhere".');
 
   const quiet = await mailkeep(['sync', '--config', config]);
-  expect(quiet.stdout).toContain('1 quarantined');
+  expect(quiet.stdout).toContain('1 incomplete');
   expect(quiet.code).toBe(0);
 
   sandbox.clearFaults();
   const stored = await mailkeep(['sync', '--config', config]);
   expect(stored.code).toBe(0);
-  expect(stored.stdout).not.toContain('quarantined');
+  expect(stored.stdout).not.toContain('incomplete');
   const none = await mailkeep(['quarantine', '--data', data]);
   expect([none.code, none.stdout, none.stderr]).toEqual([0, '', 'Nothing is in quarantine.\n']);
   const status = (await mailkeep(['status', '--data', data])).stdout;
