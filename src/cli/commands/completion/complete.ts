@@ -81,32 +81,34 @@ export function archiveValues(open: () => Reader): ArchiveValues {
 /** What the shells' scripts ask, with the words of the line behind `--`. Silent whatever happens, and writes nothing. */
 export function define(command: Command, chosen: (body: Body) => void): void {
   // The last word is empty where a value is about to be typed.
-  command.argument('[words...]', 'the words of the line', minusWords, []).action((words: string[]) =>
-    chosen(async (context) => {
-      const globals = {
-        ...context.globals,
-        config: typedValue(words, '--config') ?? context.globals.config,
-        data: typedValue(words, '--data') ?? context.globals.data,
-      };
-      const archive = archiveValues(() => openReader({ ...context, globals, report: () => {} }));
-      const named = commandName(words.slice(0, -1));
-      const commands = await Promise.all(
-        COMMANDS.map(async ({ name, summary, load }): Promise<KnownCommand> => {
-          const known = { name, description: summary, options: [], values: () => [] };
-          if (name !== named) return known;
-          const probe = new Command(name);
-          (await load()).define(probe, () => {});
-          return {
-            ...known,
-            options: optionsOf(probe, archive),
-            values: positionals(probe, archive),
-          };
-        }),
-      );
-      await context.output.text(answer(words, GLOBALS, commands));
-      return EXIT.done;
-    }),
-  );
+  command
+    .argument('[words...]', 'the words of the line', minusWords, [])
+    .action((words: string[]) =>
+      chosen(async (context) => {
+        const globals = {
+          ...context.globals,
+          config: typedValue(words, '--config') ?? context.globals.config,
+          data: typedValue(words, '--data') ?? context.globals.data,
+        };
+        const archive = archiveValues(() => openReader({ ...context, globals, report: () => {} }));
+        const named = commandName(words.slice(0, -1));
+        const commands = await Promise.all(
+          COMMANDS.map(async ({ name, summary, load }): Promise<KnownCommand> => {
+            const known = { name, description: summary, options: [], values: () => [] };
+            if (name !== named) return known;
+            const probe = new Command(name);
+            (await load()).define(probe, () => {});
+            return {
+              ...known,
+              options: optionsOf(probe, archive),
+              values: positionals(probe, archive),
+            };
+          }),
+        );
+        await context.output.text(answer(words, GLOBALS, commands));
+        return EXIT.done;
+      }),
+    );
 }
 
 const none = (): [] => [];
