@@ -253,6 +253,14 @@ describe('a header ends where the body begins', () => {
     expect(found).toEqual({ subject: 's', status: 'parsed', text: 'ouzel', files: [PLAN] });
   });
 
+  test.each([0, 1])('with two types, of which number %i names the boundary', async (at) => {
+    const types = ['Content-Type: text/plain; charset=utf-8'];
+    types.splice(at, 0, mixed('b'));
+    const rest = WHOLE.slice(HEAD.length).filter((line) => line !== mixed('b'));
+    const found = await read([...HEAD, ...types, ...rest]);
+    expect(found).toMatchObject({ text: 'ouzel', files: [PLAN] });
+  });
+
   test('with blanks before the colons', async () => {
     const found = await read(WHOLE.map((line) => line.replace(/^([\w-]+):/, '$1 \t:')));
     expect(found).toEqual({ subject: 's', status: 'parsed', text: 'ouzel', files: [PLAN] });
