@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import {
   chmodSync,
   copyFileSync,
@@ -16,6 +16,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, program, type Workplace, workplace } from '../cli/child.ts';
 import { bothSurfaces } from '../cli/platform-config.ts';
+import { writePrunable } from '../retention/prunable-archive.ts';
 
 /**
  * Runs every example of the pages below: each `$ command` of a block, in the order of the page, and compares what it
@@ -64,8 +65,18 @@ function damage({ data }: Stage): void {
   writeFileSync(file, bytes);
 }
 
+/** An archive that has mail, at the place that pages about its servers name, with any free port for them. */
+const served: Scene = {
+  seed: 7,
+  workplace: (sandbox) =>
+    workplace(sandbox, (config) => ({ ...config, web: { listen: '127.0.0.1:0' } })),
+  prepare: synced,
+  paths: { '.demo/data': 'data' },
+};
+
 const SCENES: Readonly<Record<string, Scene>> = {
   'api.md': { workplace: bothSurfaces, prepare: async () => {} },
+  'api-over-the-mirror.md': served,
   'export.md': {
     seed: 7,
     prepare: async (stage) => {
@@ -75,6 +86,7 @@ const SCENES: Readonly<Record<string, Scene>> = {
     },
     paths: { '/media/usb': 'usb' },
   },
+  'mcp.md': served,
   'reading.md': {
     seed: 7,
     prepare: async (stage) => {
@@ -82,6 +94,16 @@ const SCENES: Readonly<Record<string, Scene>> = {
       await stage.run('rebuild', '--quiet');
     },
     paths: { '~/saved': 'saved' },
+  },
+  'retention.md': {
+    prepare: async ({ config, data, run }) => {
+      mkdirSync(data, { mode: 0o700 });
+      await writePrunable(data);
+      const accounts = [{ name: 'main', baseUrl: 'https://mail.example.org', token: 'secret' }];
+      const retention = { endedAfterDays: 30, hold: [{ query: 'subject:legalsubject' }] };
+      writeFileSync(config, JSON.stringify({ accounts, dataDir: './data', retention }));
+      await run('rebuild', '--quiet');
+    },
   },
   'search.md': { seed: 7, prepare: synced, paths: { '~/rent': 'rent' } },
   'operations.md': {
@@ -128,6 +150,7 @@ const SCENES: Readonly<Record<string, Scene>> = {
       'mailkeep verify --repair': damage,
     },
   },
+  'web.md': served,
 };
 
 const writing = process.env.MAILKEEP_DOCS === 'write';
@@ -160,7 +183,10 @@ const VARYING: readonly [RegExp, string][] = [
   [/127\.0\.0\.1:\d+/g, 'ADDRESS'],
   [/\bcommit \d+|\b\d+ commits\b/g, 'COMMIT'],
   [/[A-Za-z0-9+/]{43}=/g, 'KEY'],
+  [/#[0-9A-Z]{4}(?:-[0-9A-Z]{4}){2}\b/g, 'CODE'],
   [/\b[\d.]+ [GT]B are free/g, 'FREE'],
+  // Times are compressed in the log.
+  [/\b[\d.]+ kB freed/g, 'FREED'],
   [/is on \S+ \(\S+\)\.$/gm, 'FILE SYSTEM'],
 ];
 
@@ -181,6 +207,10 @@ describe.each(Object.entries(SCENES))('docs/%s', (page, scene) => {
   const examples = examplesOf(readFileSync(file, 'utf8'));
   let sandbox: Sandbox;
   let stage: Stage;
+  /** A server that an example started: it stays for those that follow. */
+  let server: ChildProcess | undefined;
+  /** What later examples use, as pages write it, and as it was printed. */
+  const printedBefore = new Map<string, string>();
 
   beforeAll(async () => {
     sandbox = await startSandbox(scene.seed === undefined ? {} : { seed: scene.seed });
@@ -200,7 +230,10 @@ describe.each(Object.entries(SCENES))('docs/%s', (page, scene) => {
     stage = { ...place, sandbox, run };
     await scene.prepare(stage);
   });
-  afterAll(() => sandbox.close());
+  afterAll(async () => {
+    server?.kill();
+    await sandbox.close();
+  });
 
   /** A text of the page with the paths of this stage, or the other way round. */
   function translate(text: string, way: 'here' | 'page'): string {
@@ -208,14 +241,29 @@ describe.each(Object.entries(SCENES))('docs/%s', (page, scene) => {
     const paths = Object.entries(scene.paths ?? {}).sort(
       ([, one], [, other]) => other.length - one.length,
     );
+    const texts = [...printedBefore].reduce(
+      (before, [shown, real]) =>
+        way === 'here' ? before.replaceAll(shown, real) : before.replaceAll(real, shown),
+      text,
+    );
     return paths.reduce((before, [shown, real]) => {
       const here = path.join(stage.folder, real);
       return way === 'here' ? before.replaceAll(shown, here) : before.replaceAll(here, shown);
-    }, text);
+    }, texts);
   }
 
-  function shell(command: string): Promise<string> {
-    const child = spawn('/bin/sh', ['-c', `{ ${command}\n} 2>&1`], {
+  function remember(printed: string): void {
+    const [token] = /mk_[\w-]{20,}/.exec(printed) ?? [];
+    if (token !== undefined) printedBefore.set('mk_…', token);
+    const [address] = /http:\/\/127\.0\.0\.1:\d+/.exec(printed) ?? [];
+    if (address !== undefined) printedBefore.set('http://127.0.0.1:8027', address);
+  }
+
+  /** @param lines the lines after which a server is ready */
+  function shell(command: string, lines: number): Promise<string> {
+    const isServer = command.startsWith('mailkeep web ');
+    const script = isServer ? `exec ${command} 2>&1` : `{ ${command}\n} 2>&1`;
+    const child = spawn('/bin/sh', ['-c', script], {
       cwd: stage.folder,
       env: {
         PATH: `${path.join(stage.folder, 'bin')}:${process.env.PATH}`,
@@ -224,11 +272,15 @@ describe.each(Object.entries(SCENES))('docs/%s', (page, scene) => {
       },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
+    if (isServer) server = child;
     let printed = '';
-    child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
-      printed += chunk;
+    return new Promise((resolve) => {
+      child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+        printed += chunk;
+        if (isServer && printed.split('\n').length > lines) resolve(printed);
+      });
+      child.on('close', () => resolve(printed));
     });
-    return new Promise((resolve) => child.on('close', () => resolve(printed)));
   }
 
   test('there are examples', () => {
@@ -238,7 +290,9 @@ describe.each(Object.entries(SCENES))('docs/%s', (page, scene) => {
   // In order: later ones need what earlier ones made.
   test.each(examples)('$command', async ({ command, output }) => {
     await scene.before?.[command]?.(stage);
-    const printed = translate(await shell(translate(command, 'here')), 'page');
+    const written = await shell(translate(command, 'here'), output.split('\n').length - 1);
+    remember(written);
+    const printed = translate(written, 'page').replace(/(?<=[^\n])$/, '\n');
     const right = pattern(output).test(printed) || pattern(settled(output)).test(settled(printed));
     if (writing && !right) {
       const text = readFileSync(file, 'utf8');
