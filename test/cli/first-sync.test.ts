@@ -356,7 +356,8 @@ test('after the first sync, a person is told what to do next, and nobody else ev
       { isTTY: true, columns: 1_000 },
     );
   let shown = '';
-  const next = /^Now: mailkeep search --config (\S+) WORDS, or mailkeep web --config \1$/m;
+  // It replaces the line of progress, so no line end is before it.
+  const next = /Now: mailkeep search --config (\S+) WORDS, or mailkeep web --config \1$/m;
   const sync = async (place: { config: string }, ...args: string[]) => {
     shown = '';
     const ended = await ran(['sync', '--config', place.config, ...args], {
