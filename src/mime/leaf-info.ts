@@ -51,7 +51,7 @@ const MimePart = new MailParser().splitter.node.constructor as PartClass;
  */
 export function partInfo(fields: readonly Buffer[], around: readonly string[]): PartInfo {
   const node = new MimePart(false, {});
-  for (const lines of withOneType(fields)) node.addHeaderChunk(withLineEnd(lines));
+  for (const lines of fields) node.addHeaderChunk(withLineEnd(lines));
   node.parseHeaders();
   const type = fieldValue(node, 'content-type');
   const contentType = contentTypeOf(node, around.at(-1) === 'digest' && type === null);
@@ -66,23 +66,24 @@ export function partInfo(fields: readonly Buffer[], around: readonly string[]): 
     related: around.includes('related'),
   };
   const isMultipart = contentType.startsWith('multipart/');
+  const other = isMultipart ? undefined : partedBy(fields, around);
   return {
     leaf,
-    multipart: isMultipart ? contentType.slice('multipart/'.length) : null,
-    boundaries: isMultipart ? boundariesOf(node, type ?? '') : [],
+    multipart: isMultipart ? contentType.slice('multipart/'.length) : (other?.multipart ?? null),
+    boundaries: isMultipart ? boundariesOf(node, type ?? '') : (other?.boundaries ?? []),
     encoding: /[\w-]+/.exec(node.encoding || '')?.[0] ?? '',
   };
 }
 
-const TYPE_FIELD = /^content-type[ \t]*:/i;
-const PARTED = /^content-type[ \t]*:\s*multipart\/[^]*boundary/i;
+const PARTED = /^content-type[ \t]*:\s*multipart\/[\s\S]*boundary/i;
 
-/** Of several types, the first that names a boundary: text with parts in it would lose them. Otherwise the first. */
-function withOneType(fields: readonly Buffer[]): readonly Buffer[] {
-  const types = fields.filter((lines) => TYPE_FIELD.test(lines.toString('latin1', 0, 40)));
-  if (types.length < 2) return fields;
-  const chosen = types.find((lines) => PARTED.test(lines.toString('latin1'))) ?? types[0];
-  return fields.filter((lines) => lines === chosen || !types.includes(lines));
+/**
+ * Of several types the first counts, unless another one names a boundary: text with parts in it would lose them. Where
+ * there are none, the part is what its first type says.
+ */
+function partedBy(fields: readonly Buffer[], around: readonly string[]): PartInfo | undefined {
+  const parted = fields.find((lines) => PARTED.test(lines.toString('latin1')));
+  return parted === undefined ? undefined : partInfo([parted], around);
 }
 
 /** One line end, for mailsplit takes quadratic time to look for the last of many. */
