@@ -3,6 +3,7 @@ import type { RequestReport } from '../api/exchange.ts';
 import type { Settings } from '../config/settings.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { Wait } from '../limiter/gate.ts';
+import { terminalLine } from '../mail/terminal-safe.ts';
 import { type SyncResult, totalsOf } from '../sync/result.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 import { lineOptions } from './pass-log.ts';
@@ -45,13 +46,16 @@ export async function openDaemonLog(
 /** Fields that pino-pretty puts before the message. */
 const SHOWN_BEFORE: ReadonlySet<string> = new Set(['level', 'time', 'pid', 'name', 'msg']);
 
-/** Returns a record of the log as one line for people: the message and its facts, without zeros. */
+/**
+ * Returns a record of the log as one line for people: the message and its facts, without zeros. The service chose some
+ * of the facts, so nothing in them can control a terminal.
+ */
 export function lineForPeople(line: Readonly<Record<string, unknown>>): string {
   const facts = Object.entries(line).flatMap(([name, value]) => {
     if (SHOWN_BEFORE.has(name) || value === 0 || value === null || value === '') return [];
     return [`${name} ${typeof value === 'object' ? JSON.stringify(value) : value}`];
   });
-  return facts.length === 0 ? String(line.msg) : `${line.msg}: ${facts.join(', ')}`;
+  return terminalLine(facts.length === 0 ? String(line.msg) : `${line.msg}: ${facts.join(', ')}`);
 }
 
 export function daemonLog(log: Logger): DaemonLog {

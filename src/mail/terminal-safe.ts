@@ -62,6 +62,11 @@ export function plainLine(text: string): string {
     .trim();
 }
 
+/** Returns a text as one word of a command line. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 /** ␛ for ESC and so on; C1 controls have no pictures. */
 function picture(control: string): string {
   const code = control.charCodeAt(0);

@@ -21,7 +21,7 @@ const BREAK = /[\s(){}"“”„]/u;
 const GERSHAYIM = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/uy;
 const QUOTES: Readonly<Record<string, string>> = { '"': '"', '“': '”', '„': '“' };
 
-/** Cuts a query into tokens, up to a quotation mark that is never closed: `cut` is where it stands, or the end. */
+/** Splits a query into tokens. Stops at an unclosed quotation mark: `cut` is its position, or the query's length. */
 export function tokenize(query: string): {
   readonly tokens: readonly Token[];
   readonly cut: number;

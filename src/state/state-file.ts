@@ -129,7 +129,7 @@ function openIfUsable(
  *
  * Scopes whose keys are places are forgotten, since these may be places of what was forgotten; they are learned again.
  *
- * @param mailboxes those that the archive has: what is known about others is forgotten too
+ * @param mailboxes the mailboxes in the archive; entries about other mailboxes are deleted
  */
 export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): void {
   const file = stateFile(dataDir);
@@ -156,7 +156,7 @@ export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): v
   }
 }
 
-/** Drops what is known about mailboxes that the archive does not have: a sync would take them for complete. */
+/** Deletes entries about mailboxes that are not in the archive. A sync would otherwise treat them as complete. */
 function dropUnknownMailboxes(database: Database.Database, known: readonly MailboxKey[]): void {
   const beginning = (text: string) => /^\["(?:[^"\\]|\\.)*","(?:[^"\\]|\\.)*"/.exec(text)?.[0];
   const begins = new Set(known.map((one) => beginning(mailboxKey(one))));

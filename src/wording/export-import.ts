@@ -17,8 +17,8 @@ export const IMPORT_SENTENCES: Sentences<FactsOfModule<typeof importErrors>> = {
   'import-unknown-run': ({ run, runs }) =>
     say(
       runs === 0
-        ? `There is no record of an import ${run}: no import of this archive was recorded.`
-        : `There is no record of an import ${run}.`,
+        ? `The archive has no record of import ${run}, or of any other import.`
+        : `The archive has no record of import ${run}.`,
       `${runs === 0 ? 'Imports by earlier versions have no record' : '"mailkeep import --list" lists the imports'}. To remove a whole mailbox, run "mailkeep forget --mailbox NAME".`,
     ),
   'import-name-taken': ({ name }) =>

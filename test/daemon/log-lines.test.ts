@@ -21,6 +21,14 @@ test('on a terminal, a run is one line without zeros', () => {
   );
 });
 
+test('what a service sends cannot control the terminal', () => {
+  const hostile = 'a\u001b]0;title\u0007\u001b[2J\r\nready\u202e\u009b1A@example.org';
+  const line = lineForPeople({ msg: 'failed', address: hostile, nested: { text: hostile } });
+  expect(line).toMatch(/^failed: address /);
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: controls are what is looked for
+  expect(line).not.toMatch(/[\0-\x1f\x7f-\x9f\u202a-\u202e]/);
+});
+
 test('a long pass reports every half minute what it has stored, and a short one nothing', async () => {
   const clock = new FakeTime();
   const events: DaemonEvent[] = [];

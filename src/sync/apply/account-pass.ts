@@ -102,7 +102,7 @@ async function announceForecast(
       if (error instanceof Error) return { items: [] };
       throw error;
     });
-    // Newest first: what is known already comes behind what is ahead.
+    // The page is newest first, so messages that are already stored come last.
     for (const { size } of page.items.slice(0, folder.remaining)) {
       sizes.count += 1;
       sizes.bytes += size;
@@ -125,7 +125,7 @@ async function announceForecast(
   });
 }
 
-/** Returns the mean message size of large mailboxes of which nothing is stored: what is left of others may be larger or smaller. */
+/** Returns the mean message size of large mailboxes with nothing stored. Elsewhere, the rest may differ from the mean. */
 async function askMeanSizes(
   ctx: PassContext,
   passes: readonly MailboxPass[],

@@ -1,8 +1,8 @@
 import type { VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search/hit.ts';
+import { shellWord } from '../../mail/terminal-safe.ts';
 import type { RemotePictures } from '../../mime/remote-pictures.ts';
 import { bytes, count, counted } from '../../wording/amounts.ts';
-import { shellWord } from '../../wording/shell-word.ts';
 import { asOfWord, filterText, pageAddress } from '../reading/query-text.ts';
 import { extension, shownName } from './file-words.ts';
 import { Icon } from './icons.tsx';

@@ -1,6 +1,6 @@
 import type { CopyStatus } from '../../health/copies.ts';
+import { shellWord } from '../../mail/terminal-safe.ts';
 import { counted, span } from '../../wording/amounts.ts';
-import { shellWord } from '../../wording/shell-word.ts';
 import type { Matter } from './matter.ts';
 
 /** Returns what about the copies of the archive needs a person: damage, then age, then failures that may pass. */

@@ -15,11 +15,11 @@ import { chosenAccounts, type Narrowing, wantedOf } from '../../../engine/pass/s
 import { settingsOf } from '../../../engine/settings.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { readDamage, recalledVerification } from '../../../health/verification.ts';
+import { shellWord } from '../../../mail/terminal-safe.ts';
 import { catalogMirror } from '../../../sync/apply/catalog-mirror.ts';
 import { planSync } from '../../../sync/plan-sync.ts';
 import type { SyncResult } from '../../../sync/result.ts';
 import { sayFacts } from '../../../wording/sentence-of.ts';
-import { shellWord } from '../../../wording/shell-word.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { collected } from '../../option-values.ts';
 import { present } from '../../output.ts';
