@@ -28,6 +28,7 @@ export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   const fields: RawField[] = [];
   const isWhole = source.length <= maxBytes;
   const start = messageStart(source);
+  // A damaged line is shown if it has a name and a value.
   const end = walkHeader(source.subarray(0, limit), start, true, isWhole, (lines) => {
     const field = fieldOf(unfolded(lines.toString('latin1')));
     if (field !== null) fields.push(field);
@@ -61,7 +62,7 @@ const COLON = 0x3a;
  *
  * @param isRoot true for the header of a message: before its Content-Type, no delimiter ends it
  * @param isWhole false where the source continues
- * @param onField takes the lines of a field, with their ends
+ * @param onField takes the lines of a field, or of a damaged one, with their ends
  * @returns where the body begins; null where that depends on bytes to come
  */
 export function walkHeader(
@@ -69,20 +70,22 @@ export function walkHeader(
   from: number,
   isRoot: boolean,
   isWhole: boolean,
-  onField: (lines: Buffer) => void,
+  onField: (lines: Buffer, isDamaged: boolean) => void,
 ): number | null {
   const lines = new Lines(source, from);
   /** Where the field begins that is open. */
   let field = -1;
   /** Up to here, lines that are no fields end nothing. */
   let certain = from;
+  let isDamaged = false;
   let mayEnd = !isRoot;
   const close = (end: number) => {
     if (field >= 0) {
       mayEnd ||= TYPE_FIELD.test(source.toString('latin1', field, field + 40));
-      onField(source.subarray(field, end));
+      onField(source.subarray(field, end), isDamaged);
     }
     field = -1;
+    isDamaged = false;
   };
   for (let at = from; ; at = lines.next) {
     const isThere = lines.read(at);
@@ -106,6 +109,10 @@ export function walkHeader(
       if (ahead === null || ahead === at) return at;
       certain = ahead;
     }
+    if (field < 0 && !isPostmark(source, at) && !isDelimiter(source, at)) {
+      field = at;
+      isDamaged = true;
+    }
   }
 }
 
@@ -117,17 +124,25 @@ const MIME_FIELD = /^(?:mime-version|content-(?:type|transfer-encoding|dispositi
  * line itself where there is none; null where the source ends before that is known.
  */
 function fieldAhead(source: Buffer, { next, isMac }: Lines, line: number): number | null {
-  const isPostmark = /^>?From /.test(source.toString('latin1', line, line + 6));
+  const isStart = isPostmark(source, line);
   const lines = new Lines(source, next, isMac);
+  let wasOdd = true;
   for (let at = next; lines.read(at); at = lines.next) {
     if (lines.end === at || isDelimiter(source, at)) return line;
-    if (isPostmark) return isField(source, at, lines.end) ? at : line;
+    if (isStart) return isField(source, at, lines.end) ? at : line;
     if (MIME_FIELD.test(source.toString('latin1', at, Math.min(lines.end, at + 40)))) return at;
+    if (source[at] === SPACE || source[at] === TAB) continue;
     // Two in a row are text.
-    const isContinued = source[at] === SPACE || source[at] === TAB;
-    if (!isContinued && !isField(source, at, lines.end)) return line;
+    const isOdd = !isField(source, at, lines.end);
+    if (isOdd && wasOdd) return line;
+    wasOdd = isOdd;
   }
   return null;
+}
+
+/** Whether a line starts a message of an mbox. */
+function isPostmark(source: Buffer, line: number): boolean {
+  return /^>?From /.test(source.toString('latin1', line, line + 6));
 }
 
 /** Whether a line may be a delimiter; names of fields do not begin like that. */

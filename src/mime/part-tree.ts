@@ -202,8 +202,8 @@ class Splitter<T> {
     const isCut = bytes.length >= limit;
     const fields: Buffer[] = [];
     const isWhole = this.#final && !isCut;
-    const end = walkHeader(bytes.subarray(0, limit), from, isRoot, isWhole, (lines) => {
-      if (isContentField(lines[0])) fields.push(lines);
+    const end = walkHeader(bytes.subarray(0, limit), from, isRoot, isWhole, (lines, isDamaged) => {
+      if (!isDamaged && isContentField(lines[0])) fields.push(lines);
     });
     if (end === null) {
       if (isCut) this.breach = 'header';

@@ -36,6 +36,31 @@ const letter = multipart(
 );
 
 describe('readMessage', () => {
+  it('shows damaged header lines that have a name, and no line of an mbox', async () => {
+    const head = [
+      'From ada@example.org Tue Mar  3 10:00:00 2020',
+      'Subject: weir',
+      'X-Mailer of ours: one',
+      ' two',
+      'To: ada@example.org',
+      'neither name nor value',
+      'Cc: eve@example.org',
+      'Content Type: text/html',
+      'Content-Type: text/plain',
+    ];
+    const source = Buffer.from([...head, '', '<b>ouzel'].join('\r\n'));
+    const read = await readMessage(whole(source), { workerFile });
+    expect(read.headers).toEqual([
+      { name: 'Subject', value: 'weir' },
+      { name: 'X-Mailer of ours', value: 'one two' },
+      { name: 'To', value: 'ada@example.org' },
+      { name: 'Cc', value: 'eve@example.org' },
+      { name: 'Content Type', value: 'text/html' },
+      { name: 'Content-Type', value: 'text/plain' },
+    ]);
+    expect(read).toMatchObject({ text: '<b>ouzel', html: null });
+  });
+
   it('gives headers, texts, HTML and the attachments', async () => {
     const read = await readMessage(whole(letter), { workerFile });
     expect(read).toMatchObject({
