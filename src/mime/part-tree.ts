@@ -138,6 +138,8 @@ class Splitter<T> {
   #isHeader = true;
   /** Whether the body that comes next begins a line. */
   #isLineStart = true;
+  /** Whether the header of the open part was just read. */
+  #isBodyStart = false;
   #bytes: Buffer = NOTHING;
   #at = 0;
   #final = false;
@@ -213,6 +215,7 @@ class Splitter<T> {
     this.#at = end;
     this.#isHeader = false;
     this.#isLineStart = true;
+    this.#isBodyStart = true;
     return true;
   }
 
@@ -251,6 +254,13 @@ class Splitter<T> {
   #body(): boolean {
     const bytes = this.#bytes;
     const from = this.#at;
+    // The first delimiter of a multipart may be lost.
+    if (this.#isBodyStart && this.#open.at(-1)?.part.kind === 'multipart') {
+      if (bytes.length < from + CONTENT.length && !this.#final) return false;
+      this.#isHeader = isContent(bytes.toString('latin1', from, from + CONTENT.length));
+    }
+    this.#isBodyStart = false;
+    if (this.#isHeader) return true;
     const mayEnd = this.#boundaries.size > 0 || this.#open.at(-1)?.part.kind === 'multipart';
     let line = mayEnd ? this.#dashedLine(from, this.#isLineStart) : -1;
     for (; line >= 0; line = this.#dashedLine(line, false)) {
@@ -600,7 +610,11 @@ const CONTENT = 'content-';
  */
 function isBoundaryOf({ boundaries }: Open<unknown>, name: string, next: string): boolean {
   const isNamed = boundaries.some((known) => known.toLowerCase() === name.toLowerCase());
-  return isNamed || next.toLowerCase() === CONTENT;
+  return isNamed || isContent(next);
+}
+
+function isContent(start: string): boolean {
+  return start.toLowerCase() === CONTENT;
 }
 
 function isContentField(byte = 0): boolean {

@@ -168,6 +168,22 @@ const WHOLE = [
   ...['ouzel', '--b', ...PDF, '--b--', ''],
 ];
 
+describe('a first delimiter that is lost', () => {
+  test.each([
+    ['removed', []],
+    ['in the header', ['--b']],
+  ])('and %s leaves its part', async (_, moved) => {
+    const lines = WHOLE.toSpliced(WHOLE.indexOf('--b'), 1).toSpliced(2, 0, ...moved);
+    expect(await read(lines)).toMatchObject({ subject: 's', text: 'ouzel', files: [PLAN] });
+  });
+
+  test('is not missed in a preamble', async () => {
+    const at = WHOLE.indexOf('--b');
+    const lines = WHOLE.toSpliced(at, 0, 'This is a message in MIME format.');
+    expect(await read(lines)).toMatchObject({ text: 'ouzel', files: [PLAN] });
+  });
+});
+
 describe('line ends of other systems', () => {
   test.each([
     ['CR', '\r'],

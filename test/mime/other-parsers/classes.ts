@@ -126,6 +126,14 @@ export const CLASSES: readonly DifferenceClass[] = [
       }),
   },
   {
+    name: 'two types',
+    why: 'of two types in one header we take the multipart whose parts follow; the other parser takes the first one for the whole body',
+    fits: ({ difference: { missing, words }, source }) =>
+      missing.every((line) => line.startsWith(' | ')) &&
+      /^content-type:.*\n(?:(?:[ \t]|[\w-]+:).*\n)*content-type:/im.test(withLineFeeds(source)) &&
+      isStructure(words, source),
+  },
+  {
     name: 'header to us, text to the other parser',
     why: 'we read a header with a damaged line in it; the words that are not in the text are those of its fields',
     fits: ({ difference: { missing, words }, source }) =>

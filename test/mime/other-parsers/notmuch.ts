@@ -41,18 +41,19 @@ export function readWithNotmuch(sources: readonly Buffer[]): Map<number, readonl
       writeFileSync(join(mail, 'cur', `${i}:2,`), source);
     const config = join(folder, 'config');
     writeFileSync(config, `[database]\npath=${mail}\n[user]\nname=test\n[search]\nexclude_tags=\n`);
-    const notmuch = (...args: readonly string[]): Buffer =>
+    const run = (...args: readonly string[]) =>
       spawnSync('notmuch', args, {
         env: { ...process.env, NOTMUCH_CONFIG: config },
         maxBuffer: 1024 * 1024 * 1024,
-      }).stdout;
-    notmuch('new', '--quiet');
-    const show = ['show', '--format=json', '--entire-thread=false', '--decrypt=false', '*'];
-    const threads: Threads = JSON.parse(notmuch(...show).toString('utf8'));
+      });
+    run('new', '--quiet');
+    const shown = run('show', '--format=json', '--entire-thread=false', '--decrypt=false', '*');
+    if (shown.status !== 0) return withoutCrash(sources);
+    const threads: Threads = JSON.parse(shown.stdout.toString('utf8'));
     const found = new Map<number, readonly ReadLeaf[]>();
     for (const { id, filename, body } of shownIn(threads)) {
       const query = `id:"${id.replaceAll('"', '""')}"`;
-      const bytesOf = (part: number) => notmuch('show', '--format=raw', `--part=${part}`, query);
+      const bytesOf = (part: number) => run('show', '--format=raw', `--part=${part}`, query).stdout;
       const leaves = body.flatMap((part) => [...leavesIn(part, false, bytesOf)]);
       found.set(Number.parseInt(basename(filename[0] ?? ''), 10), leaves);
     }
@@ -60,6 +61,17 @@ export function readWithNotmuch(sources: readonly Buffer[]): Map<number, readonl
   } finally {
     rmSync(folder, { recursive: true });
   }
+}
+
+/** Some messages end notmuch: it gives no verdict on them. */
+function withoutCrash(sources: readonly Buffer[]): Map<number, readonly ReadLeaf[]> {
+  if (sources.length === 1) return new Map();
+  const half = Math.ceil(sources.length / 2);
+  const second = readWithNotmuch(sources.slice(half));
+  return new Map([
+    ...readWithNotmuch(sources.slice(0, half)),
+    ...[...second].map(([i, leaves]) => [i + half, leaves] as const),
+  ]);
 }
 
 function* shownIn(threads: Threads): Generator<Shown> {
