@@ -2,7 +2,7 @@ import type { ThreadEnded } from '../errors/threads.ts';
 import type { AttachmentLine } from '../mail/lines.ts';
 
 /** Raised whenever the same source would give other text, so that indexes know what to extract again. */
-export const EXTRACTOR_VERSION = 5;
+export const EXTRACTOR_VERSION = 6;
 
 /**
  * Why a message is unparsed: it took too long or too much memory, it nests too deep, has too many parts or too
