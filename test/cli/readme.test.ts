@@ -1,19 +1,14 @@
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, type Workplace, workplace } from './child.ts';
+import { ran } from './surface.ts';
 
 const text = readFileSync(fileURLToPath(new URL('../../README.md', import.meta.url)), 'utf8');
 
-/** What it shows of the demonstration's archive, with what that prints. */
-const shown = [...text.matchAll(/^```\n([\s\S]*?)^```$/gm)]
-  .flatMap(([, block = '']) => block.split(/^\$ /m).slice(1))
-  .map((example) => {
-    const end = example.indexOf('\n');
-    return { command: example.slice(0, end), output: example.slice(end + 1) };
-  })
-  .filter(({ command }) => command.includes('--data .demo/data'));
 /** Searches in its sentences. */
 const searches = [...text.matchAll(/`mailkeep search ([^`]*[:" ][^`]*)`/g)].map(
   ([, words = '']) => words,
@@ -31,19 +26,47 @@ beforeAll(async () => {
 });
 afterAll(() => sandbox.close());
 
-test('there are examples', () => {
-  expect(shown.length).toBeGreaterThan(2);
+test('there are searches in its sentences', () => {
   expect(searches.length).toBeGreaterThan(0);
-});
-
-test.each(shown)('README.md: $command', async ({ command, output }) => {
-  const [, ...args] = words(command.replace('.demo/data', work.data)).slice(1);
-  expect(await mailkeep(args)).toMatchObject({ code: 0, stdout: output });
 });
 
 test.each(searches)('README.md: mailkeep search %s finds something', async (query) => {
   const { stdout } = await mailkeep(['search', '--count', ...words(query), '--data', work.data]);
   expect(Number(stdout)).toBeGreaterThan(0);
+});
+
+test('README.md: a sync without changes costs a request per account, mailbox and folder with mail', async () => {
+  const before = sandbox.requests();
+  const { code, stderr } = await mailkeep(['sync', '--config', work.config]);
+  expect(code, stderr).toBe(0);
+  const after = sandbox.requests();
+  const { store } = sandbox.service;
+  const withMail = sandbox.mailboxes.flatMap(({ address }) =>
+    [...(store.mailboxByAddress(address)?.folders.values() ?? [])].filter(({ count }) => count > 0),
+  );
+  expect(withMail.length).toBeGreaterThan(10);
+  expect(after.total - before.total).toBe(1 + sandbox.mailboxes.length + withMail.length);
+});
+
+test('README.md: status --max-age 26h exits with 1 once a mailbox was compared too long ago', async () => {
+  const [first, second] = sandbox.mailboxes.map(({ address }) => address);
+  const status = (now: number) =>
+    ran(['status', '--max-age', '26h', '--data', work.data], { now: () => now });
+  expect((await status(Date.now())).code).toBe(0);
+  const late = await status(Date.now() + 27 * 3_600_000);
+  expect(late.code).toBe(1);
+  expect(late.stdout).toContain(first);
+  expect(late.stdout).toContain(second);
+});
+
+test('README.md: init without a terminal takes everything as options', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-init-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const [, line = ''] = /`mailkeep (init --base-url URL [^`]*) <token\.txt`/.exec(text) ?? [];
+  const args = line.replace('URL', sandbox.mailboxUrl).split(' ');
+  const input = `${sandbox.tokens.mailbox}\n`;
+  expect(await mailkeep(args, { cwd: folder, input })).toMatchObject({ code: 0 });
+  expect(await mailkeep(['config', 'check'], { cwd: folder })).toMatchObject({ code: 0 });
 });
 
 /** As a shell takes them. */

@@ -6,21 +6,29 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, program, type Workplace, workplace } from '../cli/child.ts';
 import { bothSurfaces } from '../cli/platform-config.ts';
+import { startDovecot, withoutDovecot } from '../imap/dovecot.ts';
+import { startRadosgw, withoutRadosgw } from '../objects/servers/radosgw.ts';
+import { s3Environment } from '../offsite/copy-program.ts';
+import { everyMessage } from '../peers/imap-client.ts';
 import { writePrunable } from '../retention/prunable-archive.ts';
 
 /**
  * Runs every example of the pages below: each `$ command` of a block, in the order of the page, and compares what it
- * prints with the block. MAILKEEP_DOCS=write puts what was printed into the pages instead, for review.
+ * prints with the block. MAILKEEP_DOCS=write puts what was printed into the pages instead, for review. A block that does
+ * not run is listed with the reason.
  */
 
 /** Where and with what the examples of a page run. */
@@ -34,10 +42,20 @@ interface Scene {
   readonly before?: Readonly<Record<string, (stage: Stage) => Promise<void> | void>>;
   /** Paths as the page writes them, and where they are here, below the folder of the stage. */
   readonly paths?: Readonly<Record<string, string>>;
+  /** Blocks without an example, by their first line, and why they do not run. */
+  readonly notRun?: Readonly<Record<string, string>>;
+  /** True if a program that the examples need is not installed. */
+  readonly isSkipped?: () => boolean;
 }
 
 interface Stage extends Workplace {
   readonly sandbox: Sandbox;
+  /** Further variables of the shell. */
+  readonly env: Record<string, string>;
+  /** Texts as the page writes them, and what they are here. */
+  readonly texts: Map<string, string>;
+  /** Stops what the scene started. */
+  readonly stops: (() => Promise<void>)[];
   /** Runs a command that must succeed. */
   readonly run: (...args: string[]) => Promise<string>;
 }
@@ -65,16 +83,118 @@ function damage({ data }: Stage): void {
   writeFileSync(file, bytes);
 }
 
+/** Any free port for the web interface. */
+const atFreePort = (sandbox: Sandbox) =>
+  workplace(sandbox, (config) => ({ ...config, web: { listen: '127.0.0.1:0' } }));
+
 /** An archive that has mail, at the place that pages about its servers name, with any free port for them. */
 const served: Scene = {
   seed: 7,
-  workplace: (sandbox) =>
-    workplace(sandbox, (config) => ({ ...config, web: { listen: '127.0.0.1:0' } })),
+  workplace: atFreePort,
   prepare: synced,
   paths: { '.demo/data': 'data' },
 };
 
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** The clone that a reader of the README has, as far as the examples use it. */
+async function makeClone(stage: Stage): Promise<void> {
+  for (const part of ['src/bootstrap', 'package.json'])
+    cpSync(path.join(root, part), path.join(stage.folder, part), {
+      recursive: true,
+      preserveTimestamps: true,
+    });
+  for (const part of ['dist', 'node_modules'])
+    symlinkSync(path.join(root, part), path.join(stage.folder, part));
+  await synced(stage);
+  // With a configuration, "npm start" would run the daemon.
+  renameSync(stage.config, `${stage.config}.later`);
+}
+
+/** The folder that gets lost. */
+const LOST = 'INBOX.Lists.gardening';
+
+/** A mailbox that both Dovecot and the sandbox serve, in which a mail program then deletes a folder. */
+function restoreScene(): Scene {
+  const address = 'ada@example.org';
+  let serveRestored = async (): Promise<void> => {};
+
+  async function prepare(stage: Stage): Promise<void> {
+    await synced(stage);
+    const server = await startDovecot({
+      users: [address],
+      separator: '.',
+      prefix: 'INBOX.',
+      specialFolders: false,
+    });
+    stage.stops.push(() => server.stop());
+    const passwordFile = path.join(stage.folder, 'password');
+    writeFileSync(passwordFile, `${server.password}\n`, { mode: 0o600 });
+    const to = `imap://${encodeURIComponent(address)}@127.0.0.1:${server.port}`;
+    // From a copy, since an archive remembers how fast a restore was.
+    const data = `${stage.data}.filling`;
+    cpSync(stage.data, data, { recursive: true });
+    const filling = ['--data', data, '--to', to, '--in-place', '--password-file', passwordFile];
+    await stage.run('restore', '--quiet', ...filling);
+
+    stage.env.NODE_EXTRA_CA_CERTS = server.certificate.file;
+    for (const shown of ['mail.example.org:993', 'mail.example.org'])
+      stage.texts.set(shown, `localhost:${server.tlsPort}`);
+    stage.texts.set('2026-11-28T20:53:59Z', new Date().toISOString());
+
+    const { store } = stage.sandbox.service;
+    const mailbox = store.mailboxByAddress(address);
+    if (mailbox === null) throw new Error(`no mailbox ${address}`);
+    await server.doveadm('mailbox', 'delete', '-u', address, LOST);
+    store.deleteFolder(mailbox, LOST);
+    serveRestored = async () => {
+      for await (const { folder, source, date, flags } of everyMessage(server))
+        if (folder === LOST)
+          store.add(store.folderFor(mailbox, LOST), source, Date.parse(date), flags);
+    };
+  }
+
+  return {
+    workplace: (sandbox) =>
+      workplace(sandbox, (config) => ({
+        ...config,
+        accounts: config.accounts.map((account) => ({
+          ...account,
+          mailboxes: { include: [address] },
+        })),
+      })),
+    prepare,
+    // The first one finds nothing restored.
+    before: { 'mailkeep sync': () => serveRestored() },
+    isSkipped: withoutDovecot,
+  };
+}
+
+/** An S3 server and its credentials, a recipient of age and a passphrase. */
+async function prepareCopies(stage: Stage): Promise<void> {
+  await synced(stage);
+  for (const name of ['invoice', 'photograph']) await stage.run('search', name, '--save', name);
+  mkdirSync(path.join(stage.folder, 'usb'));
+  const server = await startRadosgw();
+  stage.stops.push(() => server.stop());
+  Object.assign(stage.env, s3Environment(server));
+  stage.texts.set('age1qdtjc2cg…', await identityToRecipient(await generateIdentity()));
+  writeFileSync(path.join(stage.folder, 'passphrase.txt'), 'correct horse battery staple\n');
+}
+
 const SCENES: Readonly<Record<string, Scene>> = {
+  'README.md': {
+    workplace: atFreePort,
+    prepare: makeClone,
+    before: {
+      'node dist/mailkeep.cjs web --data .demo/data': ({ config }) =>
+        renameSync(`${config}.later`, config),
+    },
+    notRun: {
+      'npm install --global .':
+        'installs for the whole machine and asks on the terminal; test/cli/init.test.ts runs init',
+    },
+  },
   'api.md': { workplace: bothSurfaces, prepare: async () => {} },
   'api-over-the-mirror.md': served,
   'export.md': {
@@ -87,6 +207,24 @@ const SCENES: Readonly<Record<string, Scene>> = {
     paths: { '/media/usb': 'usb' },
   },
   'mcp.md': served,
+  'offsite.md': {
+    prepare: prepareCopies,
+    before: {
+      'mailkeep verify --repair --from s3://my-bucket/mail': damage,
+      'mailkeep copy key add --to media --age age1qdtjc2cg… --label Anna': async ({ run }) => {
+        await run('copy', 'init', '--to', 'media', '--recovery-key-file', 'usb/media.txt');
+        await run('copy', '--to', 'media');
+      },
+      'mailkeep copy key remove 2daf --to media': async ({ run, texts }) => {
+        const keys = await run('copy', 'key', 'list', '--to', 'media');
+        const [id = ''] = /^\S+(?= {2}passphrase)/m.exec(keys) ?? [];
+        texts.set('remove 2daf', `remove ${id.slice(0, 12)}`);
+      },
+    },
+    paths: { '/home/you/mail': '.' },
+    isSkipped: withoutRadosgw,
+    notRun: { '4M8E-8THJ': 'is no command: it shows what a recovery key looks like' },
+  },
   'reading.md': {
     seed: 7,
     prepare: async (stage) => {
@@ -94,7 +232,12 @@ const SCENES: Readonly<Record<string, Scene>> = {
       await stage.run('rebuild', '--quiet');
     },
     paths: { '~/saved': 'saved' },
+    notRun: {
+      'source <(mailkeep completion bash)                                     # in ~/.bashrc':
+        'changes interactive shells; test/cli/completion.test.ts completes words in them',
+    },
   },
+  'restore.md': restoreScene(),
   'retention.md': {
     prepare: async ({ config, data, run }) => {
       mkdirSync(data, { mode: 0o700 });
@@ -130,6 +273,20 @@ const SCENES: Readonly<Record<string, Scene>> = {
       },
     },
     paths: { '/home/you/mail': '.' },
+    notRun: {
+      'mailkeep init --base-url https://… --data /var/lib/mailkeep':
+        'needs a service; test/cli/init.test.ts runs init',
+      'npm ci --ignore-scripts && npm pack           # in a clone of the repository':
+        'changes the whole machine; .ci/run installs the package, test/systemd runs the units',
+      'mkdir mailkeep && cp config.json mailkeep/ && cp compose.example.yaml compose.yaml':
+        'needs Docker',
+      '*/15 * * * *  mailkeep sync --quiet --config /etc/mailkeep/config.json':
+        'is a line of a crontab, not of a shell',
+      'mailkeep notify test --config /etc/mailkeep/config.json':
+        'needs a receiver; test/cli/notify.test.ts has one',
+      "rsync -a --exclude 'catalog.sqlite*' --exclude 'state.sqlite*' --exclude tmp --exclude 'lock*' --exclude 'control.*' \\":
+        'needs another machine',
+    },
   },
   'verification.md': {
     seed: 7,
@@ -138,6 +295,10 @@ const SCENES: Readonly<Record<string, Scene>> = {
       mkdirSync(path.join(stage.folder, 'usb'));
     },
     paths: { '/home/you/mail': '.', '/media/usb': 'usb' },
+    notRun: {
+      'mailkeep checkpoint --to /media/stick/mailkeep-checkpoint.json':
+        'writes to a disk of its own; test/cli/known-damage.test.ts runs it with a file',
+    },
     before: {
       'mailkeep verify': (stage) => {
         cpSync(stage.data, `${stage.data}.intact`, { recursive: true });
@@ -154,17 +315,26 @@ const SCENES: Readonly<Record<string, Scene>> = {
 };
 
 const writing = process.env.MAILKEEP_DOCS === 'write';
-const docs = fileURLToPath(new URL('../../docs/', import.meta.url));
-
 interface Example {
   readonly command: string;
   readonly output: string;
 }
 
-/** The examples of a page: blocks of three backquotes whose first line begins with "$ ". */
+/** The blocks of a page that have no language or that of a shell, without their fences. */
+function blocksOf(text: string): string[] {
+  return [...text.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)]
+    .filter(([, language = '']) => ['', 'console', 'sh'].includes(language))
+    .map(([, , block = '']) => block);
+}
+
+/** The examples of a page: blocks whose first line begins with "$ ". */
 function examplesOf(text: string): Example[] {
-  return [...text.matchAll(/^```(?:console)?\n(\$ [\s\S]*?)^```$/gm)]
-    .flatMap(([, block = '']) => block.split(/^\$ /m).slice(1))
+  return blocksOf(text)
+    .filter((block) => block.startsWith('$ '))
+    .flatMap((block) =>
+      // It prints the commands that it runs.
+      block.startsWith('$ npm start\n') ? [block.slice(2)] : block.split(/^\$ /m).slice(1),
+    )
     .map((example) => {
       const [, command = '', output = ''] = /^((?:.*\\\n)*.*\n)([\s\S]*)$/.exec(example) ?? [];
       return { command: command.trimEnd(), output };
@@ -175,6 +345,8 @@ function examplesOf(text: string): Example[] {
 const VARYING: readonly [RegExp, string][] = [
   [/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, 'TIME'],
   [/\b[\d,.]+ (?:ms|s|MB\/s)(?=[\s.,;)]|$)/gm, 'DURATION'],
+  [/\b[\d,]+ messages or [\d.]+ [kM]?B a second/g, 'SPEED'],
+  [/\b\d{4}-\d\d-\d\d \d\d:\d\d(?= {2}(?:appeared|held|ended|reopened)| does if)/g, 'MINUTE'],
   // Only slow machines show progress.
   [
     /^(?:made|read|exported|copied|compared|verified) [\d,]+ (?:searchable,|messages,|places,|of) .*\n/gm,
@@ -183,6 +355,7 @@ const VARYING: readonly [RegExp, string][] = [
   [/127\.0\.0\.1:\d+/g, 'ADDRESS'],
   [/\bcommit \d+|\b\d+ commits\b/g, 'COMMIT'],
   [/[A-Za-z0-9+/]{43}=/g, 'KEY'],
+  [/\b[0-9a-f]{32}\b/g, 'RECIPIENT'],
   [/#[0-9A-Z]{4}(?:-[0-9A-Z]{4}){2}\b/g, 'CODE'],
   [/\b[\d.]+ [GT]B are free/g, 'FREE'],
   // Times are compressed in the log.
@@ -202,17 +375,18 @@ function pattern(output: string): RegExp {
   return new RegExp(`^${lines.join('\n')}$`);
 }
 
-describe.each(Object.entries(SCENES))('docs/%s', (page, scene) => {
-  const file = path.join(docs, page);
-  const examples = examplesOf(readFileSync(file, 'utf8'));
+describe.each(Object.entries(SCENES))('%s', (page, scene) => {
+  const file = path.join(root, page === 'README.md' ? '' : 'docs', page);
+  const text = readFileSync(file, 'utf8');
+  const examples = examplesOf(text);
+  const isSkipped = scene.isSkipped?.() ?? false;
   let sandbox: Sandbox;
   let stage: Stage;
   /** A server that an example started: it stays for those that follow. */
   let server: ChildProcess | undefined;
-  /** What later examples use, as pages write it, and as it was printed. */
-  const printedBefore = new Map<string, string>();
 
   beforeAll(async () => {
+    if (isSkipped) return;
     sandbox = await startSandbox(scene.seed === undefined ? {} : { seed: scene.seed });
     const place = (scene.workplace ?? workplace)(sandbox);
     const bin = path.join(place.folder, 'bin');
@@ -227,12 +401,13 @@ describe.each(Object.entries(SCENES))('docs/%s', (page, scene) => {
       expect(code, stderr).toBe(0);
       return stdout;
     };
-    stage = { ...place, sandbox, run };
+    stage = { ...place, sandbox, run, env: {}, texts: new Map(), stops: [] };
     await scene.prepare(stage);
-  });
+  }, 120_000);
   afterAll(async () => {
     server?.kill();
-    await sandbox.close();
+    for (const stop of stage?.stops ?? []) await stop();
+    await sandbox?.close();
   });
 
   /** A text of the page with the paths of this stage, or the other way round. */
@@ -241,7 +416,7 @@ describe.each(Object.entries(SCENES))('docs/%s', (page, scene) => {
     const paths = Object.entries(scene.paths ?? {}).sort(
       ([, one], [, other]) => other.length - one.length,
     );
-    const texts = [...printedBefore].reduce(
+    const texts = [...stage.texts].reduce(
       (before, [shown, real]) =>
         way === 'here' ? before.replaceAll(shown, real) : before.replaceAll(real, shown),
       text,
@@ -254,14 +429,14 @@ describe.each(Object.entries(SCENES))('docs/%s', (page, scene) => {
 
   function remember(printed: string): void {
     const [token] = /mk_[\w-]{20,}/.exec(printed) ?? [];
-    if (token !== undefined) printedBefore.set('mk_…', token);
+    if (token !== undefined) stage.texts.set('mk_…', token);
     const [address] = /http:\/\/127\.0\.0\.1:\d+/.exec(printed) ?? [];
-    if (address !== undefined) printedBefore.set('http://127.0.0.1:8027', address);
+    if (address !== undefined) stage.texts.set('http://127.0.0.1:8027', address);
   }
 
   /** @param lines the lines after which a server is ready */
   function shell(command: string, lines: number): Promise<string> {
-    const isServer = command.startsWith('mailkeep web ');
+    const isServer = /^(?:mailkeep|node \S+) web /.test(command);
     const script = isServer ? `exec ${command} 2>&1` : `{ ${command}\n} 2>&1`;
     const child = spawn('/bin/sh', ['-c', script], {
       cwd: stage.folder,
@@ -269,6 +444,7 @@ describe.each(Object.entries(SCENES))('docs/%s', (page, scene) => {
         PATH: `${path.join(stage.folder, 'bin')}:${process.env.PATH}`,
         HOME: stage.folder,
         TZ: 'UTC',
+        ...stage.env,
       },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
@@ -287,8 +463,13 @@ describe.each(Object.entries(SCENES))('docs/%s', (page, scene) => {
     expect(examples.length).toBeGreaterThan(0);
   });
 
+  test('every block runs, or is listed with the reason', () => {
+    const others = blocksOf(text).filter((block) => !block.startsWith('$ '));
+    expect(others.map((block) => block.split('\n')[0])).toEqual(Object.keys(scene.notRun ?? {}));
+  });
+
   // In order: later ones need what earlier ones made.
-  test.each(examples)('$command', async ({ command, output }) => {
+  test.skipIf(isSkipped).each(examples)('$command', async ({ command, output }) => {
     await scene.before?.[command]?.(stage);
     const written = await shell(translate(command, 'here'), output.split('\n').length - 1);
     remember(written);
