@@ -57,23 +57,27 @@ export async function journalPurge(
 }
 
 /**
- * The purge that was decided and is not finished, if there is one. One that was written down and never decided is
- * dropped.
+ * The purge that was decided and is not finished, if there is one, with the number of messages that it removes: a fact
+ * about parts of mailboxes names no message. One that was written down and never decided is dropped.
  */
 export async function decidedPurge(
   files: FileLayer,
   dir: string,
   { purges = purgeFile(files, dir), segments }: PurgePlaces = {},
-): Promise<PurgeWork | undefined> {
+): Promise<(PurgeWork & { readonly removing: number }) | undefined> {
   const work = await purges.read();
   if (work === undefined) return undefined;
   for await (const event of scanLog({ dir, files, segments, after: work.after })) {
     if (event.what !== 'batch') continue;
     const said = new Set<MessageId>();
+    let removing = 0;
     for (const record of event.batch.records) {
-      if (record.kind === 'fact' && record.fact.fact === 'purged') said.add(record.fact.message);
+      if (record.kind !== 'fact' || record.fact.fact !== 'purged') continue;
+      said.add(record.fact.message);
+      if (record.fact.removed === undefined) removing += 1;
     }
-    if (work.messages.length > 0 && work.messages.every((id) => said.has(id))) return work;
+    if (work.messages.length > 0 && work.messages.every((id) => said.has(id)))
+      return { ...work, removing };
     break;
   }
   await purges.end();

@@ -292,3 +292,18 @@ test('random imports, undone in any order, leave what the others brought', async
   }
   await isSound();
 }, 240_000);
+
+test('the progress counts the messages that go, by an undone import and with a mailbox', async () => {
+  const first = await imported(backup('first', { INBOX: ['a', 'b'] }), 'one');
+  await imported(backup('second', { INBOX: ['c'] }), 'two');
+  const undone = await run('import', '--undo', String(first), '--yes');
+  expect([undone.code, undone.stderr]).toEqual([
+    0,
+    expect.stringContaining('Removing 2 messages from the log.'),
+  ]);
+  const forgotten = await run('forget', '--mailbox', 'two', '--yes');
+  expect([forgotten.code, forgotten.stderr]).toEqual([
+    0,
+    expect.stringContaining('Removing 1 message from the log.'),
+  ]);
+});
