@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
-import { archiveOf, letter, Served } from './served.ts';
+import { archiveOf, letter, Served, withoutHaste } from './served.ts';
 
 const served = new Served();
 let cookie: string;
@@ -17,6 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => served.close());
 beforeEach(() => {
+  withoutHaste();
   expect(served.errors).toEqual([]);
 });
 
