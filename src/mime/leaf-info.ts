@@ -45,11 +45,25 @@ type PartClass = new (parent: false, config: object) => SplitPart;
 const MimePart = new MailParser().splitter.node.constructor as PartClass;
 
 /**
- * Reads what a part is from its `Content-` fields.
+ * Reads what a part is from its `Content-` fields. Of several types the first counts; but a part is a multipart if one of
+ * them names a boundary, and has the boundaries of all: parts behind another one would be lost.
  *
  * @param around subtypes of the multiparts that it is in, the innermost last
  */
 export function partInfo(fields: readonly Buffer[], around: readonly string[]): PartInfo {
+  const info = infoOf(fields, around);
+  const parted = fields.filter((lines) => PARTED.test(lines.toString('latin1')));
+  if (parted.length <= (info.boundaries.length > 0 ? 1 : 0)) return info;
+  const others = parted.slice(0, MOST_TYPES).map((lines) => infoOf([lines], around));
+  const boundaries = [info, ...others].flatMap((one) => one.boundaries);
+  const multipart = info.multipart ?? others[0]?.multipart ?? null;
+  return { ...info, multipart, boundaries: [...new Set(boundaries)] };
+}
+
+const PARTED = /^content-type[ \t]*:\s*multipart\/[\s\S]*boundary/i;
+const MOST_TYPES = 8;
+
+function infoOf(fields: readonly Buffer[], around: readonly string[]): PartInfo {
   const node = new MimePart(false, {});
   for (const lines of fields) node.addHeaderChunk(withLineEnd(lines));
   node.parseHeaders();
@@ -66,24 +80,12 @@ export function partInfo(fields: readonly Buffer[], around: readonly string[]): 
     related: around.includes('related'),
   };
   const isMultipart = contentType.startsWith('multipart/');
-  const other = isMultipart ? undefined : partedBy(fields, around);
   return {
     leaf,
-    multipart: isMultipart ? contentType.slice('multipart/'.length) : (other?.multipart ?? null),
-    boundaries: isMultipart ? boundariesOf(node, type ?? '') : (other?.boundaries ?? []),
+    multipart: isMultipart ? contentType.slice('multipart/'.length) : null,
+    boundaries: isMultipart ? boundariesOf(node, type ?? '') : [],
     encoding: /[\w-]+/.exec(node.encoding || '')?.[0] ?? '',
   };
-}
-
-const PARTED = /^content-type[ \t]*:\s*multipart\/[\s\S]*boundary/i;
-
-/**
- * Of several types the first counts, unless another one names a boundary: text with parts in it would lose them. Where
- * there are none, the part is what its first type says.
- */
-function partedBy(fields: readonly Buffer[], around: readonly string[]): PartInfo | undefined {
-  const parted = fields.find((lines) => PARTED.test(lines.toString('latin1')));
-  return parted === undefined ? undefined : partInfo([parted], around);
 }
 
 /** One line end, for mailsplit takes quadratic time to look for the last of many. */
@@ -101,11 +103,12 @@ function withLineEnd(lines: Buffer): Buffer {
 function contentTypeOf({ contentType }: SplitPart, isUntoldInDigest: boolean): string {
   // The parts of a digest are messages unless they say otherwise (RFC 2046 section 5.1.5).
   if (isUntoldInDigest) return 'message/rfc822';
-  // A type that is none is plain text (RFC 2045 section 5.2).
+  // A type that is none is plain text (RFC 2045 section 5.2), and an odd multipart is mixed (RFC 2046 section 5.1.7).
   const type = /^([\w!#$&.+^-]{1,127})\s{0,9}\/\s{0,9}([\w!#$&.+^-]{1,127})(?=$|[\s;,(])/.exec(
     contentType || '',
   );
-  return type === null ? 'text/plain' : `${type[1]}/${type[2]}`;
+  if (type !== null) return `${type[1]}/${type[2]}`;
+  return /^multipart\s{0,9}\//.test(contentType || '') ? 'multipart/mixed' : 'text/plain';
 }
 
 /** With and without what may be a comment or a quote, for a parameter that is missing where only its semicolon is. */

@@ -269,6 +269,31 @@ describe('a header ends where the body begins', () => {
     expect(found).toEqual({ subject: 's', status: 'parsed', text: 'ouzel', files: [PLAN] });
   });
 
+  test.each([
+    ['before', [mixed('i', 'alternative'), mixed('o')]],
+    ['behind', [mixed('o'), mixed('i', 'alternative')]],
+    ['without its boundary before', ['Content-Type: multipart/related;', mixed('o')]],
+  ])('with another multipart %s it', async (_, types) => {
+    const inner = ['--i', 'Content-Type: text/plain', '', 'ouzel', '--i--'];
+    const found = await read([
+      ...[...HEAD, ...types, '', '--o', '', ...inner],
+      ...['--o', ...PDF, '--o', ...PDF, '--o--'],
+    ]);
+    expect(found.files).toEqual([PLAN, PLAN]);
+    expect(found.text).toContain('ouzel');
+  });
+
+  test.each(['multipart/', 'multipart/mixed@here', 'multipart/mixed/other', 'multipart/mixed:x'])(
+    'with the odd type %s',
+    async (type) => {
+      const found = await read([
+        ...[...HEAD, `Content-Type: ${type}; boundary=o`, '', '--o', '', 'ouzel'],
+        ...['--o', ...PDF, '--o--'],
+      ]);
+      expect(found).toMatchObject({ status: 'parsed', text: 'ouzel', files: [PLAN] });
+    },
+  );
+
   test.each([0, 1])('with two types, of which number %i names the boundary', async (at) => {
     const types = ['Content-Type: text/plain; charset=utf-8'];
     types.splice(at, 0, mixed('b'));
