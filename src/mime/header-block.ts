@@ -58,7 +58,8 @@ const COLON = 0x3a;
 /**
  * Walks through the header block of a message or part. An empty line ends it, and so does a line that is neither field
  * nor continuation, such as a delimiter: the body begins with it. But a "From " line of an mbox is passed over, and so is
- * a damaged one, or a stray delimiter at the start, before fields that say how to read the body.
+ * a damaged one, or a delimiter that is stray (one at the start, or a closing one), before fields that say how to read the
+ * body.
  *
  * @param isRoot true for the header of a message: before its Content-Type, no delimiter ends it
  * @param isWhole false where the source continues
@@ -103,7 +104,8 @@ export function walkHeader(
     if (!isThere || lines.end === at) return lines.next;
     if (isField(source, at, lines.end)) field = at;
     else if (certain <= at) {
-      const isEnd = at > from && mayEnd && isDelimiter(source, at);
+      const isOpening = isDelimiter(source, at) && !isClosing(source, at, lines.end);
+      const isEnd = at > from && mayEnd && isOpening;
       const ahead = isEnd ? at : fieldAhead(source, lines, at);
       if (ahead === null && !isWhole) return null;
       if (ahead === null || ahead === at) return at;
@@ -148,6 +150,13 @@ function isPostmark(source: Buffer, line: number): boolean {
 /** Whether a line may be a delimiter; names of fields do not begin like that. */
 function isDelimiter(source: Buffer, line: number): boolean {
   return source[line] === DASH && source[line + 1] === DASH;
+}
+
+/** Whether a delimiter is a closing one, behind which no part can begin, or two dashes alone. */
+function isClosing(source: Buffer, line: number, end: number): boolean {
+  let last = end;
+  while (source[last - 1] === SPACE || source[last - 1] === TAB) last--;
+  return last >= line + 2 && source[last - 1] === DASH && source[last - 2] === DASH;
 }
 
 /** Whether a line begins with a name and a colon; some programs put blanks between them. */

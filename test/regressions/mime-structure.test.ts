@@ -294,6 +294,15 @@ describe('a header ends where the body begins', () => {
     },
   );
 
+  test.each(['-- ', '--', '--i--', '--o--'])(
+    'not with %j before what describes the body',
+    async (line) => {
+      const [type = '', ...rest] = PDF;
+      const found = await read([...HEAD, mixed('o'), '', '--o', type, line, ...rest, '--o--']);
+      expect(found.files).toEqual([PLAN]);
+    },
+  );
+
   test.each([0, 1])('with two types, of which number %i names the boundary', async (at) => {
     const types = ['Content-Type: text/plain; charset=utf-8'];
     types.splice(at, 0, mixed('b'));
