@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { seeded } from '../bench/seeded.ts';
 import { absent } from '../peers/programs.ts';
-import { CLASSES } from './other-parsers/classes.ts';
+import { classesOf } from './other-parsers/classes.ts';
 import { difference, type OwnReading, type ReadLeaf, readOwn } from './other-parsers/compare.ts';
 import { mutate } from './other-parsers/mutations.ts';
 import { readWithNotmuch } from './other-parsers/notmuch.ts';
@@ -37,9 +37,10 @@ class Tally {
     if (found === null) return;
     this.differences += 1;
     const differing = { difference: found, source: source.toString('latin1'), joined: own.joined };
-    const name = CLASSES.find(({ fits }) => fits(differing))?.name;
-    if (name !== undefined) this.count(name);
-    else this.unclassed.push(`${what}: ${JSON.stringify({ ...found, leaves: undefined })}`);
+    const names = classesOf(differing);
+    for (const name of names) this.count(name);
+    if (names.length === 0)
+      this.unclassed.push(`${what}: ${JSON.stringify({ ...found, leaves: undefined })}`);
   }
 
   count(name: string): void {

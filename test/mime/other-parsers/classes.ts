@@ -20,11 +20,20 @@ const ENCODED_MULTIPART = [
   /^content-type:\s*multipart\//im,
   /^content-transfer-encoding:\s*(?:base64|quoted-printable)/im,
 ];
+/** A multipart whose header does not say its boundary, or not in that field. */
+const UNBOUNDED = /^content-type:[ \t]*multipart\/(?!.*boundary=).*\n(?![ \t]+boundary=)/im;
+/** A part between two delimiters that is one line of text. */
+const NO_HEADER = /^--(.+)\n[^:\n]+\n--\1(?:--)?$/m;
+const TWO_TYPES = /^content-type:.*\n(?:(?:[ \t]|[\w-]+:).*\n)*content-type:/im;
+const TYPE = /^content-type:[ \t]*([^\s;]+)/gim;
+/** A closing delimiter, or two dashes, between the fields of a header. */
+const STRAY =
+  /^[\w-]+:.*\n(?:[ \t].*\n)*--(?:.*--)?[ \t]*\n(?:[ \t].*\n)*(?:mime-version|content-[\w-]+):/im;
 /** Longer words are lines of base64. */
 const ENCODED = 20;
 
 /** Reasons for differences, all of them intended. The first that fits counts. */
-export const CLASSES: readonly DifferenceClass[] = [
+const CLASSES: readonly DifferenceClass[] = [
   {
     name: 'uuencoded file',
     why: 'we list files that are uuencoded within text, which is the text of other parsers',
@@ -54,17 +63,19 @@ export const CLASSES: readonly DifferenceClass[] = [
     fits: ({ difference: { missing, extra, words, leaves }, source }) =>
       missing.every((line) => line.includes(' | multipart/')) &&
       (leaves.some(({ type }) => type.startsWith('multipart/')) ||
-        (extra.length > 0 && isFirstDelimiterLost(source))) &&
+        (extra.length > 0 &&
+          (isFirstDelimiterLost(source) || UNBOUNDED.test(withLineFeeds(source))))) &&
       isStructure(words, source),
   },
   {
     name: 'behind a closing delimiter',
-    why: 'the other parser drops parts that follow the closing delimiter of their own multipart',
+    why: 'the other parser drops parts that follow the closing delimiter of their own multipart, or one right behind another delimiter',
     fits: ({ difference: { missing, words, extra }, source }) =>
       missing.length === 0 &&
       words.length === 0 &&
       extra.length > 0 &&
-      /(?:^|[\r\n])--([^\r\n]+)--[ \t]*[\r\n](?:[\s\S]*[\r\n])?--\1[ \t]*[\r\n]/.test(source),
+      (/(?:^|[\r\n])--([^\r\n]+)--[ \t]*[\r\n](?:[\s\S]*[\r\n])?--\1[ \t]*[\r\n]/.test(source) ||
+        /^--(.+)\n--\1--\ncontent-/im.test(withLineFeeds(source))),
   },
   {
     name: 'type by file name',
@@ -130,8 +141,47 @@ export const CLASSES: readonly DifferenceClass[] = [
     why: 'of two types in one header we take the multipart whose parts follow; the other parser takes the first one for the whole body',
     fits: ({ difference: { missing, words }, source }) =>
       missing.every((line) => line.startsWith(' | ')) &&
-      /^content-type:.*\n(?:(?:[ \t]|[\w-]+:).*\n)*content-type:/im.test(withLineFeeds(source)) &&
+      TWO_TYPES.test(withLineFeeds(source)) &&
       isStructure(words, source),
+  },
+  {
+    name: 'two types of a file',
+    why: 'of two types in one header we take the first; GMime takes the last',
+    fits: ({ difference: { missing, extra, words }, source }) => {
+      const blocks = withLineFeeds(source).split(/\n\n+/);
+      const at = blocks.findIndex((block) => TWO_TYPES.test(block));
+      const types = [...(blocks[at] ?? '').matchAll(TYPE)].map(([, type = '']) =>
+        type.toLowerCase(),
+      );
+      const isMoved = (line: string): boolean => {
+        const [name, type = '', ...bytes] = line.split(' | ');
+        const isOurs = (one: string): boolean =>
+          isSame(one, [name, null, ...bytes]) && types.includes(one.split(' | ')[1] ?? '');
+        return types.includes(type) && extra.some(isOurs);
+      };
+      // What is a file by its first type is no text.
+      const isHidden = at >= 0 && types[0]?.startsWith('text/') === false;
+      const text = isHidden
+        ? blocks
+            .slice(at + 1)
+            .join('\n')
+            .toLowerCase()
+        : '';
+      return (
+        missing.length === extra.length &&
+        missing.length + words.length > 0 &&
+        missing.every(isMoved) &&
+        words.every((word) => text.includes(word))
+      );
+    },
+  },
+  {
+    name: 'part of a digest without a header',
+    why: 'we list a message of one line of text; GMime does not take it for a part',
+    fits: ({ difference: { missing, extra, words }, source }) =>
+      missing.length + words.length === 0 &&
+      extra.every((line) => line.startsWith(' | message/rfc822 | ')) &&
+      NO_HEADER.test(withLineFeeds(source)),
   },
   {
     name: 'header to us, text to the other parser',
@@ -217,7 +267,56 @@ export const CLASSES: readonly DifferenceClass[] = [
       (/<!(?:--)?\[(?:if|endif)/i.test(source) ||
         source.lastIndexOf('<!--') > source.lastIndexOf('-->')),
   },
+  {
+    name: 'text to us, header to the other parser',
+    why: 'two lines that are no fields end a header for us; GMime passes over any number. Our text holds the fields behind them',
+    fits: ({ difference: { missing, extra, words }, joined }) =>
+      words.length === 0 &&
+      missing.length > 0 &&
+      missing.every((line) => {
+        const [name = '', type = ''] = line.split(' | ');
+        const field = name === '' ? `contenttype${type}` : `filename${name}`;
+        return joined.includes(field.replace(/[^\p{L}\p{N}]/gu, ''));
+      }) &&
+      extra.every((line) => missing.some((one) => isSame(line, [null, one.split(' | ')[1]]))),
+  },
+  {
+    name: 'closing delimiter within a header',
+    why: 'we pass over a closing delimiter, or two dashes, before fields that describe the body; the other parser ends the header there',
+    fits: ({ difference: { missing, extra, words }, source }) =>
+      STRAY.test(withLineFeeds(source)) &&
+      missing.length <= extra.length &&
+      missing.every((line) => extra.some((one) => isSame(one, [null, line.split(' | ')[1]]))) &&
+      isStructure(words, source),
+  },
 ];
+
+/** The class of a difference; or those of one attachment in it and of the rest, where two parts are damaged. */
+export function classesOf(differing: Differing): readonly string[] {
+  const whole = nameOf(differing);
+  if (whole !== undefined) return [whole];
+  const { missing, extra } = differing.difference;
+  for (const [i, line] of missing.entries()) {
+    for (const [j, one] of extra.entries()) {
+      const [name = '', type = '', , hash = ''] = line.split(' | ');
+      if (!isSame(one, [name, type]) && !isSame(one, [name, null, null, hash])) continue;
+      const pair = { missing: [line], extra: [one], words: [] };
+      const rest = { missing: missing.toSpliced(i, 1), extra: extra.toSpliced(j, 1) };
+      const first = nameOf(withOnly(differing, pair));
+      const second = nameOf(withOnly(differing, rest));
+      if (first !== undefined && second !== undefined) return [first, second];
+    }
+  }
+  return [];
+}
+
+function nameOf(differing: Differing): string | undefined {
+  return CLASSES.find(({ fits }) => fits(differing))?.name;
+}
+
+function withOnly(differing: Differing, some: Partial<Difference>): Differing {
+  return { ...differing, difference: { ...differing.difference, ...some } };
+}
 
 /** Whether parts come before the first delimiter that the header names. */
 function isFirstDelimiterLost(source: string): boolean {
