@@ -184,9 +184,9 @@ describe('help', () => {
     }
   });
 
-  test('only a sync, what checks for one, and prune may be held', () => {
+  test('only a sync, what checks for one, and what removes messages may be held', () => {
     const held = COMMANDS.filter(({ name }) => exitCodesOf(name)[EXIT.held] !== undefined);
-    expect(held.map(({ name }) => name)).toEqual(['sync', 'prune', 'doctor']);
+    expect(held.map(({ name }) => name)).toEqual(['sync', 'import', 'prune', 'forget', 'doctor']);
   });
 });
 
