@@ -37,6 +37,7 @@ import {
   englishOnly,
   requestsOnly,
   scriptOnly,
+  sharedTables,
   shortNames,
 } from './bundle-plugins.mjs';
 import { needNode, program, root } from './needs.mjs';
@@ -88,7 +89,7 @@ const common = {
   minifyWhitespace: true,
   minifySyntax: true,
   logLevel: 'warning',
-  plugins: [calledLate, calledOnly, englishOnly, requestsOnly],
+  plugins: [calledLate, calledOnly, englishOnly, sharedTables, requestsOnly],
 };
 
 const MODULES = {
@@ -107,6 +108,10 @@ mkdirSync(path.join(dist, 'web'), { recursive: true });
 const startedAt = new Date();
 const metafiles = [];
 const comments = [];
+const queries = await compiledQueries(root, dist, async (options) => {
+  const { outputFiles } = await build({ ...common, legalComments: 'none', ...options });
+  return outputFiles;
+});
 const parts = await modules();
 for (const { name, contents } of parts) put(name, contents);
 const web = await webAssets();
@@ -155,7 +160,11 @@ async function modules() {
     chunkNames: 'chunk-[hash]',
   });
   // Its threads live for a second, and loading twenty chunks takes a tenth of that.
-  const alone = { entryPoints: { 'verify-worker': 'src/verify/worker.ts' }, ...MODULES };
+  const alone = {
+    entryPoints: { 'verify-worker': 'src/verify/worker.ts' },
+    ...MODULES,
+    plugins: [...MODULES.plugins, queries],
+  };
   return [...outputFiles, ...(await bundle(alone))].map((file) => ({
     name: path.basename(file.path),
     contents: file.contents,
@@ -243,15 +252,7 @@ async function readingScript() {
   const outputFiles = await bundle({
     entryPoints: ['src/cli/main-reading.ts'],
     format: 'cjs',
-    plugins: [
-      ...common.plugins,
-      ...scriptOnly,
-      await compiledQueries(root, dist, async (options) => {
-        const { outputFiles } = await build({ ...common, legalComments: 'none', ...options });
-        return outputFiles;
-      }),
-      shortNames,
-    ],
+    plugins: [...common.plugins, ...scriptOnly, queries, shortNames],
     define: { 'import.meta.url': 'mailkeepUrl' },
     banner: { js: READING_BANNER },
     footer: { js: '})' },

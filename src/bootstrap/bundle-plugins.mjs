@@ -30,7 +30,8 @@ export const requestsOnly = {
 /**
  * What dependencies load and never call here: source maps of styles (postcss asks whether it has them), dates (they come
  * with sanitize-html's schemes), links within plain text (mailparser is told to make none), metrics of the process with
- * their traces (metrics.ts has its own), and the binding of pg to the library of PostgreSQL, which has to be compiled.
+ * their traces (metrics.ts has its own), the binding of pg to the library of PostgreSQL, which has to be compiled, and what
+ * checks the answers to forms that an MCP server may send.
  */
 const NEVER_CALLED = {
   'source-map-js': 'module.exports = {};',
@@ -52,14 +53,17 @@ export const calledOnly = {
     onLoad({ filter: /[\\/]pg[\\/]lib[\\/]native[\\/]index\.js$/ }, () => ({
       contents: 'module.exports = undefined;',
     }));
+    onLoad({ filter: /[\\/]ajvProvider-[^\\/]*\.mjs$/ }, () => ({
+      contents:
+        'export class n { getValidator() { throw new Error("no form is sent"); } } export { n as r, n as t };',
+    }));
   },
 };
 /**
- * What mailparser and libmime load at once and call for few messages, with the functions that they call: Japanese mail of
- * old, text of HTML, and HTML of text. Loaded when first called, since their tables take 2 MB of each thread that reads mail.
+ * What mailparser and libmime load at once and call for few messages, with the functions that they call: text of HTML, and
+ * HTML of text. Loaded when first called, since their tables take 2 MB of each thread that reads mail.
  */
 const CALLED_LATE = {
-  'encoding-japanese': ['convert'],
   'html-to-text': ['htmlToText'],
   he: ['encode'],
 };
@@ -67,7 +71,7 @@ export const calledLate = {
   name: 'called-late',
   setup: ({ onResolve, onLoad }) => {
     const namespace = 'called-late';
-    onResolve({ filter: /^(?:encoding-japanese|html-to-text|he)$/ }, (asked) =>
+    onResolve({ filter: /^(?:html-to-text|he)$/ }, (asked) =>
       asked.namespace === namespace
         ? undefined
         : { path: asked.path, namespace, pluginData: { resolveDir: asked.resolveDir } },
@@ -106,6 +110,30 @@ export const shortNames = {
       const options = { loader: 'js', minifyIdentifiers: true, legalComments: 'inline' };
       return { contents: (await transform(readFileSync(file, 'utf8'), options)).code };
     }),
+};
+
+/**
+ * Tables that dependencies bring and another part of the bundle has as well: charsets of Japanese text (libmime, mailparser,
+ * imapflow), and types by the ending of a file name (nodemailer, which the sandbox sends with).
+ */
+export const sharedTables = {
+  name: 'shared-tables',
+  setup: ({ onResolve, onLoad }) => {
+    const namespace = 'shared-tables';
+    onResolve({ filter: /^encoding-japanese$/ }, ({ path: name }) => ({ path: name, namespace }));
+    onLoad({ filter: /./, namespace }, () => ({
+      contents: `import { decodeText } from './src/mime/charsets.ts';
+        export const convert = (bytes, { from }) => decodeText(Buffer.from(bytes), from);
+        export default { convert };`,
+      resolveDir: root,
+    }));
+    onLoad({ filter: /[\\/]nodemailer[\\/].*[\\/]mime-types\.js$/ }, () => ({
+      contents: `import libmime from 'libmime';
+        export const detectMimeType = (name) => libmime.detectMimeType((name ?? '').split('?')[0]);
+        export const detectExtension = (type) => libmime.detectExtension(type);`,
+      resolveDir: root,
+    }));
+  },
 };
 
 /** The launcher leaves lines with --account to the modules: the script needs nothing of it. */
