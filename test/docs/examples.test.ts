@@ -356,7 +356,7 @@ const VARYING: readonly [RegExp, string][] = [
   [/127\.0\.0\.1:\d+/g, 'ADDRESS'],
   // How much of a sync is one batch depends on its speed; each batch has records of its own, and damage hits some of them.
   [/\bcommit \d+|\b\d+ commits\b/g, 'COMMIT'],
-  [/\b[\d,]+ (?:records|findings)\b/g, 'RECORDS'],
+  [/(?:\b[\d,]+|…) (?:records|findings)\b/g, 'RECORDS'],
   [/[A-Za-z0-9+/]{43}=/g, 'KEY'],
   [/\b[0-9a-f]{32}\b/g, 'RECIPIENT'],
   [/#[0-9A-Z]{4}(?:-[0-9A-Z]{4}){2}\b/g, 'CODE'],
