@@ -127,7 +127,7 @@ export async function finishPurge(
   const { dataDir, log, segments } = writer;
   const work = await decidedPurge(realFiles, dataDir, writer);
   if (work === undefined) return undefined;
-  report({ event: 'purging', messages: work.removing });
+  if (work.removing > 0) report({ event: 'purging', messages: work.removing });
   const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
   if (work.reason === 'pruned') {
     await endPurge(realFiles, dataDir, writer);

@@ -363,6 +363,8 @@ const VARYING: readonly [RegExp, string][] = [
   [/\b[\d.]+ [GT]B are free/g, 'FREE'],
   // Times are compressed in the log.
   [/\b[\d.]+ kB freed/g, 'FREED'],
+  [/((?:segments?|uploaded|again|objects?), )[\d.]+ [kM]B/g, '$1SIZE'],
+  [/[\d.]+ [kM]B of disk/g, 'SIZE of disk'],
   [/is on \S+ \(\S+\)\.$/gm, 'FILE SYSTEM'],
 ];
 

@@ -45,7 +45,7 @@ export async function copyInit(context: CommandContext, line: InitLine): Promise
       present([
         `A copy begins at ${store.label}. Its manifests are signed by ${signer}.`,
         file !== undefined &&
-          `The recovery key is in ${file}. Keep it away from this machine: whoever has it can read the copy, and without it a lost disk is lost.`,
+          `The recovery key is in ${file}. Keep it away from this machine: anyone who has it can read the copy, and without it you cannot recover the copy.`,
         writeOnly && 'This machine can write to the copy, but not read it.',
         `"mailkeep copy --to ${target}" copies the archive there.`,
       ]).join('\n'),

@@ -77,7 +77,7 @@ function storeReport(
   const left = findings.filter(({ repaired }) => !repaired);
   const until = removed.lockedUntil;
   return present([
-    `${to} is at commit ${count(number)}: ${counted(uploaded, 'object')} uploaded, ${bytes(copied.bytes)}; ${count(objects)} in all, ${bytes(stored)}.`,
+    `${to} is at commit ${count(number)}: ${counted(uploaded, 'object')} uploaded, ${bytes(copied.bytes)}; total: ${counted(objects, 'object')}, ${bytes(stored)}.`,
     replaced.length > 0 &&
       `${counted(replaced.length, 'object')} that "mailkeep verify --copy" had found damaged ${replaced.length === 1 ? 'was' : 'were'} uploaded again.`,
     findings.slice(0, FINDINGS_SHOWN).map(({ message }) => message),

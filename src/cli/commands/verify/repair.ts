@@ -139,7 +139,7 @@ function repairReport(
   const isAllRead = skippedCopies.length + skippedSegments.length === 0;
   const where = isAllRead ? 'found nowhere' : 'not found in what could be read';
   return present([
-    `Found ${counted(before.found, 'finding')}.`,
+    `${counted(before.found, 'finding')}.`,
     skippedCopies.map(({ copy, reason }) => `The copy ${copy} was skipped: ${reasonText(reason)}.`),
     skippedSegments.map(
       ({ file, reason }) => `The file ${file} was skipped: ${reasonText(reason)}.`,
