@@ -4,6 +4,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     // The program is built once: worker threads and child processes run from dist/.
+    server: { deps: { external: [/\/dist\/[\w-]+\.js$/] } },
     setupFiles: ['test/bounded-children.ts'],
     reporters: ['default', './test/stuck-modules.ts'],
     globalSetup: ['test/build-once.ts', 'test/one-folder.ts'],

@@ -144,6 +144,8 @@ async function modules() {
   const outputFiles = await bundle({
     entryPoints: {
       mailkeep: 'src/cli/main.ts',
+      // For tests, which run lines in their own process.
+      'command-line': 'src/cli/command-line.ts',
       index: 'src/index.ts',
       'mime-worker': 'src/mime/worker.ts',
       'attachment-worker': 'src/attachments/worker.ts',

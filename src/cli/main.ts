@@ -1,22 +1,5 @@
 #!/usr/bin/env node
-import { COMMANDS } from './commands.ts';
-import type { CommandEntry } from './reading-commands.ts';
+import { ALL_COMMANDS } from './command-line.ts';
 import { runProcess } from './run.ts';
 
-/** For the scripts of `completion`, not for people. */
-const COMPLETE: CommandEntry = {
-  name: 'complete',
-  summary: 'what may stand next in a line',
-  hidden: true,
-  load: () => import('./commands/completion/complete.ts'),
-};
-
-/** For the build, which ships what it prints. */
-const MANUAL: CommandEntry = {
-  name: 'manual',
-  summary: 'the man page',
-  hidden: true,
-  load: () => import('./commands/manual/command.ts'),
-};
-
-await runProcess([...COMMANDS, COMPLETE, MANUAL]);
+await runProcess(ALL_COMMANDS);

@@ -72,7 +72,7 @@ test('a named pipe is waited for, and its own folder counts', async () => {
   const pipe = path.join(folder, 'pipe');
   execFileSync('mkfifo', [pipe]);
   const [shown] = await Promise.all([
-    mailkeep(['config', 'show', '--json', '--config', pipe]),
+    mailkeep(['config', 'show', '--json', '--config', pipe], { alone: true }),
     writeFile(pipe, readFileSync(at.config)),
   ]);
   expect([shown.code, shown.stderr]).toEqual([0, '']);

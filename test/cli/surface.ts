@@ -1,6 +1,7 @@
-import { PassThrough, Readable, Writable } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { run, type Surface } from '../../src/cli/run.ts';
+import { collecting } from './child.ts';
 import { expectDeclared } from './declared-exit.ts';
 
 export interface Ran {
@@ -15,8 +16,8 @@ export async function ran(args: readonly string[], given: Partial<Surface> = {})
   const err: Buffer[] = [];
   const code = await run(args, COMMANDS, {
     stdin: () => Readable.from([]),
-    stdout: into(out),
-    stderr: into(err),
+    stdout: collecting(out),
+    stderr: collecting(err),
     env: {},
     cwd: '/',
     signal: new AbortController().signal,
@@ -41,13 +42,4 @@ export function closedAfter(bytes: number): PassThrough {
     else done();
   };
   return stream;
-}
-
-function into(chunks: Buffer[]): Writable {
-  return new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      chunks.push(chunk);
-      done();
-    },
-  });
 }

@@ -153,7 +153,7 @@ test('service install writes, writes again, and replaces nothing that differs', 
   const root = path.join(folder, 'root');
   mkdirSync(root);
   const install = (...more: string[]) =>
-    mailkeep(['service', 'install', '--system', '--root', root, ...more]);
+    mailkeep(['service', 'install', '--system', '--root', root, ...more], { alone: true });
   const dry = await install('--dry-run');
   expect([dry.code, existsSync(path.join(root, 'etc'))]).toEqual([0, false]);
   expect(dry.stdout).toContain(`ExecStart=${process.execPath} ${program} daemon`);
