@@ -31,6 +31,8 @@ export interface Spawned {
   readonly under?: readonly string[];
   /** The program to run instead of the one that was built here. */
   readonly program?: string;
+  /** The clock of a line that runs in this process. */
+  readonly now?: () => number;
   /** Runs it as a process of its own, where a test is about signals, descriptors or what a process keeps. */
   readonly alone?: boolean;
 }
@@ -91,7 +93,7 @@ async function runInside(args: readonly string[], options: Spawned): Promise<End
     env: { PATH: process.env.PATH, HOME: home, XDG_CONFIG_HOME: home, ...options.env },
     cwd: options.cwd ?? home,
     signal: new AbortController().signal,
-    now: Date.now,
+    now: options.now ?? Date.now,
   });
   const bytes = Buffer.concat(stdout);
   return {

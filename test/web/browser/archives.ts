@@ -6,13 +6,13 @@ import type { Folder } from '../../../src/sandbox/store/folder.ts';
 import { mailkeep, type Workplace, workplace } from '../../cli/child.ts';
 import { letter } from '../served.ts';
 import type { HostileMail } from './hostile/mails.ts';
-import { atMoment } from './web-program.ts';
 
 const DAY = 86_400_000;
 
 async function sync({ config }: Workplace, now?: number, ...more: string[]): Promise<void> {
   const args = ['sync', '--quiet', '--config', config, ...more];
-  const { code, stderr } = await mailkeep(args, { env: { TZ: 'UTC', ...atMoment(now) } });
+  const clock = now === undefined ? {} : { now: () => now };
+  const { code, stderr } = await mailkeep(args, clock);
   // A folder that was just deleted leaves pending deletions.
   if (code !== 0 && code !== 4) throw new Error(`sync ended with ${code}: ${stderr}`);
 }

@@ -11,11 +11,8 @@ const PHONE = { width: 390, height: 844 };
 let signedIn: SignedIn;
 
 async function open(address: string, options: BrowserContextOptions = {}): Promise<Page> {
-  const { browser, storageState, web } = signedIn;
-  const context = await browser.newContext({ storageState, viewport: WIDE, ...options });
-  onTestFinished(() => context.close());
-  const page = await context.newPage();
-  await page.goto(web.url + address);
+  const page = await signedIn.page({ viewport: WIDE, ...options });
+  await page.goto(signedIn.web.url + address);
   if (options.javaScriptEnabled !== false) await settled(page);
   return page;
 }
@@ -131,10 +128,8 @@ describe.skipIf(withoutChromium)('the frame', () => {
   });
 
   test('the band of a page of the past stands in every frame while the script takes over', async () => {
-    const { browser, storageState, web, shown } = signedIn;
-    const context = await browser.newContext({ storageState, viewport: WIDE });
-    onTestFinished(() => context.close());
-    const page = await context.newPage();
+    const { web, shown } = signedIn;
+    const page = await signedIn.page({ viewport: WIDE });
     await page.addInitScript({
       content: `
         window.heights = [];
@@ -235,6 +230,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
 
   test('the line of time is asked for once the keys rest', async () => {
     const { browser, storageState, web } = signedIn;
+    // Its clock is that of all pages of a context.
     const context = await browser.newContext({ storageState, viewport: WIDE });
     onTestFinished(() => context.close());
     const page = await context.newPage();

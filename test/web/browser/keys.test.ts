@@ -1,5 +1,5 @@
-import type { BrowserContext, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { KEY_MAP } from '../../../src/web/client/keys.ts';
 import { withoutChromium } from './chromium.ts';
 import { count, EFFECTS, open, place, region, selected, view } from './key-effects.ts';
@@ -18,7 +18,6 @@ const KEYS = BINDINGS.flatMap(({ action, keys }) => keys.map((key) => [key, acti
 const eventually = <T>(look: () => T) => expect.poll(look, { timeout: 30_000 });
 
 let signedIn: SignedIn;
-let context: BrowserContext;
 let page: Page;
 
 async function go(address: string): Promise<void> {
@@ -32,13 +31,10 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
   });
   afterAll(() => signedIn?.close());
   beforeEach(async () => {
-    const { browser, storageState } = signedIn;
     const viewport = { width: 1440, height: 900 };
     const permissions = ['clipboard-read', 'clipboard-write'];
-    context = await browser.newContext({ storageState, viewport, permissions });
-    page = await context.newPage();
+    page = await signedIn.page({ viewport, permissions });
   });
-  afterEach(() => context.close());
 
   test('the map has every key that does something', () => {
     expect(BINDINGS.map(({ action }) => action).sort()).toEqual(Object.keys(EFFECTS).sort());

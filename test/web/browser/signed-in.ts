@@ -1,4 +1,5 @@
-import type { Browser, BrowserContextOptions } from 'playwright-core';
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import { onTestFinished } from 'vitest';
 import { z } from 'zod';
 import { jsonLines, mailkeep } from '../../cli/child.ts';
 import { type PastArchive, pastArchive } from './archives.ts';
@@ -15,6 +16,11 @@ export interface SignedIn extends PastArchive {
   /** What a context needs to be signed in. */
   readonly storageState: Cookies;
   readonly shown: Shown;
+  /**
+   * Returns a page that is signed in, for one test. Those with the same options share a context, which saves a second
+   * each time; what a test leaves in it is cleared.
+   */
+  page(options?: BrowserContextOptions): Promise<Page>;
   close(): Promise<void>;
 }
 
@@ -34,12 +40,27 @@ export async function startSignedIn({
   await web.signIn(context);
   const storageState = await context.storageState();
   await context.close();
+  const contexts = new Map<string, Promise<BrowserContext>>();
   return {
     ...archive,
     web,
     browser,
     storageState,
     shown: await shownOf(archive),
+    page: async (options = {}) => {
+      const key = JSON.stringify(options);
+      const made = contexts.get(key) ?? browser.newContext({ storageState, ...options });
+      contexts.set(key, made);
+      const shared = await made;
+      const page = await shared.newPage();
+      onTestFinished(async () => {
+        if (page.url() !== 'about:blank') await page.evaluate(() => localStorage.clear());
+        await page.close();
+        await shared.clearCookies();
+        await shared.addCookies(storageState.cookies);
+      });
+      return page;
+    },
     close: async () => {
       await browser.close();
       await web.stop();

@@ -21,7 +21,7 @@ export interface WebProgramOptions {
 }
 
 /** Returns the environment of a program whose clock starts at a moment. */
-export function atMoment(now: number | undefined): Readonly<Record<string, string>> {
+function atMoment(now: number | undefined): Readonly<Record<string, string>> {
   return now === undefined
     ? {}
     : { NODE_OPTIONS: `--import=${CLOCK}`, MAILKEEP_TEST_CLOCK: String(now) };
