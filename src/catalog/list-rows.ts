@@ -85,7 +85,7 @@ export interface ListBounds {
 }
 
 /** Narrows the arms to one folder, or leaves them whole. */
-type Scope = (db: Builder, bounds: ListBounds) => Arms;
+type RowSource = (db: Builder, bounds: ListBounds) => Arms;
 
 interface Arms {
   readonly current: ReturnType<typeof placesArm>;
@@ -94,7 +94,7 @@ interface Arms {
   readonly quarantined: ReturnType<typeof quarantineArm>;
 }
 
-const everywhere: Scope = (db, { low, high }) => {
+const everywhere: RowSource = (db, { low, high }) => {
   const places = placesArm(db).where('p.docid', '>=', low).where('p.docid', '<', high);
   return {
     current: places.where('p.to_commit', 'is', null),
@@ -104,7 +104,7 @@ const everywhere: Scope = (db, { low, high }) => {
   };
 };
 
-const inFolder: Scope = (db, bounds) => {
+const inFolder: RowSource = (db, bounds) => {
   const arms = everywhere(db, bounds);
   const { folder } = bounds;
   return {
@@ -115,17 +115,17 @@ const inFolder: Scope = (db, bounds) => {
   };
 };
 
-function views(scope: Scope, order: 'asc' | 'desc') {
+function views(source: RowSource, order: 'asc' | 'desc') {
   return {
     current: query<ListBounds>()((db, p) => {
-      const { current, quarantined } = scope(db, p);
+      const { current, quarantined } = source(db, p);
       return current
         .select(nothing.as('ended_at'))
         .unionAll(quarantined.where('q.to_commit', 'is', null))
         .orderBy('docid', order);
     }),
     asOf: query<ListBounds & { commit: number }>()((db, p) => {
-      const { current, ended, spans, quarantined } = scope(db, p);
+      const { current, ended, spans, quarantined } = source(db, p);
       return current
         .where('p.from_commit', '<=', p.commit)
         .select(nothing.as('ended_at'))
@@ -151,20 +151,20 @@ function views(scope: Scope, order: 'asc' | 'desc') {
         .orderBy('docid', order);
     }),
     held: query<ListBounds>()((db, p) =>
-      scope(db, p)
+      source(db, p)
         .current.where('p.held', '=', 1)
         .select(nothing.as('ended_at'))
         .orderBy('docid', order),
     ),
     deleted: query<ListBounds>()((db, p) =>
-      scope(db, p)
+      source(db, p)
         .ended.crossJoin('commits as closing')
         .whereRef('closing.number', '=', 'p.to_commit')
         .select('closing.time as ended_at')
         .orderBy('docid', order),
     ),
     deletedAsOf: query<ListBounds & { commit: number }>()((db, p) => {
-      const { ended, spans } = scope(db, p);
+      const { ended, spans } = source(db, p);
       return ended
         .where('p.to_commit', '<=', p.commit)
         .crossJoin('commits as closing')

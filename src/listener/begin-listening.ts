@@ -1,9 +1,5 @@
 import type { Server } from 'node:net';
-
-export interface ListenAddress {
-  readonly host: string;
-  readonly port: number;
-}
+import type { ListenAddress } from '../config/address.ts';
 
 /** Lets a server listen, and returns where, with the port it got. @throws the system's error */
 export async function beginListening(

@@ -1,10 +1,11 @@
 import { type IncomingMessage, Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
+import type { ListenAddress } from '../config/address.ts';
 import { listenError } from '../errors/config.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
 import { type Admission, admissionTo, type Clients, type Reached } from './admission.ts';
-import { beginListening, type ListenAddress } from './begin-listening.ts';
+import { beginListening } from './begin-listening.ts';
 
 export interface ConnectionLimits {
   /** In all, from whatever address. */

@@ -2,7 +2,8 @@ import type { PastSum } from '../reading/closing-sum.ts';
 import { within } from '../reading/mail-list.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import type { AddData } from './data-route.ts';
-import type { MailPages, Parameter } from './mail-pages.ts';
+import type { MailPages } from './mail-pages.ts';
+import type { Parameter } from './request-context.ts';
 
 /** Columns of a track that are counted at a time, at most. */
 const MOST_COLUMNS = 1_000;

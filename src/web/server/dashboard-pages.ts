@@ -7,8 +7,8 @@ import { knownZone } from '../reading/known-zone.ts';
 import { mailboxText } from '../reading/query-text.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import { understandQuery } from '../reading/understood-query.ts';
-import type { Answered, MailPages, Parameter } from './mail-pages.ts';
-import type { ArchiveParts } from './request-context.ts';
+import type { Answered, MailPages } from './mail-pages.ts';
+import type { ArchiveParts, Parameter } from './request-context.ts';
 
 /** Mailboxes that have a link of their own. */
 const MOST_MAILBOXES = 8;

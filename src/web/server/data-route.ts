@@ -1,6 +1,6 @@
 import type { ServedReader } from '../reading/served-archive.ts';
 import { inTurn } from './in-turn.ts';
-import type { Parameter } from './mail-pages.ts';
+import type { Parameter } from './request-context.ts';
 import { type ArchiveParts, type WebApp, withReader } from './request-context.ts';
 
 /** Answers an address with data of the archive. */

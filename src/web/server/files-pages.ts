@@ -12,8 +12,8 @@ import { within } from '../reading/mail-list.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import { Turns } from '../reading/turns.ts';
 import { understandQuery } from '../reading/understood-query.ts';
-import type { Answered, MailPages, Parameter } from './mail-pages.ts';
-import type { ArchiveParts } from './request-context.ts';
+import type { Answered, MailPages } from './mail-pages.ts';
+import type { ArchiveParts, Parameter } from './request-context.ts';
 
 /** Attachments that are read at a time, each in a thread of its own: apart from the messages that people open. */
 const READINGS = 2;

@@ -34,8 +34,6 @@ import { type FrameState, frameState, healthTab } from './health-pages.ts';
 import { Opening } from './opening.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
 
-export type { Parameter };
-
 /** How old what a page says of the archive's state may be, in milliseconds. */
 const STATE_MS = 5_000;
 

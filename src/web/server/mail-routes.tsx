@@ -18,8 +18,9 @@ import { dashboardPage } from './dashboard-pages.ts';
 import { downloadHooks } from './download-hooks.ts';
 import { FilesPages } from './files-pages.ts';
 import { inTurn } from './in-turn.ts';
-import type { Answered, MailPages, Parameter } from './mail-pages.ts';
+import type { Answered, MailPages } from './mail-pages.ts';
 import { framedOrNull } from './opening.ts';
+import type { Parameter } from './request-context.ts';
 import {
   type ArchiveParts,
   page,
