@@ -1,8 +1,15 @@
+import type { LogDamage } from '../archive/read/scan-log.ts';
 import type { ConcernedMessage, Concerns, RecordSpan } from '../catalog/concerned.ts';
 import type { DamageReason } from '../errors/archive.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
-import type { SegmentDamage } from './segment-report.ts';
+
+/** A damaged stretch, and which records of the segment it contains if the file's footer shows that. */
+export interface SegmentDamage extends LogDamage {
+  readonly generation: number;
+  /** First and last ordinal; absent where offsets are those of generation 1, or where they are unknown. */
+  readonly ordinals?: readonly [number, number];
+}
 
 /** Why a message cannot be given back as it was stored. */
 export type MessageTrouble = DamageReason | 'hash' | 'absent' | 'purged';

@@ -6,9 +6,10 @@ import type { ChainState } from '../archive/read/segment-batches.ts';
 import { listSegments, type SegmentListing } from '../archive/read/segment-files.ts';
 import type { ComparedBatch } from '../catalog/fold/batch.ts';
 import type { SettledCounts } from '../catalog/settled-rows.ts';
+import type { SegmentDamage } from './findings.ts';
 import { unpackBatches } from './packed-batches.ts';
 import type { SegmentChecker } from './segment-checker.ts';
-import type { SegmentDamage, SegmentReport } from './segment-report.ts';
+import type { SegmentReport } from './segment-report.ts';
 
 /** A commit that the catalog or a checkpoint vouches for. */
 export interface VouchedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {

@@ -1,10 +1,10 @@
 import type { SegmentFile } from '../archive/format/layout.ts';
 import type { Position } from '../archive/format/records.ts';
-import type { LogDamage } from '../archive/read/scan-log.ts';
 import type { ChainState } from '../archive/read/segment-batches.ts';
 import type { SettledCounts } from '../catalog/settled-rows.ts';
 import type { DamageReason } from '../errors/archive.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
+import type { SegmentDamage } from './findings.ts';
 
 /** One file of the log to be read from its first byte to its last. Plain data: it may go to another thread. */
 export interface SegmentJob {
@@ -41,13 +41,6 @@ export type ThreadJob =
 export interface FileToProve extends SegmentFile {
   readonly path: string;
   readonly sealed: boolean;
-}
-
-/** A damaged stretch, and which records of the segment it contains if the file's footer shows that. */
-export interface SegmentDamage extends LogDamage {
-  readonly generation: number;
-  /** First and last ordinal; absent where offsets are those of generation 1, or where they are unknown. */
-  readonly ordinals?: readonly [number, number];
 }
 
 /** What reading one file of the log gave, in the order of the file. */

@@ -12,6 +12,7 @@ import type { BlobHash, MessageId } from '../mail/words.ts';
 import { agrees, settlingState } from './agreement.ts';
 import { Beyond } from './beyond.ts';
 import { notRebuilt } from './deferred-messages.ts';
+import type { SegmentDamage } from './findings.ts';
 import {
   concernedIn,
   type Finding,
@@ -37,7 +38,6 @@ import {
   type VouchedCommit,
 } from './read-log.ts';
 import type { SegmentChecker } from './segment-checker.ts';
-import type { SegmentDamage } from './segment-report.ts';
 import { unlessTroubled } from './unless-troubled.ts';
 
 export interface VerifyOptions {
