@@ -4,7 +4,7 @@
  *   bundled, because resolving hundreds of small files is most of a cold start, and what is native or starts
  *   threads of its own stays outside;
  * - the reading commands once more as one script with its compiled code next to it, the catalog's queries in it as SQL
- *   (see queries.mjs), and the launcher that `mailkeep` is (see src/launcher/);
+ *   (see queries.mjs), and the launcher that `mailkeep` is (see src/cli/launcher/);
  * - what browsers load for the web interface;
  * - the man page, from the help of the commands.
  *
@@ -147,15 +147,15 @@ async function modules() {
       // For tests, which run lines in their own process.
       'command-line': 'src/cli/command-line.ts',
       index: 'src/index.ts',
-      'mime-worker': 'src/mime/worker.ts',
-      'attachment-worker': 'src/attachments/worker.ts',
-      'seal-worker': 'src/archive/write/seal-worker.ts',
-      'log-worker': 'src/archive/write/log-worker.ts',
-      'export-worker': 'src/web/exporting/worker.ts',
-      'content-worker': 'src/mirror/content-worker.ts',
+      'mime-worker': 'src/mail/mime-worker.ts',
+      'attachment-worker': 'src/mail/attachment-worker.ts',
+      'seal-worker': 'src/archive/seal-worker.ts',
+      'log-worker': 'src/archive/log-worker.ts',
+      'export-worker': 'src/web/export-worker.ts',
+      'content-worker': 'src/web/content-worker.ts',
       'fleet-reader': 'src/cli/fleet-reader.ts',
       // For start.mjs, which must know where the program looks for its configuration.
-      'config-places': 'src/config/locate.ts',
+      'config-places': 'src/core/config-locate.ts',
     },
     splitting: true,
     ...MODULES,
@@ -163,7 +163,7 @@ async function modules() {
   });
   // Its threads live for a second, and loading twenty chunks takes a tenth of that.
   const alone = {
-    entryPoints: { 'verify-worker': 'src/verify/worker.ts' },
+    entryPoints: { 'verify-worker': 'src/verify/verify-worker.ts' },
     ...MODULES,
     plugins: [...MODULES.plugins, queries],
   };
@@ -283,7 +283,7 @@ function codeOf({ name, contents }) {
     const compiler = fileURLToPath(new URL('./compile-script.cjs', import.meta.url));
     run(compiler, file, output, 'search', '--data', archive, 'ferry');
     // V8 compares the length of the source only. The name and the checksums bind the code to its content; the launcher
-    // verifies the checksums (src/launcher/compiled-code.ts).
+    // verifies the checksums (src/cli/launcher/compiled-code.ts).
     const sourceHash = createHash('sha256').update(contents).digest('hex');
     const code = readFileSync(output);
     const sums = Buffer.alloc(8);
@@ -335,7 +335,7 @@ async function launchers(scriptName, codeName) {
   };
   const OLD = 'node4';
   const one = async (source, target, name) => {
-    const entryPoints = [`src/launcher/${source}.ts`];
+    const entryPoints = [`src/cli/launcher/${source}.ts`];
     const outputFiles = await bundle({
       entryPoints,
       target,

@@ -122,7 +122,7 @@ export const sharedTables = {
     const namespace = 'shared-tables';
     onResolve({ filter: /^encoding-japanese$/ }, ({ path: name }) => ({ path: name, namespace }));
     onLoad({ filter: /./, namespace }, () => ({
-      contents: `import { decodeText } from './src/mime/charsets.ts';
+      contents: `import { decodeText } from './src/mail/charsets.ts';
         export const convert = (bytes, { from }) => decodeText(Buffer.from(bytes), from);
         export default { convert };`,
       resolveDir: root,

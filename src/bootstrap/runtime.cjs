@@ -192,7 +192,7 @@ function isComplete(runtime, { version }) {
   }
 }
 
-/** The launcher of dist/ reads it as well: see src/launcher/. */
+/** The launcher of dist/ reads it as well: see src/cli/launcher/. */
 function marker(version) {
   return `${version} ${PLATFORM}\n`;
 }

@@ -1,13 +1,13 @@
+import type { BlobHash, MessageId } from '../core/types.ts';
 import {
   ATTACHMENT_VERSION,
   type AttachmentFailure,
   type AttachmentOutcome,
   CHARS_PER_ATTACHMENT,
   CHARS_PER_MESSAGE,
-} from '../attachments/attachment-text.ts';
-import type { BlobHash, MessageId } from '../mail/words.ts';
-import { packUtf8, unpackUtf8 } from '../search/packed-text.ts';
-import type { Connection } from './connection.ts';
+} from '../mail/attachment-text.ts';
+import { packUtf8, unpackUtf8 } from '../mail/normalise.ts';
+import type { Connection } from './database.ts';
 import { type Builder, query, type Row } from './query.ts';
 
 /** A distinct attachment whose text is not known yet, and a message that has it. */

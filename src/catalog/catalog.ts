@@ -1,50 +1,79 @@
-import type { CommittedBatch, FoldedRecord } from '../archive/format/records.ts';
-import type { MailboxKey, MessageId } from '../mail/words.ts';
+import type { CommittedBatch, FoldedRecord, Locator } from '../archive/format.ts';
+import type { MailboxKey, MessageId } from '../core/types.ts';
+import type { PlaceLine } from '../mail/identity.ts';
 import {
+  type AttachmentQueries,
   type AttachmentWriter,
   attachmentQueries,
   attachmentWriter,
   noticeAttachmentVersion,
 } from './attachment-texts.ts';
-import type { Catalog, Totals } from './catalog-shape.ts';
-import { catalogWithin } from './catalog-within.ts';
-import type { Connection } from './connection.ts';
-import { conversationSizes } from './conversation-sizes.ts';
-import { endedQueries } from './ended.ts';
-import { fileQueries } from './files/files.ts';
-import { Fold, reached } from './fold/batch.ts';
-import { folderQueries } from './folders.ts';
-import { type IndexWriter, indexQueries, indexWriter, noticeExtractor } from './indexing.ts';
-import { KnownHashes } from './known-hashes.ts';
-import { list, listPlaces } from './list.ts';
-import { ALL_POSITIONS } from './list-positions.ts';
-import { history, lastSeen } from './message-history.ts';
-import { locator, messageQueries } from './messages.ts';
-import { commitAt, timeOf } from './moments.ts';
+import { type ChartQueries, chartQueries } from './charts.ts';
 import {
   CATALOG_VERSION,
   type CatalogOptions,
+  type Connection,
   catalogFile,
   openForReading,
   openForWriting,
-} from './open.ts';
-import { originQueries } from './origin-places.ts';
-import { placeQueries } from './places.ts';
-import { quarantineQueries } from './quarantine.ts';
+  snapshotInto,
+} from './database.ts';
+import { type FileQueries, fileQueries } from './files.ts';
+import { Fold, type Reached, reached } from './fold.ts';
+import { type FolderQueries, folderQueries } from './folders.ts';
+import {
+  type IndexQueries,
+  type IndexWriter,
+  indexQueries,
+  indexWriter,
+  noticeExtractor,
+} from './indexing.ts';
+import {
+  ALL_POSITIONS,
+  type ListedPlace,
+  type ListFilter,
+  type ListPositions,
+  list,
+  listPlaces,
+  type PlaceQueries,
+  placeQueries,
+} from './list.ts';
+import {
+  type EndedQueries,
+  endedQueries,
+  type HistoryLine,
+  history,
+  KnownHashes,
+  type LastSeen,
+  lastSeen,
+  locator,
+  type MessageQueries,
+  messageQueries,
+  type QuarantineQueries,
+  quarantineQueries,
+} from './messages.ts';
+import {
+  type OriginQueries,
+  originQueries,
+  type RelinkQueries,
+  relinkQueries,
+} from './origin-places.ts';
 import { query } from './query.ts';
-import { relinkQueries } from './relinking.ts';
-import { idsWithin, sees } from './scope.ts';
-import { viewOf } from './search/conditions.ts';
-import { searchQueries } from './search/search.ts';
-import { snapshotInto } from './snapshot.ts';
-import { chartQueries } from './stats/charts.ts';
-import { statsQueries } from './stats/stats.ts';
-import { threadMessages, threadWithin } from './threads.ts';
-import { afterwards } from './timeline/afterwards.ts';
-import { changeQueries } from './timeline/changes.ts';
-import { spine } from './timeline/spine.ts';
-
-export type { Catalog };
+import { viewOf } from './resolve-query.ts';
+import { catalogWithin } from './scoped-catalog.ts';
+import { type CountRequest, type SearchQueries, searchQueries } from './search.ts';
+import { commitAt, idsWithin, type Scope, sees, timeOf } from './sql.ts';
+import { type StatsQueries, statsQueries } from './stats.ts';
+import { conversationSizes, threadMessages, threadWithin } from './threads.ts';
+import {
+  type Afterwards,
+  afterwards,
+  type ChangeQueries,
+  changeQueries,
+  type Spine,
+  type SpineRequest,
+  spine,
+} from './timeline.ts';
 
 const TAKEN_FROM = query<{ docid: number; limit: number }>()((db, p) =>
   db
@@ -60,7 +89,7 @@ const CHUNK = 256;
 const REMEMBERED = 1_000;
 
 /** Hands out docids for messages whose facts are about to be written. */
-export class Docids {
+class Docids {
   /** Handed out, and not in the catalog yet. */
   readonly #handed = new Set<number>();
   readonly #next = new Map<number, number>();
@@ -116,7 +145,7 @@ export class Docids {
  * See `WritableCatalog.makeDurable`. A checkpoint may find readers in its way; a commit that is synced takes the whole
  * write-ahead log with it.
  */
-export function makeDurable(connection: Connection): void {
+function makeDurable(connection: Connection): void {
   const set = (pragma: string) => connection.guard(() => connection.db.pragma(pragma));
   set('synchronous = FULL');
   try {
@@ -128,7 +157,7 @@ export function makeDurable(connection: Connection): void {
 }
 
 /** See `WritableCatalog.checkpoint`. */
-export function checkpoint(connection: Connection): boolean {
+function checkpoint(connection: Connection): boolean {
   const rows = connection.guard(() => connection.db.pragma('wal_checkpoint(TRUNCATE)'));
   const row: unknown = Array.isArray(rows) ? rows[0] : undefined;
   return typeof row === 'object' && row !== null && 'busy' in row && row.busy === 0;
@@ -152,7 +181,7 @@ const UNPARSED_COUNT = query()((db) =>
 );
 
 /** Sums for `status`: from indexes and running sums, so that they cost the same whatever the archive's size. */
-export function totals(connection: Connection): Totals {
+function totals(connection: Connection): Totals {
   const meta = connection.get(META, {});
   return {
     messages: meta?.messages ?? 0,
@@ -162,7 +191,7 @@ export function totals(connection: Connection): Totals {
   };
 }
 
-export interface FoldOptions {
+interface FoldOptions {
   /** Accept a batch that does not follow the reached commit: only for rebuilding from a damaged log. */
   readonly acrossGap?: boolean;
 }
@@ -341,4 +370,75 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
 function idOf(connection: Connection, docid: number): MessageId | undefined {
   const row = connection.get(ID, { docid });
   return row === undefined ? undefined : connection.hex(row.id);
+}
+
+/** What the archive holds in all. */
+interface Totals {
+  /** Distinct messages, and the bytes of their raw sources. */
+  readonly messages: number;
+  readonly bytes: number;
+  /** Messages not indexed yet, or due again. */
+  readonly pending: number;
+  readonly unparsed: number;
+}
+
+type ViewRequest = Pick<CountRequest, 'asOf' | 'scope'>;
+
+/** The catalog for reading, on one connection. Close it when done. */
+export interface Catalog extends SearchQueries {
+  /** The commit it has reached; number 0 and an empty hash before the first. */
+  reached(): Reached;
+  /**
+   * Changes with each commit of the archive and each row of its index: what is made of the catalog can be kept as long
+   * as it stays. It shows changes of all mailboxes, so no answer shows it.
+   */
+  version(): number;
+  /** Facts that name unknown places; non-zero only if the log is damaged. */
+  orphans(): number;
+  readonly folders: FolderQueries;
+  readonly places: PlaceQueries;
+  /** What the origin showed, by folder and uid. */
+  readonly origin: OriginQueries;
+  readonly messages: MessageQueries;
+  readonly locator: Locator;
+  readonly quarantine: QuarantineQueries;
+  readonly ended: EndedQueries;
+  readonly relinking: RelinkQueries;
+  readonly index: IndexQueries;
+  readonly attachments: AttachmentQueries;
+  readonly files: FileQueries;
+  readonly stats: StatsQueries;
+  readonly charts: ChartQueries;
+  /** When the messages that a query finds were received. */
+  spine(request: SpineRequest, mayContinue: () => boolean): Spine;
+  /** What came and ended, and when. */
+  readonly changes: ChangeQueries;
+  totals(): Totals;
+  /** What stands for docids in addresses. */
+  readonly positions: ListPositions;
+  /** See `list.ts`: newest first; a read transaction is open until it is drained or returned. */
+  list(filter: ListFilter): IterableIterator<PlaceLine>;
+  /** The same places, with what names them in facts. */
+  listPlaces(filter: ListFilter): IterableIterator<ListedPlace>;
+  /** Runs reads that must agree with each other on one state of the catalog. */
+  snapshot<T>(act: () => T): T;
+  /** The commit in force at a time (milliseconds since the epoch), and when it was made; null before the first. */
+  commitAt(time: number): { readonly number: number; readonly time: number } | null;
+  /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
+  threadOf(id: MessageId, scope?: Scope): MessageId[];
+  /** See `conversationSizes`: as a request's moment and scope show them. */
+  conversationSizes(docids: readonly number[], request: ViewRequest): ReadonlyMap<number, number>;
+  /** See `afterwards`: what became of messages since a request's moment. */
+  afterwards(docids: readonly number[], request: ViewRequest): ReadonlyMap<number, Afterwards>;
+  /** Everything that happened to a message, oldest first; empty for an unknown message. */
+  history(id: MessageId, scope?: Scope): HistoryLine[];
+  /** See `lastSeen`: when a message was last known to be where it was found gone later. */
+  lastSeen(id: MessageId, scope?: Scope): LastSeen[];
+  /** What a reader of these mailboxes may know; mailboxes that the catalog does not have give nothing. */
+  scopeOf(mailboxes: readonly MailboxKey[]): Scope;
+  /** The same catalog for a reader of these mailboxes, as if there were no others. */
+  within(mailboxes: readonly MailboxKey[]): Catalog;
+  /** The messages of a scope whose id begins so: at most `limit`. */
+  idsWithin(scope: Scope, prefix: string, limit: number): MessageId[];
+  close(): void;
 }

@@ -1,15 +1,29 @@
-import type { Locator } from '../archive/format/records.ts';
-import { agreesWithSettled, compareRows, type RowDifference, type Turn } from './comparison.ts';
-import { type Concerns, concerns, type SpannedRecord, spanned } from './concerned.ts';
-import type { Connection } from './connection.ts';
-import { miscounted, miscountedSums } from './counted-rows.ts';
-import { type ComparedBatch, Fold, type Reached, reached } from './fold/batch.ts';
-import { contradictions } from './indexed-rows.ts';
+import type { Locator } from '../archive/format.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import {
+  agreesWithSettled,
+  type Concerns,
+  compareRows,
+  concerns,
+  contradictions,
+  miscounted,
+  miscountedSums,
+  type RowDifference,
+  type SettledCounts,
+  type SpannedRecord,
+  spanned,
+  type Turn,
+} from './comparison.ts';
+import {
+  type Connection,
+  catalogFile,
+  openForReading,
+  openForWriting,
+  RECORD_MESSAGE,
+} from './database.ts';
+import { type ComparedBatch, Fold, type Reached, reached } from './fold.ts';
 import { locator } from './messages.ts';
-import { catalogFile, openForReading, openForWriting } from './open.ts';
 import { query } from './query.ts';
-import type { SettledCounts } from './settled-rows.ts';
-import { RECORD_MESSAGE } from './tables.ts';
 
 /** SQLite's name for a database of its own that lies outside the archive and goes when it is closed. */
 const TEMPORARY = '';
@@ -191,4 +205,62 @@ export function openCompared(dataDir: string): ComparedCatalog {
     close: () => connection.close(),
     connection,
   };
+}
+
+/** The commit that an archive's catalog has reached. One that cannot be read vouches for none: the log speaks for itself. */
+export function reachedBy(dir: string) {
+  try {
+    const catalog = openCompared(dir);
+    try {
+      return catalog.reached();
+    } finally {
+      catalog.close();
+    }
+  } catch (error) {
+    if (error instanceof MailkeepError) return undefined;
+    throw error;
+  }
+}
+
+/** The most complaints that are reported; a damaged file has more than anybody reads. */
+const MOST_REPORTED = 20;
+
+/**
+ * What SQLite itself finds wrong in an archive's catalog; empty when it is sound. Takes as long as reading the file, on
+ * a connection of its own, so that it may run on another thread.
+ *
+ * @throws see `openForReading`
+ */
+export function wrongStructure(dataDir: string): readonly string[] {
+  const connection = openForReading(catalogFile(dataDir));
+  try {
+    return connection.guard(() => {
+      const sql = `PRAGMA quick_check(${MOST_REPORTED})`;
+      const rows = connection.db.prepare<unknown[], string>(sql).pluck().all();
+      return rows.filter((row) => row !== 'ok');
+    });
+  } finally {
+    connection.close();
+  }
+}
+
+/**
+ * Returns the first table of an archive's catalog that contradicts another one, as a list of one; empty when none does.
+ * Reads on a connection of its own, so that it may run on another thread.
+ *
+ * @throws see `openForReading`
+ */
+export function contradictingTables(dataDir: string): readonly string[] {
+  const connection = openForReading(catalogFile(dataDir));
+  try {
+    // One state for all: rows that another process writes meanwhile contradict nothing.
+    return connection.snapshot(() => {
+      for (const { table } of contradictions(connection)) return [table];
+      for (const { table } of miscountedSums(connection)) return [table];
+      for (const found of miscounted(connection)) if (found !== 'turn') return [found.table];
+      return [];
+    });
+  } finally {
+    connection.close();
+  }
 }

@@ -1,7 +1,9 @@
-import { docidAt } from '../mail/docid.ts';
-import type { PlaceLine } from '../mail/lines.ts';
-import type { FlagSet } from '../mail/words.ts';
-import type { Connection } from './connection.ts';
+import { sql } from 'kysely';
+import type { FlagSet, MailboxKey, Place } from '../core/types.ts';
+import { DOCIDS_PER_SECOND, docidAt, docidBaseOf } from '../mail/docid.ts';
+import type { PlaceLine } from '../mail/identity.ts';
+import type { Connection } from './database.ts';
+import type { Envelope } from './fold-places.ts';
 import {
   type FolderFilter,
   type FolderName,
@@ -9,12 +11,199 @@ import {
   matchingFolders,
   namesIn,
   namesWithin,
-} from './folder-names.ts';
-import { LIST_ROWS, type ListRow } from './list-rows.ts';
+} from './folders.ts';
 import { readable, senderOf } from './messages.ts';
-import { commitAt, isoTime } from './moments.ts';
-import type { PlaceQueries } from './places.ts';
-import type { Scope } from './scope.ts';
+import { type Builder, query, type Row } from './query.ts';
+import type { Direction } from './search-sql.ts';
+import { commitAt, flagSetRows, isoTime, isVisible, type Scope } from './sql.ts';
+
+/** A place as the list queries give it; all views have the same columns. */
+interface ListRow
+  extends Envelope,
+    Pick<Row<'places'>, 'docid' | 'folder_id' | 'generation' | 'uid' | 'flag_set'> {
+  readonly id: Buffer | null;
+  readonly size: number;
+  readonly place_date: number | null;
+  readonly first_seen: number;
+  readonly ended_at: number | null;
+}
+
+/** Null as a column: compound queries want one in each arm, and all arms their columns in one order. */
+const nothing = sql<number | null>`null`;
+const noId = sql<Buffer | null>`null`;
+
+/** Columns of a place's row that do not change with its flags, and those of its message. */
+const OF_PLACE_AND_MESSAGE = [
+  'p.folder_id as folder_id',
+  'p.generation as generation',
+  'p.uid as uid',
+  'm.size as size',
+  'm.date as date',
+  'm.subject as subject',
+  'm.sender_name as sender_name',
+  'm.sender_address as sender_address',
+  'm.message_id as message_id',
+  'seen.time as first_seen',
+] as const;
+
+/**
+ * Places with their messages. The joins are CROSS so that SQLite walks the places' index in docid order, and
+ * never starts from the messages and sorts.
+ */
+function placesArm(db: Builder) {
+  return (
+    db
+      .selectFrom('places as p')
+      .crossJoin('messages as m')
+      .crossJoin('commits as seen')
+      .whereRef('m.docid', '=', 'p.docid')
+      .whereRef('seen.number', '=', 'p.first_commit')
+      .select(['p.docid as docid', 'p.flag_set as flag_set', 'p.date as place_date'])
+      // A quarantined place has none, and all arms must agree on the type.
+      .select((eb) => eb.ref('m.id').$castTo<Buffer | null>().as('id'))
+      .select(OF_PLACE_AND_MESSAGE)
+  );
+}
+
+function spansArm(db: Builder) {
+  return db
+    .selectFrom('spans as s')
+    .crossJoin('places as p')
+    .crossJoin('messages as m')
+    .crossJoin('commits as seen')
+    .whereRef('p.id', '=', 's.place_id')
+    .whereRef('m.docid', '=', 's.docid')
+    .whereRef('seen.number', '=', 'p.first_commit')
+    .select(['s.docid as docid', 's.flag_set as flag_set', 's.date as place_date'])
+    .select((eb) => eb.ref('m.id').$castTo<Buffer | null>().as('id'))
+    .select(OF_PLACE_AND_MESSAGE);
+}
+
+function quarantineArm(db: Builder) {
+  return db
+    .selectFrom('quarantine as q')
+    .crossJoin('commits as seen')
+    .whereRef('seen.number', '=', 'q.first_commit')
+    .select(['q.position as docid', 'q.flag_set as flag_set', nothing.as('place_date')])
+    .select(noId.as('id'))
+    .select(['q.folder_id as folder_id', 'q.generation as generation', 'q.uid as uid'])
+    .select(['q.size as size', 'q.date as date', 'q.subject as subject'])
+    .select(['q.sender_name as sender_name', 'q.sender_address as sender_address'])
+    .select(['q.message_id as message_id', 'seen.time as first_seen', nothing.as('ended_at')]);
+}
+
+/** What a list is narrowed to: docids from `low` up to, and without, `high`; and a folder where the scope is one. */
+interface ListBounds {
+  readonly folder: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Narrows the arms to one folder, or leaves them whole. */
+type RowSource = (db: Builder, bounds: ListBounds) => Arms;
+
+interface Arms {
+  readonly current: ReturnType<typeof placesArm>;
+  readonly ended: ReturnType<typeof placesArm>;
+  readonly spans: ReturnType<typeof spansArm>;
+  readonly quarantined: ReturnType<typeof quarantineArm>;
+}
+
+const everywhere: RowSource = (db, { low, high }) => {
+  const places = placesArm(db).where('p.docid', '>=', low).where('p.docid', '<', high);
+  return {
+    current: places.where('p.to_commit', 'is', null),
+    ended: places.where('p.to_commit', 'is not', null),
+    spans: spansArm(db).where('s.docid', '>=', low).where('s.docid', '<', high),
+    quarantined: quarantineArm(db).where('q.position', '>=', low).where('q.position', '<', high),
+  };
+};
+
+const inFolder: RowSource = (db, bounds) => {
+  const arms = everywhere(db, bounds);
+  const { folder } = bounds;
+  return {
+    current: arms.current.where('p.folder_id', '=', folder),
+    ended: arms.ended.where('p.folder_id', '=', folder),
+    spans: arms.spans.where('s.folder_id', '=', folder),
+    quarantined: arms.quarantined.where('q.folder_id', '=', folder),
+  };
+};
+
+function views(source: RowSource, order: 'asc' | 'desc') {
+  return {
+    current: query<ListBounds>()((db, p) => {
+      const { current, quarantined } = source(db, p);
+      return current
+        .select(nothing.as('ended_at'))
+        .unionAll(quarantined.where('q.to_commit', 'is', null))
+        .orderBy('docid', order);
+    }),
+    asOf: query<ListBounds & { commit: number }>()((db, p) => {
+      const { current, ended, spans, quarantined } = source(db, p);
+      return current
+        .where('p.from_commit', '<=', p.commit)
+        .select(nothing.as('ended_at'))
+        .unionAll(
+          ended
+            .where('p.from_commit', '<=', p.commit)
+            .where('p.to_commit', '>', p.commit)
+            .select(nothing.as('ended_at')),
+        )
+        .unionAll(
+          spans
+            .where('s.from_commit', '<=', p.commit)
+            .where('s.to_commit', '>', p.commit)
+            .select(nothing.as('ended_at')),
+        )
+        .unionAll(
+          quarantined
+            .where('q.from_commit', '<=', p.commit)
+            .where((eb) =>
+              eb.or([eb('q.to_commit', 'is', null), eb('q.to_commit', '>', p.commit)]),
+            ),
+        )
+        .orderBy('docid', order);
+    }),
+    held: query<ListBounds>()((db, p) =>
+      source(db, p)
+        .current.where('p.held', '=', 1)
+        .select(nothing.as('ended_at'))
+        .orderBy('docid', order),
+    ),
+    deleted: query<ListBounds>()((db, p) =>
+      source(db, p)
+        .ended.crossJoin('commits as closing')
+        .whereRef('closing.number', '=', 'p.to_commit')
+        .select('closing.time as ended_at')
+        .orderBy('docid', order),
+    ),
+    deletedAsOf: query<ListBounds & { commit: number }>()((db, p) => {
+      const { ended, spans } = source(db, p);
+      return ended
+        .where('p.to_commit', '<=', p.commit)
+        .crossJoin('commits as closing')
+        .whereRef('closing.number', '=', 'p.to_commit')
+        .select('closing.time as ended_at')
+        .unionAll(
+          spans
+            .where('s.resumed', 'is not', null)
+            .where('s.to_commit', '<=', p.commit)
+            .where('s.resumed', '>', p.commit)
+            .crossJoin('commits as closing')
+            .whereRef('closing.number', '=', 's.to_commit')
+            .select('closing.time as ended_at'),
+        )
+        .orderBy('docid', order);
+    }),
+  };
+}
+
+/** The list's queries, over all folders and over one, by the order of docids. */
+export const LIST_ROWS = {
+  newest: { everywhere: views(everywhere, 'desc'), inFolder: views(inFolder, 'desc') },
+  oldest: { everywhere: views(everywhere, 'asc'), inFolder: views(inFolder, 'asc') },
+};
 
 export interface ListFilter extends FolderFilter {
   /** Ended places instead of current ones. */
@@ -32,7 +221,7 @@ export interface ListFilter extends FolderFilter {
   readonly sort?: ListOrder | undefined;
 }
 
-export type ListOrder = 'newest' | 'oldest';
+type ListOrder = 'newest' | 'oldest';
 
 /** A place with what names it in facts. */
 export interface ListedPlace {
@@ -165,7 +354,7 @@ function inOrder(same: ListRow[], sort: ListOrder): ListRow[] {
 }
 
 /** A row as a line of the contract. */
-export function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
+function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
   return {
     id: row.id === null ? null : row.id.toString('hex'),
     mailbox: name.address,
@@ -180,4 +369,286 @@ export function placeLine(row: ListRow, name: FolderName, flags: FlagSet): Place
     firstSeen: isoTime(row.first_seen),
     endedAt: isoTime(row.ended_at),
   };
+}
+
+/**
+ * Docids as lists show them, where a page ends between messages. The low bits of a docid count the messages of its second
+ * in all mailboxes, so whoever reads some mailboxes is shown the rank among theirs instead.
+ */
+export interface ListPositions {
+  /** Returns what stands for a docid behind which a list continues in a direction. */
+  shown(docid: number, direction: Direction): number;
+  /** Returns the docid behind which a list continues, for what was shown, or typed by anyone. */
+  meant(position: number, direction: Direction): number;
+}
+
+export const ALL_POSITIONS: ListPositions = {
+  shown: (docid) => docid,
+  meant: (position) => position,
+};
+
+/** Returns the positions of a reader of some mailboxes: they depend on the messages of these only. */
+export function positionsWithin(connection: Connection, scope: Scope): ListPositions {
+  const inSecond = (base: number): number[] =>
+    connection.column<number>(
+      `SELECT m.docid FROM messages m WHERE m.docid >= ? AND m.docid < ? AND ${isVisible(scope)}
+       ORDER BY m.docid`,
+      [BigInt(base), BigInt(base + DOCIDS_PER_SECOND)],
+    );
+  return {
+    shown(docid, direction) {
+      const base = docidBaseOf(docid);
+      const passed = inSecond(base);
+      // The rank of the last message that was passed; of an older list, that is the one at the docid or above it.
+      return direction === 'newest'
+        ? base + passed.filter((one) => one < docid).length
+        : Math.max(0, base + passed.filter((one) => one <= docid).length - 1);
+    },
+    meant(position, direction) {
+      const base = docidBaseOf(position);
+      const known = inSecond(base)[position - base];
+      // No message has the rank: from above, none of the second was passed; from below, all of them were.
+      return known ?? base + (direction === 'newest' ? DOCIDS_PER_SECOND : DOCIDS_PER_SECOND - 1);
+    },
+  };
+}
+
+/** An open place as a pass compares it with the origin's listing. */
+interface OpenPlace {
+  readonly uid: number;
+  readonly docid: number;
+  readonly flags: FlagSet;
+  /** See `mail/identity.ts`. */
+  readonly fingerprint: string;
+  readonly assumed: boolean;
+  readonly held: boolean;
+  /** Time of the commit since which it has had these flags, as a commit number. */
+  readonly since: number;
+}
+
+/** What the archive knows about one uid. */
+type PlaceState =
+  | ({ readonly state: 'open' } & OpenPlace)
+  | ({ readonly state: 'ended'; readonly endedCommit: number } & Pick<
+      OpenPlace,
+      'uid' | 'docid' | 'fingerprint' | 'flags'
+    >)
+  | { readonly state: 'quarantined'; readonly uid: number; readonly fingerprint: string }
+  | { readonly state: 'forgotten'; readonly uid: number };
+
+export interface AssumedPlace extends Place {
+  readonly id: string;
+  readonly docid: number;
+  /** Milliseconds since the epoch: when it was assumed. */
+  readonly since: number;
+}
+
+/** Rows fetched at a time by the iterators: they hold no statement open, so the caller may write between rows. */
+const CHUNK = 1_000;
+
+/** What an open place's row is read for. */
+const OPENED = [
+  'uid',
+  'docid',
+  'flag_set',
+  'fingerprint',
+  'assumed',
+  'held',
+  'from_commit',
+] as const;
+const OPEN = query<{
+  folder: number;
+  generation: number;
+  after: number;
+  last: number;
+  limit: number;
+}>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select(OPENED)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
+    .where('uid', '>', p.after)
+    .where('uid', '<=', p.last)
+    .where('to_commit', 'is', null)
+    .orderBy('uid')
+    .limit(p.limit),
+);
+const AT = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select([...OPENED, 'to_commit'])
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
+    .orderBy('id', 'desc')
+    .limit((eb) => eb.lit(1)),
+);
+const QUARANTINED_AT = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
+  db
+    .selectFrom('quarantine')
+    .select(['fingerprint'])
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
+    .where('to_commit', 'is', null),
+);
+const FORGOTTEN_AT = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
+  db
+    .selectFrom('forgotten')
+    .select('uid')
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid })),
+);
+const IN_FOLDER = query<{ folder: number; docid: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select('id')
+    .where((eb) => eb.and({ docid: p.docid, folder_id: p.folder }))
+    .limit((eb) => eb.lit(1)),
+);
+const GENERATIONS_OPEN = query<{ folder: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select('generation')
+    .distinct()
+    .where('folder_id', '=', p.folder)
+    .where('to_commit', 'is', null)
+    .orderBy('generation'),
+);
+const ASSUMED = query<MailboxKey & { before: number; limit: number }>()((db, p) =>
+  db
+    .selectFrom('places as p')
+    .innerJoin('folders as f', 'f.id', 'p.folder_id')
+    .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
+    .innerJoin('messages as m', 'm.docid', 'p.docid')
+    .innerJoin('commits as t', 't.number', 'p.first_commit')
+    .select(['b.host', 'b.mailbox', 'f.path as folder', 'p.generation', 'p.uid'])
+    .select(['p.docid', 'm.id', 't.time'])
+    .where('p.assumed', '=', (eb) => eb.lit(1))
+    .where('p.to_commit', 'is', null)
+    .where((eb) => eb.and({ 'b.host': p.host, 'b.mailbox': p.mailbox }))
+    .where('p.first_commit', '<=', p.before)
+    .orderBy('p.from_commit')
+    .orderBy('p.id')
+    .limit(p.limit),
+);
+
+export interface PlaceQueries {
+  /** Open places of a folder's generation with uids from `from` (1) to `to` (no end), ascending. */
+  open(range: {
+    readonly folder: number;
+    readonly generation: number;
+    readonly from?: number;
+    readonly to?: number;
+  }): Iterable<OpenPlace>;
+  at(folder: number, generation: number, uid: number): PlaceState | undefined;
+  /** True when a message has, or ever had, a place in a folder. */
+  wasIn(folder: number, docid: number): boolean;
+  /** Generations of a folder that still have open places: more than one while the brake holds an old one. */
+  openGenerations(folder: number): number[];
+  /** Open places of a mailbox whose bytes were assumed in commits up to `before`, the oldest first. */
+  assumed(mailbox: MailboxKey, before: number, limit: number): AssumedPlace[];
+  /** The flags of a stored flag set. */
+  flags(id: number): FlagSet;
+}
+
+export function placeQueries(connection: Connection): PlaceQueries {
+  const sets = new Map<number, FlagSet>();
+  const flags = (id: number): FlagSet => {
+    if (!sets.has(id)) for (const set of flagSetRows(connection)) sets.set(set.id, set.flags);
+    return sets.get(id) ?? [];
+  };
+  const opened = (row: Pick<Row<'places'>, (typeof OPENED)[number]>): OpenPlace => ({
+    uid: row.uid,
+    docid: row.docid,
+    flags: flags(row.flag_set),
+    fingerprint: row.fingerprint.toString('hex'),
+    assumed: row.assumed === 1,
+    held: row.held === 1,
+    since: row.from_commit,
+  });
+  return {
+    *open({ folder, generation, from = 1, to = Number.MAX_SAFE_INTEGER }) {
+      let after = from - 1;
+      for (;;) {
+        const rows = connection.all(OPEN, { folder, generation, after, last: to, limit: CHUNK });
+        for (const row of rows) {
+          after = row.uid;
+          yield opened(row);
+        }
+        if (rows.length < CHUNK) return;
+      }
+    },
+    at(folder, generation, uid) {
+      const key = { folder, generation, uid };
+      const quarantined = connection.get(QUARANTINED_AT, key);
+      const row = connection.get(AT, key);
+      if (row !== undefined && row.to_commit === null) return { state: 'open', ...opened(row) };
+      if (quarantined !== undefined)
+        return { state: 'quarantined', uid, fingerprint: quarantined.fingerprint.toString('hex') };
+      if (connection.get(FORGOTTEN_AT, key) !== undefined) return { state: 'forgotten', uid };
+      if (row === undefined || row.to_commit === null) return undefined;
+      return {
+        state: 'ended',
+        uid,
+        docid: row.docid,
+        fingerprint: row.fingerprint.toString('hex'),
+        flags: flags(row.flag_set),
+        endedCommit: row.to_commit,
+      };
+    },
+    wasIn: (folder, docid) => connection.get(IN_FOLDER, { folder, docid }) !== undefined,
+    openGenerations: (folder) =>
+      connection.all(GENERATIONS_OPEN, { folder }).map((row) => row.generation),
+    assumed: ({ host, mailbox }, before, limit) =>
+      connection
+        .all(ASSUMED, { host, mailbox, before, limit })
+        .map(({ id, time, ...place }) => ({ ...place, id: id.toString('hex'), since: time })),
+    flags,
+  };
+}
+
+/** Docids of one day. */
+export const DOCIDS_PER_DAY = DOCIDS_PER_SECOND * 86_400;
+
+/** Where a message is, by numbers of folders and mailboxes in ascending order. */
+export interface PlaceSet {
+  /** Folders of its current places. */
+  readonly current: readonly number[];
+  /** Where it has no current place: the folders of those that ended last. */
+  readonly last: readonly number[];
+  /** Mailboxes of all its places, ended ones included. */
+  readonly mailboxes: readonly number[];
+}
+
+/** Returns the UTC day a message was received, in days since the epoch: that of its docid, by which searches find it. */
+export function dayOf(docid: number): number {
+  return Math.floor(docid / DOCIDS_PER_DAY);
+}
+
+/**
+ * Returns where a message is that has these places.
+ *
+ * @param mailboxOf the mailbox of a folder
+ */
+export function placeSetOf(
+  places: Iterable<{ readonly folder_id: number; readonly to_commit: number | null }>,
+  mailboxOf: (folder: number) => number,
+): PlaceSet {
+  const current = new Set<number>();
+  const mailboxes = new Set<number>();
+  let last = new Set<number>();
+  let ended = -1;
+  for (const { folder_id: folder, to_commit: to } of places) {
+    mailboxes.add(mailboxOf(folder));
+    if (to === null) current.add(folder);
+    else if (to > ended) {
+      ended = to;
+      last = new Set([folder]);
+    } else if (to === ended) last.add(folder);
+  }
+  return {
+    current: ascending(current),
+    last: current.size > 0 ? [] : ascending(last),
+    mailboxes: ascending(mailboxes),
+  };
+}
+
+function ascending(numbers: ReadonlySet<number>): number[] {
+  return [...numbers].sort((a, b) => a - b);
 }

@@ -1,21 +1,29 @@
-import type { Locator, Position } from '../archive/format/records.ts';
-import { listedText } from '../mail/encoded-words.ts';
-import type { PlaceLine } from '../mail/lines.ts';
-import type { Address, BlobHash, MessageId } from '../mail/words.ts';
-import type { Connection } from './connection.ts';
-import type { KnownHashes } from './known-hashes.ts';
-import { isoTime } from './moments.ts';
-import { query, type Row } from './query.ts';
-import { RECORD_BLOB, RECORD_MESSAGE } from './tables.ts';
+import type { Locator, Position, RemovedPart } from '../archive/format.ts';
+import type { Address, BlobHash, FlagSet, MailboxKey, MessageId, Place } from '../core/types.ts';
+import { docidBaseOf } from '../mail/docid.ts';
+import type { AttachmentLine, PlaceLine } from '../mail/identity.ts';
+import { listedText } from '../mail/listed-text.ts';
+import {
+  type CatalogTables,
+  type Connection,
+  catalogFile,
+  openForReading,
+  RECORD_BLOB,
+  RECORD_MESSAGE,
+} from './database.ts';
+import { folderNames } from './folders.ts';
+import type { PlaceQueries } from './list.ts';
+import { type Builder, query, type Row } from './query.ts';
+import { foldersOf as foldersInScope, isoTime, type Scope, timeOf } from './sql.ts';
 
-export interface FoundMessage {
+interface FoundMessage {
   readonly docid: number;
   /** Bytes of the raw source. */
   readonly size: number;
 }
 
 /** The listing's fields of a message, spelled as `list` and `search` spell them. */
-export type MessageSummary = Pick<PlaceLine, 'size' | 'date' | 'subject' | 'from' | 'messageId'>;
+type MessageSummary = Pick<PlaceLine, 'size' | 'date' | 'subject' | 'from' | 'messageId'>;
 
 /** What a prefix of an id stands for. Candidates are sorted, and at most ten are named. */
 export type IdMatch =
@@ -26,7 +34,7 @@ export type IdMatch =
 const CANDIDATES = 10;
 
 /** What is left of a message that was purged. */
-export interface PurgedMessage {
+interface PurgedMessage {
   readonly id: MessageId;
   readonly reason: string;
   /** Milliseconds since the epoch; null where the commit is not known. */
@@ -204,4 +212,657 @@ export function locator(connection: Connection): Locator {
     blob: (hash) => locate(RECORD_BLOB, hash),
     message: (id) => locate(RECORD_MESSAGE, id),
   };
+}
+
+/** Bits a key: with four probes, one unknown key in 400 is taken for a known one and costs the query it would have saved. */
+const BITS_PER_KEY = 16;
+/** Keys of the first filter; each further one holds twice as many as the one before. */
+const FIRST_KEYS = 16_384;
+
+/** A set of keys that only grows: never wrong about a key it lacks (Bloom, 1970), and scalable by adding filters. */
+export class BloomFilter {
+  readonly #filters: { readonly bits: Uint32Array; readonly mask: number; room: number }[] = [];
+
+  /** A key is four numbers of 32 bits, each evenly distributed. */
+  add(a: number, b: number, c: number, d: number): void {
+    if (this.mayHave(a, b, c, d)) return;
+    let last = this.#filters.at(-1);
+    if (last === undefined || last.room === 0) {
+      const keys = FIRST_KEYS * 2 ** this.#filters.length;
+      const bits = keys * BITS_PER_KEY;
+      last = { bits: new Uint32Array(bits / 32), mask: bits - 1, room: keys };
+      this.#filters.push(last);
+    }
+    const { bits, mask } = last;
+    set(bits, a & mask);
+    set(bits, b & mask);
+    set(bits, c & mask);
+    set(bits, d & mask);
+    last.room -= 1;
+  }
+
+  /** Returns false for a key that was never added. */
+  mayHave(a: number, b: number, c: number, d: number): boolean {
+    for (const { bits, mask } of this.#filters)
+      if (has(bits, a & mask) && has(bits, b & mask) && has(bits, c & mask) && has(bits, d & mask))
+        return true;
+    return false;
+  }
+}
+
+function set(bits: Uint32Array, at: number): void {
+  const word = at >>> 5;
+  bits[word] = (bits[word] ?? 0) | (1 << (at & 31));
+}
+
+function has(bits: Uint32Array, at: number): boolean {
+  return ((bits[at >>> 5] ?? 0) & (1 << (at & 31))) !== 0;
+}
+
+const RECORDS = query()((db) => db.selectFrom('records').select('hash'));
+const TOMBSTONES = query()((db) => db.selectFrom('tombstones').select('id as hash'));
+const DOCIDS = query()((db) => db.selectFrom('messages').select('docid'));
+const MESSAGES = query()((db) => db.selectFrom('meta').select('messages'));
+
+/** Queries for what is not there before the filters are filled, at least. */
+const FIRST_MISSES = 128;
+/** The same as a share of the messages: filling takes 1 to 2 µs a message, and each query saved 5 to 40. */
+const MISSES_PER_MESSAGE = 1 / 16;
+
+/**
+ * Hashes of messages and blobs, and seconds of docids, that the catalog may have. A first sync asks for each message
+ * whether it is known, forgotten, and whether its docid is free, and the answer is nearly always the same: this gives
+ * it without a query. For the writer, the only one to add rows.
+ */
+export class KnownHashes {
+  #filled: { readonly hashes: BloomFilter; readonly seconds: BloomFilter } | undefined;
+  #misses = 0;
+
+  constructor(private readonly connection: Connection) {}
+
+  /** Returns true when no record and no tombstone has this hash. */
+  lacks(hash: Buffer): boolean {
+    const known = this.#filled?.hashes;
+    return known !== undefined && !known.mayHave(...wordsOf(hash));
+  }
+
+  /** Returns true when no message has a docid within the second that begins with this one. */
+  lacksSecond(docid: number): boolean {
+    const known = this.#filled?.seconds;
+    return known !== undefined && !known.mayHave(...spread(docidBaseOf(docid)));
+  }
+
+  /** A query found nothing: from some number on, it pays to know beforehand. */
+  missed(): void {
+    this.#misses += 1;
+    if (this.#filled !== undefined || this.#misses < FIRST_MISSES) return;
+    const messages = this.connection.get(MESSAGES, {})?.messages ?? 0;
+    if (this.#misses >= messages * MISSES_PER_MESSAGE) this.#fill();
+  }
+
+  /** Notes what a batch brings, before it is folded. */
+  add(hash: string): void {
+    this.#filled?.hashes.add(...wordsOf(Buffer.from(hash, 'hex')));
+  }
+
+  addDocid(docid: number): void {
+    this.#filled?.seconds.add(...spread(docidBaseOf(docid)));
+  }
+
+  #fill(): void {
+    const hashes = new BloomFilter();
+    const seconds = new BloomFilter();
+    for (const rows of [RECORDS, TOMBSTONES])
+      for (const { hash } of this.connection.rows(rows, {})) hashes.add(...wordsOf(hash));
+    for (const { docid } of this.connection.rows(DOCIDS, {}))
+      seconds.add(...spread(docidBaseOf(docid)));
+    this.#filled = { hashes, seconds };
+  }
+}
+
+type Words = readonly [number, number, number, number];
+
+/** A SHA-256 is as evenly distributed as it gets. */
+function wordsOf(hash: Buffer): Words {
+  return [hash.readUInt32LE(0), hash.readUInt32LE(4), hash.readUInt32LE(8), hash.readUInt32LE(12)];
+}
+
+/** Spreads a number over four (multiplicative hashing: Knuth, The Art of Computer Programming, 6.4). */
+function spread(value: number): Words {
+  const low = value >>> 0;
+  const high = Math.floor(value / 2 ** 32);
+  const mixed = (factor: number): number => {
+    const product = Math.imul(low ^ Math.imul(high, 0x9e37_79b1), factor);
+    return (product ^ (product >>> 15)) >>> 0;
+  };
+  return [mixed(0x9e37_79b1), mixed(0x85eb_ca6b), mixed(0xc2b2_ae35), mixed(0x27d4_eb2f)];
+}
+
+/** Places that appeared in some commits in a mailbox, or all of them. */
+interface Chosen extends MailboxKey {
+  readonly commits?: RemovedPart['commits'] | undefined;
+}
+
+interface GoingMessage {
+  readonly docid: number;
+  readonly id: MessageId;
+  readonly size: number;
+}
+
+/** What goes if places are removed. */
+export interface Removable {
+  readonly parts: readonly RemovedPart[];
+  readonly places: number;
+  /** Messages without any other place, open or ended. */
+  readonly going: readonly GoingMessage[];
+  /** Messages that stay because they have other places. */
+  readonly staying: number;
+  /** Messages that could not be fetched completely. */
+  readonly incomplete: number;
+}
+
+/** Returns what goes if these places of mailboxes are removed. Mailboxes that the catalog does not have are left out. */
+function removable(connection: Connection, chosen: readonly Chosen[]): Removable {
+  const known = chosen.flatMap(({ host, mailbox, commits }) => {
+    const sql = 'SELECT id FROM mailboxes WHERE host = ? AND mailbox = ?';
+    const id = connection.first<number>(sql, [host, mailbox]);
+    return id === undefined ? [] : [{ id, host, mailbox, commits }];
+  });
+  const isChosen = (place: string, folder: string) =>
+    known
+      .map(({ id, commits }) => {
+        const own = `${folder}.mailbox_id = ${id}`;
+        if (commits === undefined) return own;
+        return `(${own} AND ${place}.first_commit BETWEEN ${commits[0]} AND ${commits[1]})`;
+      })
+      .join(' OR ') || '0';
+  const places = 'places AS p JOIN folders AS f ON f.id = p.folder_id';
+  const others = `SELECT 1 FROM places AS q JOIN folders AS g ON g.id = q.folder_id
+    WHERE q.docid = m.docid AND NOT (${isChosen('q', 'g')})`;
+  const concerned = `m.docid IN (SELECT p.docid FROM ${places} WHERE ${isChosen('p', 'f')})`;
+  const counted = (sql: string) => connection.first<number>(`SELECT count(*) FROM ${sql}`, []) ?? 0;
+  const found = connection.text<{ docid: number; id: Buffer; size: number }>(
+    `SELECT m.docid, m.id, m.size FROM messages AS m WHERE ${concerned} AND NOT EXISTS (${others})
+     ORDER BY m.docid`,
+    [],
+  );
+  const whole = known.filter(({ commits }) => commits === undefined).map(({ id }) => id);
+  return {
+    parts: known.map((one) => partOf(connection, one)),
+    places: counted(`${places} WHERE ${isChosen('p', 'f')}`),
+    going: [...found].map(({ docid, id, size }) => ({ docid, id: id.toString('hex'), size })),
+    staying: counted(`messages AS m WHERE ${concerned} AND EXISTS (${others})`),
+    incomplete: counted(
+      `quarantine AS p JOIN folders AS f ON f.id = p.folder_id
+       WHERE p.to_commit IS NULL AND f.mailbox_id IN (${whole.join(', ')})`,
+    ),
+  };
+}
+
+/** A mailbox in which nothing else is left goes as a whole; otherwise the folders in which nothing is left. */
+function partOf(
+  connection: Connection,
+  { id, host, mailbox, commits }: Chosen & { readonly id: number },
+): RemovedPart {
+  if (commits === undefined) return { host, mailbox };
+  const [first, last] = commits;
+  const folders = [
+    ...connection.text<{ path: string; isEmptied: number }>(
+      `SELECT f.path, NOT EXISTS (
+         SELECT 1 FROM places AS p
+         WHERE p.folder_id = f.id AND p.first_commit NOT BETWEEN ? AND ?) AS isEmptied
+       FROM folders AS f WHERE f.mailbox_id = ? ORDER BY f.path`,
+      [first, last, id],
+    ),
+  ];
+  if (folders.every(({ isEmptied }) => isEmptied === 1)) return { host, mailbox };
+  const emptied = folders.filter(({ isEmptied }) => isEmptied === 1).map(({ path }) => path);
+  return { host, mailbox, commits, ...(emptied.length === 0 ? {} : { folders: emptied }) };
+}
+
+/** Something that happened to a message at a place. `detail` holds the remaining fields of the fact. */
+export interface HistoryLine {
+  readonly time: string | null;
+  readonly commit: number;
+  readonly event: string;
+  readonly id: MessageId;
+  readonly mailbox: string;
+  readonly folder: string;
+  readonly generation: number;
+  readonly uid: number;
+  readonly flags?: FlagSet;
+  readonly detail?: Readonly<Record<string, unknown>>;
+}
+
+const placesOf = (db: Builder, docid: number) =>
+  db
+    .selectFrom('places')
+    .select(['id', 'folder_id', 'generation', 'uid'])
+    .select(['from_commit', 'to_commit', 'flag_set', 'reason'])
+    .where('docid', '=', docid)
+    .orderBy('id');
+const PLACES = query<{ docid: number }>()((db, p) => placesOf(db, p.docid));
+/** The same in some mailboxes, a JSON array of their numbers. */
+const PLACES_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
+  placesOf(db, p.docid).where('folder_id', 'in', foldersInScope(p.mailboxes)),
+);
+const SPANS = query<{ place: number }>()((db, p) =>
+  db
+    .selectFrom('spans')
+    .select(['from_commit', 'to_commit', 'flag_set', 'resumed', 'reason'])
+    .where('place_id', '=', p.place)
+    .orderBy('from_commit')
+    .orderBy('id'),
+);
+const EVENTS = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
+  db
+    .selectFrom('events')
+    .select(['commit_number', 'event', 'detail'])
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
+    .orderBy('id'),
+);
+const QUARANTINED = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
+  db
+    .selectFrom('quarantine')
+    .select(['from_commit', 'to_commit', 'reason', 'detail'])
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
+    .orderBy('id'),
+);
+/** The last complete comparison of a folder in commits of `from` to `to`, without the last. */
+const COMPARED = query<{ folder: number; generation: number; from: number; to: number }>()(
+  (db, p) =>
+    db
+      .selectFrom('certificates')
+      .select('since')
+      .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
+      .where('complete', '=', (eb) => eb.lit(1))
+      .where('commit_number', '>=', p.from)
+      .where('commit_number', '<', p.to)
+      .orderBy('commit_number', 'desc')
+      .limit((eb) => eb.lit(1)),
+);
+
+type Step = Pick<HistoryLine, 'commit' | 'event' | 'flags' | 'detail'>;
+
+/** Returns everything that happened to a message, in the order of commits; empty for an unknown docid. With a scope, at its places there. */
+export function history(
+  connection: Connection,
+  places: Pick<PlaceQueries, 'flags'>,
+  docid: number,
+  id: MessageId,
+  scope?: Scope,
+): HistoryLine[] {
+  const names = folderNames(connection);
+  const lines: HistoryLine[] = [];
+  for (const { folder, generation, uid, steps } of stepsByPlace(connection, places, docid, scope)) {
+    const name = names.get(folder);
+    for (const { commit, event, ...more } of steps)
+      lines.push({
+        time: isoTime(timeOf(connection, commit) ?? null),
+        commit,
+        event,
+        id,
+        mailbox: name?.address ?? '',
+        folder: name?.path ?? '',
+        generation,
+        uid,
+        ...more,
+      });
+  }
+  return lines.sort((a, b) => a.commit - b.commit);
+}
+
+/** When a message was last known to be at a place where a later commit found it gone. */
+export interface LastSeen extends Pick<HistoryLine, 'commit' | 'generation' | 'uid'> {
+  /** When the commit found it gone; milliseconds since the epoch, like `seen`. */
+  readonly found: number;
+  /** When the last complete comparison of the folder that still had it began. */
+  readonly seen: number;
+}
+
+/**
+ * Returns for each end of a message at a place when it was last known to be there. Only a complete comparison that is in
+ * the log proves that: an end without one in its time is left out.
+ */
+export function lastSeen(
+  connection: Connection,
+  places: Pick<PlaceQueries, 'flags'>,
+  docid: number,
+  scope?: Scope,
+): LastSeen[] {
+  const ends: LastSeen[] = [];
+  for (const { folder, generation, uid, steps } of stepsByPlace(connection, places, docid, scope)) {
+    let from = 0;
+    /** What the brake holds was missed already, though its place is still open. */
+    let missed: number | null = null;
+    for (const { commit, event, detail } of steps.toSorted((a, b) => a.commit - b.commit)) {
+      if (event === 'appeared' || event === 'reopened') [from, missed] = [commit, null];
+      else if (event === 'held') missed = detail?.held === true ? (missed ?? commit) : null;
+      if (event !== 'ended') continue;
+      const within = { folder, generation, from, to: missed ?? commit };
+      const seen = Date.parse(connection.get(COMPARED, within)?.since ?? '');
+      const found = timeOf(connection, commit);
+      // Also false for NaN; clocks are set back at times.
+      if (found !== undefined && seen < found) ends.push({ commit, generation, uid, found, seen });
+    }
+  }
+  return ends;
+}
+
+interface PlaceSteps {
+  readonly folder: number;
+  readonly generation: number;
+  readonly uid: number;
+  readonly steps: readonly Step[];
+}
+
+function* stepsByPlace(
+  connection: Connection,
+  places: Pick<PlaceQueries, 'flags'>,
+  docid: number,
+  scope: Scope | undefined,
+): Generator<PlaceSteps, void, undefined> {
+  const rows =
+    scope === undefined
+      ? connection.all(PLACES, { docid })
+      : connection.all(PLACES_WITHIN, { docid, mailboxes: JSON.stringify(scope.mailboxes) });
+  for (const place of rows) {
+    const key = { folder: place.folder_id, generation: place.generation, uid: place.uid };
+    const spans = connection.all(SPANS, { place: place.id });
+    const last = { ...place, resumed: null };
+    const events = connection.all(EVENTS, key).map(
+      (event): Step => ({
+        commit: event.commit_number,
+        event: event.event,
+        detail: parseDetail(event.detail),
+      }),
+    );
+    const said = (step: Step): Step => ({
+      ...step,
+      ...events.find(({ commit, event }) => commit === step.commit && event === step.event),
+    });
+    const steps: Step[] = [
+      ...intervalSteps([...spans, last], places).map(said),
+      // The intervals already include these two.
+      ...events.filter(({ event }) => event !== 'appeared' && event !== 'reopened'),
+      ...connection.all(QUARANTINED, key).map(({ from_commit, reason, detail }) => ({
+        commit: from_commit,
+        event: 'quarantined',
+        detail: { reason, detail },
+      })),
+    ];
+    yield { ...key, steps };
+  }
+}
+
+interface Interval {
+  readonly from_commit: number;
+  readonly to_commit: number | null;
+  readonly flag_set: number;
+  readonly resumed: number | null;
+  readonly reason: string | null;
+}
+
+function intervalSteps(
+  intervals: readonly Interval[],
+  places: Pick<PlaceQueries, 'flags'>,
+): Step[] {
+  const steps: Step[] = [];
+  let before: Interval | undefined;
+  for (const interval of intervals) {
+    const event =
+      before === undefined ? 'appeared' : before.resumed === null ? 'flags' : 'reopened';
+    steps.push({ commit: interval.from_commit, event, flags: places.flags(interval.flag_set) });
+    const ended =
+      interval.resumed !== null || (interval.to_commit !== null && interval === intervals.at(-1));
+    if (ended && interval.to_commit !== null)
+      steps.push({
+        commit: interval.to_commit,
+        event: 'ended',
+        detail: { reason: interval.reason },
+      });
+    before = interval;
+  }
+  return steps;
+}
+
+function parseDetail(text: string): Readonly<Record<string, unknown>> {
+  const parsed: unknown = JSON.parse(text);
+  return typeof parsed === 'object' && parsed !== null ? { ...parsed } : {};
+}
+
+/** A place of a message under the path its folder has now; times are milliseconds since the epoch. */
+export interface StoodPlace extends Place {
+  readonly folderId: number;
+  readonly address: string;
+  readonly specialUse: string | null;
+  /** The folder went at the origin. */
+  readonly folderGone: boolean;
+  /** False where another folder of the mailbox has, or had, this path: a fact could not say which is meant. */
+  readonly isNameable: boolean;
+  /** Null while it is open. */
+  readonly endedAt: number | null;
+}
+
+/** A message none of whose places is open. */
+interface EndedMessage {
+  readonly docid: number;
+  readonly id: MessageId;
+  readonly size: number;
+  readonly subject: string | null;
+  readonly places: readonly StoodPlace[];
+}
+
+export interface EndedQueries {
+  /** Messages without an open place, newest first. The caller may not write between them. */
+  messages(): Generator<EndedMessage, void, undefined>;
+  /** What goes if places of mailboxes are removed. */
+  removable(chosen: readonly Chosen[]): Removable;
+  /** Every place at which a message stands or ever stood. */
+  placesOf(docid: number): StoodPlace[];
+  /** By folder: since when every uid of it was answered for, as the latest complete certificate has it. */
+  confirmed(): ReadonlyMap<number, number>;
+  /** Host and mailbox of a folder, as one text with NUL between. */
+  mailboxOf(folder: number): string;
+}
+
+const ENDED = query()((db) =>
+  db
+    .selectFrom('messages')
+    .select(['docid', 'id', 'size', 'subject'])
+    .where('open_places', '=', (eb) => eb.lit(0))
+    .orderBy('docid', 'desc'),
+);
+const ENDED_PLACES = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .leftJoin('commits', 'commits.number', 'places.to_commit')
+    .select(['folder_id', 'generation', 'uid', 'to_commit', 'commits.time as ended_at'])
+    .where('docid', '=', p.docid)
+    .orderBy('places.id'),
+);
+const FOLDERS = query()((db) =>
+  db
+    .selectFrom('folders as f')
+    .innerJoin('mailboxes as m', 'm.id', 'f.mailbox_id')
+    .select(['f.id', 'f.path', 'f.special_use', 'f.gone_commit', 'm.host', 'm.mailbox'])
+    .select(['m.address', 'f.mailbox_id']),
+);
+const CONFIRMED = query()((db) =>
+  db
+    .selectFrom('certificates')
+    .select((eb) => ['folder_id', eb.fn.max<string>('since').as('since')])
+    .where('complete', '=', 1)
+    .groupBy('folder_id'),
+);
+
+export function endedQueries(connection: Connection): EndedQueries {
+  const placesOf = (docid: number, folders: FolderRows): StoodPlace[] =>
+    connection.all(ENDED_PLACES, { docid }).map((row) => {
+      const folder = folders.byId.get(row.folder_id);
+      if (folder === undefined) throw new Error(`folder ${row.folder_id} has no row`);
+      const { host, mailbox, path, address, special_use: specialUse } = folder;
+      return {
+        ...{ host, mailbox, folder: path, generation: row.generation, uid: row.uid },
+        folderId: row.folder_id,
+        address,
+        specialUse,
+        folderGone: folder.gone_commit !== null,
+        isNameable: folders.perPath.get(pathText(folder)) === 1,
+        endedAt: row.to_commit === null ? null : row.ended_at,
+      };
+    });
+  return {
+    *messages() {
+      const folders = folderRows(connection);
+      for (const { docid, id, size, subject } of connection.rows(ENDED, {})) {
+        const places = placesOf(docid, folders);
+        // A message that was only ever assumed, wrongly, has none.
+        if (places.length > 0) yield { docid, id: id.toString('hex'), size, subject, places };
+      }
+    },
+    removable: (chosen) => removable(connection, chosen),
+    placesOf: (docid) => placesOf(docid, folderRows(connection)),
+    confirmed() {
+      const rows = connection.all(CONFIRMED, {});
+      return new Map(rows.map(({ folder_id, since }) => [folder_id, Date.parse(since)]));
+    },
+    mailboxOf(folder) {
+      const row = foldersOf(connection).find(({ id }) => id === folder);
+      return `${row?.host ?? ''}\0${row?.mailbox ?? ''}`;
+    },
+  };
+}
+
+type FolderRow = ReturnType<typeof foldersOf>[number];
+
+interface FolderRows {
+  readonly byId: ReadonlyMap<number, FolderRow>;
+  /** How many folders have a path. */
+  readonly perPath: ReadonlyMap<string, number>;
+}
+
+function foldersOf(connection: Connection) {
+  return connection.all(FOLDERS, {});
+}
+
+function folderRows(connection: Connection): FolderRows {
+  const rows = foldersOf(connection);
+  const perPath = new Map<string, number>();
+  for (const row of rows) perPath.set(pathText(row), (perPath.get(pathText(row)) ?? 0) + 1);
+  return { byId: new Map(rows.map((row) => [row.id, row])), perPath };
+}
+
+function pathText({ mailbox_id: mailbox, path }: { mailbox_id: number; path: string }): string {
+  return `${mailbox}\0${path}`;
+}
+
+/** A place whose message could not be fetched whole; dates and times are milliseconds since the epoch. */
+export interface QuarantineEntry extends Place {
+  readonly address: string;
+  readonly reason: string;
+  readonly detail: string;
+  /** Hash of the blob that holds what bytes came. */
+  readonly kept: string | null;
+  readonly acknowledged: boolean;
+  /** When it was first quarantined. */
+  readonly since: number;
+  readonly date: number | null;
+  readonly size: number;
+  readonly subject: string | null;
+  readonly messageId: string | null;
+}
+
+const OPEN = query()((db) =>
+  db
+    .selectFrom('quarantine as q')
+    .innerJoin('folders as f', 'f.id', 'q.folder_id')
+    .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
+    .innerJoin('commits as first', 'first.number', 'q.first_commit')
+    .select(['b.host', 'b.mailbox', 'b.address', 'f.path as folder', 'q.generation', 'q.uid'])
+    .select(['q.reason', 'q.detail', 'q.kept', 'q.acknowledged', 'first.time as since'])
+    .select(['q.date', 'q.size', 'q.subject', 'q.message_id as messageId'])
+    .where('q.to_commit', 'is', null)
+    .orderBy('q.folder_id')
+    .orderBy('q.generation')
+    .orderBy('q.uid'),
+);
+
+const ACKNOWLEDGED = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
+  db
+    .selectFrom('quarantine')
+    .select('acknowledged')
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
+    .where('to_commit', 'is', null),
+);
+
+export interface QuarantineQueries {
+  /** Open entries, by folder and uid. */
+  open(): QuarantineEntry[];
+  /** True when the user has acknowledged that a place is in quarantine. */
+  isAcknowledged(folder: number, generation: number, uid: number): boolean;
+}
+
+export function quarantineQueries(connection: Connection): QuarantineQueries {
+  return {
+    open: () =>
+      connection.all(OPEN, {}).map(({ kept, acknowledged, ...entry }) => ({
+        ...entry,
+        subject: readable(entry.subject),
+        kept: kept === null ? null : kept.toString('hex'),
+        acknowledged: acknowledged === 1,
+      })),
+    isAcknowledged: (folder, generation, uid) =>
+      connection.get(ACKNOWLEDGED, { folder, generation, uid })?.acknowledged === 1,
+  };
+}
+
+/** Where an archive's catalog has its blobs. */
+export interface BlobPositions {
+  /** Returns undefined for a blob without readable bytes. @throws `catalog-damaged`, `catalog-io` */
+  readonly of: (hash: BlobHash) => Position | undefined;
+  close(): void;
+}
+
+type Found = Pick<CatalogTables['records'], 'segment' | 'ordinal' | 'offset'>;
+
+const FIND = 'SELECT segment, ordinal, "offset" FROM records WHERE kind = ? AND hash = ?';
+
+/**
+ * Opens a catalog for this one question. Its SQL is written out because threads ask it that start for a second: loading
+ * the query builder would take a fifth of their start.
+ *
+ * @throws see `openForReading`
+ */
+export function openBlobPositions(dataDir: string): BlobPositions {
+  const connection = openForReading(catalogFile(dataDir));
+  return {
+    of: (hash) => {
+      const [found] = connection.text<Found>(FIND, [RECORD_BLOB, Buffer.from(hash, 'hex')]);
+      if (found === undefined || found.segment === null) return undefined;
+      return { segment: found.segment, ordinal: found.ordinal ?? 0, offset: found.offset ?? 0 };
+    },
+    close: () => connection.close(),
+  };
+}
+
+const LISTED = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('attachments')
+    .select(['number', 'filename', 'type', 'size', 'inline'])
+    .where('docid', '=', p.docid)
+    // What an older version read the text of, without listing it.
+    .where('type', '<>', '')
+    .orderBy('number'),
+);
+
+/** Returns the attachments of a message, in order. */
+export function attachmentsOf(connection: Connection, docid: number): AttachmentLine[] {
+  return connection.all(LISTED, { docid }).map(({ number, filename, type, size, inline }) => ({
+    number,
+    filename,
+    contentType: type,
+    size,
+    inline: inline === 1,
+  }));
 }

@@ -1,7 +1,7 @@
 import { Kysely, SqliteDialect } from 'kysely';
 import { migrations } from '../../migrations/index.ts';
-import { translate } from '../disk/sqlite-errors.ts';
-import type { Connection } from './connection.ts';
+import { translate } from '../core/sqlite.ts';
+import type { Connection } from './database.ts';
 
 /**
  * Runs the migrations a database has not seen, each in a transaction of its own together with the version it

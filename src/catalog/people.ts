@@ -1,9 +1,9 @@
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
-import { recipientToken, senderToken, withDomains } from '../search/people.ts';
+import { recipientToken, senderToken, withDomains } from '../mail/identity.ts';
 import { named } from './bound-sql.ts';
-import type { Connection } from './connection.ts';
-import { numberList } from './number-list.ts';
+import type { Connection } from './database.ts';
 import { query, type Row } from './query.ts';
+import { numberList } from './sql.ts';
 
 /** Values of `correspondents.role`. */
 export const ROLE = { sender: 0, recipient: 1 } as const;

@@ -8,7 +8,7 @@ import {
   SqliteQueryCompiler,
 } from 'kysely';
 import { type BoundSql, boundSql } from './bound-sql.ts';
-import type { CatalogTables } from './tables.ts';
+import type { CatalogTables } from './database.ts';
 
 /**
  * Writes parameters as `+?`, which means the same. Where SQLite's planner may look at a parameter's value, as in every join

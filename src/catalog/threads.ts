@@ -1,10 +1,11 @@
+import type { MessageId } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
-import type { MessageId } from '../mail/words.ts';
-import { type SubjectLink, threadNode } from '../search/thread-links.ts';
+import { type SubjectLink, threadNode } from '../mail/identity.ts';
 import { named } from './bound-sql.ts';
-import type { Connection } from './connection.ts';
+import type { Connection } from './database.ts';
 import { query, type Row } from './query.ts';
-import { isVisible, type Scope } from './scope.ts';
+import { seen, type View } from './resolve-query.ts';
+import { isVisible, type Scope } from './sql.ts';
 
 /**
  * Threads are the connected parts of a graph. Its nodes are Message-IDs, those of messages and those that
@@ -16,7 +17,7 @@ import { isVisible, type Scope } from './scope.ts';
  */
 
 /** What threading needs of a message. */
-export interface ThreadedMessage {
+interface ThreadedMessage {
   readonly docid: number;
   readonly node: number;
   /** Nodes of the messages it names, oldest first; its own among them does not count. */
@@ -160,13 +161,13 @@ interface ThreadPart {
 }
 
 /** What decides how the messages of a thread hang together. */
-export type LinkedMember = Member;
+type LinkedMember = Member;
 
 /**
  * Returns the parts of a thread that hang together by the messages of a scope alone, each with its docids in ascending
  * order: a message that the reader must not know of connects nothing.
  */
-export function threadsWithin(connection: Connection, scope: Scope, thread: number): ThreadPart[] {
+function threadsWithin(connection: Connection, scope: Scope, thread: number): ThreadPart[] {
   return partsOf([
     ...connection.text<Member>(
       `SELECT t.docid, t.node, t.subject, t.joins, t.ancestors
@@ -178,7 +179,7 @@ export function threadsWithin(connection: Connection, scope: Scope, thread: numb
 }
 
 /** Returns the parts into which some messages of one thread fall. @param members in the order of their docids */
-export function partsOf(members: readonly LinkedMember[]): ThreadPart[] {
+function partsOf(members: readonly LinkedMember[]): ThreadPart[] {
   const parts = new Parts();
   const bySubject = new Map<number, Member>();
   for (const member of members) {
@@ -341,3 +342,94 @@ class Parts {
 }
 
 const NONE = Buffer.alloc(0);
+
+/** Messages of one conversation that are counted: a list must not wait for one that never ends. */
+const MOST_OF_CONVERSATION = 1_000;
+/** Messages that are read for a reader of some mailboxes, whose conversations are other ones. */
+const MOST_READ = 20_000;
+
+/**
+ * Returns how many messages the conversations of some messages have in a view: as many as `thread:` finds, with all of
+ * them in a statement or two. A conversation of one message, or of more than are counted, has no number; nor has a
+ * message that is not indexed.
+ */
+export function conversationSizes(
+  connection: Connection,
+  docids: readonly number[],
+  view: View,
+): ReadonlyMap<number, number> {
+  return view.scope === null
+    ? sizesOfAll(connection, docids, view)
+    : sizesWithin(connection, docids, view);
+}
+
+function sizesOfAll(
+  connection: Connection,
+  docids: readonly number[],
+  view: View,
+): Map<number, number> {
+  const conditions = seen(view);
+  // Only the past asks about the messages themselves.
+  const among =
+    conditions.length === 0
+      ? 'thread_members t WHERE t.thread = own.thread'
+      : `thread_members t CROSS JOIN messages m ON m.docid = t.docid
+         WHERE t.thread = own.thread AND ${conditions.join(' AND ')}`;
+  const rows = connection.text<{ docids: string; size: number }>(
+    `SELECT own.docids, (SELECT count(*) FROM (SELECT 1 FROM ${among}
+       LIMIT ${MOST_OF_CONVERSATION + 1})) AS size
+     FROM (SELECT thread, json_group_array(docid) AS docids FROM thread_members
+       WHERE docid IN (SELECT value FROM json_each(?)) GROUP BY thread) own`,
+    [JSON.stringify(docids)],
+  );
+  const sizes = new Map<number, number>();
+  for (const { docids: list, size } of rows) note(sizes, numbers(list), size);
+  return sizes;
+}
+
+interface SeenMember extends LinkedMember {
+  readonly thread: number;
+  readonly seen: number;
+}
+
+/** What a reader may not know of connects nothing, so that a thread may fall into several conversations. */
+function sizesWithin(
+  connection: Connection,
+  docids: readonly number[],
+  view: View,
+): Map<number, number> {
+  const { scope } = view;
+  const sizes = new Map<number, number>();
+  if (scope === null) return sizes;
+  const rows = connection.text<SeenMember>(
+    `SELECT t.thread, t.docid, t.node, t.subject, t.joins, t.ancestors,
+       (${seen(view).join(' AND ')}) AS seen
+     FROM (SELECT DISTINCT thread FROM thread_members
+       WHERE docid IN (SELECT value FROM json_each(?))) own
+     CROSS JOIN thread_members t ON t.thread = own.thread
+     CROSS JOIN messages m ON m.docid = t.docid
+     WHERE ${isVisible(scope)} ORDER BY t.thread, t.docid LIMIT ${MOST_READ}`,
+    [JSON.stringify(docids)],
+  );
+  const threads = Map.groupBy(rows, ({ thread }) => thread);
+  const read = [...threads.values()].reduce((sum, members) => sum + members.length, 0);
+  // The last one may not have been read to its end.
+  const last = read < MOST_READ ? undefined : [...threads.keys()].at(-1);
+  for (const [thread, members] of threads) {
+    if (thread === last) continue;
+    const isSeen = new Set(members.flatMap((member) => (member.seen === 1 ? member.docid : [])));
+    for (const part of partsOf(members))
+      note(sizes, part.docids, part.docids.filter((docid) => isSeen.has(docid)).length);
+  }
+  return sizes;
+}
+
+function note(sizes: Map<number, number>, docids: readonly number[], size: number): void {
+  if (size < 2 || size > MOST_OF_CONVERSATION) return;
+  for (const docid of docids) sizes.set(docid, size);
+}
+
+function numbers(list: string): number[] {
+  const parsed: unknown = JSON.parse(list);
+  return Array.isArray(parsed) ? parsed.map(Number) : [];
+}

@@ -1,23 +1,22 @@
-import type { RetryPolicy } from '../api/retries.ts';
-import type { CallOptions } from '../api/surface-client.ts';
-import type { AccountSettings, Settings, TokenSource } from '../config/settings.ts';
-import { readToken } from '../config/token.ts';
-import { type AccountClients, openClients } from '../engine/origins/clients.ts';
-import { chosenAccounts } from '../engine/pass/selection.ts';
+import type { AccountSettings, Settings, TokenSource } from '../core/config-schema.ts';
+import { nearestAddress } from '../core/names.ts';
+import { Limiter } from '../core/pace.ts';
+import { readToken } from '../core/secrets.ts';
+import { readState, type StateFile } from '../core/state.ts';
+import { terminalLine, terminalSafe } from '../core/terminal-safe.ts';
 import { type ExitCode, exitOf } from '../errors/exit-codes.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { operationError } from '../errors/operations.ts';
 import { type OriginAnswer, OriginRefusal } from '../errors/origin.ts';
-import { Limiter } from '../limiter/limiter.ts';
-import { terminalLine, terminalSafe } from '../mail/terminal-safe.ts';
-import { nearestAddress } from '../names/nearest.ts';
-import { readState, type StateFile } from '../state/state-file.ts';
-import type { AccountRecord } from '../wire/mailbox-records.ts';
+import type { AccountRecord } from '../service/mailbox-wire.ts';
+import type { CallOptions, RetryPolicy } from '../service/surface-client.ts';
+import { type AccountClients, openClients } from '../sync/account-origins.ts';
+import { chosenAccounts } from '../sync/selection.ts';
 import { visibleJson } from '../wording/json.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 import type { CommandContext } from './context.ts';
-import { printError } from './notices.ts';
-import { waitingText } from './progress/progress-text.ts';
+import { waitingText } from './progress.ts';
+import { printError } from './warnings.ts';
 
 /** The refusal that an error is, or that left a write's outcome unknown; null where the service said nothing. */
 function refusalIn(error: unknown): OriginRefusal | null {

@@ -1,5 +1,7 @@
 import { performance } from 'node:perf_hooks';
-import type { FleetConfig } from '../config/load.ts';
+import { systemClock } from '../core/concurrency.ts';
+import type { FleetConfig } from '../core/config.ts';
+import { terminalLine } from '../core/terminal-safe.ts';
 import type { ExitCode } from '../errors/exit-codes.ts';
 import { EXIT } from '../errors/exit-codes.ts';
 import { fleetError } from '../errors/fleet.ts';
@@ -9,12 +11,10 @@ import { type AnswerSink, askHolder } from '../fleet/reading/ask.ts';
 import type { AskOptions, Question } from '../fleet/reading/at-holder.ts';
 import { converse } from '../fleet/reading/converse.ts';
 import { lineOf } from '../fleet/reading/request.ts';
-import { systemClock } from '../limiter/clock.ts';
-import { terminalLine } from '../mail/terminal-safe.ts';
 import { accountOf } from '../registry/account-named.ts';
 import { withFleet } from './commands/fleet/open-fleet.ts';
 import type { CommandContext } from './context.ts';
-import type { TypedLine, WhichAccount } from './typed-line.ts';
+import type { TypedLine, WhichAccount } from './option-values.ts';
 
 /**
  * Runs a reading command at the node of a fleet that holds an account, and prints what it prints.

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Body } from './context.ts';
+import type { TypedLine } from './option-values.ts';
 import type { CommandEntry } from './reading-commands.ts';
-import type { TypedLine } from './typed-line.ts';
 
 const HELP = `
 In a fleet, --account reads an account of it, on any of its nodes: see docs/fleet.md.`;

@@ -7,7 +7,7 @@ const COMPLETE: CommandEntry = {
   name: 'complete',
   summary: 'what may stand next in a line',
   hidden: true,
-  load: () => import('./commands/completion/complete.ts'),
+  load: () => import('./commands/completion-answer.ts'),
 };
 
 /** For the build, which ships what it prints. */
@@ -15,7 +15,7 @@ const MANUAL: CommandEntry = {
   name: 'manual',
   summary: 'the man page',
   hidden: true,
-  load: () => import('./commands/manual/command.ts'),
+  load: () => import('./commands/manual.ts'),
 };
 
 export const ALL_COMMANDS: readonly CommandEntry[] = [...COMMANDS, COMPLETE, MANUAL];

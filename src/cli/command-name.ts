@@ -1,4 +1,4 @@
-/** Commands that only read the archive. They start from a bundle of their own: see src/launcher/. */
+/** Commands that only read the archive. They start from a bundle of their own: see src/cli/launcher/. */
 export const READING_COMMANDS = [
   'status',
   'search',

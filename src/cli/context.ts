@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream';
 import type { Command } from 'commander';
-import type { EngineContext } from '../engine/context.ts';
+import type { EngineContext } from '../catalog/open-reader.ts';
 import type { ExitCode } from '../errors/exit-codes.ts';
-import type { Notices } from './notices.ts';
 import type { Output } from './output.ts';
+import type { Notices } from './warnings.ts';
 
 /** Options that stand before or after any command. */
 export interface Globals {

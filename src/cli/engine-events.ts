@@ -1,10 +1,10 @@
-import type { ConfigWarning } from '../config/load.ts';
-import type { EngineContext, EngineEvent, Remembered } from '../engine/context.ts';
-import { terminalLine } from '../mail/terminal-safe.ts';
+import type { EngineContext, EngineEvent, Remembered } from '../catalog/open-reader.ts';
+import type { ConfigWarning } from '../core/config.ts';
+import { terminalLine } from '../core/terminal-safe.ts';
 import { bytes, counted } from '../wording/amounts.ts';
 import { findingText } from '../wording/finding.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
-import type { Notices, Warning } from './notices.ts';
+import type { Notices, Warning } from './warnings.ts';
 
 /** The words of this front end for what the engine keeps as text. */
 export const WORDS: EngineContext['words'] = {

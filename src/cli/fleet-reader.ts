@@ -3,9 +3,9 @@
 import { Console } from 'node:console';
 import { Writable } from 'node:stream';
 import { z } from 'zod';
-import { realFiles } from '../archive/files/real-files.ts';
-import { listSegments } from '../archive/read/segment-files.ts';
-import type { SegmentStore } from '../archive/read/segment-store.ts';
+import { realFiles } from '../archive/file-system.ts';
+import type { SegmentStore } from '../archive/segment-files.ts';
+import { listSegments } from '../archive/segment-files.ts';
 import { rethrown, type Thrown } from '../errors/mailkeep-error.ts';
 import { ANSWERED } from './fleet-commands.ts';
 import { run } from './run.ts';

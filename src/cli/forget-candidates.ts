@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import type { QuarantineEntry } from '../catalog/quarantine.ts';
-import { purgedMessage } from '../engine/archive/purged-message.ts';
-import type { Reader } from '../engine/archive/reader.ts';
-import type { Forgetting } from '../engine/forget.ts';
+import type { QuarantineEntry } from '../catalog/messages.ts';
+import type { Reader } from '../catalog/open-reader.ts';
+import { purgedMessage } from '../catalog/open-reader.ts';
+import { terminalLine } from '../core/terminal-safe.ts';
+import type { MessageId, Place } from '../core/types.ts';
 import { retentionError } from '../errors/retention.ts';
-import { isImported } from '../mail/import-host.ts';
-import { terminalLine } from '../mail/terminal-safe.ts';
-import type { MessageId, Place } from '../mail/words.ts';
+import { isImported } from '../mail/identity.ts';
+import type { Forgetting } from '../verify/purge.ts';
 import { counted } from '../wording/amounts.ts';
-import { oneMessage } from './one-message.ts';
-import { chosenEntries, type QuarantineChoice } from './quarantine-choice.ts';
+import { oneMessage } from './archive.ts';
+import { chosenEntries, type QuarantineChoice } from './option-values.ts';
 
 /** What a line of `forget` names. */
 export interface ForgetChoice extends QuarantineChoice {

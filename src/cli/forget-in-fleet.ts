@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import { terminalLine } from '../core/terminal-safe.ts';
 import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
 import { fleetError } from '../errors/fleet.ts';
 import { fleetLinkError } from '../errors/fleet-links.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { wantedOf } from '../fleet/forgets.ts';
 import { askHolder } from '../fleet/reading/ask.ts';
-import { terminalLine } from '../mail/terminal-safe.ts';
 import { accountOf } from '../registry/account-named.ts';
 import { type ForgetState, forgetsOf } from '../registry/forget-reading.ts';
 import { askForget, type ForgetRequest } from '../registry/forgets.ts';
@@ -27,7 +27,7 @@ import {
   wouldText,
 } from './forget-candidates.ts';
 import { printErrors, valuesIn } from './holder-said.ts';
-import type { TypedLine, WhichAccount } from './typed-line.ts';
+import type { TypedLine, WhichAccount } from './option-values.ts';
 
 /** Requests that `--list` prints. */
 const MOST = 100;

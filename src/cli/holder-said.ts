@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { parseJson } from '../archive/format/json-shape.ts';
-import { terminalSafe } from '../mail/terminal-safe.ts';
-import { type Notices, printError } from './notices.ts';
+import { parseJson } from '../archive/format.ts';
+import { terminalSafe } from '../core/terminal-safe.ts';
+import { type Notices, printError } from './warnings.ts';
 
 const errorShape = z.object({
   error: z.object({ code: z.string(), message: z.string(), hint: z.string().nullable() }),

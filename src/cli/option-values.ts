@@ -1,10 +1,11 @@
 import { type Command, InvalidArgumentError, type Option } from 'commander';
-import { parseRate } from '../config/byte-rate.ts';
-import { parseDuration } from '../config/duration.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import { isMailbox, matchingFolders } from '../catalog/folders.ts';
+import type { QuarantineEntry } from '../catalog/messages.ts';
+import { readDate } from '../catalog/query-dates.ts';
+import { fromBase64, KEY_BYTES } from '../copies/format/sealed-object.ts';
+import { parseDuration, parseRate } from '../core/quantities.ts';
 import { usageError } from '../errors/usage.ts';
-import { fromBase64 } from '../offsite/format/canonical.ts';
-import { KEY_BYTES } from '../offsite/format/raw-keys.ts';
-import { readDate } from '../search/dates.ts';
 
 /** Stands before a word that must not be parsed as options. No argument of a process has it. */
 const MARK = '\0';
@@ -161,4 +162,51 @@ export function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T
 
 function isGiven<V>(value: V): value is Exclude<V, undefined> {
   return value !== undefined;
+}
+
+/** What the options of a command line choose among what is in quarantine. */
+export interface QuarantineChoice {
+  /** Address or resource id. */
+  readonly mailbox?: string;
+  /** As for `list`: a path, a pattern or a special use. */
+  readonly folder?: string;
+  readonly uid?: number;
+}
+
+/** Returns what is in quarantine and chosen. */
+export function chosenEntries(
+  { quarantine, folders }: Pick<Catalog, 'quarantine' | 'folders'>,
+  { mailbox, folder, uid }: QuarantineChoice,
+): QuarantineEntry[] {
+  const keyOf = (one: { host: string; mailbox: string }, path: string): string =>
+    JSON.stringify([one.host, one.mailbox, path]);
+  const paths =
+    folder === undefined
+      ? undefined
+      : new Set(
+          // An entry may be of a folder that went.
+          matchingFolders(folders.everNamed().folders, { folder }).map((one) =>
+            keyOf(one, one.path),
+          ),
+        );
+  return quarantine
+    .open()
+    .filter(
+      (entry) =>
+        isMailbox(entry, mailbox) &&
+        (paths === undefined || paths.has(keyOf(entry, entry.folder))) &&
+        (uid === undefined || uid === entry.uid),
+    );
+}
+
+/** What somebody typed for a command that is answered elsewhere: options by their long names, and the rest. */
+export interface TypedLine {
+  readonly command: string;
+  readonly options: readonly (readonly [name: string, value: string | null])[];
+  readonly words: readonly string[];
+}
+
+export interface WhichAccount {
+  readonly account: string;
+  readonly tenant: string | undefined;
 }

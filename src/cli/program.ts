@@ -1,9 +1,9 @@
 import { Command, CommanderError, Option } from 'commander';
 import packageJson from '../../package.json' with { type: 'json' };
+import { nearest } from '../core/names.ts';
+import { noPathProblem } from '../core/s3-target.ts';
 import { EXIT_STATUS_HELP } from '../errors/exit-codes.ts';
 import { usageError } from '../errors/usage.ts';
-import { nearest } from '../names/nearest.ts';
-import { noPathProblem } from '../objects/s3-target.ts';
 import { commandName } from './command-name.ts';
 import type { Body, Globals } from './context.ts';
 import { examplesOf, exitStatusHelp } from './help-text.ts';
@@ -213,7 +213,7 @@ async function problemText(message: string, command: Command, program: Command):
     return `${what} Did you mean --mailbox ${stray}?`;
   }
   const [, kind, typed = ''] = /^unknown (command|option) '([^']*)'/.exec(what) ?? [];
-  const { unknownWordHint } = await import('./suggestions.ts');
+  const { unknownWordHint } = await import('./help-text.ts');
   const hint = kind === undefined ? null : unknownWordHint(typed, command, program);
   if (hint !== null) return `${what} ${hint}`;
   const candidates =

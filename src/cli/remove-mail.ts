@@ -1,18 +1,15 @@
+import { settingsOf } from '../catalog/archive-settings.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { Removable } from '../catalog/removable.ts';
-import { isNamed, locateConfig } from '../config/locate.ts';
-import { isConfigOf } from '../config/located-fields.ts';
-import { openWriter } from '../engine/archive/writer.ts';
-import { journalForget } from '../engine/forget.ts';
-import { finishPurge } from '../engine/purge.ts';
-import { planRemoval, refuseHeld } from '../engine/remove-mail.ts';
-import { settingsOf } from '../engine/settings.ts';
+import type { Removable } from '../catalog/messages.ts';
+import { openWriter } from '../catalog/open-writer.ts';
+import { isConfigOf, isNamed, locateConfig } from '../core/config-locate.ts';
+import { readState, type StateFile } from '../core/state.ts';
+import { terminalLine } from '../core/terminal-safe.ts';
 import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
-import { isImported } from '../mail/import-host.ts';
-import { terminalLine } from '../mail/terminal-safe.ts';
-import { readState, type StateFile } from '../state/state-file.ts';
+import { isImported } from '../mail/identity.ts';
+import { finishPurge, journalForget, planRemoval, refuseHeld } from '../verify/purge.ts';
 import { bytes, counted } from '../wording/amounts.ts';
-import { archiveOf, withReader } from './archive-access.ts';
+import { archiveOf, withReader } from './archive.ts';
 import { confirmed } from './ask.ts';
 import type { CommandContext } from './context.ts';
 

@@ -1,20 +1,20 @@
 import { fstatSync, writeSync } from 'node:fs';
 import { type Readable, Writable } from 'node:stream';
-import { nameProcess } from '../archive/write/lock.ts';
-import type { EngineContext } from '../engine/context.ts';
+import { nameProcess } from '../archive/lock.ts';
+import type { EngineContext } from '../catalog/open-reader.ts';
+import { noPathProblem } from '../core/s3-target.ts';
+import { terminalSafe } from '../core/terminal-safe.ts';
 import { combinedExit, EXIT, type ExitCode, exitOf } from '../errors/exit-codes.ts';
 import { usageError } from '../errors/usage.ts';
-import { terminalSafe } from '../mail/terminal-safe.ts';
-import { noPathProblem } from '../objects/s3-target.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
 import { reportTo, WORDS } from './engine-events.ts';
 import { wrappedHelp } from './help-text.ts';
-import { printError, streamNotices } from './notices.ts';
 import { OutputClosed, streamOutput } from './output.ts';
 import { parseCommandLine, refusesColour, wantsJson } from './program.ts';
 import type { CommandEntry } from './reading-commands.ts';
+import { printError, streamNotices } from './warnings.ts';
 
 /** The process as a command sees it. */
 export interface Surface {

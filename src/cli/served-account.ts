@@ -1,10 +1,10 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { isMailbox } from '../catalog/folder-names.ts';
+import { isMailbox } from '../catalog/folders.ts';
+import { nearestAddress } from '../core/names.ts';
 import { usageError } from '../errors/usage.ts';
 import { converse } from '../fleet/reading/converse.ts';
 import { HolderHttp } from '../fleet/reading/holder-http.ts';
-import { nearestAddress } from '../names/nearest.ts';
 import { accountOf } from '../registry/account-named.ts';
 import { readArchive } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -12,7 +12,7 @@ import { type AskArchive, mailboxesOf } from '../web/elsewhere/front.ts';
 import { refuseFolder, withHolder } from './ask-fleet.ts';
 import { withFleet } from './commands/fleet/open-fleet.ts';
 import type { CommandContext } from './context.ts';
-import type { WhichAccount } from './typed-line.ts';
+import type { WhichAccount } from './option-values.ts';
 
 const LINE = { command: 'web', options: [], words: [] } as const;
 

@@ -1,4 +1,3 @@
-import { type Waiting, waitAfter } from './failures.ts';
 import type {
   AccountFailure,
   AccountTrouble,
@@ -7,6 +6,7 @@ import type {
   RunKind,
   WatchedMailbox,
 } from './ports.ts';
+import { type Waiting, waitAfter } from './work.ts';
 
 /** How the last run over all mailboxes of an account went by the clock. */
 export interface Round {

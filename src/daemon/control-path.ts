@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { fitsSocket, isOwnSocket, isPrivateFolder, privateFolder } from '../disk/private-socket.ts';
+import { fitsSocket, isOwnSocket, isPrivateFolder, privateFolder } from '../core/files.ts';
 import { errnoName, MailkeepError } from '../errors/mailkeep-error.ts';
 import { daemonError } from '../errors/small-families.ts';
 

@@ -1,7 +1,9 @@
 import { existsSync } from 'node:fs';
 import { z } from 'zod';
-import { formatPath } from '../archive/format/layout.ts';
-import type { CopySettings } from '../config/copies.ts';
+import { formatPath } from '../archive/format.ts';
+import type { CopySettings, Rhythm } from '../core/config-schema.ts';
+import type { StateFile } from '../core/state.ts';
+import type { KnownCopy } from '../core/state-runs.ts';
 import { copiesError } from '../errors/copies.ts';
 import { EXIT } from '../errors/exit-codes.ts';
 import type { ErrorFamily } from '../errors/mailkeep-error.ts';
@@ -13,15 +15,87 @@ import {
   rememberCopyFailure,
   rememberCurrent,
   rememberPlans,
-} from '../health/copies.ts';
-import type { RunReport } from '../health/run-report.ts';
-import type { Failure } from '../notify/observation.ts';
-import type { StateFile } from '../state/state-file.ts';
+} from '../verify/copy-facts.ts';
+import type { RunReport } from '../verify/facts.ts';
 import { type ChildEnded, type ChildOptions, runChild } from './child-command.ts';
-import { areLocksDue, type CopyTimes, checkDueAt, copyDueAt, copyTimes } from './copy-times.ts';
 import type { DaemonLog } from './daemon-log.ts';
+import type { Failure } from './notifier.ts';
 import type { DaemonClock, DaemonEvent } from './ports.ts';
-import { copyReport, failureOf } from './run-reports.ts';
+import { copyReport, failureOf } from './runs.ts';
+import { cronTimes } from './schedule.ts';
+
+const DAY_MS = 24 * 3_600_000;
+
+/** Of a cron expression: how many of its times are compared to find the longest gap. */
+const COMPARED = 10;
+/** After a failure, the next try comes so soon; each further one after twice as long. */
+const FIRST_RETRY_MS = 60_000;
+const LONGEST_RETRY_MS = 3_600_000;
+/** One minute doubled so often is more than the longest wait. */
+const MOST_DOUBLINGS = 6;
+
+/** When something that is done again and again is due. */
+interface CopyTimes {
+  /** The first time after the last one, in milliseconds since the epoch; null where there is none. */
+  next(last: number): number | null;
+  /** The longest time between two of them. */
+  readonly longestMs: number;
+  /** Done only if there is something to do; a cron expression is always heeded. */
+  readonly isInterval: boolean;
+}
+
+/** @param timezone IANA name, or `local` */
+export function copyTimes(rhythm: Rhythm, timezone: string, now: number): CopyTimes {
+  if ('everyMs' in rhythm) {
+    const { everyMs } = rhythm;
+    return { next: (last) => last + everyMs, longestMs: everyMs, isInterval: true };
+  }
+  const times = cronTimes(rhythm.cron, timezone);
+  let longestMs = 0;
+  let before = times.next(now);
+  for (let n = 1; before !== null && n < COMPARED; n += 1) {
+    const after = times.next(before);
+    if (after !== null) longestMs = Math.max(longestMs, after - before);
+    before = after;
+  }
+  return { next: (last) => times.next(last), longestMs, isInterval: false };
+}
+
+/** Returns how long to wait after so many failures in a row. */
+export function retryAfterMs(tries: number): number {
+  const doublings = Math.min(Math.max(0, tries - 1), MOST_DOUBLINGS);
+  return Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** doublings);
+}
+
+/** Returns when a copy is due, in milliseconds since the epoch; null where it never is. */
+export function copyDueAt(
+  times: CopyTimes,
+  { made, failed, plan }: KnownCopy,
+  now: number,
+): number | null {
+  // A time in the future comes from a clock that was set back meanwhile.
+  if (failed !== null) return Math.min(failed.at, now) + retryAfterMs(failed.tries);
+  if (made !== null) return times.next(Math.min(made.at, now));
+  return times.isInterval ? now : times.next(Math.min(plan?.since ?? now, now));
+}
+
+/** Returns when all of a copy is to be read back; null where it never is. */
+export function checkDueAt(
+  times: CopyTimes | null,
+  { made, checked, plan }: KnownCopy,
+  now: number,
+): number | null {
+  if (times === null || made === null) return null;
+  return times.next(Math.min(checked?.fullAt ?? plan?.since ?? now, now));
+}
+
+/**
+ * Whether a copy is to be made to extend its locks, though nothing is new: it extends those of which less than half is
+ * left.
+ */
+export function areLocksDue(lockDays: number | null, madeAt: number, now: number): boolean {
+  return lockDays !== null && now - madeAt >= (lockDays * DAY_MS) / 4;
+}
 
 /** Timers fire late after a suspend, never early: this is how often the clock is checked. */
 const LOOK_MS = 30_000;
@@ -69,7 +143,7 @@ const checked = z.object({
   durationMs: z.number(),
 });
 
-export interface ScheduledCopiesOptions extends ChildOptions {
+interface ScheduledCopiesOptions extends ChildOptions {
   readonly dataDir: string;
   readonly clock: Pick<DaemonClock, 'now' | 'after'>;
   readonly state: Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;

@@ -1,13 +1,14 @@
 import type { Logger } from 'pino';
-import type { RequestReport } from '../api/exchange.ts';
-import type { Settings } from '../config/settings.ts';
+import type { Settings } from '../core/config-schema.ts';
+import type { Wait } from '../core/pace.ts';
+import { terminalLine } from '../core/terminal-safe.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
-import type { Wait } from '../limiter/gate.ts';
-import { terminalLine } from '../mail/terminal-safe.ts';
+import type { RequestReport } from '../service/transport.ts';
 import { type SyncResult, totalsOf } from '../sync/result.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
-import { lineOptions } from './pass-log.ts';
 import type { DaemonEvent, Observer } from './ports.ts';
+import type { ReceiverEvent } from './receiver.ts';
+import { lineOptions } from './runs.ts';
 
 /**
  * The daemon's log. Lines carry counts, codes, durations and resource ids, and never an address, a subject, a path of
@@ -187,4 +188,32 @@ function errorFacts(error: unknown): object {
     .filter((line) => /^\s+at /.test(line))
     .slice(0, 12);
   return { code: 'bug', name: error.name, at };
+}
+
+/**
+ * Logs what a receiver of webhooks reports, and counts the requests.
+ *
+ * @param count called with `delivery`, or why requests were refused, and with how many they were
+ */
+export function noteReceiverEvent(
+  event: ReceiverEvent,
+  log: Pick<DaemonLog, 'say' | 'fail'>,
+  count: (outcome: string, times: number) => void,
+): void {
+  switch (event.event) {
+    case 'delivery':
+      count('delivery', 1);
+      log.say('debug', 'webhook delivery', { webhook: event.webhook, bytes: event.bytes });
+      return;
+    case 'refused':
+      count(event.reason, event.times);
+      log.say('warn', 'webhook requests refused', { reason: event.reason, times: event.times });
+      return;
+    case 'secrets-unreadable':
+      log.say('warn', 'the secrets of webhooks cannot be read', { code: event.code });
+      return;
+    case 'failed':
+      log.fail('error', 'a webhook delivery could not be taken', event.error);
+      return;
+  }
 }

@@ -1,29 +1,183 @@
 import { performance } from 'node:perf_hooks';
+import { isatty } from 'node:tty';
 import packageJson from '../../package.json' with { type: 'json' };
-import { isPiped } from '../config/file.ts';
-import type { Settings } from '../config/settings.ts';
-import { openWriter, type Writer } from '../engine/archive/writer.ts';
-import type { EngineContext } from '../engine/context.ts';
-import { settingsOf } from '../engine/settings.ts';
-import { type ExitCode, exitOf } from '../errors/exit-codes.ts';
+import { settingsOf } from '../catalog/archive-settings.ts';
+import type { EngineContext } from '../catalog/open-reader.ts';
+import { openWriter, type Writer } from '../catalog/open-writer.ts';
+import { systemClock } from '../core/concurrency.ts';
+import { isPiped } from '../core/config-file.ts';
+import type { Settings } from '../core/config-schema.ts';
+import type { StateFile } from '../core/state.ts';
+import type { RunRecord } from '../core/state-runs.ts';
+import { EXIT, type ExitCode, exitOf } from '../errors/exit-codes.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import type { RunReport } from '../health/run-report.ts';
-import { systemClock } from '../limiter/clock.ts';
+import { keepRun, NO_NUMBERS, type RunFrame, recordOfPass } from '../sync/make-run.ts';
+import type { SyncResult } from '../sync/result.ts';
+import type { Narrowing } from '../sync/selection.ts';
+import type { RunReport } from '../verify/facts.ts';
+import { sayFacts, sentenceOf } from '../wording/sentence-of.ts';
+import { ScheduledPruning, ScheduledVerification } from './background-tasks.ts';
+import { startControlServer } from './control.ts';
 import { prepareControlPlace } from './control-path.ts';
-import { startControlServer } from './control-server.ts';
 import { ScheduledCopies } from './copying.ts';
 import { Daemon } from './daemon.ts';
 import { type DaemonLog, openDaemonLog } from './daemon-log.ts';
-import { type Neighbours, openNeighbours } from './neighbours.ts';
-import { Passes } from './passes.ts';
-import type { DaemonClock } from './ports.ts';
-import { watchProcess } from './process-events.ts';
-import { ScheduledPruning } from './pruning.ts';
-import { noteBegun, rememberedTimetable } from './remembered-timetable.ts';
-import { RunNotes } from './run-notes.ts';
-import { choreReport } from './run-reports.ts';
-import { ScheduledVerification } from './verification.ts';
-import { type OnStop, withStops } from './with-stops.ts';
+import { type Neighbours, openNeighbours } from './integrations.ts';
+import type { DaemonClock, DaemonEvent, Observer, PassRunner } from './ports.ts';
+import { choreReport, Passes } from './runs.ts';
+import { noteBegun, rememberedTimetable, type Scheduled, type Timetable } from './schedule.ts';
+
+const STANDARD_OUTPUT = 1;
+/** A terminal that closes sends SIGHUP first, and is gone a moment later: it is looked at so often, and so many times. */
+const LOOK_EVERY_MS = 500;
+const LOOKS = 20;
+
+interface ProcessWatch {
+  /** Cuts the process off when it has not ended after `ms`. */
+  endWithin(ms: number, code: ExitCode): void;
+  release(): void;
+}
+
+/** Signals to the daemon's process, and uncaught errors: those end it loudly. */
+function watchProcess(options: {
+  /** SIGHUP by somebody's hand. */
+  readonly hangup: () => void;
+  /** It was started on a terminal: a SIGHUP is also what a terminal sends that was closed. */
+  readonly onTerminal: boolean;
+  readonly signal: AbortSignal;
+  readonly interrupted: (code: ExitCode) => void;
+  readonly log: DaemonLog;
+}): ProcessWatch {
+  const { hangup, onTerminal, signal, interrupted, log } = options;
+  const end = (): void => interrupted(EXIT.done);
+  const hungUp = (): void => {
+    hangup();
+    if (onTerminal) watchTerminal(end);
+  };
+  const mistake = (error: unknown): void => {
+    log.fail('fatal', 'internal error: this is a bug in mailkeep', error);
+    process.exit(EXIT.failures);
+  };
+  process.on('SIGHUP', hungUp);
+  process.on('unhandledRejection', mistake);
+  process.on('uncaughtException', mistake);
+  signal.addEventListener('abort', end, { once: true });
+  if (signal.aborted) end();
+  return {
+    endWithin(ms, code) {
+      setTimeout(() => {
+        log.say('warn', 'work in progress did not finish in time and was aborted');
+        process.exit(code);
+      }, ms).unref();
+    },
+    release() {
+      process.off('SIGHUP', hungUp);
+      process.off('unhandledRejection', mistake);
+      process.off('uncaughtException', mistake);
+      signal.removeEventListener('abort', end);
+    },
+  };
+}
+
+/** Calls `gone` when the terminal closes within the next seconds. */
+function watchTerminal(gone: () => void): void {
+  let left = LOOKS;
+  const timer = setInterval(() => {
+    left -= 1;
+    const closed = !isatty(STANDARD_OUTPUT);
+    if (closed || left === 0) clearInterval(timer);
+    if (closed) gone();
+  }, LOOK_EVERY_MS);
+  timer.unref();
+}
+
+/** Shorter rounds of tidying found nothing to do. */
+const WORTH_NOTING_MS = 100;
+
+/** Keeps what the daemon does in the archive's state, for the web interface. */
+export class RunNotes {
+  constructor(
+    private readonly options: {
+      readonly state: Pick<StateFile, 'runs'>;
+      /** Returns milliseconds since the epoch. */
+      readonly now: () => number;
+      readonly log: Pick<DaemonLog, 'say'>;
+    },
+  ) {}
+
+  onEvent(event: DaemonEvent): void {
+    if (event.event === 'run-finished') {
+      const { kind, account, startedAt } = event.run;
+      this.#pass(event.result, { kind, account, startedAt, endedAt: this.options.now() });
+    } else if (event.event === 'pass-finished' && event.kind === 'backlog') {
+      // No run reports a backlog: it continues alongside them.
+      const endedAt = this.options.now();
+      const startedAt = endedAt - event.result.durationMs;
+      const { account } = event.mailbox;
+      this.#pass(event.result, { kind: 'backlog', account, startedAt, endedAt });
+    }
+  }
+
+  /** What is done by the clock and is no pass. */
+  onRun({ kind, startedAt, endedAt, outcome, failures, messages }: RunReport): void {
+    const frame = { kind, account: null, startedAt, endedAt };
+    const troubles = failures.map(({ mailbox, code, message: text }) => {
+      return { mailbox, folder: null, code, text };
+    });
+    const { length } = failures;
+    const counts = { messages: messages ?? null, failures: length };
+    this.#keep({ ...frame, ...NO_NUMBERS, ...counts, outcome, troubles });
+  }
+
+  /** Attachments were read and segments sealed, in idle time. */
+  onTidied(startedAt: number): void {
+    const endedAt = this.options.now();
+    if (endedAt - startedAt < WORTH_NOTING_MS) return;
+    this.#keep({ kind: 'index', account: null, startedAt, endedAt, ...NO_NUMBERS });
+  }
+
+  #pass(result: SyncResult, frame: RunFrame): void {
+    this.#keep(recordOfPass(result, frame, ({ code, facts }) => sayFacts(code, facts).message));
+  }
+
+  #keep(run: RunRecord): void {
+    const { state, log } = this.options;
+    keepRun(state, run, (error) => {
+      const { code } = sentenceOf(error);
+      log.say('warn', 'a run could not be kept in state.sqlite', { kind: run.kind, code });
+    });
+  }
+}
+
+/** Registers how to stop something that was just started. */
+export type OnStop = (stop: () => unknown) => void;
+
+/**
+ * Calls `act`, and when it has ended, well or not, stops everything that it started, the last first. A stop that fails
+ * keeps no other from its turn.
+ *
+ * @throws what `act` throws, or else the first error of a stop
+ */
+export async function withStops<T>(act: (onStop: OnStop) => Promise<T>): Promise<T> {
+  const stops: (() => unknown)[] = [];
+  const errors: unknown[] = [];
+  const done: T[] = [];
+  try {
+    done.push(await act((stop) => stops.push(stop)));
+  } catch (error) {
+    errors.push(error);
+  }
+  for (const stop of stops.reverse()) {
+    try {
+      await stop();
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  const [result] = done;
+  if (errors.length > 0 || result === undefined) throw errors[0];
+  return result;
+}
 
 /**
  * Listens for damage that sealing finds in the log: reported once, though every round finds it again,
@@ -233,4 +387,30 @@ function reloading(
       log.fail('error', 'the configuration could not be taken over', error);
     });
   };
+}
+
+/** What `sync` asks a running daemon for. */
+export interface SyncRequest extends Narrowing {
+  readonly full: boolean;
+  readonly acceptEndings: boolean;
+}
+
+export interface DaemonOptions {
+  readonly accounts: readonly string[];
+  readonly runner: PassRunner;
+  readonly clock: DaemonClock;
+  readonly timetable: Timetable;
+  /** Called when something of the timetable was begun, to remember when. */
+  readonly begun: (name: Scheduled, at: number) => void;
+  /** Scheduled work other than passes. Each chore reports its own result. */
+  readonly chores: {
+    /** Compares the archive with itself. */
+    verify(signal: AbortSignal): Promise<void>;
+    /** Lets go of what retention says, while nothing else writes. */
+    prune(signal: AbortSignal): Promise<void>;
+  };
+  readonly observer: Observer;
+  readonly random: () => number;
+  /** The archive cannot go on, or there is a mistake in the program: the process has to end. */
+  readonly onFatal: (error: unknown) => void;
 }

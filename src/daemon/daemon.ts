@@ -1,17 +1,15 @@
-import type { Narrowing } from '../engine/pass/selection.ts';
-import { selects } from '../mail/name-selection.ts';
-import type { SyncPlan } from '../sync/plan-sync.ts';
-import type { ProgressListener } from '../sync/progress.ts';
-import type { SyncResult } from '../sync/result.ts';
+import { selects } from '../core/names.ts';
+import type { ProgressListener, SyncResult } from '../sync/result.ts';
+import type { SyncPlan } from '../sync/run-sync.ts';
+import type { Narrowing } from '../sync/selection.ts';
 import { Accounts } from './accounts.ts';
+import type { DaemonOptions, SyncRequest } from './daemon-process.ts';
 import { Dispatcher } from './dispatcher.ts';
-import { accountFailure, archiveFailure, isOfTheDisk } from './failures.ts';
-import { AwaitedMessages, hintedMailbox } from './hints.ts';
-import { Chores, SharedTurn, Tidying } from './housekeeping.ts';
-import type { DaemonOptions, SyncRequest } from './options.ts';
 import {
   type Aim,
   type DaemonEvent,
+  type DaemonStatus,
+  describe,
   type Hint,
   LOOK,
   type RunInfo,
@@ -20,10 +18,178 @@ import {
   SWEEP,
   type WatchedMailbox,
 } from './ports.ts';
-import { Run } from './run-of-passes.ts';
-import { type DaemonStatus, describe } from './status.ts';
-import { ClockJumps, Timers, type Timetable } from './timetable.ts';
-import type { Task } from './work.ts';
+import { Run } from './runs.ts';
+import { ClockJumps, Timers, type Timetable } from './schedule.ts';
+import { accountFailure, archiveFailure, isOfTheDisk, mailboxKey, type Task } from './work.ts';
+
+/** Waits before a message that is announced and not there yet is looked for again: about a minute in all. */
+const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as const;
+
+/** How many are waited for in a mailbox. Beyond, a pass is all there is: whoever announces so many may make them up. */
+const MOST_AWAITED = 1_000;
+
+/** The mailbox that a hint is about: by resource id where it names one, else by address. */
+function hintedMailbox(
+  { resourceId, address }: Hint,
+  mailboxes: readonly WatchedMailbox[],
+): WatchedMailbox | undefined {
+  return mailboxes.find((mailbox) =>
+    resourceId === undefined ? mailbox.address === address : mailbox.resourceId === resourceId,
+  );
+}
+
+interface Awaited {
+  readonly mailbox: WatchedMailbox;
+  /** Tries made, by uid. */
+  readonly uids: Map<number, number>;
+}
+
+/** Messages that were announced and are not archived yet. */
+export class AwaitedMessages {
+  readonly #mailboxes = new Map<string, Awaited>();
+
+  /** Waits for one more message, if not for 1,000 of the mailbox already. */
+  add(mailbox: WatchedMailbox, uid: number): void {
+    const key = mailboxKey(mailbox);
+    const awaited = this.#mailboxes.get(key) ?? { mailbox, uids: new Map<number, number>() };
+    if (!awaited.uids.has(uid) && awaited.uids.size < MOST_AWAITED) awaited.uids.set(uid, 0);
+    this.#mailboxes.set(key, awaited);
+  }
+
+  /**
+   * After a pass over the mailbox: forgets what has come, and what was waited for long enough.
+   *
+   * @returns milliseconds until it is worth looking again (null when nothing is awaited), and how many were given up
+   */
+  settle(
+    mailbox: WatchedMailbox,
+    has: (uid: number) => boolean,
+  ): { readonly againMs: number | null; readonly unseen: number } {
+    const awaited = this.#mailboxes.get(mailboxKey(mailbox));
+    if (awaited === undefined) return { againMs: null, unseen: 0 };
+    let againMs: number | null = null;
+    let unseen = 0;
+    for (const [uid, tries] of awaited.uids) {
+      const wait = HINT_RETRIES_MS[tries];
+      if (has(uid)) {
+        awaited.uids.delete(uid);
+      } else if (wait === undefined) {
+        awaited.uids.delete(uid);
+        unseen += 1;
+      } else {
+        awaited.uids.set(uid, tries + 1);
+        againMs = Math.min(againMs ?? wait, wait);
+      }
+    }
+    if (awaited.uids.size === 0) this.#mailboxes.delete(mailboxKey(mailbox));
+    return { againMs, unseen };
+  }
+}
+
+/** Errands that may take hours, one after the other, and ask nothing of the origin. */
+class Chores {
+  #last: Promise<void> = Promise.resolve();
+
+  /** @param signal once aborted, none begins @param failed called with what one throws before that */
+  constructor(
+    private readonly signal: AbortSignal,
+    private readonly failed: (error: unknown) => void,
+  ) {}
+
+  add(act: (signal: AbortSignal) => Promise<void>): void {
+    this.#last = this.#last
+      .then(() => (this.signal.aborted ? undefined : act(this.signal)))
+      // What one failed of is no matter of the next.
+      .catch((error: unknown) => {
+        if (!this.signal.aborted) this.failed(error);
+      });
+  }
+
+  /** Resolves when those that were added are over. */
+  over(): Promise<void> {
+    return this.#last;
+  }
+}
+
+/** Several share something, or one has it alone; whoever waits to be alone goes before those who come later. */
+class SharedTurn {
+  readonly #sharing = new Set<Promise<unknown>>();
+  #alone: Promise<void> | undefined;
+
+  /** Calls `act` as soon as nobody is alone. Throws what it throws. */
+  async share<T>(act: () => Promise<T>): Promise<T> {
+    while (this.#alone !== undefined) await this.#alone;
+    const turn = act();
+    this.#sharing.add(turn);
+    try {
+      return await turn;
+    } finally {
+      this.#sharing.delete(turn);
+    }
+  }
+
+  /** Calls `act` when all who share have ended, and lets nobody begin until it is over. Throws what it throws. */
+  async alone<T>(act: () => Promise<T>): Promise<T> {
+    while (this.#alone !== undefined) await this.#alone;
+    let over: () => void = () => {};
+    this.#alone = new Promise((resolve) => {
+      over = resolve;
+    });
+    try {
+      await Promise.allSettled(this.#sharing);
+      return await act();
+    } finally {
+      this.#alone = undefined;
+      over();
+    }
+  }
+}
+
+/** Segments are sealed when the daemon is idle, or after this long. */
+const TIDY_EVERY_MS = 600_000;
+
+/** When the archive is tidied: whenever there is something to tidy and time for it, one round at a time. */
+class Tidying {
+  #untidy = true;
+  #underway = false;
+  #tidiedAt: number;
+
+  /** @param tidy does some of it, and says whether there is more to do */
+  constructor(
+    private readonly tidy: () => Promise<boolean>,
+    private readonly monotonic: () => number,
+  ) {
+    this.#tidiedAt = monotonic();
+  }
+
+  /** Something was added. */
+  note(): void {
+    this.#untidy = true;
+  }
+
+  get isOverdue(): boolean {
+    return this.monotonic() - this.#tidiedAt > TIDY_EVERY_MS;
+  }
+
+  /** A round, or undefined where there is nothing to tidy or a round is under way. It says whether there is more to do. */
+  begin(): Promise<boolean> | undefined {
+    if (!this.#untidy || this.#underway) return undefined;
+    this.#untidy = false;
+    this.#underway = true;
+    return this.#round();
+  }
+
+  async #round(): Promise<boolean> {
+    try {
+      const more = await this.tidy();
+      if (more) this.#untidy = true;
+      return more;
+    } finally {
+      this.#underway = false;
+      this.#tidiedAt = this.monotonic();
+    }
+  }
+}
 
 /** Timers fire late after a suspend, never early: this is how often the clock is checked. */
 const LOOK_AT_CLOCK_MS = 30_000;

@@ -1,11 +1,20 @@
+import type { Lane } from '../core/concurrency.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
-import type { Lane } from '../limiter/lanes.ts';
 import type { SyncFailure, SyncResult } from '../sync/result.ts';
-import { accountFailure, archiveFailure } from './failures.ts';
-import type { DaemonOptions } from './options.ts';
+import type { DaemonOptions } from './daemon-process.ts';
 import type { Aim, RunKind, WatchedMailbox } from './ports.ts';
-import { partialResult, type Run } from './run-of-passes.ts';
-import { classOf, decide, mailboxKey, RANKS, SLICE_MS, type Task, type Underway } from './work.ts';
+import { partialResult, type Run } from './runs.ts';
+import {
+  accountFailure,
+  archiveFailure,
+  classOf,
+  decide,
+  mailboxKey,
+  RANKS,
+  SLICE_MS,
+  type Task,
+  type Underway,
+} from './work.ts';
 
 /** How often what is under way is weighed again when nothing else happens. */
 const WEIGH_EVERY_MS = 5_000;

@@ -1,23 +1,136 @@
 import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import packageJson from '../../package.json' with { type: 'json' };
-import type { Settings } from '../config/settings.ts';
+import type { Reader } from '../catalog/open-reader.ts';
+import type { Settings } from '../core/config-schema.ts';
+import { mailboxKey, type StateFile } from '../core/state.ts';
+import type { MailboxKey } from '../core/types.ts';
+import { copiesError } from '../errors/copies.ts';
 import type { ErrorFamily, MailkeepError } from '../errors/mailkeep-error.ts';
-import type { CopyFacts } from '../health/copies.ts';
-import type { Metrics } from '../health/metrics.ts';
-import type { RunReport } from '../health/run-report.ts';
-import { damageError, recalledVerification } from '../health/verification.ts';
-import { Notifier, type NotifyMemory } from '../notify/notifier.ts';
-import { type Failure, type Observation, observationsOf } from '../notify/observation.ts';
-import { mailboxKey } from '../state/scopes.ts';
-import type { StateFile } from '../state/state-file.ts';
+import { webhookError } from '../errors/small-families.ts';
+import { nearlyFull } from '../errors/sync.ts';
 import type { SyncResult } from '../sync/result.ts';
-import { noticeSummary } from '../wording/notice.ts';
+import { isUnwatchedMailbox } from '../sync/usage.ts';
+import { type Quota, recalledQuota } from '../verify/archive-status.ts';
+import { type CopyFacts, isStale } from '../verify/copy-facts.ts';
+import { fullnessOf, percentOf, type RunReport } from '../verify/facts.ts';
+import { damageError, recalledVerification } from '../verify/verification.ts';
 import { sayFacts } from '../wording/sentence-of.ts';
 import type { DaemonLog } from './daemon-log.ts';
-import { copyObservations, type MailboxQuota, quotaObservations } from './observations.ts';
+import type { WebhookFinding } from './delivery-watch.ts';
+import type { Metrics } from './metrics.ts';
+import { noticeSummary } from './notice.ts';
+import {
+  copySubject,
+  type Failure,
+  Notifier,
+  type NotifyMemory,
+  type Observation,
+  observationsOf,
+} from './notifier.ts';
 import type { DaemonClock, DaemonEvent } from './ports.ts';
-import { failureOf, syncRunReport } from './run-reports.ts';
+import { failureOf, syncRunReport } from './runs.ts';
+
+/** A mailbox is no longer nearly full this many points below the threshold, so that one that hovers is reported once. */
+const POINTS_BELOW = 2;
+
+/** A mailbox that is watched, with what the service last said of its quotas. */
+interface MailboxQuota extends MailboxKey {
+  /** Its address; with its host or its resource id where another watched mailbox has the same address. */
+  readonly name: string;
+  readonly quota: Quota;
+}
+
+/** The quotas that are remembered, of mailboxes that the configuration watches. */
+export function rememberedQuotas(
+  { folders }: { readonly folders: Pick<Reader['catalog']['folders'], 'mailboxes'> },
+  state: StateFile,
+): MailboxQuota[] {
+  const watched = folders.mailboxes().filter((mailbox) => !isUnwatchedMailbox(state, mailbox));
+  const byAddress = Map.groupBy(watched, ({ address }) => address);
+  return watched.flatMap((known) => {
+    const { host, mailbox, address } = known;
+    const quota = recalledQuota(state, known);
+    if (quota === null) return [];
+    const others = (byAddress.get(address) ?? []).filter((other) => other !== known);
+    return [{ host, mailbox, name: nameAmong(known, others), quota }];
+  });
+}
+
+/** @param others mailboxes with the same address: at other services, or at this one before it was created again */
+function nameAmong(
+  { host, mailbox, address }: MailboxKey & { readonly address: string },
+  others: readonly MailboxKey[],
+): string {
+  if (others.length === 0) return address;
+  return `${address} (${others.some((other) => other.host === host) ? mailbox : host})`;
+}
+
+/**
+ * Which mailboxes are nearly full, for those who are to be notified.
+ *
+ * @param warnPercent null warns of none, and ends warnings
+ */
+export function quotaObservations(
+  mailboxes: readonly MailboxQuota[],
+  warnPercent: number | null,
+): Observation[] {
+  return mailboxes.flatMap(({ name, quota, ...key }): Observation[] => {
+    const subject = { kind: 'quota' as const, name, id: mailboxKey(key) };
+    const fullness = fullnessOf(quota.resources);
+    const percent = fullness === null ? 0 : percentOf(fullness.share);
+    if (warnPercent === null || fullness === null || percent < warnPercent - POINTS_BELOW) {
+      return [{ subject, failure: null }];
+    }
+    // In between, what was found last holds.
+    if (percent < warnPercent) return [];
+    const error = nearlyFull({ address: name, quota: fullness.name, percent });
+    return [{ subject, failure: failureOf(error) }];
+  });
+}
+
+/** What findings about webhooks mean for those who are to be notified. */
+export function webhookObservations(findings: readonly WebhookFinding[]): Observation[] {
+  return findings.map((finding) => {
+    const error = errorOf(finding);
+    const subject = { kind: 'webhook' as const, name: finding.webhook.id };
+    return { subject, failure: error === null ? null : failureOf(error) };
+  });
+}
+
+/** Why a webhook does not deliver, as an error; null when it does. */
+export function errorOf({
+  webhook,
+  state,
+  status,
+  failures,
+}: WebhookFinding): MailkeepError | null {
+  const { id } = webhook;
+  switch (state) {
+    case 'well':
+      return null;
+    case 'missing':
+      return webhookError('webhook-missing', { id });
+    case 'off':
+      return webhookError('webhook-off', { id, status: status ?? '' });
+    case 'failing':
+      return webhookError('webhook-failing', { id, failures });
+  }
+}
+
+/** Returns for each copy whether it is stale. */
+function copyObservations(copies: readonly CopyFacts[], now: number): Observation[] {
+  return copies.map((copy) => {
+    const { to, behind, made } = copy;
+    const copiedAt = made === null ? null : new Date(made.at).toISOString();
+    return {
+      subject: copySubject(to, 'stale'),
+      failure: isStale(copy, now)
+        ? failureOf(copiesError('offsite-stale', { to, behind, copiedAt }))
+        : null,
+    };
+  });
+}
 
 /** How often to check what has become due. */
 const TICK_MS = 60_000;
@@ -33,7 +146,7 @@ function isOfAccount(family: ErrorFamily): boolean {
   return family === 'auth' || family === 'origin' || family === 'config';
 }
 
-export interface NotifyingOptions {
+interface NotifyingOptions {
   readonly memory: Pick<StateFile, 'get' | 'set'>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Pick<DaemonClock, 'now' | 'after'>;

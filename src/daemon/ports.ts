@@ -1,10 +1,13 @@
-import type { Narrowing } from '../engine/pass/selection.ts';
+import { z } from 'zod';
+import type { Lane } from '../core/concurrency.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import type { Lane } from '../limiter/lanes.ts';
-import type { OriginMailbox } from '../sync/apply/ports.ts';
-import type { SyncPlan } from '../sync/plan-sync.ts';
-import type { ProgressListener } from '../sync/progress.ts';
-import type { SyncFailure, SyncResult } from '../sync/result.ts';
+import type { OriginMailbox } from '../sync/ports.ts';
+import type { ProgressListener, SyncFailure, SyncResult } from '../sync/result.ts';
+import type { SyncPlan } from '../sync/run-sync.ts';
+import type { Narrowing } from '../sync/selection.ts';
+import type { Accounts } from './accounts.ts';
+import type { Dispatcher } from './dispatcher.ts';
+import { SCHEDULED, type Timetable } from './schedule.ts';
 
 /** Time, as the daemon has it. */
 export interface DaemonClock {
@@ -166,3 +169,83 @@ export interface Hint {
 export const LOOK: Aim = { full: false, acceptEndings: false, folders: [] };
 /** Every message and flag. */
 export const SWEEP: Aim = { full: true, acceptEndings: false, folders: [] };
+
+const time = z.string().nullable();
+const count = z.number();
+
+/** What only a running daemon knows, as reported over its control socket. Times in ISO 8601 UTC. */
+export const daemonStatus = z.object({
+  pid: count,
+  startedAt: z.string(),
+  now: z.string(),
+  schedule: z.array(z.object({ name: z.string(), lastAt: time, nextAt: time })),
+  /** Passes that wait, by what they are for. */
+  waiting: z.object({ hint: count, hand: count, sync: count, backlog: count, sweep: count }),
+  underway: z.array(
+    z.object({ account: z.string(), mailbox: z.string(), kind: z.string(), forMs: count }),
+  ),
+  accounts: z.array(
+    z.object({
+      name: z.string(),
+      /** `refused`: the token. `away`: the host cannot be reached, or wants to be left alone. */
+      state: z.enum(['ok', 'refused', 'away']),
+      code: z.string().nullable(),
+      since: time,
+      retryAt: time,
+      mailboxes: count,
+      /** The last run over all mailboxes: when it began, and how long it took. */
+      roundAt: time,
+      roundMs: count.nullable(),
+      /** From the start of the last run but one to the start of the last: the freshness that is reached. */
+      everyMs: count.nullable(),
+    }),
+  ),
+});
+export type DaemonStatus = z.output<typeof daemonStatus>;
+
+/** The daemon's state as reported to others. */
+export function describe(daemon: {
+  readonly startedAt: number;
+  readonly now: number;
+  readonly timetable: Timetable;
+  readonly dispatcher: Dispatcher;
+  readonly accounts: Accounts;
+}): DaemonStatus {
+  const { timetable, dispatcher, accounts } = daemon;
+  return {
+    pid: process.pid,
+    startedAt: new Date(daemon.startedAt).toISOString(),
+    now: new Date(daemon.now).toISOString(),
+    schedule: SCHEDULED.map((name) => ({
+      name,
+      lastAt: iso(timetable.lastAt(name)),
+      nextAt: iso(timetable.nextAt(name)),
+    })),
+    waiting: dispatcher.waiting(),
+    underway: dispatcher.underway().map(({ mailbox, kind, forMs }) => ({
+      account: mailbox.account,
+      mailbox: mailbox.address,
+      kind,
+      forMs: Math.round(forMs),
+    })),
+    accounts: accounts.names.map((name) => {
+      const trouble = accounts.trouble(name);
+      const { round, everyMs } = accounts.freshness(name);
+      return {
+        name,
+        state: trouble?.state ?? 'ok',
+        code: trouble?.code ?? null,
+        since: iso(trouble?.since),
+        retryAt: iso(trouble?.retryAt),
+        mailboxes: accounts.mailboxes(name).length,
+        roundAt: iso(round?.startedAt),
+        roundMs: round?.durationMs ?? null,
+        everyMs: everyMs ?? null,
+      };
+    }),
+  };
+}
+
+function iso(at: number | null | undefined): string | null {
+  return at === null || at === undefined ? null : new Date(at).toISOString();
+}

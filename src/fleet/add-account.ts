@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { ARCHIVE_ID_BYTES, genesisHash } from '../archive/format/headers.ts';
+import { ARCHIVE_ID_BYTES, genesisHash } from '../archive/format.ts';
 import { fleetError } from '../errors/fleet.ts';
 import { addAccount } from '../registry/accounts.ts';
 import type { Registry } from '../registry/registry.ts';

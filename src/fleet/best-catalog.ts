@@ -1,13 +1,13 @@
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import type { FileLayer } from '../archive/files/file-layer.ts';
-import { syncing, writing } from '../archive/write/hot-segment.ts';
+import type { FileLayer } from '../archive/file-system.ts';
+import { syncing, writing } from '../archive/hot-segment.ts';
 import { openCatalog, type WritableCatalog } from '../catalog/catalog.ts';
-import { CATALOG_VERSION, catalogFile, OLDEST_MIGRATED } from '../catalog/open.ts';
-import { isOfNoUse, removeCatalogs } from '../engine/archive/catalog-of-copy.ts';
+import { CATALOG_VERSION, catalogFile, OLDEST_MIGRATED } from '../catalog/database.ts';
+import { isOfNoUse, removeCatalogs } from '../catalog/open-writer.ts';
+import type { UploadingStore } from '../copies/object-store.ts';
 import { logDiverged } from '../errors/archive.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
-import type { UploadingStore } from '../objects/store.ts';
 import type { StoredArchive, StoredSnapshot } from '../registry/reading.ts';
 import { fetchSnapshot } from './snapshots.ts';
 

@@ -1,14 +1,14 @@
-import { genesisHash } from '../archive/format/headers.ts';
-import { provenCommits } from '../archive/read/loose-batches.ts';
+import { genesisHash } from '../archive/format.ts';
+import { purgeWorkOf } from '../archive/purge-journal.ts';
+import { provenCommits } from '../archive/recovery.ts';
+import type { UploadingStore } from '../copies/object-store.ts';
 import { logDamaged } from '../errors/archive.ts';
 import { fleetArchiveError } from '../errors/fleet-archive.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { objectError } from '../errors/objects.ts';
-import type { UploadingStore } from '../objects/store.ts';
 import { readArchive, type StoredArchive } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Uploaded } from '../registry/uploads.ts';
-import { purgeWorkOf } from '../retention/purge-journal.ts';
 import { rawBatch } from './chunks.ts';
 import { manifestOf } from './manifest.ts';
 import { verifiedBytes } from './verified-bytes.ts';

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { CODEC, genesisHash } from '../archive/format/headers.ts';
-import { SEGMENT_BYTES } from '../archive/format/layout.ts';
-import { provenCommits } from '../archive/read/loose-batches.ts';
+import { CODEC, genesisHash, SEGMENT_BYTES } from '../archive/format.ts';
+import { provenCommits } from '../archive/recovery.ts';
 import { logDamaged } from '../errors/archive.ts';
 import type { Outcome } from '../registry/outcome.ts';
 import type { StoredBatch, StoredCover } from '../registry/reading.ts';

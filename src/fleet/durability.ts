@@ -1,10 +1,10 @@
-import { compressPayload } from '../archive/format/stored-payload.ts';
 import type {
   AppendedCommit,
   AppendPlace,
   Durability,
   NextSegment,
-} from '../archive/write/durability.ts';
+} from '../archive/durability.ts';
+import { compressPayload } from '../archive/payload.ts';
 import { diskFull, logFenced, logWriteFailed } from '../errors/archive.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { registryError } from '../errors/registry.ts';

@@ -1,8 +1,7 @@
-import { PeriodicWatch, type WatchTiming } from '../daemon/periodic-watch.ts';
+import type { FleetFacts } from '../daemon/fleet-metrics.ts';
+import { PeriodicWatch, type WatchTiming } from '../daemon/integrations.ts';
+import type { Notifier, Observation } from '../daemon/notifier.ts';
 import type { ErrorFamily } from '../errors/mailkeep-error.ts';
-import type { FleetFacts } from '../health/fleet-metrics.ts';
-import type { Notifier } from '../notify/notifier.ts';
-import type { Observation } from '../notify/observation.ts';
 import type { FleetNumbers } from '../registry/numbers.ts';
 import type { Replication } from '../registry/reading.ts';
 import { type Attention, attentionText } from '../wording/fleet-attention.ts';

@@ -1,12 +1,12 @@
-import { isHash, isObject } from '../archive/format/json-shape.ts';
-import type { Writer } from '../engine/archive/writer.ts';
-import { type ForgetPlan, journalForget, planForget } from '../engine/forget.ts';
+import { isHash, isObject } from '../archive/format.ts';
+import type { Writer } from '../catalog/open-writer.ts';
+import type { MessageId } from '../core/types.ts';
 import { logFenced } from '../errors/archive.ts';
 import { fleetArchiveError } from '../errors/fleet-archive.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import type { MessageId } from '../mail/words.ts';
 import { waitingForgets } from '../registry/forget-reading.ts';
 import { settleForgets } from '../registry/forgets.ts';
+import { type ForgetPlan, journalForget, planForget } from '../verify/purge.ts';
 import type { HeldArchive } from './held-archive.ts';
 import { underLease } from './under-lease.ts';
 

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { realFiles } from '../archive/files/real-files.ts';
-import { SEGMENT_HEADER_BYTES } from '../archive/format/headers.ts';
-import { checkExpected, type ExpectedCommit, refuseEarlyEnd } from '../archive/read/recovery.ts';
-import type { ChainState } from '../archive/read/segment-batches.ts';
-import { requireArchive, withLock } from '../engine/archive/archive-folder.ts';
+import { realFiles } from '../archive/file-system.ts';
+import { SEGMENT_HEADER_BYTES } from '../archive/format.ts';
+import { purgeFile } from '../archive/purge-journal.ts';
+import { checkExpected, type ExpectedCommit, refuseEarlyEnd } from '../archive/recovery.ts';
+import type { ChainState } from '../archive/segment-reader.ts';
+import { requireArchive, withLock } from '../catalog/open-reader.ts';
+import type { UploadingStore } from '../copies/object-store.ts';
 import { fleetError } from '../errors/fleet.ts';
-import type { UploadingStore } from '../objects/store.ts';
 import {
   beginImport,
   type ImportedEnd,
@@ -16,7 +17,6 @@ import type { Head } from '../registry/outcome.ts';
 import { accountOfLog } from '../registry/overview.ts';
 import { readArchive } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';
-import { purgeFile } from '../retention/purge-journal.ts';
 import type { AddedAccount } from './add-account.ts';
 import { HeldArchive } from './held-archive.ts';
 import { LocalLog, type LocalSegment } from './import-log.ts';

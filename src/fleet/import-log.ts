@@ -1,18 +1,15 @@
-import type { FileLayer } from '../archive/files/file-layer.ts';
-import { readFully } from '../archive/files/file-layer.ts';
-import { genesisHash, SEGMENT_HEADER_BYTES } from '../archive/format/headers.ts';
-import { segmentPath } from '../archive/format/layout.ts';
-import { checkFormat } from '../archive/read/format-file.ts';
-import { provenCommits } from '../archive/read/loose-batches.ts';
-import { type ExpectedCommit, findEnd } from '../archive/read/recovery.ts';
-import { type ChainState, type Standing, segmentBatches } from '../archive/read/segment-batches.ts';
+import type { FileLayer } from '../archive/file-system.ts';
+import { readFully } from '../archive/file-system.ts';
+import { genesisHash, SEGMENT_HEADER_BYTES, segmentPath } from '../archive/format.ts';
+import { checkFormat, type ExpectedCommit, findEnd, provenCommits } from '../archive/recovery.ts';
 import {
   damageIn,
   listSegments,
   type OpenSegment,
   openInForce,
   type SegmentListing,
-} from '../archive/read/segment-files.ts';
+} from '../archive/segment-files.ts';
+import { type ChainState, type Standing, segmentBatches } from '../archive/segment-reader.ts';
 import { logDamaged } from '../errors/archive.ts';
 import { openSealed, type SealedFile } from './sealed-file.ts';
 

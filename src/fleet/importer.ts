@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { compressPayload } from '../archive/format/stored-payload.ts';
-import type { ChainState } from '../archive/read/segment-batches.ts';
+import { compressPayload } from '../archive/payload.ts';
+import type { ChainState } from '../archive/segment-reader.ts';
 import { fleetError } from '../errors/fleet.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import type { TailBatch } from '../registry/commits.ts';

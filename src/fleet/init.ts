@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { ZSTD_FORMAT } from '../archive/read/format-file.ts';
-import { CATALOG_VERSION } from '../catalog/open.ts';
+import { ZSTD_FORMAT } from '../archive/recovery.ts';
+import { CATALOG_VERSION } from '../catalog/database.ts';
+import type { UploadingStore } from '../copies/object-store.ts';
 import { fleetKeyError } from '../errors/fleet-keys.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
-import type { UploadingStore } from '../objects/store.ts';
 import { type Fleet, initFleet } from '../registry/fleet.ts';
 import { keyUses, readFleet } from '../registry/overview.ts';
 import type { Registry } from '../registry/registry.ts';

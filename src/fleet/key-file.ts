@@ -15,8 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
-import { makeFoldersDurably } from '../disk/make-folders.ts';
-import { readRegularFile } from '../disk/regular-file.ts';
+import { makeFoldersDurably, readRegularFile } from '../core/files.ts';
 import { fleetKeyError } from '../errors/fleet-keys.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
 import { FleetKeys } from './secrets.ts';

@@ -1,7 +1,7 @@
-import { genesisHash } from '../archive/format/headers.ts';
-import type { LogEnd, UnsealedSegment } from '../archive/read/known-end.ts';
-import { provenCommits } from '../archive/read/loose-batches.ts';
-import type { ChainState } from '../archive/read/segment-batches.ts';
+import { genesisHash } from '../archive/format.ts';
+import type { LogEnd, UnsealedSegment } from '../archive/recovery.ts';
+import { provenCommits } from '../archive/recovery.ts';
+import type { ChainState } from '../archive/segment-reader.ts';
 import { fleetArchiveError } from '../errors/fleet-archive.ts';
 import type { StoredArchive, StoredBatch, StoredCover } from '../registry/reading.ts';
 

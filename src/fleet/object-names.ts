@@ -1,4 +1,4 @@
-import type { SegmentFile } from '../archive/format/layout.ts';
+import type { SegmentFile } from '../archive/format.ts';
 
 /** Returns that many random bytes. */
 export type Random = (bytes: number) => Buffer;

@@ -1,8 +1,8 @@
-import type { Writer } from '../engine/archive/writer.ts';
-import type { EngineContext } from '../engine/context.ts';
-import { finishPurge } from '../engine/purge.ts';
+import type { EngineContext } from '../catalog/open-reader.ts';
+import type { Writer } from '../catalog/open-writer.ts';
 import { logFenced } from '../errors/archive.ts';
 import { readArchive } from '../registry/reading.ts';
+import { finishPurge } from '../verify/purge.ts';
 import { type DecideOptions, FleetForgets } from './forgets.ts';
 import { FleetPurges } from './purges.ts';
 import { type TakeOverOptions, takeOver } from './take-over.ts';

@@ -1,6 +1,6 @@
 import { promisify } from 'node:util';
 import { deflate, type InputType, inflate, type ZlibOptions } from 'node:zlib';
-import { isInflateFailure } from '../archive/format/stored-payload.ts';
+import { isInflateFailure } from '../archive/payload.ts';
 
 /**
  * Largest batch, in bytes. A batch is closed at 8 MiB at the latest and may then have one more source of 8 MiB, so only a

@@ -1,8 +1,8 @@
-import type { FileLayer } from '../archive/files/file-layer.ts';
-import { type SegmentFile, segmentPath } from '../archive/format/layout.ts';
+import type { FileLayer } from '../archive/file-system.ts';
+import { type SegmentFile, segmentPath } from '../archive/format.ts';
+import type { UploadingStore } from '../copies/object-store.ts';
 import { logDamaged, logFenced } from '../errors/archive.ts';
 import { type FleetObjectFacts, fleetObjectError } from '../errors/fleet-objects.ts';
-import type { UploadingStore } from '../objects/store.ts';
 import type { Fenced } from '../registry/outcome.ts';
 import type { StoredArchive, StoredCover } from '../registry/reading.ts';
 import { coverSegment } from '../registry/uploads.ts';

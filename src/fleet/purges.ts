@@ -1,14 +1,14 @@
-import { fleetArchiveError } from '../errors/fleet-archive.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
-import type { DecidedPurge } from '../registry/commits.ts';
-import { endPurge } from '../registry/purges.ts';
-import type { StoredArchive } from '../registry/reading.ts';
 import {
   type PurgeJournal,
   type PurgeWork,
   purgeWorkOf,
   purgeWorkText,
-} from '../retention/purge-journal.ts';
+} from '../archive/purge-journal.ts';
+import { fleetArchiveError } from '../errors/fleet-archive.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
+import type { DecidedPurge } from '../registry/commits.ts';
+import { endPurge } from '../registry/purges.ts';
+import type { StoredArchive } from '../registry/reading.ts';
 import type { HeldArchive } from './held-archive.ts';
 import type { PurgedRecords } from './publish-sealed.ts';
 import { underLease } from './under-lease.ts';

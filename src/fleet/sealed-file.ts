@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type FileLayer, readFully } from '../archive/files/file-layer.ts';
-import { SEGMENT_HEADER_BYTES } from '../archive/format/headers.ts';
-import { type SegmentFile, segmentPath } from '../archive/format/layout.ts';
-import { type ChainState, segmentBatches } from '../archive/read/segment-batches.ts';
-import { damageIn, type OpenSegment, openSegment } from '../archive/read/segment-files.ts';
+import { type FileLayer, readFully } from '../archive/file-system.ts';
+import { SEGMENT_HEADER_BYTES, type SegmentFile, segmentPath } from '../archive/format.ts';
+import { damageIn, type OpenSegment, openSegment } from '../archive/segment-files.ts';
+import { type ChainState, segmentBatches } from '../archive/segment-reader.ts';
 import { logDamaged } from '../errors/archive.ts';
 import type { Range } from '../registry/uploads.ts';
 

@@ -1,9 +1,9 @@
-import { type FileLayer, openIfFile, writeAll } from '../archive/files/file-layer.ts';
-import { formatPath, type SegmentFile, segmentPath } from '../archive/format/layout.ts';
-import { allowZstd } from '../archive/read/format-file.ts';
-import { openSegment } from '../archive/read/segment-files.ts';
-import type { SegmentStore } from '../archive/read/segment-store.ts';
-import { publish, writing } from '../archive/write/hot-segment.ts';
+import { type FileLayer, openIfFile, writeAll } from '../archive/file-system.ts';
+import { formatPath, type SegmentFile, segmentPath } from '../archive/format.ts';
+import { publish, writing } from '../archive/hot-segment.ts';
+import { allowZstd } from '../archive/recovery.ts';
+import type { SegmentStore } from '../archive/segment-files.ts';
+import { openSegment } from '../archive/segment-files.ts';
 import { logFenced, segmentElsewhere } from '../errors/archive.ts';
 import { errnoName } from '../errors/mailkeep-error.ts';
 import { objectError } from '../errors/objects.ts';

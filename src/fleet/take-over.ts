@@ -1,22 +1,22 @@
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import type { FileLayer } from '../archive/files/file-layer.ts';
-import { realFiles } from '../archive/files/real-files.ts';
-import { FOLDER_MODE, logFolder } from '../archive/format/layout.ts';
-import type { ArchiveCodec } from '../archive/format/stored-payload.ts';
-import { refuseStranger } from '../archive/read/known-end.ts';
-import { openLogReader } from '../archive/read/log-reader.ts';
-import { listSegments } from '../archive/read/segment-files.ts';
-import { acquireLock } from '../archive/write/lock.ts';
-import { sealerOnThread } from '../archive/write/sealer.ts';
-import { makeFolders } from '../disk/make-folders.ts';
-import { isOfNoUse } from '../engine/archive/catalog-of-copy.ts';
-import type { Writer } from '../engine/archive/writer.ts';
+import type { FileLayer } from '../archive/file-system.ts';
+import { realFiles } from '../archive/file-system.ts';
+import { FOLDER_MODE, logFolder } from '../archive/format.ts';
+import { acquireLock } from '../archive/lock.ts';
+import { openLogReader } from '../archive/log-reader.ts';
+import type { ArchiveCodec } from '../archive/payload.ts';
+import { refuseStranger } from '../archive/recovery.ts';
+import { sealerOnThread } from '../archive/seal.ts';
+import { listSegments } from '../archive/segment-files.ts';
+import type { Writer } from '../catalog/open-writer.ts';
+import { isOfNoUse } from '../catalog/open-writer.ts';
+import { catchUp } from '../catalog/rebuild.ts';
+import { makeFolders } from '../core/files.ts';
+import { openState } from '../core/state.ts';
 import { logFenced } from '../errors/archive.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { catchUp } from '../indexer/fold-log.ts';
 import type { StoredArchive } from '../registry/reading.ts';
-import { openState } from '../state/state-file.ts';
 import {
   type CatalogFrom,
   type CatalogSource,

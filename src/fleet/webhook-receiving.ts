@@ -1,11 +1,11 @@
-import type { Settings } from '../config/settings.ts';
+import type { Settings } from '../core/config-schema.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
+import { noteReceiverEvent } from '../daemon/daemon-log.ts';
 import type { DaemonClock } from '../daemon/ports.ts';
-import { noteReceiverEvent } from '../daemon/receiver-events.ts';
-import { isOfMailbox, type Receiver, receiveFor } from '../receiver/receiver.ts';
+import { isOfMailbox, type Receiver, receiveFor } from '../daemon/receiver.ts';
 import type { Registry } from '../registry/registry.ts';
 import { secretsByLookup } from '../registry/webhook-reading.ts';
-import type { DeliveryHint } from '../wire/delivery.ts';
+import type { DeliveryHint } from '../service/platform-wire.ts';
 import { type FleetHint, mailboxMark } from './hint-notes.ts';
 import type { FleetKeys } from './secrets.ts';
 import { type Sender, WebhookSenders } from './webhook-senders.ts';

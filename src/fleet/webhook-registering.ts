@@ -1,13 +1,12 @@
-import type { MailboxClient } from '../api/mailbox-client.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
+import { isSameAddress, type PlannedMailbox, planWebhooks } from '../daemon/delivery-watch.ts';
 import type { DaemonClock } from '../daemon/ports.ts';
-import { isSameAddress } from '../delivery-watch/own-webhooks.ts';
-import { type PlannedMailbox, planWebhooks } from '../delivery-watch/plan-webhooks.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { readSecrets } from '../registry/reading.ts';
 import { webhooksOf } from '../registry/webhook-reading.ts';
 import { forgetWebhook, type KeptWebhook, keepWebhook } from '../registry/webhooks.ts';
-import type { WebhookWithSecretRecord } from '../wire/mailbox-records.ts';
+import type { MailboxClient } from '../service/client.ts';
+import type { WebhookWithSecretRecord } from '../service/mailbox-wire.ts';
 import type { HeldArchive } from './held-archive.ts';
 import { type FleetKeys, sealSecret, WEBHOOK_BY_HAND, webhookPurpose } from './secrets.ts';
 

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { realFiles } from '../archive/files/real-files.ts';
-import { writing } from '../archive/write/hot-segment.ts';
-import { withLock } from '../engine/archive/archive-folder.ts';
+import { realFiles } from '../archive/file-system.ts';
+import { writing } from '../archive/hot-segment.ts';
+import { withLock } from '../catalog/open-reader.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { leaveCache } from '../registry/leases.ts';
 import { copiesToWipe } from '../registry/reading.ts';

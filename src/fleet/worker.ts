@@ -1,8 +1,8 @@
 import path from 'node:path';
-import { CATALOG_VERSION } from '../catalog/open.ts';
+import { CATALOG_VERSION } from '../catalog/database.ts';
+import type { NodeFacts } from '../daemon/fleet-metrics.ts';
 import { logFenced } from '../errors/archive.ts';
 import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import type { NodeFacts } from '../health/fleet-metrics.ts';
 import { release } from '../registry/leases.ts';
 import { unwantedArchives } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';

@@ -1,23 +1,258 @@
 import { performance } from 'node:perf_hooks';
+import { following } from '../core/concurrency.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { syncError } from '../errors/sync.ts';
-import { following } from '../limiter/on-abort.ts';
-import { passAccount } from './apply/account-pass.ts';
-import { Canary } from './apply/canary.ts';
-import { Committer } from './apply/committer.ts';
-import { endsOnlyTheAccount } from './apply/failure-scope.ts';
-import { HostRules, Trouble } from './apply/host-rules.ts';
-import { Ledger } from './apply/ledger.ts';
-import type { FirstPart, PassContext, PassPolicy } from './apply/pass-context.ts';
-import type { Log, Memory, Mirror, Origin } from './apply/ports.ts';
-import type { Wanted } from './apply/survey.ts';
-import { FetchQueue } from './apply/walk/fetch-queue.ts';
-import { PAGE_SIZE } from './plan/forecast.ts';
-import type { ProgressListener } from './progress.ts';
-import { failureOfAccount, type SyncResult } from './result.ts';
+import { HostRules, Trouble } from './api-origin.ts';
+import { Committer, Ledger } from './committer.ts';
+import { FetchQueue, type FolderPass } from './folder-sync.ts';
+import { finishMailbox, type MailboxPass, openMailbox, readNewestPages } from './mailbox-sync.ts';
+import { accountedFor } from './plan/folder-evidence.ts';
+import { type FolderPlan, forecast, PAGE_SIZE, planFolder } from './plan/plan-folder.ts';
+import {
+  concernsOnly,
+  endsOnlyTheAccount,
+  type FirstPart,
+  guard,
+  type Log,
+  type Memory,
+  type Mirror,
+  type Origin,
+  type OriginMailbox,
+  type PassContext,
+  type PassPolicy,
+} from './ports.ts';
+import { failureOfAccount, type ProgressListener, type SyncResult } from './result.ts';
+import {
+  noteMailboxes,
+  recalledCoverage,
+  recentMailboxes,
+  surveyAccount,
+  surveyMailbox,
+  type Wanted,
+} from './sync-memory.ts';
+import {
+  noteQuota,
+  noteUnwatchedMailboxes,
+  noteUsages,
+  recalledMeanSize,
+  refusalByName,
+} from './usage.ts';
+import { Canary } from './verify-unverified.ts';
+import { canSearch, isRefusal, reconsiderSearch } from './walk.ts';
+
+/** What counts as recent: a year. */
+const RECENT_MS = 365 * 86_400_000;
+/** A smaller backlog is over within two pages: finding where a year begins is not worth a request. */
+const LARGE_BACKLOG = 2 * PAGE_SIZE;
+/** Messages below it are small: nine of ten, and a small part of all bytes. */
+const SMALL_BYTES = 100_000;
+/** Listings of large messages that are kept while they wait, over all folders: about 30 MB. More are not postponed. */
+const MOST_POSTPONED = 20_000;
+
+/**
+ * Fetches the part of the folders' backlogs that the configuration wants before the rest, so that an interrupted
+ * first sync has the most useful mail. Only the order changes: the uids that are walked here are not walked again,
+ * and the pass proves the same as without it.
+ */
+async function fetchFirstPart(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
+  const { order, first } = ctx.settings;
+  if (order === 'oldest') return;
+  const waiting = folders.filter((folder) => !folder.isEmpty);
+  if (first === 'recent') await fetchRecent(ctx, waiting);
+  // A daemon interrupts long passes, and each lists pages with a postponed message again: no pass would get far.
+  if (first === 'small' && ctx.policy.rhythm === null) await fetchSmall(waiting);
+}
+
+/**
+ * Walks each folder down to where the last year begins, at the cost of one more request per folder. A single folder
+ * is walked newest first anyway.
+ */
+async function fetchRecent(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
+  const large = folders.filter((folder) => folder.remaining > LARGE_BACKLOG);
+  if (large.length < 2) return;
+  const since = new Date(ctx.startedAt - RECENT_MS).toISOString().slice(0, 10);
+  for (const folder of large) {
+    await folder.guarded(async () => {
+      const downTo = await firstUidSince(ctx, folder, since);
+      if (downTo !== null) await folder.walkBacklog({ downTo });
+    });
+  }
+}
+
+/**
+ * Returns the lowest uid, of those that no answer covers yet, whose message was received on this day or later. Null
+ * where there is none, or where the host does not search by date: the rest of the pass walks the backlog all the
+ * same, and reports what fails there.
+ */
+async function firstUidSince(
+  ctx: PassContext,
+  { at, evidence }: FolderPass,
+  since: string,
+): Promise<number | null> {
+  const gaps = evidence.notWalked({ lo: 1, hi: evidence.highestUid });
+  const [first, last] = [gaps[0], gaps[gaps.length - 1]];
+  if (first === undefined || last === undefined) return null;
+  if (!canSearch(ctx.memory, at.host)) return null;
+  const asked = { uids: `${first.lo}:${last.hi}`, perPage: 1, order: 'ascending', since } as const;
+  try {
+    const { items } = await ctx.origin.search(at, asked, ctx.signal);
+    return items[0]?.uid ?? null;
+  } catch (error) {
+    ctx.signal.throwIfAborted();
+    if (isRefusal(error) || concernsOnly(error)) return null;
+    throw error;
+  }
+}
+
+/** Walks every backlog and postpones the large messages. This costs no additional request. */
+async function fetchSmall(folders: readonly FolderPass[]): Promise<void> {
+  let room = MOST_POSTPONED;
+  const postpones = ({ size }: { readonly size: number }): boolean => {
+    if (size < SMALL_BYTES || room === 0) return false;
+    room -= 1;
+    return true;
+  };
+  for (const folder of folders) await folder.guarded(() => folder.walkBacklog({ postpones }));
+}
+
+/** Mailboxes in a group: the newest mail of all of them comes before the backlog of any. */
+const MAILBOXES_TOGETHER = 20;
+/** More remaining messages than this are worth a forecast. */
+const WORTH_A_FORECAST = 200;
+/** The mailboxes with the most remaining messages, whose quotas show mean sizes: asked once a day in any case. */
+const ASKED_MAILBOXES = 5;
+/** The largest folders of the other mailboxes, whose newest pages show mean sizes. */
+const SAMPLED_FOLDERS = 5;
+
+/**
+ * Runs one pass over an account: for each group of mailboxes the folders, what is new, the backlog, what is gone, and
+ * finally what the answers prove. A mailbox or folder that fails is reported and does not stop the rest; what would
+ * fail for all of them (a refused token, an unreachable host, a full disk) ends the pass.
+ */
+async function passAccount(ctx: PassContext, wanted: Wanted): Promise<void> {
+  reconsiderSearch(ctx.memory, ctx.origin.host, ctx.startedAt);
+  const mailboxes = recentMailboxes(ctx, wanted) ?? (await askMailboxes(ctx, wanted));
+  // First, so that a mailbox that the pass does not get to is in the result as one that was not compared.
+  for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
+  await noteUsages(ctx, mailboxes);
+  for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
+    const group = mailboxes.slice(from, from + MAILBOXES_TOGETHER);
+    await passGroup(ctx, group, wanted, mailboxes.length);
+  }
+}
+
+async function askMailboxes(ctx: PassContext, wanted: Wanted): Promise<readonly OriginMailbox[]> {
+  const { mailboxes, listed } = await surveyAccount(ctx, wanted);
+  noteMailboxes(ctx, wanted, listed);
+  noteUnwatchedMailboxes(ctx, listed, wanted);
+  return mailboxes;
+}
+
+async function passGroup(
+  ctx: PassContext,
+  group: readonly OriginMailbox[],
+  wanted: Wanted,
+  mailboxes: number,
+): Promise<void> {
+  const passes: MailboxPass[] = [];
+  for (const mailbox of group) {
+    await guard(ctx, { mailbox: mailbox.address }, async () => {
+      const pass = await openMailbox(ctx, mailbox, wanted).catch(async (error: unknown) => {
+        throw await refusalByName(ctx, mailbox, group, error);
+      });
+      passes.push(pass);
+    });
+  }
+  await announceForecast(ctx, passes, mailboxes);
+  for (const pass of passes) {
+    const { address } = pass.mailbox;
+    ctx.ledger.report({ event: 'mailbox-started', address, messages: remaining(pass.folders) });
+    await readNewestPages(pass);
+  }
+  await fetchFirstPart(
+    ctx,
+    passes.flatMap(({ folders }) => folders),
+  );
+  for (const pass of passes) {
+    await finishMailbox(ctx, pass);
+    ctx.ledger.report({ event: 'mailbox-finished', address: pass.mailbox.address });
+  }
+}
+
+function remaining(folders: readonly FolderPass[]): number {
+  return folders.reduce((sum, folder) => sum + folder.remaining, 0);
+}
+
+/** Reports the remaining work when it is more than a few messages; the pages it samples serve the pass later. */
+async function announceForecast(
+  ctx: PassContext,
+  passes: readonly MailboxPass[],
+  mailboxes: number,
+): Promise<void> {
+  const folders = passes.flatMap((pass) => pass.folders);
+  if (remaining(folders) < WORTH_A_FORECAST) return;
+  const means = await askMeanSizes(ctx, passes);
+  const largest = passes
+    .filter((pass) => !means.has(pass))
+    .flatMap((pass) => pass.folders)
+    .filter((folder) => folder.remaining > 0 && !folder.isBackwards)
+    .sort((a, b) => b.remaining - a.remaining)
+    .slice(0, SAMPLED_FOLDERS);
+  const sizes = { count: 0, bytes: 0 };
+  for (const folder of largest) {
+    // A folder that fails here fails again, and is reported, when its turn comes.
+    const page = await folder.head().catch((error: unknown) => {
+      ctx.signal.throwIfAborted();
+      if (error instanceof Error) return { items: [] };
+      throw error;
+    });
+    // The page is newest first, so messages that are already stored come last.
+    for (const { size } of page.items.slice(0, folder.remaining)) {
+      sizes.count += 1;
+      sizes.bytes += size;
+    }
+  }
+  ctx.ledger.report({
+    event: 'forecast',
+    forecast: forecast({
+      mailboxes,
+      folders: passes.flatMap((pass) =>
+        pass.folders.map((folder) => ({
+          messages: folder.listed.messageCount,
+          known: folder.listed.messageCount - folder.remaining,
+          meanBytes: means.get(pass),
+        })),
+      ),
+      sizes,
+      requestsPerMinute: ctx.origin.requestsPerMinute(),
+    }),
+  });
+}
+
+/** Returns the mean message size of large mailboxes with nothing stored. Elsewhere, the rest may differ from the mean. */
+async function askMeanSizes(
+  ctx: PassContext,
+  passes: readonly MailboxPass[],
+): Promise<ReadonlyMap<MailboxPass, number>> {
+  const means = new Map<MailboxPass, number>();
+  const most = passes
+    .map((pass) => ({ pass, messages: remaining(pass.folders) }))
+    .filter(({ messages }) => messages > 0)
+    .sort((a, b) => b.messages - a.messages)
+    .slice(0, ASKED_MAILBOXES);
+  for (const { pass } of most) {
+    await noteQuota(ctx, pass.key);
+    const isUntouched = pass.folders.every(
+      ({ listed, remaining: ahead }) => ahead === listed.messageCount,
+    );
+    const mean = isUntouched ? recalledMeanSize(ctx.memory, pass.key) : undefined;
+    if (mean !== undefined) means.set(pass, mean);
+  }
+  return means;
+}
 
 /** Makes stored messages searchable; the caller owns it, the pass calls it. */
-export interface Indexing {
+interface Indexing {
   /** Indexes at most `limit` messages, newest first; resolves with how many are left. */
   some(limit: number, signal: AbortSignal): Promise<number>;
   /** Indexes everything that is stored. */
@@ -245,4 +480,70 @@ class IndexAlongside {
   async finish(): Promise<void> {
     await this.#running;
   }
+}
+
+/** What a pass would do, and the requests it would cost. Planning fetches and writes no message. */
+export interface SyncPlan {
+  readonly mailboxes: readonly {
+    readonly account: string;
+    readonly address: string;
+    readonly folders: readonly FolderPlan[];
+    readonly excluded: readonly string[];
+  }[];
+  readonly messages: number;
+  /** Requests of the pass itself, the listings of mailboxes and folders included. */
+  readonly requests: number;
+  /** The rate in force; of several accounts, which are asked at the same time, that of the longest. */
+  readonly requestsPerMinute: number;
+  readonly hours: number;
+}
+
+/**
+ * Plans a pass without doing it: reads the listings of mailboxes and folders (one request each) and compares
+ * them with the archive.
+ *
+ * @throws MailkeepError what the origin refuses
+ */
+export async function planSync(options: {
+  readonly accounts: readonly AccountToSync[];
+  readonly mirror: Mirror;
+  readonly memory: Memory;
+  readonly full: boolean;
+  readonly signal: AbortSignal;
+}): Promise<SyncPlan> {
+  const mailboxes: SyncPlan['mailboxes'][number][] = [];
+  const accounts: { readonly requests: number; readonly perMinute: number }[] = [];
+  for (const { name, wanted, origin } of options.accounts) {
+    const deps = { origin, signal: options.signal };
+    let requests = 1;
+    for (const mailbox of (await surveyAccount(deps, wanted)).mailboxes) {
+      const { key, folders, excluded } = await surveyMailbox(deps, mailbox, wanted);
+      const planned = folders.map((listed) => {
+        const at = { ...key, folder: listed.path };
+        const generation = options.mirror.folder(at)?.generation ?? 1;
+        const accounted = accountedFor(options.mirror.sumsOf(at));
+        const unread = options.mirror.unread(at, generation);
+        const covered = recalledCoverage(options.memory, at, generation, accounted);
+        return planFolder(listed, { accounted, unread, covered }, options.full);
+      });
+      requests += 1 + sum(planned, (plan) => plan.requests);
+      mailboxes.push({ account: name, address: mailbox.address, folders: planned, excluded });
+    }
+    accounts.push({ requests, perMinute: origin.requestsPerMinute() });
+  }
+  const [longest] = [...accounts].sort(
+    (a, b) => b.requests / b.perMinute - a.requests / a.perMinute,
+  );
+  const { requests = 0, perMinute = 1 } = longest ?? {};
+  return {
+    mailboxes,
+    messages: sum(mailboxes, ({ folders }) => sum(folders, ({ messages }) => messages)),
+    requests: sum(accounts, (account) => account.requests),
+    requestsPerMinute: perMinute,
+    hours: requests / perMinute / 60,
+  };
+}
+
+function sum<T>(items: readonly T[], of: (item: T) => number): number {
+  return items.reduce((total, item) => total + of(item), 0);
 }

@@ -1,18 +1,232 @@
-import type { FileLayer } from '../archive/files/file-layer.ts';
-import { segmentPath } from '../archive/format/layout.ts';
-import { BadSectors, filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
-import { checkFooter } from '../archive/mend/check-footer.ts';
-import { openAgain } from '../archive/read/scan-log.ts';
-import { type Problem, segmentBatches } from '../archive/read/segment-batches.ts';
-import { listSegments, type OpenSegment, openSegment } from '../archive/read/segment-files.ts';
-import type { LogicalRecord } from '../archive/read/segment-records.ts';
-import { batchesToTheEnd } from '../archive/read/torn-batch.ts';
-import { errnoName } from '../errors/mailkeep-error.ts';
-import { MessageCheck } from './message-check.ts';
-import { PackedBatches } from './packed-batches.ts';
-import { RecentBlobs } from './recent-blobs.ts';
-import type { SegmentJob, SegmentReport } from './segment-report.ts';
-import type { Settling } from './settling.ts';
+import { createHash, hash as digest } from 'node:crypto';
+import { availableParallelism } from 'node:os';
+import { Readable } from 'node:stream';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { FileLayer } from '../archive/file-system.ts';
+import {
+  type Fact,
+  type Position,
+  RECORD_KIND,
+  type SegmentFile,
+  segmentPath,
+} from '../archive/format.ts';
+import { openAgain, openLogReader } from '../archive/log-reader.ts';
+import { BadSectors, filesOverBadSectors } from '../archive/mend-segment.ts';
+import {
+  type MessagePayload,
+  RecipeMismatch,
+  readFact,
+  readMessagePayload,
+  rebuildInto,
+  rebuildPieces,
+} from '../archive/payload.ts';
+import { batchesToTheEnd } from '../archive/recovery.ts';
+import { checkFooter } from '../archive/sealed-footer.ts';
+import { listSegments, type OpenSegment, openSegment } from '../archive/segment-files.ts';
+import {
+  type ChainState,
+  type LogicalRecord,
+  type PlacedValue,
+  type Problem,
+  type ReadBatch,
+  segmentBatches,
+  type Visited,
+} from '../archive/segment-reader.ts';
+import {
+  openSettledRows,
+  type SettledCounts,
+  type SettledRows,
+  type SettledRun,
+} from '../catalog/comparison.ts';
+import type { SegmentDamage } from '../catalog/findings.ts';
+import { contradictingTables, wrongStructure } from '../catalog/implied.ts';
+import type { BlobHash, MessageId } from '../core/types.ts';
+import { builtWorker, JobPool } from '../core/worker-thread.ts';
+import type { DamageReason } from '../errors/archive.ts';
+import { errnoName, MailkeepError } from '../errors/mailkeep-error.ts';
+import { type Meaning, PackedBatches } from './read-log.ts';
+
+type Outcome = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;
+
+/** Rebuilds and hashes messages while their records pass by, as far as their blobs passed by lately or are found. */
+class MessageCheck {
+  count = 0;
+  rawBytes = 0;
+  #outcomes: Outcome[] = [];
+  #before = { count: 0, rawBytes: 0 };
+
+  constructor(
+    private readonly full: boolean,
+    private readonly blobs: RecentBlobs,
+  ) {}
+
+  /** For each record with a payload: what it means to the catalog. */
+  visit({ kind, hash, payload }: LogicalRecord & { readonly payload: Buffer }): Visited<Meaning> {
+    switch (kind) {
+      case RECORD_KIND.blob: {
+        const name = hash.toString('hex');
+        if (this.full) this.blobs.keep(name, payload);
+        return { value: { kind: 'blob', hash: name, size: payload.length } };
+      }
+      case RECORD_KIND.message: {
+        const message = readMessagePayload(payload);
+        if (message === undefined) return { problem: 'recipe' };
+        const { sha256: id, size } = message.recipe;
+        this.count += 1;
+        this.rawBytes += size;
+        if (this.full) this.#rebuild(message);
+        return { value: { kind: 'message', id, size } };
+      }
+      case RECORD_KIND.fact: {
+        const text = payload.toString('utf8');
+        const fact = readFact(text);
+        return fact === undefined ? { problem: 'fact' } : { value: { kind: 'fact', text, fact } };
+      }
+      default:
+        return { problem: 'bytes' };
+    }
+  }
+
+  /** What was found out since it was last asked. */
+  taken(): readonly Outcome[] {
+    const outcomes = this.#outcomes;
+    this.#outcomes = [];
+    this.#before = { count: this.count, rawBytes: this.rawBytes };
+    return outcomes;
+  }
+
+  /** Forgets what passed by since it was last asked: no commit made that a part of the archive. */
+  drop(): void {
+    this.#outcomes = [];
+    this.count = this.#before.count;
+    this.rawBytes = this.#before.rawBytes;
+  }
+
+  #rebuild(message: MessagePayload): void {
+    const { sha256: id, size, parts } = message.recipe;
+    const needed = parts.flatMap(blobsOf);
+    const blobs = this.blobs.all(
+      needed,
+      parts.reduce((sum, part) => sum + blobBytesOf(part), 0),
+    );
+    if (blobs === undefined) {
+      this.#outcomes.push({ what: 'deferred', message: id, blobs: needed });
+      return;
+    }
+    try {
+      if (sourceHash(message, size, blobs) === id) return;
+      this.#outcomes.push({ what: 'unsound', message: id, reason: 'hash' });
+    } catch (error) {
+      if (!(error instanceof RecipeMismatch)) throw error;
+      this.#outcomes.push({ what: 'unsound', message: id, reason: 'recipe' });
+    }
+  }
+}
+
+type Part = MessagePayload['recipe']['parts'][number];
+
+function blobsOf(part: Part): readonly string[] {
+  if (part[0] === 'raw') return [];
+  if (part[0] === 'blob') return part[3] ?? [part[2]];
+  return part[5] ?? [part[4]];
+}
+
+/** How many bytes its blobs have together. */
+function blobBytesOf(part: Part): number {
+  if (part[0] === 'raw') return 0;
+  return part[0] === 'blob' ? part[1] : part[3];
+}
+
+/** A source up to this size is put together and hashed at once, which costs less than piece by piece. Bytes. */
+const PUT_TOGETHER_BYTES = 4 * 1024 * 1024;
+/** Used again for each source: fresh memory costs as much as encoding. */
+let together: Buffer | undefined;
+
+/** Returns the SHA-256 of a message's source; undefined where it has another size. @throws RecipeMismatch */
+function sourceHash(
+  message: MessagePayload,
+  size: number,
+  blobs: ReadonlyMap<BlobHash, Buffer>,
+): string | undefined {
+  const [only] = message.recipe.parts;
+  if (only?.[0] === 'raw' && only[1] === size && message.literal.length === size) {
+    return digest('sha256', message.literal, 'hex');
+  }
+  const blob = (hash: BlobHash): Buffer => {
+    const bytes = blobs.get(hash);
+    if (bytes === undefined) throw new RecipeMismatch('a blob is not the one that was asked for');
+    return bytes;
+  };
+  if (size <= PUT_TOGETHER_BYTES) {
+    together ??= Buffer.allocUnsafeSlow(PUT_TOGETHER_BYTES);
+    const length = rebuildInto(together, message, blob);
+    return length === size ? digest('sha256', together.subarray(0, length), 'hex') : undefined;
+  }
+  const whole = createHash('sha256');
+  let length = 0;
+  for (const piece of rebuildPieces(message, blob)) {
+    whole.update(piece);
+    length += piece.length;
+  }
+  return length === size ? whole.digest('hex') : undefined;
+}
+
+/** Bytes of blobs that are kept: most messages that need one come right behind it, or soon. */
+const KEPT_BYTES = 32 * 1024 * 1024;
+/** A message that needs more is rebuilt piece by piece in its turn. Bytes. */
+const FETCHED_BYTES = 8 * 1024 * 1024;
+
+/** Looks for a blob's bytes in the rest of the log; they have its hash when they come. */
+export type FindBlob = (hash: BlobHash) => Buffer | undefined;
+
+/** Blobs of the log in force, each with bytes that have its hash, in the order of their last use. */
+export class RecentBlobs {
+  readonly #blobs = new Map<BlobHash, Buffer>();
+  #kept = 0;
+
+  constructor(private readonly find: FindBlob = () => undefined) {}
+
+  /** Keeps a copy. */
+  keep(hash: BlobHash, payload: Buffer): void {
+    if (payload.length > KEPT_BYTES || this.#blobs.has(hash)) return;
+    this.#blobs.set(hash, Buffer.from(payload));
+    this.#kept += payload.length;
+    for (const [oldest, bytes] of this.#blobs) {
+      if (this.#kept <= KEPT_BYTES) break;
+      this.#blobs.delete(oldest);
+      this.#kept -= bytes.length;
+    }
+  }
+
+  /**
+   * All of these blobs, or undefined when some are neither kept nor found.
+   *
+   * @param length how many bytes they are together
+   */
+  all(hashes: readonly BlobHash[], length: number): ReadonlyMap<BlobHash, Buffer> | undefined {
+    const found = new Map<BlobHash, Buffer>();
+    for (const hash of hashes) {
+      const bytes = this.#get(hash) ?? (length > FETCHED_BYTES ? undefined : this.#fetch(hash));
+      if (bytes === undefined) return undefined;
+      found.set(hash, bytes);
+    }
+    return found;
+  }
+
+  #get(hash: BlobHash): Buffer | undefined {
+    const bytes = this.#blobs.get(hash);
+    if (bytes === undefined) return undefined;
+    this.#blobs.delete(hash);
+    this.#blobs.set(hash, bytes);
+    return bytes;
+  }
+
+  #fetch(hash: BlobHash): Buffer | undefined {
+    const bytes = this.find(hash);
+    if (bytes !== undefined) this.keep(hash, bytes);
+    return bytes;
+  }
+}
 
 /** Records handed on together, at least: enough for one transaction of the fold, which runs meanwhile. */
 const RECORDS = 1_000;
@@ -166,4 +380,377 @@ function ordinalsIn(
     ordinal += container.records;
   }
   return first === undefined ? undefined : [first, last];
+}
+
+/** What is wrong in the file of an archive's catalog, damage that keeps it from being read included. */
+export function foundInStructure(dir: string): readonly string[] {
+  try {
+    return wrongStructure(dir);
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+    return [String(error.facts.reason ?? error.code)];
+  }
+}
+
+/**
+ * Rebuilds and hashes messages, one after the other, streamed, and returns those that are not what they should be.
+ * The caller reads these again to find the reason.
+ *
+ * @throws system errors of reading
+ */
+export async function rebuildMessages(
+  files: FileLayer,
+  { dir, messages, blobs }: MessagesJob,
+): Promise<readonly MessageId[]> {
+  const failed: MessageId[] = [];
+  const reader = openLogReader({
+    dir,
+    files: filesOverBadSectors(files),
+    locator: { message: (id) => messages.get(id), blob: (hash) => blobs.get(hash) },
+  });
+  try {
+    for (const id of messages.keys()) {
+      try {
+        for await (const _piece of reader.streamMessage(id));
+      } catch (error) {
+        if (!(error instanceof MailkeepError)) throw error;
+        failed.push(id);
+      }
+    }
+  } finally {
+    reader.close();
+  }
+  return failed;
+}
+
+/** Returns undefined where a catalog cannot be read: comparing it without settling reports why. */
+export function unlessTroubled<T>(act: () => T): T | undefined {
+  try {
+    return act();
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    return undefined;
+  }
+}
+
+type Placed = PlacedValue<Meaning | SettledRun>;
+type PlacedMessage = PlacedValue<Extract<Meaning, { kind: 'message' }>>;
+
+/**
+ * Compares messages and blobs with the catalog while their records pass by. Most messages arrived once and nothing
+ * happened to them since: the catalog has the rows of that, and comparing them here, on several threads, takes a
+ * fraction of folding the message and comparing afterwards. All others are handed on to be folded.
+ *
+ * The catalog only chooses what is compared here. Whoever folds the rest has to make sure that nothing in it concerns a
+ * message that was settled; see `ImpliedCatalog.agrees`.
+ */
+export class Settling {
+  #messages = 0;
+  #blobs = 0;
+  #rows: SettledRows | undefined;
+
+  /** @param upTo the commit that the catalog has reached */
+  constructor(
+    dir: string,
+    private readonly upTo: number,
+  ) {
+    this.#rows = unlessTroubled(() => openSettledRows(dir));
+  }
+
+  /** The records of a batch that are to be folded, and runs of those that are settled where their facts were. */
+  left(segment: number, { commit, records, problems }: ReadBatch<Meaning>): readonly Placed[] {
+    const rows = this.#rows;
+    if (rows === undefined || commit.number > this.upTo || problems.length > 0) {
+      return records;
+    }
+    const settle = new BatchSettling(rows, segment, commit.number);
+    const left = unlessTroubled(() => rows.within(() => settle.left(records)));
+    // Whoever compares the rest reports what keeps the catalog from being read.
+    if (left === undefined) this.close();
+    if (left === undefined) return records;
+    this.#messages += settle.messages;
+    this.#blobs += settle.blobs;
+    return left;
+  }
+
+  /** What was settled since this was last asked. */
+  counts(): SettledCounts {
+    const counts = { messages: this.#messages, blobs: this.#blobs };
+    this.#messages = 0;
+    this.#blobs = 0;
+    return counts;
+  }
+
+  close(): void {
+    this.#rows?.close();
+    this.#rows = undefined;
+  }
+}
+
+class BatchSettling {
+  messages = 0;
+  blobs = 0;
+  readonly #left: Placed[] = [];
+  /** Message records that no fact has used yet. */
+  readonly #arrived = new Map<string, PlacedMessage>();
+  /** Records that are among `#left` although they are settled. */
+  readonly #settled = new Set<Placed>();
+
+  constructor(
+    private readonly rows: SettledRows,
+    private readonly segment: number,
+    private readonly commit: number,
+  ) {}
+
+  left(records: readonly PlacedValue<Meaning>[]): readonly Placed[] {
+    for (const record of records) this.#take(record);
+    const { size } = this.#settled;
+    return size === 0 ? this.#left : this.#left.filter((record) => !this.#settled.has(record));
+  }
+
+  #take({ value, ordinal, offset }: PlacedValue<Meaning>): void {
+    switch (value.kind) {
+      case 'blob': {
+        const position = { segment: this.segment, ordinal, offset };
+        const state = this.rows.blob(value.hash, value.size, position);
+        // One that a later record replaces has no row. If that record never comes, the catalog has a row too many.
+        if (state === 'settled') this.blobs += 1;
+        else if (state === undefined) this.#left.push({ value, ordinal, offset });
+        return;
+      }
+      case 'message': {
+        const message = { value, ordinal, offset };
+        this.#arrived.set(value.id, message);
+        this.#left.push(message);
+        return;
+      }
+      case 'fact': {
+        const run = this.#settle(value.fact);
+        if (run === undefined) this.#left.push({ value, ordinal, offset });
+        else this.#append(run, { ordinal, offset });
+      }
+    }
+  }
+
+  /** The fact of an arrival whose message came just before, in the same batch, if the catalog has its rows. */
+  #settle(fact: Fact): SettledRun | undefined {
+    // An accepted or assumed message has an event as well.
+    if (fact.fact !== 'appeared' || fact.accepted !== undefined || fact.assumedFrom !== undefined) {
+      return undefined;
+    }
+    const message = this.#arrived.get(fact.message);
+    if (message === undefined) return undefined;
+    const { ordinal, offset, value } = message;
+    const position = { segment: this.segment, ordinal, offset };
+    const folderId = this.rows.arrival(fact, value.size, position, this.commit);
+    if (folderId === undefined) return undefined;
+    this.#arrived.delete(fact.message);
+    if (this.#left.at(-1) === message) this.#left.pop();
+    else this.#settled.add(message);
+    this.messages += 1;
+    const { host, mailbox, folder, generation, uid, size } = fact;
+    const place = { host, mailbox, folder, generation, uid };
+    return { kind: 'settled', place, folderId, messages: 1, bytes: size };
+  }
+
+  #append(run: SettledRun, at: Omit<Placed, 'value'>): void {
+    const last = this.#left.at(-1);
+    if (last?.value.kind === 'settled' && isSameFolder(last.value, run)) {
+      this.#left[this.#left.length - 1] = { ...last, value: joined(last.value, run) };
+    } else this.#left.push({ ...at, value: run });
+  }
+}
+
+function isSameFolder(a: SettledRun, b: SettledRun): boolean {
+  return (
+    a.folderId === b.folderId &&
+    a.place.generation === b.place.generation &&
+    a.place.folder === b.place.folder &&
+    a.place.mailbox === b.place.mailbox &&
+    a.place.host === b.place.host
+  );
+}
+
+function joined(a: SettledRun, b: SettledRun): SettledRun {
+  const { place } = a.place.uid > b.place.uid ? a : b;
+  return { ...a, place, messages: a.messages + b.messages, bytes: a.bytes + b.bytes };
+}
+
+/** Reads what an archive is made of, several pieces at a time where there are threads. */
+export interface SegmentChecker {
+  /** How many are worth asking for at a time. */
+  readonly width: number;
+  /** What a file of the log says, while it is read. Its failure comes to who takes the reports. */
+  check(job: SegmentJob): AsyncIterable<SegmentReport>;
+  /** Those messages that could not be rebuilt, or are not what they should be. */
+  rebuild(job: MessagesJob): Promise<readonly MessageId[]>;
+  /** What SQLite finds wrong in the file of an archive's catalog. */
+  structure(dir: string): Promise<readonly string[]>;
+  /** See `contradictingTables`, whose errors it throws. */
+  contradictions(dir: string): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+/** Reads on this thread, through any files. */
+export function checkerInProcess(files: FileLayer): SegmentChecker {
+  return {
+    width: 1,
+    async *check(job) {
+      await nextTurn();
+      const { dir, settleUpTo } = job;
+      const settling = settleUpTo === undefined ? undefined : new Settling(dir, settleUpTo);
+      try {
+        yield* checkSegment(files, job, new RecentBlobs(), settling);
+      } finally {
+        settling?.close();
+      }
+    },
+    rebuild: (job) => rebuildMessages(files, job),
+    structure: async (dir) => foundInStructure(dir),
+    contradictions: async (dir) => contradictingTables(dir),
+    async close() {},
+  };
+}
+
+/** One file of the log to be read from its first byte to its last. Plain data: it may go to another thread. */
+export interface SegmentJob {
+  readonly dir: string;
+  readonly segment: number;
+  /** The generation to read; default the one in force. */
+  readonly generation?: number;
+  /** True for the last segment of the log: what follows its last commit is unfinished work, not damage. */
+  readonly last: boolean;
+  /** The highest commit number that a catalog or checkpoint has seen: errors up to it are damage, wherever they are. */
+  readonly seen: number;
+  /** Compare every SHA-256 and rebuild every message; otherwise CRCs have to do. */
+  readonly full: boolean;
+  /** Compare messages with the catalog's rows at once, up to this commit; see `Settling`. Default: none. */
+  readonly settleUpTo?: number;
+}
+
+/** Messages to be rebuilt from wherever their bytes are. Plain data, like the other. */
+export interface MessagesJob {
+  readonly dir: string;
+  /** Undefined where a message's position is unknown: it fails. */
+  readonly messages: ReadonlyMap<MessageId, Position | undefined>;
+  readonly blobs: ReadonlyMap<BlobHash, Position>;
+}
+
+/** What a thread is asked for, one at a time. */
+export type ThreadJob =
+  | { readonly what: 'segment'; readonly job: SegmentJob }
+  | { readonly what: 'messages'; readonly job: MessagesJob }
+  | { readonly what: 'structure' | 'contradictions'; readonly dir: string }
+  | { readonly what: 'intact'; readonly file: FileToProve };
+
+/** A file of a segment, at whatever path it is. */
+interface FileToProve extends SegmentFile {
+  readonly path: string;
+  readonly sealed: boolean;
+}
+
+/** What reading one file of the log gave, in the order of the file. */
+export type SegmentReport =
+  /** First, where the file could be opened: what its header says, and so whether it follows on what was read before. */
+  | {
+      readonly what: 'begin';
+      readonly archiveId: string;
+      /** The commit that the segment's header names. */
+      readonly before: ChainState;
+      readonly generation: number;
+    }
+  /** See `unpackBatches`. */
+  | { readonly what: 'batches'; readonly segment: number; readonly packed: string }
+  | { readonly what: 'damage'; readonly damage: SegmentDamage }
+  | {
+      readonly what: 'tail';
+      readonly segment: number;
+      readonly offset: number;
+      readonly bytes: number;
+    }
+  /** Rebuilt from its recipe the message is not what it should be. */
+  | {
+      readonly what: 'unsound';
+      readonly message: MessageId;
+      readonly reason: DamageReason | 'hash';
+    }
+  /** The message needs bytes that are elsewhere in the log. */
+  | {
+      readonly what: 'deferred';
+      readonly message: MessageId;
+      readonly blobs: readonly BlobHash[];
+    }
+  /** Last, where the file could be opened. */
+  | {
+      readonly what: 'end';
+      readonly after: ChainState;
+      readonly records: number;
+      readonly messages: number;
+      /** Bytes of the raw sources of its messages, and of the file. */
+      readonly rawBytes: number;
+      readonly fileBytes: number;
+      readonly settled: SettledCounts;
+    };
+
+/** More threads wait for the disk, and each holds what one segment says. */
+const MOST_THREADS = 4;
+
+/** One for the catalog's file, one for the first segment. */
+const NEEDED_THREADS = 2;
+
+/**
+ * Reads on threads of their own. Two start at once, so that they load while the caller opens the archive, or loads the
+ * code that does; others start when they are needed.
+ */
+export function checkerOnThreads(): SegmentChecker {
+  const { width, pool } = threads();
+  pool.start(NEEDED_THREADS);
+  return {
+    width,
+    check(job) {
+      const reports = new Readable({ objectMode: true, read() {} });
+      // The consumer of the reports gets the error; until then it must not count as unhandled.
+      reports.on('error', () => undefined);
+      pool
+        .run({ what: 'segment', job }, (report) => reports.push(report))
+        .then(
+          () => reports.push(null),
+          (error: unknown) =>
+            reports.destroy(error instanceof Error ? error : new Error(String(error))),
+        );
+      return reports;
+    },
+    rebuild: (job) => pool.run({ what: 'messages', job }),
+    structure: (dir) => pool.run({ what: 'structure', dir }),
+    contradictions: (dir) => pool.run({ what: 'contradictions', dir }),
+    close: () => pool.end(),
+  };
+}
+
+/** Reads files of segments on threads of their own. */
+export interface SegmentProver {
+  /** Reads every byte of a file. @throws `log-damaged` unless it is intact, and sealed where it should be */
+  intact(file: FileToProve): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** @param atOnce threads that start now, so that they load while the first segments come; others when they are needed */
+export function proverOnThreads(atOnce = 0): SegmentProver {
+  const { pool } = threads();
+  if (atOnce > 0) pool.start(atOnce);
+  return {
+    intact: async (file) => {
+      await pool.run({ what: 'intact', file });
+    },
+    close: () => pool.end(),
+  };
+}
+
+function threads() {
+  const width = Math.min(MOST_THREADS, availableParallelism());
+  const pool = new JobPool<ThreadJob, readonly string[], SegmentReport>(width, {
+    name: 'mailkeep-verify',
+    file: builtWorker('verify-worker'),
+  });
+  return { width, pool };
 }

@@ -6,13 +6,16 @@ import {
   type KeyObject,
   sign,
 } from 'node:crypto';
-import { canonicalJson } from '../archive/format/facts.ts';
-import { isCount, isHash, isObject, parseJson } from '../archive/format/json-shape.ts';
-import type { LogHead } from '../archive/read/last-commit.ts';
-import { readRegularFile } from '../disk/regular-file.ts';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { realFiles, replaceFile } from '../archive/file-system.ts';
+import { canonicalJson, isCount, isHash, isObject, parseJson } from '../archive/format.ts';
+import type { LogHead } from '../archive/log-reader.ts';
+import { isSignedBy } from '../core/ed25519.ts';
+import { readRegularFile } from '../core/files.ts';
 import { errnoName } from '../errors/mailkeep-error.ts';
+import { usageError } from '../errors/usage.ts';
 import { verifyError } from '../errors/verify.ts';
-import { isSignedBy } from './ed25519.ts';
 
 const DOMAIN = 'mailkeep checkpoint 1\n';
 
@@ -152,4 +155,20 @@ export function publicKeyOf(key: KeyObject): string {
 function rawOf(key: KeyObject): string {
   const { x = '' } = key.export({ format: 'jwk' });
   return Buffer.from(x, 'base64url').toString('base64');
+}
+
+/**
+ * Returns the file of the key that signs for an archive (Ed25519, PKCS #8, PEM), which is created if it is missing.
+ *
+ * @throws usage-save-failed
+ */
+export async function ownSigningKey(dataDir: string): Promise<string> {
+  const file = path.join(dataDir, 'checkpoint.key');
+  if (existsSync(file)) return file;
+  try {
+    await replaceFile(realFiles, file, Buffer.from(newSigningKey(), 'utf8'));
+  } catch (error) {
+    throw usageError('usage-save-failed', { file, reason: errnoName(error) });
+  }
+  return file;
 }

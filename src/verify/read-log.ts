@@ -1,15 +1,114 @@
-import type { FileLayer } from '../archive/files/file-layer.ts';
-import { genesisHash, SEGMENT_HEADER_BYTES } from '../archive/format/headers.ts';
-import { segmentPath } from '../archive/format/layout.ts';
-import type { ExpectedCommit } from '../archive/read/recovery.ts';
-import type { ChainState } from '../archive/read/segment-batches.ts';
-import { listSegments, type SegmentListing } from '../archive/read/segment-files.ts';
-import type { ComparedBatch } from '../catalog/fold/batch.ts';
-import type { SettledCounts } from '../catalog/settled-rows.ts';
-import type { SegmentDamage } from './findings.ts';
-import { unpackBatches } from './packed-batches.ts';
-import type { SegmentChecker } from './segment-checker.ts';
-import type { SegmentReport } from './segment-report.ts';
+import type { FileLayer } from '../archive/file-system.ts';
+import {
+  type Fact,
+  genesisHash,
+  isCount,
+  SEGMENT_HEADER_BYTES,
+  segmentPath,
+} from '../archive/format.ts';
+import { type LogReader, openLogReader } from '../archive/log-reader.ts';
+import { filesOverBadSectors } from '../archive/mend-segment.ts';
+import type { ExpectedCommit } from '../archive/recovery.ts';
+import { listSegments, type SegmentListing } from '../archive/segment-files.ts';
+import type { ChainState, ReadBatch } from '../archive/segment-reader.ts';
+import type { ComparedRecord, SettledCounts, SettledRun } from '../catalog/comparison.ts';
+import type { SegmentDamage } from '../catalog/findings.ts';
+import type { ComparedBatch } from '../catalog/fold.ts';
+import { type BlobPositions, openBlobPositions } from '../catalog/messages.ts';
+import type { BlobHash } from '../core/types.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import type { SegmentChecker, SegmentReport } from './check-segment.ts';
+
+/** What a record means to the catalog; a fact also as the text of its JSON, which was already checked. */
+export type Meaning =
+  | { readonly kind: 'blob'; readonly hash: string; readonly size: number }
+  | { readonly kind: 'message'; readonly id: string; readonly size: number }
+  | { readonly kind: 'fact'; readonly text: string; readonly fact: Fact };
+
+/**
+ * Batches on their way to another thread, as one JSON text. Facts go into it as they stand in the log: copying them as
+ * objects, field by field, would cost more than folding them.
+ */
+export class PackedBatches {
+  /** Records in what is gathered. */
+  records = 0;
+  #text = '';
+
+  /** Characters of the text so far. */
+  get length(): number {
+    return this.#text.length;
+  }
+
+  add({ commit, records }: Pick<ReadBatch<Meaning | SettledRun>, 'commit' | 'records'>): void {
+    const { number, time, hash, previous } = commit;
+    let text = `{"commit":${JSON.stringify({ number, time, hash })},"previous":"${previous}","records":[`;
+    let first = true;
+    for (const { value, ordinal, offset } of records) {
+      text += `${first ? '' : ','}[${ordinal},${offset},${fields(value)}]`;
+      first = false;
+    }
+    this.#text += `${this.#text === '' ? '' : ','}${text}]}`;
+    this.records += records.length;
+  }
+
+  /** What was gathered since it was last taken; undefined when that is nothing. */
+  taken(): string | undefined {
+    const text = this.#text;
+    this.#text = '';
+    this.records = 0;
+    return text === '' ? undefined : `[${text}]`;
+  }
+}
+
+/** Hashes are hexadecimal, so nothing in them needs quoting. */
+function fields(value: Meaning | SettledRun): string {
+  switch (value.kind) {
+    case 'settled':
+      return `"settled",${JSON.stringify(value)}`;
+    case 'blob':
+      return `"blob","${value.hash}",${value.size}`;
+    case 'message':
+      return `"message","${value.id}",${value.size}`;
+    case 'fact':
+      return `"fact",${value.text}`;
+  }
+}
+
+type PackedRecord =
+  | readonly [ordinal: number, offset: number, kind: 'blob' | 'message', hash: string, size: number]
+  | readonly [ordinal: number, offset: number, kind: 'fact', fact: Fact]
+  | readonly [ordinal: number, offset: number, kind: 'settled', run: SettledRun];
+
+interface PackedBatch extends Pick<ComparedBatch, 'commit'> {
+  readonly previous: string;
+  readonly records: readonly PackedRecord[];
+}
+
+/** The batches of a segment again, as they were given to `PackedBatches`. */
+export function unpackBatches(segment: number, text: string): readonly ComparedBatch[] {
+  // Made by `PackedBatches` from facts that had the shape of facts.
+  const packed = JSON.parse(text) as readonly PackedBatch[];
+  return packed.map(({ commit, previous, records }) => ({
+    commit,
+    previousHash: previous,
+    records: records.map((record) => unpackRecord(segment, record)),
+  }));
+}
+
+function unpackRecord(segment: number, record: PackedRecord): ComparedRecord {
+  const [ordinal, offset] = record;
+  const position = { segment, ordinal, offset };
+  switch (record[2]) {
+    case 'blob':
+      return { kind: 'blob', hash: record[3], size: record[4], position };
+    case 'message':
+      return { kind: 'message', id: record[3], size: record[4], position };
+    case 'fact':
+      return { kind: 'fact', fact: record[3], position };
+    case 'settled':
+      return record[3];
+  }
+}
 
 /** A commit that the catalog or a checkpoint vouches for. */
 export interface VouchedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
@@ -19,7 +118,7 @@ export interface VouchedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
 }
 
 /** Receives what reading the log finds, in the order of the log. */
-export interface LogListener {
+interface LogListener {
   batches(batches: readonly ComparedBatch[]): void;
   damage(damage: SegmentDamage): void;
   message(report: Extract<SegmentReport, { what: 'unsound' | 'deferred' }>): void;
@@ -55,7 +154,7 @@ export interface LogTotals {
   } | null;
 }
 
-export interface LogRead {
+interface LogRead {
   readonly totals: LogTotals;
   /** What was not handed to the listener, because the catalog has its rows. */
   readonly settled: SettledCounts;
@@ -248,5 +347,64 @@ class Reading {
       messages: messages + read.settled.messages,
       blobs: blobs + read.settled.blobs,
     };
+  }
+}
+
+/**
+ * Finds blobs at the positions in an archive's catalog. A position is only a hint: the bytes are used if they have the
+ * hash, and a caller that finds nothing here waits until the log itself has shown where they are.
+ */
+export class BlobsByCatalog {
+  #opened: { readonly positions: BlobPositions; readonly reader: LogReader } | undefined;
+  #useless = false;
+
+  constructor(
+    private readonly files: FileLayer,
+    private readonly dir: string,
+  ) {}
+
+  /** @throws system errors of reading the log */
+  find(hash: BlobHash): Buffer | undefined {
+    if (!this.#hasPosition(hash)) return undefined;
+    try {
+      return this.#opened?.reader.readBlob(hash);
+    } catch (error) {
+      if (error instanceof MailkeepError) return undefined;
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#opened?.reader.close();
+    this.#opened?.positions.close();
+    this.#opened = undefined;
+  }
+
+  #hasPosition(hash: BlobHash): boolean {
+    if (this.#useless) return false;
+    try {
+      this.#opened ??= this.#open();
+      const at = this.#opened.positions.of(hash);
+      // A damaged row has anything there, and the system takes offsets only.
+      return at !== undefined && [at.segment, at.ordinal, at.offset].every(isCount);
+    } catch (error) {
+      // It is missing, damaged, or of another version: the comparison says so.
+      if (!(error instanceof MailkeepError)) throw error;
+      this.#useless = true;
+      return false;
+    }
+  }
+
+  #open() {
+    const { dir, files } = this;
+    const positions = openBlobPositions(dir);
+    try {
+      const locator = { blob: positions.of, message: () => undefined };
+      const reader = openLogReader({ dir, files: filesOverBadSectors(files), locator });
+      return { positions, reader };
+    } catch (error) {
+      positions.close();
+      throw error;
+    }
   }
 }

@@ -1,25 +1,23 @@
-import type { FileLayer } from '../archive/files/file-layer.ts';
-import { realFiles } from '../archive/files/real-files.ts';
-import type { Locator } from '../archive/format/records.ts';
-import { filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
-import { checkFormat } from '../archive/read/format-file.ts';
-import { openLogReader } from '../archive/read/log-reader.ts';
-import { scanLog } from '../archive/read/scan-log.ts';
-import type { ComparedBatch } from '../catalog/fold/batch.ts';
-import { type ComparedCatalog, type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import type { BlobHash, MessageId } from '../mail/words.ts';
-import { agrees, settlingState } from './agreement.ts';
-import { Beyond } from './beyond.ts';
-import { notRebuilt } from './deferred-messages.ts';
-import type { SegmentDamage } from './findings.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type FileLayer, realFiles } from '../archive/file-system.ts';
+import type { Locator, Position } from '../archive/format.ts';
+import { openLogReader, scanLog } from '../archive/log-reader.ts';
+import { filesOverBadSectors } from '../archive/mend-segment.ts';
+import { checkFormat } from '../archive/recovery.ts';
+import type { SettledCounts } from '../catalog/comparison.ts';
 import {
   concernedIn,
   type Finding,
   Findings,
   type MessageTrouble,
   messageFinding,
-} from './findings.ts';
+  type SegmentDamage,
+} from '../catalog/findings.ts';
+import type { ComparedBatch } from '../catalog/fold.ts';
+import { type ComparedCatalog, type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
+import type { BlobHash, MessageId } from '../core/types.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { type MessagesJob, type SegmentChecker, unlessTroubled } from './check-segment.ts';
 import {
   type CatalogState,
   type CatalogTrouble,
@@ -28,7 +26,7 @@ import {
   openGrown,
   troubleOf,
   Witness,
-} from './grown-catalog.ts';
+} from './fast-compare.ts';
 import {
   type LogReading,
   type LogTotals,
@@ -37,8 +35,146 @@ import {
   type VerifyProgress,
   type VouchedCommit,
 } from './read-log.ts';
-import type { SegmentChecker } from './segment-checker.ts';
-import { unlessTroubled } from './unless-troubled.ts';
+
+/** The state of the catalog by which messages are settled. */
+interface SettlingState {
+  readonly catalog: ComparedCatalog;
+  /** Messages of later commits are not settled. */
+  readonly upTo: number;
+  /** See `ComparedCatalog.version`. */
+  readonly version: unknown;
+}
+
+/**
+ * Returns the state by which messages may be settled; see `Settling`. Threads see one state of the catalog after the
+ * other if somebody writes: then it is another one in the end, and nothing they settled counts.
+ */
+function settlingState({
+  catalog,
+  reached,
+}: Pick<Grown, 'catalog' | 'reached'>): SettlingState | undefined {
+  if (catalog === undefined || reached === undefined) return undefined;
+  return unlessTroubled(() =>
+    catalog.settles() ? { catalog, upTo: reached.number, version: catalog.version() } : undefined,
+  );
+}
+
+/**
+ * Returns whether the catalog is still in the state in which messages were settled, has exactly the settled rows and the
+ * folded ones, and does not contradict itself. False proves nothing. The caller has frozen the catalog.
+ *
+ * @param contradicting what `contradictingTables` found, asked for after `settlingState`: while the version is the same,
+ *   so is the state that it read
+ * @throws AbortError; errors of `contradicting` that are not the catalog's
+ */
+async function agrees(
+  { catalog, upTo, version }: SettlingState,
+  implied: ImpliedCatalog,
+  settled: SettledCounts,
+  contradicting: Promise<readonly string[]>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const comparing = unlessTroubled(() => {
+    const reached = [catalog, implied].map((side) => side.reached().number);
+    const same = catalog.version() === version && reached.every((number) => number === upTo);
+    return same ? implied.agrees(catalog, settled) : undefined;
+  });
+  for (;;) {
+    const step = unlessTroubled(() => comparing?.next());
+    if (step === undefined) return false;
+    if (step.done === true) return step.value && (await isConsistent(contradicting));
+    await nextTurn();
+    signal.throwIfAborted();
+  }
+}
+
+async function isConsistent(contradicting: Promise<readonly string[]>): Promise<boolean> {
+  try {
+    return (await contradicting).length === 0;
+  } catch (error) {
+    // Comparing every row reports what keeps the catalog from being read.
+    if (!(error instanceof MailkeepError) || hasCode(error, 'thread-ended')) throw error;
+    return false;
+  }
+}
+
+/** Where bytes are that the fold does not know yet. */
+class Beyond {
+  readonly #blobs = new Map<string, Position>();
+  readonly #messages = new Map<string, Position>();
+
+  note({ records }: ComparedBatch): void {
+    for (const record of records) {
+      if (record.kind === 'blob') this.#blobs.set(record.hash, record.position);
+      else if (record.kind === 'message') this.#messages.set(record.id, record.position);
+    }
+  }
+
+  has(kind: 'message' | 'blob', hash: string): boolean {
+    return (kind === 'message' ? this.#messages : this.#blobs).has(hash);
+  }
+
+  over(locator: Locator): Locator {
+    return {
+      blob: (hash) => this.#blobs.get(hash) ?? locator.blob(hash),
+      message: (id) => this.#messages.get(id) ?? locator.message(id),
+    };
+  }
+}
+
+/** Messages that a thread is asked to rebuild at a time. */
+const MOST_REBUILT = 1_000;
+
+/** Messages that need bytes from elsewhere in the log, with the blobs that they need. */
+interface DeferredMessages {
+  readonly dir: string;
+  readonly messages: ReadonlyMap<MessageId, readonly BlobHash[]>;
+  readonly locator: Locator;
+}
+
+/**
+ * Returns those messages that the checker cannot rebuild: these are read again to find the reason.
+ *
+ * @throws AbortError; system errors of reading
+ */
+async function notRebuilt(
+  checker: SegmentChecker,
+  deferred: DeferredMessages,
+  signal: AbortSignal,
+): Promise<readonly MessageId[]> {
+  const failed: MessageId[] = [];
+  const jobs = jobsOf(deferred, checker.width);
+  const turn = async (): Promise<void> => {
+    for (const job of jobs) {
+      signal.throwIfAborted();
+      failed.push(...(await checker.rebuild(job)));
+    }
+  };
+  await Promise.all(Array.from({ length: checker.width }, turn));
+  return failed;
+}
+
+/** In the order of the log, so that a job reads few blocks more than once; some for each thread at least. */
+function* jobsOf(
+  { dir, messages: deferred, locator }: DeferredMessages,
+  width: number,
+): Generator<MessagesJob, void, undefined> {
+  const most = Math.min(MOST_REBUILT, Math.ceil(deferred.size / width));
+  let messages = new Map<MessageId, Position | undefined>();
+  let blobs = new Map<BlobHash, Position>();
+  for (const [id, needed] of deferred) {
+    messages.set(id, locator.message(id));
+    for (const hash of needed) {
+      const blob = locator.blob(hash);
+      if (blob !== undefined) blobs.set(hash, blob);
+    }
+    if (messages.size < most) continue;
+    yield { dir, messages, blobs };
+    messages = new Map();
+    blobs = new Map();
+  }
+  if (messages.size > 0) yield { dir, messages, blobs };
+}
 
 export interface VerifyOptions {
   readonly dir: string;

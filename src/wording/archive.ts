@@ -1,5 +1,5 @@
+import { terminalLine } from '../core/terminal-safe.ts';
 import type * as errors from '../errors/archive.ts';
-import { terminalLine } from '../mail/terminal-safe.ts';
 import { localTime } from './amounts.ts';
 import { type FactsOfModule, reasonText, type Sentences, say } from './sentence.ts';
 

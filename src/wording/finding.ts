@@ -1,6 +1,6 @@
-import type { ConcernedMessage } from '../catalog/concerned.ts';
-import { terminalLine } from '../mail/terminal-safe.ts';
-import type { Finding } from '../verify/findings.ts';
+import type { ConcernedMessage } from '../catalog/comparison.ts';
+import type { Finding } from '../catalog/findings.ts';
+import { terminalLine } from '../core/terminal-safe.ts';
 import { counted } from './amounts.ts';
 
 /** Messages named with a damaged stretch. */

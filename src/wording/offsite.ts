@@ -1,3 +1,4 @@
+import { fitColumns } from '../core/terminal-safe.ts';
 import type {
   KeyDamage,
   ManifestDamage,
@@ -6,7 +7,6 @@ import type {
   RecipientType,
   SignerDamage,
 } from '../errors/offsite.ts';
-import { fitColumns } from '../mail/terminal-safe.ts';
 import { count, counted } from './amounts.ts';
 import { capital, type Sentences, say, some } from './sentence.ts';
 

@@ -1,4 +1,4 @@
-import { withScheme } from '../config/address.ts';
+import { withScheme } from '../core/address.ts';
 import type { OriginFacts } from '../errors/origin.ts';
 import type { MailboxErrorFacts, SyncFacts } from '../errors/sync.ts';
 import { bytes, counted, localTime, span } from './amounts.ts';

@@ -1,5 +1,5 @@
+import { terminalLine } from '../core/terminal-safe.ts';
 import type { RestoreFacts } from '../errors/restore.ts';
-import { terminalLine } from '../mail/terminal-safe.ts';
 import { counted } from './amounts.ts';
 import { reasonText, type Sentences, say, some } from './sentence.ts';
 

@@ -1,6 +1,6 @@
+import { terminalSafe } from '../core/terminal-safe.ts';
 import { BeforeConfiguration, errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import type * as errors from '../errors/system.ts';
-import { terminalSafe } from '../mail/terminal-safe.ts';
 import { ARCHIVE_SENTENCES } from './archive.ts';
 import { CATALOG_SENTENCES } from './catalog.ts';
 import { COPIES_SENTENCES } from './copies.ts';

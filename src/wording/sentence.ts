@@ -1,6 +1,6 @@
-import { NOT_REGULAR } from '../disk/regular-file.ts';
+import { NOT_REGULAR } from '../core/files.ts';
+import { fitColumns } from '../core/terminal-safe.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import { fitColumns } from '../mail/terminal-safe.ts';
 
 /** Columns of a name in a list. */
 const MOST = 200;

@@ -1,4 +1,4 @@
-import type { UnknownName } from '../catalog/search/resolve.ts';
+import type { UnknownName } from '../catalog/resolve-query.ts';
 
 /**
  * Returns the warning about a name in a query that nothing goes by now; what never was is an error already.

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/limiter/clock.ts';
+import type { Clock } from '../../src/core/concurrency.ts';
 
 /** A clock on which every wait is over at once: time jumps to its end. The waits are kept for looking at. */
 export class InstantClock implements Clock {

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import type { MailboxClient } from '../../src/api/mailbox-client.ts';
-import type { PlatformClient } from '../../src/api/platform-client.ts';
-import { findOperation, OPERATIONS } from '../../src/wire/operations.ts';
+import type { MailboxClient, PlatformClient } from '../../src/service/client.ts';
+import { findOperation, OPERATIONS } from '../../src/service/platform-wire.ts';
 import { type Sample, samples } from '../wire/sample.ts';
 import { type Answer, json, raw, startOrigin } from './local-origin.ts';
 import { mailboxClient, platformClient } from './test-clients.ts';

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { eachPage } from '../../src/api/client.ts';
-import { retryAfterOf } from '../../src/api/headers.ts';
-import { readBaseUrl } from '../../src/api/request-url.ts';
-import { MAILBOX_OPERATIONS } from '../../src/wire/mailbox-operations.ts';
+import { eachPage } from '../../src/service/client.ts';
+import { MAILBOX_OPERATIONS } from '../../src/service/mailbox-wire.ts';
+import { readBaseUrl, retryAfterOf } from '../../src/service/requests.ts';
 import { type Answer, json, QUOTA, raw, startOrigin } from './local-origin.ts';
 import { failureOf, mailboxClient, platformClient } from './test-clients.ts';
 

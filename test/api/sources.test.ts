@@ -8,7 +8,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { SpoolTaker } from '../../src/api/bodies.ts';
+import { SpoolTaker } from '../../src/service/requests.ts';
 import { type Answer, envelope, json, raw, startOrigin } from './local-origin.ts';
 import { failureOf, mailboxClient } from './test-clients.ts';
 

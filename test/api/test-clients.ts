@@ -1,8 +1,7 @@
 import { onTestFinished } from 'vitest';
-import { MailboxClient } from '../../src/api/mailbox-client.ts';
-import { PlatformClient } from '../../src/api/platform-client.ts';
-import type { ClientOptions } from '../../src/api/surface-client.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailboxClient, PlatformClient } from '../../src/service/client.ts';
+import type { ClientOptions } from '../../src/service/surface-client.ts';
 import { InstantClock } from './instant-clock.ts';
 
 const EAGER = { requestsPerMinute: 10_000_000, concurrency: 8 };

@@ -2,8 +2,8 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
 const root = new URL('../../', import.meta.url);
-const named = /(?:[\w.-]+\/)*[\w.-]+\.(?:ts|mjs|cjs)\b/g;
-const files = globSync('{src,test,migrations}/**/*.{ts,mjs,cjs}', { cwd: root });
+const named = /(?:[\w.-]+\/)*[\w.-]+\.(?:tsx?|mjs|cjs)\b/g;
+const files = globSync('{src,test,migrations}/**/*.{ts,tsx,mjs,cjs}', { cwd: root });
 
 /** Whether something in the tree, or of the build, is called so, by its whole path or the end of it. */
 function isThere(name: string): boolean {

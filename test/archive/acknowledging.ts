@@ -1,11 +1,11 @@
-import { genesisHash, SEGMENT_HEADER_BYTES } from '../../src/archive/format/headers.ts';
-import type { LogEnd, MissingBytes } from '../../src/archive/read/known-end.ts';
 import type {
   AppendedCommit,
   AppendPlace,
   Durability,
   NextSegment,
-} from '../../src/archive/write/durability.ts';
+} from '../../src/archive/durability.ts';
+import { genesisHash, SEGMENT_HEADER_BYTES } from '../../src/archive/format.ts';
+import type { LogEnd, MissingBytes } from '../../src/archive/recovery.ts';
 import { logFenced, logWriteFailed } from '../../src/errors/archive.ts';
 
 interface Accepted {

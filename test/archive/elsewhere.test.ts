@@ -1,13 +1,9 @@
 import { expect, test } from 'vitest';
-import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/headers.ts';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import type { LogWriter } from '../../src/archive/write/log-writer.ts';
-import {
-  type AtEndOptions,
-  openLogAtEnd,
-  supplyBytes,
-} from '../../src/archive/write/open-at-end.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
+import { SEGMENT_HEADER_BYTES } from '../../src/archive/format.ts';
+import { openLogReader } from '../../src/archive/log-reader.ts';
+import type { LogWriter } from '../../src/archive/log-writer.ts';
+import { type AtEndOptions, openLogAtEnd, supplyBytes } from '../../src/archive/log-writer.ts';
+import { sealSegment } from '../../src/archive/seal.ts';
 import { randomFrom } from '../offsite/dying-store.ts';
 import { AcknowledgingLog, type Trouble } from './acknowledging.ts';
 import { Positions } from './positions.ts';

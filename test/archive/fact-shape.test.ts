@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { canonicalJson, type Fact, type FactName, isFact } from '../../src/archive/format/facts.ts';
+import { canonicalJson, type Fact, type FactName, isFact } from '../../src/archive/format.ts';
 import { appeared, place } from './sample-log.ts';
 
 const mailbox = { host: 'mail.example.org', mailbox: 'm1' };

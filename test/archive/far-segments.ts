@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
-import { logFolder, parseSegmentName, type SegmentFile } from '../../src/archive/format/layout.ts';
-import type { SegmentStore } from '../../src/archive/read/segment-store.ts';
+import { logFolder, parseSegmentName, type SegmentFile } from '../../src/archive/format.ts';
+import type { SegmentStore } from '../../src/archive/segment-files.ts';
 import type { SimulatedDisk } from './simulated-disk.ts';
 
 /** Keeps files of segments outside of the log's folder until they are asked for. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { LogWriter } from '../../src/archive/write/log-writer.ts';
+import type { LogWriter } from '../../src/archive/log-writer.ts';
 import { powerCuts } from './endings.ts';
 import { Positions } from './positions.ts';
 import {

@@ -8,11 +8,11 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import type { FileLayer } from '../../src/archive/files/file-layer.ts';
-import { realFiles } from '../../src/archive/files/real-files.ts';
-import { lastCommitNumber, logHead } from '../../src/archive/read/last-commit.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
+import type { FileLayer } from '../../src/archive/file-system.ts';
+import { realFiles } from '../../src/archive/file-system.ts';
+import { lastCommitNumber, logHead } from '../../src/archive/log-reader.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { sealSegment } from '../../src/archive/seal.ts';
 import { GrownArchive, START } from '../verify/grown-archive.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { sampleMail } from './sample-log.ts';

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { acquireLock, holderPath, nameProcess, tryLock } from '../../src/archive/write/lock.ts';
+import { acquireLock, holderPath, nameProcess, tryLock } from '../../src/archive/lock.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 
 const folders: string[] = [];

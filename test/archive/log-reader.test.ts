@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import type { FileLayer } from '../../src/archive/files/file-layer.ts';
-import { type LogReader, openLogReader } from '../../src/archive/read/log-reader.ts';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
+import type { FileLayer } from '../../src/archive/file-system.ts';
+import { type LogReader, openLogReader, scanLog } from '../../src/archive/log-reader.ts';
+import { sealSegment } from '../../src/archive/seal.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';
 import { DIR, fill, hotPath, openOn, writeBatches } from './sample-log.ts';

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { genesisHash } from '../../src/archive/format/headers.ts';
+import { genesisHash } from '../../src/archive/format.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';
 import {

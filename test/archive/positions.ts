@@ -1,4 +1,4 @@
-import type { CommittedBatch, Locator, Position } from '../../src/archive/format/records.ts';
+import type { CommittedBatch, Locator, Position } from '../../src/archive/format.ts';
 
 /** The part of a catalog that reading needs, folded from batches. */
 export class Positions implements Locator {

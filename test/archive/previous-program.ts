@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
-import type { scanLog } from '../../src/archive/read/scan-log.ts';
-import type { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import type { SealingOutcome } from '../../src/archive/write/sealer.ts';
+import type { scanLog } from '../../src/archive/log-reader.ts';
+import type { openLogWriter } from '../../src/archive/log-writer.ts';
+import type { SealingOutcome } from '../../src/archive/seal.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import type { TornTail } from '../../src/archive/read/recovery.ts';
+import { openLogReader } from '../../src/archive/log-reader.ts';
+import type { TornTail } from '../../src/archive/recovery.ts';
 import { Positions } from './positions.ts';
 import {
   DIR,

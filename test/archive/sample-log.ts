@@ -1,11 +1,10 @@
 import { hash } from 'node:crypto';
-import type { FileLayer } from '../../src/archive/files/file-layer.ts';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import type { CommittedBatch } from '../../src/archive/format/records.ts';
-import { type ScanEvent, scanLog } from '../../src/archive/read/scan-log.ts';
-import type { Batch } from '../../src/archive/write/batch.ts';
-import type { LogWriter } from '../../src/archive/write/log-writer.ts';
-import { type LogWriterOptions, openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import type { Batch } from '../../src/archive/batch.ts';
+import type { FileLayer } from '../../src/archive/file-system.ts';
+import type { CommittedBatch, Fact } from '../../src/archive/format.ts';
+import { type ScanEvent, scanLog } from '../../src/archive/log-reader.ts';
+import type { LogWriter } from '../../src/archive/log-writer.ts';
+import { type LogWriterOptions, openLogWriter } from '../../src/archive/log-writer.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import type { Positions } from './positions.ts';
 import { threadOn } from './thread-link.ts';

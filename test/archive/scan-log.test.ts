@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { expect, test } from 'vitest';
+import type { CommittedBatch, FoldedRecord } from '../../src/archive/format.ts';
 import {
   decodeSegmentHeader,
   readRecordHeader,
   writeRecordHeader,
-} from '../../src/archive/format/headers.ts';
-import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
+} from '../../src/archive/format.ts';
+import { sealSegment } from '../../src/archive/seal.ts';
 import { Positions } from './positions.ts';
 import { DIR, hotPath, openOn, scanAll, writeBatches } from './sample-log.ts';
 import { SimulatedDisk } from './simulated-disk.ts';

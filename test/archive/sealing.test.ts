@@ -1,11 +1,9 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import type { ArchiveCodec } from '../../src/archive/format/stored-payload.ts';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import { listSegments } from '../../src/archive/read/segment-files.ts';
-import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
+import { openLogReader } from '../../src/archive/log-reader.ts';
+import type { ArchiveCodec } from '../../src/archive/payload.ts';
+import { dropOldGenerations, sealClosedSegments, sealSegment } from '../../src/archive/seal.ts';
+import { listSegments } from '../../src/archive/segment-files.ts';
 import { endings, powerCuts } from './endings.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';

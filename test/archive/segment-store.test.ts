@@ -1,13 +1,15 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import { type ScanEvent, scanLog } from '../../src/archive/read/scan-log.ts';
-import { localSegments } from '../../src/archive/read/segment-files.ts';
-import { fetching } from '../../src/archive/read/segment-store.ts';
-import { compactSegment, dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
-import { sealClosedSegments, sealerInProcess } from '../../src/archive/write/sealer.ts';
-import { isOfTheDisk } from '../../src/daemon/failures.ts';
-import { concernsOnly, endsOnlyTheAccount } from '../../src/sync/apply/failure-scope.ts';
+import { openLogReader, type ScanEvent, scanLog } from '../../src/archive/log-reader.ts';
+import {
+  compactSegment,
+  dropOldGenerations,
+  sealClosedSegments,
+  sealerInProcess,
+  sealSegment,
+} from '../../src/archive/seal.ts';
+import { fetching, localSegments } from '../../src/archive/segment-files.ts';
+import { isOfTheDisk } from '../../src/daemon/work.ts';
+import { concernsOnly, endsOnlyTheAccount } from '../../src/sync/ports.ts';
 import { randomFrom } from '../offsite/dying-store.ts';
 import { FarSegments } from './far-segments.ts';
 import { Positions } from './positions.ts';

@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import type { FileLayer, LogFile } from '../../src/archive/files/file-layer.ts';
+import type { FileLayer, LogFile } from '../../src/archive/file-system.ts';
 
 const PAGE_BYTES = 4096;
 

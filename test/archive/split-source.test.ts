@@ -1,12 +1,8 @@
 import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readMessagePayload, rebuild, rebuildPieces } from '../../src/archive/format/recipe.ts';
-import {
-  splitSource,
-  splitSourceFile,
-  type WindowSize,
-} from '../../src/archive/write/split-source.ts';
+import { readMessagePayload, rebuild, rebuildPieces } from '../../src/archive/payload.ts';
+import { splitSource, splitSourceFile, type WindowSize } from '../../src/archive/split-source.ts';
 import { anyMail, base64Lines, mailWithAttachment, noise } from './generated-mail.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { realFiles } from '../../src/archive/files/real-files.ts';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import { realFiles } from '../../src/archive/file-system.ts';
+import { openLogReader } from '../../src/archive/log-reader.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { Positions } from './positions.ts';
 
 /** Run in a process of its own, so that its memory is its own: stores a file, streams it back, prints figures as JSON. */

@@ -1,6 +1,5 @@
-import type { FileLayer } from '../../src/archive/files/file-layer.ts';
-import { logServer } from '../../src/archive/write/log-serving.ts';
-import { LogThread } from '../../src/archive/write/log-thread.ts';
+import type { FileLayer } from '../../src/archive/file-system.ts';
+import { LogThread, logServer } from '../../src/archive/log-thread.ts';
 
 /**
  * A log thread whose work is done on this thread, on any files. Messages travel as between threads: copied, later, and in

@@ -1,5 +1,5 @@
-import type { FileLayer } from '../../src/archive/files/file-layer.ts';
-import { realFiles } from '../../src/archive/files/real-files.ts';
+import type { FileLayer } from '../../src/archive/file-system.ts';
+import { realFiles } from '../../src/archive/file-system.ts';
 import { systemError } from './simulated-disk.ts';
 
 export const SECTOR = 4_096;

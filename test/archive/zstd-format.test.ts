@@ -1,10 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { replaceFile } from '../../src/archive/files/file-layer.ts';
-import { mendSegment } from '../../src/archive/mend/mend-segment.ts';
-import { listSegments, openSegment } from '../../src/archive/read/segment-files.ts';
-import { compactableSegments, compactSegment } from '../../src/archive/write/compact-segments.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
-import { sealerInProcess } from '../../src/archive/write/sealer.ts';
+import { replaceFile } from '../../src/archive/file-system.ts';
+import { mendSegment } from '../../src/archive/mend-segment.ts';
+import {
+  compactableSegments,
+  compactSegment,
+  sealerInProcess,
+  sealSegment,
+} from '../../src/archive/seal.ts';
+import { listSegments, openSegment } from '../../src/archive/segment-files.ts';
 import { endings, powerCuts } from './endings.ts';
 import { expectFormatAllows, filesWithZstd } from './formats.ts';
 import { Positions } from './positions.ts';

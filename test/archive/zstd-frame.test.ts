@@ -1,12 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { constants, crc32, deflateSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { CODEC, type RecordHeader, STORED_KIND } from '../../src/archive/format/headers.ts';
-import {
-  compressPayload,
-  inflatePayload,
-  isSingleFrame,
-} from '../../src/archive/format/stored-payload.ts';
+import { CODEC, type RecordHeader, STORED_KIND } from '../../src/archive/format.ts';
+import { compressPayload, inflatePayload, isSingleFrame } from '../../src/archive/payload.ts';
 import { noise } from './generated-mail.ts';
 
 const TEXT = Buffer.from('When does the ferry leave? At noon, says the harbour. '.repeat(4000));

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { documentText } from '../../src/attachments/document-text.ts';
-import { ATTACHMENT_LIMITS } from '../../src/attachments/limits.ts';
+import { ATTACHMENT_LIMITS } from '../../src/mail/attachment-text.ts';
+import { documentText } from '../../src/mail/document-text.ts';
 import { attached, html, multipart, text } from '../mime/compose.ts';
 import { docx, pdf, zip } from './documents.ts';
 

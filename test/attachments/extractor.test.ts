@@ -1,10 +1,10 @@
 import { pathToFileURL } from 'node:url';
 import { deflateSync } from 'node:zlib';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { AttachmentExtractor, AttachmentJob } from '../../src/attachments/attachment-text.ts';
-import { openAttachmentExtractor } from '../../src/attachments/extractor.ts';
-import { ATTACHMENT_LIMITS, type AttachmentLimits } from '../../src/attachments/limits.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { openAttachmentExtractor } from '../../src/mail/attachment-extractor.ts';
+import type { AttachmentExtractor, AttachmentJob } from '../../src/mail/attachment-text.ts';
+import { ATTACHMENT_LIMITS, type AttachmentLimits } from '../../src/mail/attachment-text.ts';
 import { buildWorker } from '../mime/built-worker.ts';
 import { attached, multipart, text } from '../mime/compose.ts';
 import { threadsOf } from '../mime/started-threads.ts';
@@ -14,7 +14,7 @@ let workerFile: URL;
 let open: AttachmentExtractor | undefined;
 
 beforeAll(async () => {
-  workerFile = await buildWorker('src/attachments/worker.ts');
+  workerFile = await buildWorker('src/mail/attachment-worker.ts');
 });
 afterEach(async () => {
   await open?.close();

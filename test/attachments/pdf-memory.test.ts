@@ -1,8 +1,8 @@
 import { deflateSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import type { AttachmentOutcome } from '../../src/attachments/attachment-text.ts';
-import { documentText } from '../../src/attachments/document-text.ts';
-import { ATTACHMENT_LIMITS } from '../../src/attachments/limits.ts';
+import type { AttachmentOutcome } from '../../src/mail/attachment-text.ts';
+import { ATTACHMENT_LIMITS } from '../../src/mail/attachment-text.ts';
+import { documentText } from '../../src/mail/document-text.ts';
 import { pdf, pdfOf, pdfStream } from './documents.ts';
 
 const MiB = 1024 * 1024;

@@ -2,7 +2,7 @@
 
 import { setImmediate } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
-import { strayErrors } from '../../src/threads/in-thread.ts';
+import { strayErrors } from '../../src/core/in-thread.ts';
 
 const withStrayErrors = strayErrors();
 let release = (): void => {};

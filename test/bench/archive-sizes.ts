@@ -1,9 +1,9 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { logFolder, parseSegmentName } from '../../src/archive/format/layout.ts';
-import { acquireLock } from '../../src/archive/write/lock.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
+import { logFolder, parseSegmentName } from '../../src/archive/format.ts';
+import { acquireLock } from '../../src/archive/lock.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { sealClosedSegments } from '../../src/archive/seal.ts';
 
 /** What the log takes on disk once every segment is sealed and replaced files are gone. */
 export interface SealedLog {

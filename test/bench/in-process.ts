@@ -1,5 +1,5 @@
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { median } from './figures.ts';
 
 /** Searches of each query; the first ones fill SQLite's cache and let the code be compiled. */

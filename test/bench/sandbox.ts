@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
-import { resourceIdOf } from '../../src/sandbox/store/store.ts';
+import { resourceIdOf } from '../../src/sandbox/store.ts';
 import { stopServer } from '../peers/stop-server.ts';
 import type { Workplace } from './workplace.ts';
 

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { GeneratedBlock } from '../../src/sandbox/seed/load-generated.ts';
+import { GeneratedBlock } from '../../src/sandbox/seed.ts';
 
 /** Where sources come from before they are repeated and given attachments. */
 export interface SourceStock {

@@ -1,12 +1,10 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
+import type { CommittedBatch, Fact, FoldedRecord } from '../../src/archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
-import type { FolderKey } from '../../src/mail/words.ts';
-import { type Extraction, emptyExtraction } from '../../src/mime/extraction.ts';
-import { indexEntry } from '../../src/mime/index-entry.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
+import type { FolderKey } from '../../src/core/types.ts';
+import { type Extraction, emptyExtraction, indexEntry } from '../../src/mail/extraction.ts';
 import { mergeIndex } from '../catalog/merge-index.ts';
 import { type Seeded, seeded } from './seeded.ts';
 

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
-import { deliver } from '../../src/sandbox/http/outside-changes.ts';
+import { deliver } from '../../src/sandbox/faults.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep } from '../cli/child.ts';
 import { daemonWorkplace, RunningDaemon } from '../daemon/running-daemon.ts';

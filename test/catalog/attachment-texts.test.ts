@@ -1,9 +1,9 @@
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
-import type { HashedAttachment } from '../../src/mime/extraction.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import type { HashedAttachment } from '../../src/mail/extraction.ts';
 import { WITHOUT_SUMS } from './counted.ts';
 import {
   appeared,

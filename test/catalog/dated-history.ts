@@ -1,8 +1,7 @@
 import Database from 'better-sqlite3';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import type { CommittedBatch } from '../../src/archive/format/records.ts';
+import type { CommittedBatch, Fact } from '../../src/archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
 import { attachment, entry, sha256, temporaryDir } from './history.ts';
 import { Model } from './model.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Stretch } from '../../src/catalog/search/docid-sets.ts';
+import { Stretch } from '../../src/catalog/search-sets.ts';
 
 /** Docids of a stretch, near each other and far apart, and numbers of which some are among them. */
 const ascending = fc

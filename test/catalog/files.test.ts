@@ -1,12 +1,11 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import type { FilesSums, ListedFile } from '../../src/catalog/files/files.ts';
-import type { FilePosition, FilesRequest } from '../../src/catalog/files/found-files.ts';
-import { FILE_GROUPS, type FileGroup } from '../../src/catalog/files/group-names.ts';
-import { fileGroup } from '../../src/catalog/files/groups.ts';
-import type { HashedAttachment } from '../../src/mime/extraction.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { FILE_GROUPS, type FileGroup } from '../../src/catalog/file-group-names.ts';
+import type { FilePosition, FilesRequest, FilesSums, ListedFile } from '../../src/catalog/files.ts';
+import { fileGroup } from '../../src/catalog/files.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import type { HashedAttachment } from '../../src/mail/extraction.ts';
 import {
   appeared,
   attachment,

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { foldWord, indexText } from '../../src/search/normalise.ts';
+import { foldWord, indexText } from '../../src/mail/normalise.ts';
 import { temporaryDir } from './history.ts';
 
 /** Of these the index takes each character for itself, or pairs of them. */

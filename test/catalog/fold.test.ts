@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Fact } from '../../src/archive/format/facts.ts';
+import type { Fact } from '../../src/archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 import {

@@ -1,10 +1,10 @@
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { CommittedBatch } from '../../src/archive/format/records.ts';
+import type { CommittedBatch } from '../../src/archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
-import type { Place } from '../../src/mail/words.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
+import type { Place } from '../../src/core/types.ts';
 import {
   attachmentTypes,
   commitChanges,

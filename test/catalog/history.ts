@@ -2,11 +2,10 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
-import type { FolderKey, Listing, Place } from '../../src/mail/words.ts';
-import type { Extraction, HashedAttachment } from '../../src/mime/extraction.ts';
-import { type IndexEntry, indexEntry } from '../../src/mime/index-entry.ts';
+import type { CommittedBatch, Fact, FoldedRecord } from '../../src/archive/format.ts';
+import type { FolderKey, Listing, Place } from '../../src/core/types.ts';
+import type { Extraction, HashedAttachment } from '../../src/mail/extraction.ts';
+import { type IndexEntry, indexEntry } from '../../src/mail/extraction.ts';
 
 /** A folder for one test, and how to be rid of it. */
 export function temporaryDir(): { readonly dir: string; remove(): void } {

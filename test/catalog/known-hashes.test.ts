@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import type { CommittedBatch } from '../../src/archive/format/records.ts';
+import type { CommittedBatch, Fact } from '../../src/archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { BloomFilter } from '../../src/catalog/known-hashes.ts';
+import { BloomFilter } from '../../src/catalog/messages.ts';
 import {
   appeared,
   folder,

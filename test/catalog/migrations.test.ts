@@ -4,8 +4,8 @@ import { Kysely, SqliteDialect } from 'kysely';
 import { expect, test } from 'vitest';
 import { migrations } from '../../migrations/index.ts';
 import { openCatalog, openCatalogReader, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { commitChanges, placeSets, receivedDays, WITHOUT_SUMS } from './counted.ts';
 import {
   appeared,

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import type { PlaceLine } from '../../src/mail/lines.ts';
-import { type FlagSet, type FolderKey, flagSet, type Place } from '../../src/mail/words.ts';
+import type { Fact } from '../../src/archive/format.ts';
+import { type FlagSet, type FolderKey, flagSet, type Place } from '../../src/core/types.ts';
+import type { PlaceLine } from '../../src/mail/identity.ts';
 import { appeared, folder, History, HOST, listing, mailbox, place, sha256 } from './history.ts';
 
 export const FOLDERS: readonly FolderKey[] = [

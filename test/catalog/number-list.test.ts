@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { numberList } from '../../src/catalog/number-list.ts';
+import { numberList } from '../../src/catalog/sql.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 
 test('a list of numbers is read', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { parseQuery } from '../../src/search/parse.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { withHistory } from './dated-history.ts';
 import { HOST } from './history.ts';
 import { ACTS, steps } from './model.ts';

@@ -1,9 +1,8 @@
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { Connection } from '../../src/catalog/connection.ts';
-import { miscountedSums } from '../../src/catalog/counted-rows.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
+import { miscountedSums } from '../../src/catalog/comparison.ts';
+import { Connection, catalogFile } from '../../src/catalog/database.ts';
 import {
   appeared,
   entry,

@@ -1,4 +1,4 @@
-import type { SearchNode } from '../../src/search/ast.ts';
+import type { SearchNode } from '../../src/catalog/query-ast.ts';
 
 /** Parts of a message that have text of their own. */
 export type ScannedField =

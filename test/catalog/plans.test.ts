@@ -1,11 +1,10 @@
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { Connection } from '../../src/catalog/connection.ts';
-import { contradictions } from '../../src/catalog/indexed-rows.ts';
-import { LIST_ROWS } from '../../src/catalog/list-rows.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { contradictions } from '../../src/catalog/comparison.ts';
+import { Connection, catalogFile } from '../../src/catalog/database.ts';
+import { LIST_ROWS } from '../../src/catalog/list.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
 import {
   appeared,
   entry,

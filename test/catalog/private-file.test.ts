@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { openState, readState } from '../../src/state/state-file.ts';
+import { openState, readState } from '../../src/core/state.ts';
 
 it('lets nobody else read the catalog, the state, or what SQLite puts next to them', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'mailkeep-private-'));

@@ -4,9 +4,9 @@ import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { migrations } from '../../migrations/index.ts';
 import { openCatalog, openCatalogReader } from '../../src/catalog/catalog.ts';
-import { CATALOG_VERSION, catalogFile, openForWriting } from '../../src/catalog/open.ts';
+import { CATALOG_VERSION, catalogFile, openForWriting } from '../../src/catalog/database.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { parseQuery } from '../../src/search/parse.ts';
 import {
   appeared,
   entry,

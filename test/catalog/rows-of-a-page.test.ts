@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { SearchHit } from '../../src/catalog/search/hit.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import type { SearchHit } from '../../src/catalog/search.ts';
 import { withHistory } from './dated-history.ts';
 import { HOST, START } from './history.ts';
 import { ACTS, type Step, steps } from './model.ts';

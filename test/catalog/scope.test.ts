@@ -1,13 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
+import type { CommittedBatch, Fact, FoldedRecord } from '../../src/archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import type { Scope } from '../../src/catalog/scope.ts';
-import type { CountRequest } from '../../src/catalog/search/search.ts';
-import type { StatsRequest } from '../../src/catalog/stats/asked.ts';
-import { DIMENSIONS } from '../../src/catalog/stats/rows.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import type { CountRequest } from '../../src/catalog/search.ts';
+import type { Scope } from '../../src/catalog/sql.ts';
+import type { StatsRequest } from '../../src/catalog/stats.ts';
+import { DIMENSIONS } from '../../src/catalog/sums.ts';
 import { attachment, entry, HOST, START, sha256, temporaryDir } from './history.ts';
 import { ACTS, Model, steps } from './model.ts';
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { parseQuery } from '../../src/search/parse.ts';
 import {
   appeared,
   entry,

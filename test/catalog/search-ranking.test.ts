@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
 import {
   appeared,
   entry,

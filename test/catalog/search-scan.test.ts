@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Fact } from '../../src/archive/format/facts.ts';
+import type { Fact } from '../../src/archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import type { SearchRequest } from '../../src/catalog/search/search.ts';
-import type { SearchNode } from '../../src/search/ast.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import type { SearchNode } from '../../src/catalog/query-ast.ts';
+import type { SearchRequest } from '../../src/catalog/search.ts';
 import {
   appeared,
   entry,

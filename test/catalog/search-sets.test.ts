@@ -1,20 +1,17 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import { archiveNames } from '../../src/catalog/archive-names.ts';
+import type { Fact } from '../../src/archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import type { Connection } from '../../src/catalog/connection.ts';
-import { everNamed } from '../../src/catalog/folder-names.ts';
+import type { Connection } from '../../src/catalog/database.ts';
+import { catalogFile, openForReading } from '../../src/catalog/database.ts';
+import { archiveNames, everNamed } from '../../src/catalog/folders.ts';
 import { messageQueries } from '../../src/catalog/messages.ts';
-import { commitAt } from '../../src/catalog/moments.ts';
-import { catalogFile, openForReading } from '../../src/catalog/open.ts';
-import { alternatives } from '../../src/catalog/search/formula.ts';
-import { ObservedCommits } from '../../src/catalog/search/observed.ts';
-import { resolve } from '../../src/catalog/search/resolve.ts';
-import { SetSearch } from '../../src/catalog/search/sets.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { alternatives, ObservedCommits, resolve } from '../../src/catalog/resolve-query.ts';
+import { SetSearch } from '../../src/catalog/search-sets.ts';
+import { commitAt } from '../../src/catalog/sql.ts';
 import { threadNaming, threadOf } from '../../src/catalog/threads.ts';
-import type { FolderKey, Place } from '../../src/mail/words.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import type { FolderKey, Place } from '../../src/core/types.ts';
 import { type Seeded, seeded } from '../bench/seeded.ts';
 import {
   appeared,

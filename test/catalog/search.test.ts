@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
-import type { Extraction } from '../../src/mime/extraction.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import type { Extraction } from '../../src/mail/extraction.ts';
 import {
   appeared,
   entry,

@@ -1,10 +1,13 @@
 import { createHash } from 'node:crypto';
-import type { Fact } from '../../src/archive/format/facts.ts';
+import type { Fact } from '../../src/archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { extractMessage } from '../../src/mime/extract-message.ts';
-import { type Extraction, emptyExtraction } from '../../src/mime/extraction.ts';
-import { indexEntry } from '../../src/mime/index-entry.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
+import { extractMessage } from '../../src/mail/extract-message.ts';
+import {
+  DEFAULT_LIMITS,
+  type Extraction,
+  emptyExtraction,
+  indexEntry,
+} from '../../src/mail/extraction.ts';
 import { corpusStock, generatedStock } from '../bench/source-stock.ts';
 import { appeared, folder, History, INBOX, mailbox, place } from './history.ts';
 import type { ScannedDocument } from './plain-scan.ts';

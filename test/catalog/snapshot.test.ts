@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openCatalog, openCatalogReader } from '../../src/catalog/catalog.ts';
-import { catalogFile, openForReading, openForWriting } from '../../src/catalog/open.ts';
+import { catalogFile, openForReading, openForWriting } from '../../src/catalog/database.ts';
 import { appeared, folder, History, INBOX, mailbox, place, temporaryDir } from './history.ts';
 
 let room: ReturnType<typeof temporaryDir>;

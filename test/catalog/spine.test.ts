@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { CountRequest } from '../../src/catalog/search/search.ts';
-import { periodOf, unitFor } from '../../src/catalog/timeline/calendar.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import type { CountRequest } from '../../src/catalog/search.ts';
+import { periodOf, unitFor } from '../../src/catalog/timeline.ts';
 import { docidAt } from '../../src/mail/docid.ts';
-import { parseQuery } from '../../src/search/parse.ts';
 import { withHistory } from './dated-history.ts';
 import { HOST, START } from './history.ts';
 import { ACTS, steps } from './model.ts';

@@ -1,7 +1,7 @@
 import { closeSync, openSync, readdirSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { openState, readState, stateFile } from '../../src/state/state-file.ts';
+import { openState, readState, stateFile } from '../../src/core/state.ts';
 import { temporaryDir } from './history.ts';
 
 describe('the state file', () => {

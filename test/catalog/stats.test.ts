@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Catalog } from '../../src/catalog/catalog.ts';
-import type { CountRequest } from '../../src/catalog/search/search.ts';
-import type { StatsRequest } from '../../src/catalog/stats/asked.ts';
-import { DIMENSIONS, type StatsRow } from '../../src/catalog/stats/rows.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import type { CountRequest } from '../../src/catalog/search.ts';
+import type { StatsRequest } from '../../src/catalog/stats.ts';
+import { DIMENSIONS, type StatsRow } from '../../src/catalog/sums.ts';
 import { withHistory } from './dated-history.ts';
 import { START } from './history.ts';
 import { ACTS, steps } from './model.ts';

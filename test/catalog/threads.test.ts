@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Fact } from '../../src/archive/format/facts.ts';
+import type { Fact } from '../../src/archive/format.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
-import type { IndexEntry } from '../../src/mime/index-entry.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
+import type { IndexEntry } from '../../src/mail/extraction.ts';
 import {
   appeared,
   entry,

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
-import { archiveFacts } from '../../src/engine/status/archive-facts.ts';
-import { rememberVerification } from '../../src/health/verification.ts';
+import { openState, readState } from '../../src/core/state.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { openState, readState } from '../../src/state/state-file.ts';
+import { archiveFacts } from '../../src/verify/archive-status.ts';
+import { rememberVerification } from '../../src/verify/verification.ts';
 import { mailkeep, workplace } from './child.ts';
 
 let sandbox: Sandbox;

@@ -2,12 +2,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
-import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
-import { openWriter } from '../../src/engine/archive/writer.ts';
-import { Compaction } from '../../src/engine/compact.ts';
+import { scanLog } from '../../src/archive/log-reader.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { dropOldGenerations, sealClosedSegments } from '../../src/archive/seal.ts';
+import { openWriter } from '../../src/catalog/open-writer.ts';
+import { Compaction } from '../../src/verify/purge.ts';
 import { Positions } from '../archive/positions.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { mailkeep } from './child.ts';

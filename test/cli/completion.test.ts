@@ -12,9 +12,9 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { answer } from '../../src/cli/commands/completion/complete.ts';
+import { answer } from '../../src/cli/commands/completion-answer.ts';
 import { mailkeep, program } from './child.ts';
 
 let folder: string;

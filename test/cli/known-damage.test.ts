@@ -3,12 +3,12 @@ import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } fr
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
-import { archiveFacts } from '../../src/engine/status/archive-facts.ts';
-import { Metrics } from '../../src/health/metrics.ts';
+import { readState } from '../../src/core/state.ts';
+import { Metrics } from '../../src/daemon/metrics.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { readState } from '../../src/state/state-file.ts';
+import { archiveFacts } from '../../src/verify/archive-status.ts';
 import { mailkeep, type Workplace, workplace } from './child.ts';
 
 let sandbox: Sandbox;

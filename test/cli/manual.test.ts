@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { beforeAll, describe, expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { manualPage, readHelp, roffText } from '../../src/cli/commands/manual/command.ts';
+import { manualPage, readHelp, roffText } from '../../src/cli/commands/manual.ts';
 import { COMMANDS } from '../../src/cli/commands.ts';
 
 let page: string;

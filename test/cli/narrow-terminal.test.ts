@@ -1,11 +1,10 @@
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { streamNotices } from '../../src/cli/notices.ts';
 import { fitNarrow } from '../../src/cli/output.ts';
-import { openActivity } from '../../src/cli/progress/activity.ts';
-import { liveProgress } from '../../src/cli/progress/sync-progress.ts';
-import { displayWidth } from '../../src/mail/terminal-safe.ts';
+import { liveProgress, openActivity } from '../../src/cli/progress.ts';
+import { streamNotices } from '../../src/cli/warnings.ts';
+import { displayWidth } from '../../src/core/terminal-safe.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { type Workplace, workplace } from './child.ts';
 import { ran } from './surface.ts';

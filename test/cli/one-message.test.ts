@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { oneMessage } from '../../src/cli/one-message.ts';
+import { oneMessage } from '../../src/cli/archive.ts';
 import { sentenceOf } from '../../src/wording/sentence-of.ts';
 import {
   appeared,

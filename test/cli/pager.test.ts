@@ -4,13 +4,9 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import pc from 'picocolors';
 import { describe, expect, test } from 'vitest';
-import {
-  messageText,
-  printPaged,
-  wantedPager,
-} from '../../src/cli/commands/show/print-messages.ts';
+import { messageText, printPaged, wantedPager } from '../../src/cli/commands/show.ts';
 import { type Output, streamOutput, wrapLine } from '../../src/cli/output.ts';
-import type { MessageReading } from '../../src/mime/message-reading.ts';
+import type { MessageReading } from '../../src/mail/extraction.ts';
 
 function terminal(): { output: Output; printed: () => string } {
   const chunks: Buffer[] = [];

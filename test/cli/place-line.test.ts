@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import pc from 'picocolors';
 import { expect, test } from 'vitest';
 import type { Output } from '../../src/cli/output.ts';
-import { placeText } from '../../src/cli/place-line.ts';
-import type { PlaceLine } from '../../src/mail/lines.ts';
-import { displayWidth } from '../../src/mail/terminal-safe.ts';
+import { placeText } from '../../src/cli/output.ts';
+import { displayWidth } from '../../src/core/terminal-safe.ts';
+import type { PlaceLine } from '../../src/mail/identity.ts';
 
 const place: PlaceLine = {
   id: '3f2a91c4'.repeat(8),

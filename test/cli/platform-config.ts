@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import type { ConfigInput } from '../../src/config/schema.ts';
+import type { ConfigInput } from '../../src/core/config-schema.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { type Workplace, workplace } from './child.ts';
 

@@ -1,19 +1,22 @@
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test, vi } from 'vitest';
-import { planText } from '../../src/cli/commands/sync/sync-report.ts';
-import { streamNotices } from '../../src/cli/notices.ts';
-import { summaryLine, sumTexts, timeText } from '../../src/cli/progress/progress-text.ts';
-import { liveProgress, plainProgress } from '../../src/cli/progress/sync-progress.ts';
+import { planText } from '../../src/cli/commands/sync.ts';
 import {
   emptyTally,
+  liveProgress,
+  plainProgress,
   speedOf,
+  summaryLine,
   sumOf,
+  sumTexts,
   type Tally,
   tallied,
   timeLeft,
-} from '../../src/cli/progress/tally.ts';
-import type { SyncProgress } from '../../src/sync/progress.ts';
+  timeText,
+} from '../../src/cli/progress.ts';
+import { streamNotices } from '../../src/cli/warnings.ts';
+import type { SyncProgress } from '../../src/sync/result.ts';
 
 const ana = { account: 'main', address: 'ana@example.org' };
 const bob = { account: 'main', address: 'bob@example.org' };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { syncRunReport } from '../../src/daemon/run-reports.ts';
-import { observationsOf } from '../../src/notify/observation.ts';
+import { observationsOf } from '../../src/daemon/notifier.ts';
+import { syncRunReport } from '../../src/daemon/runs.ts';
 import type { SyncResult } from '../../src/sync/result.ts';
 
 const nothing = {

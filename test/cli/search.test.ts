@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { stateFile } from '../../src/core/state.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { stateFile } from '../../src/state/state-file.ts';
 import { jsonLines, mailkeep, type Workplace, workplace } from './child.ts';
 import { ran } from './surface.ts';
 

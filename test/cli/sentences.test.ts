@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { configError } from '../../src/errors/config.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { parseQuery } from '../../src/search/parse.ts';
 import { didYouMean } from '../../src/wording/sentence.ts';
 import { SENTENCE_TABLES, sayFacts, sentenceOf } from '../../src/wording/sentence-of.ts';
 import { root, sourceFiles } from '../architecture/source-tree.ts';

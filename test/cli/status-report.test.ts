@@ -1,9 +1,9 @@
 import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
 import { expect, test } from 'vitest';
-import { statusText } from '../../src/cli/commands/status/status-report.ts';
-import type { ArchiveStatus, FolderStatus } from '../../src/engine/status/archive-status.ts';
-import { displayWidth } from '../../src/mail/terminal-safe.ts';
+import { statusText } from '../../src/cli/commands/status.ts';
+import { displayWidth } from '../../src/core/terminal-safe.ts';
+import type { ArchiveStatus, FolderStatus } from '../../src/verify/archive-status.ts';
 
 const NOW = Date.UTC(2026, 1, 3);
 const LONG = 'INBOX.Projects.A name that runs on and on. 東京都庁の写真 and further still';

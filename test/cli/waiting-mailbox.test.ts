@@ -2,10 +2,10 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
-import { archiveFacts } from '../../src/engine/status/archive-facts.ts';
-import { staleMailboxes } from '../../src/health/facts.ts';
+import { readState } from '../../src/core/state.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
-import { readState } from '../../src/state/state-file.ts';
+import { archiveFacts } from '../../src/verify/archive-status.ts';
+import { staleMailboxes } from '../../src/verify/facts.ts';
 import { mailkeep, workplace } from './child.ts';
 
 const shape = z.object({

@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { keepDeliveries } from '../../src/delivery-watch/delivery-log.ts';
-import { openState } from '../../src/state/state-file.ts';
+import { openState } from '../../src/core/state.ts';
+import { keepDeliveries } from '../../src/daemon/delivery-watch.ts';
 import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 import { jsonLines, mailkeep, workplace } from './child.ts';
 import { bothSurfaces } from './platform-config.ts';

@@ -10,11 +10,10 @@ import {
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { PlatformClient } from '../../src/api/platform-client.ts';
-import { keepDeliveries } from '../../src/delivery-watch/delivery-log.ts';
-import type { OwnWebhook } from '../../src/delivery-watch/own-webhooks.ts';
-import { watchDeliveries } from '../../src/delivery-watch/watch.ts';
-import { openState } from '../../src/state/state-file.ts';
+import { openState } from '../../src/core/state.ts';
+import type { OwnWebhook } from '../../src/daemon/delivery-watch.ts';
+import { keepDeliveries, watchDeliveries } from '../../src/daemon/delivery-watch.ts';
+import { PlatformClient } from '../../src/service/client.ts';
 import { json, startOrigin } from '../api/local-origin.ts';
 import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 import { statuses } from '../sandbox/webhooks/receiver.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { loadConfig } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/core/config.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-config-'));

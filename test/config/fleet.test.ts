@@ -2,9 +2,13 @@ import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { readRegistryAddress } from '../../src/config/fleet.ts';
-import { isFleetOnly, loadConfig, loadFleetConfig } from '../../src/config/load.ts';
-import { shownFields } from '../../src/config/shown.ts';
+import {
+  isFleetOnly,
+  loadConfig,
+  loadFleetConfig,
+  readRegistryAddress,
+} from '../../src/core/config.ts';
+import { shownFields } from '../../src/core/config-shown.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 import { sentenceOf } from '../../src/wording/sentence-of.ts';
 

@@ -1,8 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { jsonSchemaText } from '../../src/config/json-schema.ts';
-import { configSchema } from '../../src/config/schema.ts';
+import { configSchema, jsonSchemaText } from '../../src/core/config-schema.ts';
 
 const root = new URL('../../', import.meta.url);
 

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
-import { withScheme } from '../../src/config/address.ts';
-import { loadConfig } from '../../src/config/load.ts';
-import { readToken } from '../../src/config/token.ts';
+import { withScheme } from '../../src/core/address.ts';
+import { loadConfig } from '../../src/core/config.ts';
+import { readToken } from '../../src/core/secrets.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 
 const account = { name: 'main', baseUrl: 'https://mail.example', token: 'hush-hush-1' };

@@ -2,8 +2,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { locateConfig } from '../../src/config/locate.ts';
-import { locateCodec, locateDataDir } from '../../src/config/located-fields.ts';
+import { locateCodec, locateConfig, locateDataDir } from '../../src/core/config-locate.ts';
 
 function surroundings() {
   const root = mkdtempSync(path.join(tmpdir(), 'mailkeep-locate-'));

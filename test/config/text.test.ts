@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { isLoopback, parseListen, parseServiceUrl } from '../../src/config/address.ts';
-import { parseDuration } from '../../src/config/duration.ts';
-import { jsonErrorOffset } from '../../src/config/json-position.ts';
+import { isLoopback, parseListen, parseServiceUrl } from '../../src/core/address.ts';
+import { jsonErrorOffset } from '../../src/core/config-file.ts';
+import { parseDuration } from '../../src/core/quantities.ts';
 
 test('durations are a number and a unit', () => {
   expect(['90s', '15m', '26h', '7d', '0s'].map(parseDuration)).toEqual([

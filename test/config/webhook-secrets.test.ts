@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { beforeEach, expect, test } from 'vitest';
-import { Secret } from '../../src/config/secret.ts';
 import {
   forgetSecret,
   reserveSecret,
+  Secret,
   type StoredWebhook,
   storedWebhooks,
   webhookSecretsFolder,
-} from '../../src/config/webhook-secrets.ts';
+} from '../../src/core/secrets.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 
 let dataDir: string;

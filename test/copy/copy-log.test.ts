@@ -1,12 +1,9 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import type { ArchiveCodec } from '../../src/archive/format/stored-payload.ts';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
-import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
-import { copyLog } from '../../src/copy/copy-log.ts';
+import { openLogReader, scanLog } from '../../src/archive/log-reader.ts';
+import type { ArchiveCodec } from '../../src/archive/payload.ts';
+import { dropOldGenerations, sealClosedSegments, sealSegment } from '../../src/archive/seal.ts';
+import { copyLog } from '../../src/copies/copy-log.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
 import { expectFormatAllows } from '../archive/formats.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';

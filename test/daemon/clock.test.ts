@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { exitOfSync } from '../../src/cli/troubles.ts';
+import { exitOfSync } from '../../src/cli/warnings.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import type {
   DaemonEvent,
@@ -7,8 +7,8 @@ import type {
   PassRunner,
   WatchedMailbox,
 } from '../../src/daemon/ports.ts';
-import { mergeResults } from '../../src/daemon/run-of-passes.ts';
-import { cronTimes, Timetable } from '../../src/daemon/timetable.ts';
+import { mergeResults } from '../../src/daemon/runs.ts';
+import { cronTimes, Timetable } from '../../src/daemon/schedule.ts';
 import { diskFull, logSyncFailed } from '../../src/errors/archive.ts';
 import { syncError } from '../../src/errors/sync.ts';
 import type { SyncFailure, SyncResult } from '../../src/sync/result.ts';

@@ -12,7 +12,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { askStatus, askSync } from '../../src/daemon/control-client.ts';
+import { askStatus, askSync } from '../../src/daemon/control.ts';
 import { findControlSocket, prepareControlPlace } from '../../src/daemon/control-path.ts';
 
 const VERSION = '9.9.9';

@@ -2,13 +2,15 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { openState } from '../../src/core/state.ts';
+import { NOTHING_KNOWN } from '../../src/core/state-runs.ts';
 import {
   areLocksDue,
   checkDueAt,
   copyDueAt,
   copyTimes,
   retryAfterMs,
-} from '../../src/daemon/copy-times.ts';
+} from '../../src/daemon/copying.ts';
 import {
   recalledCopies,
   recalledCopy,
@@ -16,9 +18,7 @@ import {
   rememberCopyChecked,
   rememberCopyFailure,
   rememberPlans,
-} from '../../src/health/copies.ts';
-import { NOTHING_KNOWN } from '../../src/state/copies.ts';
-import { openState } from '../../src/state/state-file.ts';
+} from '../../src/verify/copy-facts.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

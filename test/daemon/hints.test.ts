@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AwaitedMessages } from '../../src/daemon/hints.ts';
+import { AwaitedMessages } from '../../src/daemon/daemon.ts';
 
 const MAILBOX = { account: 'main', host: 'h', resourceId: 'AC1', address: 'a@example.org' };
 

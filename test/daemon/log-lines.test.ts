@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { lineForPeople } from '../../src/daemon/daemon-log.ts';
 import { Dispatcher } from '../../src/daemon/dispatcher.ts';
 import { type DaemonEvent, LOOK, type PassRequest } from '../../src/daemon/ports.ts';
-import { Run } from '../../src/daemon/run-of-passes.ts';
+import { Run } from '../../src/daemon/runs.ts';
 import { emptyResult, type SyncResult } from '../../src/sync/result.ts';
 import { FakeTime } from './fake-time.ts';
 

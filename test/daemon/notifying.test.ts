@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { openState, type StateFile } from '../../src/core/state.ts';
 import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
+import { readReported } from '../../src/daemon/notifier.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
-import { recalledCopies, rememberCopied, rememberPlans } from '../../src/health/copies.ts';
-import type { RunReport } from '../../src/health/run-report.ts';
-import { rememberVerification } from '../../src/health/verification.ts';
-import { readReported } from '../../src/notify/plan.ts';
-import { openState, type StateFile } from '../../src/state/state-file.ts';
+import { recalledCopies, rememberCopied, rememberPlans } from '../../src/verify/copy-facts.ts';
+import type { RunReport } from '../../src/verify/facts.ts';
+import { rememberVerification } from '../../src/verify/verification.ts';
 
 let folder: string;
 let state: StateFile;

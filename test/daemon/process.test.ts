@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } 
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { deliver } from '../../src/sandbox/http/outside-changes.ts';
+import { deliver } from '../../src/sandbox/faults.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep, program, start, type Workplace } from '../cli/child.ts';
 import { daemonWorkplace, EVERY_SECOND, RunningDaemon } from './running-daemon.ts';

@@ -5,9 +5,9 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { json, text } from 'node:stream/consumers';
 import { z } from 'zod';
-import type { ConfigInput } from '../../src/config/schema.ts';
+import type { ConfigInput } from '../../src/core/config-schema.ts';
 import { findControlSocket } from '../../src/daemon/control-path.ts';
-import { daemonStatus } from '../../src/daemon/status.ts';
+import { daemonStatus } from '../../src/daemon/ports.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { program, type Workplace, workplace } from '../cli/child.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { cronTimes, Timetable } from '../../src/daemon/timetable.ts';
+import { cronTimes, Timetable } from '../../src/daemon/schedule.ts';
 
 const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString());
 const at = (text: string): number => Date.parse(text);

@@ -1,10 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import type { Mailbox } from '../../src/sandbox/store/mailbox.ts';
-import type { LastCompared } from '../../src/sync/apply/memory/proof.ts';
-import type { Memory } from '../../src/sync/apply/ports.ts';
-import { isQuotaDue } from '../../src/sync/apply/walk/note-quota.ts';
-import { rememberUsages, suspendedSince } from '../../src/sync/apply/walk/note-usages.ts';
+import type { Mailbox } from '../../src/sandbox/store.ts';
+import type { Memory } from '../../src/sync/ports.ts';
+import type { LastCompared } from '../../src/sync/sync-memory.ts';
+import { isQuotaDue, rememberUsages, suspendedSince } from '../../src/sync/usage.ts';
 import { memoryOf } from '../sync/harness.ts';
 import { mail } from '../sync/model-origin.ts';
 import { type WatchedAccount, watchedAccount } from './watched-account.ts';

@@ -1,17 +1,15 @@
 import { tmpdir } from 'node:os';
 import { pino } from 'pino';
-import { configSchema } from '../../src/config/schema.ts';
-import { settle } from '../../src/config/settings.ts';
-import type { StoredWebhook } from '../../src/config/webhook-secrets.ts';
+import { systemClock } from '../../src/core/concurrency.ts';
+import { configSchema, settle } from '../../src/core/config-schema.ts';
+import type { StoredWebhook } from '../../src/core/secrets.ts';
+import type { StateFile } from '../../src/core/state.ts';
 import { type DaemonLog, daemonLog } from '../../src/daemon/daemon-log.ts';
-import { UsageWatch } from '../../src/daemon/usage-watch.ts';
-import { WebhookWatch } from '../../src/daemon/webhook-watch.ts';
-import { type AccountOrigin, AccountOrigins } from '../../src/engine/origins/account-origins.ts';
-import { systemClock } from '../../src/limiter/clock.ts';
+import { UsageWatch, WebhookWatch } from '../../src/daemon/integrations.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { StateFile } from '../../src/state/state-file.ts';
-import type { LastCompared } from '../../src/sync/apply/memory/proof.ts';
-import type { Origin, OriginMailbox } from '../../src/sync/apply/ports.ts';
+import { type AccountOrigin, AccountOrigins } from '../../src/sync/account-origins.ts';
+import type { Origin, OriginMailbox } from '../../src/sync/ports.ts';
+import type { LastCompared } from '../../src/sync/sync-memory.ts';
 
 /** One account of a sandbox as the daemon has it, with what watches over its order; nothing runs by itself. */
 export interface WatchedAccount {

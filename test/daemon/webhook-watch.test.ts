@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Secret } from '../../src/config/secret.ts';
-import type { StoredWebhook } from '../../src/config/webhook-secrets.ts';
-import { deliver } from '../../src/sandbox/http/outside-changes.ts';
+import type { StoredWebhook } from '../../src/core/secrets.ts';
+import { Secret } from '../../src/core/secrets.ts';
+import { deliver } from '../../src/sandbox/faults.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import type { Mailbox } from '../../src/sandbox/store/mailbox.ts';
+import type { Mailbox } from '../../src/sandbox/store.ts';
 import { memoryOf } from '../sync/harness.ts';
 import { mail } from '../sync/model-origin.ts';
 import { type WatchedAccount, watchedAccount } from './watched-account.ts';

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { judgeWebhooks } from '../../src/delivery-watch/own-webhooks.ts';
-import { planWebhooks } from '../../src/delivery-watch/plan-webhooks.ts';
+import { judgeWebhooks, planWebhooks } from '../../src/daemon/delivery-watch.ts';
 
 const URL_OF_OURS = 'https://hooks.example.org/mail';
 const box = (name: string) => ({ resourceId: `AC-${name}`, address: `${name}@example.org` });

@@ -2,12 +2,17 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { PlatformClient } from '../../src/api/platform-client.ts';
-import { webhookObservations } from '../../src/daemon/observations.ts';
-import { keptDeliveries, type LoggedDelivery } from '../../src/delivery-watch/delivery-log.ts';
-import { judgeWebhooks, type OwnWebhook } from '../../src/delivery-watch/own-webhooks.ts';
-import { loggedDeliveries, watchDeliveries } from '../../src/delivery-watch/watch.ts';
-import { openState, type StateFile } from '../../src/state/state-file.ts';
+import { openState, type StateFile } from '../../src/core/state.ts';
+import {
+  judgeWebhooks,
+  keptDeliveries,
+  type LoggedDelivery,
+  loggedDeliveries,
+  type OwnWebhook,
+  watchDeliveries,
+} from '../../src/daemon/delivery-watch.ts';
+import { webhookObservations } from '../../src/daemon/notifying.ts';
+import { PlatformClient } from '../../src/service/client.ts';
 import { json, startOrigin } from '../api/local-origin.ts';
 import { type Hook, type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 import { statuses } from '../sandbox/webhooks/receiver.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { WebhookListing } from '../../src/delivery-watch/webhook-listing.ts';
-import { platformWebhookRecord } from '../../src/wire/platform-records.ts';
+import { WebhookListing } from '../../src/daemon/delivery-watch.ts';
+import { platformWebhookRecord } from '../../src/service/platform-wire.ts';
 
 const QUARTER = 15 * 60_000;
 

@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { DemoWorker } from '../../src/demo/worker.ts';
+import { DemoWorker } from '../../src/sandbox/demo-worker.ts';
 
 const argv = [...process.argv];
 afterEach(() => {

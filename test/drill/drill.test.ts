@@ -12,17 +12,17 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
+import { openLogReader } from '../../src/archive/log-reader.ts';
 import { openCompared } from '../../src/catalog/implied.ts';
 import {
+  createWorkFolder,
   type DrillOptions,
   drill,
   ownFields,
   parserFields,
   pickSample,
   seededRandom,
-} from '../../src/drill/drill.ts';
-import { createWorkFolder } from '../../src/drill/work-folder.ts';
+} from '../../src/transfer/export-test.ts';
 import { ran } from '../cli/surface.ts';
 import { START, StoredArchive, sampleSources, sha256 } from '../export/stored-archive.ts';
 

@@ -3,12 +3,11 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
-import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
+import { scanLog } from '../../src/archive/log-reader.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { dropOldGenerations, sealClosedSegments } from '../../src/archive/seal.ts';
+import { randomFrom } from '../../src/sandbox/generated-mail.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
-import { randomFrom } from '../../src/sandbox/seed/random.ts';
 import { mailkeep, start, workplace } from '../cli/child.ts';
 import { tree } from '../export/stored-archive.ts';
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
+import { scanLog } from '../../src/archive/log-reader.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, start, type Workplace, workplace } from '../cli/child.ts';
 

@@ -3,9 +3,8 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
-import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { dropOldGenerations, sealClosedSegments } from '../../src/archive/seal.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep, type Workplace, workplace } from '../cli/child.ts';
 

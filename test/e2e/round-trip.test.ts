@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
+import { openLogReader } from '../../src/archive/log-reader.ts';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
+import { writeMessage } from '../../src/sandbox/generated-mail.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { writeMessage } from '../../src/sandbox/seed/generated/message.ts';
 import { jsonLines, mailkeep, program, type Workplace, workplace } from '../cli/child.ts';
 
 /** Every so many messages goes out through a process of its own; all of them through the reader. */

@@ -1,10 +1,10 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { RequestReport } from '../../src/api/exchange.ts';
-import { RequestLog } from '../../src/engine/origins/request-log.ts';
-import { noteDiskSample } from '../../src/engine/status/disk-samples.ts';
-import { openState, readState, type StateFile } from '../../src/state/state-file.ts';
+import { noteDiskSample } from '../../src/catalog/disk-samples.ts';
+import { openState, readState, type StateFile } from '../../src/core/state.ts';
+import type { RequestReport } from '../../src/service/transport.ts';
+import { RequestLog } from '../../src/sync/account-origins.ts';
 import { temporaryDir } from '../catalog/history.ts';
 
 const HOUR = 3_600_000;

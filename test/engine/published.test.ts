@@ -2,11 +2,11 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { logFolder, type SegmentFile, segmentName } from '../../src/archive/format/layout.ts';
-import { localSegments } from '../../src/archive/read/segment-files.ts';
-import { openWriter, type Writer } from '../../src/engine/archive/writer.ts';
-import { Compaction } from '../../src/engine/compact.ts';
-import { tidy } from '../../src/engine/pass/tidy.ts';
+import { logFolder, type SegmentFile, segmentName } from '../../src/archive/format.ts';
+import { localSegments } from '../../src/archive/segment-files.ts';
+import { openWriter, type Writer } from '../../src/catalog/open-writer.ts';
+import { tidy } from '../../src/sync/make-run.ts';
+import { Compaction } from '../../src/verify/purge.ts';
 import { Positions } from '../archive/positions.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 

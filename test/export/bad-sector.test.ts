@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import { runExport } from '../../src/export/run-export.ts';
+import { openLogReader } from '../../src/archive/log-reader.ts';
+import { runExport } from '../../src/transfer/run-export.ts';
 import { withoutSector } from '../archive/without-sector.ts';
 import { exporting, StoredArchive } from './stored-archive.ts';
 

@@ -1,10 +1,9 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
+import { openLogReader } from '../../src/archive/log-reader.ts';
 import { bytesPurged } from '../../src/errors/archive.ts';
 import { usageError } from '../../src/errors/usage.ts';
-import { checkExport } from '../../src/export/check.ts';
 import { exportBack } from '../../src/export/elsewhere/back.ts';
 import { batchItem } from '../../src/export/elsewhere/batches.ts';
 import { bodyOf, buffersOf } from '../../src/export/elsewhere/bodies.ts';
@@ -14,9 +13,10 @@ import {
   type FrontOptions,
   UnusableAnswer,
 } from '../../src/export/elsewhere/front.ts';
-import type { ExportOptions } from '../../src/export/export-options.ts';
-import { EXPORT_FORMATS } from '../../src/export/manifest.ts';
-import { runExport, runExportFrom } from '../../src/export/run-export.ts';
+import { checkExport } from '../../src/transfer/check-export.ts';
+import { EXPORT_FORMATS } from '../../src/transfer/export-manifest.ts';
+import type { ExportOptions } from '../../src/transfer/plan-export.ts';
+import { runExport, runExportFrom } from '../../src/transfer/run-export.ts';
 import { withoutSector } from '../archive/without-sector.ts';
 import { bothEnds } from '../listener/both-ends.ts';
 import { EVERYTHING, exporting, StoredArchive, sampleSources, tree } from './stored-archive.ts';

@@ -9,10 +9,10 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkExport } from '../../src/export/check.ts';
-import { runExport } from '../../src/export/run-export.ts';
-import { linesOf } from '../../src/export/target.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { checkExport } from '../../src/transfer/check-export.ts';
+import { linesOf } from '../../src/transfer/export-target.ts';
+import { runExport } from '../../src/transfer/run-export.ts';
 import {
   EVERYTHING,
   exporting,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ExportFiles } from '../../src/export/export-files.ts';
-import type { ExportFormat } from '../../src/export/manifest.ts';
-import { runExport } from '../../src/export/run-export.ts';
+import type { ExportFiles } from '../../src/transfer/export-files.ts';
+import type { ExportFormat } from '../../src/transfer/export-manifest.ts';
+import { runExport } from '../../src/transfer/run-export.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
 import { Killed, SimulatedDisk, systemError } from '../archive/simulated-disk.ts';
 import { exporting, StoredArchive, sampleSources } from './stored-archive.ts';

@@ -5,7 +5,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import yauzl from 'yauzl';
-import { LongZip } from '../../src/export/write-zip.ts';
+import { LongZip } from '../../src/transfer/export-target.ts';
 
 const NAMES = Array.from({ length: 200 }, (_, n) => `message ${n}.eml`);
 

@@ -1,13 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { messageName } from '../../src/export/names.ts';
-import { FolderPaths, maildirFileName, type NamedFolder } from '../../src/export/paths.ts';
 import { foldedName } from '../../src/mail/file-names.ts';
 import {
   decodeModifiedUtf7,
   encodeModifiedUtf7,
   flagsFromName,
-} from '../../src/mailfiles/maildir-names.ts';
+} from '../../src/mail/mail-files.ts';
+import {
+  FolderPaths,
+  maildirFileName,
+  messageName,
+  type NamedFolder,
+} from '../../src/transfer/export-names.ts';
 
 /** Texts as mail has them: scripts, marks, controls, separators, devices, dots and blanks at either end. */
 const text = fc.oneof(

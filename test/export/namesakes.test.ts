@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { checkExport } from '../../src/export/check.ts';
-import { runExport } from '../../src/export/run-export.ts';
+import { checkExport } from '../../src/transfer/check-export.ts';
+import { runExport } from '../../src/transfer/run-export.ts';
 import { EVERYTHING, exporting, StoredArchive, tree } from './stored-archive.ts';
 
 const check = (at: string) => checkExport({ at, signal: new AbortController().signal });

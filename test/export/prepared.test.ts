@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { runExport } from '../../src/export/run-export.ts';
+import { runExport } from '../../src/transfer/run-export.ts';
 import { ran } from '../cli/surface.ts';
 import { exporting, StoredArchive, sampleSources } from './stored-archive.ts';
 

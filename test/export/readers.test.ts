@@ -3,8 +3,8 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { ExportFormat } from '../../src/export/manifest.ts';
-import { runExport } from '../../src/export/run-export.ts';
+import type { ExportFormat } from '../../src/transfer/export-manifest.ts';
+import { runExport } from '../../src/transfer/run-export.ts';
 import { serveImap } from '../peers/dovecot.ts';
 import { everyMessage } from '../peers/imap-client.ts';
 import { absent, extendPath } from '../peers/programs.ts';

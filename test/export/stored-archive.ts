@@ -2,14 +2,14 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import { type LogReader, openLogReader } from '../../src/archive/read/log-reader.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import type { Fact } from '../../src/archive/format.ts';
+import { type LogReader, openLogReader } from '../../src/archive/log-reader.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import type { ExportOptions } from '../../src/export/export-options.ts';
+import { flagSet } from '../../src/core/types.ts';
 import { docidBase } from '../../src/mail/docid.ts';
-import { flagSet } from '../../src/mail/words.ts';
-import { writeMessage } from '../../src/sandbox/seed/generated/message.ts';
+import { writeMessage } from '../../src/sandbox/generated-mail.ts';
+import type { ExportOptions } from '../../src/transfer/plan-export.ts';
 
 export const START = Date.UTC(2025, 5, 1);
 

@@ -1,12 +1,11 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkExport } from '../../src/export/check.ts';
-import type { ExportSelection } from '../../src/export/export-options.ts';
-import { runExport } from '../../src/export/run-export.ts';
-import { type ExportSink, streamExport } from '../../src/export/stream-export.ts';
-import { fromLine } from '../../src/export/write-mbox.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { checkExport } from '../../src/transfer/check-export.ts';
+import { fromLine } from '../../src/transfer/export-target.ts';
+import type { ExportSelection } from '../../src/transfer/plan-export.ts';
+import { type ExportSink, runExport, streamExport } from '../../src/transfer/run-export.ts';
 import {
   EVERYTHING,
   exporting,

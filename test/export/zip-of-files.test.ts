@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
-import { ZipReader } from '../../src/export/read-zip.ts';
-import { type ZippedFile, zipOfFiles } from '../../src/export/zip-of-files.ts';
+import { type ZippedFile, zipOfFiles } from '../../src/transfer/export-target.ts';
+import { ZipReader } from '../../src/transfer/read-zip.ts';
 
 const DATE = Date.UTC(2026, 4, 6, 7, 8, 10);
 

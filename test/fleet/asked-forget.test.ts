@@ -1,10 +1,10 @@
 import { hash, randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { SegmentStore } from '../../src/archive/read/segment-store.ts';
+import type { SegmentStore } from '../../src/archive/segment-files.ts';
 import { logFenced } from '../../src/errors/archive.ts';
 import { FleetForgets, wantedOf } from '../../src/fleet/forgets.ts';
-import type { Extractor } from '../../src/mime/extractor.ts';
-import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
+import type { Extractor } from '../../src/mail/extraction.ts';
+import { openExtractorPool } from '../../src/mail/mime-threads.ts';
 import { forgetsOf, waitingForgets } from '../../src/registry/forget-reading.ts';
 import { askForget } from '../../src/registry/forgets.ts';
 import { buildWorker } from '../mime/built-worker.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { UploadingStore } from '../../src/copies/object-store.ts';
 import { checkArchive } from '../../src/fleet/check.ts';
-import type { UploadingStore } from '../../src/objects/store.ts';
 import { signal } from '../objects/store-contract.ts';
 import { Fleet, Folders } from './servers/nodes.ts';
 import { type Servers, startServers, withoutServers } from './servers/scene.ts';

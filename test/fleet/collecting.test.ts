@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { s3Store } from '../../src/copies/s3-store.ts';
 import { uploadObject } from '../../src/fleet/uploads.ts';
-import { s3Store } from '../../src/objects/s3-store.ts';
 import { register } from '../../src/registry/uploads.ts';
 import { seeded } from '../bench/seeded.ts';
 import { targetAt } from '../objects/servers/s3-server.ts';

@@ -1,14 +1,13 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Upload, UploadingStore } from '../../src/copies/object-store.ts';
+import { ensureBucket, s3Store } from '../../src/copies/s3-store.ts';
 import { objectError } from '../../src/errors/objects.ts';
 import {
   COLLECTOR_LIMITS,
   type CollectableStore,
   collectRound,
 } from '../../src/fleet/collector.ts';
-import { ensureBucket } from '../../src/objects/s3-bucket.ts';
-import { s3Store } from '../../src/objects/s3-store.ts';
-import type { Upload, UploadingStore } from '../../src/objects/store.ts';
 import { condemn, markGone } from '../../src/registry/collection.ts';
 import { initFleet } from '../../src/registry/fleet.ts';
 import type { Lease } from '../../src/registry/outcome.ts';

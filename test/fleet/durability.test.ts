@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { segmentPath } from '../../src/archive/format/layout.ts';
+import { segmentPath } from '../../src/archive/format.ts';
 import { FleetDurability } from '../../src/fleet/durability.ts';
 import type { Patience } from '../../src/fleet/settling.ts';
 import { commit } from '../../src/registry/commits.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { FleetMetrics } from '../../src/daemon/fleet-metrics.ts';
+import type { Observation } from '../../src/daemon/notifier.ts';
 import { FleetWatch } from '../../src/fleet/fleet-watch.ts';
-import { FleetMetrics } from '../../src/health/fleet-metrics.ts';
-import type { Observation } from '../../src/notify/observation.ts';
 import type { FleetNumbers } from '../../src/registry/numbers.ts';
 import type { Replication } from '../../src/registry/reading.ts';
 import type { SessionStatus } from '../../src/registry/status.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
-import { listSegments } from '../../src/archive/read/segment-files.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
+import { scanLog } from '../../src/archive/log-reader.ts';
+import { sealSegment } from '../../src/archive/seal.ts';
+import { listSegments } from '../../src/archive/segment-files.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 import type { HeldArchive } from '../../src/fleet/held-archive.ts';
 import type { FleetStore } from '../../src/fleet/segments.ts';

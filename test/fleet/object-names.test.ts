@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { isObjectName } from '../../src/copies/object-store.ts';
 import { ObjectNames } from '../../src/fleet/object-names.ts';
-import { isObjectName } from '../../src/objects/names.ts';
 import { seeded } from '../bench/seeded.ts';
 
 const FLEET = '0f0e0d0c-0b0a-4908-8706-050403020100';

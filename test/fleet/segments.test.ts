@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { segmentPath } from '../../src/archive/format/layout.ts';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
-import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
+import { segmentPath } from '../../src/archive/format.ts';
+import { scanLog } from '../../src/archive/log-reader.ts';
+import { dropOldGenerations, sealSegment } from '../../src/archive/seal.ts';
 import type { FleetStore } from '../../src/fleet/segments.ts';
 import { decidePurge } from '../../src/registry/commits.ts';
 import { expectFormatAllows, filesWithZstd } from '../archive/formats.ts';

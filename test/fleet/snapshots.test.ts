@@ -3,8 +3,8 @@ import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { deflateSync } from 'node:zlib';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { UploadingStore } from '../../src/copies/object-store.ts';
 import { fetchSnapshot } from '../../src/fleet/snapshots.ts';
-import type { UploadingStore } from '../../src/objects/store.ts';
 import { temporaryDir } from '../catalog/history.ts';
 import { signal } from '../objects/store-contract.ts';
 

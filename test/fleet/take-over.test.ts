@@ -9,9 +9,9 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { segmentPath } from '../../src/archive/format/layout.ts';
-import type { UploadingStore } from '../../src/objects/store.ts';
-import { openState } from '../../src/state/state-file.ts';
+import { segmentPath } from '../../src/archive/format.ts';
+import type { UploadingStore } from '../../src/copies/object-store.ts';
+import { openState } from '../../src/core/state.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive } from '../verify/grown-archive.ts';
 import { Fleet, Folders, segmentsIn } from './servers/nodes.ts';

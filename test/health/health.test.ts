@@ -1,11 +1,14 @@
 import { afterEach, expect, test } from 'vitest';
-import { DaemonState } from '../../src/health/condition.ts';
-import { type CopyFacts, type CopyStatus, copyStatus } from '../../src/health/copies.ts';
-import { type ArchiveFacts, type MailboxFacts, Remembered } from '../../src/health/facts.ts';
-import { Metrics } from '../../src/health/metrics.ts';
-import type { RunReport } from '../../src/health/run-report.ts';
-import { type HealthServer, startHealthServer } from '../../src/health/server.ts';
-import type { KnownDamage } from '../../src/state/values.ts';
+import type { KnownDamage } from '../../src/core/state.ts';
+import { type HealthServer, Metrics, startHealthServer } from '../../src/daemon/metrics.ts';
+import { type CopyFacts, type CopyStatus, copyStatus } from '../../src/verify/copy-facts.ts';
+import type { RunReport } from '../../src/verify/facts.ts';
+import {
+  type ArchiveFacts,
+  DaemonState,
+  type MailboxFacts,
+  Remembered,
+} from '../../src/verify/facts.ts';
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 const HOUR = 3_600_000;

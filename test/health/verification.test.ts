@@ -2,16 +2,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { KnownFinding, ScopeName } from '../../src/core/state.ts';
+import { openState, type StateFile } from '../../src/core/state.ts';
 import {
   recalledVerification,
   rememberDamage,
   rememberDrill,
   rememberVerification,
   type VerificationOutcome,
-} from '../../src/health/verification.ts';
-import type { ScopeName } from '../../src/state/scopes.ts';
-import { openState, type StateFile } from '../../src/state/state-file.ts';
-import type { KnownFinding } from '../../src/state/values.ts';
+} from '../../src/verify/verification.ts';
 
 let folder: string;
 let state: StateFile;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { MANIFEST_VERSION } from '../../src/export/manifest.ts';
-import { ExportIndex } from '../../src/import/export-index.ts';
+import { MANIFEST_VERSION } from '../../src/transfer/export-manifest.ts';
+import { ExportIndex } from '../../src/transfer/import-manifests.ts';
 
 /** The lines of a manifest with one list, and the hash that seals them. */
 async function* manifestOf(list: 'files' | 'entries', items: readonly object[]) {

@@ -13,8 +13,8 @@ import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ZipFile } from 'yazl';
-import { type ExportFormat, MANIFEST_NAME } from '../../src/export/manifest.ts';
-import { runExport } from '../../src/export/run-export.ts';
+import { type ExportFormat, MANIFEST_NAME } from '../../src/transfer/export-manifest.ts';
+import { runExport } from '../../src/transfer/run-export.ts';
 import { exporting, StoredArchive, sampleSources } from '../export/stored-archive.ts';
 import { importing } from './importing.ts';
 

@@ -3,10 +3,10 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ExportFormat, MANIFEST_NAME } from '../../src/export/manifest.ts';
-import { runExport } from '../../src/export/run-export.ts';
-import { findMail } from '../../src/import/find-mail.ts';
-import { isImported } from '../../src/mail/import-host.ts';
+import { isImported } from '../../src/mail/identity.ts';
+import { type ExportFormat, MANIFEST_NAME } from '../../src/transfer/export-manifest.ts';
+import { findMail } from '../../src/transfer/find-mail.ts';
+import { runExport } from '../../src/transfer/run-export.ts';
 import { exporting, StoredArchive, sampleSources, tree } from '../export/stored-archive.ts';
 import { importing } from './importing.ts';
 

@@ -1,8 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { runImport } from '../../src/import/run-import.ts';
-import { systemClock } from '../../src/limiter/clock.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { systemClock } from '../../src/core/concurrency.ts';
+import { runImport } from '../../src/transfer/run-import.ts';
 import { START, type StoredArchive } from '../export/stored-archive.ts';
 
 /** Imports paths into an archive, as the command does. */

@@ -1,17 +1,16 @@
 import Database from 'better-sqlite3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type LogReader, openLogReader } from '../../src/archive/read/log-reader.ts';
-import type { AttachmentExtractor, AttachmentJob } from '../../src/attachments/attachment-text.ts';
-import { openAttachmentExtractor } from '../../src/attachments/extractor.ts';
+import { type LogReader, openLogReader } from '../../src/archive/log-reader.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
+import { createIndexer, type Indexer, readAttachments } from '../../src/catalog/indexer.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { rebuildCatalog } from '../../src/catalog/rebuild.ts';
 import { blobDamaged } from '../../src/errors/archive.ts';
-import { readAttachments } from '../../src/indexer/attachment-texts.ts';
-import { createIndexer, type Indexer } from '../../src/indexer/indexer.ts';
-import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
-import type { Extractor } from '../../src/mime/extractor.ts';
-import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { openAttachmentExtractor } from '../../src/mail/attachment-extractor.ts';
+import type { AttachmentExtractor, AttachmentJob } from '../../src/mail/attachment-text.ts';
+import type { Extractor } from '../../src/mail/extraction.ts';
+import { openExtractorPool } from '../../src/mail/mime-threads.ts';
 import { docx, pdf } from '../attachments/documents.ts';
 import { buildWorker } from '../mime/built-worker.ts';
 import { attached, multipart, text } from '../mime/compose.ts';
@@ -29,7 +28,7 @@ let contract: Buffer;
 beforeAll(async () => {
   const [worker, attachmentWorker] = await Promise.all([
     buildWorker(),
-    buildWorker('src/attachments/worker.ts'),
+    buildWorker('src/mail/attachment-worker.ts'),
   ]);
   extractor = openExtractorPool({ workers: 1, workerFile: worker });
   attachments = openAttachmentExtractor({ workerFile: attachmentWorker });

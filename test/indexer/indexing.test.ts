@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
+import { openLogReader } from '../../src/archive/log-reader.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import type { SourceStore } from '../../src/catalog/indexer.ts';
+import { createIndexer, type IndexingProgress, indexPending } from '../../src/catalog/indexer.ts';
+import { catchUp } from '../../src/catalog/rebuild.ts';
 import { messageDamaged } from '../../src/errors/archive.ts';
-import { catchUp } from '../../src/indexer/fold-log.ts';
-import { createIndexer, type IndexingProgress, indexPending } from '../../src/indexer/indexer.ts';
-import type { SourceStore } from '../../src/indexer/indexing-round.ts';
-import type { Extractor } from '../../src/mime/extractor.ts';
-import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
+import type { Extractor } from '../../src/mail/extraction.ts';
+import { openExtractorPool } from '../../src/mail/mime-threads.ts';
 import { buildWorker } from '../mime/built-worker.ts';
 import { letter, StoredMail } from './stored-mail.ts';
 

@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
+import { openLogReader } from '../../src/archive/log-reader.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
+import { indexPending } from '../../src/catalog/indexer.ts';
+import { rebuildCatalog } from '../../src/catalog/rebuild.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
-import { indexPending } from '../../src/indexer/indexer.ts';
-import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
-import type { Extractor } from '../../src/mime/extractor.ts';
-import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
+import type { Extractor } from '../../src/mail/extraction.ts';
+import { openExtractorPool } from '../../src/mail/mime-threads.ts';
 import { buildWorker } from '../mime/built-worker.ts';
 import { letter, StoredMail } from './stored-mail.ts';
 

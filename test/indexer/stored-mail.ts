@@ -3,12 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import type { CommittedBatch } from '../../src/archive/format/records.ts';
-import type { Batch } from '../../src/archive/write/batch.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
+import type { Batch } from '../../src/archive/batch.ts';
+import type { CommittedBatch } from '../../src/archive/format.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
+import type { FolderKey, Listing } from '../../src/core/types.ts';
 import { docidBase } from '../../src/mail/docid.ts';
-import type { FolderKey, Listing } from '../../src/mail/words.ts';
 
 const INBOX: FolderKey = { host: 'mail.example.net', mailbox: 'AC1', folder: 'INBOX' };
 const START = Date.UTC(2024, 0, 1);

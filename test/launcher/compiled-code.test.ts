@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { cachedCode, keepCode } from '../../src/launcher/compiled-code.ts';
+import { cachedCode, keepCode } from '../../src/cli/launcher/compiled-code.ts';
 import { installation } from './installation.ts';
 
 const root = process.geteuid?.() === 0;

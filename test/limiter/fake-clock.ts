@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/limiter/clock.ts';
+import type { Clock } from '../../src/core/concurrency.ts';
 
 /** A clock that stands still until it is moved; timers fire in the order of their times. */
 export class FakeClock implements Clock {

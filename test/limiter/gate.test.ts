@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { Gate, Wait } from '../../src/limiter/gate.ts';
-import type { Lane } from '../../src/limiter/lanes.ts';
-import { Limiter, type LimiterStore } from '../../src/limiter/limiter.ts';
-import type { Answer } from '../../src/limiter/pace.ts';
+import type { Lane } from '../../src/core/concurrency.ts';
+import type { Answer, Gate, Wait } from '../../src/core/pace.ts';
+import { Limiter, type LimiterStore } from '../../src/core/pace.ts';
 import { FakeClock, settle } from './fake-clock.ts';
 
 const FINE: Answer = {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { WaitingLines } from '../../src/limiter/lanes.ts';
+import { WaitingLines } from '../../src/core/concurrency.ts';
 
 function drain(lines: WaitingLines<string>): string[] {
   const order: string[] = [];

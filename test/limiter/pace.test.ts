@@ -10,7 +10,7 @@ import {
   type PaceState,
   rateOf,
   widthOf,
-} from '../../src/limiter/pace.ts';
+} from '../../src/core/pace.ts';
 
 const START = 1_700_000_000_000;
 

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { readHostPause } from '../../src/limiter/host-pause.ts';
-import { FRESH_PACE, type PaceState, readPaceState } from '../../src/limiter/pace.ts';
+import { FRESH_PACE, type PaceState, readHostPause, readPaceState } from '../../src/core/pace.ts';
 
 const learned: PaceState = {
   ...FRESH_PACE,

@@ -1,5 +1,5 @@
 import { PassThrough } from 'node:stream';
-import { answerOver, joined, requestsOver } from '../../src/listener/over-stream.ts';
+import { answerOver, joined, requestsOver } from '../../src/core/listener.ts';
 import { randomFrom } from '../offsite/dying-store.ts';
 
 export type Answer = Parameters<typeof answerOver>[1];

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Server } from 'node:http';
 import { connect, Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { listenOn } from '../../src/listener/listener.ts';
+import { listenOn } from '../../src/core/listener.ts';
 
 test('keeps listening when the system has no connection to give', async () => {
   const errors: Error[] = [];

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { AnswerCut, type RequestsOver } from '../../src/listener/over-stream.ts';
+import { AnswerCut, type RequestsOver } from '../../src/core/listener.ts';
 import { type Answer, bothEnds } from './both-ends.ts';
 
 const open: RequestsOver[] = [];

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { docidBase } from '../../src/mail/docid.ts';
 import { ADDRESS, AT, listingOf } from './listing-origin.ts';

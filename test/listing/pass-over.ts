@@ -1,9 +1,8 @@
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { folderKey } from '../../src/state/scopes.ts';
-import { openState } from '../../src/state/state-file.ts';
-import { catalogMirror } from '../../src/sync/apply/catalog-mirror.ts';
-import { BY_HAND } from '../../src/sync/apply/pass-context.ts';
+import { folderKey, openState } from '../../src/core/state.ts';
+import { catalogMirror } from '../../src/sync/committer.ts';
+import { BY_HAND } from '../../src/sync/ports.ts';
 import { runSync } from '../../src/sync/run-sync.ts';
 import { AT, ListingOrigin } from './listing-origin.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { baseSubject } from '../../src/mail/base-subject.ts';
+import { baseSubject } from '../../src/mail/identity.ts';
 
 test.each([
   ['Budget', 'Budget', false],

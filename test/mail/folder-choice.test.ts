@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { foldersMeant } from '../../src/mail/name-selection.ts';
+import { foldersMeant } from '../../src/core/names.ts';
 
 const folder = (path: string, specialUse: string | null = null) => ({ path, specialUse });
 const FOLDERS = [

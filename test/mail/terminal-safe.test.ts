@@ -6,7 +6,7 @@ import {
   padColumns,
   terminalLine,
   terminalSafe,
-} from '../../src/mail/terminal-safe.ts';
+} from '../../src/core/terminal-safe.ts';
 
 /** Written out apart from the source: what must never reach a terminal. */
 function isForbidden(code: number, multiLine: boolean): boolean {

@@ -3,17 +3,15 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import PostalMime from 'postal-mime';
 import { describe, expect, test } from 'vitest';
+import { writeMessage } from '../../src/sandbox/generated-mail.ts';
 import {
+  base64Length,
+  decodeQuotedPrintable,
   readAttachment,
   readListingRecord,
   receivedFromSource,
   UNDATED,
-} from '../../src/mailbox-surface/message/listing-record.ts';
-import {
-  base64Length,
-  decodeQuotedPrintable,
-} from '../../src/mailbox-surface/message/transfer-encoding.ts';
-import { writeMessage } from '../../src/sandbox/seed/generated/message.ts';
+} from '../../src/service/message-view.ts';
 
 function message(...lines: string[]): Buffer {
   return Buffer.from(lines.join('\r\n'), 'latin1');

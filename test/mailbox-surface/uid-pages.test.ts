@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { spansOf } from '../../src/mailbox-surface/uid-pages.ts';
-import { inUidSet, parseUidSet } from '../../src/wire/uid-set.ts';
+import { spansOf } from '../../src/service/surface.ts';
+import { inUidSet, parseUidSet } from '../../src/service/wire.ts';
 
 const end = fc.oneof(fc.integer({ min: 1, max: 40 }).map(String), fc.constant('*'));
 const range = fc.oneof(

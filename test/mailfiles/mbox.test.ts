@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, it } from 'vitest';
-import { LineQuotes, mboxRanges, unquoted } from '../../src/mailfiles/mbox.ts';
+import { LineQuotes, mboxRanges, unquoted } from '../../src/mail/mail-files.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-mbox-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Fence, harmless } from '../../src/web/mcp/fence.ts';
+import { Fence, harmless } from '../../src/web/mcp-tools.ts';
 
 const RANDOM = Buffer.from('00112233445566778899aabb', 'hex');
 const MARKER = RANDOM.toString('hex');

@@ -4,11 +4,11 @@ import { type ClientRequest, request as httpRequest, type IncomingMessage } from
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { ApiTokens } from '../../src/mirror/api-tokens.ts';
-import { parseQuery } from '../../src/search/parse.ts';
-import { openState, type StateFile } from '../../src/state/state-file.ts';
-import type { ApiToken } from '../../src/state/values.ts';
-import { McpSurface } from '../../src/web/mcp/mcp-surface.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import type { ApiToken } from '../../src/core/state.ts';
+import { openState, type StateFile } from '../../src/core/state.ts';
+import { ApiTokens } from '../../src/web/api-tokens.ts';
+import { McpSurface } from '../../src/web/mcp.ts';
 import { mailkeep } from '../cli/child.ts';
 import { START, StoredArchive, sha256 } from '../export/stored-archive.ts';
 import { letter, Served } from '../web/served.ts';

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { ApiTokens } from '../../src/mirror/api-tokens.ts';
-import { mailboxKey } from '../../src/state/scopes.ts';
-import { openState, type StateFile } from '../../src/state/state-file.ts';
+import { mailboxKey, openState, type StateFile } from '../../src/core/state.ts';
+import { ApiTokens } from '../../src/web/api-tokens.ts';
 import { START, type StoredArchive } from '../export/stored-archive.ts';
 import {
   archiveWith,

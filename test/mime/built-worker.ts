@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 
 /** Builds a worker as its source is now, apart from dist/, and returns its file. */
-export async function buildWorker(source = 'src/mime/worker.ts'): Promise<URL> {
+export async function buildWorker(source = 'src/mail/mime-worker.ts'): Promise<URL> {
   const { outputFiles } = await build({
     entryPoints: [fileURLToPath(new URL(`../../${source}`, import.meta.url))],
     write: false,

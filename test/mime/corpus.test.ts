@@ -2,10 +2,10 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { describe, expect, it } from 'vitest';
-import { extractMessage } from '../../src/mime/extract-message.ts';
-import type { Extraction } from '../../src/mime/extraction.ts';
-import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
+import { extractMessage } from '../../src/mail/extract-message.ts';
+import type { Extraction } from '../../src/mail/extraction.ts';
+import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
+import { openExtractorPool } from '../../src/mail/mime-threads.ts';
 import { buildWorker } from './built-worker.ts';
 
 const corpus = process.env.MAILKEEP_CORPUS;

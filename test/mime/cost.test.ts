@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { documentText } from '../../src/attachments/document-text.ts';
-import { ATTACHMENT_LIMITS } from '../../src/attachments/limits.ts';
+import { displayWidth, fitColumns, terminalLine } from '../../src/core/terminal-safe.ts';
+import { ATTACHMENT_LIMITS } from '../../src/mail/attachment-text.ts';
+import { documentText } from '../../src/mail/document-text.ts';
+import { extractMessage } from '../../src/mail/extract-message.ts';
+import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
+import { safeFileName } from '../../src/mail/file-names.ts';
 import { parseHeaderDate } from '../../src/mail/header-date.ts';
-import { displayWidth, fitColumns, terminalLine } from '../../src/mail/terminal-safe.ts';
-import { extractMessage } from '../../src/mime/extract-message.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
-import { safeFileName } from '../../src/mime/safe-file-name.ts';
-import { safePage } from '../../src/mime/safe-page.ts';
-import { foldWord, indexText } from '../../src/search/normalise.ts';
+import { foldWord, indexText } from '../../src/mail/normalise.ts';
+import { safePage } from '../../src/mail/safe-page.ts';
 import { zip } from '../attachments/documents.ts';
 import { rawMail } from './compose.ts';
 

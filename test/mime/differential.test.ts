@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import MailComposer from 'nodemailer/lib/mail-composer';
 import PostalMime from 'postal-mime';
 import { describe, expect, it } from 'vitest';
-import { extractMessage } from '../../src/mime/extract-message.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
+import { extractMessage } from '../../src/mail/extract-message.ts';
+import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
 
 /**
  * The same generated mail through another parser, written apart from mailparser. Where the two agree on

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { extractMessage } from '../../src/mime/extract-message.ts';
-import type { Extraction } from '../../src/mime/extraction.ts';
-import { DEFAULT_LIMITS, type MimeLimits } from '../../src/mime/limits.ts';
+import { extractMessage } from '../../src/mail/extract-message.ts';
+import type { Extraction } from '../../src/mail/extraction.ts';
+import { DEFAULT_LIMITS, type MimeLimits } from '../../src/mail/extraction.ts';
 import { attached, html, mail, multipart, parts, rawMail, text } from './compose.ts';
 
 function extract(source: Buffer, limits: Partial<MimeLimits> = {}): Promise<Extraction> {

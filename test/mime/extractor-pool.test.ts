@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
-import { extractMessage } from '../../src/mime/extract-message.ts';
-import type { Extractor } from '../../src/mime/extractor.ts';
-import { type ExtractorPoolOptions, openExtractorPool } from '../../src/mime/extractor-pool.ts';
-import { type IndexEntry, indexEntry } from '../../src/mime/index-entry.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
+import { extractMessage } from '../../src/mail/extract-message.ts';
+import type { Extractor } from '../../src/mail/extraction.ts';
+import { DEFAULT_LIMITS, type IndexEntry, indexEntry } from '../../src/mail/extraction.ts';
+import { type ExtractorPoolOptions, openExtractorPool } from '../../src/mail/mime-threads.ts';
 import { buildWorker } from './built-worker.ts';
 import { attached, mail, multipart, text } from './compose.ts';
 import { threadsOf } from './started-threads.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { extractHeaders, extractMessage } from '../../src/mime/extract-message.ts';
-import type { Extraction } from '../../src/mime/extraction.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
+import { extractHeaders, extractMessage } from '../../src/mail/extract-message.ts';
+import type { Extraction } from '../../src/mail/extraction.ts';
+import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
 import { mail, multipart, rawMail } from './compose.ts';
 
 const extract = (source: Buffer): Promise<Extraction> =>

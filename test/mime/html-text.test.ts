@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { htmlText } from '../../src/mime/html-text.ts';
+import { htmlText } from '../../src/mail/html-text.ts';
 
 const MANY = 2 * 1024 * 1024;
 const ALL = { chars: MANY, tags: MANY };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { walkFlatHtml, walkHtml } from '../../src/mime/html-walk.ts';
+import { walkFlatHtml, walkHtml } from '../../src/mail/html-text.ts';
 import { MET_LIMIT, referenceText } from './reference-text.ts';
 
 const LIMITS = { depth: 6, children: 8 };

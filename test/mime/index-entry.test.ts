@@ -1,8 +1,11 @@
 import { expect, test } from 'vitest';
-import { emptyExtraction } from '../../src/mime/extraction.ts';
-import { indexEntry } from '../../src/mime/index-entry.ts';
-import { receiveEntries, sendEntries } from '../../src/mime/sent-entries.ts';
-import { unpackText } from '../../src/search/packed-text.ts';
+import {
+  emptyExtraction,
+  indexEntry,
+  receiveEntries,
+  sendEntries,
+} from '../../src/mail/extraction.ts';
+import { unpackText } from '../../src/mail/normalise.ts';
 
 const nothing = emptyExtraction('damaged');
 

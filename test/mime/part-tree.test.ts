@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Part, parseTree, type TreeLimits } from '../../src/mime/part-tree.ts';
+import { type Part, parseTree, type TreeLimits } from '../../src/mail/part-tree.ts';
 import { attached, html, multipart, parts, text } from './compose.ts';
 
 const LIMITS: TreeLimits = {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { MOST_PICTURE_BYTES, pictureHeader, shownPicture } from '../../src/mime/picture-header.ts';
+import { MOST_PICTURE_BYTES, pictureHeader, shownPicture } from '../../src/mail/safe-page.ts';
 import { bmp, gif, jpeg, movingPng, png, webp } from '../web/pictures.ts';
 
 test.each([

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { Parser } from 'htmlparser2-10';
 import { expect, test } from 'vitest';
-import { plainMarkup } from '../../src/mime/plain-markup.ts';
+import { plainMarkup } from '../../src/mail/html-text.ts';
 
 /** Levels of elements as the parser of the walk sees them. */
 function depthOf(html: string): number {

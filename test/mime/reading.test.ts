@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
-import { openAttachments, readMessage, readPage } from '../../src/mime/reading.ts';
-import { SpareReader } from '../../src/mime/reading-thread.ts';
+import { SpareReader } from '../../src/mail/mime-threads.ts';
+import { openAttachments, readMessage, readPage } from '../../src/mail/reading.ts';
 import { buildWorker } from './built-worker.ts';
 import { attached, html, mail, multipart, parts, pngHead, text } from './compose.ts';
 import { threadsOf } from './started-threads.ts';

@@ -1,8 +1,7 @@
 import { isAbsolute, join, resolve, sep } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cutName, harmlessName } from '../../src/mail/file-names.ts';
-import { safeFileName } from '../../src/mime/safe-file-name.ts';
+import { cutName, harmlessName, safeFileName } from '../../src/mail/file-names.ts';
 
 const safe = (name: string | null, taken = new Set<string>()) =>
   safeFileName(name, { fallback: 'attachment-1', taken });

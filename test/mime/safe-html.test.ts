@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { remotePictures, safeHtml } from '../../src/mime/safe-page.ts';
+import { remotePictures, safeHtml } from '../../src/mail/safe-page.ts';
 import { pngHead } from './compose.ts';
 
 const OWN = `data:image/png;base64,${pngHead(9, 9).toString('base64')}`;

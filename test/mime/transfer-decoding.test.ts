@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { QuotedPrintable } from '../../src/mime/transfer-decoding.ts';
+import { QuotedPrintable } from '../../src/mail/transfer-decoding.ts';
 
 /** What it means, written as expressions: right, and quadratic. */
 function meant(text: string): string {

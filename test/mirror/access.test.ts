@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { Pool } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
-import { mailboxKey } from '../../src/state/scopes.ts';
+import { mailboxKey } from '../../src/core/state.ts';
 import { NOW } from '../web/served.ts';
 import { type Ask, asking, type Mirrored, mirrored } from './mirrored.ts';
 

@@ -1,7 +1,7 @@
 import { Pool } from 'undici';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { MailboxClient } from '../../src/api/mailbox-client.ts';
+import { MailboxClient } from '../../src/service/client.ts';
 import { failureOf } from '../api/test-clients.ts';
 import { complaints } from '../sandbox/conformance/strict-types.ts';
 import { TABLE } from '../sandbox/conformance/table.ts';

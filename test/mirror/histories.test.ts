@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { type Random, randomFrom } from '../../src/sandbox/seed/random.ts';
+import { type Random, randomFrom } from '../../src/sandbox/generated-mail.ts';
 import { jsonLines, mailkeep } from '../cli/child.ts';
 import { mail } from '../sandbox/client.ts';
 import { NOW } from '../web/served.ts';

@@ -1,8 +1,8 @@
 import { Pool } from 'undici';
 import { z } from 'zod';
-import { ApiTokens } from '../../src/mirror/api-tokens.ts';
+import { openExistingState, type StateFile } from '../../src/core/state.ts';
 import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { openExistingState, type StateFile } from '../../src/state/state-file.ts';
+import { ApiTokens } from '../../src/web/api-tokens.ts';
 import { mailkeep, type Workplace, workplace } from '../cli/child.ts';
 import { NOW, Served } from '../web/served.ts';
 

@@ -2,8 +2,8 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { ApiTokens } from '../../src/mirror/api-tokens.ts';
-import { openState } from '../../src/state/state-file.ts';
+import { openState } from '../../src/core/state.ts';
+import { ApiTokens } from '../../src/web/api-tokens.ts';
 
 const DAY = 86_400_000;
 

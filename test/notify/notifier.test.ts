@@ -2,10 +2,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { RunReport } from '../../src/health/run-report.ts';
-import { Notifier, type NotifierOptions } from '../../src/notify/notifier.ts';
-import { openState, type StateFile } from '../../src/state/state-file.ts';
-import { noticeSummary } from '../../src/wording/notice.ts';
+import { openState, type StateFile } from '../../src/core/state.ts';
+import { noticeSummary } from '../../src/daemon/notice.ts';
+import { Notifier, type NotifierOptions } from '../../src/daemon/notifier.ts';
+import type { RunReport } from '../../src/verify/facts.ts';
 import { type Receiver, receive, statuses } from '../sandbox/webhooks/receiver.ts';
 
 const START = Date.UTC(2026, 10, 20);

@@ -1,16 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { ErrorFamily } from '../../src/errors/mailkeep-error.ts';
-import { type Observation, observationsOf } from '../../src/notify/observation.ts';
 import {
   due,
   NOTHING_REPORTED,
   type Notice,
+  type Observation,
+  observationsOf,
   observe,
   type Reported,
   readReported,
   tried,
-} from '../../src/notify/plan.ts';
+} from '../../src/daemon/notifier.ts';
+import type { ErrorFamily } from '../../src/errors/mailkeep-error.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

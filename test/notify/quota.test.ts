@@ -2,24 +2,23 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { quotaObservations, rememberedQuotas } from '../../src/daemon/observations.ts';
-import type { Quota } from '../../src/engine/status/archive-status.ts';
-import { fullnessOf } from '../../src/health/facts.ts';
-import { messageOf } from '../../src/notify/message.ts';
-import { subjectKey } from '../../src/notify/observation.ts';
+import { mailboxKey, openState } from '../../src/core/state.ts';
+import { noticeSummary } from '../../src/daemon/notice.ts';
 import {
   allWell,
   due,
+  messageOf,
   NOTHING_REPORTED,
   observe,
   type Reported,
   readReported,
+  subjectKey,
   tried,
-} from '../../src/notify/plan.ts';
-import { mailboxKey } from '../../src/state/scopes.ts';
-import { openState } from '../../src/state/state-file.ts';
-import { isUnwatchedMailbox } from '../../src/sync/apply/memory/unwatched.ts';
-import { noticeSummary } from '../../src/wording/notice.ts';
+} from '../../src/daemon/notifier.ts';
+import { quotaObservations, rememberedQuotas } from '../../src/daemon/notifying.ts';
+import { isUnwatchedMailbox } from '../../src/sync/usage.ts';
+import type { Quota } from '../../src/verify/archive-status.ts';
+import { fullnessOf } from '../../src/verify/facts.ts';
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Clock } from '../../src/limiter/clock.ts';
-import { ByteRate } from '../../src/objects/byte-rate.ts';
+import { ByteRate } from '../../src/copies/object-store.ts';
+import type { Clock } from '../../src/core/concurrency.ts';
 import { signal } from './store-contract.ts';
 
 /** Time passes when somebody waits for it. */

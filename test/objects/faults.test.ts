@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { ensureBucket } from '../../src/objects/s3-bucket.ts';
-import { S3Client } from '../../src/objects/s3-client.ts';
-import { s3Store } from '../../src/objects/s3-store.ts';
-import { unfinishedUploads } from '../../src/objects/s3-uploads.ts';
-import type { ObjectStore } from '../../src/objects/store.ts';
+import type { ObjectStore } from '../../src/copies/object-store.ts';
+import { S3Client } from '../../src/copies/s3-client.ts';
+import { unfinishedUploads } from '../../src/copies/s3-objects.ts';
+import { ensureBucket, s3Store } from '../../src/copies/s3-store.ts';
 import { seeded } from '../bench/seeded.ts';
 import { type HttpFault, randomHttpFault } from './servers/http-faults.ts';
 import { HttpProxy } from './servers/http-proxy.ts';

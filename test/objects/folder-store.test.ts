@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { folderStore } from '../../src/objects/folder-store.ts';
+import { folderStore } from '../../src/copies/folder-store.ts';
 import {
   expectOneWinner,
   expectStoreContract,

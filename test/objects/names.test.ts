@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isObjectName, isPlainName } from '../../src/objects/names.ts';
+import { isObjectName, isPlainName } from '../../src/copies/object-store.ts';
 
 const FLEET =
   '0f0e0d0c-0b0a-4908-8706-050403020100/00112233445566aa/s/0000000001.2/1-40.7.0badcafe.seg';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { childrenOf, parseXml, textOf, xmlText } from '../../src/objects/s3-xml.ts';
+import { childrenOf, parseXml, textOf, xmlText } from '../../src/copies/s3-client.ts';
 
 function parsed(text: string) {
   return parseXml(Buffer.from(text));

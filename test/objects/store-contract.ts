@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import type { ObjectFact, ObjectStore } from '../../src/objects/store.ts';
+import type { ObjectFact, ObjectStore } from '../../src/copies/object-store.ts';
 import { seeded } from '../bench/seeded.ts';
 
 export const signal = new AbortController().signal;

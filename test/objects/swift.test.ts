@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { ensureBucket } from '../../src/objects/s3-bucket.ts';
-import { S3Client } from '../../src/objects/s3-client.ts';
-import { s3Store } from '../../src/objects/s3-store.ts';
-import type { S3Target } from '../../src/objects/s3-target.ts';
-import { writeObject } from '../../src/objects/s3-writing.ts';
-import type { ObjectStore } from '../../src/objects/store.ts';
+import type { ObjectStore } from '../../src/copies/object-store.ts';
+import { S3Client } from '../../src/copies/s3-client.ts';
+import { writeObject } from '../../src/copies/s3-objects.ts';
+import { ensureBucket, s3Store } from '../../src/copies/s3-store.ts';
+import type { S3Target } from '../../src/core/s3-target.ts';
 import { HttpProxy } from './servers/http-proxy.ts';
 import { type S3Server, targetAt } from './servers/s3-server.ts';
 import { startSwift, withoutSwift } from './servers/swift.ts';

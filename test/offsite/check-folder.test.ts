@@ -1,11 +1,10 @@
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
-import { copyLog } from '../../src/copy/copy-log.ts';
-import { checkFolder } from '../../src/engine/offsite/check-folder.ts';
-import { drawn } from '../../src/engine/offsite/check-target.ts';
-import { rememberCopied } from '../../src/health/copies.ts';
+import { sealClosedSegments } from '../../src/archive/seal.ts';
+import { checkFolder, drawn } from '../../src/copies/check-copy.ts';
+import { copyLog } from '../../src/copies/copy-log.ts';
+import { rememberCopied } from '../../src/verify/copy-facts.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { type SampleCopy, sampleCopy, signal } from './sample-copy.ts';
 

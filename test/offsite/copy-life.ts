@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'vitest';
-import { s3Store } from '../../src/objects/s3-store.ts';
+import { s3Store } from '../../src/copies/s3-store.ts';
 import { seeded } from '../bench/seeded.ts';
 import { mailkeep } from '../cli/child.ts';
 import type { S3Server } from '../objects/servers/s3-server.ts';

@@ -1,9 +1,8 @@
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { dropOldGenerations, sealClosedSegments } from '../../src/archive/seal.ts';
 import { mailkeep, start } from '../cli/child.ts';
 import type { S3Server } from '../objects/servers/s3-server.ts';
 

@@ -1,11 +1,10 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
-import { type CheckedCopy, checkObjects, checkSegments } from '../../src/offsite/check-copy.ts';
-import { openManifest } from '../../src/offsite/format/manifest.ts';
-import { findManifests } from '../../src/offsite/manifests.ts';
-import { copyMemory } from '../../src/offsite/memory.ts';
+import { sealClosedSegments } from '../../src/archive/seal.ts';
+import { type CheckedCopy, checkObjects, checkSegments } from '../../src/copies/check-copy.ts';
+import { openManifest } from '../../src/copies/format/manifest.ts';
+import { copyMemory, findManifests } from '../../src/copies/manifests.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { broughtBack, prover, type SampleCopy, sampleCopy, signal } from './sample-copy.ts';
 

@@ -1,4 +1,4 @@
-import type { ObjectStore } from '../../src/objects/store.ts';
+import type { ObjectStore } from '../../src/copies/object-store.ts';
 
 /** A process that is gone: nothing it awaited comes to it. */
 export class Killed extends Error {}

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { ObjectStore } from '../../src/objects/store.ts';
-import { findManifests } from '../../src/offsite/manifests.ts';
+import { findManifests } from '../../src/copies/manifests.ts';
+import type { ObjectStore } from '../../src/copies/object-store.ts';
 import { sampleCopy, signal } from './sample-copy.ts';
 
 test('a listing of manifests that does not end is refused', async () => {

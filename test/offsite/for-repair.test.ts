@@ -1,12 +1,10 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { segmentsForRepair } from '../../src/engine/offsite/segments-for-repair.ts';
-import { copyOut } from '../../src/offsite/copy-out.ts';
-import { keyFile, writeLocalKey } from '../../src/offsite/local-key.ts';
-import { findManifests } from '../../src/offsite/manifests.ts';
-import { copyMemory } from '../../src/offsite/memory.ts';
-import { rawPublicKey } from '../../src/offsite/signer.ts';
+import { keyFile, rawPublicKey, writeLocalKey } from '../../src/copies/local-key.ts';
+import { copyMemory, findManifests } from '../../src/copies/manifests.ts';
+import { segmentsForRepair } from '../../src/copies/restore-copy.ts';
+import { copyOut } from '../../src/copies/upload-copy.ts';
 import { type Copy, ownKey, withCopy } from './keys/begun-copy.ts';
 import { prover, signal } from './sample-copy.ts';
 

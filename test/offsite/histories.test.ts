@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
+import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { dyingAt, Killed, MOMENTS, randomFrom } from './dying-store.ts';
 import { batchesIn, broughtBack, sampleCopy } from './sample-copy.ts';

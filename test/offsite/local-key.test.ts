@@ -4,8 +4,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { LocalKey, readLocalKey, writeLocalKey } from '../../src/offsite/local-key.ts';
-import { newNextKey, nextPrivateKey } from '../../src/offsite/next-key.ts';
+import {
+  LocalKey,
+  newNextKey,
+  nextPrivateKey,
+  readLocalKey,
+  writeLocalKey,
+} from '../../src/copies/local-key.ts';
 
 let folder: string;
 beforeEach(() => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { FOLDERS } from '../../src/offsite/format/names.ts';
+import { FOLDERS } from '../../src/copies/format/manifest.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { batchesIn, broughtBack, sampleCopy, signal } from './sample-copy.ts';
 

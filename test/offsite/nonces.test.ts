@@ -1,7 +1,7 @@
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { afterAll, expect, test } from 'vitest';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
+import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { dyingAt, Killed, randomFrom } from './dying-store.ts';
 import { sampleCopy } from './sample-copy.ts';

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { Boundary, Survey } from '../../src/copies/scan-copy.ts';
 import {
   LONGEST_TAIL,
   type Marks,
@@ -6,8 +7,7 @@ import {
   type Piece,
   planCopy,
   type TailRange,
-} from '../../src/offsite/plan-copy.ts';
-import type { Boundary, Survey } from '../../src/offsite/survey.ts';
+} from '../../src/copies/upload-copy.ts';
 
 const marks: Marks = {
   segment: ({ segment, end, purged }) => `s ${segment} ${end.hash} ${purged}`,

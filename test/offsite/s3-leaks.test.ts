@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { s3Store } from '../../src/objects/s3-store.ts';
-import { oneObject } from '../../src/offsite/one-object.ts';
+import { oneObject } from '../../src/copies/manifests.ts';
+import { s3Store } from '../../src/copies/s3-store.ts';
 import { mailkeep } from '../cli/child.ts';
 import { sampleSources } from '../export/stored-archive.ts';
 import { HttpProxy } from '../objects/servers/http-proxy.ts';

@@ -1,13 +1,12 @@
 import { existsSync, readdirSync, utimesSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
+import { sealClosedSegments } from '../../src/archive/seal.ts';
+import { FOLDERS } from '../../src/copies/format/manifest.ts';
+import { copyMemory, oneObject } from '../../src/copies/manifests.ts';
+import type { ObjectStore } from '../../src/copies/object-store.ts';
+import { NOTHING_TIDIED, tidyCopy } from '../../src/copies/upload-copy.ts';
 import { objectError } from '../../src/errors/objects.ts';
-import type { ObjectStore } from '../../src/objects/store.ts';
-import { FOLDERS } from '../../src/offsite/format/names.ts';
-import { copyMemory } from '../../src/offsite/memory.ts';
-import { oneObject } from '../../src/offsite/one-object.ts';
-import { NOTHING_TIDIED, tidyCopy } from '../../src/offsite/tidy-copy.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { batchesIn, broughtBack, type SampleCopy, sampleCopy, signal } from './sample-copy.ts';
 

@@ -1,13 +1,12 @@
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
-import type { KnownWebhook } from '../../src/receiver/known-secrets.ts';
+import type { KnownWebhook, ReceiverEvent } from '../../src/daemon/receiver.ts';
 import {
   type Hint,
   type Receiver,
   type ReceiverOptions,
   startReceiver,
-} from '../../src/receiver/receiver.ts';
-import type { ReceiverEvent } from '../../src/receiver/reception.ts';
+} from '../../src/daemon/receiver.ts';
 import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 
 const SECRET = 'whsec-4b1d7e90';

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { parseTarget } from '../../src/objects/s3-target.ts';
+import { parseTarget } from '../../src/core/s3-target.ts';
 import { ran } from '../cli/surface.ts';
 
 let cwd: string;

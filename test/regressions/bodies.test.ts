@@ -1,12 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { documentText } from '../../src/attachments/document-text.ts';
-import { ATTACHMENT_LIMITS } from '../../src/attachments/limits.ts';
-import { leavesIn } from '../../src/mime/attachments.ts';
-import { bodyText, hasPlainBody } from '../../src/mime/body-text.ts';
-import { extractMessage } from '../../src/mime/extract-message.ts';
-import { collectText } from '../../src/mime/leaf-content.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
-import { parseTree } from '../../src/mime/part-tree.ts';
+import { ATTACHMENT_LIMITS } from '../../src/mail/attachment-text.ts';
+import { bodyText, hasPlainBody } from '../../src/mail/body-text.ts';
+import { documentText } from '../../src/mail/document-text.ts';
+import { extractMessage, leavesIn } from '../../src/mail/extract-message.ts';
+import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
+import { collectText, parseTree } from '../../src/mail/part-tree.ts';
 import { html, mail, multipart, type PartSpec, text } from '../mime/compose.ts';
 
 const part = (type: string, body: string): PartSpec => ({

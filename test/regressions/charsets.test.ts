@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { documentText } from '../../src/attachments/document-text.ts';
-import { ATTACHMENT_LIMITS } from '../../src/attachments/limits.ts';
-import { attachmentForm } from '../../src/mime/attachments.ts';
-import { decodeText } from '../../src/mime/charsets.ts';
-import { extractMessage } from '../../src/mime/extract-message.ts';
-import { PLAIN_TEXT } from '../../src/mime/leaf-info.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
+import { ATTACHMENT_LIMITS } from '../../src/mail/attachment-text.ts';
+import { decodeText } from '../../src/mail/charsets.ts';
+import { documentText } from '../../src/mail/document-text.ts';
+import { attachmentForm, extractMessage } from '../../src/mail/extract-message.ts';
+import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
+import { PLAIN_TEXT } from '../../src/mail/part-tree.ts';
 
 /** A message whose header and body are given one char a byte. */
 async function extract(header: readonly string[], body = 'x') {

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { containedParts, isEncrypted } from '../../src/mime/containers.ts';
-import { extractMessage } from '../../src/mime/extract-message.ts';
-import { type LeafInfo, PLAIN_TEXT } from '../../src/mime/leaf-info.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
-import { openAttachments, readMessage } from '../../src/mime/reading.ts';
+import { containedParts, isEncrypted } from '../../src/mail/containers.ts';
+import { extractMessage } from '../../src/mail/extract-message.ts';
+import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
+import { type LeafInfo, PLAIN_TEXT } from '../../src/mail/part-tree.ts';
+import { openAttachments, readMessage } from '../../src/mail/reading.ts';
 import { buildWorker } from '../mime/built-worker.ts';
 import { attached, mail, multipart, text } from '../mime/compose.ts';
 import { attribute, property, tnef } from './contained-mail/tnef.ts';

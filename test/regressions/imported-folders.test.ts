@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { type ExportFormat, MANIFEST_NAME } from '../../src/export/manifest.ts';
-import { runExport } from '../../src/export/run-export.ts';
+import { type ExportFormat, MANIFEST_NAME } from '../../src/transfer/export-manifest.ts';
+import { runExport } from '../../src/transfer/run-export.ts';
 import { exporting, StoredArchive } from '../export/stored-archive.ts';
 import { importing } from '../import/importing.ts';
 

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { importedMailbox } from '../../src/mail/imported.ts';
+import { importedMailbox } from '../../src/mail/identity.ts';
 import { StoredArchive } from '../export/stored-archive.ts';
 import { importing } from '../import/importing.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
-import { safeHtml, safePage } from '../../src/mime/safe-page.ts';
+import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
+import { safeHtml, safePage } from '../../src/mail/safe-page.ts';
 import { attached, html, multipart } from '../mime/compose.ts';
 import { bmp, gif, jpeg, png, webp } from '../web/pictures.ts';
 

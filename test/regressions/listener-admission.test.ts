@@ -1,11 +1,10 @@
 import { request as httpRequest } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { configSchema } from '../../src/config/schema.ts';
-import { settle } from '../../src/config/settings.ts';
-import { serveHealth } from '../../src/health/server.ts';
-import { ApiTokens } from '../../src/mirror/api-tokens.ts';
-import { startReceiver } from '../../src/receiver/receiver.ts';
-import { openState, type StateFile } from '../../src/state/state-file.ts';
+import { configSchema, settle } from '../../src/core/config-schema.ts';
+import { openState, type StateFile } from '../../src/core/state.ts';
+import { serveHealth } from '../../src/daemon/metrics.ts';
+import { startReceiver } from '../../src/daemon/receiver.ts';
+import { ApiTokens } from '../../src/web/api-tokens.ts';
 import { archiveOf, letter, NOW, Served } from '../web/served.ts';
 
 interface Listener {

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { type DoubtfulLine, mboxRanges, unquoted } from '../../src/mailfiles/mbox.ts';
+import { type DoubtfulLine, mboxRanges, unquoted } from '../../src/mail/mail-files.ts';
 import { StoredArchive } from '../export/stored-archive.ts';
 import { importing } from '../import/importing.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { extractMessage } from '../../src/mime/extract-message.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
+import { extractMessage } from '../../src/mail/extract-message.ts';
+import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
 
 /** The text of a message, and its attachments: name, type and size. */
 async function read(lines: readonly string[], lineEnd = '\r\n') {

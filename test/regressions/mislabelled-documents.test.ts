@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { documentText } from '../../src/attachments/document-text.ts';
-import { ATTACHMENT_LIMITS } from '../../src/attachments/limits.ts';
-import { extractMessage } from '../../src/mime/extract-message.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
+import { ATTACHMENT_LIMITS } from '../../src/mail/attachment-text.ts';
+import { documentText } from '../../src/mail/document-text.ts';
+import { extractMessage } from '../../src/mail/extract-message.ts';
+import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
 import { docx, pdf, zip } from '../attachments/documents.ts';
 import { attached, multipart, text } from '../mime/compose.ts';
 

@@ -15,7 +15,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openState } from '../../src/state/state-file.ts';
+import { openState } from '../../src/core/state.ts';
 import { mailkeep } from '../cli/child.ts';
 import { ran } from '../cli/surface.ts';
 import { message } from '../offsite/copy-program.ts';

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Secret } from '../../src/config/secret.ts';
+import { Secret } from '../../src/core/secrets.ts';
+import { openState } from '../../src/core/state.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
@@ -14,14 +15,12 @@ import type {
   Survey,
   WatchedMailbox,
 } from '../../src/daemon/ports.ts';
-import { mergeResults } from '../../src/daemon/run-of-passes.ts';
-import { syncRunReport } from '../../src/daemon/run-reports.ts';
-import { cronTimes, Timetable } from '../../src/daemon/timetable.ts';
+import { mergeResults, syncRunReport } from '../../src/daemon/runs.ts';
+import { cronTimes, Timetable } from '../../src/daemon/schedule.ts';
 import { diskFull } from '../../src/errors/archive.ts';
 import { syncError } from '../../src/errors/sync.ts';
-import { rememberVerification } from '../../src/health/verification.ts';
-import { openState } from '../../src/state/state-file.ts';
 import { failureOfAccount, NOTHING_DONE, type SyncResult } from '../../src/sync/result.ts';
+import { rememberVerification } from '../../src/verify/verification.ts';
 import { FakeTime, settled } from '../daemon/fake-time.ts';
 import { type Receiver, receive } from '../sandbox/webhooks/receiver.ts';
 

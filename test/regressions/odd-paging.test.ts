@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { apiOrigin } from '../../src/sync/apply/api-origin.ts';
+import { apiOrigin } from '../../src/sync/api-origin.ts';
 import { type Answer, envelope, json, startOrigin } from '../api/local-origin.ts';
 import { mailboxClient, platformClient } from '../api/test-clients.ts';
 import { Archive } from '../sync/harness.ts';

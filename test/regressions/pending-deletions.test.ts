@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { syncReport } from '../../src/cli/commands/sync/sync-report.ts';
-import { exitOfSync } from '../../src/cli/troubles.ts';
-import { archiveStatus } from '../../src/engine/status/archive-status.ts';
+import { syncReport } from '../../src/cli/commands/sync.ts';
+import { exitOfSync } from '../../src/cli/warnings.ts';
 import { EXIT } from '../../src/errors/exit-codes.ts';
 import { type SyncResult, sumOf } from '../../src/sync/result.ts';
-import { closingOf } from '../../src/web/reading/closing-sum.ts';
+import { archiveStatus } from '../../src/verify/archive-status.ts';
+import { closingOf } from '../../src/web/issues.ts';
 import { closingEquation, closingText } from '../../src/wording/closing-sum.ts';
 import { seeded } from '../bench/seeded.ts';
 import { Archive } from '../sync/harness.ts';

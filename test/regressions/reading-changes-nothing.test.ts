@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openState } from '../../src/state/state-file.ts';
+import { openState } from '../../src/core/state.ts';
 import { ran } from '../cli/surface.ts';
 import { message } from '../offsite/copy-program.ts';
 

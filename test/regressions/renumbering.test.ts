@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { BY_HAND } from '../../src/sync/apply/pass-context.ts';
+import { BY_HAND } from '../../src/sync/ports.ts';
 import { seeded } from '../bench/seeded.ts';
 import { Archive } from '../sync/harness.ts';
 import { ModelFolder, ModelOrigin, mail } from '../sync/model-origin.ts';

@@ -1,12 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import type { AttachmentExtractor } from '../../src/attachments/attachment-text.ts';
-import { openAttachmentExtractor } from '../../src/attachments/extractor.ts';
+import { openLogReader } from '../../src/archive/log-reader.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { readAttachments } from '../../src/indexer/attachment-texts.ts';
-import { createIndexer } from '../../src/indexer/indexer.ts';
-import type { Extractor } from '../../src/mime/extractor.ts';
-import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
+import { createIndexer, readAttachments } from '../../src/catalog/indexer.ts';
+import { openAttachmentExtractor } from '../../src/mail/attachment-extractor.ts';
+import type { AttachmentExtractor } from '../../src/mail/attachment-text.ts';
+import type { Extractor } from '../../src/mail/extraction.ts';
+import { openExtractorPool } from '../../src/mail/mime-threads.ts';
 import { docx, pdf, pdfOf, pdfStream } from '../attachments/documents.ts';
 import { StoredMail } from '../indexer/stored-mail.ts';
 import { buildWorker } from '../mime/built-worker.ts';
@@ -59,7 +58,7 @@ let catalog: WritableCatalog;
 
 beforeAll(async () => {
   extractor = openExtractorPool({ workers: 1, workerFile: await buildWorker() });
-  const workerFile = await buildWorker('src/attachments/worker.ts');
+  const workerFile = await buildWorker('src/mail/attachment-worker.ts');
   // A document that has filled its text is done, however much follows.
   attachments = openAttachmentExtractor({ workerFile, limits: { chars: 1_000_000_000 } });
 });

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { WorkMeter } from '../../src/threads/work-meter.ts';
+import { WorkMeter } from '../../src/core/worker-thread.ts';
 import { buildWorker } from '../mime/built-worker.ts';
 
 /** A limit on work does not run out while the process is stopped, its machine is paused, or it gets no processor time. */

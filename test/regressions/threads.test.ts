@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { readHeaderBlock } from '../../src/mime/header-block.ts';
-import { headerFacts } from '../../src/mime/header-facts.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
-import { threadLinks, usableId } from '../../src/search/thread-links.ts';
+import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
+import { headerFacts, readHeaderBlock } from '../../src/mail/headers.ts';
+import { threadLinks, usableId } from '../../src/mail/identity.ts';
 
 function facts(...header: string[]) {
   const source = Buffer.from(`${header.join('\r\n')}\r\n\r\n`);

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import { runExport } from '../../src/export/run-export.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { openLogReader } from '../../src/archive/log-reader.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { runExport } from '../../src/transfer/run-export.ts';
 import { exporting, START, StoredArchive } from '../export/stored-archive.ts';
 import { importing } from '../import/importing.ts';
 

@@ -1,9 +1,9 @@
 import { tmpdir } from 'node:os';
-import { MailboxClient } from '../../src/api/mailbox-client.ts';
+import type { Folder } from '../../src/sandbox/folder.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
-import type { Folder } from '../../src/sandbox/store/folder.ts';
-import { apiOrigin } from '../../src/sync/apply/api-origin.ts';
-import type { Origin } from '../../src/sync/apply/ports.ts';
+import { MailboxClient } from '../../src/service/client.ts';
+import { apiOrigin } from '../../src/sync/api-origin.ts';
+import type { Origin } from '../../src/sync/ports.ts';
 import type { SyncResult } from '../../src/sync/result.ts';
 import { Archive } from '../sync/harness.ts';
 import { mail } from '../sync/model-origin.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { listingEveryMs } from '../../src/sync/plan/usage-listing.ts';
+import { listingEveryMs } from '../../src/sync/plan/plan-folder.ts';
 import { quietDay } from './quiet-day.ts';
 
 const PASSES = ['getCurrentAccount', 'listFolders', 'listMessages', 'searchMessages'];

@@ -1,5 +1,5 @@
-import { Secret } from '../../src/config/secret.ts';
-import type { StoredWebhook } from '../../src/config/webhook-secrets.ts';
+import type { StoredWebhook } from '../../src/core/secrets.ts';
+import { Secret } from '../../src/core/secrets.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { watchedAccount } from '../daemon/watched-account.ts';
 import { Archive } from '../sync/harness.ts';

@@ -1,6 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
+import { openLogReader, scanLog } from '../../src/archive/log-reader.ts';
 import { startDovecot, withoutDovecot } from '../imap/dovecot.ts';
 import { everyMessage } from '../peers/imap-client.ts';
 import { Archive } from '../sync/harness.ts';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import type { RestoreResult } from '../../src/restore/restore-options.ts';
-import type { ServerConnection } from '../../src/restore/server.ts';
+import type { ServerConnection } from '../../src/transfer/imap-connection.ts';
+import type { RestoreResult } from '../../src/transfer/plan-restore.ts';
 import { seeded } from '../bench/seeded.ts';
 import { StoredArchive } from '../export/stored-archive.ts';
 import { type Dovecot, startDovecot, withoutDovecot } from '../imap/dovecot.ts';

@@ -3,9 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
-import { RestoreJournal } from '../../src/restore/journal.ts';
-import { openJournal } from '../../src/restore/open-journal.ts';
-import { scrubState } from '../../src/state/state-file.ts';
+import { scrubState } from '../../src/core/state.ts';
+import { openJournal, RestoreJournal } from '../../src/transfer/restore-journal.ts';
 
 const INBOX = { path: 'Restored/INBOX', uidValidity: '17' };
 

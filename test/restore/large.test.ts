@@ -2,11 +2,15 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { messageDamaged } from '../../src/errors/archive.ts';
-import { changesIn } from '../../src/restore/comparison.ts';
-import { messageIdOf, piecesOf, sentForm } from '../../src/restore/content.ts';
-import { connectImap } from '../../src/restore/imap-connection.ts';
-import { readForm } from '../../src/restore/read-source.ts';
-import type { RestoreOptions } from '../../src/restore/restore-options.ts';
+import { connectImap } from '../../src/transfer/imap-connection.ts';
+import type { RestoreOptions } from '../../src/transfer/plan-restore.ts';
+import {
+  changesIn,
+  messageIdOf,
+  piecesOf,
+  sentForm,
+} from '../../src/transfer/restore-comparison.ts';
+import { readForm } from '../../src/transfer/restore-selection.ts';
 import { seeded } from '../bench/seeded.ts';
 import { StoredArchive, sha256 } from '../export/stored-archive.ts';
 import { type Dovecot, startDovecot, withoutDovecot } from '../imap/dovecot.ts';

@@ -1,8 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { fitDate, fitFlags, fitSizes } from '../../src/restore/fit-message.ts';
-import { lastPlaces } from '../../src/restore/last-places.ts';
-import { matchPresent, uidsToRead } from '../../src/restore/present.ts';
+import {
+  fitDate,
+  fitFlags,
+  fitSizes,
+  matchPresent,
+  uidsToRead,
+} from '../../src/transfer/restore-comparison.ts';
+import { lastPlaces } from '../../src/transfer/restore-selection.ts';
 
 describe('what a server keeps of a message', () => {
   test('dates that servers change are moved to the nearest they keep', () => {

@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import Database from 'better-sqlite3';
-import { connectImap } from '../../src/restore/imap-connection.ts';
-import { RestoreJournal } from '../../src/restore/journal.ts';
-import type { RestoreOptions, RestoreResult } from '../../src/restore/restore-options.ts';
-import { runRestore } from '../../src/restore/run-restore.ts';
-import type { Chosen, RestoreSelection } from '../../src/restore/selection.ts';
-import type { ServerConnection } from '../../src/restore/server.ts';
+import type { ServerConnection } from '../../src/transfer/imap-connection.ts';
+import { connectImap } from '../../src/transfer/imap-connection.ts';
+import type { RestoreOptions, RestoreResult } from '../../src/transfer/plan-restore.ts';
+import { RestoreJournal } from '../../src/transfer/restore-journal.ts';
+import type { Chosen, RestoreSelection } from '../../src/transfer/restore-selection.ts';
+import { runRestore } from '../../src/transfer/run-restore.ts';
 
 export const ALL: RestoreSelection = {
   query: null,

@@ -1,6 +1,6 @@
 import { ImapFlow } from 'imapflow';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import type { RestoreOptions } from '../../src/restore/restore-options.ts';
+import type { RestoreOptions } from '../../src/transfer/plan-restore.ts';
 import { type Letter, StoredArchive } from '../export/stored-archive.ts';
 import { type Dovecot, startDovecot, withoutDovecot } from '../imap/dovecot.ts';
 import type { Fault } from '../imap/faults.ts';

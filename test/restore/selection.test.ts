@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { RestorePlan } from '../../src/restore/plan.ts';
-import { choose, type RestoreSelection } from '../../src/restore/selection.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { RestorePlan } from '../../src/transfer/plan-restore.ts';
+import { choose, type RestoreSelection } from '../../src/transfer/restore-selection.ts';
 import { type Letter, StoredArchive } from '../export/stored-archive.ts';
 import { ALL } from './restoring.ts';
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { ImapFlow } from 'imapflow';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { sentForm } from '../../src/restore/content.ts';
-import type { Alteration } from '../../src/restore/fit-message.ts';
+import type { Alteration } from '../../src/transfer/restore-comparison.ts';
+import { sentForm } from '../../src/transfer/restore-comparison.ts';
 import { HARD_SOURCES, StoredArchive, sampleSources } from '../export/stored-archive.ts';
 import { startCyrus, withoutCyrus } from '../imap/cyrus.ts';
 import { type DovecotOptions, startDovecot, withoutDovecot } from '../imap/dovecot.ts';

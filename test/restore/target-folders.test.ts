@@ -6,7 +6,7 @@ import {
   type NameRules,
   type SourceFolder,
   targetFolders,
-} from '../../src/restore/target-folders.ts';
+} from '../../src/transfer/restore-selection.ts';
 
 const DOVECOT: NameRules = { delimiter: '/', prefix: '', refused: '.', specialUse: new Map() };
 const CYRUS: NameRules = {

@@ -2,9 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { zstdDecompressSync } from 'node:zlib';
 import Database from 'better-sqlite3';
-import { realFiles } from '../../src/archive/files/real-files.ts';
-import { listSegments, openSegment } from '../../src/archive/read/segment-files.ts';
-import { segmentRecords } from '../../src/archive/read/segment-records.ts';
+import { realFiles } from '../../src/archive/file-system.ts';
+import { listSegments, openSegment } from '../../src/archive/segment-files.ts';
+import { segmentRecords } from '../../src/archive/segment-reader.ts';
 
 /** Every byte below the folder as it lies there, every payload of the log and every packed text of the catalog. */
 export function everything(dir: string): string {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import { FolderIdentities } from '../../src/retention/survey.ts';
+import type { Fact } from '../../src/archive/format.ts';
+import { FolderIdentities } from '../../src/verify/find-purged.ts';
 
 const MAILBOX = { host: 'mail.example.org', mailbox: 'm1' };
 const renamed = (folder: string, to: string): Fact => ({

@@ -4,24 +4,24 @@ import { join } from 'node:path';
 import { zstdDecompressSync } from 'node:zlib';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { realFiles } from '../../src/archive/files/real-files.ts';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
-import { listSegments, openSegment } from '../../src/archive/read/segment-files.ts';
-import { segmentRecords } from '../../src/archive/read/segment-records.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealerInProcess } from '../../src/archive/write/sealer.ts';
+import { realFiles } from '../../src/archive/file-system.ts';
+import { scanLog } from '../../src/archive/log-reader.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { sealerInProcess } from '../../src/archive/seal.ts';
+import { listSegments, openSegment } from '../../src/archive/segment-files.ts';
+import { segmentRecords } from '../../src/archive/segment-reader.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
+import type { SyncResult } from '../../src/sync/result.ts';
+import { surveyPurge } from '../../src/verify/find-purged.ts';
 import {
   compactPurged,
   decidedPurge,
   dropAsides,
   endPurge,
   journalPurge,
-} from '../../src/retention/carry-out.ts';
-import { purgedFact } from '../../src/retention/plan-prune.ts';
-import { surveyPurge } from '../../src/retention/survey.ts';
-import type { SyncResult } from '../../src/sync/result.ts';
+  purgedFact,
+} from '../../src/verify/prune.ts';
 import { mail } from '../sync/model-origin.ts';
 import {
   archive,

@@ -1,5 +1,5 @@
-import { listSegments, openSegment } from '../../src/archive/read/segment-files.ts';
-import { segmentRecords } from '../../src/archive/read/segment-records.ts';
+import { listSegments, openSegment } from '../../src/archive/segment-files.ts';
+import { segmentRecords } from '../../src/archive/segment-reader.ts';
 import type { SimulatedDisk } from '../archive/simulated-disk.ts';
 
 /** Every byte of the disk as it lies there, and every payload of every generation unpacked. */

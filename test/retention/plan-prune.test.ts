@@ -7,7 +7,7 @@ import {
   type EndedPlace,
   type Policy,
   PrunePlanner,
-} from '../../src/retention/plan-prune.ts';
+} from '../../src/verify/prune.ts';
 
 const NOW = Date.UTC(2026, 6, 1);
 const KEEP_ALL: Policy = { endedAfterDays: null, draftsAfterDays: null, rules: [], keepAtLeast: 0 };

@@ -1,9 +1,8 @@
-import type { Fact } from '../../src/archive/format/facts.ts';
-import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
+import type { Fact } from '../../src/archive/format.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { dropOldGenerations, sealClosedSegments } from '../../src/archive/seal.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { openState } from '../../src/state/state-file.ts';
+import { openState } from '../../src/core/state.ts';
 import { listing } from '../catalog/history.ts';
 import { idOf, letter } from './purged-archive.ts';
 

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type SegmentFile, segmentPath } from '../../src/archive/format/layout.ts';
-import { listSegments, openSegment } from '../../src/archive/read/segment-files.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
-import { sealerInProcess } from '../../src/archive/write/sealer.ts';
-import { compactPurged, decidedPurge, journalPurge } from '../../src/retention/carry-out.ts';
-import type { PurgeJournal, PurgeWork } from '../../src/retention/purge-journal.ts';
+import { type SegmentFile, segmentPath } from '../../src/archive/format.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import type { PurgeJournal, PurgeWork } from '../../src/archive/purge-journal.ts';
+import { sealerInProcess, sealSegment } from '../../src/archive/seal.ts';
+import { listSegments, openSegment } from '../../src/archive/segment-files.ts';
+import { compactPurged, decidedPurge, journalPurge } from '../../src/verify/prune.ts';
 import { FarSegments } from '../archive/far-segments.ts';
 import { Positions } from '../archive/positions.ts';
 import { DIR, openOn, writeBatches } from '../archive/sample-log.ts';

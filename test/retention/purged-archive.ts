@@ -2,16 +2,15 @@ import { hash } from 'node:crypto';
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
-import type { Batch } from '../../src/archive/write/batch.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
-import { sealerInProcess } from '../../src/archive/write/sealer.ts';
+import type { Batch } from '../../src/archive/batch.ts';
+import type { Fact } from '../../src/archive/format.ts';
+import { openLogReader, scanLog } from '../../src/archive/log-reader.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { sealerInProcess, sealSegment } from '../../src/archive/seal.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
-import type { Place } from '../../src/mail/words.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
+import type { Place } from '../../src/core/types.ts';
+import { type Survey, surveyPurge } from '../../src/verify/find-purged.ts';
 import {
   compactPurged,
   decidedPurge,
@@ -20,8 +19,7 @@ import {
   journalPurge,
   type PurgedFact,
   type PurgePlaces,
-} from '../../src/retention/carry-out.ts';
-import { type Survey, surveyPurge } from '../../src/retention/survey.ts';
+} from '../../src/verify/prune.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { SimulatedDisk } from '../archive/simulated-disk.ts';
 import { listing } from '../catalog/history.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { scrubSecrets } from '../../src/sandbox/operations/account.ts';
+import { scrubSecrets } from '../../src/sandbox/operations.ts';
 import { type Served, serveEmpty } from './client.ts';
 
 let served: Served;

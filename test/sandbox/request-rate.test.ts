@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { RequestRate } from '../../src/sandbox/http/request-rate.ts';
+import { RequestRate } from '../../src/sandbox/faults.ts';
 
 const ADDRESS = '192.0.2.1';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { inUidSet, parseUidSet } from '../../src/wire/uid-set.ts';
+import { inUidSet, parseUidSet } from '../../src/service/wire.ts';
 import { fill, mail, type Served, serveEmpty } from './client.ts';
 
 let served: Served;

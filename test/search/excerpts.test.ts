@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
-import { excerpts, smallPage } from '../../src/search/excerpts.ts';
-import { parseQuery } from '../../src/search/parse.ts';
-import { matchesBetween, soughtWords } from '../../src/search/word-matches.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { excerpts, matchesBetween, smallPage, soughtWords } from '../../src/catalog/snippets.ts';
 
 const words = (query: string) => soughtWords(parseQuery(query, { now: 0 }).node, ['any']);
 const filler = (length: number) =>

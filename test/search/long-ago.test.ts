@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseQuery } from '../../src/search/parse.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
 
 test.each([undefined, 'UTC', 'Europe/Berlin'])(
   'years before the calendar begins are its beginning, in %s',

@@ -4,7 +4,7 @@ import {
   TEXT_BYTES_PER_MESSAGE,
   UnpackedTexts,
   unpackText,
-} from '../../src/search/packed-text.ts';
+} from '../../src/mail/normalise.ts';
 
 const unpack = (packed: Buffer | null) => unpackText(packed, 'catalog.sqlite');
 

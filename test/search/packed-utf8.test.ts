@@ -1,8 +1,8 @@
 import { brotliCompressSync, brotliDecompressSync, constants, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { seededRandom } from '../../src/drill/drill.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
-import { packUtf8, unpackUtf8 } from '../../src/search/packed-text.ts';
+import { packUtf8, unpackUtf8 } from '../../src/mail/normalise.ts';
+import { seededRandom } from '../../src/transfer/export-test.ts';
 
 const MAX_BYTES = 786_432;
 const SEED = Math.floor(Math.random() * 1e9);

@@ -1,19 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { nearest } from '../../src/names/nearest.ts';
-import { localMoment, wallTime } from '../../src/search/dates.ts';
-import { ftsString } from '../../src/search/fts-text.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { localMoment, wallTime } from '../../src/catalog/query-dates.ts';
+import { beginning, snippet, soughtWords } from '../../src/catalog/snippets.ts';
+import { nearest } from '../../src/core/names.ts';
+import { readSize } from '../../src/core/quantities.ts';
 import {
   bigrams,
   foldLetters,
   foldWord,
+  ftsString,
   indexText,
   splitRuns,
-} from '../../src/search/normalise.ts';
-import { parseQuery } from '../../src/search/parse.ts';
-import { readSize } from '../../src/search/sizes.ts';
-import { beginning, snippet } from '../../src/search/snippet.ts';
-import { soughtWords } from '../../src/search/word-matches.ts';
+} from '../../src/mail/normalise.ts';
 import { contains } from '../catalog/plain-scan.ts';
 
 describe('one form of text', () => {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test } from 'vitest';
-import { serviceManager, watchdogMs } from '../../src/service-manager/service-manager.ts';
+import { serviceManager, watchdogMs } from '../../src/daemon/integrations.ts';
 
 const present = (program: string): boolean => spawnSync(program, ['--version']).status === 0;
 const canTalk = present('systemd-notify') && present('python3');

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
-import { deliver } from '../../src/sandbox/http/outside-changes.ts';
+import { deliver } from '../../src/sandbox/faults.ts';
+import type { Folder } from '../../src/sandbox/folder.ts';
+import type { Random } from '../../src/sandbox/generated-mail.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { Random } from '../../src/sandbox/seed/random.ts';
-import type { Folder } from '../../src/sandbox/store/folder.ts';
-import type { Mailbox } from '../../src/sandbox/store/mailbox.ts';
+import type { Mailbox } from '../../src/sandbox/store.ts';
 
 /** So many messages a folder keeps, so that the service holds ever the same. */
 const MOST_MESSAGES = 150;

@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { RunFolder, RunRecord } from '../../src/state/runs.ts';
-import { openState, readState, type StateFile, stateFile } from '../../src/state/state-file.ts';
+import { openState, readState, type StateFile, stateFile } from '../../src/core/state.ts';
+import type { RunFolder, RunRecord } from '../../src/core/state-runs.ts';
 import { temporaryDir } from '../catalog/history.ts';
 
 const DAY = 86_400_000;

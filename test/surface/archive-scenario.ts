@@ -1,8 +1,7 @@
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
-import { RECORD_HEADER_BYTES } from '../../src/archive/format/headers.ts';
-import { RECORD_KIND } from '../../src/archive/format/records.ts';
+import { RECORD_HEADER_BYTES, RECORD_KIND } from '../../src/archive/format.ts';
 import { writePrunable } from '../retention/prunable-archive.ts';
 import type { Exercised } from './exercised.ts';
 import { LETTERS } from './letters.ts';

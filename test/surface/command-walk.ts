@@ -1,5 +1,5 @@
 import { type Argument, Command, type Option } from 'commander';
-import { readHelp } from '../../src/cli/commands/manual/command.ts';
+import { readHelp } from '../../src/cli/commands/manual.ts';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { parseCommandLine } from '../../src/cli/program.ts';
 

@@ -6,47 +6,44 @@ import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { fleetMigrations } from '../../migrations/fleet/index.ts';
 import { migrations } from '../../migrations/index.ts';
-import { realFiles } from '../../src/archive/files/real-files.ts';
+import { realFiles } from '../../src/archive/file-system.ts';
 import {
   CODEC,
+  commitHash,
   encodeSegmentHeader,
   FLAG_PURGED,
   genesisHash,
+  Identities,
   RECORD_HEADER_BYTES,
+  RECORD_KIND,
   SEGMENT_HEADER_BYTES,
   STORED_KIND,
+  segmentName,
   writeRecordHeader,
-} from '../../src/archive/format/headers.ts';
-import { segmentName } from '../../src/archive/format/layout.ts';
-import { recipeLine } from '../../src/archive/format/recipe.ts';
-import { commitHash, Identities, RECORD_KIND } from '../../src/archive/format/records.ts';
-import {
-  encodeTrailer,
-  PURGED_BIT,
-  TRAILER_BYTES,
-} from '../../src/archive/format/sealed-footer.ts';
-import { DEFAULT_CODEC } from '../../src/archive/format/stored-payload.ts';
-import { checkFormat } from '../../src/archive/read/format-file.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+} from '../../src/archive/format.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { DEFAULT_CODEC, recipeLine } from '../../src/archive/payload.ts';
+import { checkFormat } from '../../src/archive/recovery.ts';
+import { encodeTrailer, PURGED_BIT, TRAILER_BYTES } from '../../src/archive/sealed-footer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { CATALOG_VERSION, OLDEST_MIGRATED } from '../../src/catalog/open.ts';
-import { jsonSchemaText } from '../../src/config/json-schema.ts';
-import { answerLine, hintMessage, syncMessage } from '../../src/daemon/control-server.ts';
-import { daemonStatus } from '../../src/daemon/status.ts';
+import { CATALOG_VERSION, OLDEST_MIGRATED } from '../../src/catalog/database.ts';
+import { jsonSchemaText } from '../../src/core/config-schema.ts';
+import { openState, stateFile } from '../../src/core/state.ts';
+import { answerLine, hintMessage, syncMessage } from '../../src/daemon/control.ts';
+import { FleetMetrics } from '../../src/daemon/fleet-metrics.ts';
+import { Metrics } from '../../src/daemon/metrics.ts';
+import { daemonStatus } from '../../src/daemon/ports.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { EXTRACTOR_VERSION } from '../../src/mail/extraction.ts';
+import { IMPORT_HOST } from '../../src/mail/identity.ts';
+import { PROGRAM } from '../../src/registry/schema.ts';
 import {
   EXPORT_FORMATS,
   MANIFEST_NAME,
   MANIFEST_VERSION,
   UNFINISHED_NAME,
-} from '../../src/export/manifest.ts';
-import type { ArchiveFacts } from '../../src/health/facts.ts';
-import { FleetMetrics } from '../../src/health/fleet-metrics.ts';
-import { Metrics } from '../../src/health/metrics.ts';
-import { IMPORT_HOST } from '../../src/mail/import-host.ts';
-import { EXTRACTOR_VERSION } from '../../src/mime/extraction.ts';
-import { PROGRAM } from '../../src/registry/schema.ts';
-import { openState, stateFile } from '../../src/state/state-file.ts';
+} from '../../src/transfer/export-manifest.ts';
+import type { ArchiveFacts } from '../../src/verify/facts.ts';
 import { linkAnswer, linkMessage } from '../../src/web/link-channel.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
 import { expectRecorded } from './recorded.ts';

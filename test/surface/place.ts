@@ -1,8 +1,8 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { z } from 'zod';
+import { stateFile } from '../../src/core/state.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { stateFile } from '../../src/state/state-file.ts';
 import type { Workplace } from '../cli/child.ts';
 import { bothSurfaces } from '../cli/platform-config.ts';
 import { type Receiver, receive } from '../sandbox/webhooks/receiver.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { daemonStatus } from '../../src/daemon/status.ts';
+import { daemonStatus } from '../../src/daemon/ports.ts';
 import { RunningDaemon } from '../daemon/running-daemon.ts';
 import { writePrunable } from '../retention/prunable-archive.ts';
 import type { Exercised } from './exercised.ts';

@@ -1,5 +1,5 @@
 import ts from 'typescript';
-import { scopesOf } from '../../src/state/scopes.ts';
+import { scopesOf } from '../../src/core/state.ts';
 import { everyNode, type TypedSource, textsOfType, whereIs } from './typed-source.ts';
 
 const METHODS = ['get', 'read', 'entries', 'set'];

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import * as facts from '../../src/archive/format/facts.ts';
+import * as facts from '../../src/archive/format.ts';
 import { EXIT, EXIT_OF_FAMILY } from '../../src/errors/exit-codes.ts';
 import { ERROR_FAMILIES } from '../../src/errors/mailkeep-error.ts';
 import * as api from '../../src/index.ts';

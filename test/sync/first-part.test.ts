@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { FirstPart } from '../../src/sync/apply/pass-context.ts';
+import type { FirstPart } from '../../src/sync/ports.ts';
 import { Archive } from './harness.ts';
 import { ModelFolder, ModelOrigin, mail, status } from './model-origin.ts';
 import { policy } from './one-mailbox.ts';

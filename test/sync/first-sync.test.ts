@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import type { SyncProgress } from '../../src/sync/progress.ts';
+import type { SyncProgress } from '../../src/sync/result.ts';
 import { Archive } from './harness.ts';
 import { ModelFolder, ModelOrigin, mail, status } from './model-origin.ts';
 

@@ -1,12 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { parseValue } from '../../src/state/scopes.ts';
-import { catalogMirror } from '../../src/sync/apply/catalog-mirror.ts';
-import { BY_HAND } from '../../src/sync/apply/pass-context.ts';
-import type { Memory, Origin } from '../../src/sync/apply/ports.ts';
+import { parseValue } from '../../src/core/state.ts';
+import { catalogMirror } from '../../src/sync/committer.ts';
+import type { Memory, Origin } from '../../src/sync/ports.ts';
+import { BY_HAND } from '../../src/sync/ports.ts';
 import type { SyncResult } from '../../src/sync/result.ts';
 import { runSync, type SyncOptions } from '../../src/sync/run-sync.ts';
 

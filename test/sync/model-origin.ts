@@ -1,6 +1,6 @@
+import { type CountedFlag, type FolderKey, flagSet, type Listing } from '../../src/core/types.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { type CountedFlag, type FolderKey, flagSet, type Listing } from '../../src/mail/words.ts';
-import type { FolderListing, Origin, OriginPage, UidOrder } from '../../src/sync/apply/ports.ts';
+import type { FolderListing, Origin, OriginPage, UidOrder } from '../../src/sync/ports.ts';
 
 export interface ModelMessage {
   readonly uid: number;

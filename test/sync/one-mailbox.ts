@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect } from 'vitest';
-import { BY_HAND, type PassPolicy } from '../../src/sync/apply/pass-context.ts';
+import { BY_HAND, type PassPolicy } from '../../src/sync/ports.ts';
 import { Archive } from './harness.ts';
 import { ModelFolder, ModelOrigin, mail } from './model-origin.ts';
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { syncReport } from '../../src/cli/commands/sync/sync-report.ts';
-import { troublesOf } from '../../src/cli/troubles.ts';
+import { syncReport } from '../../src/cli/commands/sync.ts';
+import { troublesOf } from '../../src/cli/warnings.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 import { originError } from '../../src/errors/origin.ts';
-import { surveyMailbox } from '../../src/sync/apply/survey.ts';
+import { surveyMailbox } from '../../src/sync/sync-memory.ts';
 import {
   archive,
   box,

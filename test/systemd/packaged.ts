@@ -5,7 +5,7 @@ import {
   type UnitFile,
   unitFiles,
   workerUnit,
-} from '../../src/cli/commands/service/units.ts';
+} from '../../src/cli/commands/service.ts';
 
 /** The files of systemd/ in the package: those of an installation in the usual places. */
 export function packagedFiles(): UnitFile[] {

@@ -24,7 +24,7 @@ import {
   quotedPath,
   unitFiles,
   workerUnit,
-} from '../../src/cli/commands/service/units.ts';
+} from '../../src/cli/commands/service.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, program } from '../cli/child.ts';
 import { packagedFiles } from './packaged.ts';

@@ -1,8 +1,12 @@
 /** A worker thread that does as it is ordered: on its own port, or as the jobs of a pool. */
 import { workerData } from 'node:worker_threads';
+import {
+  openThreadPort,
+  PieceIntake,
+  type PieceMessage,
+  serveJobs,
+} from '../../src/core/in-thread.ts';
 import { mailUnreadable } from '../../src/errors/mime.ts';
-import { openThreadPort, serveJobs } from '../../src/threads/in-thread.ts';
-import { PieceIntake, type PieceMessage } from '../../src/threads/source-pieces.ts';
 
 export type Order =
   | { readonly do: 'echo' | 'throw'; readonly text: string }

@@ -1,7 +1,7 @@
 import { getHeapSpaceStatistics } from 'node:v8';
 import { isMainThread } from 'node:worker_threads';
-import { openThreadPort } from '../../src/threads/in-thread.ts';
-import { type HeapLimits, WorkerThread } from '../../src/threads/worker-thread.ts';
+import { openThreadPort } from '../../src/core/in-thread.ts';
+import { type HeapLimits, WorkerThread } from '../../src/core/worker-thread.ts';
 
 /**
  * Starts a thread, which allocates 100 MB of garbage, and waits until it has ended.

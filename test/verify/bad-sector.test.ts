@@ -1,10 +1,10 @@
 import { cpSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { segmentPath } from '../../src/archive/format/layout.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { copyLog } from '../../src/copy/copy-log.ts';
-import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
-import { checkerInProcess } from '../../src/verify/segment-checker.ts';
+import { segmentPath } from '../../src/archive/format.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { copyLog } from '../../src/copies/copy-log.ts';
+import { checkerInProcess } from '../../src/verify/check-segment.ts';
+import { repairArchive } from '../../src/verify/repair-archive.ts';
 import { verifyArchive } from '../../src/verify/verify-archive.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { SECTOR, withoutSector } from '../archive/without-sector.ts';

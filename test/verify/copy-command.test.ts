@@ -11,9 +11,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
-import { acquireLock } from '../../src/archive/write/lock.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
+import { acquireLock } from '../../src/archive/lock.ts';
+import { dropOldGenerations, sealSegment } from '../../src/archive/seal.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { ran } from '../cli/surface.ts';

@@ -1,13 +1,12 @@
 import { cpSync, rmSync, truncateSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { realFiles } from '../../src/archive/files/real-files.ts';
-import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/headers.ts';
-import { segmentPath } from '../../src/archive/format/layout.ts';
-import { segmentBatches } from '../../src/archive/read/segment-batches.ts';
-import { openSegment } from '../../src/archive/read/segment-files.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
-import { checkerInProcess } from '../../src/verify/segment-checker.ts';
+import { realFiles } from '../../src/archive/file-system.ts';
+import { SEGMENT_HEADER_BYTES, segmentPath } from '../../src/archive/format.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { openSegment } from '../../src/archive/segment-files.ts';
+import { segmentBatches } from '../../src/archive/segment-reader.ts';
+import { checkerInProcess } from '../../src/verify/check-segment.ts';
+import { repairArchive } from '../../src/verify/repair-archive.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, START, verified } from './grown-archive.ts';
 

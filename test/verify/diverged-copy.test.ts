@@ -10,16 +10,19 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { realFiles } from '../../src/archive/files/real-files.ts';
-import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/headers.ts';
-import { logFolder, segmentPath } from '../../src/archive/format/layout.ts';
-import { RECORD_KIND } from '../../src/archive/format/records.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealSegment } from '../../src/archive/write/seal-segment.ts';
-import { catalogFile } from '../../src/catalog/open.ts';
+import { realFiles } from '../../src/archive/file-system.ts';
+import {
+  logFolder,
+  RECORD_KIND,
+  SEGMENT_HEADER_BYTES,
+  segmentPath,
+} from '../../src/archive/format.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { sealSegment } from '../../src/archive/seal.ts';
+import { catalogFile } from '../../src/catalog/database.ts';
+import { checkerInProcess } from '../../src/verify/check-segment.ts';
 import { newSigningKey, readSigningKey, signCheckpoint } from '../../src/verify/checkpoint.ts';
-import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
-import { checkerInProcess } from '../../src/verify/segment-checker.ts';
+import { repairArchive } from '../../src/verify/repair-archive.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, START, verified } from './grown-archive.ts';
 

@@ -3,11 +3,10 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { realFiles } from '../../src/archive/files/real-files.ts';
-import { segmentPath } from '../../src/archive/format/layout.ts';
-import { checkSegment } from '../../src/verify/check-segment.ts';
-import { BlobsByCatalog } from '../../src/verify/find-blobs.ts';
-import { type FindBlob, RecentBlobs } from '../../src/verify/recent-blobs.ts';
+import { realFiles } from '../../src/archive/file-system.ts';
+import { segmentPath } from '../../src/archive/format.ts';
+import { checkSegment, type FindBlob, RecentBlobs } from '../../src/verify/check-segment.ts';
+import { BlobsByCatalog } from '../../src/verify/read-log.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, verified } from './grown-archive.ts';
 

@@ -11,12 +11,12 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { ArchiveCodec } from '../../src/archive/format/stored-payload.ts';
-import { openSegment } from '../../src/archive/read/segment-files.ts';
-import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
-import type { SegmentDamage } from '../../src/verify/findings.ts';
+import type { ArchiveCodec } from '../../src/archive/payload.ts';
+import { sealClosedSegments } from '../../src/archive/seal.ts';
+import { openSegment } from '../../src/archive/segment-files.ts';
+import type { SegmentDamage } from '../../src/catalog/findings.ts';
+import { checkerInProcess } from '../../src/verify/check-segment.ts';
 import { readLog } from '../../src/verify/read-log.ts';
-import { checkerInProcess } from '../../src/verify/segment-checker.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { Positions } from '../archive/positions.ts';
 import { DIR, fill, hotPath, openOn, sampleMail, writeBatches } from '../archive/sample-log.ts';

@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
-import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
+import { rebuildCatalog } from '../../src/catalog/rebuild.ts';
+import { openExtractorPool } from '../../src/mail/mime-threads.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, verified } from './grown-archive.ts';
 

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { realFiles } from '../../src/archive/files/real-files.ts';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import { type ScanEvent, scanLog } from '../../src/archive/read/scan-log.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import { realFiles } from '../../src/archive/file-system.ts';
+import type { Fact } from '../../src/archive/format.ts';
+import { type ScanEvent, scanLog } from '../../src/archive/log-reader.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { checkSegment } from '../../src/verify/check-segment.ts';
-import { unpackBatches } from '../../src/verify/packed-batches.ts';
+import { unpackBatches } from '../../src/verify/read-log.ts';
 import { appeared } from '../archive/sample-log.ts';
 import { GrownArchive, START, verified } from './grown-archive.ts';
 

@@ -1,13 +1,13 @@
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { realFiles } from '../../src/archive/files/real-files.ts';
-import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/headers.ts';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { type Random, randomFrom } from '../../src/sandbox/seed/random.ts';
-import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
-import { checkerInProcess } from '../../src/verify/segment-checker.ts';
+import { realFiles } from '../../src/archive/file-system.ts';
+import { SEGMENT_HEADER_BYTES } from '../../src/archive/format.ts';
+import { scanLog } from '../../src/archive/log-reader.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { type Random, randomFrom } from '../../src/sandbox/generated-mail.ts';
+import { checkerInProcess } from '../../src/verify/check-segment.ts';
+import { repairArchive } from '../../src/verify/repair-archive.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, START, verified } from './grown-archive.ts';
 

@@ -1,12 +1,12 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { TornTail } from '../../src/archive/read/recovery.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { reachedBy } from '../../src/catalog/closed-catalog.ts';
-import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
-import type { Extractor } from '../../src/mime/extractor.ts';
-import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import type { TornTail } from '../../src/archive/recovery.ts';
+import { reachedBy } from '../../src/catalog/implied.ts';
+import { rebuildCatalog } from '../../src/catalog/rebuild.ts';
+import type { Extractor } from '../../src/mail/extraction.ts';
+import { openExtractorPool } from '../../src/mail/mime-threads.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { buildWorker } from '../mime/built-worker.ts';

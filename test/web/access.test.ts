@@ -2,9 +2,8 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { SESSION_MS, sessionsInMemory } from '../../src/web/access/sessions.ts';
-import { CODE_MS } from '../../src/web/access/sign-in-codes.ts';
-import { startWebServer } from '../../src/web/server/web-server.ts';
+import { CODE_MS, SESSION_MS, sessionsInMemory } from '../../src/web/sessions.ts';
+import { startWebServer } from '../../src/web/web-server.ts';
 import { archiveOf, cookiesOf, letter, Served, tokenIn } from './served.ts';
 
 let data: string;

@@ -5,12 +5,12 @@ import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { Hono } from 'hono';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { FILE_GROUPS } from '../../src/catalog/files/group-names.ts';
-import { ZipReader } from '../../src/export/read-zip.ts';
-import type { Session } from '../../src/web/access/sessions.ts';
-import { attachedFiles, isTooMuch } from '../../src/web/reading/attached-files.ts';
-import { mailRoutes } from '../../src/web/server/mail-routes.tsx';
-import type { ArchiveParts, WebApp } from '../../src/web/server/request-context.ts';
+import { FILE_GROUPS } from '../../src/catalog/file-group-names.ts';
+import { ZipReader } from '../../src/transfer/read-zip.ts';
+import { attachedFiles, isTooMuch } from '../../src/web/attached-files.ts';
+import { mailRoutes } from '../../src/web/mail-routes.tsx';
+import type { ArchiveParts, WebApp } from '../../src/web/request-context.ts';
+import type { Session } from '../../src/web/sessions.ts';
 import { mailkeep } from '../cli/child.ts';
 import { archiveOf, letter, Served } from './served.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { backStep } from '../../src/web/client/back-step.ts';
+import { backStep } from '../../src/web/client/viewer.ts';
 
 const at = (path: string) => new URL(path, 'http://127.0.0.1');
 

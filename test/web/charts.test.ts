@@ -1,14 +1,16 @@
 import { type ComponentChild, h } from 'preact';
 import { renderToString } from 'preact-render-to-string';
 import { describe, expect, test } from 'vitest';
-import { StackedArea } from '../../src/web/pages/charts/area.tsx';
-import { Bars } from '../../src/web/pages/charts/bars.tsx';
-import { Columns } from '../../src/web/pages/charts/columns.tsx';
-import { Diverging } from '../../src/web/pages/charts/diverging.tsx';
-import { AgeDots } from '../../src/web/pages/charts/dots.tsx';
-import { Heat } from '../../src/web/pages/charts/heat.tsx';
-import { Lines } from '../../src/web/pages/charts/lines.tsx';
-import { axisTo, labelled, percent, shortNumber } from '../../src/web/pages/charts/scale.ts';
+import { axisTo, labelled, percent, shortNumber } from '../../src/web/pages/chart-frame.tsx';
+import {
+  AgeDots,
+  Bars,
+  Columns,
+  Diverging,
+  Heat,
+  Lines,
+  StackedArea,
+} from '../../src/web/pages/charts.tsx';
 
 describe('scales', () => {
   test('end at a round number that nothing exceeds', () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { SearchHit } from '../../src/catalog/search/hit.ts';
-import { conversationText, roughSpan } from '../../src/web/pages/conversation-head.ts';
+import type { SearchHit } from '../../src/catalog/search.ts';
+import { conversationText, roughSpan } from '../../src/web/pages/conversation.tsx';
 
 const HOUR = 3_600_000;
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { CopyStatus } from '../../src/health/copies.ts';
-import { mattersOfCopies } from '../../src/web/reading/copy-matters.ts';
+import type { CopyStatus } from '../../src/verify/copy-facts.ts';
+import { mattersOfCopies } from '../../src/web/issues.ts';
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 

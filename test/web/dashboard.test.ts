@@ -1,8 +1,8 @@
 import { Parser } from 'htmlparser2';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { openReaderOf } from '../../src/engine/archive/reader.ts';
-import { parseQuery } from '../../src/search/parse.ts';
-import { openState } from '../../src/state/state-file.ts';
+import { openReaderOf } from '../../src/catalog/open-reader.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { openState } from '../../src/core/state.ts';
 import type { PageOf } from '../../src/web/pages/page.ts';
 import { mailkeep } from '../cli/child.ts';
 import { StoredArchive } from '../export/stored-archive.ts';

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Reader } from '../../src/engine/archive/reader.ts';
-import { Sessions, sessionsInMemory } from '../../src/web/access/sessions.ts';
-import { EventStreams } from '../../src/web/server/event-streams.ts';
+import type { Reader } from '../../src/catalog/open-reader.ts';
+import { EventStreams } from '../../src/web/event-streams.ts';
+import { Sessions, sessionsInMemory } from '../../src/web/sessions.ts';
 import { archiveOf, letter, NOW, Served } from './served.ts';
 
 let data: string;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { safeFileName } from '../../src/mime/safe-file-name.ts';
-import { exportName, messageName } from '../../src/web/reading/export-name.ts';
+import { safeFileName } from '../../src/mail/file-names.ts';
+import { exportName, messageName } from '../../src/web/downloads.ts';
 
 const now = new Date(2026, 10, 5, 23, 59).getTime();
 const named = (query: string) =>

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { openReaderOf } from '../../src/engine/archive/reader.ts';
-import { parseQuery } from '../../src/search/parse.ts';
-import { FilesMessagesCounts } from '../../src/web/reading/files-messages.ts';
+import { openReaderOf } from '../../src/catalog/open-reader.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { FilesMessagesCounts } from '../../src/web/files.ts';
 import { pdf } from '../attachments/documents.ts';
 import { mail } from './attached-mail.ts';
 import { png } from './pictures.ts';

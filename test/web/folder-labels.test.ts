@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { folderLabels } from '../../src/web/reading/folder-labels.ts';
+import { folderLabels } from '../../src/web/side-tree.ts';
 
 function labels(delimiter: string, ...paths: readonly string[]): string[] {
   const found = folderLabels(paths.map((path) => ({ path, delimiter })));

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { afterAll, expect, test } from 'vitest';
-import { SpareReader } from '../../src/mime/reading-thread.ts';
-import type { Conversation } from '../../src/web/reading/message-shapes.ts';
-import type { ServedReader } from '../../src/web/reading/served-archive.ts';
-import { inTurn } from '../../src/web/server/in-turn.ts';
-import { Opening } from '../../src/web/server/opening.ts';
-import type { RequestContext } from '../../src/web/server/request-context.ts';
+import { SpareReader } from '../../src/mail/mime-threads.ts';
+import { Opening } from '../../src/web/mail-pages.ts';
+import type { Conversation } from '../../src/web/message-shapes.ts';
+import type { RequestContext } from '../../src/web/request-context.ts';
+import { inTurn } from '../../src/web/request-context.ts';
+import type { ServedReader } from '../../src/web/served-archive.ts';
 import { letter } from './served.ts';
 
 /** A request as far as turns know it. */

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { catalogError } from '../../src/errors/catalog.ts';
-import { lastingSessions } from '../../src/web/access/lasting-sessions.ts';
-import { type SessionStore, sessionsInMemory } from '../../src/web/access/sessions.ts';
+import { lastingSessions, type SessionStore, sessionsInMemory } from '../../src/web/sessions.ts';
 import { archiveOf, letter, Served } from './served.ts';
 
 /** A store on a disk that may be full. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Latest } from '../../src/web/client/latest.ts';
+import { Latest } from '../../src/web/client/viewer.ts';
 
 /** Questions that are answered when the test says so. */
 class Answers {

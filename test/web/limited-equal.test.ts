@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { mailboxKey } from '../../src/state/scopes.ts';
+import { mailboxKey } from '../../src/core/state.ts';
 import { START, type StoredArchive } from '../export/stored-archive.ts';
 import {
   archiveWith,

@@ -3,9 +3,9 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { saveSearch } from '../../src/engine/saved-searches.ts';
-import { importedMailbox } from '../../src/mail/imported.ts';
-import { mailboxKey } from '../../src/state/scopes.ts';
+import { saveSearch } from '../../src/catalog/saved-searches.ts';
+import { mailboxKey } from '../../src/core/state.ts';
+import { importedMailbox } from '../../src/mail/identity.ts';
 import { mailkeep } from '../cli/child.ts';
 import { archiveOf, letter, Served, withoutHaste } from './served.ts';
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { parseQuery } from '../../src/search/parse.ts';
-import { receivedAfterText } from '../../src/web/reading/since-then.ts';
-import { listSpine } from '../../src/web/reading/spine.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { receivedAfterText } from '../../src/web/mail-list.ts';
+import { listSpine } from '../../src/web/timeline.ts';
 import { withHistory } from '../catalog/dated-history.ts';
 import { START } from '../catalog/history.ts';
 import { ACTS, steps } from '../catalog/model.ts';

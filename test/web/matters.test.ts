@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { ArchiveStatus, FolderStatus } from '../../src/engine/status/archive-status.ts';
-import { addSums } from '../../src/sync/plan/folder-sums.ts';
-import { mattersOf } from '../../src/web/reading/matters.ts';
+import { addSums } from '../../src/sync/plan/folder-evidence.ts';
+import type { ArchiveStatus, FolderStatus } from '../../src/verify/archive-status.ts';
+import { mattersOf } from '../../src/web/issues.ts';
 
 const NOW = Date.UTC(2026, 10, 28, 12);
 const AT = new Date(NOW - 60_000).toISOString();

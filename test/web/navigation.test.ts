@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
-import { isOwnPage, stepTo } from '../../src/web/client/navigation.ts';
 import {
   columnPath,
   momentAfter,
   momentAt,
   shareOf,
   trackMove,
-} from '../../src/web/client/track.ts';
+} from '../../src/web/client/history-bar.tsx';
+import { isOwnPage, stepTo } from '../../src/web/client/viewer.ts';
 import type { Page } from '../../src/web/pages/page.ts';
-import { asOf, asOfWord } from '../../src/web/reading/query-text.ts';
+import { asOf, asOfWord } from '../../src/web/query-text.ts';
 
 const at = (address: string): URL => new URL(address, 'http://127.0.0.1:8027');
 // Only the kind decides.

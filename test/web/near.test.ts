@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, expect, test } from 'vitest';
-import { knownZone } from '../../src/web/reading/known-zone.ts';
+import { knownZone } from '../../src/web/served-archive.ts';
 import { archiveOf, letter, Served } from './served.ts';
 
 const served = new Served();

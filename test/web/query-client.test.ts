@@ -1,11 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ghostOf, taken } from '../../src/web/client/completing.ts';
-import { labelOf } from '../../src/web/client/filter-labels.ts';
-import { chipsOf, withDeleted, withFolder, withSlot } from '../../src/web/client/filter-terms.ts';
-import { inkOf } from '../../src/web/client/ink.ts';
-import type { Completion } from '../../src/web/pages/completions.ts';
-import { termsOf } from '../../src/web/reading/query-terms.ts';
+import {
+  chipsOf,
+  labelOf,
+  withDeleted,
+  withFolder,
+  withSlot,
+} from '../../src/web/client/filter-chips.tsx';
+import { ghostOf, inkOf, taken } from '../../src/web/client/query-box.tsx';
+import type { Completion } from '../../src/web/pages/query-box.tsx';
+import { termsOf } from '../../src/web/query-text.ts';
 
 const row = (from: number, to: number, insert: string): Completion => ({
   ...{ from, to, insert, label: insert, detail: '' },

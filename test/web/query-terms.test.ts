@@ -1,15 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { SearchNode } from '../../src/search/ast.ts';
-import { parseQuery } from '../../src/search/parse.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import type { SearchNode } from '../../src/catalog/query-ast.ts';
 import {
+  asOfWord,
   findTerm,
   termsOf,
+  toggled,
   withOther,
   withoutTerm,
   withTerm,
-} from '../../src/web/reading/query-terms.ts';
-import { asOfWord, toggled } from '../../src/web/reading/query-text.ts';
+} from '../../src/web/query-text.ts';
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 const parsed = (query: string): SearchNode => parseQuery(query, { now: NOW }).node;

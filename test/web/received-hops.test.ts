@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { hopsOf } from '../../src/web/reading/received-hops.ts';
+import { hopsOf } from '../../src/web/message-view.ts';
 
 const received = (...values: string[]) => values.map((value) => ({ name: 'Received', value }));
 

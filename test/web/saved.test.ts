@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
-import { savedSearches } from '../../src/engine/saved-searches.ts';
+import { savedSearches } from '../../src/catalog/saved-searches.ts';
 import { mailkeep } from '../cli/child.ts';
 import { archiveOf, letter, Served } from './served.ts';
 

@@ -1,7 +1,7 @@
 import { copyFileSync, globSync, readdirSync, readlinkSync, renameSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { ServedArchive } from '../../src/web/reading/served-archive.ts';
+import { ServedArchive } from '../../src/web/served-archive.ts';
 import { StoredArchive } from '../export/stored-archive.ts';
 import { archiveOf, letter, Served } from './served.ts';
 

@@ -4,12 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { expect, vi } from 'vitest';
-import { type SessionStore, sessionsInMemory } from '../../src/web/access/sessions.ts';
-import {
-  startWebServer,
-  type WebServer,
-  type WebServerOptions,
-} from '../../src/web/server/web-server.ts';
+import { type SessionStore, sessionsInMemory } from '../../src/web/sessions.ts';
+import { startWebServer, type WebServer, type WebServerOptions } from '../../src/web/web-server.ts';
 import { mailkeep } from '../cli/child.ts';
 
 export const NOW = Date.UTC(2026, 10, 20, 12);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { rangesIn, SourceFinder } from '../../src/web/reading/source-find.ts';
+import { rangesIn, SourceFinder } from '../../src/web/message-view.ts';
 
 /** What a reader sees at once, found in the plainest way. */
 function placesIn(source: string, text: string): number[] {

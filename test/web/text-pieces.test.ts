@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { parseQuery } from '../../src/search/parse.ts';
-import { soughtWords } from '../../src/search/word-matches.ts';
-import { textPieces } from '../../src/web/reading/text-pieces.ts';
+import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { soughtWords } from '../../src/catalog/snippets.ts';
+import { textPieces } from '../../src/web/understood-query.ts';
 
 const words = (query: string) => soughtWords(parseQuery(query, { now: 0 }).node);
 

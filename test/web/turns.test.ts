@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Turns } from '../../src/web/reading/turns.ts';
+import { Turns } from '../../src/web/served-archive.ts';
 
 function held(): { readonly act: () => Promise<string>; readonly end: () => void } {
   let end: () => void = () => {};

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { typedWord } from '../../src/web/reading/completion/typed-word.ts';
+import { typedWord } from '../../src/web/typed-word.ts';
 
 /** The caret is where the bar stands. */
 function at(text: string) {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { describeParam, readParam } from '../../src/wire/operation.ts';
-import { findOperation, OPERATIONS } from '../../src/wire/operations.ts';
+import { findOperation, OPERATIONS } from '../../src/service/platform-wire.ts';
+import { describeParam, readParam } from '../../src/service/wire.ts';
 import { samples } from './sample.ts';
 
 const MAILBOX = samples('mailbox');

@@ -1,12 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { decode } from '../../src/wire/codec.ts';
-import { readDelivery } from '../../src/wire/delivery.ts';
-import { decodeListing } from '../../src/wire/listing.ts';
-import { messageRecord } from '../../src/wire/mailbox-records.ts';
-import type { Operation } from '../../src/wire/operation.ts';
-import { OPERATIONS } from '../../src/wire/operations.ts';
+import { decodeListing, messageRecord } from '../../src/service/mailbox-wire.ts';
+import { OPERATIONS, readDelivery } from '../../src/service/platform-wire.ts';
+import type { Operation } from '../../src/service/wire.ts';
+import { decode } from '../../src/service/wire.ts';
 import { fixture, samples } from './sample.ts';
 
 const field = z.record(z.string(), z.unknown());

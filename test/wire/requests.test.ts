@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { encodeBody } from '../../src/wire/codec.ts';
-import { findOperation, OPERATIONS } from '../../src/wire/operations.ts';
+import { findOperation, OPERATIONS } from '../../src/service/platform-wire.ts';
+import { encodeBody } from '../../src/service/wire.ts';
 import { samples } from './sample.ts';
 
 function encode(operation: string, body: unknown): unknown {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { inUidSet, parseUidSet } from '../../src/wire/uid-set.ts';
+import { inUidSet, parseUidSet } from '../../src/service/wire.ts';
 
 test.each([
   ['7', [{ from: 7, to: 7 }]],

@@ -1,14 +1,14 @@
 import { Hono } from 'hono';
 import { z } from 'zod';
-import { parseJson } from '../../archive/format/json-shape.ts';
-import type { UnknownName } from '../../catalog/search/resolve.ts';
-import { scratchDatabase } from '../../disk/scratch-database.ts';
+import { parseJson } from '../../archive/format.ts';
+import type { UnknownName } from '../../catalog/resolve-query.ts';
+import { scratchDatabase } from '../../core/sqlite.ts';
+import type { MessageId } from '../../core/types.ts';
 import { thrownBy } from '../../errors/mailkeep-error.ts';
-import type { MessageId } from '../../mail/words.ts';
-import { archiveOrigin } from '../archive-origin.ts';
-import type { ExportArchive, ExportSelection } from '../export-options.ts';
-import { openSource, type SourceReader } from '../source.ts';
-import { linesOf } from '../target.ts';
+import { archiveOrigin } from '../../transfer/export-manifest.ts';
+import { linesOf } from '../../transfer/export-target.ts';
+import type { ExportArchive, ExportSelection } from '../../transfer/plan-export.ts';
+import { openSource, type SourceReader } from '../../transfer/plan-export.ts';
 import { batchItem } from './batches.ts';
 import { bodyOf, buffersOf } from './bodies.ts';
 import {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import type { MessageId } from '../../mail/words.ts';
-import type { Expected } from '../source.ts';
+import type { MessageId } from '../../core/types.ts';
+import type { Expected } from '../../transfer/plan-export.ts';
 
 /** A larger source has a request of its own. */
 const SMALL_BYTES = 256 * 1024;

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { writing } from '../export-files.ts';
-import type { Source } from '../source.ts';
+import { writing } from '../../transfer/export-files.ts';
+import type { Source } from '../../transfer/plan-export.ts';
 
 const PIECE_BYTES = 256 * 1024;
 

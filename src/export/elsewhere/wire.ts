@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import type { AnyOf } from '../../catalog/folder-names.ts';
-import type { HistoryLine } from '../../catalog/message-history.ts';
-import type { UnknownName } from '../../catalog/search/resolve.ts';
+import type { AnyOf } from '../../catalog/folders.ts';
+import type { HistoryLine } from '../../catalog/messages.ts';
+import type { UnknownName } from '../../catalog/resolve-query.ts';
 import { ERROR_FAMILIES, type Thrown } from '../../errors/mailkeep-error.ts';
-import type { Selected, SelectedPlace } from '../origin.ts';
-import type { NamedFolder } from '../paths.ts';
+import type { Selected, SelectedPlace } from '../../transfer/export-manifest.ts';
+import type { NamedFolder } from '../../transfer/export-names.ts';
 
 /**
  * What the node that writes an export asks the one that has the archive, in HTTP:

@@ -2,10 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import type { ListenAddress } from '../../config/address.ts';
+import type { ListenAddress } from '../../core/address.ts';
+import { beginListening } from '../../core/listener.ts';
 import { fleetLinkError } from '../../errors/fleet-links.ts';
 import { errnoOf } from '../../errors/mailkeep-error.ts';
-import { beginListening } from '../../listener/begin-listening.ts';
 import { keyOfIdentity, LINK_TLS, type LinkSecrets } from './link-keys.ts';
 
 /** What others may cost a node. Milliseconds. */

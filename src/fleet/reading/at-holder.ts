@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { parseJson } from '../../archive/format/json-shape.ts';
+import { parseJson } from '../../archive/format.ts';
 import { fleetLinkError } from '../../errors/fleet-links.ts';
 import { hasCode } from '../../errors/mailkeep-error.ts';
 import { claimersOf, holderOf, type ReachableSession } from '../../registry/overview.ts';

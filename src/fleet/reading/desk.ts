@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { parseJson } from '../../archive/format/json-shape.ts';
+import { parseJson } from '../../archive/format.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import {
   BadFrame,

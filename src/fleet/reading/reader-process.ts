@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import type { SegmentStore } from '../../archive/read/segment-store.ts';
+import type { SegmentStore } from '../../archive/segment-files.ts';
 import { thrownBy } from '../../errors/mailkeep-error.ts';
 import type { ReaderOrder } from './request.ts';
 

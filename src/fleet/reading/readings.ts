@@ -1,4 +1,4 @@
-import type { SegmentStore } from '../../archive/read/segment-store.ts';
+import type { SegmentStore } from '../../archive/segment-files.ts';
 
 /** An archive that is being read. */
 export interface Reading {

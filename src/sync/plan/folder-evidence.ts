@@ -1,5 +1,4 @@
-import { type FlagSet, type Listing, sameFlags } from '../../mail/words.ts';
-import { weighPage } from './answer.ts';
+import { type FlagSet, type Listing, type Place, sameFlags } from '../../core/types.ts';
 import {
   type AwaitedListing,
   addInterval,
@@ -7,12 +6,76 @@ import {
   covers,
   type DeferredListing,
   gapsOf,
+  PAGE_SIZE,
   type PageTicket,
   type UidInterval,
   type UidIntervals,
-} from './coverage.ts';
-import { accountedFor, expectedAtOrigin, type FolderSums } from './folder-sums.ts';
-import { PAGE_SIZE } from './forecast.ts';
+  weighPage,
+} from './plan-folder.ts';
+
+/**
+ * Places of a folder by what the archive has of them; each place is in one sum only. They add up when the origin's total
+ * equals stored + assumed + quarantined + forgotten: it does not count the held ones.
+ */
+export interface FolderSums {
+  /** Open places with bytes that were fetched and hashed. */
+  readonly stored: number;
+  /** Open places that share the bytes of another place; their own source was not fetched yet. */
+  readonly assumed: number;
+  /** Places whose source was fetched and not accepted, or refused. */
+  readonly quarantined: number;
+  /** Open places that the brake keeps although the origin lacks them. */
+  readonly held: number;
+  /** Places at which the origin still shows a message that was forgotten here. */
+  readonly forgotten: number;
+}
+
+export const NO_PLACES: FolderSums = {
+  stored: 0,
+  assumed: 0,
+  quarantined: 0,
+  held: 0,
+  forgotten: 0,
+};
+
+/** Returns how many places the archive accounts for: the sum of all five. */
+export function accountedFor(sums: FolderSums): number {
+  return expectedAtOrigin(sums) + sums.held;
+}
+
+/** Returns how many places the origin should count: all but the held ones, which it has lost. */
+export function expectedAtOrigin({ stored, assumed, quarantined, forgotten }: FolderSums): number {
+  return stored + assumed + quarantined + forgotten;
+}
+
+/** Returns how many places are open, which means current: with a message, and not deleted at the origin. */
+export function openPlaces({ stored, assumed, held }: FolderSums): number {
+  return stored + assumed + held;
+}
+
+/** Returns how many of the origin's messages the archive does not account for; 0 when it accounts for more. */
+export function notAccountedFor(originTotal: number, sums: FolderSums): number {
+  return Math.max(0, originTotal - accountedFor(sums));
+}
+
+/** Returns whether everything adds up except the held places: only the brake's decision is missing then. */
+export function differsByHeldOnly(originTotal: number, sums: FolderSums): boolean {
+  return sums.held > 0 && expectedAtOrigin(sums) === originTotal;
+}
+
+/** Adds up the sums of several folders. */
+export function addSums(folders: readonly FolderSums[]): FolderSums {
+  return folders.reduce<FolderSums>(
+    (total, sums) => ({
+      stored: total.stored + sums.stored,
+      assumed: total.assumed + sums.assumed,
+      quarantined: total.quarantined + sums.quarantined,
+      held: total.held + sums.held,
+      forgotten: total.forgotten + sums.forgotten,
+    }),
+    NO_PLACES,
+  );
+}
 
 /** Every uid a folder has or will have. */
 export const ALL_UIDS: UidInterval = { lo: 1, hi: Number.POSITIVE_INFINITY };
@@ -30,7 +93,7 @@ export interface EarlierEvidence {
 }
 
 /** A page, compared with what the archive knows of its interval. */
-export interface ComparedPage {
+interface ComparedPage {
   readonly interval: UidInterval;
   readonly items: readonly Listing[];
   /** Uids that the archive expects in the interval and the page lacks. */
@@ -349,3 +412,150 @@ export class FolderEvidence {
 
 /** For messages of uids that earlier passes covered: no page waits for them. */
 const NO_PAGE: PageTicket = { expect: () => {}, settle: () => {}, seal: () => {} };
+
+/** How many deletions a pass accepts at once; the `brake` section of the configuration. */
+export interface BrakePolicy {
+  /** Deletions of more than this share of the open places are held, in a folder or in a mailbox. */
+  readonly maxEndedShare: number;
+  /** With fewer open places, shares do not count. */
+  readonly minMessages: number;
+}
+
+/** What is about to end in one folder: places that are gone and did not move elsewhere. */
+interface FolderEndings {
+  readonly folder: string;
+  readonly specialUse: string | null;
+  /** Open places before the pass. */
+  readonly open: number;
+  readonly ending: number;
+  /** True when the origin shows the folder as empty, or no longer lists it. */
+  readonly empty: boolean;
+}
+
+interface BrakeDecision {
+  readonly folder: string;
+  readonly hold: boolean;
+  readonly reason: 'within-bounds' | 'exempt' | 'folder-share' | 'folder-empty' | 'mailbox-share';
+}
+
+/** These folders are meant to be emptied (RFC 6154). */
+const EXEMPT: ReadonlySet<string> = new Set(['\\Trash', '\\Junk']);
+
+/**
+ * Decides, folder by folder, whether deletions are accepted at once or held until a second check. A folder that is
+ * suddenly empty is held whatever its size; a large share of the complete mailbox holds every folder that contributes.
+ */
+export function brake(folders: readonly FolderEndings[], policy: BrakePolicy): BrakeDecision[] {
+  const counted = folders.filter(({ specialUse }) => !EXEMPT.has(specialUse ?? ''));
+  const open = counted.reduce((sum, folder) => sum + folder.open, 0);
+  const ending = counted.reduce((sum, folder) => sum + folder.ending, 0);
+  const wholeMailbox = exceeds(ending, open, policy);
+  return folders.map(({ folder, specialUse, open: held, ending: gone, empty }) => {
+    if (gone === 0) return { folder, hold: false, reason: 'within-bounds' };
+    if (EXEMPT.has(specialUse ?? '')) return { folder, hold: false, reason: 'exempt' };
+    if (empty && gone === held) return { folder, hold: true, reason: 'folder-empty' };
+    if (exceeds(gone, held, policy)) return { folder, hold: true, reason: 'folder-share' };
+    if (wholeMailbox) return { folder, hold: true, reason: 'mailbox-share' };
+    return { folder, hold: false, reason: 'within-bounds' };
+  });
+}
+
+function exceeds(ending: number, open: number, policy: BrakePolicy): boolean {
+  return open >= policy.minMessages && ending > policy.maxEndedShare * open;
+}
+
+/** A place that this pass found to be gone, one of the generation that was just replaced, or one whose uid shows another message. */
+export interface GonePlace {
+  readonly place: Place;
+  readonly fingerprint: string;
+}
+
+/** A new uid whose fingerprint the mailbox has elsewhere. */
+export interface NewPlace extends GonePlace {
+  readonly listing: Listing;
+  /** Drafts are rewritten in place: an equal listing does not guarantee equal bytes. */
+  readonly draft: boolean;
+}
+
+interface Relink {
+  readonly from: Place;
+  readonly to: Place;
+  readonly listing: Listing;
+}
+
+/**
+ * Pairs new places with places that are gone. A new uid gets known bytes without a download only when exactly one place
+ * with its fingerprint is gone and exactly one is new, with a Message-ID, and when it is no draft. The two may be in one
+ * folder: a service that renumbers may keep some uids. Everything else is fetched.
+ */
+export function pairMoves(
+  gone: readonly GonePlace[],
+  appeared: readonly NewPlace[],
+): { readonly relinks: readonly Relink[]; readonly fetch: readonly NewPlace[] } {
+  const goneBy = grouped(gone);
+  const newBy = grouped(appeared);
+  const relinks: Relink[] = [];
+  const fetch: NewPlace[] = [];
+  for (const candidate of appeared) {
+    const sources = goneBy.get(candidate.fingerprint) ?? [];
+    const [source] = sources;
+    const alone = sources.length === 1 && newBy.get(candidate.fingerprint)?.length === 1;
+    const allowed =
+      source !== undefined &&
+      alone &&
+      candidate.listing.messageId !== null &&
+      !candidate.draft &&
+      isMoved(source.place, candidate.place);
+    if (allowed) {
+      relinks.push({ from: source.place, to: candidate.place, listing: candidate.listing });
+    } else {
+      fetch.push(candidate);
+    }
+  }
+  return { relinks, fetch };
+}
+
+function isMoved(a: Place, b: Place): boolean {
+  const isSame = a.folder === b.folder && a.generation === b.generation && a.uid === b.uid;
+  return a.host === b.host && a.mailbox === b.mailbox && !isSame;
+}
+
+function grouped<T extends { readonly fingerprint: string }>(
+  items: readonly T[],
+): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const group = groups.get(item.fingerprint);
+    if (group === undefined) groups.set(item.fingerprint, [item]);
+    else group.push(item);
+  }
+  return groups;
+}
+
+/** What a sampled open uid answers with, compared by Message-ID and date. */
+export type SampleAnswer = 'same' | 'other' | 'missing';
+
+/** Open uids that are asked before a new generation is declared; all of them if there are fewer. */
+export const SAMPLE_SIZE = 20;
+/** The share of the sample that has to answer with another message. */
+const DECLARED_AT = 0.8;
+
+/**
+ * `same`: nothing contradicts. `replaced`: a single uid shows another message; it is fetched. `new`: the origin
+ * reassigned the uids. `doubtful`: in between; the folder is walked first.
+ */
+type GenerationVerdict = 'same' | 'replaced' | 'new' | 'doubtful';
+
+/** Weighs a sample of min(20, all) open uids. Uids that are missing neither contradict nor agree. */
+export function judgeGeneration(sample: readonly SampleAnswer[]): GenerationVerdict {
+  const other = sample.filter((answer) => answer === 'other').length;
+  if (other === 0) return 'same';
+  if (other >= DECLARED_AT * sample.length) return sample.length === 1 ? 'replaced' : 'new';
+  return other === 1 ? 'replaced' : 'doubtful';
+}
+
+/** Returns the evenly spread positions of a sample among `count` items, ascending. */
+export function samplePositions(count: number, size = SAMPLE_SIZE): number[] {
+  if (count <= size) return Array.from({ length: count }, (_, i) => i);
+  return Array.from({ length: size }, (_, i) => Math.floor((i * (count - 1)) / (size - 1)));
+}

@@ -1,14 +1,13 @@
 import type { VNode } from 'preact';
 import { useLayoutEffect } from 'preact/hooks';
-import { pageClasses, pageTitle } from '../pages/page-title.ts';
-import { PageView } from '../pages/page-view.tsx';
-import { Parts } from '../pages/parts.ts';
+import { PageView } from '../pages/mail-page.tsx';
+import { Parts, pageClasses, pageTitle } from '../pages/parts.ts';
 import { useFocusReturn } from './focus.ts';
 import { LIVE_PARTS } from './live-parts.ts';
-import { LostStrip, RefusedStrip } from './lost-strip.tsx';
 import { PageKeys } from './page-keys.tsx';
+import { LostStrip, RefusedStrip } from './problem-below.tsx';
 import type { Viewer } from './viewer.ts';
-import { CurrentViewer, useShown } from './viewer-context.ts';
+import { CurrentViewer, useShown } from './viewer.ts';
 
 export function App({ viewer }: { readonly viewer: Viewer }): VNode {
   return (

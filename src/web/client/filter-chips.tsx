@@ -1,26 +1,220 @@
 import { type ComponentChildren, toChildArray, type VNode } from 'preact';
 import { useLayoutEffect } from 'preact/hooks';
-import type { Span } from '../../search/ast.ts';
+import type { Span } from '../../catalog/query-ast.ts';
+import { clockText, dayText, shortMonth } from '../../wording/dates.ts';
 import { Icon } from '../pages/icons.tsx';
 import type { Frame } from '../pages/page.ts';
-import { findTerm, withoutTerm } from '../reading/query-terms.ts';
-import { pageAddress, toggled } from '../reading/query-text.ts';
-import { ChipMenu, Choice } from './chip-menu.tsx';
-import { labelOf } from './filter-labels.ts';
 import {
-  ATTACHMENT,
-  chipsOf,
-  DELETED,
-  type Deleted,
-  UNREAD,
-  withDeleted,
-  withFolder,
-  withSlot,
-} from './filter-terms.ts';
+  findTerm,
+  pageAddress,
+  type Term,
+  termsOf,
+  toggled,
+  withOther,
+  withoutTerm,
+  withTerm,
+} from '../query-text.ts';
+import { ChipMenu, Choice } from './chip-menu.tsx';
+import { useOneColumn } from './focus.ts';
 import { laterPart } from './later-part.tsx';
-import { useOneColumn } from './one-column.ts';
-import { setSaving } from './saving-mode.ts';
-import { useViewer } from './viewer-context.ts';
+import { setSaving } from './preferences.ts';
+import { useViewer } from './viewer.ts';
+
+/** Maps, since what is looked up was typed: `constructor` is a property of each object. */
+const NAMES: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    in: 'In',
+    mailbox: 'In',
+    from: 'From',
+    to: 'To',
+    cc: 'Cc',
+    bcc: 'Bcc',
+    subject: 'Subject',
+    filename: 'File',
+    after: 'Since',
+    newer_than: 'Since',
+    before: 'Before',
+    older_than: 'Older than',
+    on: 'On',
+    date: 'On',
+    added: 'Stored',
+    deleted: 'Deleted',
+    larger: 'Larger than',
+    smaller: 'Smaller than',
+    list: 'List',
+    asof: 'As of',
+  }),
+);
+
+const STATES: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    'is:unread': 'Unread',
+    'is:read': 'Read',
+    'is:starred': 'Starred',
+    'is:unstarred': 'Not starred',
+    'is:answered': 'Answered',
+    'is:unanswered': 'Not answered',
+    'is:forwarded': 'Forwarded',
+    'is:draft': 'Draft',
+    'has:attachment': 'Has attachment',
+    'has:inline': 'Has inline pictures',
+  }),
+);
+
+/** Returns what a chip says of a term, with dates as the rows have them; else the term as it was typed. */
+export function labelOf({ operator, value, negated, text }: Term): string {
+  if (operator === null || value === null || value === '') return text;
+  const state = STATES.get(`${operator}:${value.toLowerCase()}`);
+  if (state !== undefined) return negated ? `Not: ${state}` : state;
+  const name = NAMES.get(operator);
+  if (name === undefined) return text;
+  const label = `${name} ${shown(operator, value)}`;
+  return negated ? `Not ${label.charAt(0).toLowerCase()}${label.slice(1)}` : label;
+}
+
+function shown(operator: string, value: string): string {
+  if (operator === 'in') return value.replace(/^INBOX[./](?=.)/, '');
+  return (
+    dateText(value) ?? momentText(value) ?? rangeText(value) ?? value.replace(/^<(.*)>$/, '$1')
+  );
+}
+
+/** Returns a moment in the zone of the browser, as `asof:` has it; undefined for anything else. */
+function momentText(value: string): string | undefined {
+  if (!/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/.test(value)) return undefined;
+  const moment = Date.parse(value);
+  return Number.isNaN(moment) ? undefined : dayText(moment) + clockText(moment);
+}
+
+/** Returns `A – B` of a range, and how many days back one begins that has no end; undefined for anything else. */
+function rangeText(value: string): string | undefined {
+  const dots = value.indexOf('..');
+  if (dots < 0) return undefined;
+  const [from, to] = [value.slice(0, dots), value.slice(dots + 2)];
+  const named = (text: string): string => dateText(text) ?? momentText(text) ?? text;
+  const [, days] = /^(\d{1,4})d$/.exec(from) ?? [];
+  if (to === '') return days === undefined ? `since ${named(from)}` : `in the last ${days} days`;
+  return from === '' ? `until ${named(to)}` : `${named(from)} – ${named(to)}`;
+}
+
+/** Returns a day or a month as people write it; undefined for anything else. */
+function dateText(value: string): string | undefined {
+  const [, year, month, day] = /^(\d{4})-(\d{1,2})(?:-(\d{1,2}))?$/.exec(value) ?? [];
+  const named = shortMonth(Number(month));
+  if (named === '') return undefined;
+  return `${day === undefined ? '' : `${Number(day)} `}${named} ${year}`;
+}
+
+/** The filters that have a chip with a menu. */
+type Slot = 'in' | 'mailbox' | 'from' | 'since';
+
+const OPERATORS: Readonly<Record<Slot, readonly string[]>> = {
+  in: ['in'],
+  mailbox: ['mailbox'],
+  from: ['from'],
+  since: ['after', 'newer_than'],
+};
+
+const DELETED = ['shown', 'only', 'week', 'month', 'hidden'] as const;
+type Deleted = (typeof DELETED)[number];
+
+/** Filters that are on or off. */
+const ATTACHMENT = 'has:attachment';
+const UNREAD = 'is:unread';
+const DELETED_TERMS: Readonly<Record<Exclude<Deleted, 'shown'>, string>> = {
+  only: 'is:deleted',
+  week: 'deleted:7d..',
+  month: 'deleted:30d..',
+  hidden: '-is:deleted',
+};
+
+/** A query as chips. Words have none: they are read where they stand. */
+interface Chips {
+  readonly slots: Readonly<Record<Slot, Term | undefined>>;
+  readonly attachment: Term | undefined;
+  readonly unread: Term | undefined;
+  readonly deleted: Deleted;
+  readonly asOf: Term | undefined;
+  /** Each with its own chip. */
+  readonly others: readonly Term[];
+  /** A query that OR parts: all of it is one chip. */
+  readonly either: string | null;
+}
+
+/** Returns the chips of what stands in the box, as far as that can be understood. */
+export function chipsOf(query: string): Chips {
+  const { terms, isEither } = termsOf(query);
+  const either = isEither ? query.trim() : null;
+  const known = isEither ? [] : terms;
+  const slot = (name: Slot): Term | undefined => known.find((term) => fits(term, name));
+  const slots = {
+    in: slot('in'),
+    mailbox: slot('mailbox'),
+    from: slot('from'),
+    since: slot('since'),
+  };
+  const attachment = findTerm(query, ATTACHMENT);
+  const unread = findTerm(query, UNREAD);
+  const [deleted, ofDeleted] = deletedIn(query) ?? ['shown' as const, undefined];
+  const asOf = known.find(({ operator }) => operator === 'asof');
+  const own = new Set(
+    [...Object.values(slots), attachment, unread, ofDeleted, asOf].map((term) => term?.start),
+  );
+  return {
+    slots,
+    attachment,
+    unread,
+    deleted,
+    asOf,
+    others: known.filter((term) => !own.has(term.start) && hasChip(term)),
+    either,
+  };
+}
+
+function fits({ operator, value, negated }: Term, slot: Slot): boolean {
+  return !negated && value !== null && operator !== null && OPERATORS[slot].includes(operator);
+}
+
+/** Words are no filters; brackets, NEAR and saved searches are. */
+function hasChip({ operator, value, text }: Term): boolean {
+  return operator !== null || value === null || /^-?@[\p{L}\p{N}][\p{L}\p{N}_-]*$/u.test(text);
+}
+
+/** Returns a query with another value of a filter, or without the filter. */
+export function withSlot(query: string, slot: Slot, text: string | null): string {
+  const term = chipsOf(query).slots[slot];
+  if (term === undefined) return text === null ? query : withTerm(query, text);
+  return text === null ? withoutTerm(query, term) : withOther(query, term, text);
+}
+
+/**
+ * Returns a query for a folder or a mailbox of the side, which name both where an archive has several mailboxes.
+ *
+ * @param entry the query of the side's link; empty for everything
+ */
+export function withFolder(query: string, entry: string): string {
+  const { slots } = chipsOf(entry);
+  return (['mailbox', 'in'] as const).reduce(
+    (changed, slot) => withSlot(changed, slot, slots[slot]?.text ?? null),
+    query,
+  );
+}
+
+/** Returns a query that finds what was deleted as well, only that, only what was deleted lately, or none of it. */
+export function withDeleted(query: string, deleted: Deleted): string {
+  const wanted = deleted === 'shown' ? null : DELETED_TERMS[deleted];
+  const [, other] = deletedIn(query) ?? [];
+  if (other === undefined) return wanted === null ? query : withTerm(query, wanted);
+  return wanted === null ? withoutTerm(query, other) : withOther(query, other, wanted);
+}
+
+function deletedIn(query: string): readonly [Deleted, Term] | undefined {
+  for (const deleted of DELETED) {
+    const term = deleted === 'shown' ? undefined : findTerm(query, DELETED_TERMS[deleted]);
+    if (term !== undefined) return [deleted, term];
+  }
+  return undefined;
+}
 
 const FolderMenu = laterPart((extras) => extras.FolderMenu);
 const PeopleMenu = laterPart((extras) => extras.PeopleMenu);

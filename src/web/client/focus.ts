@@ -1,4 +1,5 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { counted } from '../../wording/amounts.ts';
 import type { Page } from '../pages/page.ts';
 
 /**
@@ -54,4 +55,74 @@ function rowOf(id: string): HTMLElement | null {
     document.querySelector<HTMLElement>('.listcol [role=listbox]') ??
     document.querySelector<HTMLElement>(`.row a[href*="m=${id.slice(0, 16)}"]`)
   );
+}
+
+/** The parts of a page that F6 goes through, and what takes the focus in each: the first of it that is shown. */
+const REGIONS: readonly (readonly [part: string, focus: string])[] = [
+  ['.searching', 'input'],
+  ['.band', '[role=slider], a, button'],
+  ['.chips', 'a, button'],
+  ['.listcol', '[role=listbox], .rows a[aria-current], .rows a, a'],
+  ['.spine', '[role=scrollbar]'],
+  ['.read', '.rbody, a'],
+  ['.page', 'a, button, input'],
+  ['.rail', 'a'],
+  ['.side', 'a[aria-current], a'],
+  ['.bottom', 'a[aria-current], a'],
+  ['.foot', 'a'],
+];
+
+/** Moves the focus to the next part of the page, or to the one before. */
+export function goToRegion(step: 1 | -1): boolean {
+  const shown = REGIONS.flatMap(([part, focus]) => {
+    const region = document.querySelector(part);
+    if (region === null) return [];
+    // The spine is a part and takes the focus itself.
+    const within = region.matches(focus) ? [region] : [...region.querySelectorAll(focus)];
+    const target = within.find(isShown);
+    return target instanceof HTMLElement ? [{ region, target }] : [];
+  });
+  // The spine stands in the column of the list, after it.
+  const here = shown.findLastIndex(({ region }) => region.contains(document.activeElement));
+  const next = here < 0 ? (step > 0 ? 0 : -1) : (here + step) % shown.length;
+  const to = shown.at(next);
+  to?.target.focus();
+  return to !== undefined;
+}
+
+function isShown(element: Element): boolean {
+  return element.checkVisibility({ visibilityProperty: true });
+}
+
+/** Returns what a reader for the blind says of the results, once typing rests; empty while there is nothing to say. */
+export function spokenResults(page: Page): string {
+  if (page.kind !== 'mail') return '';
+  const { frame, list } = page;
+  if (frame.problem !== null) {
+    const { message, suggestion, hint } = frame.problem;
+    const way = suggestion === null ? hint : `Did you mean ${suggestion.text}?`;
+    return way === null ? message : `${message} ${way}`;
+  }
+  const all = list?.all ?? null;
+  if (all === null) return '';
+  if (all.count === 0) return 'Nothing found.';
+  const found = `${all.complete ? '' : 'more than '}${counted(all.count, 'message')}`;
+  const ended = list?.ended ?? 0;
+  return ended > 0 ? `${found}, ${counted(ended, 'deleted message')}.` : `${found}.`;
+}
+
+/** Where list and message are one column; narrow.css has the same width. */
+export const ONE_COLUMN = '(max-width: 900px)';
+
+/** Whether the window is one column; the part that asks is made again when that changes. */
+export function useOneColumn(): boolean {
+  const [is, set] = useState(() => matchMedia(ONE_COLUMN).matches);
+  useEffect(() => {
+    const width = matchMedia(ONE_COLUMN);
+    const changed = (): void => set(width.matches);
+    changed();
+    width.addEventListener('change', changed);
+    return () => width.removeEventListener('change', changed);
+  }, []);
+  return is;
 }

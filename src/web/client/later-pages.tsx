@@ -3,12 +3,11 @@ import type { ConversationProps } from '../pages/conversation.tsx';
 import type { MessageContent } from '../pages/message-props.ts';
 import type { LaterPage, Page } from '../pages/page.ts';
 import { Shell } from '../pages/shell.tsx';
-import { Kept } from './kept-content.tsx';
-import { loadExtras } from './later-part.tsx';
+import { Kept, loadExtras } from './later-part.tsx';
 
 /** Code that is loaded when the first page that needs it is opened. */
 const loaded: {
-  pane?: typeof import('./live-pane.ts');
+  pane?: typeof import('./live-pane.tsx');
   files?: typeof import('../pages/files-page.tsx');
 } = {};
 
@@ -29,7 +28,7 @@ export async function loadLater(page: Page): Promise<void> {
 
 /** Loads the code that shows a message. Throws as `loadLater` does. */
 export async function loadPane(): Promise<void> {
-  loaded.pane ??= (await Promise.all([import('./live-pane.ts'), addLaterStyles()]))[0];
+  loaded.pane ??= (await Promise.all([import('./live-pane.tsx'), addLaterStyles()]))[0];
 }
 
 /** Adds the styles that the document names and does not have yet. */

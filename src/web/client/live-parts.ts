@@ -2,7 +2,7 @@ import type { PageParts } from '../pages/parts.ts';
 import { Copy } from './copy.tsx';
 import { LiveChips } from './filter-chips.tsx';
 import { LaterConversation, LiveLater, LiveMessage, LiveViews } from './later-pages.tsx';
-import { MessageList } from './list/message-list.tsx';
+import { MessageList } from './message-list.tsx';
 import { isUnfolded } from './preferences.ts';
 import { LiveQueryBox } from './query-box.tsx';
 import { LiveTimeBand } from './time-band.tsx';

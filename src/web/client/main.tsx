@@ -1,18 +1,15 @@
 /** Takes over the page that the server made: shows the same data, and follows links in place. */
 import { render } from 'preact';
 import type { Page } from '../pages/page.ts';
-import { withTerm } from '../reading/query-terms.ts';
-import { asOf, pageAddress } from '../reading/query-text.ts';
+import { asOf, pageAddress, withTerm } from '../query-text.ts';
 import { App } from './app.tsx';
 import { ArchiveEvents } from './archive-events.ts';
 import { leaveDrawer } from './focus.ts';
-import { keepContent } from './kept-content.tsx';
-import { listenToKeys } from './keyboard.ts';
 import { loadLater, loadPane } from './later-pages.tsx';
-import { isOwnPage } from './navigation.ts';
-import { addressInOwnZone } from './own-zone.ts';
-import { noteFolding } from './preferences.ts';
-import { Viewer } from './viewer.ts';
+import { keepContent } from './later-part.tsx';
+import { listenToKeys } from './page-keys.tsx';
+import { addressInOwnZone, noteFolding } from './preferences.ts';
+import { isOwnPage, Viewer } from './viewer.ts';
 
 /** How often a window in view asks how the archive is: a pass that finds nothing new makes no commit. Milliseconds. */
 const STATE_MS = 60_000;

@@ -1,10 +1,12 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { Page } from '../pages/page.ts';
+import { THEME_COOKIE, themeCookie } from '../pages/theme.ts';
+
 /**
  * What a browser remembers of how its reader likes the pages: theme, density, whether letters are keys, and which
  * mailboxes of the side are folded, by their order, since their names are the archive's. The theme is in a cookie: the
  * server puts it on the document.
  */
-import { THEME_COOKIE, themeCookie } from '../pages/theme.ts';
-
 const LETTERS = 'letters';
 const THEME = `${THEME_COOKIE}=`;
 
@@ -85,4 +87,37 @@ function write(name: string, value: string | null): void {
   } catch {
     kept.set(name, value);
   }
+}
+
+/** Whether the query box asks for a name: a button elsewhere begins it, and the box ends it. */
+let isSaving = false;
+const listeners = new Set<() => void>();
+
+/** Makes the query box ask for the name of a saved search, or for a query again. */
+export function setSaving(to: boolean): void {
+  isSaving = to;
+  for (const changed of listeners) changed();
+}
+
+export function useSaving(): { readonly isSaving: boolean } {
+  const [shown, setShown] = useState(isSaving);
+  useEffect(() => {
+    const changed = (): void => setShown(isSaving);
+    listeners.add(changed);
+    return () => {
+      listeners.delete(changed);
+    };
+  }, []);
+  return { isSaving: shown };
+}
+
+/** Returns the address of the same page for a reader where days begin at another time; null where it is the right one. */
+export function addressInOwnZone(page: Page, address: string): URL | null {
+  const to = new URL(address);
+  const zone = page.kind === 'still' ? page.zone : null;
+  if (zone === null || to.searchParams.has('tz')) return null;
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  if (zone === timeZone) return null;
+  to.searchParams.set('tz', timeZone);
+  return to;
 }

@@ -1,6 +1,9 @@
 import type { RefObject, VNode } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import type { QueryProblem } from '../reading/understood-query.ts';
+import { Icon } from '../pages/icons.tsx';
+import { Moment } from '../pages/time-band.tsx';
+import type { QueryProblem } from '../understood-query.ts';
+import { type Shown, useViewer } from './viewer.ts';
 
 /** What is wrong with the query: a mark below the first wrong character, the sentence, and a way out. */
 export function ProblemBelow({
@@ -49,6 +52,38 @@ export function ProblemBelow({
           </p>
         )
       )}
+    </div>
+  );
+}
+
+/** Says that the server cannot be reached. What is shown stays. */
+export function LostStrip({ lost }: Pick<Shown, 'lost'>): VNode | null {
+  const viewer = useViewer();
+  if (lost === null) return null;
+  return (
+    <div class="strip warn lost" role="status">
+      <Icon name="alert" />
+      <span>
+        <strong>The connection to the archive is lost.</strong> What you see is from{' '}
+        <Moment ms={lost.since} />. The next try follows by itself.
+      </span>
+      <button type="button" class="btn" onClick={() => viewer.retry()}>
+        Try now
+      </button>
+    </div>
+  );
+}
+
+/** Says that the server did not give what was asked for. The next answer takes it away. */
+export function RefusedStrip({ failed }: Pick<Shown, 'failed'>): VNode | null {
+  if (!failed) return null;
+  return (
+    <div class="strip warn lost" role="status">
+      <Icon name="alert" />
+      <span>
+        <strong>The server could not answer this request.</strong> What you see is still right. Its
+        log says why.
+      </span>
     </div>
   );
 }

@@ -1,17 +1,250 @@
-import type { VNode } from 'preact';
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import type { Completion } from '../pages/completions.ts';
+import type { RefObject, VNode } from 'preact';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import type { Span } from '../../catalog/query-ast.ts';
+import { type Token, tokenize } from '../../catalog/query-lexer.ts';
+import { count } from '../../wording/amounts.ts';
 import { Icon } from '../pages/icons.tsx';
 import type { Frame, Here } from '../pages/page.ts';
-import { ghostOf, type Typed, taken } from './completing.ts';
-import { CompletionList, rowId, useCompletions } from './completion-list.tsx';
+import type { Completion } from '../pages/query-box.tsx';
+import { MOST_ROWS } from '../shapes.ts';
+import { operatorRows, typedWord } from '../typed-word.ts';
 import { focusResults } from './focus.ts';
-import { laterPart } from './later-part.tsx';
-import { LiveResults } from './live-results.tsx';
+import { LiveResults, laterPart } from './later-part.tsx';
+import { useSaving } from './preferences.ts';
 import { ProblemBelow } from './problem-below.tsx';
-import { QueryInk } from './query-ink.tsx';
-import { useSaving } from './saving-mode.ts';
-import { useShown, useViewer } from './viewer-context.ts';
+import { ask, Latest, useShown, useViewer } from './viewer.ts';
+
+/** A text with the caret in it. */
+interface Typed {
+  readonly text: string;
+  readonly caret: number;
+}
+
+/** Returns what stands in the box once a completion is taken: what is finished is followed by a blank. */
+export function taken({ text }: Typed, { from, to, insert }: Completion): Typed {
+  const before = text.slice(0, from) + insert;
+  const behind = text.slice(to);
+  if (insert.endsWith(':')) return { text: before + behind, caret: before.length };
+  // A blank that stands there already is passed over.
+  const blank = /^\s/.test(behind) ? '' : ' ';
+  return { text: before + blank + behind, caret: before.length + 1 };
+}
+
+/** Returns the rest of a completion, to be shown behind the caret; empty where it does not go on with what was typed. */
+export function ghostOf({ text, caret }: Typed, row: Completion | undefined): string {
+  // Before other text there is no room for it.
+  if (row === undefined || caret !== text.length || row.to !== text.length) return '';
+  const typed = text.slice(row.from);
+  // What quotes a value, or names an address exactly, is added when it is taken.
+  const insert = /^["<]/.test(typed) ? row.insert : row.insert.replace(/^["<](.*)[">]$/s, '$1');
+  const isContinued = insert.toLowerCase().startsWith(typed.toLowerCase());
+  return isContinued && typed !== '' ? insert.slice(typed.length) : '';
+}
+
+interface Answer {
+  readonly asked: Typed;
+  readonly rows: readonly Completion[];
+}
+
+/** Asks for what may follow at the caret, for as long as the list is open. */
+function useCompletions({ text, caret }: Typed): {
+  readonly rows: readonly Completion[];
+  /** False while the rows are those of an earlier text. */
+  readonly isCurrent: boolean;
+  /** The row that the arrow keys have chosen; -1 for none. */
+  readonly active: number;
+  choose(row: number): void;
+  readonly isOpen: boolean;
+  open(typed: Typed): void;
+  close(): void;
+} {
+  const [answer, setAnswer] = useState<Answer | null>(null);
+  const [active, setActive] = useState(-1);
+  const asking = useRef(new Latest()).current;
+  const rows = answer?.rows ?? [];
+  const isCurrent = answer?.asked.text === text && answer.asked.caret === caret;
+  return {
+    rows,
+    isCurrent,
+    active: isCurrent ? active : -1,
+    choose: (row) => setActive(row >= rows.length ? -1 : row < -1 ? rows.length - 1 : row),
+    isOpen: rows.length > 0,
+    open(asked) {
+      asking.run(async (signal) => {
+        const found = asked.text.trim() === '' ? [] : await completionsOf(asked, signal);
+        if (signal.aborted) return;
+        setActive(-1);
+        setAnswer({ asked, rows: found });
+      });
+    },
+    close() {
+      asking.stop();
+      setAnswer(null);
+      setActive(-1);
+    },
+  };
+}
+
+/** Asks what may follow at the caret; nothing where that fails, since to be without is no error. */
+export async function completionsOf(
+  { text, caret }: Typed,
+  signal?: AbortSignal,
+): Promise<readonly Completion[]> {
+  const { operator, typed, from, to } = typedWord(text, caret);
+  // Most keys are those of words: the server has their rows to find.
+  if (operator === null && !typed.startsWith('@'))
+    return operatorRows(typed)
+      .slice(0, MOST_ROWS)
+      .map((row) => ({ ...row, from, to }));
+  const parameters = new URLSearchParams({ q: text, at: String(caret) });
+  try {
+    return await ask<readonly Completion[]>(`/api/complete?${parameters}`, signal);
+  } catch {
+    // Whether the server is there, and who is signed in, is shown by the rows that are asked for as well.
+    return [];
+  }
+}
+
+function rowId(row: number): string {
+  return `completion-${row}`;
+}
+
+/** The rows below the box. */
+function CompletionList({
+  rows,
+  active,
+  take,
+}: {
+  readonly rows: readonly Completion[];
+  readonly active: number;
+  readonly take: (row: Completion) => void;
+}): VNode {
+  return (
+    <div
+      class="completions"
+      id="completions"
+      role="listbox"
+      aria-label="Completions"
+      hidden={rows.length === 0}
+    >
+      {rows.map((row, i) => (
+        // biome-ignore lint/a11y/useKeyWithClickEvents: the field keeps the focus, and has the keys.
+        <div
+          key={`${row.insert} ${row.detail}`}
+          id={rowId(i)}
+          role="option"
+          tabIndex={-1}
+          aria-selected={i === active}
+          class={i === Math.max(active, 0) ? 'best' : undefined}
+          // The field keeps the focus.
+          onPointerDown={(event) => event.preventDefault()}
+          onClick={() => take(row)}
+        >
+          <span class="mono">
+            <bdi>{row.label}</bdi>
+          </span>
+          <span>
+            <bdi>{row.detail}</bdi>
+          </span>
+          <span class="n">{row.count !== null && count(row.count)}</span>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+type Tint = 'text' | 'op' | 'neg' | 'past';
+
+/** A stretch of the query as it is drawn. */
+interface Ink extends Span {
+  readonly tint: Tint;
+  /** What an error is about. */
+  readonly wrong: boolean;
+}
+
+/** Cuts a query into stretches that are drawn alike: operators are tinted, text is not. */
+export function inkOf(query: string, wrong: Span | null): Ink[] {
+  const edges = new Set([0, query.length]);
+  const tinted = tokenize(query).tokens.filter((token) => tintOf(token) !== 'text');
+  for (const { start, end } of wrong === null ? tinted : [...tinted, wrong])
+    for (const edge of [start, end]) if (edge <= query.length) edges.add(edge);
+  const cuts = [...edges].sort((a, b) => a - b);
+  const stretches: Ink[] = [];
+  let at = 0;
+  for (const [i, start] of cuts.entries()) {
+    const end = cuts[i + 1];
+    if (end === undefined) break;
+    while ((tinted[at]?.end ?? query.length) <= start && at < tinted.length) at += 1;
+    const token = tinted[at];
+    const tint = token !== undefined && token.start <= start ? tintOf(token) : 'text';
+    const isWrong = wrong !== null && wrong.start <= start && end <= wrong.end;
+    stretches.push({ start, end, tint, wrong: isWrong });
+  }
+  return stretches;
+}
+
+function tintOf(token: Token): Tint {
+  switch (token.type) {
+    case 'word':
+    case 'phrase':
+      return 'text';
+    case '-':
+    case 'NOT':
+      return 'neg';
+    case 'operator':
+      return token.name.toLowerCase() === 'asof' ? 'past' : 'op';
+    default:
+      return 'op';
+  }
+}
+
+/** What the field's text looks like, drawn behind it: the field itself stays a plain one. */
+function QueryInk({
+  text,
+  wrong,
+  ghost,
+  field,
+}: {
+  readonly text: string;
+  readonly wrong: Span | null;
+  /** What follows the caret if the best completion is taken. */
+  readonly ghost: string;
+  readonly field: RefObject<HTMLInputElement | null>;
+}): VNode {
+  const paper = useRef<HTMLDivElement>(null);
+  const follow = (): void => {
+    const input = field.current;
+    // Where there is no text, no position is asked for: the browser would lay out the page that the script has just made.
+    const shift = input?.value ? -input.scrollLeft : 0;
+    if (paper.current !== null) paper.current.style.transform = `translateX(${shift}px)`;
+  };
+  // Only with what is drawn here: each time, the browser lays out the page at once, also the rows that a key has found.
+  useLayoutEffect(follow, [text, wrong, ghost]);
+  useEffect(() => {
+    const input = field.current;
+    input?.addEventListener('scroll', follow, { passive: true });
+    return () => input?.removeEventListener('scroll', follow);
+  }, [field]);
+  return (
+    <div class="ink" aria-hidden="true">
+      <div ref={paper} class="paper">
+        <span>
+          {inkOf(text, wrong).map(({ start, end, tint, wrong: isWrong }) => (
+            <span key={start} class={classOf(tint, isWrong)}>
+              {text.slice(start, end)}
+            </span>
+          ))}
+          {ghost !== '' && <span class="ghost">{ghost}</span>}
+        </span>
+      </div>
+    </div>
+  );
+}
+
+function classOf(tint: Tint, isWrong: boolean): string | undefined {
+  const tinted = tint === 'text' ? '' : tint;
+  return isWrong ? `wave ${tinted}`.trim() : tinted || undefined;
+}
 
 const SaveBox = laterPart((extras) => extras.SaveBox);
 

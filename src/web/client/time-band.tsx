@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import type { Frame } from '../pages/page.ts';
 import { laterPart } from './later-part.tsx';
-import { useShown } from './viewer-context.ts';
+import { useShown } from './viewer.ts';
 
 const OpenBand = laterPart((extras) => extras.OpenBand);
 

@@ -1,12 +1,174 @@
+import { createContext } from 'preact';
+import { useContext, useEffect, useReducer } from 'preact/hooks';
+import type { MailCounts, MailRows } from '../mail-list.ts';
 import type { MessageContent, NoMessage } from '../pages/message-props.ts';
 import type { Frame, Page, PageOf } from '../pages/page.ts';
-import type { MailCounts, MailRows } from '../reading/mail-list.ts';
-import { asOf, asOfWord } from '../reading/query-text.ts';
-import type { QueryProblem } from '../reading/understood-query.ts';
-import { Latest } from './latest.ts';
-import { isOwnPage, stepTo } from './navigation.ts';
-import { ask, Refused, SignedOut, Unreachable } from './requests.ts';
-import { type Lost, Tries } from './tries.ts';
+import { asOf, asOfWord } from '../query-text.ts';
+import type { QueryProblem } from '../understood-query.ts';
+
+type Task = (signal: AbortSignal) => Promise<void>;
+
+/**
+ * Runs one task at a time; of those that come meanwhile only the last one runs, after it. So an answer never comes
+ * after that of a later question, and nobody waits for answers that are of no use any more.
+ */
+export class Latest {
+  #current: AbortController | undefined;
+  #next: Task | undefined;
+
+  /** True while a later task waits for the one that runs. */
+  get isWaiting(): boolean {
+    return this.#next !== undefined;
+  }
+
+  run(task: Task): void {
+    this.#next = task;
+    if (this.#current === undefined) void this.#work();
+  }
+
+  /** Aborts what runs, and forgets what waits. */
+  stop(): void {
+    this.#current?.abort();
+    this.#current = undefined;
+    this.#next = undefined;
+  }
+
+  async #work(): Promise<void> {
+    const current = new AbortController();
+    this.#current = current;
+    try {
+      for (let task = this.#take(); task !== undefined; task = this.#take()) {
+        await task(current.signal);
+        // What waits now belongs to a later worker.
+        if (current.signal.aborted) return;
+      }
+    } finally {
+      if (this.#current === current) this.#current = undefined;
+    }
+  }
+
+  #take(): Task | undefined {
+    const task = this.#next;
+    this.#next = undefined;
+    return task;
+  }
+}
+
+/** What must be asked for to show an address, given what is shown. */
+type Step =
+  /** All of the page. */
+  | { readonly kind: 'page' }
+  /** Only the list has another query. */
+  | { readonly kind: 'list' }
+  /** Only another message, or another view of it, is open next to the list. */
+  | { readonly kind: 'message' }
+  /** The list alone stays. */
+  | { readonly kind: 'close' };
+
+/** Addresses that the script shows in place; all others are loaded. */
+const OWN = /^\/(?:mail|files|m\/[0-9a-f]{4,64})$/;
+
+export function isOwnPage({ pathname }: Pick<URL, 'pathname'>): boolean {
+  return OWN.test(pathname);
+}
+
+/** Parameters of `/mail` that choose the message, not the list. */
+const OF_MESSAGE = ['m', 'view', 'from', 'find', 'hit'];
+
+export function stepTo(to: URL, from: URL, shown: Page): Step {
+  if (to.pathname !== '/mail' || from.pathname !== '/mail' || shown.kind !== 'mail')
+    return { kind: 'page' };
+  if (listParameters(to) !== listParameters(from)) return { kind: 'list' };
+  return to.searchParams.has('m') ? { kind: 'message' } : { kind: 'close' };
+}
+
+function listParameters(address: URL): string {
+  const parameters = new URLSearchParams(address.search);
+  for (const name of [...OF_MESSAGE, 'at']) parameters.delete(name);
+  parameters.sort();
+  return parameters.toString();
+}
+
+/** The server could not be reached: the machine sleeps, or the program has ended. */
+class Unreachable extends Error {
+  override readonly name = 'Unreachable';
+}
+
+/** The browser is not signed in, or not any more. */
+class SignedOut extends Error {
+  override readonly name = 'SignedOut';
+}
+
+/** The server answered, and not with what was asked for. */
+export class Refused extends Error {
+  override readonly name = 'Refused';
+
+  constructor(readonly status: number) {
+    super(`the server answered ${status}`);
+  }
+}
+
+/**
+ * Asks the server for data.
+ *
+ * @param address path and parameters, below `/api/`
+ * @throws Unreachable, SignedOut, Refused; the reason of the signal where it ended the request
+ */
+export function ask<T>(address: string, signal?: AbortSignal): Promise<T> {
+  return dataOf(address, { signal: signal ?? null });
+}
+
+/** Sends a form that changes something, which the server takes with this header only. */
+export function post<T>(address: string, fields: Readonly<Record<string, string>>): Promise<T> {
+  const headers = { 'x-mailkeep': '1' };
+  const body = new URLSearchParams(fields);
+  return dataOf(address, { method: 'POST', headers, body });
+}
+
+async function dataOf<T>(address: string, options: RequestInit): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(address, { ...options, credentials: 'same-origin', redirect: 'error' });
+  } catch (error) {
+    if (options.signal?.aborted === true) throw error;
+    throw new Unreachable('the server cannot be reached', { cause: error });
+  }
+  if (answer.status === 401) throw new SignedOut('not signed in');
+  if (!answer.ok) throw new Refused(answer.status);
+  const { data }: { readonly data: T } = await answer.json();
+  return data;
+}
+
+/** Since when the server cannot be reached, and when it is tried again. Milliseconds since the epoch. */
+interface Lost {
+  readonly since: number;
+  readonly retryAt: number;
+}
+
+const LONGEST_WAIT_MS = 30_000;
+
+/** Tries again to reach a server that is away, after 1, 2, 4 and at most 30 seconds. */
+class Tries {
+  #failed = 0;
+  #timer: number | undefined;
+
+  constructor(private readonly again: () => void) {}
+
+  succeeded(): void {
+    this.#failed = 0;
+  }
+
+  /** Takes note of a request that did not reach the server. Several fail at once: that is one try. */
+  failed(lost: Lost | null): Lost {
+    const now = Date.now();
+    if (lost !== null && now < lost.retryAt) return lost;
+    const wait = Math.min(LONGEST_WAIT_MS, 1_000 * 2 ** this.#failed);
+    this.#failed += 1;
+    clearTimeout(this.#timer);
+    this.#timer = window.setTimeout(this.again, wait);
+    return { since: lost?.since ?? now, retryAt: now + wait };
+  }
+}
 
 /** What the window shows, and whether the server is there. */
 export interface Shown {
@@ -26,7 +188,7 @@ export interface Shown {
 type RowsAnswer = (MailRows & { readonly problem: null }) | { readonly problem: QueryProblem };
 
 /** Loads code that the first script does not have. Both throw where the server has other code by now, or is away. */
-export interface LaterCode {
+interface LaterCode {
   ofPage(page: Page): Promise<void>;
   ofMessage(): Promise<void>;
 }
@@ -394,4 +556,47 @@ function isOfThePast({ searchParams }: URL): boolean {
 
 function withoutHash({ pathname, search }: URL): string {
   return pathname + search;
+}
+
+/** The viewer of the window. */
+export const CurrentViewer = createContext<Viewer | null>(null);
+
+/** The way to other addresses, for parts of a page. */
+export function useViewer(): Viewer {
+  const viewer = useContext(CurrentViewer);
+  if (viewer === null) throw new TypeError('outside the app');
+  return viewer;
+}
+
+/** What the window shows; the part that asks is made again with each change. */
+export function useShown(): Shown {
+  const viewer = useViewer();
+  const [, changed] = useReducer<number, undefined>((count) => count + 1, 0);
+  useEffect(() => viewer.subscribe(() => changed(undefined)), [viewer]);
+  return viewer.shown;
+}
+
+/** Returns the address one step back: from a message to its list, from a query to all mail, from the past to now. */
+export function backStep(address: URL): string | null {
+  const query = address.searchParams.get('q') ?? '';
+  if (address.pathname.startsWith('/m/')) return mailAddress(address, query);
+  if (address.pathname !== '/mail') return '/mail';
+  if (address.searchParams.has('m')) return mailAddress(address, query);
+  const moment = asOfWord(query);
+  if (query.trim() === '') return null;
+  return mailAddress(address, query.trim() === moment ? '' : moment);
+}
+
+function mailAddress(address: URL, query: string): string {
+  const kept = new URLSearchParams();
+  if (query !== '') kept.set('q', query);
+  const sort = address.searchParams.get('sort');
+  if (sort !== null) kept.set('sort', sort);
+  const isSameList = query === (address.searchParams.get('q') ?? '');
+  for (const name of ['after', 'at']) {
+    const value = address.searchParams.get(name);
+    if (value !== null && isSameList) kept.set(name, value);
+  }
+  const search = kept.toString();
+  return search === '' ? '/mail' : `/mail?${search}`;
 }

@@ -1,19 +1,16 @@
 import { Hono } from 'hono';
-import type { SegmentStore } from '../../archive/read/segment-store.ts';
-import type { SearchNode } from '../../search/ast.ts';
-import { mailboxKey } from '../../state/scopes.ts';
-import { readState } from '../../state/state-file.ts';
-import { cookieNames } from '../access/cookies.ts';
-import { FormTokens } from '../access/form-tokens.ts';
-import type { Saving } from '../reading/saving.ts';
-import { ServedArchive, type ServedReader } from '../reading/served-archive.ts';
-import { isOfMirror, lastRoutes } from '../server/app.tsx';
-import { archiveRoutes } from '../server/archive-routes.ts';
-import { builtAssets } from '../server/assets.ts';
-import { EventStreams } from '../server/event-streams.ts';
-import type { ArchiveParts, RequestFacts, WebApp } from '../server/request-context.ts';
-import { assetRoute } from '../server/sign-in-routes.tsx';
-import { mcpOf, mirrorOf } from '../server/web-server.ts';
+import type { SegmentStore } from '../../archive/segment-files.ts';
+import type { SearchNode } from '../../catalog/query-ast.ts';
+import { mailboxKey, readState } from '../../core/state.ts';
+import { cookieNames, FormTokens } from '../access.ts';
+import { archiveRoutes, isOfMirror, lastRoutes } from '../app.tsx';
+import { builtAssets } from '../assets.ts';
+import { EventStreams } from '../event-streams.ts';
+import type { ArchiveParts, RequestFacts, WebApp } from '../request-context.ts';
+import type { Saving } from '../saving.ts';
+import { ServedArchive, type ServedReader } from '../served-archive.ts';
+import { assetRoute } from '../sign-in-routes.tsx';
+import { mcpOf, mirrorOf } from '../web-server.ts';
 import { ASKER_HEADER, askerOfText, MAILBOXES_PATH, type ServedMailboxes } from './asker.ts';
 
 export interface BackOptions {

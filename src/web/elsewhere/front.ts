@@ -1,20 +1,20 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
-import { envelope, statusRefusal, unauthorized } from '../../mailbox-surface/refusal.ts';
-import { responseOf } from '../../mirror/responses.ts';
-import { cookieValue } from '../access/cookies.ts';
-import { Sessions } from '../access/sessions.ts';
+import { envelope, statusRefusal, unauthorized } from '../../service/surface.ts';
+import { cookieValue } from '../access.ts';
+import { refused } from '../app.tsx';
+import { builtAssets } from '../assets.ts';
+import { responseOf } from '../mirror.ts';
 import { FailurePage } from '../pages/plain-pages.tsx';
 import { THEME_COOKIE, themeOf } from '../pages/theme.ts';
-import { refused } from '../server/app.tsx';
-import { builtAssets } from '../server/assets.ts';
-import { page, type RequestContext } from '../server/request-context.ts';
+import { page, type RequestContext } from '../request-context.ts';
+import { Sessions } from '../sessions.ts';
 import {
   type DoorOptions,
   openDoor,
   refuseOpenAddress,
   tokensOf,
   type WebServer,
-} from '../server/web-server.ts';
+} from '../web-server.ts';
 import {
   ASKER_HEADER,
   type Asker,

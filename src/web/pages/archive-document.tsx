@@ -1,11 +1,10 @@
 import type { VNode } from 'preact';
-import type { Assets } from '../server/assets.ts';
+import type { Assets } from '../assets.ts';
 import { Document } from './frame.tsx';
+import { PageView } from './mail-page.tsx';
 import type { Page } from './page.ts';
-import { pageClasses, pageTitle } from './page-title.ts';
-import { PageView } from './page-view.tsx';
-import { Parts } from './parts.ts';
-import { PLAIN_PARTS } from './plain-parts.ts';
+import { Parts, pageClasses, pageTitle } from './parts.ts';
+import { PLAIN_PARTS } from './plain-pages.tsx';
 
 /** A page of the archive as a document, with its data for the script that takes over. */
 export function ArchiveDocument({

@@ -1,10 +1,10 @@
 import type { VNode } from 'preact';
 import { count, counted } from '../../wording/amounts.ts';
 import { clockText, dayText } from '../../wording/dates.ts';
-import type { ArchiveState, FirstSync } from '../reading/archive-state.ts';
+import type { ArchiveState, FirstSync } from '../issues.ts';
 import { Command, Mark } from './frame.tsx';
 import { Icon } from './icons.tsx';
-import { Moment } from './moment.tsx';
+import { Moment } from './time-band.tsx';
 
 /** The worst state of the archive in words and shape, as a link to what is behind it. */
 export function StateLink({

@@ -1,13 +1,13 @@
 import type { VNode } from 'preact';
 import { bytes, count, counted } from '../../wording/amounts.ts';
-import type { DownloadFormat, ExportOffer } from '../reading/export-offer.ts';
-import { pageAddress } from '../reading/query-text.ts';
+import type { DownloadFormat, ExportOffer } from '../exporting.ts';
+import { pageAddress } from '../query-text.ts';
 import { Command } from './frame.tsx';
 import { Icon } from './icons.tsx';
-import { Moment } from './moment.tsx';
 import type { PageOf } from './page.ts';
 import { Problem } from './problem.tsx';
 import { Shell } from './shell.tsx';
+import { Moment } from './time-band.tsx';
 
 const FORMATS: readonly (readonly [DownloadFormat, string, string])[] = [
   [

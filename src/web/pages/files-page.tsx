@@ -1,16 +1,317 @@
 import type { VNode } from 'preact';
-import { FILE_GROUPS, type FileGroup } from '../../catalog/files/group-names.ts';
-import { count, counted } from '../../wording/amounts.ts';
-import { MOST_FILES } from '../reading/attached-files.ts';
-import type { FilesList, FileTile } from '../reading/files-list.ts';
-import { asOfWord, pageAddress, toggled } from '../reading/query-text.ts';
-import { Detail } from './file-detail.tsx';
-import { Tile } from './file-tile.tsx';
-import { GROUP_NAMES, monthLabel, monthText } from './file-words.ts';
+import { FILE_GROUPS, type FileGroup } from '../../catalog/file-group-names.ts';
+import { plainLine } from '../../core/terminal-safe.ts';
+import { bytes, count, counted } from '../../wording/amounts.ts';
+import { MOST_FILES } from '../attached-files.ts';
+import type { FileDetail, FilesList, FileTile } from '../files.ts';
+import { asOfWord, pageAddress, toggled } from '../query-text.ts';
 import { Icon } from './icons.tsx';
+import { Marked, senderText } from './mail-list.tsx';
+import {
+  GROUP_NAMES,
+  monthLabel,
+  monthText,
+  NO_TEXT,
+  shownName,
+  typeLabel,
+} from './message-parts.tsx';
 import type { PageOf } from './page.ts';
+import { useParts } from './parts.ts';
 import { Problem } from './problem.tsx';
 import { Shell } from './shell.tsx';
+import { Moment } from './time-band.tsx';
+
+/** A content as a small page of its text, or its picture. Its name, sender, date and size say it in words. */
+function Tile({
+  tile,
+  href,
+  chosen,
+  q,
+}: {
+  readonly tile: FileTile;
+  readonly href: string;
+  readonly chosen: boolean;
+  /** The moment of the query, for its picture. */
+  readonly q: string;
+}): VNode {
+  const { filename, type, size, from, date, endedAt, messages } = tile;
+  return (
+    <li>
+      <a
+        class={endedAt === null ? 'tile' : 'tile ended'}
+        href={href}
+        aria-current={chosen ? 'true' : undefined}
+      >
+        <span class="sheet" aria-hidden="true">
+          <Sheet tile={tile} q={q} />
+          <span class="ty">{typeLabel(type, filename)}</span>
+        </span>
+        <span class="nm">
+          <bdi>{shownName(filename)}</bdi>
+        </span>
+        <span class="meta">
+          <bdi>{senderText(from)}</bdi>
+        </span>
+        <span class="meta when">
+          {bytes(size)}
+          {date !== null && (
+            <>
+              {' · '}
+              <Moment ms={date} day />
+            </>
+          )}
+          {endedAt !== null && ', deleted'}
+          {messages.count > 1 && (
+            <>
+              {' · '}
+              <span aria-hidden="true">×{count(messages.count)}</span>
+              <span class="vh">in {counted(messages.count, 'message')}</span>
+              {!messages.complete && ' or more'}
+            </>
+          )}
+        </span>
+      </a>
+    </li>
+  );
+}
+
+function Sheet({
+  tile: { sheet, hash },
+  q,
+}: {
+  readonly tile: FileTile;
+  readonly q: string;
+}): VNode {
+  switch (sheet.kind) {
+    case 'picture':
+      return <Picture hash={hash} q={q} />;
+    case 'text':
+      return (
+        <span class="small-page" dir="auto">
+          <Marked text={sheet.excerpt.text} matches={sheet.excerpt.matches} />
+        </span>
+      );
+    case 'none':
+      return (
+        <span class="none">
+          {sheet.why !== 'later' && 'No preview'}
+          {sheet.why !== 'later' && <br />}
+          {NO_TEXT[sheet.why]}
+        </span>
+      );
+  }
+}
+
+/** A picture over what is seen where it is not shown: browsers draw nothing for one without a text that they cannot have. */
+function Picture({ hash, q }: { readonly hash: string; readonly q: string }): VNode {
+  const search = q === '' ? '' : `?${new URLSearchParams({ q })}`;
+  return (
+    <>
+      <span class="none">{NO_TEXT.picture}</span>
+      <img src={`/files/${hash}/preview${search}`} alt="" loading="lazy" decoding="async" />
+    </>
+  );
+}
+
+interface OfFile {
+  readonly file: FileDetail;
+  readonly query: string;
+  /** Of the page that shows it. */
+  readonly address: string;
+}
+
+/** One content: what it is, its text with what was found, and the messages that have it. */
+function Detail({ file, query, address }: OfFile): VNode {
+  const { Copy } = useParts();
+  const { filename, type, size, first, message, number, hash, isPicture } = file;
+  const label = typeLabel(type, filename);
+  return (
+    <>
+      <header>
+        <h1>
+          <bdi>{shownName(filename)}</bdi>
+        </h1>
+        <p class="muted">
+          <bdi title={type}>{label === '' ? type : label}</bdi>, {bytes(size)}
+          {first !== null && (
+            <>
+              . First seen <Moment ms={first} day />
+            </>
+          )}
+        </p>
+        <p class="acts">
+          <a class="btn primary" href={`/m/${message}/attachments/${number}`} download>
+            <Icon name="save" />
+            Save
+          </a>
+          <a class="btn" href={messageLink(file, query)}>
+            <Icon name="mail" />
+            Open message
+          </a>
+          <Copy text={address} isAddress label="Copy link" icon="link" />
+        </p>
+      </header>
+      <States file={file} />
+      {isPicture && (
+        <p class="sheet large" aria-hidden="true">
+          <Picture key={hash} hash={hash} q={asOfWord(query)} />
+        </p>
+      )}
+      {!isPicture && <Text file={file} />}
+      <Messages file={file} query={query} />
+      <Proof file={file} />
+    </>
+  );
+}
+
+function States({ file }: Pick<OfFile, 'file'>): VNode {
+  const { endedAt, read, isCutOff, isFound } = file;
+  return (
+    <>
+      {!isFound && (
+        <p class="strip">
+          <Icon name="search" />
+          <span>The query finds no message that has this attachment.</span>
+        </p>
+      )}
+      {endedAt !== null && (
+        <p class="strip ended">
+          <Icon name="past" />
+          <span>
+            The service deleted this message on <Moment ms={endedAt} />. The attachment is kept
+            here.
+          </span>
+        </p>
+      )}
+      {isCutOff && (
+        <p class="strip warn">
+          <Icon name="alert" />
+          <span>The message ends before this attachment does: the rest of it never arrived.</span>
+        </p>
+      )}
+      {read.state === 'damaged' && (
+        <div class="strip bad" role="alert">
+          <Icon name="alert" />
+          <div>
+            <p>
+              <strong>These bytes are not what was stored.</strong> <bdi>{read.message}</bdi>
+            </p>
+            <p class="mono">mailkeep verify --repair</p>
+          </div>
+        </div>
+      )}
+    </>
+  );
+}
+
+function Text({ file: { text } }: Pick<OfFile, 'file'>): VNode {
+  if ('why' in text)
+    return (
+      <section>
+        <h2>Its text</h2>
+        <p class="muted">
+          No preview: {NO_TEXT[text.why]}. Its name is searchable, its text is not
+          {text.why !== 'damaged' && '; the file is kept whole'}.
+        </p>
+      </section>
+    );
+  const { parts, hits, complete, truncated } = text;
+  const shown = parts.reduce((sum, { matches }) => sum + matches.length, 0);
+  const last = parts.at(-1);
+  return (
+    <section>
+      <h2>
+        Its text
+        {hits > 0 &&
+          `, ${shown < hits ? `${count(shown)} of ` : ''}${complete ? '' : 'more than '}${counted(hits, 'hit')}`}
+      </h2>
+      <div class="extract" dir="auto" tabindex={0}>
+        {parts.map((part, i) => (
+          <p key={i}>
+            {part.before && '… '}
+            <Marked text={part.text} matches={part.matches} />
+            {part.after && ' …'}
+          </p>
+        ))}
+      </div>
+      {(truncated || (hits === 0 && last?.after === true)) && (
+        <p class="small">The file has more text than is shown here.</p>
+      )}
+    </section>
+  );
+}
+
+function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'>): VNode {
+  return (
+    <section>
+      <h2>
+        In {!messages.complete && 'more than '}
+        {counted(messages.count, 'message')}, stored once
+      </h2>
+      <ul class="holders">
+        {holders.map(({ id, number, from, date, subject, endedAt }) => (
+          <li key={`${id} ${number}`} class={endedAt === null ? undefined : 'ended'}>
+            <a href={pageAddress(`/m/${id}`, { q: query })}>
+              <span class="who">
+                <bdi>{senderText(from)}</bdi>
+              </span>
+              {date !== null && <Moment ms={date} />}
+              <span class="subj">
+                <bdi>{plainLine(subject ?? '(no subject)')}</bdi>
+                {endedAt !== null && (
+                  <span class="tag ended">
+                    found gone <Moment ms={endedAt} day />
+                  </span>
+                )}
+              </span>
+            </a>
+          </li>
+        ))}
+      </ul>
+      {messages.count > holders.length && (
+        <p class="small">Only the newest {count(holders.length)} are listed.</p>
+      )}
+    </section>
+  );
+}
+
+/** Says whether the bytes were read for this page and compared with what was stored. */
+function Proof({ file: { hash, read, isCutOff } }: Pick<OfFile, 'file'>): VNode {
+  const named = (
+    <span class="mono" title={hash}>
+      {hash.slice(0, 8)}…{hash.slice(-4)}
+    </span>
+  );
+  return (
+    <footer class="proof">
+      {read.state === 'whole' ? (
+        <>
+          <Icon name="shield" />
+          <span>Checked when it was opened, every byte is as stored: SHA-256 {named}</span>
+        </>
+      ) : (
+        <span>
+          {isCutOff ? 'Without a SHA-256 of its own' : <>SHA-256 {named}</>}
+          {NOT_READ[read.state]}
+        </span>
+      )}
+    </footer>
+  );
+}
+
+const NOT_READ = {
+  large: ': too large to be read back for this page; saving it reads it back',
+  unreadable: ': the message cannot be parsed to its end',
+  other: ': not compared',
+  purged: ': purged',
+  damaged: ': damaged',
+} as const;
+
+function messageLink({ message, isFound }: FileDetail, query: string): string {
+  return isFound
+    ? pageAddress('/mail', { q: query, m: message.slice(0, 16) })
+    : pageAddress(`/m/${message}`, { q: asOfWord(query) });
+}
 
 type FilesPageData = PageOf<'files'>;
 

@@ -1,6 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useContext } from 'preact/hooks';
-import type { Assets } from '../server/assets.ts';
+import type { Assets } from '../assets.ts';
 import { ChosenTheme } from './chosen-theme.ts';
 
 export interface DocumentProps {

@@ -2,8 +2,8 @@ import type { VNode } from 'preact';
 import { DashboardPage } from './dashboard-page.tsx';
 import { ExportPage } from './export-page.tsx';
 import { FilesPage } from './files-page.tsx';
-import { HealthPage } from './health/health-page.tsx';
-import { MessagePage, NoMessagePage } from './message-page.tsx';
+import { HealthPage } from './health-page.tsx';
+import { MessagePage, NoMessagePage } from './message-pane.tsx';
 import type { LaterPage } from './page.ts';
 
 /** All pages but the list of mail. */

@@ -1,12 +1,179 @@
 import type { VNode } from 'preact';
+import type { SearchHit } from '../../catalog/search.ts';
+import { plainLine } from '../../core/terminal-safe.ts';
 import { count, counted } from '../../wording/amounts.ts';
-import type { MailList, NothingFound, OtherQuery } from '../reading/mail-list.ts';
-import { findTerm, withTerm } from '../reading/query-terms.ts';
-import { pageAddress } from '../reading/query-text.ts';
+import type { ListHit, MailList, NothingFound, OtherQuery } from '../mail-list.ts';
+import { findTerm, pageAddress, withTerm } from '../query-text.ts';
 import { Command } from './frame.tsx';
 import { Icon } from './icons.tsx';
-import { Row } from './mail-row.tsx';
 import type { MailContent } from './page.ts';
+import { Moment, Received } from './time-band.tsx';
+
+/** A text in which what was found is marked: it comes as text with places, and never as HTML. */
+export function Marked({
+  text,
+  matches,
+}: {
+  readonly text: string;
+  readonly matches: readonly { readonly start: number; readonly end: number }[];
+}): VNode {
+  const parts: (string | VNode)[] = [];
+  let at = 0;
+  for (const { start, end } of matches) {
+    parts.push(text.slice(at, start), <mark key={start}>{text.slice(start, end)}</mark>);
+    at = end;
+  }
+  return (
+    <bdi>
+      {parts}
+      {text.slice(at)}
+    </bdi>
+  );
+}
+
+/** What was found in a text: UTF-16 code units from `start` up to `end`. */
+interface Match {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Code units before the first match at most: a narrow row shows some forty. */
+const LEAD = 20;
+/** A word is cut only if it is longer than this. */
+const WORD = 16;
+
+/** Returns a snippet that begins shortly before what was found, so that the end of a row does not hide it. */
+export function rowSnippet(
+  text: string,
+  matches: readonly Match[],
+): { readonly text: string; readonly matches: readonly Match[] } {
+  const first = matches[0]?.start ?? 0;
+  if (first <= LEAD + 2) return { text, matches };
+  const from = first - LEAD;
+  const blank = text.indexOf(' ', from - 1);
+  const begin =
+    blank >= 0 && blank < Math.min(first, from + WORD) ? blank + 1 : wholeAt(text, from);
+  const moved = begin - 2;
+  return {
+    text: `… ${text.slice(begin)}`,
+    matches: matches.map(({ start, end }) => ({ start: start - moved, end: end - moved })),
+  };
+}
+
+/** A place that does not part the halves of a character. */
+function wholeAt(text: string, at: number): number {
+  return /[\uDC00-\uDFFF]/.test(text.charAt(at)) ? at + 1 : at;
+}
+
+interface RowProps {
+  readonly hit: ListHit;
+  readonly href: string;
+  readonly chosen: boolean;
+}
+
+/** A message of a list. One that the service deleted has a hatched edge and says so. */
+function Row({ hit, href, chosen }: RowProps): VNode {
+  return (
+    <li class={rowClasses(hit)}>
+      <a href={href} aria-current={chosen ? 'true' : undefined}>
+        <RowText hit={hit} />
+      </a>
+    </li>
+  );
+}
+
+/** Returns the classes of a row, by the state of its message. */
+export function rowClasses(hit: ListHit): string {
+  const { line } = hit;
+  return [
+    'row',
+    ...(isUnread(line) ? ['unread'] : []),
+    ...(endOf(hit) === null ? [] : ['ended']),
+  ].join(' ');
+}
+
+/** When the service deleted a message, also after the moment that is shown; milliseconds since the epoch. */
+function endOf({ line, since }: ListHit): number | null {
+  if (line.endedAt !== null) return Date.parse(line.endedAt);
+  return since?.kind === 'deleted' ? since.at : null;
+}
+
+function isUnread({ flags }: SearchHit['line']): boolean {
+  return !flags.includes('\\Seen');
+}
+
+/** What a row says of its message, in three lines. */
+export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
+  const { line, matches, attachmentMatches, conversation, since } = hit;
+  const ended = endOf(hit);
+  const attached = (line.attachments ?? []).some(({ inline }) => !inline);
+  const [found] = line.matchedAttachments;
+  const showsFound = found !== undefined && matches.length === 0;
+  return (
+    <>
+      <span class="first">
+        <span class="who">
+          <bdi>{senderText(line.from)}</bdi>
+        </span>
+        {conversation !== undefined && (
+          <span class="many">
+            {count(conversation)}
+            <span class="vh"> messages in the conversation</span>
+          </span>
+        )}
+        <Received date={line.date} />
+      </span>
+      <span class="second">
+        <span class="subj">
+          <bdi>{plainLine(line.subject ?? '(no subject)')}</bdi>
+        </span>
+        <span class="marks">
+          {isUnread(line) && <span class="vh">unread</span>}
+          {line.flags.includes('\\Flagged') && (
+            <>
+              <Icon name="star" class="star" />
+              <span class="vh">starred</span>
+            </>
+          )}
+          {ended !== null && (
+            <span class="tag ended">
+              {line.endedAt === null ? 'deleted later, found ' : 'found gone '}
+              <Moment ms={ended} day />
+            </span>
+          )}
+          {since?.kind === 'moved' && (
+            <span class="tag moved" title={`${since.mailbox} / ${since.folder}`}>
+              now in <bdi>{since.folder}</bdi>
+            </span>
+          )}
+          {attached && (
+            <>
+              <Icon name="clip" />
+              <span class="vh">with attachments</span>
+            </>
+          )}
+        </span>
+      </span>
+      <span class="snip">
+        {showsFound ? (
+          <>
+            <Icon name="clip" />
+            <bdi>{plainLine(found.filename ?? 'an attachment')}</bdi>:{' '}
+            <Marked {...rowSnippet(found.snippet, attachmentMatches[0] ?? [])} />
+          </>
+        ) : (
+          <Marked {...rowSnippet(line.snippet, matches)} />
+        )}
+      </span>
+    </>
+  );
+}
+
+/** Returns how people know the sender of a message. */
+export function senderText(from: SearchHit['line']['from']): string {
+  if (from === null) return '(no sender)';
+  return plainLine(from.name) || plainLine(from.address);
+}
 
 export interface ListProps extends Pick<MailContent, 'sort' | 'after' | 'pending'> {
   readonly query: string;

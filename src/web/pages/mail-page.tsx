@@ -1,12 +1,11 @@
 import type { VNode } from 'preact';
 import { FirstSyncNote, NoMailbox, SilentStrip } from './archive-state.tsx';
-import type { PageOf } from './page.ts';
-import { titleOf } from './page-title.ts';
-import { useParts } from './parts.ts';
+import type { Page, PageOf } from './page.ts';
+import { titleOf, useParts } from './parts.ts';
 import { Shell } from './shell.tsx';
 
 /** Query, list and reading pane. */
-export function MailPage({ page }: { readonly page: PageOf<'mail'> }): VNode {
+function MailPage({ page }: { readonly page: PageOf<'mail'> }): VNode {
   const { frame, list, message, sort, after, pending } = page;
   const { query, problem } = frame;
   const { List, Chips, Problem, Message } = useParts();
@@ -39,4 +38,10 @@ export function MailPage({ page }: { readonly page: PageOf<'mail'> }): VNode {
       </div>
     </Shell>
   );
+}
+
+/** Shows a page of the archive. */
+export function PageView({ page }: { readonly page: Page }): VNode {
+  const { Later } = useParts();
+  return page.kind === 'mail' ? <MailPage page={page} /> : <Later page={page} />;
 }

@@ -1,25 +1,37 @@
 import type { VNode } from 'preact';
-import { plainLine } from '../../mail/terminal-safe.ts';
-import { bytes, counted } from '../../wording/amounts.ts';
-import { pageAddress } from '../reading/query-text.ts';
-import { Ended } from './conversation.tsx';
-import { conversationText } from './conversation-head.ts';
+import type { SearchHit } from '../../catalog/search.ts';
+import { plainLine } from '../../core/terminal-safe.ts';
+import { bytes, count, counted } from '../../wording/amounts.ts';
+import { attachedFiles, isTooMuch, MOST_TOGETHER } from '../attached-files.ts';
+import { asOfWord, pageAddress } from '../query-text.ts';
+import { conversationText, Ended } from './conversation.tsx';
 import { Icon } from './icons.tsx';
-import { senderText } from './mail-row.tsx';
-import { Damaged, folderQuery, Proof, Remote } from './message-parts.tsx';
+import { senderText } from './mail-list.tsx';
+import {
+  Damaged,
+  extension,
+  folderQuery,
+  PlaceList,
+  Proof,
+  Remote,
+  shownName,
+  Text,
+} from './message-parts.tsx';
 import {
   FRAME_SANDBOX,
   listAddress,
   type MessageContent,
   MOST_OF_THREAD,
   messageAddress,
+  type NoMessage,
   ownHit,
   VIEWS,
   type View,
 } from './message-props.ts';
-import { Text } from './message-text.tsx';
-import { Received } from './moment.tsx';
+import type { PageOf } from './page.ts';
 import { useParts } from './parts.ts';
+import { Shell } from './shell.tsx';
+import { Moment, Received } from './time-band.tsx';
 
 const TABS: Readonly<Record<View, string>> = {
   thread: 'Conversation',
@@ -173,6 +185,232 @@ function Content(props: MessageContent): VNode {
           )}
           <Text pieces={props.text} folded={false} />
           {proof}
+        </>
+      );
+  }
+}
+
+/** Attachments that the rail lists. */
+const MOST_FILES = 50;
+
+/** What stands next to a message over the whole width: its conversation, attachments, places, and what is near. */
+function Rail({ message }: { readonly message: MessageContent }): VNode {
+  const { Copy } = useParts();
+  const { id, conversation, commit, near, place } = message;
+  const { line } = ownHit(conversation);
+  return (
+    <aside class="rail" aria-label="About this message">
+      {conversation.all.length > 1 && (
+        <section>
+          <h2>In this conversation</h2>
+          <ol class="stops">
+            {conversation.all.map((hit) => (
+              <Stop key={hit.line.id} hit={hit} message={message} />
+            ))}
+          </ol>
+        </section>
+      )}
+      <Files message={message} />
+      <section>
+        <h2>This message</h2>
+        <dl>
+          <dt>Places</dt>
+          <dd>
+            <PlaceList places={line.places} />
+          </dd>
+          <dt>Id</dt>
+          <dd class="with-act">
+            <span class="mono">
+              {id.slice(0, 12)}…{id.slice(-4)}
+            </span>
+            <Copy text={id} label="Copy the id" icon="copy" isBrief />
+          </dd>
+          <dt>Size</dt>
+          <dd>{counted(line.size, 'byte')}</dd>
+          {line.firstSeen !== null && (
+            <>
+              <dt>Stored</dt>
+              <dd>
+                <Moment ms={Date.parse(line.firstSeen)} />
+                {commit !== null && `, commit ${count(commit)}`}
+              </dd>
+            </>
+          )}
+          <dt>Verified</dt>
+          <dd>{message.damage === null ? 'when it was opened' : 'damaged'}</dd>
+        </dl>
+      </section>
+      {near.length > 0 && (
+        <section>
+          <h2>Near</h2>
+          <ul>
+            {near.map(({ label, query, found }) => (
+              <li key={query}>
+                <a
+                  class="link"
+                  href={pageAddress('/mail', {
+                    q: query,
+                    sort: place.sort,
+                  })}
+                >
+                  <bdi>{label}</bdi>
+                </a>
+                , {!found.complete && 'more than '}
+                {counted(found.count, 'message')}
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+    </aside>
+  );
+}
+
+interface StopProps {
+  readonly hit: SearchHit;
+  readonly message: MessageContent;
+}
+
+function Stop({ hit: { line }, message }: StopProps): VNode {
+  const isOwn = line.id === message.id;
+  return (
+    <li class={line.endedAt === null ? undefined : 'ended'}>
+      <a
+        href={messageAddress(message.place, line.id, 'thread')}
+        aria-current={isOwn ? 'true' : undefined}
+      >
+        <span class="dot" aria-hidden="true" />
+        <span class="who">
+          <bdi>{senderText(line.from)}</bdi>
+          {line.endedAt !== null && ', deleted'}
+        </span>
+        <Received date={line.date} day />
+      </a>
+    </li>
+  );
+}
+
+function Files({ message }: { readonly message: MessageContent }): VNode | null {
+  const { conversation, id, place } = message;
+  const files = attachedFiles(conversation.all);
+  if (files.length === 0) return null;
+  return (
+    <section>
+      <div class="with-act">
+        <h2>Attachments</h2>
+        {files.length > 1 && !isTooMuch(files) && (
+          <a
+            class="link"
+            href={pageAddress(`/m/${id}/attachments/all.zip`, { q: asOfWord(place.query) })}
+            download
+          >
+            Save all {count(files.length)}
+          </a>
+        )}
+      </div>
+      {isTooMuch(files) && (
+        <p class="small">
+          These are too many, or more than {bytes(MOST_TOGETHER)}, for one file: save each by
+          itself.
+        </p>
+      )}
+      <ul>
+        {files.slice(-MOST_FILES).map(({ id, number, filename, size, date }) => (
+          <li key={`${id} ${number}`}>
+            <a class="file" href={`/m/${id}/attachments/${number}`} download>
+              <span class="ext" aria-hidden="true">
+                {extension(filename)}
+              </span>
+              <span class="nm">
+                <bdi>{shownName(filename)}</bdi>
+              </span>
+              <span class="meta">
+                {bytes(size)}
+                {date !== null && (
+                  <>
+                    , <Moment ms={Date.parse(date)} day />
+                  </>
+                )}
+              </span>
+              <Icon name="save" />
+            </a>
+          </li>
+        ))}
+      </ul>
+      {files.length > MOST_FILES && (
+        <p class="small">and {count(files.length - MOST_FILES)} earlier ones</p>
+      )}
+    </section>
+  );
+}
+
+/** A message over the whole width. */
+export function MessagePage({ page }: { readonly page: PageOf<'message'> }): VNode {
+  return (
+    <Shell frame={page.frame} here="message">
+      <div class="with-rail">
+        <section class="read alone" id="message" tabindex={-1} aria-label="Message">
+          <MessagePane {...page.message} />
+        </section>
+        <Rail message={page.message} />
+      </div>
+    </Shell>
+  );
+}
+
+export function NoMessagePage({ page }: { readonly page: PageOf<'no-message'> }): VNode {
+  return (
+    <Shell frame={page.frame} here="message">
+      <section class="page" id="message" tabindex={-1}>
+        <About found={page.found} />
+      </section>
+    </Shell>
+  );
+}
+
+/** What removes messages, by the reason that the archive keeps. */
+const COMMANDS: Readonly<Record<string, string>> = {
+  forgotten: 'mailkeep forget',
+  pruned: 'mailkeep prune',
+};
+
+function About({ found }: { readonly found: NoMessage }): VNode {
+  switch (found.kind) {
+    case 'none':
+      return <h1>The archive has no message with this id</h1>;
+    case 'not-then':
+      return (
+        <>
+          <h1>Not known then</h1>
+          <p>The archive did not have this message at the moment that the query names.</p>
+        </>
+      );
+    case 'several':
+      return (
+        <>
+          <h1>Several messages have an id that begins so</h1>
+          <ul class="plain-list">
+            {found.links.map(({ id, subject }) => (
+              <li key={id}>
+                <a class="link" href={`/m/${id}`}>
+                  <span class="mono">{id.slice(0, 16)}</span> <bdi>{subject}</bdi>
+                </a>
+              </li>
+            ))}
+          </ul>
+        </>
+      );
+    case 'purged':
+      return (
+        <>
+          <h1>This message was removed from the archive</h1>
+          <p>
+            <span class="mono id">{found.id}</span>
+          </p>
+          <p>
+            Removed {found.time !== null && <Moment ms={Date.parse(found.time)} />} by{' '}
+            <code>{COMMANDS[found.reason] ?? found.reason}</code>. Nothing else is left of it.
+          </p>
         </>
       );
   }

@@ -1,13 +1,12 @@
 import type { AttachmentTextState } from '../../catalog/attachment-texts.ts';
-import type { HistoryLine, LastSeen } from '../../catalog/message-history.ts';
-import type { SearchHit } from '../../catalog/search/hit.ts';
-import type { HitCount } from '../../catalog/search/search.ts';
-import type { MessageReading } from '../../mime/message-reading.ts';
-import type { RemotePictures } from '../../mime/remote-pictures.ts';
-import type { AttachmentNote } from '../reading/attachment-notes.ts';
-import type { Conversation, SourceText, TextPiece } from '../reading/message-shapes.ts';
-import { pageAddress } from '../reading/query-text.ts';
-import type { Hop } from '../reading/received-hops.ts';
+import type { HistoryLine, LastSeen } from '../../catalog/messages.ts';
+import type { HitCount, SearchHit } from '../../catalog/search.ts';
+import type { MessageReading } from '../../mail/extraction.ts';
+import type { RemotePictures } from '../../mail/safe-page.ts';
+import type { AttachmentNote } from '../mail-pages.ts';
+import type { Conversation, SourceText, TextPiece } from '../message-shapes.ts';
+import type { Hop } from '../message-view.ts';
+import { pageAddress } from '../query-text.ts';
 
 /** Ways to look at a message, in the order of their tabs. */
 export const VIEWS = ['thread', 'plain', 'html', 'headers', 'source', 'history'] as const;

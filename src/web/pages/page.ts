@@ -1,16 +1,12 @@
-import type { FileGroup } from '../../catalog/files/group-names.ts';
-import type { ArchiveState } from '../reading/archive-state.ts';
-import type { ClosingSum, PastSum } from '../reading/closing-sum.ts';
-import type { DashboardData } from '../reading/dashboard/dashboard-data.ts';
-import type { Range } from '../reading/dashboard/periods.ts';
-import type { DownloadFormat, ExportOffer } from '../reading/export-offer.ts';
-import type { FileDetail, FilesList } from '../reading/files-list.ts';
-import type { FilesMessages } from '../reading/files-messages.ts';
-import type { HealthContent } from '../reading/health/health-content.ts';
-import type { ListSort } from '../reading/list-place.ts';
-import type { MailList } from '../reading/mail-list.ts';
-import type { SideTree } from '../reading/side-tree.ts';
-import type { QueryProblem } from '../reading/understood-query.ts';
+import type { FileGroup } from '../../catalog/file-group-names.ts';
+import type { DashboardData, Range } from '../dashboard-data.ts';
+import type { DownloadFormat, ExportOffer } from '../exporting.ts';
+import type { FileDetail, FilesList, FilesMessages } from '../files.ts';
+import type { HealthContent } from '../health-content.ts';
+import type { ArchiveState, ClosingSum, PastSum } from '../issues.ts';
+import type { ListSort, MailList } from '../mail-list.ts';
+import type { SideTree } from '../side-tree.ts';
+import type { QueryProblem } from '../understood-query.ts';
 import type { MessageContent, NoMessage } from './message-props.ts';
 
 /** What stands around each page of the archive. */

@@ -1,7 +1,17 @@
 import type { VNode } from 'preact';
-import { plainLine } from '../../mail/terminal-safe.ts';
-import type { Assets } from '../server/assets.ts';
+import { plainLine } from '../../core/terminal-safe.ts';
+import type { Assets } from '../assets.ts';
+import type { Session } from '../sessions.ts';
+import { Conversation } from './conversation.tsx';
 import { Command, PlainPage } from './frame.tsx';
+import { LaterPages } from './later-pages.tsx';
+import { ListPages } from './mail-list.tsx';
+import { MessagePane } from './message-pane.tsx';
+import { MessageViews } from './message-views.tsx';
+import type { PageParts } from './parts.ts';
+import { Problem } from './problem.tsx';
+import { Chips, QueryBox } from './query-box.tsx';
+import { Moment, TimeBand } from './time-band.tsx';
 
 const FAILURES = {
   failed: [
@@ -132,5 +142,152 @@ export function AwayPage({ assets, to }: Plain & { readonly to: string | null })
         </a>
       </p>
     </PlainPage>
+  );
+}
+
+/** The parts of a page as they are without a script; the browser's own come from src/web/client/. */
+export const PLAIN_PARTS: PageParts = {
+  QueryBox,
+  Chips,
+  Problem,
+  List: ListPages,
+  Conversation,
+  Copy: () => null,
+  TimeBand,
+  isUnfolded: () => null,
+  Later: LaterPages,
+  Message: MessagePane,
+  Views: MessageViews,
+};
+
+/** In this order: most browsers name others as well. */
+const BROWSERS: readonly (readonly [name: string, mark: RegExp])[] = [
+  ['Edge', /\bEdg\/(\d{1,4})/],
+  ['Opera', /\bOPR\/(\d{1,4})/],
+  ['Firefox', /\bFirefox\/(\d{1,4})/],
+  ['Chrome', /Chrome\/(\d{1,4})/],
+  ['Safari', /\bVersion\/(\d{1,4})/],
+];
+const SYSTEMS: readonly (readonly [name: string, mark: RegExp])[] = [
+  ['Android', /\bAndroid\b/],
+  ['iPhone', /\biPhone\b/],
+  ['iPad', /\biPad\b/],
+  ['Windows', /\bWindows\b/],
+  ['macOS', /\bMac OS X\b/],
+  ['Linux', /\bLinux\b/],
+];
+
+/** Returns what people call a browser by what it calls itself: `Firefox 145 on Linux`; else that, as it is. */
+function browserName(agent: string): string {
+  const system = SYSTEMS.find(([, mark]) => mark.test(agent))?.[0];
+  for (const [name, mark] of BROWSERS) {
+    const version = mark.exec(agent)?.[1];
+    if (version !== undefined)
+      return `${name} ${version}${system === undefined ? '' : ` on ${system}`}`;
+  }
+  return agent === '' ? 'A browser without a name' : agent;
+}
+
+interface SignedInBrowser extends Pick<Session, 'createdAt' | 'usedAt' | 'agent'> {
+  /** Names the session in a form. */
+  readonly id: string;
+  readonly isThis: boolean;
+  /** Addresses of the mailboxes that it is limited to; null for none. */
+  readonly mailboxes: readonly string[] | null;
+}
+
+/** The signed-in browsers, with a button each that ends them. */
+export function YouPage({
+  assets,
+  token,
+  browsers,
+}: {
+  readonly assets: Assets;
+  readonly token: string;
+  readonly browsers: readonly SignedInBrowser[];
+}): VNode {
+  return (
+    <PlainPage assets={assets} title="Settings" home scripts={['you.js']}>
+      <h1>Settings</h1>
+      <Preferences />
+      <h2>Signed-in browsers</h2>
+      <ul class="browsers">
+        {browsers.map(({ id, isThis, agent, createdAt, usedAt, mailboxes }) => (
+          <li key={id}>
+            <div>
+              <strong title={agent}>
+                <bdi>{browserName(agent)}</bdi>
+              </strong>
+              {isThis && <span class="tag">this one</span>}
+              {mailboxes !== null && <span class="tag">only {mailboxes.join(', ')}</span>}
+              <p class="small">
+                Signed in <Moment ms={createdAt} />, last used <Moment ms={usedAt} />
+              </p>
+            </div>
+            <form method="post" action={isThis ? '/sign-out' : '/you/end'}>
+              <input type="hidden" name="token" value={token} />
+              <input type="hidden" name="id" value={id} />
+              <button type="submit" class="quiet">
+                {isThis ? 'Sign out' : 'End'}
+              </button>
+            </form>
+          </li>
+        ))}
+      </ul>
+      <p>Another browser signs in by a link of its own:</p>
+      <Command>mailkeep web --link</Command>
+    </PlainPage>
+  );
+}
+
+const PREFERENCES = [
+  [
+    'theme',
+    'Theme',
+    [
+      ['system', 'As the system'],
+      ['light', 'Light'],
+      ['dark', 'Dark'],
+    ],
+  ],
+  [
+    'density',
+    'Rows of lists',
+    [
+      ['auto', 'As the query needs'],
+      ['compact', 'One line'],
+      ['standard', 'Two lines'],
+      ['roomy', 'Three lines'],
+    ],
+  ],
+] as const;
+
+/** What this browser remembers for itself. Only a script can: without one there is nothing to choose. */
+function Preferences(): VNode {
+  return (
+    <form id="preferences" class="preferences" hidden>
+      {PREFERENCES.map(([name, label, options]) => (
+        <fieldset key={name}>
+          <legend>{label}</legend>
+          {options.map(([value, text]) => (
+            <label key={value}>
+              <input type="radio" name={name} value={value} />
+              {text}
+            </label>
+          ))}
+        </fieldset>
+      ))}
+      <fieldset>
+        <legend>Keyboard</legend>
+        <label>
+          <input type="checkbox" name="letters" />
+          Letters are keys, outside of fields
+        </label>
+        <p class="small">
+          <a href="/mail#keys">The map of the keys</a> opens with ? as well.
+        </p>
+      </fieldset>
+      <p class="small">Kept in this browser only.</p>
+    </form>
   );
 }

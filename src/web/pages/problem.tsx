@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
-import { pageAddress } from '../reading/query-text.ts';
-import type { QueryProblem } from '../reading/understood-query.ts';
+import { pageAddress } from '../query-text.ts';
+import type { QueryProblem } from '../understood-query.ts';
 import { Icon } from './icons.tsx';
 
 export interface ProblemProps {

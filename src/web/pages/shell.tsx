@@ -1,17 +1,58 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { count, counted } from '../../wording/amounts.ts';
-import { asOf, pageAddress } from '../reading/query-text.ts';
+import { asOf, pageAddress } from '../query-text.ts';
 import { StateLink } from './archive-state.tsx';
-import { BottomNav } from './bottom-nav.tsx';
 import { Brand } from './frame.tsx';
-import { Icon } from './icons.tsx';
-import { Moment } from './moment.tsx';
+import { Icon, type IconName } from './icons.tsx';
 import type { Frame, Here } from './page.ts';
 import { useParts } from './parts.ts';
 import { Side } from './side.tsx';
+import { Moment } from './time-band.tsx';
 
-export interface ShellProps {
+type Target = readonly [here: Here, path: string, label: string, icon: IconName];
+
+const TARGETS: readonly Target[] = [
+  ['mail', '/mail', 'Mail', 'mail'],
+  ['files', '/files', 'Attachments', 'clip'],
+  ['dashboard', '/dashboard', 'Dashboard', 'chart'],
+  ['health', '/health', 'Health', 'pulse'],
+];
+
+/** The four ways on a narrow window, in reach of a thumb. */
+function BottomNav({
+  here,
+  query,
+  matters,
+}: {
+  readonly here: Here;
+  readonly query: string;
+  readonly matters: number;
+}): VNode {
+  const current = here === 'message' ? 'mail' : here;
+  return (
+    <nav class="bottom" aria-label="Main">
+      {TARGETS.map(([name, path, label, icon]) => (
+        <a
+          key={name}
+          href={name === 'mail' || name === 'files' ? pageAddress(path, { q: query }) : path}
+          aria-current={current === name ? 'page' : undefined}
+        >
+          <span class="icon">
+            <Icon name={icon} />
+            {name === 'health' && matters > 0 && <span class="badge" aria-hidden="true" />}
+          </span>
+          {label}
+          {name === 'health' && matters > 0 && (
+            <span class="vh">{`${count(matters)} need attention`}</span>
+          )}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+interface ShellProps {
   readonly frame: Frame;
   readonly here: Here;
   /** A page of the mail without a place for a message. */

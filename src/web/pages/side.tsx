@@ -1,8 +1,8 @@
 import type { VNode } from 'preact';
 import { count } from '../../wording/amounts.ts';
 import { dayText } from '../../wording/dates.ts';
-import { asOfWord, pageAddress } from '../reading/query-text.ts';
-import type { EarlierFolder, SideEntry, SideMailbox } from '../reading/side-tree.ts';
+import { asOfWord, pageAddress } from '../query-text.ts';
+import type { EarlierFolder, SideEntry, SideMailbox } from '../side-tree.ts';
 import { folderIcon, Icon, type IconName } from './icons.tsx';
 import type { Frame, Here } from './page.ts';
 import { useParts } from './parts.ts';

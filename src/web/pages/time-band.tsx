@@ -1,10 +1,49 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { count, counted } from '../../wording/amounts.ts';
-import { weekdayText } from '../../wording/dates.ts';
-import { asOf, asOfWord, pageAddress } from '../reading/query-text.ts';
+import { clockText, dayText, weekdayText } from '../../wording/dates.ts';
+import { asOf, asOfWord, pageAddress } from '../query-text.ts';
 import { Icon } from './icons.tsx';
-import { Moment } from './moment.tsx';
 import type { Frame } from './page.ts';
+
+/** A time of day alone, in the zone of this machine. */
+export function Clock({ ms }: { readonly ms: number }): VNode {
+  return (
+    <time dateTime={new Date(ms).toISOString()}>
+      <span class="clock">{clockText(ms)}</span>
+    </time>
+  );
+}
+
+/** When a message was received; ISO 8601, or null for one without a date. */
+export function Received({
+  date,
+  day = false,
+}: {
+  readonly date: string | null;
+  readonly day?: boolean;
+}): VNode {
+  return date === null ? (
+    <span class="when">no date</span>
+  ) : (
+    <Moment ms={Date.parse(date)} day={day} />
+  );
+}
+
+/** A moment such as `20 Nov 2026 14:05` in the zone of this machine; `day` leaves the time out. */
+export function Moment({
+  ms,
+  day = false,
+}: {
+  readonly ms: number;
+  readonly day?: boolean;
+}): VNode {
+  return (
+    <time dateTime={new Date(ms).toISOString()}>
+      {dayText(ms)}
+      {!day && <span class="clock">{clockText(ms)}</span>}
+    </time>
+  );
+}
 
 const DAY_MS = 86_400_000;
 

@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { dropOldGenerations } from '../../../src/archive/write/compact-segments.ts';
-import { openLogWriter } from '../../../src/archive/write/open-log-writer.ts';
-import { sealClosedSegments } from '../../../src/archive/write/sealer.ts';
+import { openLogWriter } from '../../../src/archive/log-writer.ts';
+import { dropOldGenerations, sealClosedSegments } from '../../../src/archive/seal.ts';
 import { absent } from '../../peers/programs.ts';
 import { readTree } from './folder-tree.ts';
 import { SomeArchive } from './some-archive.ts';

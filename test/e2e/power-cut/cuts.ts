@@ -1,6 +1,6 @@
 import path from 'node:path';
-import { scanLog } from '../../../src/archive/read/scan-log.ts';
-import { type Random, randomFrom } from '../../../src/sandbox/seed/random.ts';
+import { scanLog } from '../../../src/archive/log-reader.ts';
+import { type Random, randomFrom } from '../../../src/sandbox/generated-mail.ts';
 import type { SimulatedDisk } from '../../archive/simulated-disk.ts';
 import { type FolderTree, treeOf, without } from './folder-tree.ts';
 import type { DiskChange } from './open-file.ts';

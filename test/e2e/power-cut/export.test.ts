@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { checkExport } from '../../../src/export/check.ts';
+import { checkExport } from '../../../src/transfer/check-export.ts';
 import { mailkeep } from '../../cli/child.ts';
 import { absent } from '../../peers/programs.ts';
 import type { Left } from './cuts.ts';

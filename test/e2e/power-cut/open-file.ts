@@ -1,4 +1,4 @@
-import type { LogFile } from '../../../src/archive/files/file-layer.ts';
+import type { LogFile } from '../../../src/archive/file-system.ts';
 import { bytesOf } from './system-calls.ts';
 
 /** What a call did to the disk, with the path that it is about; undefined for a call that did nothing to it. */

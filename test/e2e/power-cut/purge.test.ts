@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { ConfigInput } from '../../../src/config/schema.ts';
+import type { ConfigInput } from '../../../src/core/config-schema.ts';
 import { startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { mailkeep, workplace } from '../../cli/child.ts';
 import { absent } from '../../peers/programs.ts';

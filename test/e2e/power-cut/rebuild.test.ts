@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { catalogFile } from '../../../src/catalog/open.ts';
+import { catalogFile } from '../../../src/catalog/database.ts';
 import { absent } from '../../peers/programs.ts';
 import { killedWriter, SomeArchive } from './some-archive.ts';
 import { commitsIn, sound, soundOrWithout } from './sound-archive.ts';

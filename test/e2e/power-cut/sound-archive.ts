@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'vitest';
-import { realFiles } from '../../../src/archive/files/real-files.ts';
-import { scanLog } from '../../../src/archive/read/scan-log.ts';
-import { checkerInProcess } from '../../../src/verify/segment-checker.ts';
+import { realFiles } from '../../../src/archive/file-system.ts';
+import { scanLog } from '../../../src/archive/log-reader.ts';
+import { checkerInProcess } from '../../../src/verify/check-segment.ts';
 import { type Verification, verifyArchive } from '../../../src/verify/verify-archive.ts';
 import type { Left } from './cuts.ts';
 

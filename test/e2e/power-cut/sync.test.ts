@@ -1,7 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { openLogWriter } from '../../../src/archive/write/open-log-writer.ts';
+import { openLogWriter } from '../../../src/archive/log-writer.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { mailkeep } from '../../cli/child.ts';
 import { absent } from '../../peers/programs.ts';

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ensureBucket } from '../../../src/objects/s3-bucket.ts';
+import { ensureBucket } from '../../../src/copies/s3-store.ts';
 import { program } from '../../cli/child.ts';
 import { targetAt } from '../../objects/servers/s3-server.ts';
 import { signal } from '../../objects/store-contract.ts';

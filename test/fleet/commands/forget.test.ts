@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { s3Store } from '../../../src/copies/s3-store.ts';
 import { collectRound } from '../../../src/fleet/collector.ts';
-import { s3Store } from '../../../src/objects/s3-store.ts';
 import { waitingForgets } from '../../../src/registry/forget-reading.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep } from '../../cli/child.ts';

@@ -2,9 +2,9 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { fleetMigrations } from '../../../migrations/fleet/index.ts';
+import { S3Client } from '../../../src/copies/s3-client.ts';
+import { ensureBucket } from '../../../src/copies/s3-store.ts';
 import { FleetKeys } from '../../../src/fleet/secrets.ts';
-import { ensureBucket } from '../../../src/objects/s3-bucket.ts';
-import { S3Client } from '../../../src/objects/s3-client.ts';
 import { putSecret } from '../../../src/registry/fleet.ts';
 import { readFleet } from '../../../src/registry/overview.ts';
 import { HttpProxy } from '../../objects/servers/http-proxy.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { deliver } from '../../../src/sandbox/http/outside-changes.ts';
+import { deliver } from '../../../src/sandbox/faults.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { type Servers, startServers, withoutServers } from '../servers/scene.ts';
 import type { Place } from './place.ts';

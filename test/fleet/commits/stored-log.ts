@@ -1,7 +1,7 @@
-import { genesisHash, SEGMENT_HEADER_BYTES } from '../../../src/archive/format/headers.ts';
-import type { LogEnd, MissingBytes, UnsealedSegment } from '../../../src/archive/read/known-end.ts';
-import { provenCommits } from '../../../src/archive/read/loose-batches.ts';
-import type { ChainState } from '../../../src/archive/read/segment-batches.ts';
+import { genesisHash, SEGMENT_HEADER_BYTES } from '../../../src/archive/format.ts';
+import type { LogEnd, MissingBytes, UnsealedSegment } from '../../../src/archive/recovery.ts';
+import { provenCommits } from '../../../src/archive/recovery.ts';
+import type { ChainState } from '../../../src/archive/segment-reader.ts';
 import { rawBatch, rawChunk } from '../../../src/fleet/chunks.ts';
 import { readArchive, type StoredArchive } from '../../../src/registry/reading.ts';
 import type { Registry } from '../../../src/registry/registry.ts';

@@ -1,4 +1,4 @@
-import type { UploadingStore } from '../../../src/objects/store.ts';
+import type { UploadingStore } from '../../../src/copies/object-store.ts';
 import { condemnAbandoned, markGone, sweep, sweepAgain } from '../../../src/registry/collection.ts';
 import { objectsToCollect, type WaitingObject } from '../../../src/registry/reading.ts';
 import type { Registry } from '../../../src/registry/registry.ts';

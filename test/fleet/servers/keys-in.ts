@@ -1,6 +1,6 @@
-import type { S3Client } from '../../../src/objects/s3-client.ts';
-import { keyOf } from '../../../src/objects/s3-target.ts';
-import { childrenOf, textOf } from '../../../src/objects/s3-xml.ts';
+import type { S3Client } from '../../../src/copies/s3-client.ts';
+import { childrenOf, textOf } from '../../../src/copies/s3-client.ts';
+import { keyOf } from '../../../src/core/s3-target.ts';
 import { signal } from '../../objects/store-contract.ts';
 
 /** Every object below the prefix of a target, up to 1,000: `list` of a store leaves out names with a dot. */

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { realFiles } from '../../../src/archive/files/real-files.ts';
-import { sealSegment } from '../../../src/archive/write/seal-segment.ts';
+import { realFiles } from '../../../src/archive/file-system.ts';
+import { sealSegment } from '../../../src/archive/seal.ts';
 import { Positions } from '../../archive/positions.ts';
 import { openOn, writeBatches } from '../../archive/sample-log.ts';
 

@@ -1,8 +1,8 @@
 import { deflateSync } from 'node:zlib';
-import { readFully } from '../../../src/archive/files/file-layer.ts';
-import { SEGMENT_HEADER_BYTES } from '../../../src/archive/format/headers.ts';
-import { segmentBatches } from '../../../src/archive/read/segment-batches.ts';
-import { openSegment } from '../../../src/archive/read/segment-files.ts';
+import { readFully } from '../../../src/archive/file-system.ts';
+import { SEGMENT_HEADER_BYTES } from '../../../src/archive/format.ts';
+import { openSegment } from '../../../src/archive/segment-files.ts';
+import { segmentBatches } from '../../../src/archive/segment-reader.ts';
 import { commit, roll, type TailBatch } from '../../../src/registry/commits.ts';
 import type { Head, Lease } from '../../../src/registry/outcome.ts';
 import type { Registry } from '../../../src/registry/registry.ts';

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import { scanLog } from '../../../src/archive/read/scan-log.ts';
-import type { Random } from '../../../src/sandbox/seed/random.ts';
+import { scanLog } from '../../../src/archive/log-reader.ts';
+import type { Random } from '../../../src/sandbox/generated-mail.ts';
 import type { Place } from '../commands/place.ts';
 import { RunningWorker } from '../commands/running-worker.ts';
 import type { Faults } from './faults.ts';

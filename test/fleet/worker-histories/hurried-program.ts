@@ -8,7 +8,7 @@ const WORKERS = ['mime-worker', 'attachment-worker', 'seal-worker', 'fleet-reade
 
 /** Constants that have another value: what happens once a day or every 64 MiB happens in every history. */
 const HURRIED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'src/archive/format/layout.ts': { SEGMENT_BYTES: '48 * 1024' },
+  'src/archive/format.ts': { SEGMENT_BYTES: '48 * 1024' },
   'src/fleet/plan.ts': { TAIL_BYTES: '8 * 1024', SNAPSHOT_MESSAGES: '25' },
   'src/fleet/worker-intervals.ts': { claimMs: '200', upkeepMs: '400', retryMs: '200' },
   'src/fleet/run-worker.ts': { BEGIN_AGAIN_MS: '200' },
@@ -54,7 +54,7 @@ export async function buildHurriedProgram(): Promise<string> {
   );
   await build({
     absWorkingDir: root,
-    entryPoints: { mailkeep: 'src/cli/main.ts', 'log-worker': 'src/archive/write/log-worker.ts' },
+    entryPoints: { mailkeep: 'src/cli/main.ts', 'log-worker': 'src/archive/log-worker.ts' },
     outdir: folder,
     bundle: true,
     splitting: true,

@@ -1,6 +1,6 @@
-import { extractMessage } from '../../../src/mime/extract-message.ts';
-import { DEFAULT_LIMITS } from '../../../src/mime/limits.ts';
-import { indexText } from '../../../src/search/normalise.ts';
+import { extractMessage } from '../../../src/mail/extract-message.ts';
+import { DEFAULT_LIMITS } from '../../../src/mail/extraction.ts';
+import { indexText } from '../../../src/mail/normalise.ts';
 
 /** A leaf of a message as another parser reads it. */
 export interface ReadLeaf {

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../src/limiter/clock.ts';
+import type { Clock } from '../../../src/core/concurrency.ts';
 
 /** Limits of time that a test chooses are not shorter; everything shorter is waiting, which takes no time here. */
 const LIMIT_MS = 1_000_000_000;

@@ -1,8 +1,8 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Children } from '../../../src/demo/children.ts';
-import { startRadosGateway } from '../../../src/demo/radosgw.ts';
+import { Children } from '../../../src/sandbox/children.ts';
+import { startRadosGateway } from '../../../src/sandbox/radosgw.ts';
 import { absent, extendPath } from '../../peers/programs.ts';
 import type { S3Server } from './s3-server.ts';
 

@@ -1,4 +1,4 @@
-import type { S3Target } from '../../../src/objects/s3-target.ts';
+import type { S3Target } from '../../../src/core/s3-target.ts';
 
 /** A running S3 server without buckets. */
 export interface S3Server {

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
-import { Children } from '../../../src/demo/children.ts';
+import { Children } from '../../../src/sandbox/children.ts';
 import { lastingPort } from '../../peers/ports.ts';
 import { absent, extendPath } from '../../peers/programs.ts';
 import type { S3Server } from './s3-server.ts';

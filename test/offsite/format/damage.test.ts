@@ -1,8 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { chunkEncryption } from '../../../src/offsite/format/cipher.ts';
-import { CHUNK_BYTES } from '../../../src/offsite/format/frame.ts';
-import { HEADER_BYTES, newObjectKey } from '../../../src/offsite/format/header.ts';
-import { newKeyPair } from '../../../src/offsite/format/raw-keys.ts';
+import {
+  CHUNK_BYTES,
+  chunkEncryption,
+  HEADER_BYTES,
+  newKeyPair,
+  newObjectKey,
+} from '../../../src/copies/format/sealed-object.ts';
 import { about, noise, numbers, opened, opening, sealed, sealing } from './sample.ts';
 
 const DAMAGED = 'copy-object-damaged';

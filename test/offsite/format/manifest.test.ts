@@ -1,17 +1,22 @@
 import { createPublicKey, generateKeyPairSync, hash, sign } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
-import { canonicalBytes } from '../../../src/offsite/format/canonical.ts';
-import { decodeCopyFile, encodeCopyFile } from '../../../src/offsite/format/copy-file.ts';
 import {
+  commitMark,
   decodeManifest,
   encodeManifest,
   type ManifestInput,
   MOST_MANIFEST_BYTES,
+  MOST_OBJECTS,
+  manifestName,
+  objectName,
   openManifest,
-} from '../../../src/offsite/format/manifest.ts';
-import { commitMark, manifestName, objectName } from '../../../src/offsite/format/names.ts';
-import { MOST_OBJECTS } from '../../../src/offsite/format/secret-manifest.ts';
+} from '../../../src/copies/format/manifest.ts';
+import {
+  canonicalBytes,
+  decodeCopyFile,
+  encodeCopyFile,
+} from '../../../src/copies/format/sealed-object.ts';
+import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import { numbers, opening, sealed, sealing } from './sample.ts';
 
 const DOMAIN = 'mailkeep copy manifest 1\n';

@@ -11,7 +11,7 @@ import {
   recipientName,
   segmentMark,
   tailMark,
-} from '../../../src/offsite/format/names.ts';
+} from '../../../src/copies/format/manifest.ts';
 
 const nameKey = Buffer.alloc(32, 7);
 const segment = { segment: 12, endHash: 'ab'.repeat(32), purgedDigest: '' };

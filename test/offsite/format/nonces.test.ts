@@ -1,8 +1,7 @@
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { afterAll, expect, test } from 'vitest';
-import { CHUNK_BYTES } from '../../../src/offsite/format/frame.ts';
-import { seal } from '../../../src/offsite/format/seal.ts';
+import { CHUNK_BYTES, seal } from '../../../src/copies/format/sealed-object.ts';
 import { sourceFiles } from '../../architecture/source-tree.ts';
 import { about, all, noise, pieces, sealing } from './sample.ts';
 
@@ -45,8 +44,8 @@ test('copies are encrypted in one place of the program, and the secrets of a fle
   expect(places(/\bcreateCipheriv\b/)).toEqual([
     // Draws a nonce of its own for each secret.
     'src/fleet/secrets.ts',
-    'src/offsite/format/cipher.ts',
+    'src/copies/format/sealed-object.ts',
   ]);
   // The library takes a new key for each file.
-  expect(places(/\.encrypt\(|\bEncrypter\b/)).toEqual(['src/offsite/format/age.ts']);
+  expect(places(/\.encrypt\(|\bEncrypter\b/)).toEqual(['src/copies/format/keys.ts']);
 });

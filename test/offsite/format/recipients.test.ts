@@ -1,24 +1,26 @@
 import { randomBytes } from 'node:crypto';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { describe, expect, test } from 'vitest';
-import { hasCode, MailkeepError } from '../../../src/errors/mailkeep-error.ts';
-import { parseIdentities } from '../../../src/offsite/format/age.ts';
-import { canonicalBytes } from '../../../src/offsite/format/canonical.ts';
-import { recipientName } from '../../../src/offsite/format/names.ts';
 import {
+  type CopySecrets,
+  encodeSigner,
   type KeyObject,
+  newCopyKeys,
+  newRecoveryKey,
+  parseIdentities,
   readKeyObject,
+  readSigner,
+  SCRYPT_COST,
+  unlock,
   unwrapWithPassphrase,
   unwrapWithRecovery,
   wrapForAge,
   wrapForPassphrase,
   wrapForRecovery,
-} from '../../../src/offsite/format/recipients.ts';
-import { newRecoveryKey } from '../../../src/offsite/format/recovery.ts';
-import { SCRYPT_COST } from '../../../src/offsite/format/scrypt.ts';
-import { type CopySecrets, newCopyKeys } from '../../../src/offsite/format/secrets.ts';
-import { encodeSigner, readSigner } from '../../../src/offsite/format/signers.ts';
-import { unlock } from '../../../src/offsite/format/unlock.ts';
+} from '../../../src/copies/format/keys.ts';
+import { recipientName } from '../../../src/copies/format/manifest.ts';
+import { canonicalBytes } from '../../../src/copies/format/sealed-object.ts';
+import { hasCode, MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import { sentenceOf } from '../../../src/wording/sentence-of.ts';
 import { numbers } from './sample.ts';
 

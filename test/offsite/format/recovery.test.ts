@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import {
   newRecoveryKey,
   parseRecoveryKey,
   parseRecoveryLine,
   RECOVERY_BYTES,
   recoveryLines,
-} from '../../../src/offsite/format/recovery.ts';
+} from '../../../src/copies/format/keys.ts';
+import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import { sentenceOf } from '../../../src/wording/sentence-of.ts';
 import { noise } from './sample.ts';
 

@@ -1,10 +1,13 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import {
+  CHUNK_BYTES,
+  HEADER_BYTES,
+  newKeyPair,
+  seal,
+  sealedLength,
+} from '../../../src/copies/format/sealed-object.ts';
 import { hasCode } from '../../../src/errors/mailkeep-error.ts';
-import { CHUNK_BYTES, sealedLength } from '../../../src/offsite/format/frame.ts';
-import { HEADER_BYTES } from '../../../src/offsite/format/header.ts';
-import { newKeyPair } from '../../../src/offsite/format/raw-keys.ts';
-import { seal } from '../../../src/offsite/format/seal.ts';
 import { about, all, noise, numbers, opened, opening, pieces, sealed, sealing } from './sample.ts';
 
 const BOUNDARIES = [65_536, 131_072, CHUNK_BYTES, CHUNK_BYTES + 65_536, 2 * CHUNK_BYTES];

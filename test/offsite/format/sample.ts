@@ -1,9 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
+import type { About, OpeningKey, SealingKey } from '../../../src/copies/format/sealed-object.ts';
+import { newKeyPair, open, seal } from '../../../src/copies/format/sealed-object.ts';
 import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
-import type { About, OpeningKey, SealingKey } from '../../../src/offsite/format/header.ts';
-import { open } from '../../../src/offsite/format/open.ts';
-import { newKeyPair } from '../../../src/offsite/format/raw-keys.ts';
-import { seal } from '../../../src/offsite/format/seal.ts';
 
 const copyId = randomBytes(16);
 const pair = newKeyPair();

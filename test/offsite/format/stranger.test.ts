@@ -15,28 +15,28 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { segmentName } from '../../../src/archive/format/layout.ts';
-import { sealSegment } from '../../../src/archive/write/seal-segment.ts';
-import { encodeCopyFile } from '../../../src/offsite/format/copy-file.ts';
-import { encodeManifest } from '../../../src/offsite/format/manifest.ts';
+import { segmentName } from '../../../src/archive/format.ts';
+import { sealSegment } from '../../../src/archive/seal.ts';
+import {
+  encodeSigner,
+  newCopyKeys,
+  newRecoveryKey,
+  recoveryLines,
+  wrapForAge,
+  wrapForPassphrase,
+  wrapForRecovery,
+} from '../../../src/copies/format/keys.ts';
 import {
   COPY_NAME,
   commitMark,
+  encodeManifest,
   manifestName,
   type ObjectKind,
   objectName,
   segmentMark,
   tailMark,
-} from '../../../src/offsite/format/names.ts';
-import { newKeyPair } from '../../../src/offsite/format/raw-keys.ts';
-import {
-  wrapForAge,
-  wrapForPassphrase,
-  wrapForRecovery,
-} from '../../../src/offsite/format/recipients.ts';
-import { newRecoveryKey, recoveryLines } from '../../../src/offsite/format/recovery.ts';
-import { newCopyKeys } from '../../../src/offsite/format/secrets.ts';
-import { encodeSigner } from '../../../src/offsite/format/signers.ts';
+} from '../../../src/copies/format/manifest.ts';
+import { encodeCopyFile, newKeyPair } from '../../../src/copies/format/sealed-object.ts';
 import { Positions } from '../../archive/positions.ts';
 import { DIR, hotPath, openOn, writeBatches } from '../../archive/sample-log.ts';
 import { SimulatedDisk } from '../../archive/simulated-disk.ts';

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { readKeyObject, unwrapWithRecovery } from '../../../src/offsite/format/recipients.ts';
-import { readSigner } from '../../../src/offsite/format/signers.ts';
+import { readKeyObject, readSigner, unwrapWithRecovery } from '../../../src/copies/format/keys.ts';
 
 /** Objects that lie in copies: a program that cannot read them loses the copy. */
 const key = {

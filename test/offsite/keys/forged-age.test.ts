@@ -3,10 +3,8 @@ import { readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { wrapForAge } from '../../../src/offsite/format/recipients.ts';
-import { newCopyKeys } from '../../../src/offsite/format/secrets.ts';
-import { keyFile, readLocalKey } from '../../../src/offsite/local-key.ts';
-import { rawPublicKey } from '../../../src/offsite/signer.ts';
+import { newCopyKeys, wrapForAge } from '../../../src/copies/format/keys.ts';
+import { keyFile, rawPublicKey, readLocalKey } from '../../../src/copies/local-key.ts';
 import { type KeysPlace, keysPlace } from './place.ts';
 
 let place: KeysPlace;

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { openLogWriter } from '../../../src/archive/write/open-log-writer.ts';
+import { openLogWriter } from '../../../src/archive/log-writer.ts';
 import { Positions } from '../../archive/positions.ts';
 import { writeBatches } from '../../archive/sample-log.ts';
 import { jsonLines } from '../../cli/child.ts';

@@ -12,15 +12,15 @@ import {
 import path from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { withCopyLock } from '../../../src/engine/offsite/own-copy.ts';
-import { EXIT } from '../../../src/errors/exit-codes.ts';
-import { keyIdIn, keyIdOf } from '../../../src/offsite/format/header.ts';
+import { keyIdIn, keyIdOf } from '../../../src/copies/format/sealed-object.ts';
 import {
   keyFile,
   type LocalKey,
   readLocalKey,
   writeLocalKey,
-} from '../../../src/offsite/local-key.ts';
+} from '../../../src/copies/local-key.ts';
+import { withCopyLock } from '../../../src/copies/own-copy.ts';
+import { EXIT } from '../../../src/errors/exit-codes.ts';
 import { ran } from '../../cli/surface.ts';
 import { absent } from '../../peers/programs.ts';
 import { type KeysPlace, keysPlace } from './place.ts';

@@ -13,7 +13,6 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
-import { postgresOwner, programPath } from '../../../src/demo/programs.ts';
 import {
   openRegistry,
   type Registry,
@@ -21,6 +20,7 @@ import {
 } from '../../../src/registry/registry.ts';
 import { migrateRegistry } from '../../../src/registry/schema.ts';
 import { type RegistryTarget, registryTarget } from '../../../src/registry/target.ts';
+import { postgresOwner, programPath } from '../../../src/sandbox/programs.ts';
 import { absent, notCompared } from '../../peers/programs.ts';
 
 const USER = 'fleet';

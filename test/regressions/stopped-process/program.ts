@@ -1,8 +1,8 @@
 /** A program that gives a thread 400 ms of work, and says what came of it. Linux only. */
 import { readFileSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
-import { openThreadPort } from '../../../src/threads/in-thread.ts';
-import { WorkerThread } from '../../../src/threads/worker-thread.ts';
+import { openThreadPort } from '../../../src/core/in-thread.ts';
+import { WorkerThread } from '../../../src/core/worker-thread.ts';
 
 const WORK_MS = 400;
 

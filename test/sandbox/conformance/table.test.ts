@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { MAILBOX_OPERATIONS } from '../../../src/sandbox/operations/table.ts';
-import { OPERATIONS } from '../../../src/wire/operations.ts';
+import { MAILBOX_OPERATIONS } from '../../../src/sandbox/operations.ts';
+import { OPERATIONS } from '../../../src/service/platform-wire.ts';
 import { TABLE } from './table.ts';
 
 const sorted = (numbers: readonly number[]) => [...numbers].sort((a, b) => a - b);

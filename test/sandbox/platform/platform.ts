@@ -1,4 +1,4 @@
-import type { ServiceSettings } from '../../../src/sandbox/settings.ts';
+import type { ServiceSettings } from '../../../src/sandbox/sandbox.ts';
 import { type Answer, type Request, type Served, serveEmpty } from '../client.ts';
 
 export const P = '/api/mail/v1';

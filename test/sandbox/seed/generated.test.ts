@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { simpleParser } from 'mailparser';
 import { describe, expect, test } from 'vitest';
-import { documentAt } from '../../../src/sandbox/seed/generated/documents.ts';
-import type { MailSeed } from '../../../src/sandbox/seed/generated/plan.ts';
-import { GeneratedBlock } from '../../../src/sandbox/seed/load-generated.ts';
+import type { MailSeed } from '../../../src/sandbox/generated-mail.ts';
+import { documentAt } from '../../../src/sandbox/generated-mail.ts';
+import { GeneratedBlock } from '../../../src/sandbox/seed.ts';
 
 const MAIL: MailSeed = {
   seed: 1,

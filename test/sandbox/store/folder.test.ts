@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { FlagTable, Folder, type SourceFacts } from '../../../src/sandbox/store/folder.ts';
+import { FlagTable, Folder, type SourceFacts } from '../../../src/sandbox/folder.ts';
 
 const FACTS: SourceFacts = { size: (source) => (source * 7) % 5, received: (source) => -source };
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { LivingCount } from '../../../src/sandbox/store/living-count.ts';
+import { LivingCount } from '../../../src/sandbox/folder.ts';
 
 test('counts and finds living positions like a plain list does', () => {
   fc.assert(

@@ -1,4 +1,4 @@
-import { MemoryBackend } from '../../../src/sandbox/store/memory-backend.ts';
+import { MemoryBackend } from '../../../src/sandbox/backends.ts';
 import { storeContract } from './store-contract.ts';
 
 storeContract(() => new MemoryBackend());

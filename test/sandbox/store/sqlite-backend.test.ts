@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, expect, test } from 'vitest';
-import { SqliteBackend } from '../../../src/sandbox/store/sqlite-backend.ts';
-import { Store } from '../../../src/sandbox/store/store.ts';
+import { SqliteBackend } from '../../../src/sandbox/backends.ts';
+import { Store } from '../../../src/sandbox/store.ts';
 import { storeContract } from './store-contract.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'mailkeep-state-'));

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { MemoryBlock, type StoreBackend } from '../../../src/sandbox/store/backend.ts';
-import { Store } from '../../../src/sandbox/store/store.ts';
+import { MemoryBlock, Store, type StoreBackend } from '../../../src/sandbox/store.ts';
 
 const RECEIVED = Date.UTC(2026, 0, 1);
 

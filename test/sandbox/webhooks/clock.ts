@@ -1,4 +1,4 @@
-import type { Timer } from '../../../src/sandbox/webhooks/deliveries.ts';
+import type { Timer } from '../../../src/sandbox/webhooks.ts';
 
 /** Time that stands still until it is moved; timers run when it is. */
 export interface Clock {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { MemoryBackend } from '../../../src/sandbox/store/memory-backend.ts';
-import { Store } from '../../../src/sandbox/store/store.ts';
-import { type Delivery, DeliveryLog } from '../../../src/sandbox/webhooks/delivery-log.ts';
+import { MemoryBackend } from '../../../src/sandbox/backends.ts';
+import { Store } from '../../../src/sandbox/store.ts';
+import { type Delivery, DeliveryLog } from '../../../src/sandbox/webhooks.ts';
 import { type Hooked, hooked } from './hooked.ts';
 import { statuses } from './receiver.ts';
 

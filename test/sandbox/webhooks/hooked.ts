@@ -1,4 +1,4 @@
-import { deliver } from '../../../src/sandbox/http/outside-changes.ts';
+import { deliver } from '../../../src/sandbox/faults.ts';
 import type { SandboxOptions } from '../../../src/sandbox/sandbox.ts';
 import { mail, type Served, serveEmpty } from '../client.ts';
 import { type Clock, standingClock } from './clock.ts';

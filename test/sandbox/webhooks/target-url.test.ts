@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { targetProblem } from '../../../src/sandbox/webhooks/target-url.ts';
+import { targetProblem } from '../../../src/sandbox/webhooks.ts';
 
 test.each([
   'https://example.net/hook',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { apiOrigin } from '../../../src/sync/apply/api-origin.ts';
+import { apiOrigin } from '../../../src/sync/api-origin.ts';
 import { json, startOrigin } from '../../api/local-origin.ts';
 import { mailboxClient } from '../../api/test-clients.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { FetchQueue } from '../../../src/sync/apply/walk/fetch-queue.ts';
+import { FetchQueue } from '../../../src/sync/folder-sync.ts';
 
 /** Fetches that end when they are told to, and a record of how many ran at once. */
 class Fetches {

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest';
 import { originError } from '../../../src/errors/origin.ts';
-import type { UsageListing } from '../../../src/sync/apply/ports.ts';
+import type { UsageListing } from '../../../src/sync/ports.ts';
 import { ModelFolder, ModelOrigin, mail } from '../model-origin.ts';
 import { archive, eachWithItsOwn, HOUR, policy } from '../one-mailbox.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { folderKey, generationKey } from '../../../src/state/scopes.ts';
-import { renameFolder } from '../../../src/sync/apply/find-renames.ts';
+import { folderKey, generationKey } from '../../../src/core/state.ts';
+import { renameFolder } from '../../../src/sync/mailbox-sync.ts';
 import { memoryOf } from '../harness.ts';
 
 test('what is remembered of a folder moves with it, whatever the scope', () => {

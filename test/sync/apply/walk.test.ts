@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { parseValue } from '../../../src/core/state.ts';
+import type { Listing } from '../../../src/core/types.ts';
 import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
-import type { Listing } from '../../../src/mail/words.ts';
-import { parseValue } from '../../../src/state/scopes.ts';
-import type { Memory, Origin, OriginPage, UidOrder } from '../../../src/sync/apply/ports.ts';
-import { pageOver, walkRange } from '../../../src/sync/apply/walk/walk.ts';
+import type { Memory, Origin, OriginPage, UidOrder } from '../../../src/sync/ports.ts';
+import { pageOver, walkRange } from '../../../src/sync/walk.ts';
 
 const at = { host: 'h', mailbox: 'AC1', folder: 'INBOX' };
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bisect } from '../../../src/sync/plan/bisect.ts';
-import type { UidInterval } from '../../../src/sync/plan/coverage.ts';
+import type { UidInterval } from '../../../src/sync/plan/plan-folder.ts';
+import { bisect } from '../../../src/sync/plan/plan-folder.ts';
 
 const PAGE = 100;
 

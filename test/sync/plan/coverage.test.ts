@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { addInterval, covers, gapsOf, type UidIntervals } from '../../../src/sync/plan/coverage.ts';
+import {
+  addInterval,
+  covers,
+  gapsOf,
+  type UidIntervals,
+} from '../../../src/sync/plan/plan-folder.ts';
 
 const TOP = 40;
 const interval = fc

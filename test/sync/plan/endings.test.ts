@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { Listing, Place } from '../../../src/mail/words.ts';
-import { brake } from '../../../src/sync/plan/brake.ts';
-import { judgeGeneration, samplePositions } from '../../../src/sync/plan/generation.ts';
-import { pairMoves } from '../../../src/sync/plan/relink.ts';
+import type { Listing, Place } from '../../../src/core/types.ts';
+import {
+  brake,
+  judgeGeneration,
+  pairMoves,
+  samplePositions,
+} from '../../../src/sync/plan/folder-evidence.ts';
 
 const policy = { maxEndedShare: 0.3, minMessages: 50 };
 const folder = (name: string, open: number, ending: number, more = {}) => ({

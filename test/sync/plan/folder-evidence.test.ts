@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { UidInterval } from '../../../src/sync/plan/coverage.ts';
-import { type EarlierEvidence, FolderEvidence } from '../../../src/sync/plan/folder-evidence.ts';
-import { NO_PLACES } from '../../../src/sync/plan/folder-sums.ts';
+import {
+  type EarlierEvidence,
+  FolderEvidence,
+  NO_PLACES,
+} from '../../../src/sync/plan/folder-evidence.ts';
+import type { UidInterval } from '../../../src/sync/plan/plan-folder.ts';
 import { listing } from '../../catalog/history.ts';
 
 const TO_THE_END = Number.POSITIVE_INFINITY;

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { selects } from '../../../src/mail/name-selection.ts';
-import type { ListedFolder, Listing } from '../../../src/mail/words.ts';
-import { inSyncOrder } from '../../../src/sync/apply/survey.ts';
-import { observe, weighPage } from '../../../src/sync/plan/answer.ts';
-import { forecast } from '../../../src/sync/plan/forecast.ts';
+import { selects } from '../../../src/core/names.ts';
+import type { ListedFolder, Listing } from '../../../src/core/types.ts';
+import { forecast, observe, weighPage } from '../../../src/sync/plan/plan-folder.ts';
+import { inSyncOrder } from '../../../src/sync/sync-memory.ts';
 
 const range = { lo: 1, hi: Number.POSITIVE_INFINITY };
 

@@ -1,10 +1,8 @@
 import fc from 'fast-check';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { SearchHit } from '../../../src/catalog/search/hit.ts';
-import { ListModel } from '../../../src/web/client/list/list-model.ts';
-import { MOST_KEPT } from '../../../src/web/client/list/row-cache.ts';
-import type { ListPage, Place } from '../../../src/web/client/list/row-source.ts';
-import { REACH } from '../../../src/web/client/list/row-window.ts';
+import type { SearchHit } from '../../../src/catalog/search.ts';
+import { ListModel, MOST_KEPT, REACH } from '../../../src/web/client/list-model.ts';
+import type { ListPage, Place } from '../../../src/web/client/row-source.ts';
 
 const PAGE = 100;
 const ROW_PX = 54;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { MOST_KEPT, RowCache, type RowPage } from '../../../src/web/client/list/row-cache.ts';
+import { MOST_KEPT, RowCache, type RowPage } from '../../../src/web/client/list-model.ts';
 
 interface Row {
   readonly line: { readonly id: string };

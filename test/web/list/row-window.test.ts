@@ -10,7 +10,7 @@ import {
   runwayAround,
   shouldCentre,
   visibleRows,
-} from '../../../src/web/client/list/row-window.ts';
+} from '../../../src/web/client/list-model.ts';
 
 /** A list with some number of rows, of which one or both ends may be unknown, and a row of it. */
 const lists = fc

@@ -1,17 +1,18 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
+  DATE_WORDS,
   messagesBefore,
   positionOf,
   type SpineScale,
   slotAt,
+  slotText,
   spineLabels,
   spineScale,
   stepFrom,
   timeAt,
-} from '../../../src/web/client/list/spine-scale.ts';
-import { DATE_WORDS, slotText } from '../../../src/web/client/list/spine-words.ts';
-import type { ListSpine } from '../../../src/web/reading/spine.ts';
+} from '../../../src/web/client/timeline.tsx';
+import type { ListSpine } from '../../../src/web/timeline.ts';
 
 const BEGIN = Date.UTC(2019, 0, 1);
 

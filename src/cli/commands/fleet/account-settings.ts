@@ -1,9 +1,8 @@
 import path from 'node:path';
-import { accountEntry } from '../../../config/account-entry.ts';
-import { jsonValue, readConfigFile } from '../../../config/file.ts';
-import { Secret } from '../../../config/secret.ts';
-import type { TokenSource } from '../../../config/settings.ts';
-import { readToken } from '../../../config/token.ts';
+import { jsonValue, readConfigFile } from '../../../core/config-file.ts';
+import type { TokenSource } from '../../../core/config-schema.ts';
+import { accountEntry } from '../../../core/config-schema.ts';
+import { readToken, Secret } from '../../../core/secrets.ts';
 import { usageError } from '../../../errors/usage.ts';
 import type { AddedAccount } from '../../../fleet/add-account.ts';
 import { pipedText } from '../../ask.ts';

@@ -1,7 +1,7 @@
+import { s3Store } from '../../../copies/s3-store.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { fleetError } from '../../../errors/fleet.ts';
 import { type CheckedArchive, checkArchive } from '../../../fleet/check.ts';
-import { s3Store } from '../../../objects/s3-store.ts';
 import { type ListedAccount, listAccounts } from '../../../registry/overview.ts';
 import { replicationOf } from '../../../registry/reading.ts';
 import { counted } from '../../../wording/amounts.ts';

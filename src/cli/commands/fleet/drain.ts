@@ -1,6 +1,6 @@
+import { nearest } from '../../../core/names.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { fleetError } from '../../../errors/fleet.ts';
-import { nearest } from '../../../names/nearest.ts';
 import { knownNodes } from '../../../registry/overview.ts';
 import { drainNode, markDead } from '../../../registry/sessions.ts';
 import { counted } from '../../../wording/amounts.ts';

@@ -1,9 +1,8 @@
+import { RETRY_POLICY } from '../../../copies/s3-client.ts';
+import { ensureBucket, s3Store } from '../../../copies/s3-store.ts';
+import { terminalLine } from '../../../core/terminal-safe.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { type Initialised, initialise } from '../../../fleet/init.ts';
-import { terminalLine } from '../../../mail/terminal-safe.ts';
-import { ensureBucket } from '../../../objects/s3-bucket.ts';
-import { RETRY_POLICY } from '../../../objects/s3-retries.ts';
-import { s3Store } from '../../../objects/s3-store.ts';
 import { counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { present } from '../../output.ts';

@@ -1,7 +1,7 @@
+import { terminalLine } from '../../../core/terminal-safe.ts';
 import { combinedExit, EXIT, type ExitCode, exitOf } from '../../../errors/exit-codes.ts';
 import { addKey, readFleetKeys } from '../../../fleet/key-file.ts';
 import { type Rotated, sealWithCurrent } from '../../../fleet/rotate-keys.ts';
-import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { count, counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import type { CommandContext } from '../../context.ts';

@@ -1,10 +1,9 @@
 import { homedir } from 'node:os';
-import { readRegistryAddress } from '../../../config/fleet.ts';
-import { type FleetConfig, loadFleetConfig } from '../../../config/load.ts';
-import { configPlaces, locateConfig } from '../../../config/locate.ts';
+import { type FleetConfig, loadFleetConfig, readRegistryAddress } from '../../../core/config.ts';
+import { configPlaces, locateConfig } from '../../../core/config-locate.ts';
+import { labelOf, type S3Target } from '../../../core/s3-target.ts';
 import { configError } from '../../../errors/config.ts';
 import { ownFleet } from '../../../fleet/own-fleet.ts';
-import { labelOf, type S3Target } from '../../../objects/s3-target.ts';
 import type { Fleet } from '../../../registry/fleet.ts';
 import { openRegistry, type Registry } from '../../../registry/registry.ts';
 import { registryTarget } from '../../../registry/target.ts';
@@ -78,7 +77,7 @@ export async function storeTarget(
   { surroundings: { env } }: CommandContext,
   { fleet }: FleetConfig,
 ): Promise<S3Target> {
-  const { resolveS3 } = await import('../../../objects/s3-settings.ts');
+  const { resolveS3 } = await import('../../../copies/s3-store.ts');
   const { bucket, prefix, endpoint, region, profile } = fleet.store;
   const home = env.HOME ?? homedir();
   return resolveS3({ kind: 's3', bucket, prefix }, { env, home, endpoint, region, profile });

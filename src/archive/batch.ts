@@ -1,0 +1,318 @@
+import { hash as digest } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import type { BlobHash, MessageId } from '../core/types.ts';
+import type { FileLayer } from './file-system.ts';
+import {
+  CODEC,
+  type CommittedBatch,
+  canonicalJson,
+  commitHash,
+  encodeCommit,
+  type Fact,
+  type FoldedRecord,
+  Identities,
+  isFact,
+  RECORD_HEADER_BYTES,
+  RECORD_KIND,
+  type RecordMeaning,
+  type RecordSpace,
+  writeRecordHeader,
+} from './format.ts';
+import { BLOB_BYTES } from './payload.ts';
+import type { ChainState } from './segment-reader.ts';
+import { splitSource, splitSourceFile } from './split-source.ts';
+
+interface PendingRecord {
+  readonly meaning: RecordMeaning;
+  readonly payload: Buffer;
+  /** SHA-256 of the payload. */
+  readonly hash: Buffer;
+}
+
+export interface AddedSource {
+  readonly id: MessageId;
+  /** Bytes of the raw source. */
+  readonly size: number;
+}
+
+/** True when bytes of this hash are durable in the archive and were not purged since. */
+export type IsStored = (hash: string) => boolean;
+
+/** Blobs from this size on may get a place of their own when the segment is sealed. */
+const LARGE_BYTES = 64 * 1024;
+
+const NOT_STORED: IsStored = () => false;
+
+/**
+ * Records that belong together, gathered until the writer commits them. Whoever gathers keeps to the limits of a batch
+ * (128 messages, 4 MiB, 1 s) by looking at `messages`, `records` and `bytes`, which count what was added: the raw
+ * bytes of sources, whatever they take in the log. So batches are the same wherever they are put together.
+ */
+export abstract class Batch {
+  messages = 0;
+  /** Messages, facts, and blobs that were added as such. */
+  records = 0;
+  bytes = 0;
+  #state: 'open' | 'committing' | 'committed' = 'open';
+
+  constructor(protected readonly files: FileLayer) {}
+
+  /**
+   * Adds a raw source that lies in memory (up to about 8 MiB), unless this batch has it. A blob is written once, and
+   * only if `isBlobStored`, asked when the batch is committed, does not know it. The buffer is not kept.
+   *
+   * @param id the SHA-256 of `raw`, which the caller has computed already to see whether the message is known. It is not
+   *   computed again: a wrong one would make the message unreadable.
+   */
+  abstract addSource(raw: Buffer, id: MessageId, isBlobStored?: IsStored): AddedSource;
+
+  /** Adds bytes that are no message's (at most 4 MiB), and returns their hash. */
+  abstract addBlob(bytes: Buffer): BlobHash;
+
+  /** Adds a fact. It must be one that a rebuild will be able to read: anything else is a mistake of the caller. */
+  abstract addFact(fact: Fact): void;
+
+  /** Adds a message whose record was put together elsewhere, unless this batch has it. */
+  protected abstract addMessage(id: MessageId, size: number, payload: Buffer): void;
+
+  /**
+   * Adds a raw source of any size from a file, without ever holding it whole: its blobs go out in batches of their own,
+   * which `commitBlobs` has to commit (and fold) before it resolves; the message's record joins this batch at the end.
+   * Do not commit this batch before the promise has resolved.
+   */
+  async addSourceFile(
+    path: string,
+    isBlobStored: IsStored,
+    commitBlobs: (blobs: Batch) => Promise<unknown>,
+  ): Promise<AddedSource> {
+    let side = new LocalBatch(this.files);
+    const flush = async (atLeast: number) => {
+      if (side.records === 0 || side.bytes < atLeast) return;
+      const full = side;
+      side = new LocalBatch(this.files);
+      await commitBlobs(full);
+    };
+    const sent = new Set<BlobHash>();
+    const { id, size, payload } = await splitSourceFile(this.files, path, {
+      blob: (hash, bytes) => {
+        if (sent.has(hash) || isBlobStored(hash)) return;
+        sent.add(hash);
+        side.addNamedBlob(hash, bytes);
+      },
+      drain: () => flush(BLOB_BYTES),
+    });
+    await flush(0);
+    this.addMessage(id, size, payload);
+    return { id, size };
+  }
+
+  /** For the writer: nothing can be added while a commit is under way, and nothing more once it is done. */
+  beginCommit(): void {
+    this.requireOpen();
+    this.#state = 'committing';
+  }
+
+  endCommit(outcome: 'committed' | 'failed'): void {
+    this.#state = outcome === 'failed' ? 'open' : 'committed';
+  }
+
+  protected count(bytes: number): void {
+    this.records += 1;
+    this.bytes += RECORD_HEADER_BYTES + bytes;
+  }
+
+  protected requireOpen(): void {
+    if (this.#state !== 'open') throw new Error(`this batch is ${this.#state}`);
+  }
+}
+
+interface PendingBlob {
+  readonly bytes: Buffer;
+  /** The message that it is a part of; missing where the bytes were added as such and are written in any case. */
+  readonly of?: { readonly id: MessageId; readonly isBlobStored: IsStored };
+}
+
+/** A batch in the memory of this thread, each source split into its records as it is added. */
+export class LocalBatch extends Batch {
+  readonly #held = new Set<MessageId>();
+  readonly #blobs = new Map<BlobHash, PendingBlob>();
+  readonly #sources: PendingRecord[] = [];
+  readonly #facts: PendingRecord[] = [];
+
+  addSource(raw: Buffer, id: MessageId, isBlobStored: IsStored = NOT_STORED): AddedSource {
+    this.requireOpen();
+    if (!this.#held.has(id)) {
+      const { payload, blobs } = splitSource(raw, id);
+      for (const [hash, bytes] of blobs) {
+        if (!this.#blobs.has(hash)) this.#blobs.set(hash, { bytes, of: { id, isBlobStored } });
+      }
+      this.#message(id, raw.length, payload, raw.length);
+    }
+    return { id, size: raw.length };
+  }
+
+  addBlob(bytes: Buffer): BlobHash {
+    if (bytes.length > BLOB_BYTES) throw new RangeError('a blob holds at most 4 MiB');
+    const hash = digest('sha256', bytes, 'hex');
+    this.addNamedBlob(hash, bytes);
+    return hash;
+  }
+
+  /** Adds a blob whose SHA-256 is known, stored or not. */
+  addNamedBlob(hash: BlobHash, bytes: Buffer): void {
+    this.requireOpen();
+    this.count(bytes.length);
+    this.#blobs.set(hash, { bytes });
+  }
+
+  addFact(fact: Fact): void {
+    if (!isFact(fact)) throw new TypeError(`a fact of the wrong shape: ${Object(fact).fact}`);
+    this.addCheckedFact(fact);
+  }
+
+  /** Adds a fact whose shape was checked when it was added to another batch. */
+  addCheckedFact(fact: Fact): void {
+    this.requireOpen();
+    const payload = Buffer.from(canonicalJson(fact), 'utf8');
+    this.count(payload.length);
+    this.#facts.push({
+      meaning: { kind: 'fact', fact },
+      payload,
+      hash: digest('sha256', payload, 'buffer'),
+    });
+  }
+
+  addMessage(id: MessageId, size: number, payload: Buffer): void {
+    this.requireOpen();
+    if (!this.#held.has(id)) this.#message(id, size, payload, payload.length);
+  }
+
+  /** Blobs that are written unless the archive has them, each with a message that has it. */
+  *unsureBlobs(): Iterable<readonly [hash: BlobHash, message: MessageId]> {
+    for (const [hash, { of }] of this.#blobs) if (of !== undefined) yield [hash, of.id];
+  }
+
+  /**
+   * The records in the order of the log: blobs before the messages that need them, messages before the facts that speak
+   * of them. Large blobs come first, the largest of them before others, so that the records that share blocks lie together
+   * when the segment is sealed. Blobs that are stored by now are left out.
+   */
+  ordered(): PendingRecord[] {
+    const large: PendingRecord[] = [];
+    const small: PendingRecord[] = [];
+    for (const [hash, { bytes, of }] of this.#blobs) {
+      if (of?.isBlobStored(hash) === true) continue;
+      (bytes.length >= LARGE_BYTES ? large : small).push({
+        meaning: { kind: 'blob', hash, size: bytes.length },
+        payload: bytes,
+        hash: Buffer.from(hash, 'hex'),
+      });
+    }
+    large.sort((a, b) => b.payload.length - a.payload.length);
+    return [...large, ...small, ...this.#sources, ...this.#facts];
+  }
+
+  #message(id: MessageId, size: number, payload: Buffer, counted: number): void {
+    this.#held.add(id);
+    this.count(counted);
+    this.messages += 1;
+    this.#sources.push({
+      meaning: { kind: 'message', id, size },
+      payload,
+      hash: digest('sha256', payload, 'buffer'),
+    });
+  }
+}
+
+/** Where a batch will stand, and in which chain. */
+export interface BatchPlace {
+  readonly space: RecordSpace;
+  readonly chain: ChainState;
+  readonly time: number;
+  /** Offset and ordinal of its first record. */
+  readonly offset: number;
+  readonly ordinal: number;
+}
+
+interface SerializedBatch {
+  /** A view of the memory that was handed in, or of larger memory to be used from now on. */
+  readonly bytes: Buffer;
+  readonly memory: Buffer;
+  readonly committed: CommittedBatch;
+  /** Ordinal of the record after the commit. */
+  readonly nextOrdinal: number;
+}
+
+/** Memory for a batch on its way to the disk; a larger batch gets its own, which is let go of afterwards. */
+export const MEMORY_BYTES = 9 * 1024 * 1024;
+
+/** Lays a batch and its commit out as the bytes of the log. */
+export function serializeBatch(
+  batch: LocalBatch,
+  place: BatchPlace,
+  memory: Buffer,
+): SerializedBatch {
+  const pending = batch.ordered();
+  const bytes = pending.reduce((sum, { payload }) => sum + RECORD_HEADER_BYTES + payload.length, 0);
+  const identities = new Identities();
+  for (const record of pending) {
+    identities.add(RECORD_KIND[record.meaning.kind], record.payload.length, record.hash);
+  }
+  const number = place.chain.number + 1;
+  const hash = commitHash(place.chain.hash, number, place.time, identities);
+  const commit = { number, time: place.time, hash };
+  const commitPayload = encodeCommit({
+    ...commit,
+    previous: place.chain.hash,
+    records: pending.length,
+    ordinal: place.ordinal + pending.length,
+    offset: place.offset + bytes,
+  });
+  const length = bytes + RECORD_HEADER_BYTES + commitPayload.length;
+  const target = memory.length >= length ? memory : Buffer.allocUnsafeSlow(length);
+
+  const records: FoldedRecord[] = [];
+  let at = 0;
+  for (const record of pending) {
+    const offset = place.offset + at;
+    records.push({
+      ...record.meaning,
+      position: {
+        segment: place.space.segment,
+        ordinal: place.ordinal + records.length,
+        offset,
+      },
+    });
+    at = put(target, at, RECORD_KIND[record.meaning.kind], record, place.space, offset);
+  }
+  const closing = { payload: commitPayload, hash: digest('sha256', commitPayload, 'buffer') };
+  at = put(target, at, RECORD_KIND.commit, closing, place.space, place.offset + at);
+  return {
+    bytes: target.subarray(0, at),
+    memory: target,
+    committed: { commit, previousHash: place.chain.hash, records },
+    nextOrdinal: place.ordinal + records.length + 1,
+  };
+}
+
+function put(
+  target: Buffer,
+  at: number,
+  kind: number,
+  { payload, hash }: Pick<PendingRecord, 'payload' | 'hash'>,
+  space: RecordSpace,
+  offset: number,
+): number {
+  const header = {
+    kind,
+    codec: CODEC.none,
+    flags: 0,
+    rawLength: payload.length,
+    storedLength: payload.length,
+    hash,
+    crc: crc32(payload),
+  };
+  writeRecordHeader(target, at, header, space, offset);
+  payload.copy(target, at + RECORD_HEADER_BYTES);
+  return at + RECORD_HEADER_BYTES + payload.length;
+}

@@ -1,0 +1,279 @@
+import {
+  closeSync,
+  existsSync,
+  fdatasync,
+  fstatSync,
+  ftruncate,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  realpathSync,
+  statSync,
+  write,
+} from 'node:fs';
+import { open as openHandle, rename, statfs, unlink } from 'node:fs/promises';
+import path, { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { makeFolders, NOT_REGULAR, openRegularFile } from '../core/files.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
+import { FILE_MODE, FOLDER_MODE, temporaryPath } from './format.ts';
+
+/** Bytes that an ordinary user can still write on the disk that holds `dir` (which must exist). */
+export async function freeBytes(dir: string): Promise<number> {
+  const { bavail, bsize } = await statfs(dir);
+  return bavail * bsize;
+}
+
+/**
+ * The only access to the disk. Every promise of the archive about power cuts and full disks is made in terms of
+ * these calls, so that tests can use a simulated disk instead. Paths are as the caller gave them.
+ *
+ * Reading is synchronous: a record comes from the page cache in microseconds, and a trip through the thread pool costs
+ * ten times that. Calls that wait for the disk (writing, syncing) are asynchronous, so that fetching continues meanwhile.
+ *
+ * Failures are thrown as Node's system errors, with their `code` (`ENOENT`, `ENOSPC`, …).
+ */
+export interface FileLayer {
+  /**
+   * `read`: must exist. `write`: must exist, read and write. `create`: must not exist (`EEXIST`), read and write,
+   * mode 0600.
+   */
+  open(path: string, access: 'read' | 'write' | 'create'): LogFile;
+  /** Names in a folder, in no particular order. */
+  list(folder: string): string[];
+  /** Creates a folder (0700) and its missing parents; quietly does nothing where it exists. */
+  makeFolder(folder: string): void;
+  /** Replaces what is at `to`. Durable only after `syncFolder`. */
+  rename(from: string, to: string): Promise<void>;
+  remove(path: string): Promise<void>;
+  /** Makes creations, renames and removals in this folder durable. */
+  syncFolder(folder: string): Promise<void>;
+  /** When a file was last written, milliseconds since the epoch. */
+  modifiedAt(path: string): number;
+}
+
+/** What is needed of a file to read it. */
+export interface ReadFile {
+  /** May read less than asked for, and reads 0 bytes only at the end of the file (or into an empty target). */
+  read(target: Uint8Array, position: number): number;
+  size(): number;
+}
+
+export interface LogFile extends ReadFile {
+  /** Writes at most all of `bytes` at `position` and says how many bytes it took: it may be fewer. */
+  write(bytes: Uint8Array, position: number): Promise<number>;
+  /** Makes the written bytes and the length durable. */
+  datasync(): Promise<void>;
+  truncate(length: number): Promise<void>;
+  close(): void;
+}
+
+/** Opens a file for reading; undefined where a folder, a pipe or a device has its name, which no segment is. */
+export function openIfFile(files: FileLayer, path: string): LogFile | undefined {
+  try {
+    return files.open(path, 'read');
+  } catch (error) {
+    const errno = errnoName(error);
+    if (errno === NOT_REGULAR || errno === 'EISDIR') return undefined;
+    throw error;
+  }
+}
+
+/** Creates a file and replaces what unfinished work may have left under its name. */
+export async function createOrReplace(files: FileLayer, path: string): Promise<LogFile> {
+  try {
+    return files.open(path, 'create');
+  } catch (error) {
+    if (errnoName(error) !== 'EEXIST') throw error;
+    await files.remove(path);
+    return files.open(path, 'create');
+  }
+}
+
+/** Writes until every byte is out. A write that takes nothing twice in a row is a failure (`EIO`), not a loop. */
+export async function writeAll(file: LogFile, bytes: Uint8Array, position: number): Promise<void> {
+  let done = 0;
+  let idle = 0;
+  while (done < bytes.length) {
+    const taken = await file.write(done === 0 ? bytes : bytes.subarray(done), position + done);
+    done += taken;
+    idle = taken === 0 ? idle + 1 : 0;
+    if (idle > 1) throw Object.assign(new Error('the disk takes no bytes'), { code: 'EIO' });
+  }
+}
+
+/** Reads until the target is full or the file ends; returns how many bytes came. */
+export function readFully(file: ReadFile, target: Uint8Array, position: number): number {
+  let done = 0;
+  while (done < target.length) {
+    const got = file.read(done === 0 ? target : target.subarray(done), position + done);
+    if (got === 0) break;
+    done += got;
+  }
+  return done;
+}
+
+/** A file read whole, for the few small ones. */
+export function readWhole(files: FileLayer, path: string): Buffer {
+  const file = files.open(path, 'read');
+  try {
+    const bytes = Buffer.alloc(file.size());
+    return bytes.subarray(0, readFully(file, bytes, 0));
+  } finally {
+    file.close();
+  }
+}
+
+/** Writes a small file durably: whole under its name, or not at all. What was there is replaced. Mode 0600. */
+export async function replaceFile(
+  files: FileLayer,
+  path: string,
+  bytes: Uint8Array,
+): Promise<void> {
+  const temporary = temporaryPath(path);
+  try {
+    const file = await createOrReplace(files, temporary);
+    try {
+      await writeAll(file, bytes, 0);
+      await file.datasync();
+    } finally {
+      file.close();
+    }
+    await files.rename(temporary, path);
+  } catch (error) {
+    // What cannot be removed now, the next attempt replaces.
+    await files.remove(temporary).catch(() => undefined);
+    throw error;
+  }
+  await files.syncFolder(dirname(path));
+}
+
+/**
+ * Returns the same files, without those at certain paths: no folder lists them. A segment that may not be opened is then
+ * to every reader one that is not there.
+ *
+ * @param hidden paths as `join` makes them
+ */
+export function filesWithout(files: FileLayer, hidden: ReadonlySet<string>): FileLayer {
+  return {
+    open: (path, access) => files.open(path, access),
+    list: (folder) => files.list(folder).filter((name) => !hidden.has(join(folder, name))),
+    makeFolder: (folder) => files.makeFolder(folder),
+    rename: (from, to) => files.rename(from, to),
+    remove: (path) => files.remove(path),
+    syncFolder: (folder) => files.syncFolder(folder),
+    modifiedAt: (path) => files.modifiedAt(path),
+  };
+}
+
+interface FileSystem {
+  /** As the kernel names it: `ext4`, `nfs4`, `fuse.sshfs`. */
+  readonly type: string;
+  readonly mountPoint: string;
+  /** Reached over a network: its locks and its promises that data is on the disk are often untrue. */
+  readonly network: boolean;
+}
+
+/** Names of network file systems in Linux's tables; those in user space stand behind `fuse.`. */
+const NETWORK = new Set(
+  '9p afs beegfs ceph cifs coda gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 orangefs smb3 smbfs'.split(
+    ' ',
+  ),
+);
+const NETWORK_FUSE =
+  /^fuse\.(.*ssh|.*s3|davfs|webdav|glusterfs|ceph|rclone|gvfs|smb|nfs|juicefs|gcsfuse|blobfuse)/;
+
+/**
+ * The file system that holds a folder, or would, were the folder made; null where the system has no such table
+ * (it is Linux's).
+ */
+export function fileSystemOf(folder: string): FileSystem | null {
+  const table = '/proc/self/mountinfo';
+  if (!existsSync(table)) return null;
+  return fileSystemIn(readFileSync(table, 'utf8'), realpathSync(nearestExisting(folder)));
+}
+
+/** Finds the mount of an absolute path in the text of /proc/self/mountinfo (proc_pid_mountinfo(5)). */
+export function fileSystemIn(mountinfo: string, folder: string): FileSystem | null {
+  let found: FileSystem | null = null;
+  for (const line of mountinfo.split('\n')) {
+    const [before = '', after = ''] = line.split(' - ');
+    const mountPoint = unescaped(before.split(' ')[4] ?? '');
+    const type = after.split(' ')[0] ?? '';
+    // Of mounts over each other the last one is seen.
+    if (mountPoint === '' || !contains(mountPoint, folder)) continue;
+    if (found !== null && mountPoint.length < found.mountPoint.length) continue;
+    found = { type, mountPoint, network: NETWORK.has(type) || NETWORK_FUSE.test(type) };
+  }
+  return found;
+}
+
+function contains(mountPoint: string, folder: string): boolean {
+  return mountPoint === '/' || folder === mountPoint || folder.startsWith(`${mountPoint}/`);
+}
+
+/** Blanks and backslashes stand as octal numbers. */
+function unescaped(text: string): string {
+  return text.replace(/\\([0-7]{3})/g, (_, octal: string) =>
+    String.fromCharCode(Number.parseInt(octal, 8)),
+  );
+}
+
+function nearestExisting(folder: string): string {
+  let at = path.resolve(folder);
+  while (!existsSync(at)) at = path.dirname(at);
+  return at;
+}
+
+const fdatasyncAsync = promisify(fdatasync);
+const ftruncateAsync = promisify(ftruncate);
+
+/** The disk itself. */
+export const realFiles: FileLayer = {
+  // A foreign archive or export may have a pipe instead of a file: opening it must not wait.
+  open: (path, access) =>
+    realFile(
+      access === 'create' ? openSync(path, 'wx+', FILE_MODE) : openRegularFile(path, access),
+    ),
+  list: (folder) => readdirSync(folder),
+  makeFolder: (folder) => makeFolders(folder, FOLDER_MODE),
+  rename: (from, to) => rename(from, to),
+  remove: (path) => unlink(path),
+  syncFolder,
+  modifiedAt: (path) => statSync(path).mtimeMs,
+};
+
+function realFile(fd: number): LogFile {
+  return {
+    read: (target, position) => readSync(fd, target, 0, target.length, position),
+    size: () => fstatSync(fd).size,
+    // Bare descriptors and callbacks: a FileHandle costs several promises for each call.
+    write: (bytes, position) =>
+      new Promise((resolve, reject) => {
+        write(fd, bytes, 0, bytes.length, position, (error, taken) =>
+          error === null ? resolve(taken) : reject(error),
+        );
+      }),
+    datasync: () => fdatasyncAsync(fd),
+    truncate: (length) => ftruncateAsync(fd, length),
+    close: () => closeSync(fd),
+  };
+}
+
+/** Some file systems cannot sync a folder (network shares, and Windows everywhere): there the rename itself has to do. */
+const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
+
+async function syncFolder(folder: string): Promise<void> {
+  let handle: Awaited<ReturnType<typeof openHandle>> | undefined;
+  try {
+    handle = await openHandle(folder, 'r');
+    await handle.sync();
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    const tolerated = process.platform === 'win32' ? code !== 'ENOENT' : code !== 'EPERM';
+    if (!(tolerated && FOLDER_SYNC_UNSUPPORTED.has(code))) throw error;
+  } finally {
+    await handle?.close();
+  }
+}

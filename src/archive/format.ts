@@ -1,0 +1,674 @@
+import { createHash, hash as digest, hash } from 'node:crypto';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import type {
+  BlobHash,
+  FlagSet,
+  FolderKey,
+  Listing,
+  MailboxKey,
+  MessageId,
+  Place,
+} from '../core/types.ts';
+
+/** JSON, or undefined where the text is none (JSON itself has no undefined). */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** Returns true for a JSON object; its fields still have to be checked. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A whole number from 0 that a double holds exactly. */
+export function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+}
+
+const HASH = /^[0-9a-f]{64}$/;
+
+/** A lower-case hexadecimal SHA-256. */
+export function isHash(value: unknown): value is string {
+  return typeof value === 'string' && HASH.test(value);
+}
+
+/**
+ * Everything the archive knows apart from bytes is a fact: one canonical JSON object per record, one place per fact,
+ * so that forgetting a place means forgetting its facts. Facts hold no times: the commit that closes the
+ * batch carries the time.
+ */
+export type Fact =
+  /** A mailbox was met for the first time, or its address changed. */
+  | ({ readonly fact: 'mailbox'; readonly address: string } & MailboxKey)
+  /** A folder came, came back, or shows another special use; `generation` is the one its uids belong to. */
+  | ({
+      readonly fact: 'folder';
+      readonly name: string;
+      readonly delimiter: string;
+      readonly specialUse: string | null;
+      readonly generation: number;
+    } & FolderKey)
+  /** A folder was renamed: its places and generations continue under the new path. */
+  | ({ readonly fact: 'folder-renamed'; readonly to: string } & FolderKey)
+  /** A folder was removed: separate facts have ended its open places. */
+  | ({ readonly fact: 'folder-gone' } & FolderKey)
+  /** The origin reassigned the folder's uids: from here on they belong to `generation`. */
+  | ({
+      readonly fact: 'generation';
+      readonly generation: number;
+      readonly reason: string;
+    } & FolderKey)
+  /** A message appeared at a place: its listing record, its docid and the hash of its raw source. */
+  | ({
+      readonly fact: 'appeared';
+      readonly listing: Listing;
+      readonly docid: number;
+      readonly message: MessageId;
+      /** Bytes of the raw source as stored. */
+      readonly size: number;
+      /** Why the source was accepted although its size differs from the listing's; absent when it agrees. */
+      readonly accepted?: 'shorter-twice' | 'longer-twice' | 'host-rule';
+      /** Present when the bytes were assumed from another place and not fetched. */
+      readonly assumedFrom?: Place;
+    } & Place)
+  /** The flags of an open place changed to this set. */
+  | ({ readonly fact: 'flags'; readonly flags: FlagSet } & Place)
+  /** An open place ended: the origin does not have the message there any more. */
+  | ({ readonly fact: 'ended'; readonly reason: string } & Place)
+  /** An ended place was ended wrongly, or its uid answers again with the same fingerprint. */
+  | ({ readonly fact: 'reopened'; readonly flags: FlagSet; readonly reason: string } & Place)
+  /** A place that seems gone is held open by the brake, or let go of. */
+  | ({ readonly fact: 'held'; readonly held: boolean } & Place)
+  /** An assumed place was fetched and hashed: `message` is what it really holds (same as assumed, or a correction). */
+  | ({
+      readonly fact: 'verified';
+      readonly message: MessageId;
+      readonly docid: number;
+      readonly size: number;
+      readonly corrected: boolean;
+    } & Place)
+  /** A message could not be fetched whole. Bytes that came, if any, are kept aside in the blob `kept`. */
+  | ({
+      readonly fact: 'quarantined';
+      readonly listing: Listing;
+      readonly reason: QuarantineReason;
+      readonly detail: string;
+      readonly kept?: string;
+    } & Place)
+  /** A quarantined place was stored (an `appeared` follows), ended, or acknowledged by the user. */
+  | ({ readonly fact: 'released'; readonly reason: 'stored' | 'ended' | 'forgotten' } & Place)
+  | ({ readonly fact: 'acknowledged' } & Place)
+  /** What the intervals of a folder prove, at most one a folder and day. */
+  | ({
+      readonly fact: 'certificate';
+      readonly generation: number;
+      readonly originTotal: number;
+      readonly stored: number;
+      readonly assumed: number;
+      readonly quarantined: number;
+      readonly held: number;
+      readonly forgotten: number;
+      readonly complete: boolean;
+      /** Every uid was answered for since this time, ISO 8601. */
+      readonly since: string;
+    } & FolderKey)
+  /**
+   * Bytes that a repair found nowhere any more: damaged here, and neither at the origin nor in another copy. Whoever
+   * finds them stores them again, and a record behind this fact has them then.
+   */
+  | {
+      readonly fact: 'missing';
+      readonly kind: 'message' | 'blob';
+      /** SHA-256 of the message's source, or of the blob. */
+      readonly hash: string;
+      /** Bytes of it; 0 where nobody knows. */
+      readonly size: number;
+    }
+  /**
+   * The bytes of a message were removed on purpose. Its own facts go with it, so the places at which the origin
+   * still shows it are named here: they are counted as forgotten, not as missing, and are not fetched again. What is
+   * forgotten from quarantine never became a message: `message` is a number that stands for it then.
+   */
+  | {
+      readonly fact: 'purged';
+      readonly message: MessageId;
+      readonly reason: 'forgotten' | 'pruned';
+      readonly places?: readonly Place[];
+      /** Places at which it stood before. */
+      readonly ended?: readonly Place[];
+      /** Blobs that go with it: no other message has them. */
+      readonly blobs?: readonly BlobHash[];
+      /** Parts of mailboxes that were removed. `message` is then a number that names nothing. */
+      readonly removed?: readonly RemovedPart[];
+      /** Nothing was removed: bytes that had been forgotten before came from `places`, and were not stored. */
+      readonly again?: true;
+    };
+
+/** What was removed of a mailbox: all of it where no commits are given. */
+export interface RemovedPart extends MailboxKey {
+  /** The places that appeared from the first of these commits to the last. */
+  readonly commits?: readonly [first: number, last: number];
+  /** Paths of folders in which nothing else is left: they go too. */
+  readonly folders?: readonly string[];
+}
+
+export type QuarantineReason =
+  | 'short'
+  | 'size-disagrees'
+  | 'not-mail'
+  | 'refused'
+  | 'too-large'
+  | 'missing';
+
+/** The names of facts, for exhaustive switches and documentation. */
+export type FactName = Fact['fact'];
+
+/**
+ * Canonical JSON: keys sorted by code unit, no white space, absent and undefined fields left out. The same
+ * fact always gives the same bytes, so that a batch's hash is a statement about its content.
+ */
+export function canonicalJson(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  // Plain loops: every message brings a fact, and this is most of what a fact costs.
+  let text = '';
+  if (Array.isArray(value)) {
+    for (const item of value) text += `${text === '' ? '' : ','}${canonicalJson(item ?? null)}`;
+    return `[${text}]`;
+  }
+  const fields: Readonly<Record<string, unknown>> = { ...value };
+  for (const key of Object.keys(fields).sort()) {
+    const field = fields[key];
+    if (field === undefined) continue;
+    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${canonicalJson(field)}`;
+  }
+  return `{${text}}`;
+}
+
+type Check = (value: unknown) => boolean;
+
+const text: Check = (value) => typeof value === 'string';
+const textOrNull: Check = (value) => value === null || typeof value === 'string';
+const truth: Check = (value) => typeof value === 'boolean';
+const texts: Check = (value) => Array.isArray(value) && value.every(text);
+const number: Check = (value) => typeof value === 'number' && Number.isFinite(value);
+const wholeNumber: Check = (value) => typeof value === 'number' && Number.isSafeInteger(value);
+const optional =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value);
+const oneOf =
+  (...values: readonly string[]): Check =>
+  (value) =>
+    typeof value === 'string' && values.includes(value);
+const fields = (checks: Readonly<Record<string, Check>>): Check => {
+  const names = Object.keys(checks);
+  const own = Object.values(checks);
+  return (value) => {
+    if (!isObject(value)) return false;
+    // A plain loop: a fact has some forty fields, and each message brings one.
+    for (let i = 0; i < names.length; i += 1) {
+      if (own[i]?.(value[names[i] ?? '']) !== true) return false;
+    }
+    return true;
+  };
+};
+const listOf =
+  (check: Check): Check =>
+  (value) =>
+    Array.isArray(value) && value.every(check);
+
+const mailbox = { host: text, mailbox: text };
+const folder = { ...mailbox, folder: text };
+const place = { ...folder, generation: wholeNumber, uid: isCount };
+
+const address = fields({ name: text, address: text });
+const listing = fields({
+  uid: number,
+  date: text,
+  flags: texts,
+  size: number,
+  subject: textOrNull,
+  from: (value) => value === null || address(value),
+  to: listOf(address),
+  cc: listOf(address),
+  bcc: listOf(address),
+  messageId: textOrNull,
+  inReplyTo: textOrNull,
+  attachments: listOf(
+    fields({
+      id: text,
+      contentType: text,
+      sizeBytes: number,
+      inline: truth,
+      filename: textOrNull,
+      contentId: textOrNull,
+    }),
+  ),
+  extra: isObject,
+});
+
+/** The fields of each fact. `satisfies` keeps the list complete; a test holds it against the type. */
+const FACTS = {
+  mailbox: { ...mailbox, address: text },
+  folder: {
+    ...folder,
+    name: text,
+    delimiter: text,
+    specialUse: textOrNull,
+    generation: wholeNumber,
+  },
+  'folder-renamed': { ...folder, to: text },
+  'folder-gone': folder,
+  generation: { ...folder, generation: wholeNumber, reason: text },
+  appeared: {
+    ...place,
+    listing,
+    docid: wholeNumber,
+    message: isHash,
+    size: isCount,
+    accepted: optional(oneOf('shorter-twice', 'longer-twice', 'host-rule')),
+    assumedFrom: optional(fields(place)),
+  },
+  flags: { ...place, flags: texts },
+  ended: { ...place, reason: text },
+  reopened: { ...place, flags: texts, reason: text },
+  held: { ...place, held: truth },
+  verified: { ...place, message: isHash, docid: wholeNumber, size: isCount, corrected: truth },
+  quarantined: { ...place, listing, reason: text, detail: text, kept: optional(isHash) },
+  released: { ...place, reason: oneOf('stored', 'ended', 'forgotten') },
+  acknowledged: place,
+  certificate: {
+    ...folder,
+    generation: wholeNumber,
+    originTotal: number,
+    stored: number,
+    assumed: number,
+    quarantined: number,
+    held: number,
+    forgotten: number,
+    complete: truth,
+    since: text,
+  },
+  missing: { kind: oneOf('message', 'blob'), hash: isHash, size: isCount },
+  purged: {
+    message: isHash,
+    reason: oneOf('forgotten', 'pruned'),
+    places: optional(listOf(fields(place))),
+    ended: optional(listOf(fields(place))),
+    blobs: optional(listOf(isHash)),
+    removed: optional(
+      listOf(
+        fields({
+          ...mailbox,
+          commits: optional(
+            (value) => Array.isArray(value) && value.length === 2 && value.every(isCount),
+          ),
+          folders: optional(texts),
+        }),
+      ),
+    ),
+    again: optional(truth),
+  },
+} satisfies Record<FactName, Readonly<Record<string, Check>>>;
+
+const CHECKS: ReadonlyMap<string, Check> = new Map(
+  Object.entries(FACTS).map(([name, checks]) => [name, fields(checks)]),
+);
+
+/**
+ * True for a fact that has every field its name asks for. Names and fields that only a newer version knows are let
+ * through: whoever switches over names has to count the unknown ones.
+ */
+export function isFact(value: unknown): value is Fact {
+  if (!isObject(value) || typeof value.fact !== 'string') return false;
+  return CHECKS.get(value.fact)?.(value) ?? true;
+}
+
+/** The kinds of records that carry something; the numbers are the bytes on disk. */
+export const RECORD_KIND = { blob: 1, message: 2, fact: 3, commit: 4 } as const;
+/**
+ * Where a record is. Segment and ordinal (the how-many-th record of the segment, from 0) hold for ever: sealing
+ * and purging keep them. `offset` is the byte offset in generation 1 of the segment's file, and serves only
+ * while that unsealed file is the one in force; a sealed file's footer maps ordinals itself.
+ */
+export interface Position {
+  readonly segment: number;
+  readonly ordinal: number;
+  readonly offset: number;
+}
+
+/** The end of a batch: everything before it is durable and belongs together. */
+export interface Commit {
+  readonly number: number;
+  /** Milliseconds since the epoch, never earlier than the commit before. */
+  readonly time: number;
+  /** Lower-case hex SHA-256 over the previous commit's hash, number, time and the identities of the batch's records. */
+  readonly hash: string;
+}
+
+/** What a record means to the catalog: bytes stay in the log, facts come parsed. */
+export type RecordMeaning =
+  | { readonly kind: 'blob'; readonly hash: BlobHash; readonly size: number }
+  | { readonly kind: 'message'; readonly id: MessageId; readonly size: number }
+  | { readonly kind: 'fact'; readonly fact: Fact };
+
+/** One record as the catalog's fold wants it. */
+export type FoldedRecord = RecordMeaning & { readonly position: Position };
+
+/** A closed batch: what the writer hands to the fold live, and what a scan of the log yields for a rebuild. */
+export interface CommittedBatch {
+  readonly commit: Commit;
+  readonly previousHash: string;
+  readonly records: readonly FoldedRecord[];
+}
+
+/** One reader of bytes is enough for everybody above the archive: `locate` comes from the catalog. */
+export interface Locator {
+  blob(hash: BlobHash): Position | undefined;
+  message(id: MessageId): Position | undefined;
+}
+
+/** Bytes of one record's identity in the input of a commit's hash: kind u8, raw length u32, SHA-256. */
+const IDENTITY_BYTES = 37;
+
+const DOMAIN = Buffer.from('mailkeep commit 1\n', 'latin1');
+
+/** What a commit record says. */
+export interface CommitRecord extends Commit {
+  readonly previous: string;
+  /** How many records the batch has, the commit itself not counted. */
+  readonly records: number;
+  /** The commit's own ordinal in its segment and offset in generation 1, so that a reader that lost count finds them again. */
+  readonly ordinal: number;
+  readonly offset: number;
+}
+
+/** Gathers the identities of a batch's records, in order. */
+export class Identities {
+  #bytes = Buffer.allocUnsafe(64 * IDENTITY_BYTES);
+  #count = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  add(kind: number, rawLength: number, hash: Buffer): void {
+    const at = this.#count * IDENTITY_BYTES;
+    if (at + IDENTITY_BYTES > this.#bytes.length) {
+      const grown = Buffer.allocUnsafe(this.#bytes.length * 2);
+      this.#bytes.copy(grown);
+      this.#bytes = grown;
+    }
+    this.#bytes[at] = kind;
+    this.#bytes.writeUInt32LE(rawLength, at + 1);
+    hash.copy(this.#bytes, at + 5);
+    this.#count += 1;
+  }
+
+  bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#count * IDENTITY_BYTES);
+  }
+}
+
+/**
+ * The hash of a commit: SHA-256 over `mailkeep commit 1\n`, the previous commit's hash (32 bytes), number (u64), time
+ * (u64, milliseconds) and the identities of the batch's records in order; little-endian. Codec and position are left
+ * out on purpose: recompressing or purging a record keeps the chain valid.
+ */
+export function commitHash(
+  previous: string,
+  number: number,
+  time: number,
+  identities: Identities,
+): string {
+  const head = Buffer.allocUnsafe(DOMAIN.length + 48);
+  DOMAIN.copy(head, 0);
+  head.write(previous, DOMAIN.length, 'hex');
+  head.writeBigUInt64LE(BigInt(number), DOMAIN.length + 32);
+  head.writeBigUInt64LE(BigInt(time), DOMAIN.length + 40);
+  return digest('sha256', Buffer.concat([head, identities.bytes()]), 'hex');
+}
+
+export function encodeCommit(commit: CommitRecord): Buffer {
+  return Buffer.from(canonicalJson(commit), 'utf8');
+}
+
+/** Undefined when the payload is not a commit's. */
+export function decodeCommit(payload: Buffer): CommitRecord | undefined {
+  const value = parseJson(payload.toString('utf8'));
+  if (!isObject(value)) return undefined;
+  const { number, time, hash, previous, records, ordinal, offset } = value;
+  return isCount(number) &&
+    isCount(time) &&
+    isCount(records) &&
+    isCount(ordinal) &&
+    isCount(offset) &&
+    isHash(hash) &&
+    isHash(previous)
+    ? { number, time, hash, previous, records, ordinal, offset }
+    : undefined;
+}
+
+/** Version of the layout of this header. It is not the archive's format: that is in FORMAT, and may be higher. */
+const HEADER_VERSION = 1;
+
+export const SEGMENT_HEADER_BYTES = 64;
+export const ARCHIVE_ID_BYTES = 8;
+
+const SEGMENT_MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x53]); // \x89MKS
+
+/** The first 64 bytes of every segment file. */
+export interface SegmentHeader {
+  readonly archiveId: Buffer;
+  readonly segment: number;
+  readonly generation: number;
+  /** The commit before the segment's first batch: number 0 and the genesis hash when there is none. */
+  readonly previousNumber: number;
+  readonly previousHash: string;
+}
+
+/** The hash that stands before an archive's first commit; it binds the chain to this one archive. */
+export function genesisHash(archiveId: Buffer): string {
+  return createHash('sha256').update('mailkeep genesis 1\n').update(archiveId).digest('hex');
+}
+
+/**
+ * Little-endian: magic 4, version u16, generation u16, archive id 8, segment u32, previous commit's number u64 and
+ * hash 32, CRC-32 of the 60 bytes before it.
+ */
+export function encodeSegmentHeader(header: SegmentHeader): Buffer {
+  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
+  SEGMENT_MAGIC.copy(bytes, 0);
+  bytes.writeUInt16LE(HEADER_VERSION, 4);
+  bytes.writeUInt16LE(header.generation, 6);
+  header.archiveId.copy(bytes, 8);
+  bytes.writeUInt32LE(header.segment, 16);
+  bytes.writeBigUInt64LE(BigInt(header.previousNumber), 20);
+  bytes.write(header.previousHash, 28, 'hex');
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, 60)), 60);
+  return bytes;
+}
+
+/** Undefined when the bytes are not an intact header of this format. */
+export function decodeSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
+  if (bytes.length < SEGMENT_HEADER_BYTES || !bytes.subarray(0, 4).equals(SEGMENT_MAGIC))
+    return undefined;
+  if (bytes.readUInt32LE(60) !== crc32(bytes.subarray(0, 60))) return undefined;
+  if (bytes.readUInt16LE(4) !== HEADER_VERSION) return undefined;
+  return {
+    archiveId: Buffer.from(bytes.subarray(8, 16)),
+    segment: bytes.readUInt32LE(16),
+    generation: bytes.readUInt16LE(6),
+    previousNumber: Number(bytes.readBigUInt64LE(20)),
+    previousHash: bytes.toString('hex', 28, 60),
+  };
+}
+
+export const RECORD_HEADER_BYTES = 64;
+
+/** Every kind of record a file may hold: those that carry something, and the two that only sealed files have. */
+export const STORED_KIND = { ...RECORD_KIND, block: 5, footer: 6 } as const;
+
+/**
+ * How a payload is stored. 2 is reserved for encrypted payloads: readers of this version report it as unreadable. 3 stands
+ * only in archives whose FORMAT is 2.
+ */
+export const CODEC = { none: 0, zlib: 1, reservedForEncryption: 2, zstd: 3 } as const;
+
+/** Set on a record whose payload was removed on purpose: its identity stays, so that the chain still holds. */
+export const FLAG_PURGED = 1;
+
+const RECORD_MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]); // \x89MKR
+const RECORD_MAGIC_NUMBER = RECORD_MAGIC.readUInt32LE(0);
+
+/** Where the archive id stands within a record header: what a search for lost records looks for. */
+export const RECORD_ID_OFFSET = 52;
+
+export interface RecordHeader {
+  readonly kind: number;
+  readonly codec: number;
+  readonly flags: number;
+  readonly rawLength: number;
+  readonly storedLength: number;
+  /** SHA-256 of the payload before compression. */
+  readonly hash: Buffer;
+  /** CRC-32 of the payload as stored. */
+  readonly crc: number;
+}
+
+/** The archive and segment that a header belongs to; with its offset they go into the header's CRC. */
+export interface RecordSpace {
+  readonly archiveId: Buffer;
+  readonly segment: number;
+}
+
+// 60 bytes of header, then the offset (u64) and segment (u32) that only the CRC sees. A header is valid at one place of
+// one archive only, so no bytes within a mail can pass for a record, not even a whole segment that was mailed to oneself.
+const sealed = Buffer.alloc(72);
+
+/** Writes a header at `at` of `target`; `offset` is where it will stand in its file. */
+export function writeRecordHeader(
+  target: Buffer,
+  at: number,
+  header: RecordHeader,
+  space: RecordSpace,
+  offset: number,
+): void {
+  RECORD_MAGIC.copy(sealed, 0);
+  sealed[4] = header.kind;
+  sealed[5] = header.codec;
+  sealed.writeUInt16LE(header.flags, 6);
+  sealed.writeUInt32LE(header.rawLength, 8);
+  sealed.writeUInt32LE(header.storedLength, 12);
+  header.hash.copy(sealed, 16);
+  sealed.writeUInt32LE(header.crc, 48);
+  space.archiveId.copy(sealed, RECORD_ID_OFFSET);
+  sealPlace(space.segment, offset);
+  sealed.copy(target, at, 0, 60);
+  target.writeUInt32LE(crc32(sealed), at + 60);
+}
+
+/**
+ * Reads the header at `at` of `source`, which stands at `offset` of its file. Undefined when the bytes there are not an
+ * intact header of this archive, segment and offset. The hash is a copy.
+ */
+export function readRecordHeader(
+  source: Buffer,
+  at: number,
+  space: RecordSpace,
+  offset: number,
+): RecordHeader | undefined {
+  if (at + RECORD_HEADER_BYTES > source.length || source.readUInt32LE(at) !== RECORD_MAGIC_NUMBER) {
+    return undefined;
+  }
+  source.copy(sealed, 0, at, at + 60);
+  sealPlace(space.segment, offset);
+  if (source.readUInt32LE(at + 60) !== crc32(sealed)) return undefined;
+  if (sealed.compare(space.archiveId, 0, 8, RECORD_ID_OFFSET, 60) !== 0) return undefined;
+  return {
+    kind: sealed.readUInt8(4),
+    codec: sealed.readUInt8(5),
+    flags: sealed.readUInt16LE(6),
+    rawLength: sealed.readUInt32LE(8),
+    storedLength: sealed.readUInt32LE(12),
+    hash: Buffer.from(sealed.subarray(16, 48)),
+    crc: sealed.readUInt32LE(48),
+  };
+}
+
+function sealPlace(segment: number, offset: number): void {
+  sealed.writeUInt32LE(offset >>> 0, 60);
+  sealed.writeUInt32LE(Math.floor(offset / 0x1_0000_0000), 64);
+  sealed.writeUInt32LE(segment, 68);
+}
+
+/** A batch starts in a new segment once the hot one has reached this many bytes. */
+export const SEGMENT_BYTES = 64 * 1024 * 1024;
+
+/** Folders and files of an archive hold private mail: nobody but the owner may look. */
+export const FOLDER_MODE = 0o700;
+export const FILE_MODE = 0o600;
+
+/** A segment's file: `log/<number>.<generation>.seg`. Generation 1 is hot or not yet sealed, higher ones are sealed. */
+export interface SegmentFile {
+  readonly segment: number;
+  readonly generation: number;
+}
+
+export function formatPath(dir: string): string {
+  return join(dir, 'FORMAT');
+}
+
+export function logFolder(dir: string): string {
+  return join(dir, 'log');
+}
+
+export function segmentName({ segment, generation }: SegmentFile): string {
+  return `${String(segment).padStart(10, '0')}.${generation}.seg`;
+}
+
+export function segmentPath(dir: string, file: SegmentFile): string {
+  return join(logFolder(dir), segmentName(file));
+}
+
+/** Files under this name are unfinished work: nobody reads them, and the writer removes them when it opens. */
+export function temporaryPath(path: string): string {
+  return `${path}.tmp`;
+}
+
+export function isTemporary(name: string): boolean {
+  return name.endsWith('.seg.tmp');
+}
+
+/** Where torn tails are put aside. */
+export function tailPath(dir: string, number: number): string {
+  return join(logFolder(dir), `tail-${number}.bin`);
+}
+
+const SEGMENT_NAME = /^(\d{10})\.([1-9]\d{0,4})\.seg$/;
+const TAIL_NAME = /^tail-([1-9]\d*)\.bin$/;
+
+export function parseSegmentName(name: string): SegmentFile | undefined {
+  const match = SEGMENT_NAME.exec(name);
+  return match === null ? undefined : { segment: Number(match[1]), generation: Number(match[2]) };
+}
+
+/** The number of a file that holds a torn tail, or undefined when the name is another's. */
+export function parseTailName(name: string): number | undefined {
+  const match = TAIL_NAME.exec(name);
+  return match === null ? undefined : Number(match[1]);
+}
+
+/**
+ * Returns the SHA-256 of some bytes as 32 bytes of a pool. `hash` with the encoding `buffer` gives each digest memory of
+ * its own, which takes twice as long for a small record and lets the garbage collector run more often.
+ */
+export function sha256(bytes: Buffer): Buffer {
+  return Buffer.from(hash('sha256', bytes, 'binary'), 'binary');
+}

@@ -1,0 +1,741 @@
+import { createHash, hash as digest } from 'node:crypto';
+import type { BlobHash, MessageId } from '../core/types.ts';
+import {
+  blobDamaged,
+  bytesPurged,
+  bytesUnknown,
+  type DamageReason,
+  logDamaged,
+  messageDamaged,
+  segmentElsewhere,
+} from '../errors/archive.ts';
+import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { type FileLayer, readFully, realFiles } from './file-system.ts';
+import {
+  type CommitRecord,
+  type CommittedBatch,
+  decodeCommit,
+  type Fact,
+  genesisHash,
+  type Locator,
+  logFolder,
+  type Position,
+  RECORD_HEADER_BYTES,
+  RECORD_KIND,
+  type RecordMeaning,
+  readRecordHeader,
+  SEGMENT_HEADER_BYTES,
+  STORED_KIND,
+  segmentPath,
+} from './format.ts';
+import {
+  foldRecord,
+  inflatePayload,
+  type MessagePayload,
+  RecipeMismatch,
+  readFact,
+  readMessagePayload,
+  rebuild,
+  rebuildPieces,
+} from './payload.ts';
+import { batchesToTheEnd, checkFormat, type ExpectedCommit, refuseEarlyEnd } from './recovery.ts';
+import { decodeInner, type SealedIndex } from './sealed-footer.ts';
+import {
+  damageIn,
+  listSegments,
+  localSegments,
+  type OpenSegment,
+  openInForce,
+  type SegmentListing,
+  type SegmentStore,
+  segmentNumbers,
+  withSegment,
+} from './segment-files.ts';
+import {
+  type ChainState,
+  FileWindow,
+  type Problem,
+  type ReadBatch,
+  type RecordReading,
+  SegmentCache,
+  segmentBatches,
+  walkRecords,
+} from './segment-reader.ts';
+
+/** The facts of the commits of one segment, by position; the commit that follows the segment's header is the first. */
+interface CommitsOf {
+  /** Returns where the facts of its n-th commit stand, from 0; undefined where it has no such commit. */
+  at(n: number): readonly Position[] | undefined;
+}
+
+/**
+ * Finds the facts of a commit. They stand right before it, so that the kinds of the records are enough: a sealed file has
+ * them in its footer, the unsealed one is walked, each stretch of it once.
+ */
+class CommitFacts {
+  readonly #known = new WeakMap<OpenSegment, CommitsOf>();
+
+  constructor(
+    private readonly dir: string,
+    private readonly segments: SegmentCache,
+  ) {}
+
+  /**
+   * Returns the facts of a commit in the order of the log; those that were purged are left out.
+   *
+   * @throws `log-damaged` where the log has no such commit, or a fact cannot be read; `segment-elsewhere`
+   */
+  read(commit: number): Fact[] {
+    const segment = this.#segmentOf(commit);
+    const opened = this.segments.opened(segment);
+    const positions = this.#commitsOf(opened).at(commit - opened.header.previousNumber - 1);
+    if (positions === undefined) throw damageIn(opened, SEGMENT_HEADER_BYTES, 'commit');
+    return positions.flatMap((position) => {
+      const record = this.segments.fetch(position);
+      if (record.state === 'purged') return [];
+      const fact =
+        record.state === 'present' ? readFact(record.payload.toString('utf8')) : undefined;
+      if (fact === undefined) throw damageIn(opened, position.offset, 'fact');
+      return [fact];
+    });
+  }
+
+  /** The last segment that begins before a commit. Segments that are elsewhere are asked for only if it may be in them. */
+  #segmentOf(commit: number): number {
+    const numbers = this.segments.numbers();
+    let [low, high] = [0, numbers.length];
+    for (;;) {
+      const middle = this.#nearMiddle(numbers, low, high);
+      if (middle === undefined) break;
+      const { header } = this.segments.opened(numbers[middle] ?? 0);
+      if (header.previousNumber < commit) low = middle;
+      else high = middle;
+    }
+    const found = numbers[low];
+    if (found !== undefined && high - low > 1 && !this.#has(found, commit)) {
+      throw segmentElsewhere(numbers[(low + high) >>> 1] ?? found);
+    }
+    if (found === undefined)
+      throw logDamaged({
+        file: logFolder(this.dir),
+        segment: 1,
+        offset: 0,
+        reason: 'segment-missing',
+      });
+    return found;
+  }
+
+  /** The index nearest to the middle between two others of a segment that is present; undefined where none is. */
+  #nearMiddle(numbers: readonly number[], low: number, high: number): number | undefined {
+    const middle = (low + high) >>> 1;
+    for (let distance = 0; distance < high - low; distance += 1) {
+      for (const index of [middle - distance, middle + distance]) {
+        const segment = index > low && index < high ? numbers[index] : undefined;
+        if (segment !== undefined && this.segments.isPresent(segment)) return index;
+      }
+    }
+    return undefined;
+  }
+
+  #has(segment: number, commit: number): boolean {
+    if (!this.segments.isPresent(segment)) return false;
+    const opened = this.segments.opened(segment);
+    return this.#commitsOf(opened).at(commit - opened.header.previousNumber - 1) !== undefined;
+  }
+
+  #commitsOf(opened: OpenSegment): CommitsOf {
+    let commits = this.#known.get(opened);
+    if (commits === undefined) {
+      commits =
+        opened.sealed === undefined
+          ? new WalkedCommits(opened)
+          : new SealedCommits(opened.header.segment, opened.sealed.index);
+      this.#known.set(opened, commits);
+    }
+    return commits;
+  }
+}
+
+class SealedCommits implements CommitsOf {
+  readonly #ordinals: readonly number[];
+
+  constructor(
+    private readonly segment: number,
+    private readonly index: SealedIndex,
+  ) {
+    this.#ordinals = index.ordinalsOf(STORED_KIND.commit);
+  }
+
+  at(n: number): Position[] | undefined {
+    const commit = this.#ordinals[n];
+    if (commit === undefined) return undefined;
+    let first = commit;
+    while (first > 0 && this.index.kindOf(first - 1) === STORED_KIND.fact) first -= 1;
+    // A sealed file is read by ordinals alone.
+    return Array.from({ length: commit - first }, (_, i) => ({
+      segment: this.segment,
+      ordinal: first + i,
+      offset: 0,
+    }));
+  }
+}
+
+/** Of the segment that is being written: what was added since is walked when a commit is asked for that is not known. */
+class WalkedCommits implements CommitsOf {
+  readonly #commits: (readonly Position[])[] = [];
+  /** Behind the last commit. */
+  #offset = SEGMENT_HEADER_BYTES;
+  #ordinal = 0;
+
+  constructor(private readonly opened: OpenSegment) {}
+
+  at(n: number): readonly Position[] | undefined {
+    if (n >= this.#commits.length) this.#walk();
+    return this.#commits[n];
+  }
+
+  #walk(): void {
+    const { file, header: space } = this.opened;
+    let ordinal = this.#ordinal;
+    let facts: Position[] = [];
+    for (const walked of walkRecords(new FileWindow(file), space, this.#offset)) {
+      // Unfinished work, or damage: no commit behind it can be counted.
+      if (walked.kind === 'gap') return;
+      const { header, offset } = walked;
+      if (header.kind === STORED_KIND.fact) facts.push({ segment: space.segment, ordinal, offset });
+      ordinal += 1;
+      if (header.kind !== STORED_KIND.commit) continue;
+      this.#commits.push(facts);
+      facts = [];
+      this.#ordinal = ordinal;
+      this.#offset = offset + RECORD_HEADER_BYTES + header.storedLength;
+    }
+  }
+}
+
+export interface LogReaderOptions {
+  readonly dir: string;
+  readonly locator: Locator;
+  readonly files?: FileLayer;
+  /** Where segments are that are not in the folder; without it, all are. */
+  readonly segments?: SegmentStore;
+}
+
+interface ReadSource {
+  readonly bytes: Buffer;
+  /** True when the source continues after these bytes. */
+  readonly cut: boolean;
+}
+
+/**
+ * Reads messages and blobs by their hash, also while a writer runs and segments are sealed. Complete bytes that it
+ * returns have the requested hash. Buffers it returns may be views of shared memory: do not write to them.
+ *
+ * Every method throws `bytes-unknown` when the locator has no position, `bytes-purged` when the bytes were removed on
+ * purpose, `message-damaged` or `blob-damaged` when they are not what was stored, and `segment-elsewhere` when a segment
+ * has to be fetched first: see `fetching`.
+ */
+export interface LogReader {
+  readMessage(id: MessageId): Buffer;
+  /** The pieces of a raw source of any size; the whole is proven only when it ends without an error. */
+  streamMessage(id: MessageId): AsyncGenerator<Buffer, void, undefined>;
+  /** The first `maxBytes` bytes of a source; its hash is compared only when that is all of it. */
+  readSource(id: MessageId, maxBytes: number): ReadSource;
+  readBlob(hash: BlobHash): Buffer;
+  /** Bytes of the raw source, from its recipe. */
+  sizeOf(id: MessageId): number;
+  /**
+   * The facts of a commit in the order of the log, without those that were purged.
+   *
+   * @throws `log-damaged` where the log has no such commit
+   */
+  factsOf(commit: number): readonly Fact[];
+  /** Lets go of files and of what is known of the folder: after a purge, for instance. */
+  refresh(): void;
+  close(): void;
+}
+
+/** A reader of its own, for whoever scans the log as well. */
+interface OwnLogReader extends LogReader {
+  /**
+   * Saves reading and inflating a block again that a scan of the same log has just inflated: most messages of a block
+   * are read soon after their batch. A few are kept at a time.
+   */
+  keepBlock(path: string, offset: number, block: Buffer): void;
+}
+
+/** @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable` */
+export function openLogReader(options: LogReaderOptions): OwnLogReader {
+  const { dir, locator, files = realFiles, segments } = options;
+  checkFormat(files, dir);
+  return new CachedReader(dir, new SegmentCache(files, dir, undefined, segments), locator);
+}
+
+class CachedReader implements OwnLogReader {
+  readonly #facts: CommitFacts;
+
+  constructor(
+    dir: string,
+    private readonly segments: SegmentCache,
+    private readonly locator: Locator,
+  ) {
+    this.#facts = new CommitFacts(dir, segments);
+  }
+
+  readMessage(id: MessageId): Buffer {
+    return this.#twice(() => this.#whole(id, this.#message(id)));
+  }
+
+  async *streamMessage(id: MessageId): AsyncGenerator<Buffer, void, undefined> {
+    const whole = createHash('sha256');
+    const pieces = rebuildPieces(
+      this.#twice(() => this.#message(id)),
+      this.#blobSource,
+    );
+    for (;;) {
+      const next = this.#rebuilding(id, () => pieces.next());
+      if (next.done === true) break;
+      whole.update(next.value);
+      yield next.value;
+    }
+    if (whole.digest('hex') !== id) throw messageDamaged(id, 'hash');
+  }
+
+  readSource(id: MessageId, maxBytes: number): ReadSource {
+    return this.#twice(() => {
+      const payload = this.#message(id);
+      return payload.recipe.size <= maxBytes
+        ? { bytes: this.#whole(id, payload), cut: false }
+        : { bytes: this.#beginning(id, payload, maxBytes), cut: true };
+    });
+  }
+
+  #whole(id: MessageId, payload: MessagePayload): Buffer {
+    const source = this.#rebuilding(id, () => rebuild(payload, this.#blobSource));
+    if (digest('sha256', source, 'hex') !== id) throw messageDamaged(id, 'hash');
+    return source;
+  }
+
+  #beginning(id: MessageId, payload: MessagePayload, maxBytes: number): Buffer {
+    return this.#rebuilding(id, () => {
+      const bytes = Buffer.allocUnsafe(maxBytes);
+      let at = 0;
+      for (const piece of rebuildPieces(payload, this.#blobSource)) {
+        at += piece.copy(bytes, at);
+        if (at === maxBytes) break;
+      }
+      return bytes.subarray(0, at);
+    });
+  }
+
+  readBlob(hash: BlobHash): Buffer {
+    const position = this.locator.blob(hash);
+    if (position === undefined) throw bytesUnknown(hash);
+    return this.#twice(() => {
+      const bytes = this.#present(position, hash, RECORD_KIND.blob);
+      if (bytes === undefined) throw blobDamaged(hash, 'bytes');
+      if (digest('sha256', bytes, 'hex') !== hash) throw blobDamaged(hash, 'hash');
+      return bytes;
+    });
+  }
+
+  sizeOf(id: MessageId): number {
+    return this.#twice(() => this.#message(id)).recipe.size;
+  }
+
+  factsOf(commit: number): readonly Fact[] {
+    return this.#twice(() => this.#facts.read(commit));
+  }
+
+  keepBlock(path: string, offset: number, block: Buffer): void {
+    this.segments.keep(path, offset, block);
+  }
+
+  refresh(): void {
+    this.segments.forget();
+  }
+
+  close(): void {
+    this.segments.forget();
+  }
+
+  /** A blob that a recipe needs: the log holds it, so a locator without it is damage of what was derived, or worse. */
+  readonly #blobSource = (hash: BlobHash): Buffer => {
+    if (this.locator.blob(hash) === undefined) throw blobDamaged(hash, 'absent');
+    return this.readBlob(hash);
+  };
+
+  #message(id: MessageId): MessagePayload {
+    const position = this.locator.message(id);
+    if (position === undefined) throw bytesUnknown(id);
+    const bytes = this.#present(position, id, RECORD_KIND.message);
+    if (bytes === undefined) throw messageDamaged(id, 'bytes');
+    const payload = readMessagePayload(bytes);
+    if (payload?.recipe.sha256 !== id) throw messageDamaged(id, 'recipe');
+    return payload;
+  }
+
+  #present(position: Position, hash: string, kind: number): Buffer | undefined {
+    const record = this.segments.fetch(position);
+    if (record.state === 'purged') throw bytesPurged(hash);
+    return record.state === 'present' && record.kind === kind ? record.payload : undefined;
+  }
+
+  #rebuilding<T>(id: MessageId, act: () => T): T {
+    try {
+      return act();
+    } catch (error) {
+      throw error instanceof RecipeMismatch ? messageDamaged(id, 'recipe') : error;
+    }
+  }
+
+  /** A sealing or a purge may have replaced a file since it was looked up: what fails is looked up once more. */
+  #twice<T>(act: () => T): T {
+    try {
+      return act();
+    } catch (error) {
+      const stale =
+        errnoName(error) === 'ENOENT' ||
+        (error instanceof MailkeepError && error.family === 'damage');
+      if (!stale) throw error;
+      this.segments.forget();
+      return act();
+    }
+  }
+}
+
+/** A place of the log where something is not as it was written. */
+export interface LogDamage {
+  readonly file: string;
+  readonly segment: number;
+  /** Bytes of the file that are concerned. */
+  readonly offset: number;
+  readonly end: number;
+  readonly reason: DamageReason;
+  /** SHA-256 of the record's payload, if the record can still be identified; for a blob this is its name. */
+  readonly hash?: string;
+}
+
+/** What a scan meets, in the order of the log. */
+export type ScanEvent =
+  /** `sound`: proven whole, every hash and the chain; otherwise damage events stand before it. */
+  | { readonly what: 'batch'; readonly batch: CommittedBatch; readonly sound: boolean }
+  | { readonly what: 'damage'; readonly damage: LogDamage }
+  /** Bytes behind the last commit: a writer is at work, or was cut off. They never were part of the archive. */
+  | {
+      readonly what: 'tail';
+      readonly segment: number;
+      readonly offset: number;
+      readonly bytes: number;
+    };
+
+export interface ScanOptions {
+  readonly dir: string;
+  readonly files?: FileLayer;
+  /** Where segments are that are not in the folder: they are fetched when it is their turn. Without it, all are there. */
+  readonly segments?: SegmentStore | undefined;
+  /** The commit after which to begin: older segments are not read. */
+  readonly after?: ExpectedCommit | undefined;
+  /** The highest commit number that a catalog or checkpoint has seen: errors up to it are damage, not a torn tail. */
+  readonly seen?: number | undefined;
+  /** Receives each inflated block before the batch that its records belong to: its memory is the receiver's from then on. */
+  readonly inflated?: ((path: string, offset: number, block: Buffer) => void) | undefined;
+}
+
+/**
+ * Reads the log in order and checks everything on the way: CRCs, the SHA-256 of every record, the chain of commits. It
+ * needs no lock and changes nothing. It reports damage and continues behind it: all readable records come, each at a
+ * position that is certain, and the caller decides whether to continue.
+ *
+ * With `after`, the first batch is the one behind that commit; a log that ends before it, or has another commit under
+ * its number, is damage (`ends-early`, `diverged`).
+ *
+ * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; system errors of reading; what fetching
+ *   a segment throws
+ */
+export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, void, undefined> {
+  const { dir, files = realFiles, segments: store = localSegments } = options;
+  checkFormat(files, dir);
+  let listing = listSegments(files, dir);
+  const numbers = segmentNumbers(listing, store);
+  const bring = async (segment: number): Promise<void> => {
+    await store.fetch([segment]);
+    listing = listSegments(files, dir);
+  };
+  const after = options.after?.number === 0 ? undefined : options.after;
+  let first = after === undefined ? 0 : (numbers[0] ?? 1);
+  if (after !== undefined) {
+    for (const segment of [...numbers].reverse()) {
+      if (!store.present(segment)) await bring(segment);
+      if (!beginsBy(files, dir, segment, listing, after.number)) continue;
+      first = segment;
+      break;
+    }
+  }
+  const segments = numbers.filter((segment) => segment >= first);
+  const seen = Math.max(after?.number ?? 0, options.seen ?? 0);
+  const scan = new LogScan(after, seen, options.inflated);
+  let previous = after === undefined ? 0 : first - 1;
+  for (const segment of segments) {
+    for (let lost = previous + 1; lost < segment; lost += 1) {
+      yield scan.lost(segmentPath(dir, { segment: lost, generation: 1 }), lost, 'segment-missing');
+    }
+    previous = segment;
+    if (!store.present(segment)) await bring(segment);
+    const opened = openAgain(files, dir, segment, listing);
+    if (opened === undefined) {
+      const generations = listing.get(segment);
+      const path = segmentPath(dir, { segment, generation: generations?.[0] ?? 1 });
+      const reason = generations === undefined ? 'segment-missing' : 'segment-header';
+      yield scan.lost(path, segment, reason);
+      continue;
+    }
+    try {
+      yield* scan.segment(opened, segment === segments.at(-1));
+    } finally {
+      opened.file.close();
+    }
+  }
+  if (!scan.reached) yield scan.lost(dir, segments.at(-1) ?? 0, 'ends-early');
+}
+
+/** Whether a segment can hold a commit, or begins right behind it; not where its header cannot say. */
+function beginsBy(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  listing: SegmentListing,
+  commit: number,
+): boolean {
+  const opened = openAgain(files, dir, segment, listing);
+  if (opened === undefined) return false;
+  opened.file.close();
+  return opened.header.previousNumber <= commit;
+}
+
+/** Opens a segment; a sealing may have replaced its file since the folder was listed. Undefined: no header is intact. */
+export function openAgain(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  listing: SegmentListing,
+): OpenSegment | undefined {
+  try {
+    try {
+      return openInForce(files, dir, segment, listing.get(segment) ?? []);
+    } catch (error) {
+      if (errnoName(error) !== 'ENOENT') throw error;
+      return openInForce(files, dir, segment, listSegments(files, dir).get(segment) ?? []);
+    }
+  } catch (error) {
+    if (hasCode(error, 'log-damaged')) return undefined;
+    throw error;
+  }
+}
+
+/** Carries the chain from segment to segment, and knows whether the commit to begin behind was met. */
+class LogScan {
+  /** Undefined at the start and behind a lost segment: the next one's header is believed. */
+  #chain: ChainState | undefined;
+  reached: boolean;
+
+  constructor(
+    private readonly after: ExpectedCommit | undefined,
+    private readonly seen: number,
+    private readonly inflated: ScanOptions['inflated'],
+  ) {
+    this.reached = after === undefined;
+  }
+
+  lost(file: string, segment: number, reason: DamageReason): ScanEvent {
+    this.#chain = undefined;
+    return { what: 'damage', damage: { file, segment, offset: 0, end: 0, reason } };
+  }
+
+  *segment(opened: OpenSegment, isLast: boolean): Generator<ScanEvent, void, undefined> {
+    yield* this.#header(opened);
+    const isWritten = isLast && opened.name.generation === 1;
+    const { inflated } = this;
+    const reading: RecordReading = {
+      digest: true,
+      // Nothing that `foldRecord` returns is a view of a payload.
+      releases: true,
+      ...(inflated && { inflated: (offset, block) => inflated(opened.path, offset, block) }),
+    };
+    const batches = isWritten
+      ? batchesToTheEnd(opened, this.seen, reading, foldRecord)
+      : segmentBatches(opened, reading, foldRecord);
+    for (const item of batches) {
+      if (item.what === 'batch') {
+        yield* this.#batch(opened, item);
+        continue;
+      }
+      const { offset, end, problems } = item;
+      if (isWritten) {
+        yield { what: 'tail', segment: opened.name.segment, offset, bytes: end - offset };
+      } else if (problems.length === 0) {
+        yield damage(opened, { reason: 'commit', offset, end });
+      } else {
+        for (const problem of problems) yield damage(opened, problem);
+      }
+    }
+  }
+
+  *#header(opened: OpenSegment): Generator<ScanEvent, void, undefined> {
+    const { segment, archiveId, previousNumber, previousHash } = opened.header;
+    if (segment === 1) this.#chain = { number: 0, hash: genesisHash(archiveId) };
+    const before = this.#chain;
+    this.#chain = { number: previousNumber, hash: previousHash };
+    const span = { offset: 0, end: SEGMENT_HEADER_BYTES };
+    if (
+      before !== undefined &&
+      (before.number !== previousNumber || before.hash !== previousHash)
+    ) {
+      yield damage(opened, { reason: 'chain', ...span });
+    }
+    if (!this.reached && previousNumber === this.after?.number) {
+      this.reached = true;
+      if (previousHash !== this.after.hash) yield damage(opened, { reason: 'diverged', ...span });
+    }
+  }
+
+  *#batch(
+    opened: OpenSegment,
+    { commit, records, problems, end }: ReadBatch<RecordMeaning>,
+  ): Generator<ScanEvent, void, undefined> {
+    const { number, time, hash, previous } = commit;
+    this.#chain = { number, hash };
+    if (this.after !== undefined && number <= this.after.number) {
+      if (number < this.after.number) return;
+      this.reached = true;
+      if (hash !== this.after.hash) {
+        yield damage(opened, { reason: 'diverged', offset: end, end });
+      }
+      return;
+    }
+    for (const problem of problems) yield damage(opened, problem);
+    const { segment } = opened.name;
+    const placed = records.map(({ value, ordinal, offset }) => ({
+      ...value,
+      position: { segment, ordinal, offset },
+    }));
+    const batch = { commit: { number, time, hash }, previousHash: previous, records: placed };
+    yield { what: 'batch', batch, sound: problems.length === 0 };
+  }
+}
+
+function damage({ path, name }: OpenSegment, problem: Problem): ScanEvent {
+  return { what: 'damage', damage: { file: path, segment: name.segment, ...problem } };
+}
+
+/** The last commit of a log, and whose it is. */
+export interface LogHead {
+  /** Hexadecimal. */
+  readonly archiveId: string;
+  /** 0 before the first commit. */
+  readonly number: number;
+  readonly hash: string;
+}
+
+/**
+ * Reads the last segment and returns the log's last commit. Needs no lock.
+ *
+ * @param expected a commit that has to be there: the one that the catalog has reached
+ * @throws `archive-missing` and its like; `log-damaged` when the last segment is not whole; `log-ends-early`
+ */
+export function logHead(dir: string, expected?: ExpectedCommit): LogHead {
+  const files = realFiles;
+  checkFormat(files, dir);
+  const last = [...listSegments(files, dir)].at(-1);
+  const nothing = { file: logFolder(dir), segment: 1, offset: 0 };
+  if (last === undefined) throw logDamaged({ ...nothing, reason: 'segment-missing' });
+  return withSegment(files, dir, ...last, (opened) => {
+    const { path, header } = opened;
+    let [number, hash] = [header.previousNumber, header.previousHash];
+    for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
+      if (item.what === 'remainder') break;
+      const [problem] = item.problems;
+      if (problem !== undefined) throw damageIn(opened, problem.offset, problem.reason);
+      ({ number, hash } = item.commit);
+    }
+    refuseEarlyEnd(path, expected, number);
+    return { archiveId: header.archiveId.toString('hex'), number, hash };
+  });
+}
+
+/** Bytes at the end of an unsealed segment that surely hold its last commit's record, which has about 400. */
+const LAST_BYTES = 4_096;
+
+/**
+ * Returns the number of the log's last commit, for commands that only read: from the last record of the last segment,
+ * without hashing anything and whatever the times of its files are. The segment is walked only where it ends in bytes of
+ * unfinished work. Undefined where the log does not say.
+ */
+export function lastCommitNumber(dir: string, files: FileLayer): number | undefined {
+  try {
+    const last = [...listSegments(files, dir)].at(-1);
+    if (last === undefined) return undefined;
+    return withSegment(files, dir, ...last, (opened) => {
+      if (opened.sealed !== undefined) {
+        const { index, offset } = opened.sealed;
+        return sealedCommit(opened, index, offset)?.number ?? walkedNumber(opened);
+      }
+      if (opened.file.size() === SEGMENT_HEADER_BYTES) return opened.header.previousNumber;
+      return commitAtTheEnd(opened)?.number ?? walkedNumber(opened);
+    });
+  } catch (error) {
+    if (error instanceof MailkeepError || errnoName(error) !== 'unknown') return undefined;
+    throw error;
+  }
+}
+
+/** The commit whose record ends where the file does. A header is valid at one offset only, so a search finds no other. */
+function commitAtTheEnd({ file, header: space }: OpenSegment): CommitRecord | undefined {
+  const size = file.size();
+  const start = Math.max(SEGMENT_HEADER_BYTES, size - LAST_BYTES);
+  const bytes = Buffer.alloc(size - start);
+  const got = bytes.subarray(0, readFully(file, bytes, start));
+  for (let at = got.length - RECORD_HEADER_BYTES; at >= 0; at -= 1) {
+    const header = readRecordHeader(got, at, space, start + at);
+    if (header === undefined) continue;
+    const stored = got.subarray(at + RECORD_HEADER_BYTES);
+    if (header.kind !== STORED_KIND.commit || header.storedLength !== stored.length) break;
+    const payload = inflatePayload(header, stored);
+    return payload === undefined ? undefined : decodeCommit(payload);
+  }
+  return undefined;
+}
+
+/**
+ * The last record of a sealed segment, which is a commit.
+ *
+ * @param end where the footer begins
+ */
+function sealedCommit(
+  { file, header: space }: OpenSegment,
+  index: SealedIndex,
+  end: number,
+): CommitRecord | undefined {
+  const found = index.find(index.records - 1);
+  if (found === undefined || found.container.offset >= end) return undefined;
+  const { container, inner } = found;
+  const bytes = Buffer.alloc(end - container.offset);
+  const got = bytes.subarray(0, readFully(file, bytes, container.offset));
+  const header = readRecordHeader(got, 0, space, container.offset);
+  if (header === undefined) return undefined;
+  const stored = got.subarray(RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + header.storedLength);
+  const payload = inflatePayload(header, stored);
+  if (payload === undefined) return undefined;
+  const record = container.block ? decodeInner(payload, inner) : { kind: header.kind, payload };
+  if (record?.kind !== STORED_KIND.commit || record.payload === undefined) return undefined;
+  return decodeCommit(record.payload);
+}
+
+function walkedNumber(opened: OpenSegment): number {
+  let number = opened.header.previousNumber;
+  for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
+    if (item.what === 'remainder') break;
+    number = item.commit.number;
+  }
+  return number;
+}

@@ -1,0 +1,411 @@
+import { hash as digest } from 'node:crypto';
+import type { BlobHash, MessageId } from '../core/types.ts';
+import {
+  builtWorker,
+  type HeapLimits,
+  type ThreadEvents,
+  WorkerThread,
+} from '../core/worker-thread.ts';
+import { rethrown, type Thrown, thrownBy } from '../errors/mailkeep-error.ts';
+import type { ThreadEnded } from '../errors/threads.ts';
+import {
+  type AddedSource,
+  Batch,
+  type BatchPlace,
+  type IsStored,
+  LocalBatch,
+  MEMORY_BYTES,
+  serializeBatch,
+} from './batch.ts';
+import { writeDurably } from './durability.ts';
+import type { FileLayer, LogFile } from './file-system.ts';
+import {
+  type CommittedBatch,
+  type Fact,
+  type FoldedRecord,
+  isFact,
+  type RecordMeaning,
+} from './format.ts';
+import { BLOB_BYTES } from './payload.ts';
+
+const FIRST_BYTES = 1024 * 1024;
+/** A batch is closed at 4 MiB; a source that closes it is seldom larger than half of that, but may have 8 MiB. */
+const USUAL_BYTES = 6 * 1024 * 1024;
+
+/**
+ * Memory shared with the log thread, which takes the bytes of one batch at a time. It grows with its largest batch, and
+ * beyond the usual for one to which large sources came: that memory is given up after it.
+ */
+class Tray {
+  #memory = new SharedArrayBuffer(FIRST_BYTES, { maxByteLength: USUAL_BYTES });
+  #used = 0;
+
+  get memory(): SharedArrayBuffer {
+    return this.#memory;
+  }
+
+  /** Copies bytes in and returns where they lie. */
+  put(bytes: Buffer): number {
+    const at = this.#used;
+    const end = at + bytes.length;
+    if (end > this.#memory.byteLength) this.#grow(end);
+    new Uint8Array(this.#memory, at, bytes.length).set(bytes);
+    this.#used = end;
+    return at;
+  }
+
+  /** Takes the next batch: what lies in it may be overwritten. Returns false for memory that is too large to be kept. */
+  clear(): boolean {
+    this.#used = 0;
+    return this.#memory.byteLength <= USUAL_BYTES;
+  }
+
+  #grow(bytes: number): void {
+    const { byteLength, maxByteLength } = this.#memory;
+    if (bytes <= maxByteLength) {
+      this.#memory.grow(Math.min(maxByteLength, Math.max(bytes, 2 * byteLength)));
+      return;
+    }
+    const larger = new SharedArrayBuffer(bytes, { maxByteLength: 2 * bytes });
+    new Uint8Array(larger).set(new Uint8Array(this.#memory, 0, this.#used));
+    this.#memory = larger;
+  }
+}
+
+/** Bytes in a tray. `source` is split by the thread, `payload` is a message's record already. */
+interface TrayEntry {
+  readonly is: 'source' | 'payload' | 'blob';
+  /** Of a message, or of the blob. */
+  readonly hash: string;
+  /** Bytes of the message's source; of the blob. */
+  readonly size: number;
+  readonly at: number;
+  readonly length: number;
+}
+
+/** What the log thread needs to write a batch. */
+interface AppendJob {
+  readonly path: string;
+  readonly place: BatchPlace;
+  readonly memory: SharedArrayBuffer;
+  readonly entries: readonly TrayEntry[];
+  /** Facts as JSON, one a line. */
+  readonly facts: string;
+}
+
+/** What was written: the commit, the blobs that were new, and where each record of the batch begins. */
+interface Appended {
+  readonly commit: CommittedBatch['commit'];
+  readonly blobs: readonly (readonly [hash: BlobHash, size: number])[];
+  readonly offsets: Float64Array;
+  readonly bytes: number;
+  readonly nextOrdinal: number;
+}
+
+interface TrayMessage {
+  readonly id: MessageId;
+  readonly size: number;
+  readonly isBlobStored: IsStored;
+}
+
+/** A batch whose bytes lie in a tray: the log thread splits them, hashes them and writes them. */
+export class TrayBatch extends Batch {
+  readonly #messages = new Map<MessageId, TrayMessage>();
+  readonly #entries: TrayEntry[] = [];
+  readonly #facts: Fact[] = [];
+  #lines = '';
+
+  constructor(
+    files: FileLayer,
+    readonly tray: Tray,
+  ) {
+    super(files);
+  }
+
+  addSource(raw: Buffer, id: MessageId, isBlobStored: IsStored = () => false): AddedSource {
+    this.requireOpen();
+    if (!this.#messages.has(id)) {
+      this.#put('source', id, raw.length, raw);
+      this.#message(id, raw.length, isBlobStored);
+    }
+    return { id, size: raw.length };
+  }
+
+  addBlob(bytes: Buffer): BlobHash {
+    if (bytes.length > BLOB_BYTES) throw new RangeError('a blob holds at most 4 MiB');
+    this.requireOpen();
+    const hash = digest('sha256', bytes, 'hex');
+    this.#put('blob', hash, bytes.length, bytes);
+    return hash;
+  }
+
+  addFact(fact: Fact): void {
+    this.requireOpen();
+    if (!isFact(fact)) throw new TypeError(`a fact of the wrong shape: ${Object(fact).fact}`);
+    const line = JSON.stringify(fact);
+    this.count(Buffer.byteLength(line));
+    this.#lines += `${line}\n`;
+    this.#facts.push(fact);
+  }
+
+  addMessage(id: MessageId, size: number, payload: Buffer): void {
+    this.requireOpen();
+    if (this.#messages.has(id)) return;
+    this.#put('payload', id, size, payload);
+    // Its blobs went out before, in batches of their own.
+    this.#message(id, size, () => true);
+  }
+
+  /** Returns what the thread needs to write this batch. */
+  job(path: string, place: BatchPlace): AppendJob {
+    return { path, place, memory: this.tray.memory, entries: this.#entries, facts: this.#lines };
+  }
+
+  /** Returns the same batch for writing it without the thread, which may have ended since this one was begun. */
+  local(): LocalBatch {
+    const { memory } = this.tray;
+    const job = { memory, entries: this.#entries, facts: this.#lines };
+    return localBatch(this.files, job, (blob, message) => this.#isStored(blob, message));
+  }
+
+  /** Answers the thread's question: which of these blobs, each with a message that has it, are stored by now? */
+  stored(blobs: readonly (readonly [hash: BlobHash, message: MessageId])[]): BlobHash[] {
+    return blobs.flatMap(([hash, message]) => (this.#isStored(hash, message) ? [hash] : []));
+  }
+
+  /** Puts what the thread wrote together with what it meant, in the order of the log. */
+  committed({ commit, blobs, offsets }: Appended, place: BatchPlace): CommittedBatch {
+    const records: FoldedRecord[] = [];
+    const add = (meaning: RecordMeaning): void => {
+      const ordinal = place.ordinal + records.length;
+      const offset = offsets[records.length] ?? Number.NaN;
+      records.push({ ...meaning, position: { segment: place.space.segment, ordinal, offset } });
+    };
+    for (const [hash, size] of blobs) add({ kind: 'blob', hash, size });
+    for (const { id, size } of this.#messages.values()) add({ kind: 'message', id, size });
+    for (const fact of this.#facts) add({ kind: 'fact', fact });
+    if (records.length !== offsets.length) {
+      throw new Error(`the log thread wrote ${offsets.length} of ${records.length} records`);
+    }
+    return { commit, previousHash: place.chain.hash, records };
+  }
+
+  #isStored(blob: BlobHash, message: MessageId): boolean {
+    return this.#messages.get(message)?.isBlobStored(blob) === true;
+  }
+
+  #put(is: TrayEntry['is'], hash: string, size: number, bytes: Buffer): void {
+    this.#entries.push({ is, hash, size, at: this.tray.put(bytes), length: bytes.length });
+    this.count(bytes.length);
+  }
+
+  #message(id: MessageId, size: number, isBlobStored: IsStored): void {
+    this.messages += 1;
+    this.#messages.set(id, { id, size, isBlobStored });
+  }
+}
+
+/** Makes a batch in this thread's memory of what lies in a tray. Its blobs lie in its own memory, its literals in the tray. */
+function localBatch(
+  files: FileLayer,
+  { memory, entries, facts }: Pick<AppendJob, 'memory' | 'entries' | 'facts'>,
+  isBlobStored: (blob: BlobHash, message: MessageId) => boolean,
+): LocalBatch {
+  const batch = new LocalBatch(files);
+  for (const { is, hash, size, at, length } of entries) {
+    const bytes = Buffer.from(memory, at, length);
+    if (is === 'source') batch.addSource(bytes, hash, (blob) => isBlobStored(blob, hash));
+    else if (is === 'payload') batch.addMessage(hash, size, bytes);
+    else batch.addNamedBlob(hash, bytes);
+  }
+  for (const line of facts.split('\n')) if (line !== '') batch.addCheckedFact(JSON.parse(line));
+  return batch;
+}
+
+/** To the log thread: a batch to write, the answer to its question, or leave to close the segment it has open. */
+export type ToLogThread =
+  | { readonly append: AppendJob }
+  | { readonly stored: readonly BlobHash[] }
+  | { readonly letGo: true };
+
+/** From the log thread: which of these blobs are stored? What it wrote; what it could not. */
+export type FromLogThread =
+  | { readonly ask: readonly (readonly [hash: BlobHash, message: MessageId])[] }
+  | { readonly appended: Appended }
+  | { readonly thrown: Thrown };
+
+/** A batch with everything that is made of it: payloads, blobs, the bytes of the log. They lie outside of V8's heap. */
+const HEAP: HeapLimits = { oldGenerationMb: 256, youngGenerationMb: 24 };
+
+/** The thread as this side of it needs it. */
+export type LogLink = Pick<
+  WorkerThread<ToLogThread, FromLogThread>,
+  'started' | 'ending' | 'post' | 'ref' | 'unref' | 'end'
+>;
+
+function startThread(events: ThreadEvents<FromLogThread>): LogLink {
+  const settings = { name: 'mailkeep-log', file: builtWorker('log-worker'), heap: HEAP };
+  return new WorkerThread<ToLogThread, FromLogThread>(settings, events);
+}
+
+interface Running {
+  readonly batch: TrayBatch;
+  readonly resolve: (appended: Appended) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * The thread that writes batches to the log: it splits sources, hashes, checks and lays out facts, writes, and syncs.
+ * It knows one segment at a time and nothing of the chain; whoever asks says where a batch goes. One batch at a time.
+ */
+export class LogThread {
+  readonly #thread: LogLink;
+  readonly #trays: Tray[] = [];
+  #running: Running | undefined;
+  #end: ThreadEnded | undefined;
+
+  /** @param start replaces the thread in tests */
+  constructor(start: (events: ThreadEvents<FromLogThread>) => LogLink = startThread) {
+    this.#thread = start({
+      message: (message) => this.#receive(message),
+      ended: (end) => {
+        this.#end = end;
+        this.#settle(({ reject }) => reject(end));
+      },
+    });
+    this.#thread.unref();
+  }
+
+  /** True while it takes batches. Until it has loaded, they are better written without it. */
+  get ready(): boolean {
+    return this.#thread.started && !this.#thread.ending;
+  }
+
+  newBatch(files: FileLayer): TrayBatch {
+    return new TrayBatch(files, this.#trays.pop() ?? new Tray());
+  }
+
+  /**
+   * Writes a batch at its place in a segment and makes it durable.
+   *
+   * @throws `disk-full`, `log-write-failed`, `log-sync-failed` as for a batch written without a thread; `thread-ended`:
+   *   then the batch may be in the log whole, in part, or not at all
+   */
+  append(batch: TrayBatch, path: string, place: BatchPlace): Promise<Appended> {
+    if (this.#end !== undefined) return Promise.reject(this.#end);
+    return new Promise((resolve, reject) => {
+      this.#running = { batch, resolve, reject };
+      this.#thread.ref();
+      this.#thread.post({ append: batch.job(path, place) });
+    });
+  }
+
+  /** Takes the memory of a batch that is committed. */
+  takeBack({ tray }: TrayBatch): void {
+    if (tray.clear()) this.#trays.push(tray);
+  }
+
+  /** Closes the segment that the thread has open, so that its file can go. */
+  letGo(): void {
+    this.#thread.post({ letGo: true });
+  }
+
+  end(): Promise<void> {
+    return this.#thread.end();
+  }
+
+  #receive(message: FromLogThread): void {
+    if ('ask' in message) {
+      try {
+        this.#thread.post({ stored: this.#running?.batch.stored(message.ask) ?? [] });
+      } catch (error) {
+        // Nothing of the batch is written before the answer, which never comes: the batch has failed, and no more.
+        this.#settle(({ reject }) => reject(error));
+      }
+    } else if ('appended' in message) this.#settle(({ resolve }) => resolve(message.appended));
+    else this.#settle(({ reject }) => reject(rethrown(message.thrown)));
+  }
+
+  #settle(act: (running: Running) => void): void {
+    const running = this.#running;
+    this.#running = undefined;
+    this.#thread.unref();
+    if (running !== undefined) act(running);
+  }
+}
+
+/**
+ * Returns what takes the messages of a `LogThread` and writes its batches to the log.
+ *
+ * @param send answers it
+ */
+export function logServer(
+  files: FileLayer,
+  send: (message: FromLogThread) => void,
+): (message: ToLogThread) => void {
+  const segment = new OpenSegment(files);
+  let answered: (stored: readonly BlobHash[]) => void = () => {};
+  let memory: Buffer = Buffer.alloc(0);
+
+  /** Asks which of the batch's blobs the archive has; each comes with a message that has it. */
+  const ask = (blobs: readonly (readonly [BlobHash, MessageId])[]): Promise<ReadonlySet<string>> =>
+    new Promise((resolve) => {
+      answered = (stored) => resolve(new Set(stored));
+      send({ ask: blobs });
+    });
+
+  const append = async (job: AppendJob): Promise<Appended> => {
+    const stored = new Set<string>();
+    const batch = localBatch(files, job, (hash) => stored.has(hash));
+    const blobs = [...batch.unsureBlobs()];
+    if (blobs.length > 0) for (const hash of await ask(blobs)) stored.add(hash);
+    const { path } = job;
+    const { space } = job.place;
+    // What travels between threads is no Buffer any more.
+    const place = { ...job.place, space: { ...space, archiveId: Buffer.from(space.archiveId) } };
+    const written = serializeBatch(batch, place, memory);
+    if (written.memory.length <= MEMORY_BYTES) memory = written.memory;
+    const { bytes, committed, nextOrdinal } = written;
+    await writeDurably(path, () => segment.file(path), bytes, place.offset);
+    return {
+      commit: committed.commit,
+      blobs: committed.records.flatMap((record) =>
+        record.kind === 'blob' ? [[record.hash, record.size] as const] : [],
+      ),
+      offsets: Float64Array.from(committed.records, ({ position }) => position.offset),
+      bytes: bytes.length,
+      nextOrdinal,
+    };
+  };
+
+  return (message) => {
+    if ('stored' in message) answered(message.stored);
+    else if ('letGo' in message) segment.close();
+    else {
+      append(message.append).then(
+        (appended) => send({ appended }),
+        (error: unknown) => send({ thrown: thrownBy(error) }),
+      );
+    }
+  };
+}
+
+/** The file of the segment that is written to. */
+class OpenSegment {
+  #open: { readonly path: string; readonly file: LogFile } | undefined;
+
+  constructor(private readonly files: FileLayer) {}
+
+  file(path: string): LogFile {
+    if (this.#open?.path !== path) {
+      this.close();
+      this.#open = { path, file: this.files.open(path, 'write') };
+    }
+    return this.#open.file;
+  }
+
+  close(): void {
+    this.#open?.file.close();
+    this.#open = undefined;
+  }
+}

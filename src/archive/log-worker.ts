@@ -1,0 +1,9 @@
+/** Entry of the thread that writes to the log; log-thread.ts is its other side. */
+
+import { openThreadPort } from '../core/in-thread.ts';
+import { realFiles } from './file-system.ts';
+import type { FromLogThread, ToLogThread } from './log-thread.ts';
+import { logServer } from './log-thread.ts';
+
+const receive = logServer(realFiles, (message) => port.send(message));
+const port = openThreadPort<ToLogThread, FromLogThread>((message) => receive(message));

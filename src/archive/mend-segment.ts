@@ -1,0 +1,532 @@
+import { hash as digest } from 'node:crypto';
+import { basename } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { logDamaged } from '../errors/archive.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
+import { type FileLayer, type LogFile, openIfFile, readFully, writeAll } from './file-system.ts';
+import {
+  type CommitRecord,
+  commitHash,
+  decodeCommit,
+  decodeSegmentHeader,
+  encodeSegmentHeader,
+  formatPath,
+  Identities,
+  parseSegmentName,
+  RECORD_HEADER_BYTES,
+  RECORD_KIND,
+  type RecordHeader,
+  type RecordSpace,
+  readRecordHeader,
+  SEGMENT_HEADER_BYTES,
+  type SegmentFile,
+  type SegmentHeader,
+  segmentPath,
+} from './format.ts';
+import { publish, writing } from './hot-segment.ts';
+import { inflatePayload } from './payload.ts';
+import { allowsZstd, allowZstd } from './recovery.ts';
+import { SealedFileWriter, type SealedRecord } from './seal.ts';
+import { purgedByFooter } from './sealed-footer.ts';
+import { listSegments, type OpenSegment } from './segment-files.ts';
+import {
+  type ChainState,
+  FileWindow,
+  provenEnd,
+  segmentRecords,
+  walkRecords,
+} from './segment-reader.ts';
+
+/** Gives a payload by its SHA-256, from wherever there is one. */
+type FindPayload = (hash: Buffer, kind: number) => Buffer | undefined;
+
+/** Whether a record, of a batch with this commit number, was forgotten on purpose: its payload is not written again. */
+export type IsForgotten = (record: SealedRecord, commit: number) => boolean;
+
+/** How far a file of another folder is believed. */
+export interface Believed {
+  /** Whether a commit there leads to one that is known here. */
+  readonly isProven: (commit: ChainState) => boolean;
+  /** The last commit that is known here: behind it, only proven ones are taken. */
+  readonly last: number;
+}
+
+interface MendOptions {
+  readonly dir: string;
+  readonly segment: number;
+  readonly files: FileLayer;
+  /** The same segment of the same archive in one or more files: other generations, other copies. */
+  readonly sources: readonly OpenSegment[];
+  /** Those of them that are of other folders. What they say was purged is not believed. */
+  readonly foreign?: ReadonlyMap<OpenSegment, Believed>;
+  readonly find: FindPayload;
+  readonly isForgotten?: IsForgotten;
+  /** Ordinals that files which are no sources, their headers being damaged, say were purged. */
+  readonly purged?: ReadonlySet<number>;
+  /** Where the segment ends, exactly: taken from the header of the next one. */
+  readonly end?: ChainState | undefined;
+  /** A commit that a catalog or checkpoint has seen: the segment holds it, or begins after it. Number 0 for none. */
+  readonly reach: ChainState | undefined;
+}
+
+/**
+ * Writes the next generation of a damaged segment from everything that is left of it: batch by batch from whichever
+ * file has it whole, with payloads found elsewhere by their hash. What one of our files says was purged stays purged,
+ * whatever the others still have. The new file takes its name only when it was read back and its chain proves that
+ * every record is the one that was written. Nothing else is changed: the records are compressed with zstd only where
+ * FORMAT allows that already.
+ *
+ * @returns the generation, or undefined when some batch is whole nowhere, or the chain leads elsewhere than to `end` and
+ *   `reach`, or ends with a batch that nothing proves: then nothing was written
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`
+ */
+export async function mendSegment(options: MendOptions): Promise<number | undefined> {
+  const { dir, segment, files, sources } = options;
+  const [first] = sources;
+  if (first === undefined) return undefined;
+  const codec = allowsZstd(files, dir) ? 'zstd' : 'zlib';
+  // Durable as well: what another process wrote may not be yet.
+  if (codec === 'zstd') await writing(formatPath(dir), 0, () => allowZstd(files, dir));
+  const generation = Math.max(...(listSegments(files, dir).get(segment) ?? [1])) + 1;
+  const path = segmentPath(dir, { segment, generation });
+  const whole = await publish(files, path, 0, {
+    async write(target) {
+      const header: SegmentHeader = { ...first.header, generation };
+      await writeAll(target, encodeSegmentHeader(header), 0);
+      const writer = new SealedFileWriter(target, header, SEGMENT_HEADER_BYTES, codec);
+      for (const batch of mendedBatches(options)) {
+        if (batch === undefined) return false;
+        for (const record of batch) await writer.add(record);
+      }
+      await writer.end();
+      return true;
+    },
+    check(temporary, complete) {
+      if (!complete) return false;
+      const wrong = () => logDamaged({ file: temporary, segment, offset: 0, reason: 'bytes' });
+      const last = provenEnd(files, { segment, generation }, temporary, true, wrong);
+      if (last < ((options.end ?? options.reach)?.number ?? 0)) throw wrong();
+      return true;
+    },
+  });
+  return whole ? generation : undefined;
+}
+
+/** Batches in order, the commit with each; undefined for one that no source has whole. */
+function* mendedBatches({
+  sources,
+  foreign = new Map(),
+  find,
+  end,
+  reach,
+  isForgotten = () => false,
+  purged: purgedElsewhere = new Set(),
+}: MendOptions): Generator<readonly SealedRecord[] | undefined, void, undefined> {
+  const own = sources.filter((source) => !foreign.has(source));
+  const purged = purgedIn(own, purgedElsewhere);
+  const [first] = sources;
+  let number = first?.header.previousNumber ?? 0;
+  let hash = first?.header.previousHash ?? '';
+  let ordinal = 0;
+  /** Whether the last batch that was taken is one of ours, or leads to one. */
+  let isProven = true;
+  const known = [end, reach].filter((commit) => commit !== undefined && commit.number > 0);
+  /** Of a log that went its own way: its chain holds as well as ours. */
+  const isOther = (): boolean => known.some((one) => one?.number === number && one.hash !== hash);
+  const walks = sources.map((source) => believedBatches(source, find, foreign.get(source)));
+  let heads = walks.map((walk) => walk.next().value);
+  for (;;) {
+    // Every batch before this one was taken; what a source has twice or out of order is left behind.
+    heads = heads.map((head, i) => {
+      let at = head;
+      while (at !== undefined && at.commit.number <= number) at = walks[i]?.next().value;
+      return at;
+    });
+    const next = heads
+      .filter((head) => head?.commit.number === number + 1 && head.whole(hash))
+      .reduce(
+        (best, head) => (best === undefined || (!best.isProven && head?.isProven) ? head : best),
+        undefined,
+      );
+    if (next === undefined || isOther()) break;
+    const twins = heads.filter(
+      (head) => head?.commit.hash === next.commit.hash && head.whole(hash),
+    );
+    yield next.records.map((record, at) => {
+      const gone =
+        twins.some((twin) => twin?.isOurs === true && twin.records[at]?.payload === undefined) ||
+        purged.has(ordinal + at, record) ||
+        isForgotten(record, next.commit.number);
+      const [payload] = gone ? [] : twins.flatMap((twin) => twin?.records[at]?.payload ?? []);
+      return { ...record, payload };
+    });
+    ordinal += next.records.length;
+    ({ number, hash } = next.commit);
+    isProven = next.isProven || known.some((one) => one?.number === number && one.hash === hash);
+  }
+  const more = heads.some((head) => head !== undefined);
+  const short = reach !== undefined && reach.number > number;
+  const elsewhere = end === undefined ? short : end.number !== number;
+  const isEmpty = ordinal === 0 && own.length === 0;
+  if (elsewhere || more || isOther() || !isProven || isEmpty) yield undefined;
+}
+
+interface PurgedRecords {
+  has(ordinal: number, record: SealedRecord): boolean;
+}
+
+/**
+ * Returns what any of our files marks as purged: its footer by ordinals, its records by their hashes. Facts are
+ * identified by ordinals and by their batches only: two facts of the same bytes may be about two messages.
+ */
+function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>): PurgedRecords {
+  const ordinals = new Set(known);
+  const hashes = new Set<string>();
+  const nameOf = (kind: number, hash: Buffer): string => `${kind} ${hash.toString('hex')}`;
+  for (const source of sources) {
+    for (const at of purgedByFooter(source.file, source.header)) ordinals.add(at);
+    for (const record of segmentRecords(source, { digest: false })) {
+      if (record.what !== 'record' || record.state !== 'purged') continue;
+      if (record.kind !== RECORD_KIND.fact) hashes.add(nameOf(record.kind, record.hash));
+    }
+  }
+  return {
+    has: (ordinal, { kind, hash }) => ordinals.has(ordinal) || hashes.has(nameOf(kind, hash)),
+  };
+}
+
+interface BelievedBatch extends RawBatch {
+  readonly isOurs: boolean;
+  /** It is one of ours, or leads to one. */
+  readonly isProven: boolean;
+}
+
+/** The batches of a file, as far as it is believed. */
+function* believedBatches(
+  source: OpenSegment,
+  find: FindPayload,
+  foreign: Believed | undefined,
+): Generator<BelievedBatch, undefined, undefined> {
+  for (const batch of rawBatches(source, find)) {
+    const isProven = foreign === undefined || foreign.isProven(batch.commit);
+    if (!isProven && batch.commit.number > foreign.last) return undefined;
+    yield { ...batch, isOurs: foreign === undefined, isProven };
+  }
+  return undefined;
+}
+
+interface RawBatch {
+  readonly commit: CommitRecord;
+  readonly records: readonly SealedRecord[];
+  /** Whether the records are those that the commit was made of, in the chain behind `previous`. */
+  whole(previous: string): boolean;
+}
+
+function* rawBatches(
+  source: OpenSegment,
+  find: FindPayload,
+): Generator<RawBatch, undefined, undefined> {
+  let records: SealedRecord[] = [];
+  let lost = false;
+  for (const record of segmentRecords(source, { digest: true })) {
+    if (record.what === 'lost') {
+      lost = lost || record.reason !== 'footer';
+      continue;
+    }
+    const { kind, rawLength, hash, state } = record;
+    const found = state === 'damaged' ? find(hash, kind) : record.payload;
+    const payload = found === undefined ? undefined : Buffer.from(found);
+    lost = lost || (state === 'damaged' && payload === undefined);
+    records.push({ kind, rawLength, hash, payload });
+    if (kind !== RECORD_KIND.commit) continue;
+    const commit = payload === undefined ? undefined : decodeCommit(payload);
+    if (commit !== undefined) {
+      const [taken, gap] = [records, lost];
+      yield {
+        commit,
+        records: taken,
+        whole: (previous) => !gap && proves(commit, taken, previous),
+      };
+    }
+    records = [];
+    lost = commit === undefined;
+  }
+  return undefined;
+}
+
+function proves(commit: CommitRecord, records: readonly SealedRecord[], previous: string): boolean {
+  const identities = new Identities();
+  for (const { kind, rawLength, hash } of records.slice(0, -1)) {
+    identities.add(kind, rawLength, hash);
+  }
+  const { number, time, hash } = commit;
+  return (
+    commit.previous === previous &&
+    commit.records === records.length - 1 &&
+    hash === commitHash(previous, number, time, identities)
+  );
+}
+
+/** What a disk gives back or not, at the most. Bytes. */
+const SECTOR = 4_096;
+
+/** Bytes that the disk does not give back; `end` is excluded. */
+interface BadStretch {
+  readonly offset: number;
+  readonly end: number;
+}
+
+/** Which sectors of the file that was opened last the disk does not give back, however often they are read. */
+export class BadSectors {
+  readonly #sectors = new Set<number>();
+
+  note(position: number): void {
+    this.#sectors.add(Math.floor(position / SECTOR));
+  }
+
+  forget(): void {
+    this.#sectors.clear();
+  }
+
+  /** In order of offset; adjacent sectors form one stretch. */
+  stretches(): BadStretch[] {
+    const found: { offset: number; end: number }[] = [];
+    for (const sector of [...this.#sectors].sort((a, b) => a - b)) {
+      const offset = sector * SECTOR;
+      const last = found.at(-1);
+      if (last?.end === offset) last.end += SECTOR;
+      else found.push({ offset, end: offset + SECTOR });
+    }
+    return found;
+  }
+}
+
+/**
+ * Returns the same files over a disk with bad sectors. Reading returns everything that the disk can read; the rest
+ * (EIO) reads as zeros, so that the checks find it, and is noted in `bad`. Use it only where bad sectors are reported:
+ * zeros behind the last remaining commit look like unfinished work.
+ */
+export function filesOverBadSectors(files: FileLayer, bad = new BadSectors()): FileLayer {
+  return readBy(files, (file) => {
+    bad.forget();
+    return overBadSectors(file, bad);
+  });
+}
+
+/** The same files. Bytes of a segment that the disk does not give back (EIO) are `log-damaged`, with their place. */
+export function filesWithDamage(files: FileLayer): FileLayer {
+  return readBy(files, (file, path) => (target, position) => {
+    try {
+      return file.read(target, position);
+    } catch (error) {
+      const name = parseSegmentName(basename(path));
+      if (errnoName(error) !== 'EIO' || name === undefined) throw error;
+      const { segment } = name;
+      throw logDamaged({ file: path, segment, offset: position, reason: 'unreadable' });
+    }
+  });
+}
+
+function readBy(
+  files: FileLayer,
+  readOf: (file: LogFile, path: string) => LogFile['read'],
+): FileLayer {
+  return {
+    open(path, access) {
+      const file = files.open(path, access);
+      if (access !== 'read') return file;
+      return {
+        read: readOf(file, path),
+        size: () => file.size(),
+        write: (bytes, position) => file.write(bytes, position),
+        datasync: () => file.datasync(),
+        truncate: (length) => file.truncate(length),
+        close: () => file.close(),
+      };
+    },
+    list: (folder) => files.list(folder),
+    makeFolder: (folder) => files.makeFolder(folder),
+    rename: (from, to) => files.rename(from, to),
+    remove: (path) => files.remove(path),
+    syncFolder: (folder) => files.syncFolder(folder),
+    modifiedAt: (path) => files.modifiedAt(path),
+  };
+}
+
+function overBadSectors(file: LogFile, bad: BadSectors): LogFile['read'] {
+  const read = (target: Uint8Array, position: number): number => {
+    try {
+      return file.read(target, position);
+    } catch (error) {
+      if (errnoName(error) !== 'EIO') throw error;
+    }
+    const toNext = SECTOR - (position % SECTOR);
+    const length = Math.max(0, Math.min(target.length, toNext, file.size() - position));
+    // One sector at a time: those before the bad one are wanted.
+    if (length < target.length)
+      return length === 0 ? 0 : read(target.subarray(0, length), position);
+    target.fill(0);
+    bad.note(position);
+    return length;
+  };
+  return read;
+}
+
+/** Entry b of the table of CRC-32 (polynomial 0xEDB88320, reflected): what a byte b adds at the end of a message. */
+const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let value = byte;
+  for (let bit = 0; bit < 8; bit += 1) value = value & 1 ? (value >>> 1) ^ 0xedb88320 : value >>> 1;
+  return value >>> 0;
+});
+
+/**
+ * Where a single flipped bit explains a wrong CRC-32. CRCs are linear: one bit changes the CRC by a value that depends
+ * only on how far it stands from the end, and these are walked through once. Undefined when no single bit does.
+ */
+function flippedBit(
+  bytes: Buffer,
+  wanted: number,
+): { readonly at: number; readonly mask: number } | undefined {
+  const syndrome = (crc32(bytes) ^ wanted) >>> 0;
+  const changes = Uint32Array.from({ length: 8 }, (_, bit) => TABLE[1 << bit] ?? 0);
+  for (let at = bytes.length - 1; at >= 0; at -= 1) {
+    for (let bit = 0; bit < 8; bit += 1) {
+      const change = changes[bit] ?? 0;
+      if (change === syndrome) return { at, mask: 1 << bit };
+      changes[bit] = (change >>> 8) ^ (TABLE[change & 0xff] ?? 0);
+    }
+  }
+  return undefined;
+}
+
+/** Flips each bit of a small buffer in turn until `accepts` does; the buffer is left as it is accepted, or unchanged. */
+function flipUntil(
+  bytes: Buffer,
+  accepts: () => boolean,
+): { readonly at: number; readonly mask: number } | undefined {
+  for (let at = 0; at < bytes.length; at += 1) {
+    for (let mask = 1; mask < 256; mask *= 2) {
+      bytes[at] = (bytes[at] ?? 0) ^ mask;
+      if (accepts()) return { at, mask };
+      bytes[at] = (bytes[at] ?? 0) ^ mask;
+    }
+  }
+  return undefined;
+}
+
+/**
+ * A segment's file as it was before single bits of it flipped, as far as its own CRCs and hashes prove that. The file
+ * is not changed: the bits are turned back in what is read. Its footer is not used. Undefined when the segment's
+ * header is beyond that. The caller closes the file.
+ */
+export function openStraightened(
+  files: FileLayer,
+  dir: string,
+  name: SegmentFile,
+): OpenSegment | undefined {
+  const path = segmentPath(dir, name);
+  const file = openIfFile(files, path);
+  if (file === undefined) return undefined;
+  const patched = new PatchedFile(file);
+  const header = straightenHeader(patched, name);
+  if (header === undefined) {
+    file.close();
+    return undefined;
+  }
+  straightenRecords(patched, header);
+  return { file: patched, name, path, header, sealed: undefined };
+}
+
+const refuseToWrite = () => Promise.reject(new Error('read only'));
+
+/** A file with some bytes read otherwise than they are. */
+class PatchedFile implements LogFile {
+  readonly write = refuseToWrite;
+  readonly datasync = refuseToWrite;
+  readonly truncate = refuseToWrite;
+  readonly #patches = new Map<number, number>();
+
+  constructor(private readonly file: LogFile) {}
+
+  /** Turns bits of the byte at `at`. */
+  turn(at: number, mask: number): void {
+    this.#patches.set(at, (this.#patches.get(at) ?? 0) ^ mask);
+  }
+
+  read(target: Uint8Array, position: number): number {
+    const got = this.file.read(target, position);
+    for (const [at, mask] of this.#patches) {
+      if (at >= position && at < position + got) {
+        target[at - position] = (target[at - position] ?? 0) ^ mask;
+      }
+    }
+    return got;
+  }
+
+  size(): number {
+    return this.file.size();
+  }
+
+  close(): void {
+    this.file.close();
+  }
+}
+
+function straightenHeader(file: PatchedFile, name: SegmentFile): SegmentHeader | undefined {
+  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
+  if (readFully(file, bytes, 0) < SEGMENT_HEADER_BYTES) return undefined;
+  const read = (): SegmentHeader | undefined => {
+    const header = decodeSegmentHeader(bytes);
+    const fits = header?.segment === name.segment && header.generation === name.generation;
+    return fits ? header : undefined;
+  };
+  const intact = read();
+  if (intact !== undefined) return intact;
+  const flipped = flipUntil(bytes, () => read() !== undefined);
+  if (flipped === undefined) return undefined;
+  file.turn(flipped.at, flipped.mask);
+  return read();
+}
+
+function straightenRecords(file: PatchedFile, space: RecordSpace): void {
+  let from = SEGMENT_HEADER_BYTES;
+  // After a header was corrected the walk starts again, since its window holds the old bytes.
+  for (let again = true; again; ) {
+    again = false;
+    for (const walked of walkRecords(new FileWindow(file), space, from)) {
+      if (walked.kind === 'gap') {
+        if (!straightenRecordHeader(file, space, walked.offset)) continue;
+        from = walked.offset;
+        again = true;
+        break;
+      }
+      if (walked.stored === undefined) straightenPayload(file, walked.header, walked.offset);
+    }
+  }
+}
+
+function straightenRecordHeader(file: PatchedFile, space: RecordSpace, offset: number): boolean {
+  const bytes = Buffer.alloc(RECORD_HEADER_BYTES);
+  if (readFully(file, bytes, offset) < RECORD_HEADER_BYTES) return false;
+  const flipped = flipUntil(bytes, () => {
+    const header = readRecordHeader(bytes, 0, space, offset);
+    if (header === undefined) return false;
+    return offset + RECORD_HEADER_BYTES + header.storedLength <= file.size();
+  });
+  if (flipped === undefined) return false;
+  file.turn(offset + flipped.at, flipped.mask);
+  return true;
+}
+
+function straightenPayload(file: PatchedFile, header: RecordHeader, offset: number): void {
+  const stored = Buffer.alloc(header.storedLength);
+  const start = offset + RECORD_HEADER_BYTES;
+  if (readFully(file, stored, start) < stored.length) return;
+  const flipped = flippedBit(stored, header.crc);
+  if (flipped === undefined) return;
+  stored[flipped.at] = (stored[flipped.at] ?? 0) ^ flipped.mask;
+  const payload = inflatePayload(header, stored);
+  // A CRC can agree by accident; the hash cannot.
+  if (payload === undefined || !digest('sha256', payload, 'buffer').equals(header.hash)) return;
+  file.turn(start + flipped.at, flipped.mask);
+}

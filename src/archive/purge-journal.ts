@@ -1,0 +1,107 @@
+import { join } from 'node:path';
+import type { MessageId } from '../core/types.ts';
+import { type FileLayer, readWhole, replaceFile } from './file-system.ts';
+import { canonicalJson, isCount, isHash, isObject, parseJson, temporaryPath } from './format.ts';
+import { syncing, writing } from './hot-segment.ts';
+import type { ChainState } from './segment-reader.ts';
+
+/**
+ * A purge that was decided: durable before the log records it, and removed when all of it is done. It holds only
+ * numbers and hashes.
+ */
+export interface PurgeWork {
+  readonly reason: 'forgotten' | 'pruned';
+  readonly messages: readonly MessageId[];
+  /** The last commit before the one that journals it. */
+  readonly after: ChainState;
+  /** Ordinals of the records whose payload goes, by segment. */
+  readonly records: ReadonlyMap<number, readonly number[]>;
+}
+
+/** Where the work of a purge is written down until it is done. */
+export interface PurgeJournal {
+  /** Undefined where no purge is under way. */
+  read(): Promise<PurgeWork | undefined>;
+  /**
+   * Writes down a purge, and lets the commit that decides it happen: the one that follows `work.after`. Where commits and
+   * purges are stored in one place, it may be stored with that commit. The log says whether a purge was decided.
+   *
+   * @param commits those that the records are in
+   * @param commit makes the one commit; nothing else commits meanwhile
+   * @throws `disk-full` and the other errors of writing: nothing is decided then; what `commit` throws
+   */
+  decide<T>(work: PurgeWork, commits: readonly number[], commit: () => Promise<T>): Promise<T>;
+  /** Notes that nothing of the purge is left to do, or that it was never decided. */
+  end(): Promise<void>;
+}
+
+/** Keeps it in `purge.json`, next to the log. */
+export function purgeFile(files: FileLayer, dir: string): PurgeJournal {
+  return {
+    read: async () => readWork(files, dir),
+    async decide(work, _commits, commit) {
+      await writeWork(files, dir, work);
+      return commit();
+    },
+    end: () => endPurge(files, dir),
+  };
+}
+
+const VERSION = 1;
+
+function workPath(dir: string): string {
+  return join(dir, 'purge.json');
+}
+
+function readWork(files: FileLayer, dir: string): PurgeWork | undefined {
+  const path = workPath(dir);
+  if (!files.list(dir).includes('purge.json')) return undefined;
+  const work = purgeWorkOf(parseJson(readWhole(files, path).toString('utf8')));
+  if (work === undefined) throw new Error(`${path} is not what was written there`);
+  return work;
+}
+
+async function writeWork(files: FileLayer, dir: string, work: PurgeWork): Promise<void> {
+  const path = workPath(dir);
+  const bytes = Buffer.from(`${purgeWorkText(work)}\n`);
+  try {
+    await writing(path, bytes.length, () => replaceFile(files, path, bytes));
+  } catch (error) {
+    // What cannot be removed now, the next one replaces.
+    await files.remove(temporaryPath(path)).catch(() => undefined);
+    throw error;
+  }
+}
+
+async function endPurge(files: FileLayer, dir: string): Promise<void> {
+  const path = workPath(dir);
+  await writing(path, 0, () => files.remove(path));
+  await syncing(path, () => files.syncFolder(dir));
+}
+
+/** Returns a purge as canonical JSON. */
+export function purgeWorkText(work: PurgeWork): string {
+  return canonicalJson({ ...work, version: VERSION, records: [...work.records] });
+}
+
+/** Returns the purge of a parsed `purgeWorkText`; undefined if it is something else. */
+export function purgeWorkOf(value: unknown): PurgeWork | undefined {
+  if (!isObject(value) || value.version !== VERSION || !isObject(value.after)) return undefined;
+  const { reason, messages, after, records } = value;
+  if (reason !== 'forgotten' && reason !== 'pruned') return undefined;
+  if (!isCount(after.number) || !isHash(after.hash)) return undefined;
+  if (!Array.isArray(messages) || !messages.every(isHash)) return undefined;
+  if (!Array.isArray(records) || !records.every(isEntry)) return undefined;
+  return {
+    reason,
+    messages,
+    after: { number: after.number, hash: after.hash },
+    records: new Map(records),
+  };
+}
+
+function isEntry(value: unknown): value is [number, number[]] {
+  return (
+    Array.isArray(value) && isCount(value[0]) && Array.isArray(value[1]) && value[1].every(isCount)
+  );
+}

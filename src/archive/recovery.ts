@@ -1,0 +1,587 @@
+import { NOT_REGULAR } from '../core/files.ts';
+import {
+  archiveFormatNewer,
+  archiveFormatUnreadable,
+  archiveMissing,
+  logDamaged,
+  logDiverged,
+  logEndsEarly,
+} from '../errors/archive.ts';
+import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import {
+  type FileLayer,
+  type LogFile,
+  openIfFile,
+  readFully,
+  readWhole,
+  replaceFile,
+  writeAll,
+} from './file-system.ts';
+import {
+  CODEC,
+  type Commit,
+  formatPath,
+  logFolder,
+  parseTailName,
+  RECORD_HEADER_BYTES,
+  type RecordSpace,
+  readRecordHeader,
+  SEGMENT_HEADER_BYTES,
+  type SegmentFile,
+  segmentPath,
+  tailPath,
+} from './format.ts';
+import {
+  damageIn,
+  type OpenSegment,
+  openInForce,
+  type SegmentListing,
+  withSegment,
+} from './segment-files.ts';
+import {
+  type ChainState,
+  type LogicalRecord,
+  type Problem,
+  type ReadBatch,
+  type RecordReading,
+  type Remainder,
+  type Standing,
+  segmentBatches,
+  type Visited,
+} from './segment-reader.ts';
+
+/** Pages that a power cut keeps from the disk read as zeros. */
+const PAGE_BYTES = 4096;
+/** Fewer zeros than this at the edge of a page prove nothing. */
+const HOLE_BYTES = 16;
+
+/**
+ * The batches of the segment that is written to, as `segmentBatches` gives them, with one exception, which a power cut
+ * can bring about: the system may have written the end of the last batch and not its middle. That batch was never
+ * acknowledged, so it belongs to the remainder, but only if it is the last, lies after `seen`, and every wrong record
+ * in it lies over a page (or the rest of one) that is all zeros, as unwritten pages are and flipped bits are not.
+ *
+ * @param seen the highest commit number that the catalog or a checkpoint has seen; 0 for none
+ */
+export function* batchesToTheEnd<T>(
+  segment: OpenSegment,
+  seen: number,
+  reading: RecordReading,
+  visit: (record: LogicalRecord & { readonly payload: Buffer }) => Visited<T>,
+): Generator<ReadBatch<T> | Remainder, ChainState, undefined> {
+  const { header } = segment;
+  let chain: ChainState = { number: header.previousNumber, hash: header.previousHash };
+  let offset = SEGMENT_HEADER_BYTES;
+  let torn: ReadBatch<T> | undefined;
+  for (const item of segmentBatches<T>(segment, reading, visit)) {
+    if (item.what === 'remainder') {
+      if (torn === undefined) yield item;
+      else yield { ...item, offset, problems: [...torn.problems, ...item.problems] };
+      return chain;
+    }
+    if (torn !== undefined) {
+      // Another batch behind it: the system does not write ahead of what was never acknowledged.
+      yield torn;
+      ({ chain, offset } = behind(torn));
+      torn = undefined;
+    }
+    if (item.commit.number > seen && isTorn(segment.file, item.problems)) torn = item;
+    else {
+      yield item;
+      ({ chain, offset } = behind(item));
+    }
+  }
+  if (torn !== undefined) {
+    yield { what: 'remainder', offset, end: segment.file.size(), problems: torn.problems };
+  }
+  return chain;
+}
+
+function behind({ commit: { number, hash }, end }: ReadBatch<unknown>) {
+  return { chain: { number, hash }, offset: end };
+}
+
+function isTorn(file: LogFile, problems: readonly Problem[]): boolean {
+  if (problems.length === 0) return false;
+  return problems.every(({ reason, offset, end }) => {
+    if (reason !== 'bytes' && reason !== 'payload') return false;
+    const bytes = Buffer.alloc(end - offset);
+    readFully(file, bytes, offset);
+    let from = offset;
+    while (from < end) {
+      const to = Math.min(end, (Math.floor(from / PAGE_BYTES) + 1) * PAGE_BYTES);
+      const page = bytes.subarray(from - offset, to - offset);
+      if (page.length >= HOLE_BYTES && page.every((byte) => byte === 0)) return true;
+      from = to;
+    }
+    return false;
+  });
+}
+
+/** The commit up to which the catalog knows the log; number 0 when it knows nothing. */
+export type ExpectedCommit = Pick<Commit, 'number' | 'hash'> & Partial<Pick<Commit, 'time'>>;
+
+/** Bytes behind the last commit, which a writer that was cut off left: put aside in a file of their own. */
+export interface TornTail {
+  readonly segment: number;
+  /** Where they began in the segment. */
+  readonly offset: number;
+  readonly bytes: number;
+  /** The file that has them now. */
+  readonly file: string;
+}
+
+/** Where the writer continues. */
+export interface SegmentEnd {
+  readonly chain: ChainState;
+  /** Time of the last commit in the segment, or 0 when it has none. */
+  readonly time: number;
+  /** The ordinal of the next record. */
+  readonly ordinal: number;
+  /** Where the next record begins: what follows the last commit. */
+  readonly offset: number;
+}
+
+/** Bytes of a tail that are moved at a time. */
+const PIECE_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Reads the last segment and distinguishes its torn tail from damage. The tail is what follows the last commit that is
+ * valid anywhere in the segment, and a last batch that is torn (see `batchesToTheEnd`); an error before that commit is
+ * damage.
+ *
+ * @throws `log-damaged`, `log-ends-early`, `log-diverged`; nothing is changed
+ */
+export function findEnd(segment: OpenSegment, expected: ExpectedCommit | undefined): SegmentEnd {
+  const { header, path } = segment;
+  let end: SegmentEnd = {
+    chain: { number: header.previousNumber, hash: header.previousHash },
+    time: 0,
+    ordinal: 0,
+    offset: SEGMENT_HEADER_BYTES,
+  };
+  checkExpected(end.chain, expected, path);
+  const seen = expected?.number ?? 0;
+  for (const item of batchesToTheEnd(segment, seen, { digest: false }, () => undefined)) {
+    if (item.what === 'remainder') break;
+    const [problem] = item.problems;
+    if (problem !== undefined) throw damageIn(segment, problem.offset, problem.reason);
+    const { number, hash, time, ordinal } = item.commit;
+    end = { chain: { number, hash }, time, ordinal: ordinal + 1, offset: item.end };
+    checkExpected(end.chain, expected, path);
+  }
+  refuseEarlyEnd(path, expected, end.chain.number);
+  return end;
+}
+
+/**
+ * Returns where a log reaches the commit that is expected.
+ *
+ * @throws `log-ends-early`
+ */
+export function refuseEarlyEnd(
+  file: string,
+  expected: ExpectedCommit | undefined,
+  lastNumber: number,
+): void {
+  if (expected === undefined || expected.number <= lastNumber) return;
+  const { number: expectedNumber, hash: expectedHash } = expected;
+  throw logEndsEarly({ file, expectedNumber, expectedHash, lastNumber });
+}
+
+/** @throws `log-diverged` when a commit has the number of the one that is expected, and another hash */
+export function checkExpected(
+  chain: ChainState,
+  expected: ExpectedCommit | undefined,
+  file: string,
+): void {
+  if (expected === undefined || expected.number === 0 || chain.number !== expected.number) return;
+  if (chain.hash === expected.hash) return;
+  throw logDiverged({
+    file,
+    number: chain.number,
+    expectedHash: expected.hash,
+    foundHash: chain.hash,
+  });
+}
+
+/**
+ * Moves what follows `end` out of the segment, which the caller holds open for writing: first durable in a file of its
+ * own, then cut. Undefined when nothing follows.
+ */
+export async function putTailAside(
+  files: FileLayer,
+  dir: string,
+  file: LogFile,
+  segment: number,
+  end: SegmentEnd,
+): Promise<TornTail | undefined> {
+  const bytes = file.size() - end.offset;
+  if (bytes <= 0) return undefined;
+  const path = nextTailPath(files, dir);
+  const tail = files.open(path, 'create');
+  try {
+    const piece = Buffer.allocUnsafe(Math.min(bytes, PIECE_BYTES));
+    let done = 0;
+    while (done < bytes) {
+      const room = piece.subarray(0, Math.min(piece.length, bytes - done));
+      const got = readFully(file, room, end.offset + done);
+      if (got === 0) break;
+      await writeAll(tail, room.subarray(0, got), done);
+      done += got;
+    }
+    await tail.datasync();
+  } finally {
+    tail.close();
+  }
+  await files.syncFolder(logFolder(dir));
+  await file.truncate(end.offset);
+  await file.datasync();
+  return { segment, offset: end.offset, bytes, file: path };
+}
+
+/** Moves a segment's file out of the log, durably, to where torn tails are kept. */
+export async function putSegmentAside(
+  files: FileLayer,
+  dir: string,
+  name: SegmentFile,
+): Promise<TornTail> {
+  const path = segmentPath(dir, name);
+  const opened = openIfFile(files, path);
+  const bytes = opened?.size() ?? 0;
+  opened?.close();
+  const file = nextTailPath(files, dir);
+  await files.rename(path, file);
+  await files.syncFolder(logFolder(dir));
+  return { segment: name.segment, offset: 0, bytes, file };
+}
+
+function nextTailPath(files: FileLayer, dir: string): string {
+  const taken = files.list(logFolder(dir)).map(parseTailName);
+  return tailPath(dir, Math.max(0, ...taken.map((tail) => tail ?? 0)) + 1);
+}
+
+/** What an archive is called before anything in it is compressed with zstd; every program reads it. */
+const FIRST_FORMAT = 1;
+/** The first format in which records may be compressed with zstd, and the newest that this program reads. */
+export const ZSTD_FORMAT = 2;
+
+const FORMAT = /^mailkeep archive (\d+)\n?$/;
+
+/**
+ * Reads FORMAT, refuses what this program cannot read, and returns the number of the format.
+ *
+ * @throws `archive-missing` when the folder holds no archive, `archive-format-newer`, `archive-format-unreadable`
+ */
+export function checkFormat(files: FileLayer, dir: string): number {
+  const text = readFormat(files, dir);
+  if (text === undefined) {
+    throw hasLog(files, dir) ? archiveFormatUnreadable(dir, null) : archiveMissing(dir);
+  }
+  return refuseUnknownFormat(dir, text);
+}
+
+/**
+ * Returns the number of the format that a text of FORMAT names.
+ *
+ * @param dir for the error
+ * @throws `archive-format-newer`, `archive-format-unreadable`
+ */
+export function refuseUnknownFormat(dir: string, text: string): number {
+  const version = FORMAT.exec(text)?.[1];
+  if (version === undefined) throw archiveFormatUnreadable(dir, text.slice(0, 64));
+  if (Number(version) > ZSTD_FORMAT) {
+    throw archiveFormatNewer(dir, `mailkeep archive ${version}`, ZSTD_FORMAT);
+  }
+  return Number(version);
+}
+
+/** True when the folder holds neither FORMAT nor a log: a new archive may be laid out there. */
+export function isUnused(files: FileLayer, dir: string): boolean {
+  return readFormat(files, dir) === undefined && !hasLog(files, dir);
+}
+
+/** Writes the FORMAT of a new archive durably. It comes first when one is laid out: a log without it is damage. */
+export async function writeFormat(files: FileLayer, dir: string): Promise<void> {
+  await write(files, dir, FIRST_FORMAT);
+}
+
+/** Whether FORMAT says that records of this archive may be compressed with zstd. */
+export function allowsZstd(files: FileLayer, dir: string): boolean {
+  return checkFormat(files, dir) >= ZSTD_FORMAT;
+}
+
+/**
+ * Makes FORMAT say, durably, that records may be compressed with zstd. A program that cannot read zstd then refuses the
+ * archive instead of taking such records for damage. This has to be done before zstd gets into any file of the archive,
+ * temporary ones included. The caller holds the archive's lock.
+ */
+export async function allowZstd(files: FileLayer, dir: string): Promise<void> {
+  if (!allowsZstd(files, dir)) {
+    await write(files, dir, ZSTD_FORMAT);
+    return;
+  }
+  // A process that was killed may have left a FORMAT that shows, and would not outlive a power cut.
+  await files.syncFolder(dir);
+}
+
+/** Returns whether a segment was sealed with zstd: whether its footer, which is always compressed, is stored so. */
+export function isSealedWithZstd({ file, header, sealed }: OpenSegment): boolean {
+  if (sealed === undefined) return false;
+  const head = Buffer.alloc(RECORD_HEADER_BYTES);
+  const got = readFully(file, head, sealed.offset);
+  return readRecordHeader(head.subarray(0, got), 0, header, sealed.offset)?.codec === CODEC.zstd;
+}
+
+/**
+ * Makes FORMAT allow zstd where a log holds zstd that FORMAT does not announce: a backup that was made by copying files
+ * one by one may have FORMAT from before the first zstd, and segments from after it. Checks the first and the last
+ * sealed segment, since an archive is compacted from its beginning and sealed at its end. The caller holds the archive's
+ * lock.
+ */
+export async function announceZstd(
+  files: FileLayer,
+  dir: string,
+  listing: SegmentListing,
+): Promise<void> {
+  if (allowsZstd(files, dir)) return;
+  const sealed = [...listing].filter(([, generations]) => Math.max(...generations) > 1);
+  for (const one of new Set([sealed.at(0), sealed.at(-1)])) {
+    if (one === undefined || !holdsZstd(files, dir, ...one)) continue;
+    await allowZstd(files, dir);
+    return;
+  }
+}
+
+function holdsZstd(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  generations: readonly number[],
+): boolean {
+  try {
+    return withSegment(files, dir, segment, generations, isSealedWithZstd);
+  } catch (error) {
+    // A damaged segment does not prevent writing after it; verification reports it.
+    if (error instanceof MailkeepError && error.family === 'damage') return false;
+    throw error;
+  }
+}
+
+async function write(files: FileLayer, dir: string, version: number): Promise<void> {
+  const text = `mailkeep archive ${version}\n`;
+  await replaceFile(files, formatPath(dir), Buffer.from(text, 'latin1'));
+}
+
+function readFormat(files: FileLayer, dir: string): string | undefined {
+  try {
+    return readWhole(files, formatPath(dir)).toString('utf8');
+  } catch (error) {
+    const errno = errnoName(error);
+    if (errno === 'ENOENT') return undefined;
+    // Something other than a file has its name.
+    if (errno === NOT_REGULAR || errno === 'EISDIR') return '';
+    throw error;
+  }
+}
+
+function hasLog(files: FileLayer, dir: string): boolean {
+  try {
+    return files.list(logFolder(dir)).some((name) => name.endsWith('.seg'));
+  } catch (error) {
+    if (errnoName(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/** A segment as it stands in generation 1, which is not sealed yet. */
+export interface UnsealedSegment {
+  readonly segment: number;
+  /** The last commit before the segment. */
+  readonly previous: ChainState;
+  /** Where its last batch ends. */
+  readonly offset: number;
+  /** Records that it has, which is the ordinal of the next. */
+  readonly ordinal: number;
+}
+
+/** The end of a log, as what makes its commits durable knows it. */
+export interface LogEnd {
+  readonly archiveId: Buffer;
+  /** The last commit; number 0, the genesis hash and time 0 before the first. */
+  readonly commit: Commit;
+  /** The segment that is written to. */
+  readonly hot: UnsealedSegment;
+  /** Segments before it that are sealed nowhere yet, in order: they have to be complete here, or they could not be sealed. */
+  readonly closed?: readonly UnsealedSegment[];
+}
+
+/** Bytes of generation 1 of a segment that its local file lacks. */
+export interface MissingBytes {
+  /** `segment`: nothing of the local file can be used, if there is one. */
+  readonly what: 'end' | 'segment';
+  readonly segment: number;
+  readonly from: number;
+  readonly until: number;
+  /** The commit that ends at `from`. If the log has another one there, the segment has to be supplied. */
+  readonly after: ChainState;
+}
+
+/** @throws `log-damaged` (`diverged`) when the last segment whose header is intact is another archive's */
+export function refuseStranger(
+  files: FileLayer,
+  dir: string,
+  listing: SegmentListing,
+  archiveId: Buffer,
+): void {
+  for (const [segment, generations] of [...listing].reverse()) {
+    const opened = openedIfIntact(files, dir, segment, generations);
+    if (opened === undefined) continue;
+    opened.file.close();
+    if (opened.header.archiveId.equals(archiveId)) return;
+    throw logDamaged({ file: opened.path, segment, offset: 0, reason: 'diverged' });
+  }
+}
+
+/**
+ * Returns what a folder lacks of the segments that are not sealed yet. A segment without a batch lacks nothing.
+ *
+ * @param expected the commit that the catalog has reached, if there is a catalog
+ * @throws `log-diverged` when that is a commit of another log
+ */
+export function missingBytes(
+  files: FileLayer,
+  dir: string,
+  listing: SegmentListing,
+  { hot, closed = [], commit }: LogEnd,
+  expected: ExpectedCommit | undefined,
+): MissingBytes[] {
+  const unsealed = [...closed, hot];
+  for (const { previous } of unsealed) checkExpected(previous, expected, logFolder(dir));
+  return unsealed.flatMap((one, index) => {
+    const last = unsealed[index + 1]?.previous ?? commit;
+    const generations = listing.get(one.segment) ?? [];
+    const { segment, offset: until } = one;
+    const lacks = (what: MissingBytes['what'], from: number, after: ChainState) =>
+      from === until && what === 'end' ? [] : [{ what, segment, from, until, after }];
+    const whole = () => lacks('segment', SEGMENT_HEADER_BYTES, one.previous);
+    if (generations.length === 0) return until === SEGMENT_HEADER_BYTES ? [] : whole();
+    // A sealed file is read by ordinals and cannot be appended to.
+    if (one === hot && generations.some((generation) => generation > 1)) return whole();
+    try {
+      return withSegment(files, dir, segment, generations, (opened) => {
+        const reached = verified(opened, one, expected?.number);
+        if (reached === undefined) return whole();
+        const { chain, ordinal, offset, seen } = reached;
+        if (chain.number < last.number && offset < until && opened.sealed === undefined) {
+          return lacks('end', offset, chain);
+        }
+        const same =
+          chain.number === last.number && chain.hash === last.hash && ordinal === one.ordinal;
+        if (!same || (opened.sealed === undefined && offset !== until)) return whole();
+        // Only now is it certain that these are the commits of this log.
+        if (seen !== undefined) checkExpected(seen, expected, opened.path);
+        return [];
+      });
+    } catch (error) {
+      // Not even a header, or the disk does not give the bytes back.
+      if (hasCode(error, 'log-damaged')) return whole();
+      throw error;
+    }
+  });
+}
+
+/**
+ * How far the batches of a segment follow each other without damage, up to the offset at which it ends or the first batch
+ * beyond. Undefined where it does not begin as it should, or a batch of another chain follows.
+ *
+ * @param wanted number of a commit that is returned if it is among them
+ */
+function verified(
+  opened: OpenSegment,
+  { previous, offset: until }: UnsealedSegment,
+  wanted: number | undefined,
+) {
+  const { previousNumber, previousHash } = opened.header;
+  if (previousNumber !== previous.number || previousHash !== previous.hash) return undefined;
+  let reached = { offset: SEGMENT_HEADER_BYTES, ordinal: 0, chain: previous };
+  let seen: ChainState | undefined;
+  for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
+    if (item.what === 'remainder') break;
+    if (item.problems.some(({ reason }) => reason === 'chain' || reason === 'order')) {
+      return undefined;
+    }
+    if (item.problems.length > 0) break;
+    if (opened.sealed === undefined && reached.offset >= until) break;
+    const { number, hash, ordinal } = item.commit;
+    reached = { offset: item.end, ordinal: ordinal + 1, chain: { number, hash } };
+    if (number === wanted) seen = reached.chain;
+  }
+  return { ...reached, seen };
+}
+
+function openedIfIntact(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  generations: readonly number[],
+): OpenSegment | undefined {
+  try {
+    return openInForce(files, dir, segment, generations);
+  } catch (error) {
+    if (hasCode(error, 'log-damaged')) return undefined;
+    throw error;
+  }
+}
+
+/** Batches in memory, as they stand in generation 1 of their segment, and the place that they are valid at. */
+interface LooseBatches {
+  readonly bytes: Buffer;
+  readonly space: RecordSpace;
+  /** Of the first record. */
+  readonly at: Standing;
+  /** The commit before the first batch. */
+  readonly after: ChainState;
+}
+
+interface ProvenCommit extends ChainState {
+  /** The place of the record behind it. */
+  readonly end: Standing;
+}
+
+/**
+ * Returns the commits of batches in memory. Every byte is checked: records, hashes of payloads, and the chain.
+ *
+ * @param origin where the bytes come from, as an error names it
+ * @throws `log-damaged` unless the bytes are intact batches that follow each other, and nothing else
+ */
+export function provenCommits(
+  origin: string,
+  { bytes, space, at, after }: LooseBatches,
+): readonly ProvenCommit[] {
+  const { segment } = space;
+  const name = { segment, generation: 1 };
+  const header = { ...space, ...name, previousNumber: after.number, previousHash: after.hash };
+  const file = {
+    size: () => at.offset + bytes.length,
+    read: (target: Uint8Array, position: number) => {
+      const from = position - at.offset;
+      const piece = bytes.subarray(from, from + target.length);
+      target.set(piece);
+      return piece.length;
+    },
+  };
+  const reading = { digest: true };
+  const commits: ProvenCommit[] = [];
+  const read = { file, name, header, sealed: undefined };
+  for (const item of segmentBatches(read, reading, () => undefined, at)) {
+    const [problem] = item.problems;
+    if (problem !== undefined || item.what === 'remainder') {
+      const { offset, reason } = problem ?? { offset: at.offset, reason: 'bytes' };
+      throw logDamaged({ file: origin, segment, offset, reason });
+    }
+    const { number, hash, ordinal } = item.commit;
+    commits.push({ number, hash, end: { offset: item.end, ordinal: ordinal + 1 } });
+  }
+  return commits;
+}

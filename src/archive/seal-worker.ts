@@ -1,0 +1,9 @@
+/** Entry of a thread that seals segments; seal.ts is its other side. */
+
+import { serveJobs } from '../core/in-thread.ts';
+import { realFiles } from './file-system.ts';
+import type { SealedSegment } from './seal.ts';
+import { type SealJob, sealerInProcess } from './seal.ts';
+
+const sealer = sealerInProcess(realFiles);
+serveJobs<SealJob, SealedSegment>((job) => sealer.seal(job));

@@ -1,0 +1,575 @@
+import { hash as digest } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { crc32 } from 'node:zlib';
+import { builtWorker, type HeapLimits, JobPool } from '../core/worker-thread.ts';
+import { logDamaged } from '../errors/archive.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { type FileLayer, type LogFile, readFully, realFiles, writeAll } from './file-system.ts';
+import {
+  CODEC,
+  encodeSegmentHeader,
+  formatPath,
+  logFolder,
+  RECORD_HEADER_BYTES,
+  type RecordSpace,
+  readRecordHeader,
+  SEGMENT_HEADER_BYTES,
+  type SegmentFile,
+  STORED_KIND,
+  segmentPath,
+  writeRecordHeader,
+} from './format.ts';
+import { publish, syncing, writing } from './hot-segment.ts';
+import { type ArchiveCodec, compressPayload, DEFAULT_CODEC } from './payload.ts';
+import { allowZstd } from './recovery.ts';
+import {
+  type Container,
+  encodeFooter,
+  encodeInner,
+  encodeTrailer,
+  innerLength,
+  PURGED_BIT,
+} from './sealed-footer.ts';
+import {
+  damageIn,
+  listSegments,
+  localSegments,
+  type OpenSegment,
+  openInForce,
+  openSegment,
+  type SegmentStore,
+  withSegment,
+} from './segment-files.ts';
+import { type LogicalRecord, type LostBytes, segmentRecords } from './segment-reader.ts';
+
+/**
+ * Removes the generations of each segment that a sealed one has replaced for at least `keepMs`, and returns their
+ * paths. Each sealed one is published before; so one is published even if sealing it was the last act of a process. The
+ * caller holds the archive's lock.
+ */
+export async function dropOldGenerations(options: {
+  readonly dir: string;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly files?: FileLayer;
+  readonly keepMs: number;
+  /** Takes what was sealed; on one local disk, nothing does. */
+  readonly segments?: SegmentStore;
+  /** Segments that are left as they are. */
+  readonly except?: ReadonlySet<number>;
+}): Promise<string[]> {
+  const { dir, now, files = realFiles, keepMs, segments = localSegments, except } = options;
+  const dropped: string[] = [];
+  for (const [segment, generations] of listSegments(files, dir)) {
+    if (except?.has(segment) === true) continue;
+    const sealed = sealedInForce(files, dir, segment, generations);
+    if (sealed === undefined) continue;
+    await segments.publish(sealed);
+    if (Math.floor(files.modifiedAt(segmentPath(dir, sealed))) > now - keepMs) continue;
+    for (const generation of generations.filter((one) => one < sealed.generation)) {
+      const path = segmentPath(dir, { segment, generation });
+      await files.remove(path);
+      dropped.push(path);
+    }
+  }
+  if (dropped.length > 0) await files.syncFolder(logFolder(dir));
+  return dropped;
+}
+
+/** The sealed file that is in force where there are other generations of its segment. */
+function sealedInForce(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  generations: readonly number[],
+): SegmentFile | undefined {
+  if (generations.length < 2) return undefined;
+  try {
+    const opened = withSegment(files, dir, segment, generations, (one) => one);
+    return opened.sealed === undefined ? undefined : opened.name;
+  } catch (error) {
+    // Where no generation is whole, each may hold what another has lost.
+    if (hasCode(error, 'log-damaged')) return undefined;
+    throw error;
+  }
+}
+
+/** A sealed segment that holds records of another codec than the one that is wanted. */
+export interface Compactable {
+  readonly segment: number;
+  /** Bytes of its file. */
+  readonly bytes: number;
+}
+
+/** A segment that cannot be read; it stays as it is. */
+interface Unreadable {
+  readonly segment: number;
+  readonly damage: MailkeepError;
+}
+
+/** Finds the sealed segments from `from` on that hold records of another codec. Reads only headers and footers. */
+export function* compactableSegments(
+  files: FileLayer,
+  dir: string,
+  codec: ArchiveCodec,
+  from = 1,
+): Generator<Compactable | Unreadable, void, undefined> {
+  for (const [segment, generations] of listSegments(files, dir)) {
+    if (segment < from) continue;
+    try {
+      const bytes = withSegment(files, dir, segment, generations, (opened) =>
+        holdsOther(opened, codec) ? opened.file.size() : undefined,
+      );
+      if (bytes !== undefined) yield { segment, bytes };
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      yield { segment, damage: error };
+    }
+  }
+}
+
+/** Whether an error says that a segment is damaged, so that others may still be rewritten. */
+export function isDamage(error: unknown): error is MailkeepError {
+  return error instanceof MailkeepError && error.family === 'damage';
+}
+
+/**
+ * Rewrites one sealed segment with `codec`, publishes it, and removes the files that this replaces. The caller holds the archive's
+ * lock. Interrupted at any moment, the archive reads as before, and the same call finishes the work.
+ *
+ * @throws `log-damaged` when the segment is not intact: it stays as it is
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`: nothing is lost, and it can be tried again
+ */
+export async function compactSegment(
+  files: FileLayer,
+  sealer: Sealer,
+  job: { readonly dir: string; readonly segment: number; readonly codec: ArchiveCodec },
+  segments: SegmentStore = localSegments,
+): Promise<SealedSegment> {
+  const sealed = await sealer.seal(job);
+  const { dir, segment } = job;
+  await segments.publish({ segment, generation: sealed.generation });
+  // One segment at a time: the room that all old files together take may not be there twice.
+  await removeGenerations(files, dir, segment, sealed.generation);
+  return sealed;
+}
+
+/**
+ * Removes the generations of a segment before `kept`, durably, and returns their paths.
+ *
+ * @throws `log-write-failed`, `log-sync-failed`
+ */
+export async function removeGenerations(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  kept: number,
+): Promise<string[]> {
+  const removed: string[] = [];
+  for (const generation of listSegments(files, dir).get(segment) ?? []) {
+    if (generation >= kept) continue;
+    const path = segmentPath(dir, { segment, generation });
+    await writing(path, 0, () => files.remove(path));
+    removed.push(path);
+  }
+  if (removed.length > 0) await syncing(logFolder(dir), () => files.syncFolder(logFolder(dir)));
+  return removed;
+}
+
+/** Unsealed segments are not compressed at all: sealing them is the writer's matter. */
+function holdsOther({ file, header, sealed }: OpenSegment, codec: ArchiveCodec): boolean {
+  if (sealed === undefined) return false;
+  const head = Buffer.alloc(RECORD_HEADER_BYTES);
+  const places = [...sealed.index.containers.map(({ offset }) => offset), sealed.offset];
+  return places.some((offset) => {
+    const got = readFully(file, head, offset);
+    const found = readRecordHeader(head.subarray(0, got), 0, header, offset)?.codec;
+    // A damaged header does not show its codec; sealing detects the damage.
+    return found === undefined || (found !== CODEC.none && found !== CODEC[codec]);
+  });
+}
+
+interface Layout {
+  /** Small records are gathered in blocks of about this many bytes before compression. */
+  readonly blockBytes: number;
+  /** A record of this raw size or more stands alone: reading it needs no block. */
+  readonly standaloneBytes: number;
+}
+
+/**
+ * The larger a block, the better it compresses, and the longer one of its records takes to read. zstd inflates 512 KiB
+ * in about half a millisecond, zlib 64 KiB in about 0.15 ms. See docs/performance.md.
+ */
+const LAYOUTS: Readonly<Record<ArchiveCodec, Layout>> = {
+  zlib: { blockBytes: 64 * 1024, standaloneBytes: 64 * 1024 },
+  zstd: { blockBytes: 512 * 1024, standaloneBytes: 256 * 1024 },
+};
+
+/** Compressions under way at a time, on the threads of the pool. Half of these stay free for files and addresses. */
+const PENDING_JOBS = 2;
+/** Bytes gathered before they are written. */
+const OUTPUT_BYTES = 1024 * 1024;
+
+/** A record to be put into a sealed file; without a payload it is a purged one. */
+export interface SealedRecord {
+  readonly kind: number;
+  readonly rawLength: number;
+  readonly hash: Buffer;
+  readonly payload: Buffer | undefined;
+}
+
+interface StoredRecord {
+  readonly kind: number;
+  readonly flags: number;
+  readonly rawLength: number;
+  readonly hash: Buffer;
+  readonly codec: number;
+  readonly stored: Buffer;
+}
+
+/** A compression under way: of a block of `records` records, or of a record that stands alone. */
+interface Job {
+  readonly records: number;
+  readonly job: Promise<StoredRecord>;
+  /** The block's own, to be used again. */
+  readonly memory: Buffer | undefined;
+}
+
+/** Writes the records of a sealed file behind its header, in order: blocks, standalone records, footer and trailer. */
+export class SealedFileWriter {
+  readonly #kinds: number[] = [];
+  readonly #rawLengths: number[] = [];
+  readonly #containers: Container[] = [];
+  #block: Buffer | undefined;
+  #blockBytes = 0;
+  #blockRecords = 0;
+  readonly #jobs: Job[] = [];
+  /** Memory of blocks that are compressed, for the next ones. */
+  readonly #spare: Buffer[] = [];
+  #output: Buffer[] = [];
+  #outputBytes = 0;
+  /** Where the next record will stand. */
+  #offset: number;
+  #written: number;
+
+  /** @param codec what records are compressed with; zstd only where FORMAT allows it (see `allowZstd`) */
+  constructor(
+    private readonly file: LogFile,
+    private readonly space: RecordSpace,
+    offset: number,
+    private readonly codec: ArchiveCodec,
+  ) {
+    this.#offset = offset;
+    this.#written = offset;
+  }
+
+  /** Takes a record; its payload may change once the promise has resolved. */
+  async add(record: SealedRecord): Promise<void> {
+    const { kind, rawLength, payload, hash } = record;
+    this.#kinds.push(payload === undefined ? kind | PURGED_BIT : kind);
+    this.#rawLengths.push(rawLength);
+    if (payload !== undefined && rawLength >= LAYOUTS[this.codec].standaloneBytes) {
+      await this.#endBlock();
+      // A copy, since compression is still running when the caller reads the next payload.
+      await this.#queue(0, this.#compressed(kind, Buffer.from(payload), hash));
+      return;
+    }
+    const length = innerLength(rawLength, payload === undefined);
+    this.#block ??= this.#spare.pop() ?? Buffer.allocUnsafeSlow(this.#mostBlockBytes);
+    for (const part of encodeInner(record)) {
+      part.copy(this.#block, this.#blockBytes);
+      this.#blockBytes += part.length;
+    }
+    if (this.#blockBytes > this.#block.length) throw new Error(`no room for ${length} bytes`);
+    this.#blockRecords += 1;
+    if (this.#blockBytes >= LAYOUTS[this.codec].blockBytes) await this.#endBlock();
+  }
+
+  /** Writes everything out, footer and trailer included; returns the file's length. */
+  async end(): Promise<number> {
+    await this.#endBlock();
+    while (this.#jobs.length > 0) await this.#settle();
+    const footer = encodeFooter({
+      kinds: Uint8Array.from(this.#kinds),
+      rawLengths: Uint32Array.from(this.#rawLengths),
+      containers: this.#containers,
+    });
+    const offset = this.#offset;
+    const hash = digest('sha256', footer, 'buffer');
+    this.#put(await this.#compressed(STORED_KIND.footer, footer, hash));
+    this.#push(encodeTrailer(this.space, offset, this.#offset - offset));
+    await this.#write();
+    return this.#offset;
+  }
+
+  async #endBlock(): Promise<void> {
+    const memory = this.#block;
+    if (memory === undefined) return;
+    const raw = memory.subarray(0, this.#blockBytes);
+    const records = this.#blockRecords;
+    this.#block = undefined;
+    this.#blockBytes = 0;
+    this.#blockRecords = 0;
+    const hash = digest('sha256', raw, 'buffer');
+    await this.#queue(records, this.#compressed(STORED_KIND.block, raw, hash), memory);
+  }
+
+  /** A block holds less than `blockBytes` before its last record, which is smaller than one that stands alone. */
+  get #mostBlockBytes(): number {
+    const { blockBytes, standaloneBytes } = LAYOUTS[this.codec];
+    return blockBytes + innerLength(standaloneBytes, false);
+  }
+
+  async #queue(records: number, job: Promise<StoredRecord>, memory?: Buffer): Promise<void> {
+    // Its failure is met when it is settled; until then it must not count as unhandled.
+    job.catch(() => undefined);
+    this.#jobs.push({ records, job, memory });
+    if (this.#jobs.length >= PENDING_JOBS) await this.#settle();
+  }
+
+  async #settle(): Promise<void> {
+    const next = this.#jobs.shift();
+    if (next === undefined) return;
+    const { records } = next;
+    this.#containers.push({
+      offset: this.#offset,
+      records: Math.max(records, 1),
+      block: records > 0,
+    });
+    const record = await next.job;
+    this.#put(record);
+    // What does not compress is stored as it is, and still to be written.
+    if (next.memory !== undefined && record.stored.buffer !== next.memory.buffer) {
+      this.#spare.push(next.memory);
+    }
+    if (this.#outputBytes >= OUTPUT_BYTES) await this.#write();
+  }
+
+  #put({ kind, flags, rawLength, hash, codec, stored }: StoredRecord): void {
+    const header = Buffer.allocUnsafe(RECORD_HEADER_BYTES);
+    const storedLength = stored.length;
+    const fields = { kind, codec, flags, rawLength, storedLength, hash, crc: crc32(stored) };
+    writeRecordHeader(header, 0, fields, this.space, this.#offset);
+    this.#push(header);
+    this.#push(stored);
+  }
+
+  #push(bytes: Buffer): void {
+    this.#output.push(bytes);
+    this.#outputBytes += bytes.length;
+    this.#offset += bytes.length;
+  }
+
+  async #write(): Promise<void> {
+    const bytes = Buffer.concat(this.#output);
+    this.#output = [];
+    this.#outputBytes = 0;
+    await writeAll(this.file, bytes, this.#written);
+    this.#written += bytes.length;
+  }
+  async #compressed(kind: number, raw: Buffer, hash: Buffer): Promise<StoredRecord> {
+    const { codec, stored } = await compressPayload(this.codec, raw);
+    return { kind, flags: 0, rawLength: raw.length, hash, codec, stored };
+  }
+}
+
+/** Raw bytes handled before other work gets its turn: a few milliseconds of hashing. */
+const TURN_BYTES = 4 * 1024 * 1024;
+
+type Purge = (record: LogicalRecord, ordinal: number) => boolean;
+
+interface SealOptions {
+  readonly dir: string;
+  /** A closed segment: one before the writer's. The caller holds the archive's lock. */
+  readonly segment: number;
+  readonly files?: FileLayer;
+  /** What the records are compressed with. The first zstd makes FORMAT 2 of FORMAT 1. */
+  readonly codec?: ArchiveCodec;
+  /**
+   * Says which payloads are to be removed for good; their records keep their identity, so that the chain holds. It is
+   * asked more than once about a record, and has to give the same answer.
+   *
+   * @param ordinal of the record in the segment
+   */
+  readonly purge?: Purge;
+}
+
+export interface SealedSegment {
+  readonly segment: number;
+  readonly generation: number;
+  readonly records: number;
+  /** Bytes of the file that was read, and of the one that replaces it. */
+  readonly bytesBefore: number;
+  readonly bytesAfter: number;
+}
+
+/**
+ * Writes the next generation of a segment: the same records in the same order, small ones in compressed blocks, with a
+ * footer that finds each by its ordinal. It is read back and compared record by record before it takes its name, so a
+ * kill at any moment leaves the generation before it in force. That one stays; see `dropOldGenerations`.
+ *
+ * @throws `log-damaged` when the segment is not whole: sealing would make its damage look like the truth
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`: nothing has changed, and it can be tried again
+ */
+export async function sealSegment(options: SealOptions): Promise<SealedSegment> {
+  const { dir, segment, files = realFiles, codec = DEFAULT_CODEC, purge = () => false } = options;
+  const generations = listSegments(files, dir).get(segment) ?? [];
+  const source = openInForce(files, dir, segment, generations);
+  const name = { segment, generation: Math.max(...generations) + 1 };
+  const path = segmentPath(dir, name);
+  try {
+    if (codec === 'zstd') await writing(formatPath(dir), 0, () => allowZstd(files, dir));
+    let records = 0;
+    const bytesAfter = await publish(files, path, source.file.size(), {
+      write: (target) => copyRecords(source, target, { name, codec, purge }),
+      async check(temporary) {
+        records = await compare(source, openWritten(files, dir, name, temporary), purge);
+      },
+    });
+    return { ...name, records, bytesBefore: source.file.size(), bytesAfter };
+  } finally {
+    source.file.close();
+  }
+}
+
+async function copyRecords(
+  source: OpenSegment,
+  target: LogFile,
+  how: { readonly name: SegmentFile; readonly codec: ArchiveCodec; readonly purge: Purge },
+): Promise<number> {
+  const { codec, purge } = how;
+  const { generation } = how.name;
+  await writeAll(target, encodeSegmentHeader({ ...source.header, generation }), 0);
+  const writer = new SealedFileWriter(target, source.header, SEGMENT_HEADER_BYTES, codec);
+  let ordinal = 0;
+  for (const record of segmentRecords(source, { digest: true, releases: true })) {
+    const whole = sound(source, record);
+    const { kind, rawLength, hash, payload, state } = whole;
+    const gone = state === 'purged' || purge(whole, ordinal);
+    ordinal += 1;
+    await writer.add({ kind, rawLength, hash, payload: gone ? undefined : payload });
+  }
+  return writer.end();
+}
+
+function openWritten(files: FileLayer, dir: string, name: SegmentFile, path: string): OpenSegment {
+  const opened = openSegment(files, dir, name, path);
+  if (opened?.sealed !== undefined) return opened;
+  opened?.file.close();
+  throw logDamaged({ file: path, segment: name.segment, offset: 0, reason: 'footer' });
+}
+
+/** Reads both generations whole and demands the same records; returns how many there are. */
+async function compare(source: OpenSegment, written: OpenSegment, purge: Purge): Promise<number> {
+  try {
+    const copies = segmentRecords(written, { digest: true, releases: true });
+    let records = 0;
+    let bytes = 0;
+    for (const original of segmentRecords(source, {
+      digest: false,
+      releases: true,
+    })) {
+      const wanted = sound(source, original);
+      const next = copies.next();
+      const copy = next.done === true ? undefined : sound(written, next.value);
+      const same =
+        copy !== undefined &&
+        copy.kind === wanted.kind &&
+        copy.rawLength === wanted.rawLength &&
+        copy.hash.equals(wanted.hash) &&
+        copy.state === (purge(wanted, records) ? 'purged' : wanted.state);
+      if (!same) throw damageIn(written, copy?.offset ?? 0, 'bytes');
+      records += 1;
+      bytes += wanted.rawLength;
+      if (bytes >= TURN_BYTES) {
+        bytes = 0;
+        await nextTurn();
+      }
+    }
+    if (copies.next().done !== true) throw damageIn(written, written.file.size(), 'bytes');
+    return records;
+  } finally {
+    written.file.close();
+  }
+}
+
+function sound(segment: OpenSegment, record: LogicalRecord | LostBytes): LogicalRecord {
+  if (record.what === 'record' && record.state !== 'damaged') return record;
+  throw damageIn(segment, record.offset, record.what === 'lost' ? record.reason : 'payload');
+}
+
+/** A segment to be rewritten; see `sealSegment`. */
+export interface SealJob {
+  readonly dir: string;
+  readonly segment: number;
+  readonly codec: ArchiveCodec;
+  /** Ordinals of the records whose payloads are to be removed for good. */
+  readonly purged?: ReadonlySet<number>;
+}
+
+/** Rewrites segments, one at a time. Whoever opened it closes it. */
+export interface Sealer {
+  /** @throws as `sealSegment` does */
+  seal(job: SealJob): Promise<SealedSegment>;
+  close(): Promise<void>;
+}
+
+/** Seals on this thread, through any files. */
+export function sealerInProcess(files: FileLayer): Sealer {
+  return {
+    seal: ({ purged, ...job }) =>
+      sealSegment({ ...job, files, purge: (_, ordinal) => purged?.has(ordinal) === true }),
+    async close() {},
+  };
+}
+
+/** Little of what sealing takes lies in V8's heap; without a limit, the young generation alone grows to 48 MB. */
+const HEAP: HeapLimits = { oldGenerationMb: 256, youngGenerationMb: 6 };
+
+/**
+ * Seals on a thread of its own, which starts with the first segment: reading, compressing and hashing 64 MiB takes a
+ * second or more of one core, and this thread may have requests and searches to answer.
+ */
+export function sealerOnThread(): Sealer {
+  const pool = new JobPool<SealJob, SealedSegment>(1, {
+    name: 'mailkeep-seal',
+    file: builtWorker('seal-worker'),
+    heap: HEAP,
+  });
+  return { seal: (job) => pool.run(job), close: () => pool.end() };
+}
+
+export interface SealingOutcome {
+  readonly sealed: readonly SealedSegment[];
+  /** Segments that could not be sealed because they are damaged: they stay as they are. */
+  readonly damaged: readonly MailkeepError[];
+}
+
+/** Seals every closed segment that is not sealed yet: those before `before`, the segment of the writer. */
+export async function sealClosedSegments(options: {
+  readonly dir: string;
+  readonly before: number;
+  readonly files?: FileLayer;
+  readonly codec?: ArchiveCodec;
+  /** Seals the files of `dir`; on this thread if not said. */
+  readonly sealer?: Sealer;
+  /** Checked between segments. */
+  readonly signal?: AbortSignal;
+}): Promise<SealingOutcome> {
+  const { dir, before, files = realFiles, codec = DEFAULT_CODEC, signal } = options;
+  const sealer = options.sealer ?? sealerInProcess(files);
+  const sealed: SealedSegment[] = [];
+  const damaged: MailkeepError[] = [];
+  for (const [segment, generations] of listSegments(files, dir)) {
+    if (segment >= before || signal?.aborted === true) break;
+    try {
+      const opened = openInForce(files, dir, segment, generations);
+      opened.file.close();
+      if (opened.sealed === undefined) sealed.push(await sealer.seal({ dir, segment, codec }));
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+      damaged.push(error);
+    }
+  }
+  return { sealed, damaged };
+}

@@ -1,0 +1,238 @@
+import { hash as digest } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import { type LogFile, readFully } from './file-system.ts';
+import {
+  FLAG_PURGED,
+  RECORD_HEADER_BYTES,
+  type RecordSpace,
+  readRecordHeader,
+  STORED_KIND,
+} from './format.ts';
+import { inflatePayload } from './payload.ts';
+import type { OpenSegment } from './segment-files.ts';
+import type { Problem } from './segment-reader.ts';
+
+/** Bytes before each record of a block: kind u8, zero u8, flags u16, raw length u32, little-endian. */
+const INNER_HEADER_BYTES = 8;
+const HASH_BYTES = 32;
+
+/**
+ * A record within a block. Its hash is not stored (the block's own hash covers it, and it can be computed); a purged
+ * record has its hash where its payload was.
+ */
+interface InnerRecord {
+  readonly kind: number;
+  readonly flags: number;
+  readonly rawLength: number;
+  /** The payload, or undefined when it was purged: then `hash` is there. */
+  readonly payload: Buffer | undefined;
+  readonly hash: Buffer | undefined;
+}
+
+/** How many bytes a record takes within a block. */
+export function innerLength(rawLength: number, purged: boolean): number {
+  return INNER_HEADER_BYTES + (purged ? HASH_BYTES : rawLength);
+}
+
+/** The pieces of a record as a block holds it. */
+export function encodeInner(record: {
+  readonly kind: number;
+  readonly rawLength: number;
+  readonly payload: Buffer | undefined;
+  readonly hash: Buffer;
+}): readonly [Buffer, Buffer] {
+  const head = Buffer.allocUnsafe(INNER_HEADER_BYTES);
+  head[0] = record.kind;
+  head[1] = 0;
+  head.writeUInt16LE(record.payload === undefined ? FLAG_PURGED : 0, 2);
+  head.writeUInt32LE(record.rawLength, 4);
+  return [head, record.payload ?? record.hash];
+}
+
+/** The record at `at` of an inflated block; undefined when the block ends within it. */
+export function decodeInner(block: Buffer, at: number): InnerRecord | undefined {
+  if (at + INNER_HEADER_BYTES > block.length) return undefined;
+  const kind = block.readUInt8(at);
+  const flags = block.readUInt16LE(at + 2);
+  const rawLength = block.readUInt32LE(at + 4);
+  const purged = (flags & FLAG_PURGED) !== 0;
+  const start = at + INNER_HEADER_BYTES;
+  const end = start + (purged ? HASH_BYTES : rawLength);
+  if (end > block.length) return undefined;
+  const bytes = block.subarray(start, end);
+  return purged
+    ? { kind, flags, rawLength, payload: undefined, hash: bytes }
+    : { kind, flags, rawLength, payload: bytes, hash: undefined };
+}
+
+/** The last bytes of a sealed file: magic 4, footer's offset u64 and whole length u32, archive id 8, segment u32, CRC-32 of the 28 before. */
+export const TRAILER_BYTES = 32;
+
+/** Set in a footer's kind column on records whose payload was purged. */
+export const PURGED_BIT = 0x80;
+
+const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x46]); // \x89MKF
+
+/** One stored record of a sealed file: a block of several logical records, or one that stands alone. */
+export interface Container {
+  readonly offset: number;
+  readonly records: number;
+  readonly block: boolean;
+}
+
+/** What a footer says of its file's logical records, by ordinal. */
+interface FooterColumns {
+  /** Kind, with `PURGED_BIT`. */
+  readonly kinds: Uint8Array;
+  readonly rawLengths: Uint32Array;
+  readonly containers: readonly Container[];
+}
+
+/**
+ * The payload of a footer record: records u32, containers u32; then columns: kinds (u8 each), raw lengths (u32 each);
+ * container offsets (u32 each), and records in each container (u32 each, 0 for one record that stands alone).
+ */
+export function encodeFooter({ kinds, rawLengths, containers }: FooterColumns): Buffer {
+  const bytes = Buffer.alloc(8 + kinds.length * 5 + containers.length * 8);
+  bytes.writeUInt32LE(kinds.length, 0);
+  bytes.writeUInt32LE(containers.length, 4);
+  bytes.set(kinds, 8);
+  let at = 8 + kinds.length;
+  for (const length of rawLengths) at = bytes.writeUInt32LE(length, at);
+  for (const { offset } of containers) at = bytes.writeUInt32LE(offset, at);
+  for (const { records, block } of containers) at = bytes.writeUInt32LE(block ? records : 0, at);
+  return bytes;
+}
+
+function decodeFooter(bytes: Buffer): FooterColumns | undefined {
+  if (bytes.length < 8) return undefined;
+  const records = bytes.readUInt32LE(0);
+  const count = bytes.readUInt32LE(4);
+  if (bytes.length !== 8 + records * 5 + count * 8) return undefined;
+  const kinds = Uint8Array.from(bytes.subarray(8, 8 + records));
+  const rawLengths = new Uint32Array(records);
+  let at = 8 + records;
+  for (let i = 0; i < records; i += 1, at += 4) rawLengths[i] = bytes.readUInt32LE(at);
+  const containers: Container[] = [];
+  let total = 0;
+  for (let i = 0; i < count; i += 1, at += 4) {
+    const held = bytes.readUInt32LE(at + count * 4);
+    containers.push({ offset: bytes.readUInt32LE(at), records: held || 1, block: held > 0 });
+    total += held || 1;
+  }
+  return total === records ? { kinds, rawLengths, containers } : undefined;
+}
+
+export function encodeTrailer(space: RecordSpace, offset: number, length: number): Buffer {
+  const bytes = Buffer.alloc(TRAILER_BYTES);
+  MAGIC.copy(bytes, 0);
+  bytes.writeBigUInt64LE(BigInt(offset), 4);
+  bytes.writeUInt32LE(length, 12);
+  space.archiveId.copy(bytes, 16);
+  bytes.writeUInt32LE(space.segment, 24);
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, 28)), 28);
+  return bytes;
+}
+
+/** Finds any logical record of a sealed file by its ordinal. */
+export class SealedIndex {
+  readonly records: number;
+  readonly containers: readonly Container[];
+  /** For each record, the index of its container. */
+  readonly #containerOf: Uint32Array;
+  /** For each record, where it begins within its inflated block; 0 where it stands alone. */
+  readonly #inner: Uint32Array;
+
+  constructor(private readonly columns: FooterColumns) {
+    this.containers = columns.containers;
+    this.records = columns.kinds.length;
+    this.#containerOf = new Uint32Array(this.records);
+    this.#inner = new Uint32Array(this.records);
+    let ordinal = 0;
+    for (const [index, { records, block }] of columns.containers.entries()) {
+      let inner = 0;
+      for (let i = 0; i < records; i += 1, ordinal += 1) {
+        this.#containerOf[ordinal] = index;
+        this.#inner[ordinal] = inner;
+        if (block) inner += innerLength(columns.rawLengths[ordinal] ?? 0, this.isPurged(ordinal));
+      }
+    }
+  }
+
+  isPurged(ordinal: number): boolean {
+    return ((this.columns.kinds[ordinal] ?? 0) & PURGED_BIT) !== 0;
+  }
+
+  /** The kind of a record, purged or not; undefined when there is no such record. */
+  kindOf(ordinal: number): number | undefined {
+    const kind = this.columns.kinds[ordinal];
+    return kind === undefined ? undefined : kind & ~PURGED_BIT;
+  }
+
+  /** The ordinals of all records of a kind, purged ones included, ascending. */
+  ordinalsOf(kind: number): number[] {
+    const ordinals: number[] = [];
+    for (let at = 0; at < this.records; at += 1) if (this.kindOf(at) === kind) ordinals.push(at);
+    return ordinals;
+  }
+
+  /** The container of a record, and where the record begins within it; undefined when there is no such record. */
+  find(ordinal: number): { readonly container: Container; readonly inner: number } | undefined {
+    const container = this.containers[this.#containerOf[ordinal] ?? -1];
+    return container === undefined ? undefined : { container, inner: this.#inner[ordinal] ?? 0 };
+  }
+}
+
+/** Reads a sealed file's footer; undefined when it has none that is whole. Where the footer record begins comes with it. */
+export function readFooter(
+  file: LogFile,
+  space: RecordSpace,
+): { readonly index: SealedIndex; readonly offset: number } | undefined {
+  const size = file.size();
+  const trailer = Buffer.alloc(TRAILER_BYTES);
+  if (size < TRAILER_BYTES || readFully(file, trailer, size - TRAILER_BYTES) < TRAILER_BYTES) {
+    return undefined;
+  }
+  const offset = Number(trailer.readBigUInt64LE(4));
+  const length = trailer.readUInt32LE(12);
+  if (
+    !trailer.equals(encodeTrailer(space, offset, length)) ||
+    offset + length + TRAILER_BYTES !== size ||
+    length < RECORD_HEADER_BYTES
+  ) {
+    return undefined;
+  }
+  const bytes = Buffer.alloc(length);
+  if (readFully(file, bytes, offset) < length) return undefined;
+  const header = readRecordHeader(bytes, 0, space, offset);
+  if (header?.kind !== STORED_KIND.footer) return undefined;
+  const payload = inflatePayload(header, bytes.subarray(RECORD_HEADER_BYTES));
+  if (payload === undefined || !digest('sha256', payload, 'buffer').equals(header.hash)) {
+    return undefined;
+  }
+  const columns = decodeFooter(payload);
+  return columns === undefined ? undefined : { index: new SealedIndex(columns), offset };
+}
+
+/** Ordinals that a file's footer says were purged; none where it has no whole footer. */
+export function* purgedByFooter(file: LogFile, space: RecordSpace): Generator<number, void> {
+  const index = readFooter(file, space)?.index;
+  for (let at = 0; at < (index?.records ?? 0); at += 1) if (index?.isPurged(at) === true) yield at;
+}
+
+/**
+ * Checks that the containers which a sealed file's footer names are at its offsets: the footer's own checks prove only
+ * that it is what was written. Returns nothing for an unsealed file, or for a damaged footer, which reading the records
+ * reveals.
+ */
+export function checkFooter({ file, header, sealed }: OpenSegment): Problem[] {
+  if (sealed === undefined) return [];
+  const { index, offset } = sealed;
+  const head = Buffer.alloc(RECORD_HEADER_BYTES);
+  const wrong = index.containers.some((container) => {
+    if (readFully(file, head, container.offset) < RECORD_HEADER_BYTES) return true;
+    const found = readRecordHeader(head, 0, header, container.offset);
+    return found === undefined || (found.kind === STORED_KIND.block) !== container.block;
+  });
+  return wrong ? [{ reason: 'footer', offset, end: file.size() }] : [];
+}

@@ -1,0 +1,709 @@
+import { crc32 } from 'node:zlib';
+import { type DamageReason, segmentElsewhere } from '../errors/archive.ts';
+import { errnoName, type MailkeepError } from '../errors/mailkeep-error.ts';
+import { type FileLayer, type LogFile, type ReadFile, readFully } from './file-system.ts';
+import {
+  CODEC,
+  type CommitRecord,
+  commitHash,
+  decodeCommit,
+  FLAG_PURGED,
+  Identities,
+  type Position,
+  RECORD_HEADER_BYTES,
+  RECORD_ID_OFFSET,
+  RECORD_KIND,
+  type RecordHeader,
+  type RecordSpace,
+  readRecordHeader,
+  SEGMENT_HEADER_BYTES,
+  type SegmentFile,
+  STORED_KIND,
+  sha256,
+} from './format.ts';
+import { inflatePayload, releasePayload } from './payload.ts';
+import { decodeInner, innerLength, TRAILER_BYTES } from './sealed-footer.ts';
+import {
+  listSegments,
+  localSegments,
+  type OpenSegment,
+  openInForce,
+  openSegment,
+  type SegmentListing,
+  type SegmentStore,
+  segmentNumbers,
+} from './segment-files.ts';
+
+const WINDOW_BYTES = 4 * 1024 * 1024;
+
+/** Sequential reading of a file through one window of memory that is used again and again. */
+export class FileWindow {
+  readonly length: number;
+  #memory: Buffer;
+  #start = 0;
+  #filled = 0;
+
+  constructor(private readonly file: ReadFile) {
+    this.length = file.size();
+    this.#memory = Buffer.allocUnsafe(Math.min(WINDOW_BYTES, this.length));
+  }
+
+  /** A view of the bytes at `offset`, shorter at the end of the file. Valid until the next call. */
+  view(offset: number, length: number): Buffer {
+    const end = Math.min(offset + length, this.length);
+    if (end <= offset) return this.#memory.subarray(0, 0);
+    if (offset < this.#start || end > this.#start + this.#filled) this.#load(offset, end - offset);
+    const from = offset - this.#start;
+    return this.#memory.subarray(from, Math.min(from + end - offset, this.#filled));
+  }
+
+  #load(offset: number, length: number): void {
+    const before = this.#memory;
+    if (length > before.length) this.#memory = Buffer.allocUnsafe(length);
+    // What is there already is kept: walking forward never reads a byte twice.
+    const overlap = this.#start + this.#filled - offset;
+    const keep = offset >= this.#start && overlap > 0 ? overlap : 0;
+    if (keep > 0) before.copy(this.#memory, 0, offset - this.#start, this.#filled);
+    this.#start = offset;
+    const room = this.#memory.subarray(keep, Math.min(this.#memory.length, this.length - offset));
+    this.#filled = keep + readFully(this.file, room, offset + keep);
+  }
+}
+
+interface WalkedRecord {
+  readonly kind: 'record';
+  readonly offset: number;
+  readonly header: RecordHeader;
+  /** The payload as stored, a view that is valid until the next step; undefined when its CRC does not match. */
+  readonly stored: Buffer | undefined;
+}
+
+/** Bytes that are no record, up to the next intact record header or the end of the file. */
+interface WalkedGap {
+  readonly kind: 'gap';
+  readonly offset: number;
+  readonly end: number;
+}
+
+/** Every record of a segment file from `offset` on, and what lies between them where something is wrong. */
+export function* walkRecords(
+  window: FileWindow,
+  space: RecordSpace,
+  offset: number,
+): Generator<WalkedRecord | WalkedGap, void, undefined> {
+  let at = offset;
+  while (at < window.length) {
+    const header = readRecordHeader(window.view(at, RECORD_HEADER_BYTES), 0, space, at);
+    const end = header === undefined ? 0 : at + RECORD_HEADER_BYTES + header.storedLength;
+    if (header === undefined || end > window.length) {
+      const next = findRecord(window, space, at + 1);
+      yield { kind: 'gap', offset: at, end: next };
+      at = next;
+      continue;
+    }
+    const stored = window.view(at + RECORD_HEADER_BYTES, header.storedLength);
+    const intact = stored.length === header.storedLength && crc32(stored) === header.crc;
+    yield { kind: 'record', offset: at, header, stored: intact ? stored : undefined };
+    at = end;
+  }
+}
+
+/** The offset of the first intact record header at or after `offset`, or the end of the file. */
+function findRecord(window: FileWindow, space: RecordSpace, offset: number): number {
+  let at = offset;
+  while (at + RECORD_HEADER_BYTES <= window.length) {
+    const bytes = window.view(at, WINDOW_BYTES);
+    const id = bytes.indexOf(space.archiveId, RECORD_ID_OFFSET);
+    if (id === -1) {
+      // An id cut by the end of the view is found whole in the next one.
+      at += Math.max(1, bytes.length - RECORD_HEADER_BYTES + 1);
+      continue;
+    }
+    const found = at + id - RECORD_ID_OFFSET;
+    const header = readRecordHeader(window.view(found, RECORD_HEADER_BYTES), 0, space, found);
+    if (
+      header !== undefined &&
+      found + RECORD_HEADER_BYTES + header.storedLength <= window.length
+    ) {
+      return found;
+    }
+    at = found + 1;
+  }
+  return window.length;
+}
+
+/** One record of a segment, whichever file holds it and however. */
+export interface LogicalRecord {
+  readonly what: 'record';
+  readonly kind: number;
+  readonly rawLength: number;
+  readonly hash: Buffer;
+  /** A view, valid until the next record is asked for; undefined when purged or damaged. */
+  readonly payload: Buffer | undefined;
+  readonly state: 'present' | 'purged' | 'damaged';
+  /** Where its stored record (its own, or its block's) begins and ends in the file. */
+  readonly offset: number;
+  readonly end: number;
+}
+
+/** Bytes that gave no records: how many records were lost is not known here. */
+export interface LostBytes {
+  readonly what: 'lost';
+  readonly reason: DamageReason;
+  readonly offset: number;
+  readonly end: number;
+}
+
+export interface RecordReading {
+  /** Whether every payload's SHA-256 is computed and compared, or its CRC is enough. */
+  readonly digest: boolean;
+  /**
+   * Leaves out the SHA-256 of whole blocks: each record in one is hashed anyway, and a chain of commits that is
+   * compared proves those.
+   */
+  readonly chained?: boolean;
+  /**
+   * Gives the memory of inflated payloads back as soon as the next record is asked for: no view of them may be in use
+   * then. The garbage collector would let it grow to some 64 MB before it looks for it, and touching fresh memory for each
+   * block takes a third of the time of inflating one.
+   */
+  readonly releases?: boolean;
+  /**
+   * Receives each inflated block that is intact, and where its record begins in the file, once the record behind it is
+   * asked for: its memory is the receiver's then, and no view of it may be in use elsewhere.
+   */
+  readonly inflated?: ((offset: number, block: Buffer) => void) | undefined;
+}
+
+/** A segment as it is read: its file need not be one that can be written. */
+interface ReadSegment extends Pick<OpenSegment, 'name' | 'header' | 'sealed'> {
+  readonly file: ReadFile;
+}
+
+/**
+ * The logical records of a segment's file in order, from one sequential read of it.
+ *
+ * @param from the offset of the first one
+ */
+export function* segmentRecords(
+  segment: ReadSegment,
+  reading: RecordReading,
+  from: number = SEGMENT_HEADER_BYTES,
+): Generator<LogicalRecord | LostBytes, void, undefined> {
+  const window = new FileWindow(segment.file);
+  const sealed = segment.name.generation > 1;
+  let footer = false;
+  for (const walked of walkRecords(window, segment.header, from)) {
+    if (walked.kind === 'gap') {
+      const isTrailer = footer && walked.end === window.length;
+      if (!isTrailer) yield { what: 'lost', reason: 'bytes', ...span(walked.offset, walked.end) };
+      else if (walked.end - walked.offset !== TRAILER_BYTES || segment.sealed === undefined) {
+        yield { what: 'lost', reason: 'footer', ...span(walked.offset, walked.end) };
+      }
+      continue;
+    }
+    const { header, stored, offset } = walked;
+    const place = span(offset, offset + 64 + header.storedLength);
+    if (header.kind === STORED_KIND.footer) {
+      footer = true;
+      if (stored === undefined || segment.sealed?.offset !== offset) {
+        yield { what: 'lost', reason: 'footer', ...place };
+      }
+    } else if (header.kind === STORED_KIND.block) {
+      const block = stored === undefined ? undefined : inflatePayload(header, stored);
+      const intact =
+        block !== undefined &&
+        (!reading.digest || reading.chained === true || sha256(block).equals(header.hash));
+      // What was not compressed is a view of the window.
+      const isInflated = block !== stored;
+      if (intact) yield* blockRecords(block, place);
+      else yield { what: 'lost', reason: 'payload', ...place };
+      if (!isInflated) continue;
+      if (intact && reading.inflated !== undefined) reading.inflated(offset, block);
+      else if (reading.releases === true) releasePayload(block);
+    } else {
+      const identity = {
+        what: 'record',
+        kind: header.kind,
+        rawLength: header.rawLength,
+        hash: header.hash,
+        ...place,
+      } as const;
+      if ((header.flags & FLAG_PURGED) !== 0) {
+        yield { ...identity, payload: undefined, state: 'purged' };
+        continue;
+      }
+      const payload = stored === undefined ? undefined : inflatePayload(header, stored);
+      const intact =
+        payload !== undefined && (!reading.digest || sha256(payload).equals(header.hash));
+      yield intact
+        ? { ...identity, payload, state: 'present' }
+        : { ...identity, payload: undefined, state: 'damaged' };
+      if (reading.releases === true && payload !== stored) releasePayload(payload);
+    }
+  }
+  if (sealed && !footer) {
+    yield { what: 'lost', reason: 'footer', ...span(window.length, window.length) };
+  }
+}
+
+function* blockRecords(
+  block: Buffer,
+  place: { readonly offset: number; readonly end: number },
+): Generator<LogicalRecord | LostBytes, void, undefined> {
+  let at = 0;
+  const { offset, end } = place;
+  while (at < block.length) {
+    const inner = decodeInner(block, at);
+    if (inner === undefined) {
+      yield { what: 'lost', reason: 'payload', ...place };
+      return;
+    }
+    const { kind, rawLength, payload } = inner;
+    const hash = payload === undefined ? (inner.hash ?? Buffer.alloc(32)) : sha256(payload);
+    const state = payload === undefined ? 'purged' : 'present';
+    yield { what: 'record', kind, rawLength, hash, payload, state, offset, end };
+    at += innerLength(rawLength, payload === undefined);
+  }
+}
+
+function span(offset: number, end: number): { readonly offset: number; readonly end: number } {
+  return { offset, end };
+}
+
+/** Something in a segment that is not as it was written. */
+export interface Problem {
+  readonly reason: DamageReason;
+  readonly offset: number;
+  readonly end: number;
+  /** The hash in the record's header, if the header could be read but not the payload. */
+  readonly hash?: string;
+}
+
+/** How far a chain of commits has come: number 0 and the genesis hash before the first. */
+export interface ChainState {
+  readonly number: number;
+  readonly hash: string;
+}
+
+export interface PlacedValue<T> {
+  readonly value: T;
+  readonly ordinal: number;
+  /** Where the record begins in generation 1 of the segment, whichever generation was read. */
+  readonly offset: number;
+}
+
+export interface ReadBatch<T> {
+  readonly what: 'batch';
+  readonly commit: CommitRecord;
+  /** What the visitor made of each record; the commit itself is not among them. */
+  readonly records: readonly PlacedValue<T>[];
+  /** Everything that is wrong with the batch; it is proven whole only when there is nothing. */
+  readonly problems: readonly Problem[];
+  /** Where the commit's record ends. */
+  readonly end: number;
+}
+
+/** What follows the last commit of a segment: unfinished work or damage, depending on the segment's position. */
+export interface Remainder {
+  readonly what: 'remainder';
+  /** Where the last commit's record ends. */
+  readonly offset: number;
+  readonly end: number;
+  readonly problems: readonly Problem[];
+}
+
+/** What a visitor makes of a record: a value, nothing (purged), or the reason why it is damaged. */
+export type Visited<T> = { readonly value: T } | { readonly problem: DamageReason } | undefined;
+
+const FIRST: Standing = { ordinal: 0, offset: SEGMENT_HEADER_BYTES };
+
+/**
+ * The batches of a segment in order, each checked against the chain. A batch with damage comes all the same, with what
+ * could be read of it: records whose place in the segment is certain.
+ *
+ * @param visit is called while the record's payload is in memory, for records with a payload only
+ * @param from the place of the first batch; the header then names the commit before it
+ */
+export function* segmentBatches<T>(
+  segment: ReadSegment,
+  reading: RecordReading,
+  visit: (record: LogicalRecord & { readonly payload: Buffer }) => Visited<T>,
+  from: Standing = FIRST,
+): Generator<ReadBatch<T> | Remainder, ChainState, undefined> {
+  let chain: ChainState = {
+    number: segment.header.previousNumber,
+    hash: segment.header.previousHash,
+  };
+  let end = from.offset;
+  let gathering = new Gathering<T>(from);
+  for (const record of segmentRecords(segment, reading, from.offset)) {
+    if (record.what === 'lost') {
+      gathering.lose(record);
+      continue;
+    }
+    if (record.kind !== RECORD_KIND.commit) {
+      gathering.add(record, visit);
+      continue;
+    }
+    const commit = record.payload === undefined ? undefined : decodeCommit(record.payload);
+    if (commit === undefined) {
+      gathering.loseCommit(record);
+      continue;
+    }
+    const batch = gathering.close(commit, record, chain);
+    chain = { number: commit.number, hash: commit.hash };
+    end = record.end;
+    gathering = new Gathering<T>(behind(commit, record.rawLength));
+    yield batch;
+  }
+  const fileEnd = segment.sealed?.offset ?? segment.file.size();
+  if (gathering.touched || (segment.name.generation === 1 && fileEnd > end)) {
+    yield { what: 'remainder', offset: end, end: fileEnd, problems: gathering.problems };
+  }
+  return chain;
+}
+
+/**
+ * Reads a file of a segment that was just written, every byte, and returns the number of its last commit.
+ *
+ * @param path where it is now, under whatever name
+ * @throws what `wrong` makes, unless the file is intact, and sealed where it should be
+ */
+export function provenEnd(
+  files: FileLayer,
+  name: SegmentFile,
+  path: string,
+  isSealed: boolean,
+  wrong: () => MailkeepError,
+): number {
+  const opened = openSegment(files, '', name, path);
+  if (opened === undefined) throw wrong();
+  try {
+    if (isSealed && opened.sealed === undefined) throw wrong();
+    let last = opened.header.previousNumber;
+    const reading = { digest: true, releases: true };
+    for (const item of segmentBatches(opened, reading, () => undefined)) {
+      if (item.what === 'remainder' || item.problems.length > 0) throw wrong();
+      last = item.commit.number;
+    }
+    return last;
+  } finally {
+    opened.file.close();
+  }
+}
+
+/** Where a record stands in its segment, by count and by bytes of generation 1. */
+export interface Standing {
+  readonly ordinal: number;
+  readonly offset: number;
+}
+
+/** The records since the last commit. */
+class Gathering<T> {
+  readonly problems: Problem[] = [];
+  readonly #identities = new Identities();
+  /** Records that stand before the first loss. */
+  readonly #before: PlacedValue<T>[] = [];
+  /** Records behind the last loss, counted from there: the commit says its own standing, and so theirs. */
+  #after: PlacedValue<T>[] = [];
+  #lost = false;
+  /** Of the next record; from zero again behind each loss. */
+  #next: Standing;
+
+  constructor(first: Standing) {
+    this.#next = first;
+  }
+
+  get touched(): boolean {
+    return this.#identities.count > 0 || this.problems.length > 0;
+  }
+
+  add(
+    record: LogicalRecord,
+    visit: (record: LogicalRecord & { readonly payload: Buffer }) => Visited<T>,
+  ): void {
+    this.#identities.add(record.kind, record.rawLength, record.hash);
+    const { offset, end } = record;
+    const wrong = (reason: DamageReason) =>
+      this.problems.push({ reason, offset, end, hash: record.hash.toString('hex') });
+    if (record.state === 'damaged') wrong('payload');
+    const visited = hasPayload(record) ? visit(record) : undefined;
+    if (visited !== undefined && 'problem' in visited) wrong(visited.problem);
+    if (visited !== undefined && 'value' in visited) {
+      const { value } = visited;
+      const { ordinal, offset: standing } = this.#next;
+      (this.#lost ? this.#after : this.#before).push({ value, ordinal, offset: standing });
+    }
+    this.#next = behind(this.#next, record.rawLength);
+  }
+
+  lose({ reason, offset, end }: LostBytes): void {
+    this.problems.push({ reason, offset, end });
+    this.#lost = true;
+    this.#after = [];
+    this.#next = { ordinal: 0, offset: 0 };
+  }
+
+  /** A commit that cannot be read takes its batch's time with it: nothing gathered so far can be handed on. */
+  loseCommit({ offset, end }: LogicalRecord): void {
+    this.#before.length = 0;
+    this.lose({ what: 'lost', reason: 'commit', offset, end });
+  }
+
+  close(commit: CommitRecord, { offset, end }: LogicalRecord, chain: ChainState): ReadBatch<T> {
+    const wrong = (reason: DamageReason) => this.problems.push({ reason, offset, end });
+    const { number, previous, time, hash } = commit;
+    // With records lost, the hash cannot be computed; what the commit says of itself still has to fit.
+    if (number !== chain.number + 1) wrong('order');
+    else if (previous !== chain.hash) wrong('chain');
+    if (!this.#lost) {
+      const whole =
+        commit.ordinal === this.#next.ordinal &&
+        commit.offset === this.#next.offset &&
+        commit.records === this.#identities.count &&
+        hash === commitHash(previous, number, time, this.#identities);
+      if (!whole) wrong('chain');
+    }
+    const ordinals = commit.ordinal - this.#next.ordinal;
+    const offsets = commit.offset - this.#next.offset;
+    const after = this.#after.map((record) => ({
+      value: record.value,
+      ordinal: record.ordinal + ordinals,
+      offset: record.offset + offsets,
+    }));
+    const records = [...this.#before, ...after];
+    return { what: 'batch', commit, records, problems: this.problems, end };
+  }
+}
+
+function hasPayload(record: LogicalRecord): record is LogicalRecord & { readonly payload: Buffer } {
+  return record.payload !== undefined;
+}
+
+/** Where the record behind one of this raw length stands: generation 1 stores every payload as it is. */
+function behind({ ordinal, offset }: Standing, rawLength: number): Standing {
+  return { ordinal: ordinal + 1, offset: offset + RECORD_HEADER_BYTES + rawLength };
+}
+
+/** Open files kept at a time; each is a segment of about 64 MiB. */
+const OPEN_SEGMENTS = 32;
+/** Bytes of inflated blocks kept: two batches of a first sync, which are read soon after they were folded. */
+const CACHED_BYTES = 8 * 1024 * 1024;
+/** Read in one go with a record's header; most records fit. */
+const FIRST_READ_BYTES = 16 * 1024;
+/** Memory kept for stored bytes that are inflated at once; those of a block have room in it. */
+const SCRATCH_BYTES = 512 * 1024;
+
+/** A record that was asked for by its position. */
+type FetchedRecord =
+  | { readonly state: 'present'; readonly kind: number; readonly payload: Buffer }
+  | { readonly state: 'purged' }
+  /** What stands there is not a record, or does not have its CRC. */
+  | { readonly state: 'damaged' };
+
+/**
+ * Reads records by position from whichever generation of their segment is in force. Files stay open and inflated blocks
+ * stay in memory, within limits; `forget` lets go of both, and of what is known of the folder.
+ */
+export class SegmentCache {
+  #listing: SegmentListing | undefined;
+  readonly #open = new Recent<number, OpenSegment>(
+    OPEN_SEGMENTS,
+    () => 1,
+    ({ file }) => file.close(),
+  );
+  readonly #blocks = new Recent<string, Buffer>(
+    CACHED_BYTES,
+    ({ length }) => length,
+    // What is given away of a block is a copy. As garbage, blocks and what they were inflated from took 60 MB.
+    releasePayload,
+  );
+  /** Compressed bytes, from one record to the next. */
+  #scratch: Buffer | undefined;
+
+  /** @param listing what the folder is known to hold, if the caller has just listed it */
+  constructor(
+    private readonly files: FileLayer,
+    private readonly dir: string,
+    listing?: SegmentListing,
+    private readonly store: SegmentStore = localSegments,
+  ) {
+    this.#listing = listing;
+  }
+
+  /** The payload may be a view of memory that is shared: it must not be written to. */
+  fetch({ segment, ordinal, offset }: Position): FetchedRecord {
+    const opened = this.opened(segment);
+    if (opened.sealed !== undefined) {
+      const found = opened.sealed.index.find(ordinal);
+      if (found === undefined) return { state: 'damaged' };
+      return found.container.block
+        ? this.#fromBlock(opened, found.container.offset, found.inner)
+        : this.#alone(opened, found.container.offset);
+    }
+    // A sealed file without a footer has no way from a position to its record but a walk, which is for repair.
+    return opened.name.generation === 1 ? this.#alone(opened, offset) : { state: 'damaged' };
+  }
+
+  /**
+   * Keeps a block that was read from a segment's file and is intact, as if a record of it had been asked for. Its memory
+   * is freed when it leaves the cache.
+   */
+  keep(path: string, offset: number, block: Buffer): void {
+    this.#blocks.set(keyOf(path, offset), block);
+  }
+
+  forget(): void {
+    this.#listing = undefined;
+    this.#open.clear();
+    this.#blocks.clear();
+  }
+
+  /** The numbers of the segments that the log is known to have, in order. */
+  numbers(): readonly number[] {
+    this.#listing ??= listSegments(this.files, this.dir);
+    return segmentNumbers(this.#listing, this.store);
+  }
+
+  /** Whether a segment can be opened now. */
+  isPresent(segment: number): boolean {
+    return this.store.present(segment);
+  }
+
+  /**
+   * Returns a segment's file in force. It is closed when others have been used more recently.
+   *
+   * @throws `segment-elsewhere`; `log-damaged`; the system's error when a file went away meanwhile
+   */
+  opened(segment: number): OpenSegment {
+    const open = this.#open.get(segment);
+    if (open !== undefined) return open;
+    if (!this.store.present(segment)) throw segmentElsewhere(segment);
+    if (!this.#listing?.has(segment)) this.#listing = listSegments(this.files, this.dir);
+    const opened = openInForce(this.files, this.dir, segment, this.#listing.get(segment) ?? []);
+    this.#open.set(segment, opened);
+    return opened;
+  }
+
+  #fromBlock(opened: OpenSegment, offset: number, inner: number): FetchedRecord {
+    const key = keyOf(opened.path, offset);
+    let block = this.#blocks.get(key);
+    if (block === undefined) {
+      const read = this.#stored(opened, offset);
+      if (read?.header.kind !== STORED_KIND.block) return { state: 'damaged' };
+      block = inflatePayload(read.header, read.stored);
+      if (block === undefined) return { state: 'damaged' };
+      this.#blocks.set(key, block);
+    }
+    const record = decodeInner(block, inner);
+    if (record === undefined) return { state: 'damaged' };
+    const { kind, payload } = record;
+    if (payload === undefined) return { state: 'purged' };
+    // A copy: the block may leave the cache, and its memory go, while the payload is in use.
+    return { state: 'present', kind, payload: Buffer.from(payload) };
+  }
+
+  #alone(opened: OpenSegment, offset: number): FetchedRecord {
+    const read = this.#stored(opened, offset);
+    if (read === undefined) return { state: 'damaged' };
+    const { header, stored } = read;
+    if ((header.flags & FLAG_PURGED) !== 0) return { state: 'purged' };
+    const payload = inflatePayload(header, stored);
+    return payload === undefined
+      ? { state: 'damaged' }
+      : { state: 'present', kind: header.kind, payload };
+  }
+
+  /**
+   * A stored record whose bytes have their CRC; undefined when there is none at this offset. Compressed bytes are valid
+   * until the next call; what was not compressed has memory of its own, since it is given away as it is.
+   */
+  #stored(
+    { file, header: space }: OpenSegment,
+    offset: number,
+  ): { readonly header: RecordHeader; readonly stored: Buffer } | undefined {
+    this.#scratch ??= Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+    const first = this.#scratch.subarray(0, FIRST_READ_BYTES);
+    const got = first.subarray(0, readReadable(file, first, offset));
+    const header = readRecordHeader(got, 0, space, offset);
+    if (header === undefined) return undefined;
+    const { storedLength } = header;
+    const end = RECORD_HEADER_BYTES + storedLength;
+    // The length is the header's, whose CRC holds; but a file that was cut must not make us ask for memory in vain.
+    if (end > got.length && offset + end > file.size()) return undefined;
+    const isKept = header.codec === CODEC.none || end > SCRATCH_BYTES;
+    const stored = isKept
+      ? Buffer.allocUnsafe(storedLength)
+      : this.#scratch.subarray(RECORD_HEADER_BYTES, end);
+    const had = Math.min(storedLength, got.length - RECORD_HEADER_BYTES);
+    if (isKept) got.copy(stored, 0, RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + had);
+    const rest = readReadable(file, stored.subarray(had), offset + RECORD_HEADER_BYTES + had);
+    if (had + rest < storedLength) return undefined;
+    return crc32(stored) === header.crc ? { header, stored } : undefined;
+  }
+}
+
+function keyOf(path: string, offset: number): string {
+  return `${path} ${offset}`;
+}
+
+/** Bytes up to the first that the disk does not give back: what needs those is damaged, and nothing else. */
+function readReadable(file: LogFile, target: Uint8Array, position: number): number {
+  let done = 0;
+  try {
+    while (done < target.length) {
+      const got = file.read(target.subarray(done), position + done);
+      if (got === 0) break;
+      done += got;
+    }
+  } catch (error) {
+    if (errnoName(error) !== 'EIO') throw error;
+  }
+  return done;
+}
+
+/** Keeps the values used last, up to a total weight; the last one stays whatever it weighs. */
+class Recent<K, V> {
+  readonly #values = new Map<K, V>();
+
+  #weight = 0;
+
+  constructor(
+    private readonly most: number,
+    private readonly weigh: (value: V) => number,
+    private readonly letGo: (value: V) => void,
+  ) {}
+
+  get(key: K): V | undefined {
+    const value = this.#values.get(key);
+    if (value === undefined) return undefined;
+    // A map keeps the order of insertion: the first is the one not used for longest.
+    this.#values.delete(key);
+    this.#values.set(key, value);
+    return value;
+  }
+
+  set(key: K, value: V): void {
+    const before = this.#values.get(key);
+    if (before !== undefined) {
+      this.#values.delete(key);
+      this.#weight -= this.weigh(before);
+      this.letGo(before);
+    }
+    this.#values.set(key, value);
+    this.#weight += this.weigh(value);
+    for (const [oldest, old] of this.#values) {
+      if (this.#weight <= this.most || oldest === key) break;
+      this.#values.delete(oldest);
+      this.#weight -= this.weigh(old);
+      this.letGo(old);
+    }
+  }
+
+  clear(): void {
+    for (const value of this.#values.values()) this.letGo(value);
+    this.#values.clear();
+    this.#weight = 0;
+  }
+}

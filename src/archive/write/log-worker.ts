@@ -1,9 +1,0 @@
-/** Entry of the thread that writes to the log; log-thread.ts is its other side. */
-
-import { openThreadPort } from '../../threads/in-thread.ts';
-import { realFiles } from '../files/real-files.ts';
-import { logServer } from './log-serving.ts';
-import type { FromLogThread, ToLogThread } from './log-thread.ts';
-
-const receive = logServer(realFiles, (message) => port.send(message));
-const port = openThreadPort<ToLogThread, FromLogThread>((message) => receive(message));

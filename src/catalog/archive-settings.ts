@@ -1,0 +1,25 @@
+import path from 'node:path';
+import { loadConfig } from '../core/config.ts';
+import { configPlaces, locateConfig } from '../core/config-locate.ts';
+import type { Settings } from '../core/config-schema.ts';
+import { configError } from '../errors/config.ts';
+import type { LocatingContext } from './open-reader.ts';
+
+/**
+ * Returns the configuration in force, with the archive that the user named instead of its dataDir. Reports warnings.
+ *
+ * @throws config-not-found and the other errors of the configuration
+ */
+export function settingsOf({ globals, surroundings, report }: LocatingContext): Settings {
+  const file = locateConfig(globals.config, surroundings);
+  if (file === undefined) {
+    throw configError('config-not-found', { searched: configPlaces(surroundings) });
+  }
+  report({ event: 'config-located', file });
+  const { settings, warnings } = loadConfig(file);
+  for (const warning of warnings) report({ event: 'config-warning', warning });
+  const dataDir =
+    globals.data === undefined ? settings.dataDir : path.resolve(surroundings.cwd, globals.data);
+  report({ event: 'archive-located', dataDir });
+  return { ...settings, dataDir };
+}

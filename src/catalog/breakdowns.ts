@@ -1,0 +1,813 @@
+import { DOCIDS_PER_SECOND, isDated, receivedAt } from '../mail/docid.ts';
+import { threadNode } from '../mail/identity.ts';
+import { listedText } from '../mail/listed-text.ts';
+import { foldWord, mimeTokens } from '../mail/normalise.ts';
+import type { Connection } from './database.ts';
+import { archiveNames, type FolderName, namesWithin } from './folders.ts';
+import { readable, senderOf } from './messages.ts';
+import { ROLE } from './people.ts';
+import { wallTime } from './query-dates.ts';
+import { type View, viewOf } from './resolve-query.ts';
+import { type CountRequest, type SearchQueries, shownPlaces } from './search.ts';
+import { isAmong, isoOfDocid, isoTime, isVisible, numberList, type Scope } from './sql.ts';
+import type { Asked } from './stats.ts';
+import {
+  type ChartFilter,
+  type Dimension,
+  type DuplicateRow,
+  Found,
+  type LargeMessage,
+  type StatsRow,
+  term,
+} from './sums.ts';
+
+/** Senders, recipients, or the senders' domains. */
+type PeopleDimension = 'from' | 'to' | 'domain';
+
+interface Contents {
+  readonly type: string;
+  contents: number;
+  bytes: number;
+}
+
+/**
+ * Returns the types of all attachments with their distinct contents, from the sums that are kept.
+ *
+ * @param count how many messages have attachments of a type
+ */
+export function keptTypes(connection: Connection, count: (type: string) => number): StatsRow[] {
+  const rows = connection.text<Contents>('SELECT type, contents, bytes FROM attachment_types', []);
+  const types = new Map<string, Contents>();
+  for (const row of rows) {
+    const known = types.get(keyOf(row.type));
+    if (known === undefined) types.set(keyOf(row.type), { ...row });
+    else {
+      known.contents += row.contents;
+      known.bytes += row.bytes;
+    }
+  }
+  return [...types.values()].map((row) => typeRow(row, count(row.type)));
+}
+
+/** Types that are looked at: senders choose what their attachments are called. */
+const MOST_TYPES = 2_000;
+
+/** Returns types of attachments that begin so, from the sums that are kept. */
+export function typesCalled(
+  connection: Connection,
+  prefix: string,
+  limit: number,
+): { readonly type: string; readonly contents: number }[] {
+  const typed = prefix.toLowerCase();
+  const rows = connection.text<Omit<Contents, 'bytes'>>(
+    `SELECT type, contents FROM attachment_types
+     WHERE type >= ? AND type < ? AND type <> '' LIMIT ${MOST_TYPES}`,
+    [typed, `${typed}\u{10ffff}`],
+  );
+  return [...rows].sort((a, b) => b.contents - a.contents).slice(0, limit);
+}
+
+/** The same of the messages that a query finds. */
+export function foundTypes(found: Found): StatsRow[] {
+  const types = new Map<
+    string,
+    { readonly type: string; readonly docids: Set<number>; readonly sizes: Map<string, number> }
+  >();
+  for (const { docid, type, hash, size } of found.rows<{
+    docid: number;
+    type: string;
+    hash: string;
+    size: number;
+  }>(
+    "SELECT docid, type, hex(hash) AS hash, size FROM attachments WHERE type <> '' AND docid IN",
+  )) {
+    const known = types.get(keyOf(type)) ?? { type, docids: new Set(), sizes: new Map() };
+    types.set(keyOf(type), known);
+    known.docids.add(docid);
+    known.sizes.set(`${hash} ${type}`, size);
+  }
+  return [...types.values()].map(({ type, docids, sizes }) => {
+    const bytes = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+    return typeRow({ type, contents: sizes.size, bytes }, docids.size);
+  });
+}
+
+/** Types that a search cannot tell from each other count as one. */
+function keyOf(type: string): string {
+  return mimeTokens(type).at(-1) ?? '';
+}
+
+function typeRow({ type, contents, bytes }: Contents, messages: number): StatsRow {
+  return { key: type, messages, bytes, deleted: null, contents, query: term('mime', type) };
+}
+
+/** Addresses that one statement asks about. */
+const CHUNK = 1_000;
+
+interface Counted {
+  readonly address: string;
+  readonly messages: number;
+  readonly last: number;
+}
+
+/**
+ * Returns who sent or got most messages, or the senders' domains, from the sums that are kept.
+ *
+ * @param limit rows, at most: an archive may have a million addresses
+ */
+export function keptPeople(
+  connection: Connection,
+  by: PeopleDimension,
+  scope: Scope | null,
+  limit: number,
+): StatsRow[] {
+  const rows = connection.text<Counted>(
+    `SELECT a.address, sum(c.messages) AS messages, max(c.last_docid) AS last
+     FROM correspondents c JOIN addresses a ON a.id = c.address_id
+     WHERE c.role = ${roleOf(by)} AND a.address ${likeOf(by)}
+       ${scope === null ? '' : `AND ${isAmong('c.mailboxes', scope)}`}
+     GROUP BY a.id ORDER BY 2 DESC, a.address LIMIT ?`,
+    [BigInt(limit)],
+  );
+  return [...rows].map((row) => personRow(by, row));
+}
+
+/** The same of the messages that a query finds, and perhaps some with as many messages as the last of them. */
+export function foundPeople(by: PeopleDimension, found: Found, limit: number): StatsRow[] {
+  const counted = new Map<number, { messages: number; last: number }>();
+  const column = by === 'to' ? 'recipients' : 'senders';
+  const rows = found.rows<{ id: number; docid: number }>(
+    `SELECT e.value AS id, p.docid FROM message_people p, json_each(p.${column}) e WHERE p.docid IN`,
+  );
+  for (const { id, docid } of rows) {
+    const known = counted.get(id) ?? { messages: 0, last: 0 };
+    counted.set(id, known);
+    known.messages += 1;
+    known.last = Math.max(known.last, docid);
+  }
+  const most = [...counted].sort(([, a], [, b]) => b.messages - a.messages);
+  const people: StatsRow[] = [];
+  for (let at = 0; at < most.length; at += CHUNK) {
+    // Of those with as many messages, the order of the addresses decides.
+    const next = most[at]?.[1].messages ?? 0;
+    if (people.length >= limit && (people[limit - 1]?.messages ?? 0) > next) break;
+    const chunk = most.slice(at, at + CHUNK);
+    const addresses = new Map(
+      found
+        .rowsOf<{ id: number; address: string }>(
+          chunk.map(([id]) => id),
+          `SELECT id, address FROM addresses WHERE address ${likeOf(by)} AND id IN`,
+        )
+        .map(({ id, address }) => [id, address]),
+    );
+    for (const [id, { messages, last }] of chunk) {
+      const address = addresses.get(id);
+      if (address !== undefined) people.push(personRow(by, { address, messages, last }));
+    }
+  }
+  return people;
+}
+
+function roleOf(by: PeopleDimension): number {
+  return by === 'to' ? ROLE.recipient : ROLE.sender;
+}
+
+/** A domain stands among addresses with its @. */
+function likeOf(by: PeopleDimension): string {
+  return by === 'domain' ? "LIKE '@%'" : "NOT LIKE '@%'";
+}
+
+function personRow(by: PeopleDimension, { address, messages, last }: Counted): StatsRow {
+  return {
+    key: by === 'domain' ? address.slice(1) : address,
+    messages,
+    bytes: null,
+    deleted: null,
+    last: isoOfDocid(last),
+    query: term(by === 'to' ? 'recip' : 'from', `<${address}>`),
+  };
+}
+
+/** Somebody with whom mail was exchanged. */
+export interface Correspondent {
+  readonly address: string;
+  /** Messages from the address, and to it. */
+  readonly from: number;
+  readonly to: number;
+  /** What finds them; null where the language cannot name the address. */
+  readonly fromQuery: string | null;
+  readonly toQuery: string | null;
+}
+
+/** Years, and where they begin and end for the reader. */
+export interface Years {
+  readonly first: number;
+  readonly last: number;
+  /** Docids: from `low` (included) to `high` (excluded). */
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Addresses of each role, year and list of mailboxes among which the most frequent ones are sought. */
+const MOST_CANDIDATES = 40;
+/** Lists of mailboxes that are searched. */
+const MOST_LISTS = 60;
+
+interface CountedCorrespondent {
+  from: number;
+  to: number;
+}
+
+/**
+ * Returns the addresses with the most messages, from the sums that indexing keeps. Numbers are exact; an address that is
+ * among the first in no year may be missing.
+ *
+ * @param years null for all
+ */
+export function correspondentsOf(
+  connection: Connection,
+  filter: ChartFilter,
+  years: Years | null,
+  limit: number,
+): Correspondent[] {
+  const lists = listsOf(connection, filter);
+  const candidates = candidatesOf(connection, lists, years ?? allYears(connection));
+  const counted = countedOf(connection, lists, years, candidates);
+  if (years !== null)
+    for (const edge of edgesOf(years)) applyEdge(connection, filter, edge, counted);
+  const names = namesOf(connection, [...counted.keys()]);
+  return [...counted]
+    .flatMap(([id, { from, to }]) => {
+      const address = names.get(id);
+      return address === undefined || from + to === 0 ? [] : [{ address, from, to }];
+    })
+    .sort((a, b) => b.from + b.to - a.from - a.to || (a.address < b.address ? -1 : 1))
+    .slice(0, limit)
+    .map((row) => ({
+      ...row,
+      fromQuery: term('from', `<${row.address}>`),
+      toQuery: term('recip', `<${row.address}>`),
+    }));
+}
+
+/** Lists of mailboxes that messages of the filter have, as JSON. */
+function listsOf(connection: Connection, { scope, fits }: ChartFilter): string[] {
+  const visible = scope === null ? '1' : isAmong('mailboxes', scope);
+  return connection
+    .column<string>(`SELECT DISTINCT mailboxes FROM place_sets WHERE ${visible}`, [])
+    .filter((list) => fits?.(numberList(list, connection.file)) !== false)
+    .slice(0, MOST_LISTS);
+}
+
+function allYears(connection: Connection): Pick<Years, 'first' | 'last'> {
+  const yearOf = (end: 'min' | 'max'): number => {
+    const docid = connection.first<number | null>(`SELECT ${end}(docid) FROM messages`, []) ?? 0;
+    return new Date((docid / DOCIDS_PER_SECOND) * 1000).getUTCFullYear();
+  };
+  return { first: yearOf('min'), last: yearOf('max') };
+}
+
+function candidatesOf(
+  connection: Connection,
+  lists: readonly string[],
+  { first, last }: Pick<Years, 'first' | 'last'>,
+): ReadonlySet<number> {
+  const candidates = new Set<number>();
+  for (const list of lists)
+    for (const role of Object.values(ROLE))
+      for (let year = first; year <= last; year += 1)
+        for (const id of connection.column<number>(
+          `SELECT c.address_id FROM correspondents c INDEXED BY correspondents_by_messages
+             CROSS JOIN addresses a ON a.id = c.address_id
+           WHERE c.mailboxes = ? AND c.role = ${role} AND c.year = CAST(? AS INTEGER)
+             AND a.address NOT LIKE '@%'
+           ORDER BY c.messages DESC LIMIT ${MOST_CANDIDATES}`,
+          [list, year],
+        ))
+          candidates.add(id);
+  return candidates;
+}
+
+function countedOf(
+  connection: Connection,
+  lists: readonly string[],
+  years: Years | null,
+  candidates: ReadonlySet<number>,
+): Map<number, CountedCorrespondent> {
+  const counted = new Map<number, CountedCorrespondent>();
+  const inYears = years === null ? '1' : `year >= ${years.first} AND year <= ${years.last}`;
+  const rows = connection.text<{ id: number; role: number; messages: number }>(
+    `SELECT address_id AS id, role, sum(messages) AS messages FROM correspondents
+     WHERE address_id IN (SELECT value FROM json_each(?)) AND ${inYears}
+       AND mailboxes IN (SELECT value FROM json_each(?)) GROUP BY 1, 2`,
+    [JSON.stringify([...candidates]), JSON.stringify(lists)],
+  );
+  for (const { id, role, messages } of rows) add(counted, id, role, messages);
+  return counted;
+}
+
+function add(
+  counted: Map<number, CountedCorrespondent>,
+  id: number,
+  role: number,
+  messages: number,
+): void {
+  const known = counted.get(id) ?? { from: 0, to: 0 };
+  known[role === ROLE.sender ? 'from' : 'to'] += messages;
+  counted.set(id, known);
+}
+
+/** Sums are of UTC years: messages between the turn of the year in UTC and the reader's, and how often they count. */
+interface Edge {
+  readonly low: number;
+  readonly high: number;
+  readonly times: 1 | -1;
+}
+
+function edgesOf({ first, last, low, high }: Years): Edge[] {
+  const [start, end] = [first, last + 1].map(
+    (year) => (Date.UTC(year, 0, 1) / 1000) * DOCIDS_PER_SECOND,
+  );
+  if (start === undefined || end === undefined) return [];
+  return [
+    low < start ? { low, high: start, times: 1 } : { low: start, high: low, times: -1 },
+    high > end ? { low: end, high, times: 1 } : { low: high, high: end, times: -1 },
+  ];
+}
+
+/** Adds or takes away the messages of an edge, of those who are counted. */
+function applyEdge(
+  connection: Connection,
+  { fits, scope }: ChartFilter,
+  { low, high, times }: Edge,
+  counted: Map<number, CountedCorrespondent>,
+): void {
+  const visible = scope === null ? '1' : isAmong('mailboxes', scope);
+  const { file } = connection;
+  const rows = connection.values<readonly [string, string, string]>(
+    `SELECT mailboxes, senders, recipients FROM message_people
+     WHERE docid >= ${low} AND docid < ${high} AND ${visible}`,
+  );
+  for (const [mailboxes, senders, recipients] of rows) {
+    if (fits?.(numberList(mailboxes, file)) === false) continue;
+    for (const id of numberList(senders, file))
+      if (counted.has(id)) add(counted, id, ROLE.sender, times);
+    for (const id of numberList(recipients, file))
+      if (counted.has(id)) add(counted, id, ROLE.recipient, times);
+  }
+}
+
+function namesOf(connection: Connection, ids: readonly number[]): ReadonlyMap<number, string> {
+  const rows = connection.text<{ id: number; address: string }>(
+    'SELECT id, address FROM addresses WHERE id IN (SELECT value FROM json_each(?))',
+    [JSON.stringify(ids)],
+  );
+  return new Map([...rows].map(({ id, address }) => [id, address]));
+}
+
+/** Somebody whose address or name begins with what was typed. */
+export interface Person {
+  readonly address: string;
+  /** As the newest of their messages gives it; null where none does. */
+  readonly name: string | null;
+  /** Messages sent to the address, and by it. */
+  readonly received: number;
+  readonly sent: number;
+}
+
+/** Rows between questions for the time. */
+const ASKED_AFTER = 256;
+/** People of the newest messages that are counted for one answer. */
+const MOST_NAMED = 64;
+
+/**
+ * Returns people whose address begins so, or who are called so in the newest messages; those who were written to most
+ * come first.
+ *
+ * @param mayContinue where it says no, addresses that come later in the alphabet are left out
+ */
+export function peopleCalled(
+  connection: Connection,
+  typed: string,
+  limit: number,
+  scope: Scope | null,
+  mayContinue: () => boolean,
+): Person[] {
+  const prefix = typed.toLowerCase();
+  const counts = new Map<string, { received: number; sent: number }>();
+  let rows = 0;
+  for (const { address, role, messages } of connection.text<CountedPerson>(BY_ADDRESS(scope), [
+    prefix,
+    `${prefix}\u{10ffff}`,
+  ])) {
+    const sums = counts.get(address) ?? { received: 0, sent: 0 };
+    counts.set(address, sums);
+    sums[role === ROLE.recipient ? 'received' : 'sent'] += messages;
+    rows += 1;
+    if (rows % ASKED_AFTER === 0 && !mayContinue()) break;
+  }
+  const recent = recentSenders(connection, scope);
+  for (const address of recent.called(typed).slice(0, MOST_NAMED)) {
+    if (counts.has(address)) continue;
+    const sums = { received: 0, sent: 0 };
+    for (const { role, messages } of connection.text<CountedPerson>(OF_ADDRESS(scope), [address]))
+      sums[role === ROLE.recipient ? 'received' : 'sent'] += messages;
+    // Nothing is recorded of an address whose messages are not indexed, or were forgotten.
+    if (sums.received + sums.sent > 0) counts.set(address, sums);
+  }
+  return [...counts]
+    .map(([address, sums]) => ({ address, name: recent.nameOf(address), ...sums }))
+    .sort((a, b) => b.received - a.received || b.sent - a.sent || (a.address < b.address ? -1 : 1))
+    .slice(0, limit);
+}
+
+interface CountedPerson {
+  readonly address: string;
+  readonly role: number;
+  readonly messages: number;
+}
+
+const counted = (scope: Scope | null, where: string) =>
+  `SELECT a.address, c.role, c.messages
+   FROM addresses a CROSS JOIN correspondents c ON c.address_id = a.id
+   WHERE ${where} AND a.address NOT LIKE '@%'
+     ${scope === null ? '' : `AND ${isAmong('c.mailboxes', scope)}`}`;
+const BY_ADDRESS = (scope: Scope | null) =>
+  `${counted(scope, 'a.address >= ? AND a.address < ?')} ORDER BY a.address`;
+const OF_ADDRESS = (scope: Scope | null) => counted(scope, 'a.address = ?');
+
+/** Messages whose senders are read for one answer. */
+const READ = 2_000;
+/** People that are remembered. */
+const MOST_PEOPLE = 10_000;
+/** Characters of a name, and words, that are looked at: strangers choose its length. */
+const MOST_CHARACTERS = 200;
+const MOST_WORDS = 12;
+
+interface Sender {
+  readonly docid: number;
+  readonly sender_name: string | null;
+  readonly sender_address: string | null;
+}
+
+interface RecentSender {
+  readonly name: string | null;
+  readonly words: readonly string[];
+  messages: number;
+}
+
+/**
+ * Who sent the newest messages, under which name: nothing else in the catalog knows names by their words. It reads some
+ * more messages, further back, with each question.
+ */
+class RecentSenders {
+  readonly #senders = new Map<string, RecentSender>();
+  #newest = -1;
+  #oldest = Number.MAX_SAFE_INTEGER;
+  #forgotten = 0;
+
+  constructor(private readonly connection: Connection) {}
+
+  readFurther(scope: Scope | null): void {
+    const forgotten = this.connection.first<number>('SELECT count(*) FROM tombstones', []) ?? 0;
+    if (forgotten !== this.#forgotten) this.#clear();
+    this.#forgotten = forgotten;
+    const visible = scope === null ? '' : ` AND ${isVisible(scope)}`;
+    const select = `SELECT docid, sender_name, sender_address FROM messages m WHERE`;
+    const newer = this.connection.text<Sender>(
+      `${select} docid > ?${visible} ORDER BY docid DESC LIMIT ${READ}`,
+      [BigInt(this.#newest)],
+    );
+    const [first, ...rest] = newer;
+    if (first !== undefined) {
+      // So many at once leave a gap that nothing fills.
+      if (this.#newest >= 0 && rest.length === READ - 1) this.#clear();
+      for (const sender of [first, ...rest].reverse()) this.#note(sender, true);
+    }
+    if (this.#senders.size >= MOST_PEOPLE || (first !== undefined && rest.length === READ - 1))
+      return;
+    const older = this.connection.text<Sender>(
+      `${select} docid < ?${visible} ORDER BY docid DESC LIMIT ${READ}`,
+      [BigInt(this.#oldest)],
+    );
+    for (const sender of older) this.#note(sender, false);
+  }
+
+  /** Addresses of which a word of the name, or of the address, begins so; with several words, all of them. */
+  called(typed: string): string[] {
+    const wanted = wordsOf(typed);
+    if (wanted.length === 0 && typed !== '') return [];
+    return [...this.#senders]
+      .filter(([, { words }]) =>
+        wanted.every((start) => words.some((word) => word.startsWith(start))),
+      )
+      .sort(([, a], [, b]) => b.messages - a.messages)
+      .map(([address]) => address);
+  }
+
+  nameOf(address: string): string | null {
+    return this.#senders.get(address)?.name ?? null;
+  }
+
+  #note({ docid, sender_name, sender_address }: Sender, isNewer: boolean): void {
+    this.#newest = Math.max(this.#newest, docid);
+    this.#oldest = Math.min(this.#oldest, docid);
+    const address = sender_address?.toLowerCase() ?? '';
+    if (address === '') return;
+    const known = this.#senders.get(address);
+    if (known !== undefined) known.messages += 1;
+    if (known !== undefined && !isNewer) return;
+    const name = sender_name === null || sender_name === '' ? null : listedText(sender_name);
+    const words = [...wordsOf(name ?? ''), ...wordsOf(address)];
+    this.#senders.set(address, { name, words, messages: known?.messages ?? 1 });
+  }
+
+  #clear(): void {
+    this.#senders.clear();
+    this.#newest = -1;
+    this.#oldest = Number.MAX_SAFE_INTEGER;
+  }
+}
+
+function wordsOf(text: string): string[] {
+  return (foldWord(text.slice(0, MOST_CHARACTERS)).match(/[\p{L}\p{N}\p{M}]+/gu) ?? []).slice(
+    0,
+    MOST_WORDS,
+  );
+}
+
+/** Limits to mailboxes whose senders are remembered. */
+const MOST_SCOPES = 16;
+const RECENT = new WeakMap<Connection, Map<string, RecentSenders>>();
+
+function recentSenders(connection: Connection, scope: Scope | null): RecentSenders {
+  const known = RECENT.get(connection) ?? new Map<string, RecentSenders>();
+  RECENT.set(connection, known);
+  const key = scope === null ? 'all' : scope.mailboxes.join();
+  const recent = known.get(key) ?? new RecentSenders(connection);
+  if (known.size >= MOST_SCOPES) known.clear();
+  known.set(key, recent);
+  recent.readFurther(scope);
+  return recent;
+}
+
+interface Member {
+  readonly node: number;
+  readonly docid: number;
+}
+interface Row {
+  readonly docid: number;
+  readonly size: number;
+  readonly subject: string | null;
+  readonly message_id: string | null;
+}
+
+/** Returns groups of messages with one Message-ID, those with the most bytes first. */
+export function duplicates(
+  connection: Connection,
+  { found, scope }: Pick<Asked, 'found' | 'scope'>,
+  limit: number,
+): DuplicateRow[] {
+  const groups = new Map<number, number[]>();
+  for (const { node, docid } of found === undefined ? ofAll() : ofFound(found)) {
+    const known = groups.get(node);
+    if (known === undefined) groups.set(node, [docid]);
+    else known.push(docid);
+  }
+  return [...groups]
+    .filter(([, docids]) => docids.length > 1)
+    .map(([node, docids]) => rowOf(node, docids))
+    .toSorted((a, b) => b.bytes - a.bytes || (a.messageId ?? '').localeCompare(b.messageId ?? ''))
+    .slice(0, limit);
+
+  function ofAll(): Member[] {
+    const shared = scope === null ? '1' : isVisible(scope);
+    return [
+      ...connection.text<Member>(
+        `SELECT t.node, t.docid FROM thread_members t CROSS JOIN messages m ON m.docid = t.docid
+         WHERE t.node IN (SELECT node FROM thread_members GROUP BY node HAVING count(*) > 1)
+           AND ${shared} ORDER BY t.docid`,
+        [],
+      ),
+    ];
+  }
+
+  function ofFound(messages: NonNullable<Asked['found']>): Member[] {
+    return messages
+      .rows<Member>('SELECT node, docid FROM thread_members WHERE docid IN')
+      .toSorted((a, b) => a.docid - b.docid);
+  }
+
+  function rowOf(node: number, docids: readonly number[]): DuplicateRow {
+    const rows = [
+      ...connection.text<Row>(
+        `SELECT docid, size, subject, message_id FROM messages
+         WHERE docid IN (SELECT value FROM json_each(?)) ORDER BY docid`,
+        [JSON.stringify(docids)],
+      ),
+    ];
+    // What the origin listed may differ from the header, which the index goes by.
+    const listed = rows.find(
+      ({ message_id: id }) => id !== null && threadNode(id) === node,
+    )?.message_id;
+    const messageId = listed?.trim().replace(/^<|>$/g, '') ?? null;
+    return {
+      messageId,
+      subject: readable(rows[0]?.subject ?? null),
+      messages: docids.length,
+      bytes: rows.reduce((sum, { size }) => sum + size, 0),
+      query: messageId === null ? null : term('id', messageId),
+    };
+  }
+}
+
+interface LargestRow {
+  readonly id: Buffer;
+  readonly size: number;
+  readonly date: number | null;
+  readonly subject: string | null;
+  readonly sender_name: string | null;
+  readonly sender_address: string | null;
+}
+
+const COLUMNS = 'm.docid, m.id, m.size, m.date, m.subject, m.sender_name, m.sender_address';
+
+/** Returns the largest messages that are asked for, the largest first and of equal ones the newest. */
+export function largest(
+  connection: Connection,
+  { found, scope }: Pick<Asked, 'found' | 'scope'>,
+  limit: number,
+): LargeMessage[] {
+  return (found === undefined ? ofAll() : ofFound(found)).map((row) => ({
+    id: connection.hex(row.id),
+    size: row.size,
+    date: isoTime(row.date),
+    subject: readable(row.subject),
+    from: senderOf(row),
+  }));
+
+  function ofAll(): LargestRow[] {
+    const where = scope === null ? '1' : isVisible(scope);
+    const sql = `SELECT ${COLUMNS} FROM messages m WHERE ${where} ORDER BY m.size DESC, m.docid DESC LIMIT ${limit}`;
+    return [...connection.text<LargestRow>(sql, [])];
+  }
+
+  function ofFound(messages: NonNullable<Asked['found']>): LargestRow[] {
+    const docids = messages
+      .messages()
+      .toSorted((a, b) => b.size - a.size || b.docid - a.docid)
+      .slice(0, limit)
+      .map(({ docid }) => docid);
+    const rows = messages.rowsOf<LargestRow & { docid: number }>(
+      docids,
+      `SELECT ${COLUMNS} FROM messages m WHERE m.docid IN`,
+    );
+    return rows.toSorted((a, b) => docids.indexOf(a.docid) - docids.indexOf(b.docid));
+  }
+}
+
+/** Messages that are counted by what they are, the newest first: each costs some 30 µs. */
+const MOST = 5_000;
+
+/** What the messages are counted by. */
+type Facet = Exclude<Dimension, 'to' | 'domain'>;
+
+/**
+ * A value, and how many messages have it: as many as the query finds with a term for it. A folder counts every message of
+ * the result that is there, also where the query asks about a state: `is:unread in:Work` wants it unread in Work itself.
+ */
+interface FacetValue {
+  readonly key: string;
+  readonly messages: number;
+}
+
+/** Years and months are the newest first, all others the largest. */
+export interface Facets extends Readonly<Record<Facet, readonly FacetValue[]>> {
+  /** How many messages were counted, of those that the query finds the newest. */
+  readonly counted: number;
+  /** Whether that is all of them. */
+  readonly complete: boolean;
+}
+
+/**
+ * Counts what a query finds by everything at once, in one walk over its messages. A message in two folders counts in each.
+ *
+ * @param limit values of each facet
+ * @param mayContinue ends the walk where it says no
+ */
+export function facets(
+  connection: Connection,
+  search: Pick<SearchQueries, 'foundDocids'>,
+  request: CountRequest,
+  limit: number,
+  mayContinue: () => boolean,
+): Facets {
+  const { docids, complete } = walked(search, request, mayContinue);
+  const found = new Found(connection, { foundDocids: () => docids.values() }, request);
+  const view = viewOf(connection, request);
+  const known = archiveNames(connection, view.asOf).folders;
+  const names = view.scope === null ? known : namesWithin(known, view.scope);
+  const of = (keys: Iterable<string>): FacetValue[] =>
+    [...countedFacet(keys)].map(([key, messages]) => ({ key, messages }));
+  const dated = docids.filter(isDated);
+  const paths = foldersOf(connection, docids, found, view).flatMap((folders) =>
+    pathsOf(folders, names),
+  );
+  return {
+    counted: docids.length,
+    complete,
+    mailbox: largestFacets(of(mailboxesOf(connection, found, names)), limit),
+    folder: largestFacets(of(paths), limit),
+    year: of(dated.map((docid) => periodOf(docid).slice(0, 4))).slice(0, limit),
+    month: of(dated.map(periodOf)).slice(0, limit),
+    from: largestFacets(foundPeople('from', found, limit), limit),
+    type: largestFacets(foundTypes(found), limit),
+  };
+}
+
+function walked(
+  search: Pick<SearchQueries, 'foundDocids'>,
+  request: CountRequest,
+  mayContinue: () => boolean,
+): { readonly docids: readonly number[]; readonly complete: boolean } {
+  let complete = true;
+  const hasTime = (): boolean => {
+    complete &&= mayContinue();
+    return complete;
+  };
+  const docids: number[] = [];
+  for (const docid of search.foundDocids(request, hasTime)) {
+    if (docids.length === MOST) return { docids, complete: false };
+    docids.push(docid);
+  }
+  return { docids, complete };
+}
+
+/** The folders of each message: where it is, or where it was last. */
+function foldersOf(
+  connection: Connection,
+  docids: readonly number[],
+  found: Found,
+  view: View,
+): (readonly number[])[] {
+  // Sets know where a message is now, and in which folder of all mailboxes it was last.
+  if (view.asOf !== null || view.scope !== null)
+    return docids.map((docid) => lastOf(shownPlaces(connection, docid, view)));
+  const rows = found.rows<{ current: string; last: string }>(
+    `SELECT s.current, s.last FROM messages m JOIN place_sets s ON s.id = m.place_set
+     WHERE m.docid IN`,
+  );
+  return rows.map(({ current, last }) => [
+    ...numberList(current, connection.file),
+    ...numberList(last, connection.file),
+  ]);
+}
+
+function lastOf(places: ReturnType<typeof shownPlaces>): number[] {
+  const open = places.filter(({ ended_at: ended }) => ended === null);
+  const last = Math.max(...places.map(({ to_commit: to }) => to ?? 0));
+  const shown = open.length > 0 ? open : places.filter(({ to_commit: to }) => to === last);
+  return shown.map(({ folder_id: folder }) => folder);
+}
+
+/** Paths of folders, each once: folders of two mailboxes may have the same. */
+function pathsOf(folders: readonly number[], names: ReadonlyMap<number, FolderName>): string[] {
+  const paths = folders.flatMap((id) => names.get(id)?.path ?? []);
+  // A query cannot name a folder that is called like everything.
+  return [...new Set(paths)].filter((path) => path.toLowerCase() !== 'anywhere');
+}
+
+/** The address of each mailbox that a message is or was in, for each message. */
+function mailboxesOf(
+  connection: Connection,
+  found: Found,
+  names: ReadonlyMap<number, FolderName>,
+): string[] {
+  const addresses = new Map<number, string>();
+  for (const { mailboxId, address } of names.values()) addresses.set(mailboxId, address);
+  const rows = found.rows<{ mailboxes: string }>(
+    `SELECT s.mailboxes FROM messages m JOIN place_sets s ON s.id = m.place_set WHERE m.docid IN`,
+  );
+  return rows.flatMap(({ mailboxes }) => [
+    ...new Set(numberList(mailboxes, connection.file).flatMap((id) => addresses.get(id) ?? [])),
+  ]);
+}
+
+/** The month of a message in the zone of this machine, as `2026-03`. */
+function periodOf(docid: number): string {
+  const { year, month } = wallTime(receivedAt(docid));
+  return `${String(year).padStart(4, '0')}-${String(month).padStart(2, '0')}`;
+}
+
+function countedFacet(keys: Iterable<string>): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
+  return counts;
+}
+
+function largestFacets(values: readonly FacetValue[], limit: number): FacetValue[] {
+  return values
+    .toSorted((a, b) => b.messages - a.messages || (a.key < b.key ? -1 : 1))
+    .slice(0, limit)
+    .map(({ key, messages }) => ({ key, messages }));
+}

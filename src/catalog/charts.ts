@@ -1,0 +1,556 @@
+import { DOCIDS_PER_SECOND, docidAt } from '../mail/docid.ts';
+import { type Correspondent, correspondentsOf, type Years } from './breakdowns.ts';
+import type { Connection } from './database.ts';
+import { archiveNames, mailboxesCalled, mailboxesOfAccount, namesWithin } from './folders.ts';
+import { DOCIDS_PER_DAY } from './list.ts';
+import type { SearchNode } from './query-ast.ts';
+import { foldersIn, numberList, placeSetsIn, type Scope } from './sql.ts';
+import {
+  type ChartFilter,
+  type CountedSet,
+  countedSets,
+  isCounted,
+  plus,
+  receivedDays,
+  type Sums,
+  term,
+} from './sums.ts';
+
+/** What changed in one period. */
+interface Change {
+  /** Messages that the archive stored for the first time. */
+  readonly stored: number;
+  /** Messages that are deleted, and were so from then on. */
+  readonly ended: number;
+}
+
+interface Changes {
+  readonly periods: readonly Change[];
+  /** Periods before this one were not counted: there is more than one chart reads. 0 where all were. */
+  readonly since: number;
+}
+
+/** Rows that are read of each kind, the newest first; those of a commit are read together. */
+const MOST_STORED = 100_000;
+const MOST_ENDED = 25_000;
+
+/**
+ * Returns what was stored and what ended in consecutive periods, by the times of their commits.
+ *
+ * @param bounds milliseconds since the epoch, ascending: the beginning of each period, and the end of the last
+ */
+function changesBetween(
+  connection: Connection,
+  filter: ChartFilter,
+  bounds: readonly number[],
+): Changes {
+  const periods = bounds.slice(1).map(() => ({ stored: 0, ended: 0 }));
+  const first = bounds[0] ?? 0;
+  const last = bounds.at(-1) ?? 0;
+  const times = new Map(
+    connection.values<readonly [number, number]>(
+      `SELECT number, time FROM commits WHERE time >= ${first} AND time < ${last}`,
+    ),
+  );
+  if (times.size === 0) return { periods, since: 0 };
+  let [low, high] = [Number.MAX_SAFE_INTEGER, 0];
+  for (const number of times.keys()) {
+    low = Math.min(low, number);
+    high = Math.max(high, number);
+  }
+  const sets = countedSets(connection, filter);
+  let since = 0;
+  const periodAt = (commit: number): number => periodOf(bounds, times.get(commit) ?? -1);
+  /** Notes a commit that was not read to its end, nor were those before it. */
+  const stopAt = (commit: number): void => {
+    since = Math.max(since, periodOf(bounds, times.get(commit) ?? last) + 1);
+  };
+
+  const stored =
+    filter.scope === null
+      ? connection.values<Stored>(storedSql(low, high, '1'))
+      : storedWithin(connection, filter.scope, { low, high });
+  let read = 0;
+  for (const [commit, set, messages] of stored) {
+    read += messages;
+    if (read > MOST_STORED) {
+      stopAt(commit);
+      break;
+    }
+    const period = periods[periodAt(commit)];
+    if (period !== undefined && sets.has(set)) period.stored += messages;
+  }
+
+  read = 0;
+  let before = '';
+  for (const [commit, docid, set, hasEnded] of connection.values<Ended>(
+    endedSql(low, high, filter.scope),
+  )) {
+    read += 1;
+    if (read > MOST_ENDED) {
+      stopAt(commit);
+      break;
+    }
+    // A message in two folders ends in both at once.
+    const key = `${commit} ${docid}`;
+    const period = periods[periodAt(commit)];
+    if (period !== undefined && hasEnded === 1 && sets.has(set) && key !== before) {
+      period.ended += 1;
+      before = key;
+    }
+  }
+  return { periods, since };
+}
+
+type Stored = readonly [commit: number, set: number, messages: number];
+type Ended = readonly [commit: number, docid: number, set: number, hasEnded: 0 | 1];
+
+/** The newest commit first, from the index alone. */
+function storedSql(low: number, high: number, among: string): string {
+  return `SELECT first_commit, place_set, count(*) FROM messages INDEXED BY messages_by_commit
+    WHERE first_commit >= ${low} AND first_commit <= ${high} AND ${among}
+    GROUP BY 1, 2 ORDER BY 1 DESC, 2 DESC`;
+}
+
+/**
+ * The same for some mailboxes, as if there were no others: what is in others as well may have come there first. Rows of
+ * others are not counted among those that one chart reads.
+ */
+function storedWithin(
+  connection: Connection,
+  scope: Scope,
+  { low, high }: { readonly low: number; readonly high: number },
+): Stored[] {
+  const alone: number[] = [];
+  const shared: number[] = [];
+  const sets = connection.text<{ id: number; mailboxes: string }>(
+    `SELECT id, mailboxes FROM place_sets WHERE id IN ${placeSetsIn(scope)}`,
+    [],
+  );
+  for (const { id, mailboxes } of sets) {
+    const among = numberList(mailboxes, connection.file);
+    (among.every((one) => scope.mailboxes.includes(one)) ? alone : shared).push(id);
+  }
+  const rows = [
+    ...connection.values<Stored>(storedSql(low, high, `place_set IN (${alone.join(', ')})`)),
+    ...connection.values<Stored>(sharedSql(shared, scope)),
+  ];
+  return rows
+    .filter(([commit]) => commit >= low && commit <= high)
+    .sort((a, b) => b[0] - a[0] || b[1] - a[1]);
+}
+
+/** By the first commit that brought the message to a place in the scope. */
+function sharedSql(sets: readonly number[], scope: Scope): string {
+  const first = `SELECT min(q.first_commit) FROM places q
+    WHERE q.docid = m.docid AND q.folder_id IN ${foldersIn(scope)}`;
+  return `SELECT (${first}), m.place_set, count(*) FROM messages m INDEXED BY messages_by_commit
+    WHERE m.first_commit > 0 AND m.place_set IN (${sets.join(', ')}) GROUP BY 1, 2`;
+}
+
+/** The same of places that ended. A message ended with the last of its places, if none is open. */
+function endedSql(low: number, high: number, scope: Scope | null): string {
+  const ours = scope === null ? '' : ` AND q.folder_id IN ${foldersIn(scope)}`;
+  const isOpen =
+    scope === null ? 'm.open_places > 0' : `EXISTS (${placeOf('q.to_commit IS NULL')}${ours})`;
+  const later = `EXISTS (${placeOf('q.to_commit > p.to_commit')}${ours})`;
+  const within = scope === null ? '' : ` AND p.folder_id IN ${foldersIn(scope)}`;
+  return `SELECT p.to_commit, p.docid, m.place_set, NOT ${isOpen} AND NOT ${later}${within}
+    FROM places p INDEXED BY places_by_end CROSS JOIN messages m ON m.docid = p.docid
+    WHERE p.to_commit IS NOT NULL AND p.to_commit >= ${low} AND p.to_commit <= ${high}
+    ORDER BY p.to_commit DESC, p.docid DESC`;
+}
+
+function placeOf(condition: string): string {
+  return `SELECT 1 FROM places q WHERE q.docid = p.docid AND ${condition}`;
+}
+
+function periodOf(bounds: readonly number[], time: number): number {
+  let [from, to] = [0, bounds.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if ((bounds[middle] ?? 0) <= time) from = middle + 1;
+    else to = middle;
+  }
+  return from - 1;
+}
+
+/** Zones differ by quarters of an hour. */
+const QUARTER_MS = 900_000;
+const DOCIDS_PER_QUARTER = (DOCIDS_PER_SECOND * QUARTER_MS) / 1000;
+
+/** Messages that are read: in 50 ms or less. */
+const MOST = 50_000;
+
+/** How many messages were received in each quarter of an hour. */
+export interface Quarters {
+  /** By the beginning of the quarter, milliseconds since the epoch. */
+  readonly counts: ReadonlyMap<number, number>;
+  /** The time of the oldest message that was read, where there are more than are read; null otherwise. */
+  readonly since: number | null;
+}
+
+/**
+ * Counts when messages were received, the newest fifty thousand at most.
+ *
+ * @param low docid of the first message; `high` is behind the last
+ */
+function quartersBetween(
+  connection: Connection,
+  filter: ChartFilter,
+  low: number,
+  high: number,
+): Quarters {
+  const sets = countedSets(connection, filter);
+  // Negative where it does not count: what is read is limited, not what is counted.
+  const docid = `iif(${isCounted(sets, filter)}, docid, -docid)`;
+  const docids = connection.column<number>(
+    `SELECT ${docid} FROM messages WHERE docid >= ${low} AND docid < ${high}
+     ORDER BY messages.docid DESC LIMIT ${MOST}`,
+    [],
+  );
+  const counts = new Map<number, number>();
+  for (const one of docids) {
+    if (one < 0) continue;
+    const quarter = Math.floor(one / DOCIDS_PER_QUARTER) * QUARTER_MS;
+    counts.set(quarter, (counts.get(quarter) ?? 0) + 1);
+  }
+  const oldest = docids.length < MOST ? undefined : docids.at(-1);
+  return {
+    counts,
+    since: oldest === undefined ? null : Math.floor(Math.abs(oldest) / DOCIDS_PER_SECOND) * 1000,
+  };
+}
+
+/** Messages and bytes of one set of places: before the first bound, in each period, and from the last bound on. */
+interface SetCounts {
+  readonly messages: Float64Array;
+  readonly bytes: Float64Array;
+}
+
+type Count = readonly [set: number, messages: number, bytes: number];
+
+/**
+ * What was received in consecutive periods, from the sums that the fold keeps. These are of UTC days; where a period
+ * begins within a day, the messages of that day are counted by docid.
+ */
+export class Received {
+  readonly sets: ReadonlyMap<number, CountedSet>;
+  readonly #counts = new Map<number, SetCounts>();
+  readonly #periods: number;
+  #bySet: (readonly [CountedSet, Sums])[] | undefined;
+
+  /** @param bounds docids, ascending: the first of each period, and behind the last period */
+  constructor(
+    private readonly connection: Connection,
+    private readonly filter: ChartFilter,
+    private readonly bounds: readonly number[],
+  ) {
+    this.sets = countedSets(connection, filter);
+    // One before the first bound, one behind each.
+    this.#periods = bounds.length + 1;
+    this.#addDays();
+    this.#split();
+  }
+
+  /** Returns the sums of each period, of the sets that `fits`. */
+  of(fits: (set: CountedSet) => boolean): Sums[] {
+    return this.#sums(fits).slice(1, -1);
+  }
+
+  /** Returns the sums of everything before the first period. */
+  before(fits: (set: CountedSet) => boolean): Sums {
+    return this.#sums(fits)[0] ?? NONE;
+  }
+
+  /** Returns the sums of all times. */
+  all(fits: (set: CountedSet) => boolean): Sums {
+    let sums: Sums = NONE;
+    for (const [set, own] of this.bySet()) if (fits(set)) sums = plus(sums, own);
+    return sums;
+  }
+
+  /** Returns the sums of all times, set by set. */
+  bySet(): readonly (readonly [set: CountedSet, sums: Sums])[] {
+    this.#bySet ??= [...this.#counts].flatMap(([id, counts]) => {
+      const set = this.sets.get(id);
+      if (set === undefined) return [];
+      const [messages, bytes] = [total(counts.messages), total(counts.bytes)];
+      return [[set, { messages, bytes, deleted: set.deleted ? messages : 0 }] as const];
+    });
+    return this.#bySet;
+  }
+
+  #addDays(): void {
+    const { days, sets } = receivedDays(this.connection);
+    const periods = Uint32Array.from(days, (day) => this.#periodOf(day * DOCIDS_PER_DAY));
+    for (const { id, at, messages, bytes } of sets) {
+      if (!this.sets.has(id)) continue;
+      const counts = this.#countsOf(id);
+      for (let i = 0; i < at.length; i += 1) {
+        const period = periods[at[i] ?? 0] ?? 0;
+        counts.messages[period] = (counts.messages[period] ?? 0) + (messages[i] ?? 0);
+        counts.bytes[period] = (counts.bytes[period] ?? 0) + (bytes[i] ?? 0);
+      }
+    }
+  }
+
+  /** Days whose messages belong to several periods: what the day's sum gave to the first moves to the others. */
+  #split(): void {
+    for (const [at, low] of this.bounds.entries()) {
+      const dayStart = Math.floor(low / DOCIDS_PER_DAY) * DOCIDS_PER_DAY;
+      if (low === dayStart) continue;
+      const high = Math.min(
+        this.bounds[at + 1] ?? dayStart + DOCIDS_PER_DAY,
+        dayStart + DOCIDS_PER_DAY,
+      );
+      const counted = this.connection.values<Count>(
+        `SELECT place_set, count(*), sum(size) FROM messages
+         WHERE docid >= ${low} AND docid < ${high} AND ${isCounted(this.sets, this.filter)}
+         GROUP BY place_set`,
+      );
+      const first = this.#periodOf(dayStart);
+      for (const [set, messages, bytes] of counted) {
+        this.#add(at + 1, [set, messages, bytes]);
+        this.#add(first, [set, -messages, -bytes]);
+      }
+    }
+  }
+
+  #periodOf(docid: number): number {
+    let [from, to] = [0, this.bounds.length];
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if ((this.bounds[middle] ?? 0) <= docid) from = middle + 1;
+      else to = middle;
+    }
+    return from;
+  }
+
+  #add(period: number, [set, messages, bytes]: Count): void {
+    const counts = this.#countsOf(set);
+    counts.messages[period] = (counts.messages[period] ?? 0) + messages;
+    counts.bytes[period] = (counts.bytes[period] ?? 0) + bytes;
+  }
+
+  #countsOf(set: number): SetCounts {
+    const known = this.#counts.get(set);
+    if (known !== undefined) return known;
+    const counts = {
+      messages: new Float64Array(this.#periods),
+      bytes: new Float64Array(this.#periods),
+    };
+    this.#counts.set(set, counts);
+    return counts;
+  }
+
+  #sums(fits: (set: CountedSet) => boolean): Sums[] {
+    const sums = Array.from({ length: this.#periods }, () => ({ ...NONE }));
+    for (const [id, { messages, bytes }] of this.#counts) {
+      const set = this.sets.get(id);
+      if (set === undefined || !fits(set)) continue;
+      let period = 0;
+      for (const sum of sums) {
+        sum.messages += messages[period] ?? 0;
+        sum.bytes += bytes[period] ?? 0;
+        if (set.deleted) sum.deleted += messages[period] ?? 0;
+        period += 1;
+      }
+    }
+    return sums;
+  }
+}
+
+function total(numbers: Float64Array): number {
+  return numbers.reduce((sum, one) => sum + one, 0);
+}
+
+const NONE: Sums = { messages: 0, bytes: 0, deleted: 0 };
+
+/** What a folder holds. */
+interface FolderBytes extends Sums {
+  readonly address: string;
+  readonly path: string;
+  /** What finds exactly these messages; null where the language cannot name the folder. */
+  readonly query: string | null;
+}
+
+/**
+ * Returns what the folders hold, from the sums that are kept; those with the most bytes first. A message in two folders
+ * counts in each. Undefined where the sums cannot tell: within a scope that a message left while it stayed elsewhere.
+ */
+function folderBytes(
+  connection: Connection,
+  { scope }: ChartFilter,
+  received: Received,
+): FolderBytes[] | undefined {
+  const known = archiveNames(connection, null).folders;
+  const names = scope === null ? known : namesWithin(known, scope);
+  if (scope !== null && hasUnplaced(received, new Set(names.keys()))) return undefined;
+  const folders = new Map<string, FolderBytes>();
+  const addresses = new Map<number, string>();
+  for (const { mailboxId, address } of names.values()) addresses.set(mailboxId, address);
+  const single =
+    new Set([...addresses.values()].map((address) => address.toLowerCase())).size === 1;
+  for (const { address, path } of names.values()) {
+    if (path.toLowerCase() === 'anywhere') continue;
+    const terms = [...(single ? [] : [term('mailbox', address)]), term('in', path)];
+    const query = terms.includes(null) ? null : terms.join(' ');
+    folders.set(keyOf(address, path), { address, path, query, messages: 0, bytes: 0, deleted: 0 });
+  }
+  // By the exact path and the mailboxes that a message ever was in, as `in:` and `mailbox:` find it.
+  for (const [{ current, last, mailboxes }, sums] of received.bySet()) {
+    const paths = new Set([...current, ...last].flatMap((id) => names.get(id)?.path ?? []));
+    const boxes = new Set(mailboxes.flatMap((id) => addresses.get(id) ?? []));
+    const keys = [...paths].flatMap((path) => [...boxes].map((address) => keyOf(address, path)));
+    for (const key of new Set(keys)) {
+      const known = folders.get(key);
+      if (known !== undefined) folders.set(key, { ...known, ...plus(known, sums) });
+    }
+  }
+  return [...folders.values()]
+    .filter(({ messages }) => messages > 0)
+    .sort((a, b) => b.bytes - a.bytes || (a.path < b.path ? -1 : 1));
+}
+
+function keyOf(address: string, path: string): string {
+  return `${address.toLowerCase()}\0${path}`;
+}
+
+/** Whether a message has no current place in these folders, and does not say which of them it was in last. */
+function hasUnplaced(received: Received, folders: ReadonlySet<number>): boolean {
+  const unplaced = received.all(
+    ({ deleted, current, last }) =>
+      deleted && (current.length > 0 || !last.some((id) => folders.has(id))),
+  );
+  return unplaced.messages > 0;
+}
+
+/** Contents of a type of attachment, and their bytes. */
+export interface TypeBytes {
+  readonly type: string;
+  readonly contents: number;
+  readonly bytes: number;
+}
+
+/** Numbers for charts of the present: from the sums that are kept, and from at most a hundred thousand rows each. */
+export interface ChartQueries {
+  /**
+   * Returns a filter that counts what a query finds that names mailboxes and accounts only; undefined for any other.
+   *
+   * @param accounts as `SearchRequest.accounts`
+   */
+  filterOf(
+    node: SearchNode,
+    accounts: ReadonlyMap<string, string>,
+    scope?: Scope,
+  ): ChartFilter | undefined;
+  received(filter: ChartFilter, bounds: readonly number[]): Received;
+  changes(filter: ChartFilter, bounds: readonly number[]): Changes;
+  quarters(filter: ChartFilter, low: number, high: number): Quarters;
+  correspondents(filter: ChartFilter, years: Years | null, limit: number): Correspondent[];
+  folders(filter: ChartFilter, received: Received): FolderBytes[] | undefined;
+  /**
+   * Returns the types of attachments with their distinct contents. Sums are kept for the whole archive only, since
+   * mailboxes share contents: of a part of it they are counted. Undefined where there are too many for that.
+   */
+  types(filter: ChartFilter): TypeBytes[] | undefined;
+  /** The first docid of the UTC day on which the oldest message came; undefined where there is none. */
+  oldest(filter: ChartFilter): number | undefined;
+  /** When the first commit was made, milliseconds since the epoch; undefined before it. */
+  firstCommitAt(): number | undefined;
+}
+
+export function chartQueries(connection: Connection): ChartQueries {
+  return {
+    filterOf(node, accounts, within) {
+      const scope = within ?? null;
+      const fits = fitsOf(connection, node, accounts, scope);
+      if (fits === undefined) return undefined;
+      return { scope, fits: node.kind === 'all' ? null : fits };
+    },
+    received: (filter, bounds) => new Received(connection, filter, bounds),
+    changes: (filter, bounds) => changesBetween(connection, filter, bounds),
+    quarters: (filter, low, high) => quartersBetween(connection, filter, low, high),
+    correspondents: (filter, years, limit) => correspondentsOf(connection, filter, years, limit),
+    folders: (filter, received) => folderBytes(connection, filter, received),
+    types: (filter) => typesOf(connection, filter),
+    oldest(filter) {
+      const counts = isCounted(countedSets(connection, filter), filter);
+      const first = docidAt(null) / DOCIDS_PER_DAY;
+      const sql = `SELECT min(day) FROM received_days WHERE day >= ${first} AND ${counts}`;
+      const day = connection.first<number | null>(sql, []) ?? undefined;
+      return day === undefined ? undefined : day * DOCIDS_PER_DAY;
+    },
+    firstCommitAt: () =>
+      connection.first<number>('SELECT time FROM commits ORDER BY number LIMIT 1', []),
+  };
+}
+
+/** Attachments that are counted one by one, of all mailboxes. */
+const MOST_ATTACHMENTS = 100_000;
+
+function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | undefined {
+  if (filter.scope === null && filter.fits === null)
+    return [
+      ...connection.text<TypeBytes>(
+        'SELECT type, contents, bytes FROM attachment_types ORDER BY bytes DESC, type',
+        [],
+      ),
+    ];
+  const rows = `SELECT count(*) FROM (SELECT 1 FROM attachments LIMIT ${MOST_ATTACHMENTS + 1})`;
+  if ((connection.first<number>(rows, []) ?? 0) > MOST_ATTACHMENTS) return undefined;
+  const counts = isCounted(countedSets(connection, filter), filter);
+  return [
+    ...connection.text<TypeBytes>(
+      // One content may be attached with several sizes only by a damaged row: the sums that are kept know one.
+      `SELECT type, count(*) AS contents, sum(size) AS bytes FROM (
+         SELECT a.type, max(a.size) AS size FROM attachments a
+         CROSS JOIN messages m ON m.docid = a.docid
+         WHERE a.hash IS NOT NULL AND a.type <> '' AND ${counts} GROUP BY a.type, a.hash)
+       GROUP BY type ORDER BY bytes DESC, type`,
+      [],
+    ),
+  ];
+}
+
+type Fits = (mailboxes: readonly number[]) => boolean;
+
+function fitsOf(
+  connection: Connection,
+  node: SearchNode,
+  accounts: ReadonlyMap<string, string>,
+  scope: Scope | null,
+): Fits | undefined {
+  const known = archiveNames(connection, null).folders;
+  const folders = [...(scope === null ? known : namesWithin(known, scope)).values()];
+  const among =
+    (ids: ReadonlySet<number>): Fits =>
+    (mailboxes) =>
+      mailboxes.some((id) => ids.has(id));
+  const walk = (at: SearchNode): Fits | undefined => {
+    switch (at.kind) {
+      case 'all':
+        return () => true;
+      case 'mailbox':
+        return among(mailboxesCalled(at.value, folders));
+      case 'account':
+        return among(mailboxesOfAccount(at.value, folders, accounts));
+      case 'not': {
+        const part = walk(at.node);
+        return part === undefined ? undefined : (mailboxes) => !part(mailboxes);
+      }
+      case 'and':
+      case 'or': {
+        const parts = at.nodes.flatMap((one) => walk(one) ?? []);
+        if (parts.length < at.nodes.length) return undefined;
+        return at.kind === 'and'
+          ? (mailboxes) => parts.every((part) => part(mailboxes))
+          : (mailboxes) => parts.some((part) => part(mailboxes));
+      }
+      default:
+        return undefined;
+    }
+  };
+  return walk(node);
+}

@@ -1,0 +1,776 @@
+import {
+  accessSync,
+  closeSync,
+  constants,
+  openSync,
+  readFileSync,
+  rmSync,
+  type Stats,
+  statSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import type { Generated } from 'kysely';
+import { makePrivateFile } from '../core/files.ts';
+import { translate } from '../core/sqlite.ts';
+import { catalogError } from '../errors/catalog.ts';
+import { errnoOf, hasCode } from '../errors/mailkeep-error.ts';
+import type { BoundSql } from './bound-sql.ts';
+import type { Query } from './query.ts';
+
+/**
+ * The rows of the catalog, as the migrations create them; docs/catalog.md explains their purpose. Hashes are
+ * BLOBs, references are integers, commits are commit numbers, dates are milliseconds since the epoch, and
+ * truth values are 0 and 1.
+ */
+export interface CatalogTables {
+  meta: MetaTable;
+  commits: CommitsTable;
+  mailboxes: MailboxesTable;
+  folders: FoldersTable;
+  folder_spans: FolderSpansTable;
+  generations: GenerationsTable;
+  flag_sets: FlagSetsTable;
+  messages: MessagesTable;
+  place_sets: PlaceSetsTable;
+  places: PlacesTable;
+  spans: SpansTable;
+  records: RecordsTable;
+  quarantine: QuarantineTable;
+  certificates: CertificatesTable;
+  tombstones: TombstonesTable;
+  forgotten: ForgottenTable;
+  events: EventsTable;
+  received_days: ReceivedDaysTable;
+  commit_changes: CommitChangesTable;
+  texts: TextsTable;
+  thread_members: ThreadMembersTable;
+  thread_nodes: ThreadNodesTable;
+  attachment_texts: AttachmentTextsTable;
+  attachments: AttachmentsTable;
+  attachment_types: AttachmentTypesTable;
+  addresses: AddressesTable;
+  message_people: MessagePeopleTable;
+  correspondents: CorrespondentsTable;
+  msg_fts: FtsTable;
+}
+
+/** One row: how far the fold has come. It changes in the transaction that adds the rows (invariant 2). */
+interface MetaTable {
+  id: 1;
+  commit_number: number;
+  commit_hash: Buffer;
+  commit_time: number;
+  /** Facts that name unknown places; only a damaged log has them. */
+  orphans: number;
+  messages: number;
+  message_bytes: number;
+  /** The extractor version whose text the index holds. */
+  extractor: number;
+  /** The version of reading attachments whose texts are here. */
+  attachment_version: number;
+}
+
+interface CommitsTable {
+  number: number;
+  time: number;
+}
+
+interface MailboxesTable {
+  id: Generated<number>;
+  host: string;
+  mailbox: string;
+  address: string;
+  from_commit: number;
+}
+
+interface FoldersTable {
+  id: Generated<number>;
+  mailbox_id: number;
+  path: string;
+  name: string;
+  delimiter: string;
+  special_use: string | null;
+  generation: number;
+  gone_commit: number | null;
+}
+
+interface FolderSpansTable {
+  folder_id: number;
+  from_commit: number;
+  to_commit: number | null;
+  path: string;
+  special_use: string | null;
+}
+
+interface GenerationsTable {
+  folder_id: number;
+  generation: number;
+  from_commit: number;
+  highest_uid: number;
+  reason: string | null;
+}
+
+interface FlagSetsTable {
+  id: Generated<number>;
+  /** JSON array, sorted. */
+  flags: string;
+  /** Bits of `MARK` in `sql.ts`. */
+  marks: number;
+}
+
+/** What the origin lists of a message. */
+interface Listed {
+  size: number;
+  date: number | null;
+  subject: string | null;
+  sender_name: string | null;
+  sender_address: string | null;
+  message_id: string | null;
+}
+
+interface MessagesTable extends Listed {
+  docid: number;
+  id: Buffer;
+  first_commit: number;
+  open_places: number;
+  /** Where it is. */
+  place_set: number;
+  /** 0: not indexed yet; negative: indexed, but due again; positive: the extractor version of the index row. */
+  extractor: number;
+}
+
+/** Where messages are: JSON arrays of numbers, see `PlaceSet`. */
+interface PlaceSetsTable {
+  id: Generated<number>;
+  current: string;
+  last: string;
+  mailboxes: string;
+}
+
+interface PlacesTable {
+  id: Generated<number>;
+  folder_id: number;
+  generation: number;
+  uid: number;
+  docid: number;
+  from_commit: number;
+  to_commit: number | null;
+  first_commit: number;
+  flag_set: number;
+  marks: number;
+  fingerprint: Buffer;
+  /** Received date, where it differs from the message's. */
+  date: number | null;
+  assumed: number;
+  held: number;
+  /** Why it ended. */
+  reason: string | null;
+}
+
+interface SpansTable {
+  id: Generated<number>;
+  place_id: number;
+  folder_id: number;
+  docid: number;
+  from_commit: number;
+  to_commit: number;
+  flag_set: number;
+  date: number | null;
+  /** For a span that closed by an end: the commit at which the place came back. */
+  resumed: number | null;
+  reason: string | null;
+}
+
+interface RecordsTable {
+  kind: number;
+  hash: Buffer;
+  size: number;
+  /** Null while the bytes are in no readable record. */
+  segment: number | null;
+  ordinal: number | null;
+  offset: number | null;
+  docid: number | null;
+}
+
+interface QuarantineTable extends Listed {
+  id: Generated<number>;
+  folder_id: number;
+  generation: number;
+  uid: number;
+  /** Where it stands among the docids of its date. */
+  position: number;
+  from_commit: number;
+  to_commit: number | null;
+  first_commit: number;
+  flag_set: number;
+  fingerprint: Buffer;
+  reason: string;
+  detail: string;
+  kept: Buffer | null;
+  acknowledged: number;
+}
+
+interface CertificatesTable {
+  folder_id: number;
+  commit_number: number;
+  generation: number;
+  origin_total: number;
+  stored: number;
+  assumed: number;
+  quarantined: number;
+  held: number;
+  forgotten: number;
+  complete: number;
+  since: string;
+}
+
+interface TombstonesTable {
+  id: Buffer;
+  reason: string;
+  commit_number: number;
+}
+
+interface ForgottenTable {
+  folder_id: number;
+  generation: number;
+  uid: number;
+  id: Buffer;
+}
+
+/** How many messages of a set of places were received on a day. */
+interface ReceivedDaysTable {
+  place_set: number;
+  /** UTC, days since the epoch, see `dayOf`. */
+  day: number;
+  messages: number;
+  bytes: number;
+}
+
+/** Places that a commit opened and ended in a folder. */
+interface CommitChangesTable {
+  commit_number: number;
+  folder_id: number;
+  /** Places that appeared, or came back. */
+  came: number;
+  ended: number;
+}
+
+interface EventsTable {
+  id: Generated<number>;
+  commit_number: number;
+  folder_id: number;
+  generation: number;
+  uid: number;
+  event: string;
+  /** Canonical JSON of the fact without its place. */
+  detail: string;
+}
+
+/** What indexing found, apart from the messages, whose rows must not grow once their page is full. */
+interface TextsTable {
+  docid: number;
+  /** Why the message could not be parsed; null when it was. */
+  unparsed: string | null;
+  /** The beginning of the text, packed by `mail/normalise.ts`; null where there is none. */
+  text: Buffer | null;
+  /** Unused since version 6; catalogs of version 5 may have a list of attachments here. */
+  attachments: Buffer | null;
+}
+
+/** A message in its thread; see `threads.ts`. Nodes, threads and subjects are 47-bit hashes. */
+interface ThreadMembersTable {
+  docid: number;
+  thread: number;
+  /** Of its Message-ID. */
+  node: number;
+  /** Of its base subject; null where that is empty. */
+  subject: number | null;
+  /** 1 for a reply that names no message: it joins the nearest earlier one of its subject. */
+  joins: 0 | 1;
+  /** Nodes of the messages it names, 6 bytes each; null where it names none. */
+  ancestors: Buffer | null;
+}
+
+/** Every Message-ID that a message has or names, and the thread it is in. */
+interface ThreadNodesTable {
+  node: number;
+  thread: number;
+}
+
+/** The text of a distinct attachment: distinct by its bytes and by how they are read. */
+interface AttachmentTextsTable {
+  id: Generated<number>;
+  hash: Buffer;
+  form: string;
+  /**
+   * The version that read it; 0 while it waits, negative when a newer version is to read it again. With a `failure`, a
+   * negative number counts the attempts that failed so far: it is to be read once more.
+   */
+  version: number;
+  /** Why it has no text; null when it has, or waits for the first attempt. */
+  failure: string | null;
+  truncated: number;
+  /** Packed by `mail/normalise.ts`; null where there is none. */
+  text: Buffer | null;
+}
+
+/** Every attachment of the indexed messages. */
+interface AttachmentsTable {
+  docid: number;
+  /** Position among the message's attachments, from 1. */
+  number: number;
+  filename: string | null;
+  /** In lower case; empty where an older version did not list it. */
+  type: string;
+  /** Decoded bytes. */
+  size: number;
+  /**
+   * SHA-256 of its bytes, or a value of its own where the message was cut before their end; null where an older version
+   * listed it, until its message is indexed again.
+   */
+  hash: Buffer | null;
+  inline: 0 | 1;
+  /** Its text; null where it has none, as pictures and archives. */
+  text_id: number | null;
+}
+
+/** Distinct contents that messages attach as a type, and their bytes. */
+interface AttachmentTypesTable {
+  type: string;
+  contents: number;
+  bytes: number;
+}
+
+/** An address of a sender or recipient, in lower case; or a sender's domain, with its @. */
+interface AddressesTable {
+  id: Generated<number>;
+  address: string;
+}
+
+/** Who sent an indexed message to whom: JSON arrays of numbers. */
+interface MessagePeopleTable {
+  docid: number;
+  /** The mailboxes it was in when it was indexed. */
+  mailboxes: string;
+  /** Addresses of From and their domains. */
+  senders: string;
+  recipients: string;
+}
+
+/** How many messages of a year an address sent or got. */
+interface CorrespondentsTable {
+  address_id: number;
+  /** See `ROLE` in people.ts. */
+  role: number;
+  /** UTC, of the docid. */
+  year: number;
+  /** As in `message_people`. */
+  mailboxes: string;
+  messages: number;
+  last_docid: number;
+}
+
+interface FtsTable {
+  rowid: number;
+  /** Text, or its UTF-8, which spares making a string of it. */
+  body: string | Buffer;
+  subject: string;
+  from_: string;
+  rcpt: string;
+  cc: string;
+  bcc: string;
+  delivered: string;
+  att_name: string;
+  att_text: string;
+  meta: string;
+}
+
+/** Values of `records.kind`: the record kinds of the log that are addressed by a hash. */
+export const RECORD_BLOB = 1;
+export const RECORD_MESSAGE = 2;
+
+/** A query prepared on one connection. Errors of SQLite come out as catalog errors. */
+interface Statement<P, R> {
+  run(params: P): { readonly changes: number; readonly lastInsertRowid: number };
+  get(params: P): R | undefined;
+  all(params: P): R[];
+  /** Holds a read transaction, and keeps this connection from writing, until it is drained or returned. */
+  iterate(params: P): IterableIterator<R>;
+}
+
+/** Statements of one occasion that are kept for the next: preparing one takes as long as answering it. */
+const IDLE_STATEMENTS = 64;
+
+/** One open database with its prepared statements. */
+export class Connection {
+  static #opened = 0;
+  readonly #number = ++Connection.#opened;
+  readonly #statements = new Map<object, unknown>();
+  /** Statements by their text that no walk is using. */
+  readonly #idle = new Map<string, Database.Statement<unknown[], unknown>>();
+  /** Statements of `first` by their text. */
+  readonly #firsts = new Map<string, Database.Statement<unknown[], unknown>>();
+
+  constructor(
+    readonly db: Database.Database,
+    readonly file: string,
+  ) {}
+
+  /** The statement of a query, prepared once for the life of the connection. */
+  statement<P, R>(query: Query<P, R>): Statement<P, R> {
+    let known = this.#statements.get(query);
+    if (known === undefined) {
+      known = this.#prepare<P, R>(query.compiled());
+      this.#statements.set(query, known);
+    }
+    // Keyed by the query that made it, whose types it has.
+    return known as Statement<P, R>;
+  }
+
+  run<P>(query: Query<P, unknown>, params: NoInfer<P>): ReturnType<Statement<P, unknown>['run']> {
+    return this.statement(query).run(params);
+  }
+
+  /** The first row of a query. */
+  get<P, R>(query: Query<P, R>, params: NoInfer<P>): R | undefined {
+    return this.statement(query).get(params);
+  }
+
+  /** All rows of a query, at once. */
+  all<P, R>(query: Query<P, R>, params: NoInfer<P>): R[] {
+    return this.statement(query).all(params);
+  }
+
+  /**
+   * Walks a query's rows on a statement of its own, so that several walks of one query can be open at once.
+   * Return it when it is not drained.
+   */
+  rows<P, R>(query: Query<P, R>, params: P): IterableIterator<R> {
+    return this.#prepare<P, R>(query.compiled()).iterate(params);
+  }
+
+  /** Walks the rows of SQL that was put together for one occasion; return it when it is not drained. */
+  text<R>(sql: string, params: readonly unknown[]): IterableIterator<R> {
+    return this.#reused<R>(sql, params);
+  }
+
+  /** The first column of all rows of such SQL, at once: a third of the time of walking them. */
+  column<T>(sql: string, params: readonly unknown[]): T[] {
+    const known = this.#idle.get(sql);
+    this.#idle.delete(sql);
+    return this.guard(() => {
+      const prepared = known ?? this.db.prepare<unknown[], unknown>(sql);
+      // The text was written for values of this type.
+      const values = prepared.pluck(true).all(...params) as T[];
+      this.#keep(sql, prepared.pluck(false));
+      return values;
+    });
+  }
+
+  /** The first column of the first row of such SQL, if there is one. */
+  first<T>(sql: string, params: readonly unknown[]): T | undefined {
+    let known = this.#firsts.get(sql);
+    if (known === undefined) {
+      known = this.guard(() => this.db.prepare<unknown[], unknown>(sql).pluck(true));
+      this.#firsts.set(sql, known);
+    }
+    try {
+      // The text was written for a value of this type.
+      return known.get(...params) as T | undefined;
+    } catch (error) {
+      throw translate(error, this.file) ?? error;
+    }
+  }
+
+  #keep(sql: string, prepared: Database.Statement<unknown[], unknown>): void {
+    const oldest = this.#idle.keys().next();
+    if (this.#idle.size >= IDLE_STATEMENTS && oldest.done !== true) this.#idle.delete(oldest.value);
+    this.#idle.set(sql, prepared);
+  }
+
+  *#reused<R>(sql: string, params: readonly unknown[]): Generator<R, void, undefined> {
+    const known = this.#idle.get(sql);
+    this.#idle.delete(sql);
+    const prepared = known ?? this.guard(() => this.db.prepare<unknown[], unknown>(sql));
+    try {
+      // The text was written for rows of this type.
+      yield* this.#walk(() => prepared.iterate(...params) as IterableIterator<R>);
+    } finally {
+      this.#keep(sql, prepared);
+    }
+  }
+
+  /** Walks rows of SQL as lists of their columns' values; return it when it is not drained. */
+  values<R>(sql: string): Generator<R, void, undefined> {
+    return this.#walk(() => this.db.prepare<unknown[], R>(sql).raw().iterate());
+  }
+
+  /** Walks the first column of such rows. */
+  pluck<T>(sql: string): Generator<T, void, undefined> {
+    return this.#walk(() => this.db.prepare<unknown[], T>(sql).pluck().iterate());
+  }
+
+  *#walk<R>(open: () => IterableIterator<R>): Generator<R, void, undefined> {
+    const rows = this.guard(open);
+    try {
+      for (;;) {
+        const next = this.guard(() => rows.next());
+        if (next.done === true) return;
+        yield next.value;
+      }
+    } finally {
+      rows.return?.();
+    }
+  }
+
+  /** Runs reads that must agree with each other on one state of the database. */
+  snapshot<T>(act: () => T): T {
+    return this.db.inTransaction ? act() : this.guard(() => this.db.transaction(act).deferred());
+  }
+
+  #prepare<P, R>({ sql, bind }: BoundSql<P>): Statement<P, R> {
+    const prepared = this.guard(() => this.db.prepare<unknown[], R>(sql));
+    // Without `guard`: these run some dozen times in a millisecond, and a closure each would be a tenth of that.
+    const { file } = this;
+    return {
+      run: (params) => {
+        try {
+          const { changes, lastInsertRowid } = prepared.run(...bind(params));
+          return { changes, lastInsertRowid: Number(lastInsertRowid) };
+        } catch (error) {
+          throw translate(error, file) ?? error;
+        }
+      },
+      get: (params) => {
+        try {
+          return prepared.get(...bind(params));
+        } catch (error) {
+          throw translate(error, file) ?? error;
+        }
+      },
+      all: (params) => {
+        try {
+          return prepared.all(...bind(params));
+        } catch (error) {
+          throw translate(error, file) ?? error;
+        }
+      },
+      iterate: (params) => this.#walk(() => prepared.iterate(...bind(params))),
+    };
+  }
+
+  /**
+   * Returns a number that changes with every change of the database, through any connection: commits of the archive,
+   * and rows of the index, which follow them. Numbers of different connections differ.
+   */
+  version(): number {
+    const others = Number(this.guard(() => this.db.pragma('data_version', { simple: true })));
+    return (
+      this.#number * 2 ** 32 + others + (this.first<number>('select total_changes()', []) ?? 0)
+    );
+  }
+
+  /** Runs an act of SQLite and gives its errors our codes; other errors pass. */
+  guard<T>(act: () => T): T {
+    try {
+      return act();
+    } catch (error) {
+      throw translate(error, this.file) ?? error;
+    }
+  }
+
+  /** Runs `act` in one write transaction: all of it or nothing. */
+  transaction<T>(act: () => T): T {
+    return this.guard(() => this.db.transaction(act).immediate());
+  }
+
+  /**
+   * A column's bytes in hex.
+   *
+   * @throws `catalog-damaged` for anything else, as a damaged page may have it in their place
+   */
+  hex(bytes: Buffer): string {
+    if (Buffer.isBuffer(bytes)) return bytes.toString('hex');
+    throw catalogError('catalog-damaged', { file: this.file, reason: 'a row without its hash' });
+  }
+
+  close(): void {
+    this.#statements.clear();
+    this.#idle.clear();
+    this.#firsts.clear();
+    this.db.close();
+  }
+}
+
+/** See `WritableCatalog.snapshotInto`. */
+export function snapshotInto(connection: Connection, file: string): void {
+  try {
+    // SQLite would make it by the process's umask.
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (error) {
+    throw catalogError('catalog-io', { file, reason: errnoOf(error) ?? 'unknown' }, error);
+  }
+  try {
+    connection.db.prepare('VACUUM INTO ?').run(file);
+  } catch (error) {
+    rmSync(file, { force: true });
+    throw translate(error, file) ?? error;
+  }
+}
+
+/**
+ * The catalog's version: how many migrations make it. A test holds it to the list in `migrations/`; readers
+ * must not load that list to compare a number.
+ */
+export const CATALOG_VERSION = 10;
+
+/** Catalogs of an older version are not migrated: their remedy is a rebuild. */
+export const OLDEST_MIGRATED = 1;
+
+/** Returns the path of the catalog in a data directory; SQLite puts `-wal` and `-shm` next to it while it is open. */
+export function catalogFile(dataDir: string): string {
+  return join(dataDir, 'catalog.sqlite');
+}
+
+/** How long a statement waits for another process's short write (a checkpoint), milliseconds. */
+const BUSY_TIMEOUT = 5_000;
+
+/** How a catalog is opened. */
+export interface CatalogOptions {
+  /** Memory for pages, KiB. 16 MiB if not said, which is also what SQLite takes for a reader. */
+  readonly cacheKib?: number;
+}
+
+const CACHE_KIB = 16_384;
+
+/**
+ * Opens the database for the one writer, brought to this program's version. A file that does not exist is made.
+ *
+ * @throws `catalog-version` when it is too old to migrate or made by a newer program, `catalog-damaged` when it
+ *   is no readable database: a rebuild helps in each case
+ */
+export async function openForWriting(
+  file: string,
+  { cacheKib = CACHE_KIB }: CatalogOptions = {},
+): Promise<Connection> {
+  makePrivateFile(file);
+  const connection = connect(file, false);
+  try {
+    const { db } = connection;
+    connection.guard(() => {
+      // better-sqlite3 is compiled with another default for connections to a database that is WAL already.
+      db.pragma('journal_mode = WAL');
+      db.pragma('synchronous = NORMAL');
+      db.pragma('wal_autocheckpoint = 16384');
+      db.pragma('journal_size_limit = 67108864');
+      db.pragma(`cache_size = -${cacheKib}`);
+      // The fold keeps references whole by construction; checking each costs a lookup a row.
+      db.pragma('foreign_keys = OFF');
+    });
+    const found = versionOf(connection);
+    if (found !== CATALOG_VERSION) {
+      if (found > CATALOG_VERSION || (found !== 0 && found < OLDEST_MIGRATED))
+        throw versionError(file, found);
+      // Kysely takes tens of milliseconds to load: only a writer that migrates pays for it.
+      const { migrate } = await import('./migrate.ts');
+      await migrate(connection, found);
+    }
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+/**
+ * Opens the database for reading, with or without a writer, and changes nothing. In a directory that cannot be
+ * written SQLite cannot create its `-shm` file; unless a writer left one behind, the database is read from memory
+ * instead, which shows only what was checkpointed.
+ *
+ * @throws `catalog-missing`, `catalog-version` (naming the remedy), `catalog-damaged`, `catalog-io`
+ */
+export function openForReading(file: string, { cacheKib }: CatalogOptions = {}): Connection {
+  const stats = statOf(file);
+  if (stats === undefined) throw catalogError('catalog-missing', { file });
+  // SQLite would wait for a pipe's other end for ever.
+  if (!stats.isFile()) throw catalogError('catalog-damaged', { file, reason: 'not a file' });
+  let connection = connect(file, true);
+  try {
+    let found: number;
+    try {
+      found = versionOf(connection);
+    } catch (error) {
+      if (!hasCode(error, 'catalog-io') || stats.size > MEMORY_LIMIT) throw error;
+      connection.close();
+      connection = inMemory(file);
+      found = versionOf(connection);
+    }
+    if (found !== CATALOG_VERSION) throw versionError(file, found);
+    const { db } = connection;
+    connection.guard(() => db.pragma('query_only = ON'));
+    if (cacheKib !== undefined) connection.guard(() => db.pragma(`cache_size = -${cacheKib}`));
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+function statOf(file: string): Stats | undefined {
+  try {
+    return statSync(file, { throwIfNoEntry: false });
+  } catch (error) {
+    throw catalogError('catalog-io', { file, reason: errnoOf(error) ?? 'unknown' }, error);
+  }
+}
+
+/** A larger database is not read into memory. Bytes. */
+const MEMORY_LIMIT = 1024 * 1024 * 1024;
+
+function inMemory(file: string): Connection {
+  try {
+    const bytes = readFileSync(file);
+    // The header says that the database is in WAL mode, which memory does not have; 1 is the rollback journal
+    // (file format, offsets 18 and 19).
+    if (bytes.length > 19) bytes.fill(1, 18, 20);
+    return new Connection(new Database(bytes, { readonly: true }), file);
+  } catch (error) {
+    throw translate(error, file) ?? error;
+  }
+}
+
+function connect(file: string, readonly: boolean): Connection {
+  try {
+    const db = new Database(file, { readonly, fileMustExist: readonly, timeout: BUSY_TIMEOUT });
+    return new Connection(db, file);
+  } catch (error) {
+    const known = translate(error, file) ?? error;
+    const reason = hasCode(known, 'catalog-io') ? whyNot(file) : undefined;
+    throw reason === undefined ? known : catalogError('catalog-io', { file, reason }, error);
+  }
+}
+
+/**
+ * Returns the system's reason why a file cannot be read: SQLite reports only that it cannot be opened. It does not open
+ * the file: closing it again would release the locks of this process's connections.
+ */
+function whyNot(file: string): string | undefined {
+  try {
+    accessSync(file, constants.R_OK);
+    return undefined;
+  } catch (error) {
+    return errnoOf(error);
+  }
+}
+
+function versionOf(connection: Connection): number {
+  const version = connection.guard(() => connection.db.pragma('user_version', { simple: true }));
+  return typeof version === 'number' ? version : 0;
+}
+
+function versionError(file: string, found: number) {
+  const remedy =
+    found > CATALOG_VERSION ? 'upgrade' : found < OLDEST_MIGRATED ? 'rebuild' : 'write';
+  return catalogError('catalog-version', { file, found, expected: CATALOG_VERSION, remedy });
+}

@@ -1,0 +1,59 @@
+import { readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { logFolder } from '../archive/format.ts';
+import type { StateFile } from '../core/state.ts';
+import { DISK_DAYS, utcDay, utcDayBefore } from '../core/state-runs.ts';
+import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
+import type { Catalog } from './catalog.ts';
+import { catalogFile } from './database.ts';
+
+/** A day's sample is taken again after so long, so that the last one of a day is close to its end: one hour. */
+const AGAIN_MS = 3_600_000;
+
+/**
+ * Notes how large the archive is, once a day; the last sample of a day stays. Where that cannot be read or written, the
+ * day has none.
+ */
+export function noteDiskSample(
+  state: Memory,
+  archive: { readonly catalog: Pick<Catalog, 'totals'>; readonly dataDir: string },
+  now: number,
+): void {
+  try {
+    noteOn(state, utcDay(now), now, archive);
+  } catch (error) {
+    if (!(error instanceof MailkeepError) && errnoOf(error) === undefined) throw error;
+  }
+}
+
+type Memory = Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;
+
+function noteOn(
+  state: Memory,
+  day: string,
+  now: number,
+  { catalog, dataDir }: Parameters<typeof noteDiskSample>[1],
+): void {
+  const known = state.get('disk-sample', day);
+  if (known !== undefined && Math.abs(now - known.at) < AGAIN_MS) return;
+  const log = bytesIn(logFolder(dataDir));
+  const sample = { at: now, log, catalog: bytesOf(catalogFile(dataDir)) };
+  const mail = catalog.totals().bytes;
+  state.together(() => {
+    state.set('disk-sample', day, { ...sample, mail });
+    if (known !== undefined) return;
+    const oldest = utcDayBefore(now, DISK_DAYS);
+    for (const { key: past } of state.entries('disk-sample'))
+      if (past < oldest) state.set('disk-sample', past, null);
+  });
+}
+
+/** Returns the bytes of the files in a folder. */
+export function bytesIn(folder: string): number {
+  return readdirSync(folder).reduce((sum, name) => sum + bytesOf(path.join(folder, name)), 0);
+}
+
+/** Returns the bytes of a file; 0 for what a writer has just replaced. */
+export function bytesOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+}

@@ -1,0 +1,799 @@
+import type { Address, BlobHash } from '../core/types.ts';
+import { DOCIDS_PER_SECOND, docidAt, isDated } from '../mail/docid.ts';
+import { type KnownText, knownText } from './attachment-texts.ts';
+import type { Connection } from './database.ts';
+import { FILE_GROUPS, type FileGroup } from './file-group-names.ts';
+import { isCutOff } from './indexing.ts';
+import { readable, senderOf } from './messages.ts';
+import { query } from './query.ts';
+import type { SearchNode } from './query-ast.ts';
+import { localMoment, wallTime } from './query-dates.ts';
+import { seen, type View, viewOf } from './resolve-query.ts';
+import { type CountRequest, type HitCount, type SearchQueries, shownPlaces } from './search.ts';
+import { isVisible } from './sql.ts';
+
+/** An attachment that has a content. */
+interface Carrier {
+  readonly docid: number;
+  readonly number: number;
+}
+
+interface CarrierRow extends Carrier {
+  readonly isMeant: 0 | 1;
+}
+
+/** Rows between questions for the time. */
+const ASKED_AFTER = 256;
+/** Types of one content that are walked side by side; strangers give a content as many as they like. */
+const MOST_TYPES = 8;
+
+/**
+ * Walks over the attachments with a content, those of the newest (or the oldest) message first: a logo may be in most of
+ * an archive, so the walk is asked again and again whether there is time for more. Returns whether it came to the end.
+ *
+ * @param meant SQL about an attachment `a` of a message `m`: the others are passed over, which takes time as well
+ */
+function* carriersOf(
+  connection: Connection,
+  hash: Buffer,
+  { meant, order }: { readonly meant: string; readonly order: 'newest' | 'oldest' },
+  mayContinue: () => boolean,
+): Generator<Carrier, boolean, undefined> {
+  const types = typesOf(connection, hash);
+  const direction = order === 'newest' ? 'DESC' : 'ASC';
+  const from = `SELECT a.docid, a.number, (${meant}) AS isMeant
+    FROM attachments a CROSS JOIN messages m ON m.docid = a.docid`;
+  const inOrder = `ORDER BY a.docid ${direction}, a.number ${direction}`;
+  // The index has the attachments of one type in this order.
+  const walks =
+    types.length > MOST_TYPES
+      ? [
+          connection.text<CarrierRow>(`${from} WHERE a.hash = ? AND a.type <> '' ${inOrder}`, [
+            hash,
+          ]),
+        ]
+      : types.map((type) =>
+          connection.text<CarrierRow>(`${from} WHERE a.hash = ? AND a.type = ? ${inOrder}`, [
+            hash,
+            type,
+          ]),
+        );
+  try {
+    const heads = walks.map((walk) => walk.next());
+    for (let passed = 1; ; passed += 1) {
+      const first = firstOf(heads, order);
+      if (first === undefined) return true;
+      const row: CarrierRow = heads[first]?.value;
+      heads[first] = walks[first]?.next() ?? { done: true, value: undefined };
+      if (row.isMeant === 1) yield { docid: row.docid, number: row.number };
+      if (passed % ASKED_AFTER === 0 && !mayContinue()) return false;
+    }
+  } finally {
+    for (const walk of walks) walk.return?.();
+  }
+}
+
+/** Returns which of several walks has the row that comes first. */
+function firstOf(
+  heads: readonly IteratorResult<CarrierRow>[],
+  order: 'newest' | 'oldest',
+): number | undefined {
+  let first: number | undefined;
+  let least = Number.POSITIVE_INFINITY;
+  for (const [at, head] of heads.entries()) {
+    if (head.done === true) continue;
+    const rank = order === 'newest' ? -head.value.docid : head.value.docid;
+    if (rank >= least) continue;
+    [first, least] = [at, rank];
+  }
+  return first;
+}
+
+/** Returns the types that a content is attached as, one more than are walked apart at the most. */
+function typesOf(connection: Connection, hash: Buffer): string[] {
+  const sql = 'SELECT min(type) FROM attachments WHERE hash = ? AND type > ?';
+  const types: string[] = [];
+  // An older version listed attachments without a type, and those are not shown.
+  for (let last = ''; types.length <= MOST_TYPES; ) {
+    const next = connection.first<string | null>(sql, [hash, last]) ?? undefined;
+    if (next === undefined) break;
+    types.push(next);
+    last = next;
+  }
+  return types;
+}
+
+/** Types that say nothing, or too little: the ending of the name does. */
+const UNTOLD =
+  /^(?:$|application\/(?:octet-?stream|binary|(?:force-|x-)?download|x-msdownload|unknown|x-unknown|save|file)$|text\/plain$)/;
+const BY_TYPE: readonly (readonly [FileGroup, RegExp])[] = [
+  ['pdf', /^application\/(?:x-)?pdf$/],
+  ['pictures', /^image\//],
+  [
+    'tables',
+    /^(?:text\/(?:csv|tab-separated-values)|application\/(?:csv|x-csv|vnd\.ms-excel|vnd\.apple\.numbers|vnd\.openxmlformats-officedocument\.spreadsheetml\.|vnd\.oasis\.opendocument\.spreadsheet))/,
+  ],
+  [
+    'archives',
+    /^application\/(?:zip|gzip|x-(?:zip|zip-compressed|gzip|tar|gtar|bzip2?|xz|7z-compressed|rar|rar-compressed|compress)|vnd\.rar|java-archive|zstd)$/,
+  ],
+  [
+    'documents',
+    /^(?:text\/|message\/|application\/(?:msword|rtf|ics|xhtml\+xml|vnd\.(?:openxmlformats-officedocument\.|oasis\.opendocument\.|ms-(?:word|powerpoint)|apple\.(?:pages|keynote)))|application\/xml$|application\/json$)/,
+  ],
+];
+const BY_ENDING: ReadonlyMap<string, FileGroup> = new Map([
+  ...each('pdf', 'pdf'),
+  ...each('pictures', 'png jpg jpeg jpe gif webp bmp svg tif tiff heic heif avif ico'),
+  ...each('tables', 'csv tsv xls xlsx xlsm xltx ods numbers'),
+  ...each('archives', 'zip gz tgz tar bz2 xz 7z rar zst jar'),
+  ...each('documents', 'doc docx docm dotx odt ott rtf ppt pptx pptm ppsx odp otp pages'),
+  ...each('documents', 'txt text md log html htm xhtml xml json eml ics vcf tex'),
+]);
+
+/**
+ * Returns the group of an attachment. Types outrank names, as where text is read.
+ *
+ * @param type in lower case
+ */
+export function fileGroup(type: string, filename: string | null): FileGroup {
+  const named = endingGroup(filename);
+  if (UNTOLD.test(type)) return named ?? (type === 'text/plain' ? 'documents' : 'other');
+  return BY_TYPE.find(([, types]) => types.test(type))?.[0] ?? 'other';
+}
+
+/** Types of a group that a query can name. */
+const NAMED_TYPES: Readonly<Partial<Record<FileGroup, readonly string[]>>> = {
+  pdf: ['application/pdf'],
+  pictures: ['image/*'],
+  tables: ['text/csv', 'application/vnd.ms-excel'],
+  archives: ['application/zip', 'application/gzip'],
+  documents: ['application/msword', 'application/rtf'],
+};
+
+/** Returns a filter for messages with attachments of a group, by type or ending; null for what has neither in common. */
+export function groupFilter(group: FileGroup): string | null {
+  const types = NAMED_TYPES[group]?.map((type) => `mime:${type}`);
+  if (types === undefined) return null;
+  const endings = [...BY_ENDING].flatMap(([ending, of]) => (of === group ? ending : []));
+  const named = endings.length === 1 ? endings.join('') : `(${endings.join(' OR ')})`;
+  return `(${[...types, `filename:${named}`].join(' OR ')})`;
+}
+
+function endingGroup(filename: string | null): FileGroup | undefined {
+  const ending = /\.([a-z0-9]{2,7})[\s.]{0,8}$/i.exec(filename ?? '')?.[1];
+  return ending === undefined ? undefined : BY_ENDING.get(ending.toLowerCase());
+}
+
+function each(group: FileGroup, endings: string): (readonly [string, FileGroup])[] {
+  return endings.split(' ').map((ending) => [ending, group] as const);
+}
+
+/** Which attachments are meant: those of the messages that a query finds. */
+export interface FilesRequest extends CountRequest {
+  /** Only this group. */
+  readonly group?: FileGroup | undefined;
+  /** Pictures that stand in the text of their message count as well: mostly logos of signatures. */
+  readonly inlinePictures?: boolean | undefined;
+}
+
+/** A place in the list of attachments: an attachment of a message, or with number 0 what is before its first. */
+export interface FilePosition {
+  readonly docid: number;
+  readonly number: number;
+}
+
+/** A distinct content with the newest message of the result that has it. */
+interface FoundFile extends FilePosition {
+  readonly filename: string | null;
+  /** In lower case. */
+  readonly type: string;
+  readonly size: number;
+  readonly hash: Buffer;
+  readonly group: FileGroup;
+  readonly textId: number | null;
+}
+
+/** How far a walk has come. */
+interface Reached {
+  readonly reached: FilePosition;
+}
+
+interface Row extends Omit<FoundFile, 'group' | 'textId'> {
+  readonly text_id: number | null;
+}
+
+/** Messages whose attachments one statement reads: at first, and at most. */
+const FIRST = 128;
+const MOST = 2_048;
+/** Messages that one search is asked about. */
+const AMONG = 16;
+/** Searches of that kind; whoever needs more walks over the result once. */
+const MOST_SEARCHES = 32;
+
+const SPAN = { start: 0, end: 0 };
+const HAS_ANY: SearchNode = {
+  kind: 'or',
+  nodes: [
+    { kind: 'has', what: 'attachment', span: SPAN },
+    { kind: 'has', what: 'inline', span: SPAN },
+  ],
+  span: SPAN,
+};
+
+/**
+ * Walks over the distinct contents that a query's messages attach, those of the newest message first. A content counts
+ * where the newest message of the result has it, and nowhere else: also where the walk begins behind that message.
+ */
+class FoundFiles {
+  /** Hashes that were met. */
+  readonly #seen = new Set<string>();
+  readonly #request: FilesRequest;
+  readonly #rowFilter: string;
+  /** The same of attachments that the reader may know. */
+  readonly #meant: string;
+  /** Whether the query finds every message. */
+  readonly #isAll: boolean;
+  #searches = 0;
+  /** What the query finds, the newest first, as far as it was walked over. */
+  readonly #found: number[] = [];
+  #walk: Generator<number, number | null, undefined> | undefined;
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly search: Pick<SearchQueries, 'walkFound'>,
+    request: FilesRequest,
+  ) {
+    const { node, asOf, scope } = request;
+    this.#isAll = node.kind === 'all' && asOf === undefined && scope === undefined;
+    this.#request = { ...request, node: { kind: 'and', nodes: [node, HAS_ANY], span: node.span } };
+    // What an older version listed without its hash, or not at all, comes with the next indexing.
+    this.#rowFilter = `a.hash IS NOT NULL AND a.type <> ''${
+      request.inlinePictures === true ? '' : " AND NOT (a.inline = 1 AND a.type LIKE 'image/%')"
+    }`;
+    this.#meant = `${this.#rowFilter}${scope === undefined ? '' : ` AND ${isVisible(scope)}`}`;
+  }
+
+  /** Distinct contents that were met: what the walk holds in memory. */
+  get met(): number {
+    return this.#seen.size;
+  }
+
+  /**
+   * Yields what is behind a position, or everything; and wherever some thousand messages were read, the position that was
+   * reached, so that whoever waits can give up. Ends where `mayContinue` says no. A content is met again behind a position
+   * where there was no time to find the newer message that has it.
+   */
+  *behind(
+    position: FilePosition | undefined,
+    mayContinue: () => boolean,
+  ): Generator<FoundFile | Reached, void, undefined> {
+    const { group } = this.#request;
+    const after = position === undefined ? undefined : position.docid + 1;
+    const docids = this.search.walkFound({ ...this.#request, after }, mayContinue);
+    try {
+      for (let size = FIRST; ; size = Math.min(MOST, size * 2)) {
+        const { chunk, end } = taken(docids, size);
+        for (const row of this.#rowsOf(chunk)) {
+          if (position !== undefined && isAt(row, position)) continue;
+          const key = row.hash.toString('latin1');
+          if (this.#seen.has(key)) continue;
+          this.#seen.add(key);
+          const its = fileGroup(row.type, row.filename);
+          // Each group has what it would have without the others: the newest message decides the type as well.
+          if (group !== undefined && group !== its) continue;
+          if (position !== undefined && this.#isEarlier(row.hash, position, mayContinue)) continue;
+          const { text_id: textId, ...rest } = row;
+          yield { ...rest, textId, group: its };
+        }
+        if (end === null) return;
+        // Before the first attachment of whatever comes next.
+        const next = end ?? chunk.at(-1) ?? 0;
+        yield { reached: { docid: next - 1, number: 0 } };
+        if (end !== undefined) return;
+      }
+    } finally {
+      docids.return(null);
+      this.#walk?.return(null);
+    }
+  }
+
+  /** Returns the newest message of the result that has a content; undefined also where there is no time to find it. */
+  newestWith(hash: Buffer, mayContinue: () => boolean): FoundFile | undefined {
+    const docid = this.#newestAmong(this.#carriers(hash, mayContinue), mayContinue);
+    this.#walk?.return(null);
+    if (docid === undefined) return undefined;
+    const [row] = [...this.#rowsOf([docid])].filter((known) => known.hash.equals(hash));
+    if (row === undefined) return undefined;
+    const { text_id: textId, ...rest } = row;
+    return { ...rest, textId, group: fileGroup(row.type, row.filename) };
+  }
+
+  #rowsOf(docids: readonly number[]): IterableIterator<Row> {
+    return this.connection.text<Row>(
+      `SELECT a.docid, a.number, a.filename, a.type, a.size, a.hash, a.text_id FROM attachments a
+       WHERE a.docid IN (SELECT value FROM json_each(?)) AND ${this.#rowFilter}
+       ORDER BY a.docid DESC, a.number`,
+      [JSON.stringify(docids)],
+    );
+  }
+
+  /** Whether a message of the result at or before a position has a content. */
+  #isEarlier(hash: Buffer, position: FilePosition, mayContinue: () => boolean): boolean {
+    const carriers = this.#carriers(hash, mayContinue);
+    const earlier = upTo(carriers, position);
+    if (!this.#isAll) return this.#newestAmong(earlier, mayContinue) !== undefined;
+    const [first] = earlier;
+    return first !== undefined;
+  }
+
+  /** The attachments with a content, those of the newest message first. */
+  #carriers(hash: Buffer, mayContinue: () => boolean): Iterable<Carrier> {
+    const asked = { meant: this.#meant, order: 'newest' } as const;
+    return carriersOf(this.connection, hash, asked, mayContinue);
+  }
+
+  /** Returns the newest message with one of some attachments that the query finds; these come newest first. */
+  #newestAmong(carriers: Iterable<Carrier>, mayContinue: () => boolean): number | undefined {
+    let among: number[] = [];
+    for (const { docid } of carriers) {
+      if (among.at(-1) === docid) continue;
+      if (among.length === AMONG) {
+        const found = this.#newestOf(among, mayContinue);
+        if (found !== undefined || !mayContinue()) return found;
+        among = [];
+      }
+      among.push(docid);
+    }
+    return this.#newestOf(among, mayContinue);
+  }
+
+  #newestOf(among: readonly number[], mayContinue: () => boolean): number | undefined {
+    const oldest = among.at(-1);
+    if (oldest === undefined) return undefined;
+    if (this.#searches < MOST_SEARCHES) {
+      this.#searches += 1;
+      for (const docid of this.search.walkFound({ ...this.#request, among }, mayContinue))
+        return docid;
+      return undefined;
+    }
+    this.#findDownTo(oldest, mayContinue);
+    return among.find((docid) => isAmong(this.#found, docid));
+  }
+
+  /** Walks on over what the query finds, from where the last walk ended down to a docid. */
+  #findDownTo(docid: number, mayContinue: () => boolean): void {
+    this.#walk ??= this.search.walkFound(this.#request, mayContinue);
+    while ((this.#found.at(-1) ?? Number.POSITIVE_INFINITY) > docid) {
+      const next = this.#walk.next();
+      if (next.done === true) return;
+      this.#found.push(next.value);
+    }
+  }
+}
+
+/** The attachments at or before a position. */
+function* upTo(
+  carriers: Iterable<Carrier>,
+  position: FilePosition,
+): Generator<Carrier, void, undefined> {
+  for (const carrier of carriers) {
+    if (carrier.docid < position.docid) return;
+    if (isAt(carrier, position)) yield carrier;
+  }
+}
+
+/** Whether a docid is among others, the highest of which comes first. */
+function isAmong(docids: readonly number[], docid: number): boolean {
+  let [from, to] = [0, docids.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if ((docids[middle] ?? 0) > docid) from = middle + 1;
+    else to = middle;
+  }
+  return docids[from] === docid;
+}
+
+/** Whether an attachment is at or before a position. */
+function isAt(row: FilePosition, { docid, number }: FilePosition): boolean {
+  return row.docid > docid || (row.docid === docid && row.number <= number);
+}
+
+/** The next of a walk; `end` is what it returned, or undefined where there may be more. */
+function taken(
+  docids: Generator<number, number | null, undefined>,
+  most: number,
+): { readonly chunk: number[]; readonly end: number | null | undefined } {
+  const chunk: number[] = [];
+  while (chunk.length < most) {
+    const next = docids.next();
+    if (next.done === true) return { chunk, end: next.value };
+    chunk.push(next.value);
+  }
+  return { chunk, end: undefined };
+}
+
+/** A message as far as a list of attachments shows it. */
+interface HolderMessage {
+  readonly id: string;
+  readonly subject: string | null;
+  readonly from: Address | null;
+  /** When it was received, milliseconds since the epoch, as are the others. */
+  readonly date: number | null;
+  /** When the service deleted it; null for a message that it still had. */
+  readonly endedAt: number | null;
+}
+
+/** A message that has a content, and as which attachment. */
+export interface Holder extends HolderMessage {
+  readonly number: number;
+  readonly filename: string | null;
+}
+
+/** The messages that have a content. */
+interface Holders {
+  /** The newest ones, the newest first. */
+  readonly newest: readonly Holder[];
+  readonly messages: HitCount;
+  /** When the first of them was received. */
+  readonly first: number | null;
+}
+
+/** Messages with one content that are counted. */
+const MOST_HOLDERS_COUNTED = 1_000;
+
+const MESSAGE = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('messages')
+    .select(['id', 'date', 'subject', 'sender_name', 'sender_address'])
+    .where('docid', '=', p.docid),
+);
+
+/** Returns what a view shows of a message; undefined for one that went meanwhile. */
+function holderMessage(
+  connection: Connection,
+  docid: number,
+  view: View,
+): HolderMessage | undefined {
+  const row = connection.get(MESSAGE, { docid });
+  const [place] = shownPlaces(connection, docid, view);
+  if (row === undefined || place === undefined) return undefined;
+  return {
+    id: connection.hex(row.id),
+    subject: readable(row.subject),
+    from: senderOf(row),
+    date: place.date ?? row.date,
+    endedAt: place.ended_at,
+  };
+}
+
+const FILENAME = query<{ docid: number; number: number }>()((db, p) =>
+  db
+    .selectFrom('attachments')
+    .select('filename')
+    .where((eb) => eb.and({ docid: p.docid, number: p.number })),
+);
+
+/** Counts the messages of a view that have a content; at least so many where there was no time for more. */
+function countHolders(
+  connection: Connection,
+  hash: Buffer,
+  view: View,
+  mayContinue: () => boolean,
+): HitCount {
+  if (seen(view).length > 0) return countOf(walked(connection, hash, view, 0, mayContinue));
+  const [counts] = connection.text<{ messages: number; rows: number }>(
+    `SELECT count(DISTINCT docid) AS messages, count(*) AS rows FROM (
+       SELECT docid FROM attachments WHERE hash = ? AND type <> '' LIMIT ${MOST_HOLDERS_COUNTED + 1})`,
+    [hash],
+  );
+  const { messages = 0, rows = 0 } = counts ?? {};
+  return rows > MOST_HOLDERS_COUNTED
+    ? { count: Math.min(messages, MOST_HOLDERS_COUNTED), complete: false }
+    : { count: messages, complete: true };
+}
+
+/** Returns the messages of a view that have a content: of the newest ones at most `limit`. */
+function holdersOf(
+  connection: Connection,
+  hash: Buffer,
+  limit: number,
+  view: View,
+  mayContinue: () => boolean,
+): Holders {
+  const found = walked(connection, hash, view, limit, mayContinue);
+  const newest = [...found.newest].flatMap(([docid, number]) => {
+    const message = holderMessage(connection, docid, view);
+    const filename = connection.get(FILENAME, { docid, number })?.filename ?? null;
+    return message === undefined ? [] : [{ ...message, number, filename }];
+  });
+  const oldest = carriersOf(
+    connection,
+    hash,
+    { meant: meantIn(view), order: 'oldest' },
+    mayContinue,
+  );
+  const [first] = oldest;
+  return {
+    newest,
+    messages: countOf(found),
+    first:
+      first === undefined ? null : (holderMessage(connection, first.docid, view)?.date ?? null),
+  };
+}
+
+/** The newest messages that have a content, each with its first attachment that has it; and how many there are. */
+interface Walked {
+  readonly newest: ReadonlyMap<number, number>;
+  readonly messages: number;
+  readonly complete: boolean;
+}
+
+function walked(
+  connection: Connection,
+  hash: Buffer,
+  view: View,
+  limit: number,
+  mayContinue: () => boolean,
+): Walked {
+  const newest = new Map<number, number>();
+  let messages = 0;
+  let last: number | undefined;
+  const carriers = carriersOf(
+    connection,
+    hash,
+    { meant: meantIn(view), order: 'newest' },
+    mayContinue,
+  );
+  for (let next = carriers.next(); ; next = carriers.next()) {
+    if (next.done === true) return { newest, messages, complete: next.value };
+    const { docid, number } = next.value;
+    if (docid !== last) {
+      if (messages === MOST_HOLDERS_COUNTED) break;
+      messages += 1;
+      last = docid;
+    }
+    // Those of one message come in the order of their types.
+    if (messages <= limit) newest.set(docid, Math.min(number, newest.get(docid) ?? number));
+  }
+  carriers.return(false);
+  return { newest, messages, complete: false };
+}
+
+function countOf({ messages, complete }: Walked): HitCount {
+  return { count: messages, complete };
+}
+
+/** What holds for the messages that a view shows, as SQL. */
+function meantIn(view: View): string {
+  return ['1', ...seen(view)].join(' AND ');
+}
+
+/** A content of the list, with the newest message of the result that has it. */
+export interface ListedFile extends FilePosition {
+  /** SHA-256 of its bytes; of an attachment that is cut off, a value of its own. */
+  readonly hash: BlobHash;
+  readonly filename: string | null;
+  readonly type: string;
+  readonly size: number;
+  readonly group: FileGroup;
+  /** Its text; null where it has none to be read. */
+  readonly textId: number | null;
+  /** The message ends before the attachment does. */
+  readonly isCutOff: boolean;
+  readonly message: HolderMessage;
+  /** Messages that have it, whether the query finds them or not. */
+  readonly messages: HitCount;
+}
+
+interface FilesPage {
+  readonly files: readonly ListedFile[];
+  /** Where the next page continues; null at the end. A page may be short of its limit where there was no more time. */
+  readonly next: FilePosition | null;
+}
+
+/** Contents whose newest message was received in one month. */
+interface FilesOfMonth {
+  /** `2026-03` */
+  readonly key: string;
+  /** Where its list begins. */
+  readonly from: FilePosition;
+  readonly count: number;
+}
+
+/** How many distinct contents a query's messages have; at least so many where counting was given up. */
+export interface FilesSums {
+  /** Of each group, also where the request names one. */
+  readonly groups: Readonly<Record<FileGroup, number>>;
+  /** Of the group that is asked for, the newest first; where counting was given up, the last is not complete. */
+  readonly months: readonly FilesOfMonth[];
+  readonly complete: boolean;
+}
+
+/** One content, with the messages that have it. */
+export interface FileContent extends ListedFile, Pick<Holders, 'newest' | 'first'> {
+  /** Whether the query finds a message that has it. */
+  readonly isFound: boolean;
+}
+
+/** An attachment of a message, and in how many messages of a view it is. */
+interface SharedFile {
+  readonly number: number;
+  readonly hash: BlobHash;
+  readonly textId: number | null;
+  readonly messages: HitCount;
+}
+
+/** Attachments, each content once however many messages have it. What a request's query, moment and scope leave out is not there. */
+export interface FileQueries {
+  /** Lists contents in the order of the newest message that has them. */
+  page(
+    request: FilesRequest & { readonly limit: number; readonly after?: FilePosition | undefined },
+    mayContinue: () => boolean,
+  ): FilesPage;
+  /** @param timeZone IANA name of the zone whose months are meant; absent: this machine's */
+  sums(
+    request: FilesRequest & { readonly timeZone?: string | undefined },
+    mayContinue: () => boolean,
+  ): FilesSums;
+  /**
+   * Returns a content that a message of the archive has; of the messages at most `limit`. Where there is no time, it may
+   * be missing, or said not to be found by the query.
+   */
+  content(
+    request: FilesRequest,
+    hash: BlobHash,
+    limit: number,
+    mayContinue: () => boolean,
+  ): FileContent | undefined;
+  /** Returns the first attachments of a message, and in how many messages each is. */
+  ofMessage(
+    request: Pick<CountRequest, 'asOf' | 'scope'>,
+    docid: number,
+    mayContinue: () => boolean,
+  ): SharedFile[];
+  /** @throws `catalog-damaged` */
+  text(textId: number): KnownText | undefined;
+}
+
+/** Contents that are counted: each takes some 100 bytes of memory meanwhile. */
+const MOST_COUNTED = 200_000;
+
+/** Attachments of one message that are looked for in others: each costs a query. */
+const MOST_OF_MESSAGE = 200;
+
+const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('attachments')
+    .select(['number', 'hash', 'text_id'])
+    .where('docid', '=', p.docid)
+    .where('hash', 'is not', null)
+    .orderBy('number')
+    .limit((eb) => eb.lit(MOST_OF_MESSAGE)),
+);
+
+export function fileQueries(connection: Connection, search: SearchQueries): FileQueries {
+  const listed = (
+    found: FoundFile,
+    view: View,
+    mayContinue: () => boolean,
+  ): ListedFile | undefined => {
+    const message = holderMessage(connection, found.docid, view);
+    if (message === undefined) return undefined;
+    const messages = countHolders(connection, found.hash, view, mayContinue);
+    const hash = connection.hex(found.hash);
+    return { ...found, hash, isCutOff: isCutOff(found), message, messages };
+  };
+  return {
+    page: ({ limit, after, ...request }, mayContinue) =>
+      connection.snapshot(() => {
+        const view = viewOf(connection, request);
+        const files: ListedFile[] = [];
+        let reached = after ?? null;
+        for (const found of new FoundFiles(connection, search, request).behind(
+          after,
+          mayContinue,
+        )) {
+          if ('reached' in found) reached = found.reached;
+          else {
+            // There is more: the page ends behind what it has.
+            if (files.length >= limit) return { files, next: reached };
+            reached = { docid: found.docid, number: found.number };
+            const file = listed(found, view, mayContinue);
+            if (file !== undefined) files.push(file);
+          }
+          // What was looked through in vain is not looked through again.
+          if (!mayContinue()) return { files, next: reached };
+        }
+        return { files, next: null };
+      }),
+    sums: ({ timeZone, ...request }, mayContinue) =>
+      connection.snapshot(() => {
+        const groups = new Map<FileGroup, number>();
+        const months = new Months(timeZone);
+        let complete = true;
+        const { group, ...all } = request;
+        const walk = new FoundFiles(connection, search, all);
+        for (const found of walk.behind(undefined, mayContinue)) {
+          if ('group' in found) {
+            groups.set(found.group, (groups.get(found.group) ?? 0) + 1);
+            if (group === undefined || group === found.group) months.add(found.docid);
+          } else if (!mayContinue() || walk.met >= MOST_COUNTED) {
+            complete = false;
+            break;
+          }
+        }
+        return { groups: allGroups(groups), months: months.all, complete };
+      }),
+    content: (request, hash, limit, mayContinue) =>
+      connection.snapshot(() => {
+        const view = viewOf(connection, request);
+        const bytes = Buffer.from(hash, 'hex');
+        const holders = holdersOf(connection, bytes, limit, view, mayContinue);
+        // Whoever asks learns of what others have neither by the answer nor by the time it takes.
+        if (holders.messages.count === 0) return undefined;
+        const { group: _, ...asked } = request;
+        const inTexts: FilesRequest = { ...asked, inlinePictures: true };
+        const all: FilesRequest = { ...inTexts, node: { kind: 'all', span: { start: 0, end: 0 } } };
+        const newest = (among: FilesRequest) =>
+          new FoundFiles(connection, search, among).newestWith(bytes, mayContinue);
+        // As the list has it; else where it stands in a text; else where the query does not find it.
+        const found = newest(asked) ?? newest(inTexts);
+        const shown = found ?? newest(all);
+        const file = shown === undefined ? undefined : listed(shown, view, mayContinue);
+        return file === undefined
+          ? undefined
+          : { ...file, newest: holders.newest, first: holders.first, isFound: found !== undefined };
+      }),
+    ofMessage: (request, docid, mayContinue) =>
+      connection.snapshot(() => {
+        const view = viewOf(connection, request);
+        return connection.all(OF_MESSAGE, { docid }).flatMap(({ number, hash, text_id: textId }) =>
+          hash === null
+            ? []
+            : [
+                {
+                  number,
+                  hash: connection.hex(hash),
+                  textId,
+                  messages: countHolders(connection, hash, view, mayContinue),
+                },
+              ],
+        );
+      }),
+    text: (textId) => knownText(connection, textId),
+  };
+}
+
+function allGroups(counted: ReadonlyMap<FileGroup, number>): Record<FileGroup, number> {
+  const groups = { pdf: 0, pictures: 0, documents: 0, tables: 0, archives: 0, other: 0 };
+  for (const group of FILE_GROUPS) groups[group] = counted.get(group) ?? 0;
+  return groups;
+}
+
+/** Counts docids that come newest first by the months of a zone. */
+class Months {
+  readonly all: (FilesOfMonth & { count: number })[] = [];
+  /** The first docid of the month that is counted. */
+  #low = Number.POSITIVE_INFINITY;
+
+  constructor(private readonly timeZone: string | undefined) {}
+
+  add(docid: number): void {
+    const last = this.all.at(-1);
+    if (last !== undefined && docid >= this.#low) {
+      last.count += 1;
+      return;
+    }
+    if (!isDated(docid)) return;
+    const time = Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
+    const { year, month } = wallTime(time, this.timeZone);
+    const next = month === 12 ? { year: year + 1, month: 1 } : { year, month: month + 1 };
+    this.#low = docidAt(localMoment({ year, month, day: 1 }, this.timeZone));
+    this.all.push({
+      key: `${String(year).padStart(4, '0')}-${String(month).padStart(2, '0')}`,
+      from: { docid: docidAt(localMoment({ ...next, day: 1 }, this.timeZone)) - 1, number: 0 },
+      count: 1,
+    });
+  }
+}

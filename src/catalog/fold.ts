@@ -1,0 +1,931 @@
+import type { CommittedBatch, Fact, Position, RemovedPart } from '../archive/format.ts';
+import type { MailboxKey, MessageId } from '../core/types.ts';
+import { catalogError } from '../errors/catalog.ts';
+import { docidBase } from '../mail/docid.ts';
+import { fingerprint } from '../mail/identity.ts';
+import { named } from './bound-sql.ts';
+import type { ComparedRecord, SettledRun } from './comparison.ts';
+import { type Connection, RECORD_BLOB, RECORD_MESSAGE } from './database.ts';
+import {
+  type Envelope,
+  envelopeOf,
+  type FactOf,
+  FoldedFolders,
+  FoldedPlaceSets,
+  FoldedPlaces,
+  storedName,
+  type Uid,
+} from './fold-places.ts';
+import { dropAttachments } from './indexing.ts';
+import { messageQueries } from './messages.ts';
+import { dropPeople, forgetPeople } from './people.ts';
+import { query, type Row } from './query.ts';
+import { FlagSets } from './sql.ts';
+import { leaveThreads } from './threads.ts';
+
+const COUNT = query<Row<'commit_changes'>>()((db, p) =>
+  db
+    .insertInto('commit_changes')
+    .values(named(p, 'commit_number', 'folder_id', 'came', 'ended'))
+    .onConflict((conflict) =>
+      conflict.columns(['commit_number', 'folder_id']).doUpdateSet((eb) => ({
+        came: eb('commit_changes.came', '+', p.came),
+        ended: eb('commit_changes.ended', '+', p.ended),
+      })),
+    ),
+);
+const DROP_EMPTY = query<Pick<Row<'commit_changes'>, 'commit_number' | 'folder_id'>>()((db, p) =>
+  db
+    .deleteFrom('commit_changes')
+    .where((eb) => eb.and(named(p, 'commit_number', 'folder_id')))
+    .where('came', '=', (eb) => eb.lit(0))
+    .where('ended', '=', (eb) => eb.lit(0)),
+);
+const PLACES = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select(['folder_id', 'first_commit as came', 'to_commit as ended'])
+    .where('docid', '=', p.docid),
+);
+const SPANS = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('spans')
+    .select(['folder_id', 'resumed as came', 'to_commit as ended'])
+    .where('docid', '=', p.docid)
+    .where('resumed', 'is not', null),
+);
+
+/** How many places each commit opened and ended in each folder, in the fold. */
+export class FoldedChanges {
+  readonly #counts = new Map<string, Row<'commit_changes'>>();
+
+  constructor(private readonly connection: Connection) {}
+
+  /** A place appeared, or came back. */
+  came(commit: number, folder: number): void {
+    this.#count(commit, folder, 1, 0);
+  }
+
+  ended(commit: number, folder: number): void {
+    this.#count(commit, folder, 0, 1);
+  }
+
+  /** A place that appeared in this commit was removed. */
+  removed(commit: number, folder: number): void {
+    this.#count(commit, folder, -1, 0);
+  }
+
+  /** A place came back in the commit that ended it: no moment ever saw that. */
+  stayed(commit: number, folder: number): void {
+    this.#count(commit, folder, 0, -1);
+  }
+
+  /** The places of a message are about to be dropped. */
+  dropped(docid: number): void {
+    const places = this.connection.all(PLACES, { docid });
+    for (const { folder_id: folder, came, ended } of [
+      ...places,
+      ...this.connection.all(SPANS, { docid }),
+    ]) {
+      if (came !== null) this.#count(came, folder, -1, 0);
+      if (ended !== null) this.#count(ended, folder, 0, -1);
+    }
+  }
+
+  /** Writes the counts of a batch. */
+  finish(): void {
+    for (const counted of this.#counts.values()) {
+      if (counted.came === 0 && counted.ended === 0) continue;
+      this.connection.run(COUNT, counted);
+      if (counted.came < 0 || counted.ended < 0) this.connection.run(DROP_EMPTY, counted);
+    }
+    this.#counts.clear();
+  }
+
+  /** After a transaction that was undone. */
+  forget(): void {
+    this.#counts.clear();
+  }
+
+  #count(commit: number, folder: number, came: number, ended: number): void {
+    const key = `${commit} ${folder}`;
+    const known = this.#counts.get(key);
+    if (known === undefined)
+      this.#counts.set(key, { commit_number: commit, folder_id: folder, came, ended });
+    else {
+      known.came += came;
+      known.ended += ended;
+    }
+  }
+}
+
+const FIND = query<{ kind: number; hash: Buffer }>()((db, p) =>
+  db
+    .selectFrom('records')
+    .select(['docid', 'size'])
+    .where((eb) => eb.and({ kind: p.kind, hash: p.hash })),
+);
+const PUT_RECORD = query<Row<'records'>>()((db, p) =>
+  db
+    .insertInto('records')
+    .values(named(p, 'kind', 'hash', 'size', 'segment', 'ordinal', 'offset', 'docid'))
+    // The later record is in force: it was written because the earlier one was damaged or purged.
+    .onConflict((conflict) =>
+      conflict
+        .columns(['kind', 'hash'])
+        .doUpdateSet(named(p, 'size', 'segment', 'ordinal', 'offset')),
+    ),
+);
+const ADD_RECORD = query<Omit<Row<'records'>, 'kind'>>()((db, p) =>
+  db
+    .insertInto('records')
+    .values({
+      ...named(p, 'hash', 'size', 'segment', 'ordinal', 'offset', 'docid'),
+      kind: RECORD_MESSAGE,
+    })
+    .onConflict((conflict) => conflict.columns(['kind', 'hash']).doNothing()),
+);
+const SET_DOCID = query<{ hash: Buffer; docid: number }>()((db, p) =>
+  db
+    .updateTable('records')
+    .set({ docid: p.docid })
+    .where((eb) => eb.and({ kind: RECORD_MESSAGE, hash: p.hash })),
+);
+const TAKEN_FROM = query<{ docid: number }>()((db, p) =>
+  db.selectFrom('messages').select('docid').where('docid', '>=', p.docid).orderBy('docid'),
+);
+const ADD = query<Omit<Row<'messages'>, 'extractor'>>()((db, p) =>
+  db
+    .insertInto('messages')
+    .values({
+      ...named(p, 'docid', 'id', 'size', 'date', 'subject', 'sender_name', 'sender_address'),
+      ...named(p, 'message_id', 'first_commit', 'open_places', 'place_set'),
+      extractor: 0,
+    })
+    .onConflict((conflict) => conflict.column('docid').doNothing()),
+);
+const ADD_OPEN = query<{ docid: number; change: number }>()((db, p) =>
+  db
+    .updateTable('messages')
+    .set((eb) => ({ open_places: eb('open_places', '+', p.change) }))
+    .where('docid', '=', p.docid),
+);
+const GET = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('messages')
+    .select(['date', 'subject', 'sender_name', 'sender_address', 'message_id'])
+    .where('docid', '=', p.docid),
+);
+const DUE_AGAIN = query<{ docid: number }>()((db, p) =>
+  db
+    .updateTable('messages')
+    .set((eb) => ({ extractor: eb.neg(eb.fn<number>('abs', ['extractor'])) }))
+    .where('docid', '=', p.docid),
+);
+
+const NO_ENVELOPE: Envelope = {
+  date: null,
+  subject: null,
+  sender_name: null,
+  sender_address: null,
+  message_id: null,
+};
+
+interface Arrived {
+  readonly size: number;
+  readonly position: Position;
+}
+
+/** Messages and records in the fold: hashes to docids and positions. */
+export class FoldedMessages {
+  /** Message records of this batch that no fact has used yet: most get their docid and their row at once. */
+  readonly #arrived = new Map<MessageId, Arrived>();
+  #rows = 0;
+  #bytes = 0;
+
+  /** @param placeSets where there are none, as in a catalog made to be compared, sets are not numbered */
+  constructor(
+    private readonly connection: Connection,
+    private readonly placeSets: FoldedPlaceSets | undefined,
+  ) {}
+
+  blob(hash: string, size: number, position: Position): void {
+    this.#put(RECORD_BLOB, hash, size, position, null);
+  }
+
+  message(id: MessageId, size: number, position: Position): void {
+    this.#arrived.set(id, { size, position });
+  }
+
+  /**
+   * The docid of a message, whose row is made when this is the first fact about it. The docid of the fact holds
+   * unless another message has it, which only a log of two writers can bring about: then the next free one.
+   *
+   * @param place the open place that a row that is made begins with, if any
+   */
+  docidOf(
+    id: MessageId,
+    size: number,
+    docid: number,
+    envelope: () => Envelope,
+    commit: number,
+    place: { readonly folder: number; readonly mailbox: number } | undefined,
+  ) {
+    const hash = Buffer.from(id, 'hex');
+    const arrived = this.#arrived.get(id);
+    // Nearly always the fact brings a new message, with its bytes: then one statement looks for the record and adds it.
+    if (arrived !== undefined && this.#added(hash, size, docid, arrived)) this.#arrived.delete(id);
+    else {
+      const known = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
+      if (known !== undefined && known.docid !== null)
+        return { docid: known.docid, date: this.#dateOf(known.docid), added: false };
+      if (known !== undefined) this.connection.run(SET_DOCID, { hash, docid });
+      else this.#added(hash, size, docid, arrived);
+    }
+    const row = envelope();
+    const set =
+      (place === undefined
+        ? this.placeSets?.nowhere()
+        : this.placeSets?.single(place.folder, place.mailbox)) ?? 0;
+    // Field by field, as below for places: a spread between other fields takes as long as the statement.
+    const values = {
+      docid,
+      id: hash,
+      size,
+      date: row.date,
+      subject: row.subject,
+      sender_name: row.sender_name,
+      sender_address: row.sender_address,
+      message_id: row.message_id,
+      first_commit: commit,
+      open_places: place === undefined ? 0 : 1,
+      place_set: set,
+    };
+    let given = docid;
+    if (this.connection.run(ADD, values).changes === 0) {
+      given = this.#firstFree(docid);
+      this.connection.run(SET_DOCID, { hash, docid: given });
+      this.connection.run(ADD, { ...values, docid: given });
+    }
+    this.#rows += 1;
+    this.#bytes += size;
+    this.placeSets?.added(given, size, set);
+    return { docid: given, date: row.date, added: true };
+  }
+
+  envelope(docid: number): Envelope {
+    return this.connection.get(GET, { docid }) ?? NO_ENVELOPE;
+  }
+
+  /** Counts places of a message that opened (1) or ended (-1). */
+  opened(docid: number, change: 1 | -1): void {
+    this.connection.run(ADD_OPEN, { docid, change });
+    this.placeSets?.touched(docid);
+  }
+
+  /** An ended place of the message became another one's, or the other way round. */
+  moved(docid: number): void {
+    this.placeSets?.touched(docid);
+  }
+
+  /** What the index says about the message is not complete any more. */
+  dueAgain(docid: number): void {
+    this.connection.run(DUE_AGAIN, { docid });
+  }
+
+  /** Writes the records that no fact of the batch used; one of a known message repairs it. */
+  finish(): void {
+    for (const [id, { size, position }] of this.#arrived) {
+      const hash = Buffer.from(id, 'hex');
+      const known = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
+      this.#put(RECORD_MESSAGE, id, size, position, null);
+      if (known !== undefined && known.docid !== null) this.dueAgain(known.docid);
+    }
+    this.#arrived.clear();
+  }
+
+  /** A message's row has gone. */
+  dropped(docid: number, { size, place_set }: Pick<Row<'messages'>, 'size' | 'place_set'>): void {
+    this.placeSets?.dropped(docid, size, place_set);
+    this.#rows -= 1;
+    this.#bytes -= size;
+  }
+
+  /** No record has these bytes any more: whoever looks for them does not find them, and sync stores them again. */
+  missing(kind: 'message' | 'blob', hash: string, size: number): void {
+    const record = kind === 'message' ? RECORD_MESSAGE : RECORD_BLOB;
+    const known = this.connection.get(FIND, { kind: record, hash: Buffer.from(hash, 'hex') });
+    this.#put(record, hash, known?.size ?? size, undefined, known?.docid ?? null);
+  }
+
+  /** By how many rows and raw bytes the messages have grown since last asked. */
+  grown(): { readonly messages: number; readonly bytes: number } {
+    const grown = { messages: this.#rows, bytes: this.#bytes };
+    this.#rows = 0;
+    this.#bytes = 0;
+    return grown;
+  }
+
+  /** Counts messages whose rows are elsewhere. */
+  counted(messages: number, bytes: number): void {
+    this.#rows += messages;
+    this.#bytes += bytes;
+  }
+
+  /** After a transaction that was undone. */
+  forget(): void {
+    this.#arrived.clear();
+    this.grown();
+  }
+
+  #dateOf(docid: number): number | null {
+    return this.connection.get(GET, { docid })?.date ?? null;
+  }
+
+  /** False when a record has these bytes already. */
+  #added(hash: Buffer, size: number, docid: number, arrived: Arrived | undefined): boolean {
+    const { changes } = this.connection.run(ADD_RECORD, {
+      hash,
+      size: arrived?.size ?? size,
+      segment: arrived?.position.segment ?? null,
+      ordinal: arrived?.position.ordinal ?? null,
+      offset: arrived?.position.offset ?? null,
+      docid,
+    });
+    return changes > 0;
+  }
+
+  #firstFree(docid: number): number {
+    let free = docid;
+    for (const row of this.connection.statement(TAKEN_FROM).iterate({ docid })) {
+      if (row.docid !== free) break;
+      free += 1;
+    }
+    return free;
+  }
+
+  #put(
+    kind: number,
+    hash: string,
+    size: number,
+    position: Position | undefined,
+    docid: number | null,
+  ): void {
+    this.connection.run(PUT_RECORD, {
+      kind,
+      hash: Buffer.from(hash, 'hex'),
+      size,
+      segment: position?.segment ?? null,
+      ordinal: position?.ordinal ?? null,
+      offset: position?.offset ?? null,
+      docid,
+    });
+  }
+}
+
+const TOMBSTONE = query<Row<'tombstones'>>()((db, p) =>
+  db
+    .insertInto('tombstones')
+    .values(named(p, 'id', 'reason', 'commit_number'))
+    .onConflict((conflict) =>
+      // It was purged, came back, and was purged again.
+      conflict.column('id').doUpdateSet(named(p, 'reason', 'commit_number')),
+    ),
+);
+const KNOWN_TOMBSTONE = query<Row<'tombstones'>>()((db, p) =>
+  db
+    .insertInto('tombstones')
+    .values(named(p, 'id', 'reason', 'commit_number'))
+    .onConflict((conflict) => conflict.column('id').doNothing()),
+);
+const PURGED_PLACES = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select(['id', 'folder_id', 'generation', 'uid'])
+    .where('docid', '=', p.docid),
+);
+const FORGET_PLACE = query<Uid & { id: Buffer }>()((db, p) =>
+  db
+    .insertInto('forgotten')
+    .values(named(p, 'folder_id', 'generation', 'uid', 'id'))
+    .onConflict((conflict) =>
+      conflict.columns(['folder_id', 'generation', 'uid']).doUpdateSet({ id: p.id }),
+    ),
+);
+const DROP_EVENTS = query<Uid>()((db, p) =>
+  db.deleteFrom('events').where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid'))),
+);
+const DROP_QUARANTINE = query<Uid>()((db, p) =>
+  db.deleteFrom('quarantine').where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid'))),
+);
+const DROP_SPANS_OF_PLACE = query<{ place: number }>()((db, p) =>
+  db.deleteFrom('spans').where('place_id', '=', p.place),
+);
+const DROP_SPANS = query<{ docid: number }>()((db, p) =>
+  db.deleteFrom('spans').where('docid', '=', p.docid),
+);
+const DROP_PLACES = query<{ docid: number }>()((db, p) =>
+  db.deleteFrom('places').where('docid', '=', p.docid),
+);
+const DROP_MESSAGE = query<{ docid: number }>()((db, p) =>
+  db.deleteFrom('messages').where('docid', '=', p.docid).returning(['size', 'place_set']),
+);
+const BLANK_TEXT = query<{ docid: number }>()((db, p) =>
+  db
+    .updateTable('texts')
+    // No length, and so no bytes, where there is nothing to overwrite.
+    .set((eb) => ({
+      text: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['text'])]),
+      attachments: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['attachments'])]),
+    }))
+    .where('docid', '=', p.docid),
+);
+const DROP_TEXT = query<{ docid: number }>()((db, p) =>
+  db.deleteFrom('texts').where('docid', '=', p.docid),
+);
+const DROP_TERMS = query<{ docid: number }>()((db, p) =>
+  db.deleteFrom('msg_fts').where('rowid', '=', p.docid),
+);
+const DROP_RECORD = query<{ kind: number; hash: Buffer }>()((db, p) =>
+  db.deleteFrom('records').where('kind', '=', p.kind).where('hash', '=', p.hash),
+);
+
+/**
+ * A purge in the fold. The rows end up as a rebuild from the purged log makes them: the message's facts are
+ * gone there, so every row that came of them goes here, and what stays is the tombstone and the places that the
+ * fact names. Half-way through, when only some of the facts are gone from the log, a rebuild gives the same rows. Terms and freed pages stay in the file until a rebuild into a new one.
+ */
+class FoldedPurges {
+  /** Messages that are gone and still in their threads. */
+  readonly #leaving: number[] = [];
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly folders: FoldedFolders,
+    private readonly messages: FoldedMessages,
+    private readonly changes: FoldedChanges | undefined,
+  ) {}
+
+  purged(fact: FactOf<'purged'>, commit: number): void {
+    const id = Buffer.from(fact.message, 'hex');
+    const tombstone = { id, reason: fact.reason, commit_number: commit };
+    if (fact.again === true) this.connection.run(KNOWN_TOMBSTONE, tombstone);
+    else {
+      this.connection.run(TOMBSTONE, tombstone);
+      this.#removed(id, fact.blobs ?? []);
+    }
+    for (const place of fact.ended ?? []) this.#clear(this.folders.uidOf(place, commit));
+    for (const place of fact.places ?? []) {
+      const key = this.folders.uidOf(place, commit);
+      this.#clear(key);
+      this.connection.run(FORGET_PLACE, { ...key, id });
+    }
+  }
+
+  /** Recomputes the threads of what was purged, once for the batch. */
+  finish(): void {
+    leaveThreads(this.connection, this.#leaving.splice(0));
+  }
+
+  /** Nothing of the batch came to be. */
+  forget(): void {
+    this.#leaving.length = 0;
+    forgetPeople(this.connection);
+  }
+
+  #removed(id: Buffer, blobs: readonly string[]): void {
+    const docid = messageQueries(this.connection).docidOf(id.toString('hex'));
+    if (docid !== undefined) this.#drop(docid);
+    this.connection.run(DROP_RECORD, { kind: RECORD_MESSAGE, hash: id });
+    for (const blob of blobs) {
+      const hash = Buffer.from(blob, 'hex');
+      this.connection.run(DROP_RECORD, { kind: RECORD_BLOB, hash });
+    }
+  }
+
+  /** Rows that came of facts about a place and not of the message. */
+  #clear(key: Uid): void {
+    this.connection.run(DROP_EVENTS, key);
+    this.connection.run(DROP_QUARANTINE, key);
+  }
+
+  #drop(docid: number): void {
+    this.changes?.dropped(docid);
+    for (const place of this.connection.all(PURGED_PLACES, { docid })) {
+      this.#clear(place);
+      this.connection.run(DROP_SPANS_OF_PLACE, { place: place.id });
+    }
+    this.connection.run(DROP_SPANS, { docid });
+    this.connection.run(DROP_PLACES, { docid });
+    // What was forgotten must not be unpacked again from a page that was freed.
+    this.connection.run(BLANK_TEXT, { docid });
+    this.connection.run(DROP_TEXT, { docid });
+    this.#leaving.push(docid);
+    dropAttachments(this.connection, docid);
+    dropPeople(this.connection, docid);
+    this.connection.run(DROP_TERMS, { docid });
+    const row = this.connection.get(DROP_MESSAGE, { docid });
+    if (row !== undefined) this.messages.dropped(docid, row);
+  }
+}
+
+const FIND_INCOMPLETE = query<Uid>()((db, p) =>
+  db
+    .selectFrom('quarantine')
+    .select(['id', 'from_commit', 'first_commit', 'acknowledged'])
+    .where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid')))
+    .where('to_commit', 'is', null),
+);
+const ADD_INCOMPLETE = query<Omit<Row<'quarantine'>, 'id' | 'to_commit'>>()((db, p) =>
+  db.insertInto('quarantine').values({
+    ...named(p, 'folder_id', 'generation', 'uid', 'position', 'from_commit', 'first_commit'),
+    ...named(p, 'flag_set', 'date', 'size', 'subject', 'sender_name', 'sender_address'),
+    ...named(p, 'message_id', 'fingerprint', 'reason', 'detail', 'kept', 'acknowledged'),
+    to_commit: null,
+  }),
+);
+const CLOSE = query<{ id: number; commit: number }>()((db, p) =>
+  db.updateTable('quarantine').set({ to_commit: p.commit }).where('id', '=', p.id),
+);
+const DROP = query<{ id: number }>()((db, p) => db.deleteFrom('quarantine').where('id', '=', p.id));
+const ACKNOWLEDGE = query<{ id: number }>()((db, p) =>
+  db.updateTable('quarantine').set({ acknowledged: 1 }).where('id', '=', p.id),
+);
+
+/** Quarantined places in the fold; as with places, false means that the fact names nothing known. */
+class FoldedQuarantine {
+  constructor(
+    private readonly connection: Connection,
+    private readonly folders: FoldedFolders,
+    private readonly flagSets: FlagSets,
+  ) {}
+
+  quarantined(fact: FactOf<'quarantined'>, commit: number, time: number): boolean {
+    const { listing } = fact;
+    const key = this.folders.uidOf(fact, commit);
+    const before = this.connection.get(FIND_INCOMPLETE, key);
+    if (before !== undefined) {
+      // A new attempt with another outcome: a new interval of the same place, except within one commit.
+      if (before.from_commit === commit) this.connection.run(DROP, { id: before.id });
+      else this.connection.run(CLOSE, { id: before.id, commit });
+    }
+    this.connection.run(ADD_INCOMPLETE, {
+      ...key,
+      ...envelopeOf(listing),
+      position: docidBase(listing.date, time),
+      from_commit: commit,
+      first_commit: before?.first_commit ?? commit,
+      flag_set: this.flagSets.of(listing.flags).id,
+      size: listing.size,
+      fingerprint: Buffer.from(fingerprint(listing), 'hex'),
+      reason: fact.reason,
+      detail: fact.detail,
+      kept: fact.kept === undefined ? null : Buffer.from(fact.kept, 'hex'),
+      acknowledged: before?.acknowledged ?? 0,
+    });
+    return true;
+  }
+
+  released(fact: FactOf<'released'>, commit: number): boolean {
+    const found = this.connection.get(FIND_INCOMPLETE, this.folders.uidOf(fact, commit));
+    if (found === undefined) return false;
+    // What is forgotten leaves nothing of its listing behind.
+    if (fact.reason === 'forgotten') this.connection.run(DROP, { id: found.id });
+    else this.connection.run(CLOSE, { id: found.id, commit });
+    return true;
+  }
+
+  acknowledged(fact: FactOf<'acknowledged'>, commit: number): boolean {
+    const found = this.connection.get(FIND_INCOMPLETE, this.folders.uidOf(fact, commit));
+    if (found === undefined) return false;
+    this.connection.run(ACKNOWLEDGE, { id: found.id });
+    return true;
+  }
+}
+
+const FOLDERS = query<MailboxKey>()((db, p) =>
+  db
+    .selectFrom('mailboxes as m')
+    .innerJoin('folders as f', 'f.mailbox_id', 'm.id')
+    .select(['f.id', 'f.path'])
+    .where((eb) => eb.and({ 'm.host': p.host, 'm.mailbox': p.mailbox }))
+    .orderBy('f.id'),
+);
+const REMOVED_PLACES = query<{ folder: number; first: number; last: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select(['id', 'docid', 'first_commit', 'to_commit'])
+    .where('folder_id', '=', p.folder)
+    .where('first_commit', '>=', p.first)
+    .where('first_commit', '<=', p.last)
+    .orderBy('id'),
+);
+const DROP_PLACE_SPANS = query<{ id: number }>()((db, p) =>
+  db.deleteFrom('spans').where('place_id', '=', p.id),
+);
+const DROP_PLACE = query<{ id: number }>()((db, p) =>
+  db.deleteFrom('places').where('id', '=', p.id),
+);
+/** A message is as old as the first of the places that are left. */
+const SET_FIRST = query<{ docid: number }>()((db, p) =>
+  db
+    .updateTable('messages')
+    .set((eb) => ({
+      first_commit: eb.fn.coalesce(
+        eb
+          .selectFrom('places')
+          .select(({ fn }) => fn.min('first_commit').as('first'))
+          .where('docid', '=', p.docid),
+        'first_commit',
+      ),
+    }))
+    .where('docid', '=', p.docid),
+);
+const OF_FOLDER = (
+  [
+    ...(['events', 'quarantine', 'forgotten', 'certificates', 'commit_changes'] as const),
+    ...(['folder_spans', 'generations'] as const),
+  ] as const
+).map((table) =>
+  query<{ folder: number }>()((db, p) => db.deleteFrom(table).where('folder_id', '=', p.folder)),
+);
+const DROP_FOLDER = query<{ id: number }>()((db, p) =>
+  db.deleteFrom('folders').where('id', '=', p.id),
+);
+const DROP_MAILBOX = query<MailboxKey>()((db, p) =>
+  db.deleteFrom('mailboxes').where((eb) => eb.and(named(p, 'host', 'mailbox'))),
+);
+
+/**
+ * Removes parts of mailboxes in the fold. Messages that have no other place are purged by facts of their own, which
+ * follow in the same batch. A rebuild from a log that still has some of the facts gives the same rows.
+ */
+class FoldedRemovals {
+  constructor(
+    private readonly connection: Connection,
+    private readonly folders: FoldedFolders,
+    private readonly messages: FoldedMessages,
+    private readonly placeSets: FoldedPlaceSets | undefined,
+    private readonly changes: FoldedChanges | undefined,
+  ) {}
+
+  remove({ host, mailbox, commits, folders = [] }: RemovedPart): void {
+    const { connection } = this;
+    // Rows that the batch has still to write would come back otherwise.
+    this.folders.finish();
+    const going = new Set(folders.map(storedName));
+    for (const { id: folder, path } of connection.all(FOLDERS, { host, mailbox })) {
+      const isWhole = commits === undefined || going.has(path);
+      const [first, last] = isWhole ? [0, Number.MAX_SAFE_INTEGER] : commits;
+      for (const place of connection.all(REMOVED_PLACES, { folder, first, last })) {
+        connection.run(DROP_PLACE_SPANS, place);
+        connection.run(DROP_PLACE, place);
+        if (!isWhole) this.changes?.removed(place.first_commit, folder);
+        if (place.to_commit === null) this.messages.opened(place.docid, -1);
+        else this.messages.moved(place.docid);
+        connection.run(SET_FIRST, place);
+        this.messages.dueAgain(place.docid);
+      }
+      if (!isWhole) continue;
+      for (const drop of OF_FOLDER) connection.run(drop, { folder });
+      connection.run(DROP_FOLDER, { id: folder });
+    }
+    if (commits === undefined) connection.run(DROP_MAILBOX, { host, mailbox });
+    this.folders.forget();
+    this.placeSets?.foldersRemoved();
+  }
+}
+
+const REACHED = query()((db) =>
+  db.selectFrom('meta').select(['commit_number', 'commit_hash', 'commit_time', 'orphans']),
+);
+const REACH = query<
+  Omit<Reached, 'hash'> & { hash: Buffer } & ReturnType<FoldedMessages['grown']>
+>()((db, p) =>
+  db.updateTable('meta').set((eb) => ({
+    commit_number: p.number,
+    commit_hash: p.hash,
+    commit_time: p.time,
+    orphans: eb('orphans', '+', p.orphans),
+    messages: eb('messages', '+', p.messages),
+    message_bytes: eb('message_bytes', '+', p.bytes),
+  })),
+);
+const ADD_COMMIT = query<Row<'commits'>>()((db, p) =>
+  db.insertInto('commits').values(named(p, 'number', 'time')),
+);
+const ADD_CERTIFICATE = query<Row<'certificates'>>()((db, p) =>
+  db.replaceInto('certificates').values({
+    ...named(p, 'folder_id', 'commit_number', 'generation', 'origin_total', 'stored', 'assumed'),
+    ...named(p, 'quarantined', 'held', 'forgotten', 'complete', 'since'),
+  }),
+);
+
+/** The commit a catalog has reached; number 0 and an empty hash before the first. */
+export interface Reached {
+  readonly number: number;
+  readonly hash: string;
+  readonly time: number;
+  /** Facts about nothing known, so far. */
+  readonly orphans: number;
+}
+
+export function reached(connection: Connection): Reached {
+  const row = connection.get(REACHED, {});
+  if (row === undefined)
+    throw catalogError('catalog-damaged', { file: connection.file, reason: 'no meta row' });
+  return {
+    number: row.commit_number,
+    hash: connection.hex(row.commit_hash),
+    time: row.commit_time,
+    orphans: row.orphans,
+  };
+}
+
+/** A batch of which some messages are known to be in the catalog that it is compared with. */
+export interface ComparedBatch extends Omit<CommittedBatch, 'records'> {
+  readonly records: readonly ComparedRecord[];
+}
+
+/**
+ * Folds batches of the log into rows: live after each commit, and one after the other in a rebuild. Given the
+ * same batches it makes the same rows (invariant 3), so nothing here reads a clock or depends on what was
+ * indexed in between.
+ */
+export class Fold {
+  /** Runs of settled messages whose folder has another number here. */
+  misplaced = 0;
+  readonly #flagSets: FlagSets;
+  readonly #folders: FoldedFolders;
+  readonly #messages: FoldedMessages;
+  readonly #places: FoldedPlaces;
+  readonly #quarantine: FoldedQuarantine;
+  readonly #purges: FoldedPurges;
+  readonly #removals: FoldedRemovals;
+  readonly #placeSets: FoldedPlaceSets | undefined;
+  readonly #changes: FoldedChanges | undefined;
+
+  /** @param sums whether sums over the rows are kept, which comparing does without */
+  constructor(
+    private readonly connection: Connection,
+    sums: 'sums' | 'rows' = 'sums',
+  ) {
+    this.#placeSets = sums === 'sums' ? new FoldedPlaceSets(connection) : undefined;
+    this.#changes = sums === 'sums' ? new FoldedChanges(connection) : undefined;
+    this.#flagSets = new FlagSets(connection);
+    this.#folders = new FoldedFolders(connection);
+    this.#messages = new FoldedMessages(connection, this.#placeSets);
+    this.#places = new FoldedPlaces(
+      connection,
+      this.#folders,
+      this.#messages,
+      this.#flagSets,
+      this.#changes,
+    );
+    this.#quarantine = new FoldedQuarantine(connection, this.#folders, this.#flagSets);
+    this.#purges = new FoldedPurges(connection, this.#folders, this.#messages, this.#changes);
+    this.#removals = new FoldedRemovals(
+      connection,
+      this.#folders,
+      this.#messages,
+      this.#placeSets,
+      this.#changes,
+    );
+  }
+
+  /**
+   * Batches in one transaction with the commit they reach (invariant 2): one when live, some dozens in a rebuild,
+   * where a transaction each would write the same pages again and again.
+   *
+   * @param acrossGap accept a batch that does not follow the reached commit: only for a rebuild from a damaged
+   *   log, where a batch in between cannot be read
+   * @throws `catalog-out-of-step` when a batch does not follow the commit before it; nothing changes then
+   */
+  batches(batches: readonly CommittedBatch[], acrossGap = false): void {
+    try {
+      this.connection.transaction(() => {
+        this.within(batches, acrossGap);
+        this.#placeSets?.write();
+      });
+    } catch (error) {
+      const parts = [this.#flagSets, this.#folders, this.#messages, this.#purges];
+      for (const part of parts) part.forget();
+      this.#placeSets?.forget();
+      this.#changes?.forget();
+      throw error;
+    }
+  }
+
+  /** The same within a transaction of the caller, who gives up the catalog when this throws. */
+  within(batches: readonly ComparedBatch[], acrossGap: boolean): void {
+    for (const batch of batches) this.#apply(batch, acrossGap);
+  }
+
+  #apply({ commit, previousHash, records }: ComparedBatch, acrossGap: boolean): void {
+    const before = reached(this.connection);
+    const follows =
+      commit.number === before.number + 1 && (before.number === 0 || previousHash === before.hash);
+    if (!follows && !(acrossGap && commit.number > before.number))
+      throw catalogError('catalog-out-of-step', {
+        reached: before.number,
+        reachedHash: before.hash,
+        batch: commit.number,
+        previousHash,
+      });
+    this.connection.run(ADD_COMMIT, { number: commit.number, time: commit.time });
+    let orphans = 0;
+    for (const record of records) {
+      if (record.kind === 'blob') this.#messages.blob(record.hash, record.size, record.position);
+      else if (record.kind === 'message')
+        this.#messages.message(record.id, record.size, record.position);
+      else if (record.kind === 'settled') this.#settled(record, commit.number);
+      else if (!this.#fact(record.fact, commit.number, commit.time)) orphans += 1;
+    }
+    this.#purges.finish();
+    this.#placeSets?.finish();
+    this.#changes?.finish();
+    this.#messages.finish();
+    this.#folders.finish();
+    const hash = Buffer.from(commit.hash, 'hex');
+    this.connection.run(REACH, {
+      number: commit.number,
+      hash,
+      time: commit.time,
+      orphans,
+      ...this.#messages.grown(),
+    });
+  }
+
+  #settled({ place, folderId, messages, bytes }: SettledRun, commit: number): void {
+    const { folder } = this.#folders.ofArrival(place, commit);
+    if (folder.id !== folderId) this.misplaced += 1;
+    this.#messages.counted(messages, bytes);
+  }
+
+  /** Folds one fact; false for a fact that names an unknown place. */
+  #fact(fact: Fact, commit: number, time: number): boolean {
+    switch (fact.fact) {
+      case 'mailbox':
+        this.#folders.mailbox(fact, commit);
+        return true;
+      case 'folder':
+        this.#folders.folder(fact, commit);
+        return true;
+      case 'folder-renamed':
+        this.#folders.renamed(fact, commit);
+        return true;
+      case 'folder-gone':
+        this.#folders.gone(fact, commit);
+        return true;
+      case 'generation':
+        this.#folders.generation(fact, commit);
+        return true;
+      case 'appeared':
+        return this.#places.appeared(fact, commit);
+      case 'flags':
+        return this.#places.flags(fact, commit);
+      case 'ended':
+        return this.#places.ended(fact, commit);
+      case 'reopened':
+        return this.#places.reopened(fact, commit);
+      case 'held':
+        return this.#places.held(fact, commit);
+      case 'verified':
+        return this.#places.verified(fact, commit);
+      case 'quarantined':
+        return this.#quarantine.quarantined(fact, commit, time);
+      case 'released':
+        return this.#quarantine.released(fact, commit);
+      case 'acknowledged':
+        return this.#quarantine.acknowledged(fact, commit);
+      case 'certificate':
+        return this.#certificate(fact, commit);
+      case 'missing':
+        this.#messages.missing(fact.kind, fact.hash, fact.size);
+        return true;
+      case 'purged':
+        for (const part of fact.removed ?? []) this.#removals.remove(part);
+        this.#purges.purged(fact, commit);
+        return true;
+      default:
+        return unknownFact(fact);
+    }
+  }
+
+  #certificate(fact: FactOf<'certificate'>, commit: number): boolean {
+    const { generation, stored, assumed, quarantined, held, forgotten, since } = fact;
+    this.connection.run(ADD_CERTIFICATE, {
+      folder_id: this.#folders.of(fact, commit),
+      commit_number: commit,
+      origin_total: fact.originTotal,
+      complete: fact.complete ? 1 : 0,
+      ...{ generation, stored, assumed, quarantined, held, forgotten, since },
+    });
+    return true;
+  }
+}
+
+/** A newer program may write facts that this one does not know: they are counted, not guessed at. */
+function unknownFact(_fact: never): boolean {
+  return false;
+}

@@ -1,0 +1,168 @@
+import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import path, { basename, dirname, join } from 'node:path';
+import { realFiles } from '../archive/file-system.ts';
+import { FOLDER_MODE } from '../archive/format.ts';
+import { acquireLock } from '../archive/lock.ts';
+import { type LogReader, openLogReader } from '../archive/log-reader.ts';
+import { LogThread } from '../archive/log-thread.ts';
+import { type LogWriter, openLogWriter } from '../archive/log-writer.ts';
+import { type ArchiveCodec, DEFAULT_CODEC } from '../archive/payload.ts';
+import type { PurgeJournal } from '../archive/purge-journal.ts';
+import { type Sealer, sealerOnThread } from '../archive/seal.ts';
+import { localSegments, type SegmentStore } from '../archive/segment-files.ts';
+import { locateCodec } from '../core/config-locate.ts';
+import { makeFolders } from '../core/files.ts';
+import { openState, type StateFile } from '../core/state.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { openCatalog, type WritableCatalog } from './catalog.ts';
+import { catalogFile } from './database.ts';
+import { createIndexer, readAttachments } from './indexer.ts';
+import { type EngineContext, refuseNetworkFileSystem } from './open-reader.ts';
+import { catchUp, withExtractors } from './rebuild.ts';
+
+/** The archive as its one writer has it. Close it whatever happens: that frees the lock. */
+export interface Writer {
+  readonly dataDir: string;
+  readonly log: LogWriter;
+  readonly sources: LogReader;
+  readonly catalog: WritableCatalog;
+  readonly state: StateFile;
+  /** What sealed records are compressed with, as the configuration says. */
+  readonly codec: ArchiveCodec;
+  /** Rewrites segments, on a thread that starts when it is first needed, also after it was closed. */
+  readonly sealer: Sealer;
+  /** Where the files of segments are. */
+  readonly segments: SegmentStore;
+  /** Where a purge that was decided is written down until it is done; a file next to the log if not said. */
+  readonly purges?: PurgeJournal;
+  /** Where large sources wait on their way into the log. */
+  readonly spoolDir: string;
+  close(): Promise<void>;
+}
+
+/**
+ * Takes the lock, opens log, catalog and state, and brings the catalog level with the log.
+ *
+ * @param configuredCodec `archive.codec` of a configuration that the command has loaded; otherwise it is located
+ * @throws network-file-system, archive-in-use, and those of `locateCodec`; family `damage` when the log is not what was written: nothing was changed then
+ */
+export async function openWriter(
+  context: Pick<EngineContext, 'globals' | 'surroundings' | 'signal' | 'now' | 'report'>,
+  dataDir: string,
+  configuredCodec?: ArchiveCodec,
+): Promise<Writer> {
+  const closers: (() => void | Promise<void>)[] = [];
+  const close = async (): Promise<void> => {
+    for (const closer of closers.splice(0).reverse()) await closer();
+  };
+  try {
+    const { globals, surroundings, report } = context;
+    const codec = configuredCodec ?? locateCodec(globals, surroundings) ?? DEFAULT_CODEC;
+    refuseNetworkFileSystem(dataDir, surroundings.env);
+    const lock = acquireLock(dataDir);
+    closers.push(() => lock.release());
+    const spoolDir = path.join(dataDir, 'tmp');
+    // What a killed process left there belongs to nobody.
+    rmSync(spoolDir, { recursive: true, force: true });
+    makeFolders(spoolDir, FOLDER_MODE);
+    const catalog = await openCatalog(dataDir);
+    closers.push(() => catalog.close());
+    const log = await openLogWriter({
+      dir: dataDir,
+      now: context.now,
+      expected: catalog.reached(),
+      // With one core, a thread would only add work.
+      ...(availableParallelism() > 1 && { startThread: () => new LogThread() }),
+      onTail: ({ file, bytes }) => report({ event: 'tail-put-aside', file, bytes }),
+    });
+    closers.push(() => log.close());
+    const segments = localSegments;
+    const { signal } = context;
+    const { commits } = await catchUp({ dir: dataDir, segments, target: catalog, signal });
+    if (commits > 0) report({ event: 'catalog-caught-up', commits });
+    const state = openState(dataDir, (file) => report({ event: 'state-put-aside', file }));
+    closers.push(() => state.close());
+    const sealer = sealerOnThread();
+    closers.push(() => sealer.close());
+    const sources = openLogReader({ dir: dataDir, locator: catalog.locator, segments });
+    closers.push(() => sources.close());
+    const stores = { log, sources, catalog, state, segments };
+    return { dataDir, ...stores, codec, sealer, spoolDir, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/**
+ * Removes the catalog of a folder for good, with its write-ahead log, unfinished rebuilds, and those that repairs put
+ * aside: all of them have the text of messages. True when there was one. The caller holds the folder's lock.
+ */
+export async function removeCatalogs(dataDir: string): Promise<boolean> {
+  const file = catalogFile(dataDir);
+  const folder = dirname(file);
+  if (!existsSync(folder)) return false;
+  const names = readdirSync(folder).filter((name) => name.startsWith(basename(file)));
+  // The database before its log: SQLite would replay a log that is left next to another database.
+  for (const name of names.sort()) rmSync(join(folder, name), { force: true });
+  if (names.length > 0) await realFiles.syncFolder(folder);
+  return names.length > 0;
+}
+
+/**
+ * Brings the catalog of a copy to the copy's last commit, texts included. One that cannot be brought there is removed:
+ * a search in it would find old mail only, without an error. The caller holds the copy's lock.
+ *
+ * @throws `catalog-disk-full`, `catalog-io`, `catalog-busy`: the catalog is behind then, and the next copy continues
+ */
+export async function updateCatalog(
+  dir: string,
+  signal: AbortSignal,
+): Promise<'updated' | 'as it was' | 'removed'> {
+  let catalog: WritableCatalog | undefined;
+  try {
+    catalog = await openCatalog(dir);
+    const { commits } = await catchUp({ dir, target: catalog, signal });
+    if (commits === 0 && catalog.totals().pending === 0) return 'as it was';
+    await makeSearchable(catalog, dir, signal);
+    return 'updated';
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || !isOfNoUse(error)) throw error;
+    catalog?.close();
+    catalog = undefined;
+    await removeCatalogs(dir);
+    return 'removed';
+  } finally {
+    catalog?.close();
+  }
+}
+
+/** Returns whether an error says that a catalog is of another version, damaged, or does not belong to the log. */
+export function isOfNoUse({ family, code }: MailkeepError): boolean {
+  return family === 'damage' || code === 'catalog-version';
+}
+
+async function makeSearchable(
+  catalog: WritableCatalog,
+  dir: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const sources = openLogReader({ dir, locator: catalog.locator });
+  try {
+    await withExtractors(async (extractor, attachments) => {
+      const indexer = createIndexer({ store: catalog.index, sources, extractor });
+      await indexer.all(signal);
+      await readAttachments({
+        store: catalog.attachments,
+        sources,
+        extractor: attachments,
+        index: (until) => indexer.all(until),
+        makeRoom: () => extractor.rest(),
+        signal,
+      });
+    });
+  } finally {
+    sources.close();
+  }
+}

@@ -1,0 +1,397 @@
+import { nearest } from '../core/names.ts';
+import { readSize } from '../core/quantities.ts';
+import { searchError } from '../errors/usage.ts';
+import { type Period, readAgo, readDate } from './query-dates.ts';
+
+/** Where a node stands in the query: UTF-16 code units from `start` up to `end`. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** The parts of a message that text is sought in. `any` is all of them. */
+export type TextField =
+  | 'any'
+  | 'from'
+  | 'to'
+  | 'cc'
+  | 'bcc'
+  | 'deliveredto'
+  | 'recip'
+  | 'contact'
+  | 'subject'
+  | 'body'
+  | 'filename';
+
+/** Those of them that name people. */
+type PeopleField = Exclude<TextField, 'any' | 'subject' | 'body' | 'filename'>;
+
+/** What a message can be, by its flags or by its end. */
+export const STATES = [
+  'unread',
+  'read',
+  'starred',
+  'unstarred',
+  'answered',
+  'unanswered',
+  'forwarded',
+  'draft',
+  'deleted',
+] as const;
+export type State = (typeof STATES)[number];
+
+/** A word or a phrase: its words stand one after the other. With `prefix` the last one may go on. */
+export interface TextNode {
+  readonly kind: 'text';
+  readonly field: TextField;
+  readonly text: string;
+  readonly prefix: boolean;
+  readonly span: Span;
+}
+
+/**
+ * How a query was understood. Times are milliseconds since the epoch, intervals half-open; sizes are bytes of
+ * the raw source, both ends included.
+ */
+export type SearchNode =
+  | TextNode
+  | { readonly kind: 'and' | 'or'; readonly nodes: readonly SearchNode[]; readonly span: Span }
+  | { readonly kind: 'not'; readonly node: SearchNode; readonly span: Span }
+  /** All within `distance` words of each other, in any order. */
+  | {
+      readonly kind: 'near';
+      readonly terms: readonly TextNode[];
+      readonly distance: number;
+      readonly span: Span;
+    }
+  | { readonly kind: 'all'; readonly span: Span }
+  | { readonly kind: 'has'; readonly what: 'attachment' | 'inline'; readonly span: Span }
+  /** An address of the archive's own mailboxes. */
+  | { readonly kind: 'me'; readonly field: PeopleField; readonly span: Span }
+  | { readonly kind: NamedKind; readonly value: string; readonly span: Span }
+  | { readonly kind: 'state'; readonly state: State; readonly span: Span }
+  | {
+      readonly kind: 'received';
+      readonly from: number | null;
+      readonly to: number | null;
+      readonly span: Span;
+    }
+  /** By when the archive observed it: stored for the first time, or deleted at the origin and so ever since. */
+  | {
+      readonly kind: 'observed';
+      readonly what: 'added' | 'deleted';
+      readonly from: number | null;
+      readonly to: number | null;
+      readonly span: Span;
+    }
+  | {
+      readonly kind: 'size';
+      readonly min: number | null;
+      readonly max: number | null;
+      readonly span: Span;
+    };
+
+/** Filters by a name that the archive gives a meaning to. */
+type NamedKind = 'list' | 'mime' | 'id' | 'thread' | 'folder' | 'mailbox' | 'account' | 'flag';
+
+/** A whole query. */
+export interface SearchQuery {
+  readonly node: SearchNode;
+  /** From `asof:`, milliseconds since the epoch. */
+  readonly asOf: number | null;
+  /** Words without a letter or digit: no index holds them, so they are left out. */
+  readonly ignored: readonly Span[];
+}
+
+export interface ParseContext {
+  /** Milliseconds since the epoch: what relative dates are relative to. */
+  readonly now: number;
+  /** IANA name of the zone whose days are meant; absent: this machine's. */
+  readonly timeZone?: string;
+}
+
+/** A value as it was typed: one word or one quoted text. */
+export interface OperatorValue extends Span {
+  readonly text: string;
+  readonly prefix: boolean;
+  readonly quoted: boolean;
+}
+
+/** Makes a node of one value. `span` covers the operator and the value. */
+type Operator = (
+  value: OperatorValue,
+  span: Span,
+  context: ParseContext,
+  name: string,
+) => SearchNode;
+
+const text =
+  (field: TextField): Operator =>
+  (value, span) => ({ kind: 'text', field, text: value.text, prefix: value.prefix, span });
+
+/** `starred*` is no state: what is not text keeps its star. */
+const plain = (value: OperatorValue) => (value.prefix ? `${value.text}*` : value.text);
+
+/** `from:me` is any of the archive's own addresses; `from:"me"` is the word. */
+const people =
+  (field: PeopleField): Operator =>
+  (value, span, context, name) =>
+    !value.quoted && plain(value).toLowerCase() === 'me'
+      ? { kind: 'me', field, span }
+      : text(field)(value, span, context, name);
+
+const named =
+  (kind: NamedKind): Operator =>
+  (value, span) => ({ kind, value: plain(value), span });
+
+/** A name that is compared as a whole. */
+const exact =
+  (kind: NamedKind): Operator =>
+  (value, span, ...rest) => {
+    const found = plain(value);
+    if (found.includes('*') && !(kind === 'mime' && /^[^*/]+\/\*$/.test(found)))
+      throw searchError('search-bad-wildcard', { position: value.start, found, sign: '*' });
+    return named(kind)(value, span, ...rest);
+  };
+
+/** Maps, since people type keys that every object has, such as `constructor`. */
+const HAS: ReadonlyMap<string, 'attachment' | 'inline'> = new Map([
+  ['attachment', 'attachment'],
+  ['attachments', 'attachment'],
+  ['inline', 'inline'],
+]);
+
+const OTHER_STATES: Readonly<Record<string, State>> = {
+  seen: 'read',
+  unseen: 'unread',
+  flagged: 'starred',
+  unflagged: 'unstarred',
+  replied: 'answered',
+  unreplied: 'unanswered',
+  ended: 'deleted',
+};
+const STATE: ReadonlyMap<string, State> = new Map([
+  ...STATES.map((state) => [state, state] as const),
+  ...Object.entries(OTHER_STATES),
+]);
+
+const has: Operator = (value, span, _context, name) => {
+  const what = HAS.get(plain(value).toLowerCase());
+  if (what === undefined) throw badValue(value, name, ['attachment', 'inline']);
+  return { kind: 'has', what, span };
+};
+
+const is: Operator = (value, span, _context, name) => {
+  const state = STATE.get(plain(value).toLowerCase());
+  if (state === undefined) throw badValue(value, name, STATES);
+  return { kind: 'state', state, span };
+};
+
+type Ask<R> = (value: OperatorValue, context: ParseContext, name: string) => R;
+
+/** From a moment on (included) and before another; null for no end. */
+interface Between {
+  readonly from: number | null;
+  readonly to: number | null;
+}
+
+const received =
+  (between: Ask<Between>): Operator =>
+  (value, span, context, name) => ({ kind: 'received', ...between(value, context, name), span });
+
+const before = received((...asked) => ({ from: null, to: period(...asked).from }));
+const after = received((...asked) => ({ from: period(...asked).from, to: null }));
+const olderThan = received((...asked) => ({ from: null, to: ago(...asked) }));
+const newerThan = received((...asked) => ({ from: ago(...asked), to: null }));
+const on = received(period);
+const dates: Ask<Between> = (value, context, name) => {
+  const [low, high] = range(value);
+  if (high === undefined) return period(value, context, name);
+  const from = low.text === '' ? null : period(low, context, name).from;
+  const to = high.text === '' ? null : period(high, context, name).to;
+  if (from === null && to === null) throw badDate(value, name, 'unreadable');
+  return { from, to };
+};
+const date = received(dates);
+
+const observed =
+  (what: 'added' | 'deleted'): Operator =>
+  (value, span, context, name) => ({
+    kind: 'observed',
+    what,
+    ...dates(value, context, name),
+    span,
+  });
+
+/** Of at least and at most so many bytes; null for no end. */
+const sized =
+  (between: Ask<{ readonly min: number | null; readonly max: number | null }>): Operator =>
+  (value, span, context, name) => ({ kind: 'size', ...between(value, context, name), span });
+
+const larger = sized((value, _, name) => ({ min: size(value, name) + 1, max: null }));
+const smaller = sized((value, _, name) => ({ min: null, max: size(value, name) - 1 }));
+const sizes = sized((value, _, name) => {
+  const [low, high] = range(value);
+  if (high === undefined) return { min: size(value, name), max: size(value, name) };
+  const min = low.text === '' ? null : size(low, name);
+  const max = high.text === '' ? null : size(high, name);
+  if (min === null && max === null)
+    throw searchError('search-bad-size', { ...at(value), operator: name });
+  return { min, max };
+});
+
+/** Every operator by its name in lower case. `asof` is not among them: it is about the query, not the message. */
+export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
+  ['from', people('from')],
+  ['to', people('to')],
+  ['cc', people('cc')],
+  ['bcc', people('bcc')],
+  ['deliveredto', people('deliveredto')],
+  ['recip', people('recip')],
+  ['contact', people('contact')],
+  ['subject', text('subject')],
+  ['body', text('body')],
+  ['filename', text('filename')],
+  ['file', text('filename')],
+  ['attachment', text('filename')],
+  ['mime', exact('mime')],
+  ['mimetype', exact('mime')],
+  ['has', has],
+  ['list', exact('list')],
+  ['id', exact('id')],
+  ['thread', exact('thread')],
+  ['msgid', exact('id')],
+  ['rfc822msgid', exact('id')],
+  ['in', named('folder')],
+  ['folder', named('folder')],
+  ['mailbox', named('mailbox')],
+  ['account', named('account')],
+  ['is', is],
+  ['flag', exact('flag')],
+  ['keyword', exact('flag')],
+  ['before', before],
+  ['older', before],
+  ['after', after],
+  ['newer', after],
+  ['on', on],
+  ['date', date],
+  ['older_than', olderThan],
+  ['newer_than', newerThan],
+  ['added', observed('added')],
+  ['deleted', observed('deleted')],
+  ['larger', larger],
+  ['smaller', smaller],
+  ['size', sizes],
+]);
+
+export const AS_OF = 'asof';
+
+/** With `any`, words are found in every spelling of their umlauts. It is about the whole query, too. */
+export const SPELLING = 'spelling';
+
+/** The names that help and suggestions offer: no aliases. */
+export const OPERATOR_NAMES: readonly string[] = [
+  ...['from', 'to', 'cc', 'bcc', 'recip', 'contact', 'subject', 'body', 'filename', 'mime', 'has'],
+  ...[
+    'deliveredto',
+    'list',
+    'id',
+    'thread',
+    'in',
+    'mailbox',
+    'account',
+    'is',
+    'flag',
+    'before',
+    'after',
+    'on',
+    'date',
+    'older_than',
+  ],
+  ...['newer_than', 'added', 'deleted', 'larger', 'smaller', 'size', AS_OF, SPELLING],
+];
+
+/** Operators of other programs, and what comes nearest here. */
+const FOREIGN: ReadonlyMap<string, string | null> = new Map([
+  ['category', null],
+  ['cat', null],
+  ['label', 'in'],
+  ['tag', 'flag'],
+  ['maildir', 'in'],
+  ['path', 'in'],
+  ['lang', null],
+  ['prio', null],
+  ['sent', 'date'],
+  ['list-id', 'list'],
+  ['message-id', 'id'],
+  ['reply-to', 'from'],
+]);
+
+/** The error for an operator that is not one: known elsewhere, or mistyped. */
+export function unknownOperator(name: string, position: number) {
+  const lower = name.toLowerCase();
+  const instead = FOREIGN.get(lower);
+  if (instead !== undefined)
+    return searchError('search-foreign-operator', { position, found: `${name}:`, instead });
+  return searchError('search-unknown-operator', {
+    position,
+    found: `${name}:`,
+    suggestion: nearest(lower, OPERATOR_NAMES),
+  });
+}
+
+/** Checks the value of `spelling:`. @throws search-bad-value */
+export function checkSpelling(value: OperatorValue): void {
+  if (plain(value).toLowerCase() !== 'any') throw badValue(value, SPELLING, ['any']);
+}
+
+/** The moment of `asof:`: the end of a day or longer period, the moment itself of anything finer. */
+export function asOfMoment(value: OperatorValue, context: ParseContext, name: string): number {
+  const { to } = period(value, context, name);
+  // The last millisecond that is still within.
+  return to - 1;
+}
+
+function period(value: OperatorValue, context: ParseContext, operator: string): Period {
+  const reading = readDate(plain(value), context);
+  if ('period' in reading) return reading.period;
+  throw badDate(value, operator, reading.problem);
+}
+
+function ago(value: OperatorValue, context: ParseContext, operator: string): number {
+  const moment = readAgo(plain(value), context);
+  if (moment === undefined) throw badDate(value, operator, 'unreadable');
+  return moment;
+}
+
+function size(value: OperatorValue, operator: string): number {
+  const bytes = readSize(plain(value));
+  if (bytes === undefined) throw searchError('search-bad-size', { ...at(value), operator });
+  return bytes;
+}
+
+/** The two ends of `A..B`, or the value alone. */
+function range(value: OperatorValue): [OperatorValue, OperatorValue?] {
+  const dots = value.text.indexOf('..');
+  if (dots < 0) return [value];
+  const shift = value.quoted ? 1 : 0;
+  const low = { ...value, text: value.text.slice(0, dots), end: value.start + shift + dots };
+  const start = value.start + shift + dots + 2;
+  return [low, { ...value, text: value.text.slice(dots + 2), start }];
+}
+
+function at(value: OperatorValue) {
+  return { position: value.start, found: plain(value) };
+}
+
+function badDate(value: OperatorValue, operator: string, problem: 'ambiguous' | 'unreadable') {
+  return searchError(problem === 'ambiguous' ? 'search-ambiguous-date' : 'search-bad-date', {
+    ...at(value),
+    operator,
+  });
+}
+
+function badValue(value: OperatorValue, operator: string, expected: readonly string[]) {
+  const suggestion = nearest(plain(value), expected);
+  return searchError('search-bad-value', { ...at(value), operator, expected, suggestion });
+}

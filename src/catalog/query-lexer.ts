@@ -1,0 +1,108 @@
+import type { Span } from './query-ast.ts';
+
+export type Token = Span &
+  (
+    | { readonly type: '(' | ')' | '{' | '}' | '-' | 'AND' | 'OR' | 'NOT' | '|' }
+    | { readonly type: 'near'; readonly distance: number }
+    /** `word:` with its value following, as a token of its own, without space between. */
+    | { readonly type: 'operator'; readonly name: string; readonly valued: boolean }
+    | { readonly type: 'word' | 'phrase'; readonly text: string; readonly prefix: boolean }
+  );
+
+/** Longest query, in UTF-16 code units. */
+export const QUERY_LIMIT = 4_000;
+const NEAR_DEFAULT = 10;
+const NEAR_MOST = 1_000;
+
+const SPACE = /\s/u;
+/** Ends a word: white space, brackets, quotation marks. */
+const BREAK = /[\s(){}"“”„]/u;
+/** A quotation mark before the last letter of a Hebrew word is a gershayim, and part of the word. */
+const GERSHAYIM = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/uy;
+const QUOTES: Readonly<Record<string, string>> = { '"': '"', '“': '”', '„': '“' };
+
+/** Splits a query into tokens. Stops at an unclosed quotation mark: `cut` is its position, or the query's length. */
+export function tokenize(query: string): {
+  readonly tokens: readonly Token[];
+  readonly cut: number;
+} {
+  const tokens: Token[] = [];
+  let at = 0;
+  /** True where a value of the operator before must begin. */
+  let value = false;
+  while (at < query.length) {
+    const character = query[at] ?? '';
+    if (SPACE.test(character)) {
+      at += 1;
+      value = false;
+      continue;
+    }
+    const token = next(query, at, character, value);
+    if (token === null) break;
+    tokens.push(token);
+    at = token.end;
+    value = token.type === 'operator';
+  }
+  return { tokens, cut: at };
+}
+
+function next(query: string, start: number, character: string, value: boolean): Token | null {
+  if (character === '(' || character === ')' || character === '{' || character === '}')
+    return { type: character, start, end: start + 1 };
+  if (character in QUOTES || character === '”') return phrase(query, start);
+  if (character === '-' && !value && beginsSomething(query, start + 1))
+    return { type: '-', start, end: start + 1 };
+  let end = start;
+  while (end < query.length && (!BREAK.test(query[end] ?? '') || isGershayim(query, end))) end += 1;
+  return word(query, start, end, value);
+}
+
+/** A minus excludes what follows it at once; alone, or before more of its kind, it is a word like others. */
+function beginsSomething(query: string, at: number): boolean {
+  const following = query[at];
+  return following !== undefined && !SPACE.test(following) && !/[-)}]/.test(following);
+}
+
+function phrase(query: string, start: number): Token | null {
+  const opening = query[start] ?? '"';
+  const closing = QUOTES[opening] ?? '”';
+  let close = start + 1;
+  // Typographic quotation marks come in pairs of several fashions: any of them closes one.
+  const closes = (mark: string) =>
+    opening === '"' ? mark === '"' : mark === closing || mark === '”' || mark === '"';
+  while (close < query.length && (!closes(query[close] ?? '') || isGershayim(query, close)))
+    close += 1;
+  if (close >= query.length) return null;
+  const text = query.slice(start + 1, close);
+  const prefix = query[close + 1] === '*';
+  return { type: 'phrase', text, prefix, start, end: close + (prefix ? 2 : 1) };
+}
+
+function word(query: string, start: number, end: number, value: boolean): Token {
+  const text = query.slice(start, end);
+  if (!value) {
+    if (text === 'AND' || text === 'OR' || text === 'NOT' || text === '|')
+      return { type: text, start, end };
+    const near = /^NEAR(?:\/(\d{1,4}))?$/.exec(text);
+    if (near !== null) {
+      const distance = Math.min(Number(near[1] ?? NEAR_DEFAULT), NEAR_MOST);
+      return { type: 'near', distance, start, end };
+    }
+    // A letter first, so that 12:30 is a word; what follows the colon decides about addresses of the web.
+    const operator = /^([A-Za-z][A-Za-z_-]*):(?!\/\/)/.exec(text);
+    if (operator !== null) {
+      const [shown, name = ''] = operator;
+      const stop = start + shown.length;
+      const after = query[stop];
+      const valued = after !== undefined && !SPACE.test(after) && after !== ')' && after !== '}';
+      return { type: 'operator', name, valued, start, end: stop };
+    }
+  }
+  const prefix = text.length > 1 && text.endsWith('*');
+  return { type: 'word', text: prefix ? text.replace(/\*+$/, '') : text, prefix, start, end };
+}
+
+function isGershayim(text: string, at: number): boolean {
+  GERSHAYIM.lastIndex = at;
+  return GERSHAYIM.test(text);
+}

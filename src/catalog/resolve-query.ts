@@ -1,0 +1,794 @@
+import { nearest, nearestAddress, nearestFolder, specialUseCalled } from '../core/names.ts';
+import { searchError } from '../errors/usage.ts';
+import { docidAt } from '../mail/docid.ts';
+import { exactAddress, recipientToken, senderToken, threadNode } from '../mail/identity.ts';
+import {
+  ftsString,
+  listTokens,
+  mailboxToken,
+  mimeTokens,
+  TOKEN_ATTACHMENT,
+  TOKEN_INLINE,
+} from '../mail/normalise.ts';
+import type { Connection } from './database.ts';
+import {
+  type EverNamed,
+  type FolderName,
+  isMailboxCalled,
+  mailboxesCalled,
+  mailboxesOfAccount,
+} from './folders.ts';
+import type { SearchNode, State, TextField, TextNode } from './query-ast.ts';
+import { commitAt, type FlagSetRow, foldersIn, isVisible, MARK, type Scope } from './sql.ts';
+
+/** What names in a query stand for in this archive. */
+export interface Names {
+  readonly folders: ReadonlyMap<number, FolderName>;
+  flagSets(): readonly FlagSetRow[];
+  /** Docids of the messages whose id begins so. */
+  byIdPrefix(prefix: string): readonly number[];
+  /** The messages in the thread of one, and in the one that a Message-ID is in; undefined where there are none. */
+  threadOf(docid: number): Members | undefined;
+  threadNaming(messageId: string): Members | undefined;
+  /** What folders and mailboxes were ever called: a name from another time is known, and finds nothing. */
+  ever(): EverNamed;
+  /** The commits of a stretch of time, and the messages that they stored first or deleted. */
+  readonly observed: ObservedCommits;
+  /** The host of each account that is configured, by its name in lower case. */
+  readonly accounts: ReadonlyMap<string, string>;
+}
+
+/** A name in the query that nothing has, at the time that is asked about. */
+export interface UnknownName {
+  readonly kind: 'folder' | 'mailbox' | 'account' | 'message';
+  readonly found: string;
+  readonly suggestion: string | null;
+  /** Names there are, where they are few enough to be listed; else empty. */
+  readonly candidates: readonly string[];
+  /** False for a name of another time, or of a configured account that has nothing yet: an empty answer is right. */
+  readonly never: boolean;
+}
+
+const COLUMNS: Readonly<Record<TextField, string>> = {
+  any: '- meta',
+  from: 'from_',
+  to: 'rcpt',
+  cc: 'cc',
+  bcc: 'bcc',
+  deliveredto: 'delivered',
+  recip: '{rcpt cc bcc}',
+  contact: '{from_ rcpt cc bcc}',
+  subject: 'subject',
+  body: 'body',
+  filename: 'att_name',
+};
+
+const STATE_MARKS: Readonly<Record<Exclude<State, 'deleted'>, readonly [number, boolean]>> = {
+  unread: [MARK.seen, false],
+  read: [MARK.seen, true],
+  starred: [MARK.flagged, true],
+  unstarred: [MARK.flagged, false],
+  answered: [MARK.answered, true],
+  unanswered: [MARK.answered, false],
+  forwarded: [MARK.forwarded, true],
+  draft: [MARK.draft, true],
+};
+
+const never: Formula = { op: 'never' };
+
+/** Turns a query into the catalog's terms; `unknown` hears of names that stand for nothing. */
+export function resolve(
+  node: SearchNode,
+  names: Names,
+  unknown: (name: UnknownName) => void,
+): Formula {
+  switch (node.kind) {
+    case 'and':
+    case 'or':
+      return { op: node.kind, parts: node.nodes.map((part) => resolve(part, names, unknown)) };
+    case 'not':
+      return { op: 'not', part: resolve(node.node, names, unknown) };
+    case 'all':
+      return { op: 'always' };
+    case 'text':
+      return text(node);
+    case 'near':
+      return near(node.terms, node.distance);
+    case 'has':
+      return meta([node.what === 'attachment' ? TOKEN_ATTACHMENT : TOKEN_INLINE]);
+    case 'mime': {
+      const wanted = node.value.endsWith('/*') ? node.value.slice(0, -2) : node.value;
+      return meta(mimeTokens(wanted).slice(-1));
+    }
+    case 'list':
+      return meta(listTokens(node.value));
+    case 'id':
+      return messageId(node.value, names);
+    case 'thread':
+      return thread(node.value, names, unknown);
+    case 'me':
+      return me(node.field, names);
+    case 'account':
+      return account(node.value, names, unknown);
+    case 'folder':
+      return folder(node.value, names, unknown);
+    case 'mailbox':
+      return mailbox(node.value, names, unknown);
+    case 'flag': {
+      const wanted = node.value.toLowerCase().replace(/^\\/, '');
+      return flagged(names, ({ flags }) =>
+        flags.some(
+          (flag) => flag.toLowerCase().replace(/^[\\$]/, '') === wanted.replace(/^\$/, ''),
+        ),
+      );
+    }
+    case 'state': {
+      if (node.state === 'deleted') return { op: 'deleted' };
+      const [mark, set] = STATE_MARKS[node.state];
+      const indexed = node.state === 'unread' || node.state === 'starred' ? node.state : null;
+      return flagged(names, ({ marks }) => ((marks & mark) !== 0) === set, indexed);
+    }
+    case 'received':
+      return {
+        op: 'docids',
+        low: docidAt(node.from),
+        high: node.to === null ? Number.MAX_SAFE_INTEGER : docidAt(node.to),
+      };
+    case 'observed': {
+      const { what, from, to } = node;
+      const commits = names.observed.between(from, to);
+      if (commits === undefined) return never;
+      const observed = { what, ...commits };
+      return { op: 'observed', observed, within: names.observed.docidsOf(observed) };
+    }
+    case 'size':
+      return { op: 'size', low: node.min ?? 0, high: node.max ?? Number.MAX_SAFE_INTEGER };
+  }
+}
+
+function text({ field, text: words, prefix }: TextNode): Formula {
+  const address = prefix ? undefined : exactAddress(words);
+  if (address !== undefined) {
+    if (field === 'from') return meta([senderToken(address)]);
+    if (field === 'recip') return meta([recipientToken(address)]);
+    if (field === 'contact') {
+      const parts = [senderToken(address), recipientToken(address)].map((token) => meta([token]));
+      return { op: 'or', parts };
+    }
+  }
+  const string = ftsString(words, prefix);
+  return string === undefined ? never : { op: 'fts', expression: `${COLUMNS[field]} : ${string}` };
+}
+
+function near(terms: readonly TextNode[], distance: number): Formula {
+  const strings = terms.map((term) => ftsString(term.text, term.prefix));
+  if (strings.some((string) => string === undefined)) return never;
+  const columns = COLUMNS[terms[0]?.field ?? 'any'];
+  return { op: 'fts', expression: `${columns} : NEAR(${strings.join(' ')}, ${distance})` };
+}
+
+/** Tokens of the meta column, one after the other. */
+function meta(tokens: readonly string[]): Formula {
+  return tokens.length === 0 ? never : { op: 'fts', expression: `meta : "${tokens.join(' ')}"` };
+}
+
+function messageId(value: string, names: Names): Formula {
+  const exact: Formula = {
+    op: 'members',
+    members: { column: 'node', values: [threadNode(value)] },
+  };
+  if (!/^[0-9a-f]{4,64}$/i.test(value)) return exact;
+  const ours = names
+    .byIdPrefix(value)
+    .map((docid): Formula => ({ op: 'docids', low: docid, high: docid + 1 }));
+  return ours.length === 0 ? exact : { op: 'or', parts: [exact, ...ours] };
+}
+
+/** By the mailkeep id of any message in it, or its beginning, or by a Message-ID that it has or names. */
+function thread(value: string, names: Names, unknown: (name: UnknownName) => void): Formula {
+  const ours = /^[0-9a-f]{4,64}$/i.test(value) ? names.byIdPrefix(value) : [];
+  const found = [
+    ...ours.flatMap((docid) => names.threadOf(docid) ?? []),
+    ...[names.threadNaming(value) ?? []].flat(),
+  ];
+  const [first] = found;
+  if (first === undefined) {
+    unknown({ kind: 'message', found: value, suggestion: null, candidates: [], never: true });
+    return never;
+  }
+  const values = [...new Set(found.flatMap((members) => members.values))];
+  return { op: 'members', members: { column: first.column, values } };
+}
+
+/** Whatever address a mailbox of the archive has. */
+function me(field: TextField, { folders }: Names): Formula {
+  const addresses = new Set([...folders.values()].map(({ address }) => address));
+  const parts = [...addresses].flatMap((address) => {
+    const string = ftsString(address, false);
+    return string === undefined
+      ? []
+      : [{ op: 'fts', expression: `${COLUMNS[field]} : ${string}` } as const];
+  });
+  return parts.length === 0 ? never : { op: 'or', parts };
+}
+
+/** By its name in the configuration, or by the host that its mailboxes are at. */
+function account(
+  value: string,
+  { folders, ever, accounts }: Names,
+  unknown: (name: UnknownName) => void,
+): Formula {
+  const wanted = value.toLowerCase();
+  const host = accounts.get(wanted) ?? wanted;
+  const ids = mailboxesOfAccount(value, [...folders.values()], accounts);
+  if (ids.size === 0) {
+    const hosts = new Set(ever().mailboxes.map((known) => known.host));
+    const candidates = [...accounts.keys(), ...hosts];
+    const suggestion = nearest(value, candidates);
+    const named = { kind: 'account', found: value, suggestion, candidates } as const;
+    unknown({ ...named, never: !accounts.has(wanted) && !hosts.has(host) });
+    return never;
+  }
+  return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };
+}
+
+function folder(
+  value: string,
+  { folders, ever }: Names,
+  unknown: (name: UnknownName) => void,
+): Formula {
+  if (value.toLowerCase() === 'anywhere') return { op: 'always' };
+  const all = [...folders.values()];
+  const found = foldersCalled(value, all);
+  if (found.length === 0) {
+    const known = ever().folders;
+    const isNever = foldersCalled(value, known).length === 0;
+    const suggestion = nearestFolder(value, known);
+    unknown({ kind: 'folder', found: value, suggestion, candidates: [], never: isNever });
+    return never;
+  }
+  return place({ folders: found.map(({ id }) => id), flagSets: null, indexed: null });
+}
+
+/** By the full path, else by the path in any case, the special use, or the last part of the path; `X*` is X and all below. */
+function foldersCalled<F extends Pick<FolderName, 'path' | 'name' | 'specialUse'>>(
+  value: string,
+  all: readonly F[],
+): readonly F[] {
+  const exact = all.filter(({ path }) => path === value);
+  if (exact.length > 0) return exact;
+  const wanted = value.toLowerCase();
+  if (wanted.endsWith('*')) {
+    const stem = wanted.replace(/[*]+$/, '');
+    return all.filter(({ path }) => path.toLowerCase().startsWith(stem));
+  }
+  const use = specialUseCalled(wanted);
+  return all.filter(
+    ({ path, name, specialUse }) =>
+      path.toLowerCase() === wanted ||
+      name.toLowerCase() === wanted ||
+      (use !== undefined && specialUse?.toLowerCase() === use),
+  );
+}
+
+function mailbox(
+  value: string,
+  { folders, ever }: Names,
+  unknown: (name: UnknownName) => void,
+): Formula {
+  const ids = mailboxesCalled(value, [...folders.values()]);
+  if (ids.size === 0) {
+    const { mailboxes } = ever();
+    const candidates = mailboxes.map(({ address }) => address);
+    const suggestion = nearestAddress(value, candidates);
+    const named = { kind: 'mailbox', found: value, suggestion, candidates } as const;
+    unknown({ ...named, never: !mailboxes.some((one) => isMailboxCalled(value, one)) });
+    return never;
+  }
+  return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };
+}
+
+function flagged(
+  names: Names,
+  fits: (set: FlagSetRow) => boolean,
+  indexed: PlaceCondition['indexed'] = null,
+): Formula {
+  const flagSets = names
+    .flagSets()
+    .filter(fits)
+    .map(({ id }) => id);
+  return place({ folders: null, flagSets, indexed });
+}
+
+function place(condition: PlaceCondition): Formula {
+  return { op: 'place', place: condition };
+}
+
+/** What a search sees of the archive. */
+export interface View {
+  /** The state at a commit, or null for now. */
+  readonly asOf: number | null;
+  /** Some mailboxes, or null for all. */
+  readonly scope: Scope | null;
+}
+
+/** Returns what a search sees that asks about a time, milliseconds since the epoch, and some mailboxes. */
+export function viewOf(
+  connection: Connection,
+  { asOf, scope }: { readonly asOf?: number | undefined; readonly scope?: Scope | undefined },
+): View {
+  return {
+    asOf: asOf === undefined ? null : commitAt(connection, asOf),
+    scope: scope ?? null,
+  };
+}
+
+/** What is asked of each candidate `m`. */
+export function filtersOf(conjunct: Conjunct, view: View): string[] {
+  const { sizeLow, sizeHigh, deleted, noPlaces, members, noMembers, observed, noObserved } =
+    conjunct;
+  return [
+    ...seen(view),
+    ...(sizeLow > 0 ? [`m.size >= ${sizeLow}`] : []),
+    ...(sizeHigh < Number.MAX_SAFE_INTEGER ? [`m.size <= ${sizeHigh}`] : []),
+    ...(deleted === null ? [] : [deleted ? `NOT ${isCurrent(view)}` : isCurrent(view)]),
+    ...together(conjunct.places).map((place) => atPlace(place, view)),
+    ...members.map((some) => isMember(some)),
+    ...noMembers.map((some) => `NOT ${isMember(some)}`),
+    ...observed.map((change) => wasObserved(change, view)),
+    ...noObserved.map((change) => `NOT ${wasObserved(change, view)}`),
+    ...apart(noPlaces).map((place) => `NOT ${atPlace(place, view)}`),
+  ];
+}
+
+/**
+ * Conditions on places that stand together mean one place: `in:INBOX is:unread` is unread in INBOX. Two
+ * folders ask for a place in each, with the states that were asked for.
+ */
+export function together(places: readonly PlaceCondition[]): readonly PlaceCondition[] {
+  const states = places.filter(({ folders }) => folders === null);
+  const inFolders = places.filter(({ folders }) => folders !== null);
+  const flagSets = states
+    .map((place) => place.flagSets ?? [])
+    .reduce<readonly number[] | null>(
+      (common, sets) => (common === null ? sets : common.filter((id) => sets.includes(id))),
+      null,
+    );
+  if (inFolders.length === 0)
+    return flagSets === null ? [] : [{ folders: null, flagSets, indexed: null }];
+  return inFolders.map(({ folders }) => ({ folders, flagSets, indexed: null }));
+}
+
+/** In none of some folders is in none of all of them: each message is asked about its places once, not once a folder. */
+function apart(noPlaces: readonly PlaceCondition[]): readonly PlaceCondition[] {
+  const folders = noPlaces.flatMap((place) =>
+    place.flagSets === null ? (place.folders ?? []) : [],
+  );
+  const flagSets = noPlaces.flatMap((place) =>
+    place.folders === null ? (place.flagSets ?? []) : [],
+  );
+  return [
+    ...(folders.length === 0 ? [] : [{ folders: unique(folders), flagSets: null, indexed: null }]),
+    ...(flagSets.length === 0
+      ? []
+      : [{ folders: null, flagSets: unique(flagSets), indexed: null }]),
+    ...noPlaces.filter((place) => place.folders !== null && place.flagSets !== null),
+  ];
+}
+
+function unique(ids: readonly number[]): number[] {
+  return [...new Set(ids)];
+}
+
+function isMember({ column, values }: Members): string {
+  return `EXISTS (SELECT 1 FROM thread_members t WHERE t.docid = m.docid AND t.${column} IN (${values.join(', ')}))`;
+}
+
+/** What holds for every message `m` that a view shows. */
+export function seen({ asOf, scope }: View): string[] {
+  if (scope === null) return asOf === null ? [] : [`m.first_commit <= ${asOf}`];
+  if (asOf === null) return [isVisible(scope)];
+  const then = `q.docid = m.docid AND q.first_commit <= ${asOf}${inScope(scope)}`;
+  return [isVisible(scope), `EXISTS (SELECT 1 FROM places q WHERE ${then})`];
+}
+
+export function isCurrent({ asOf, scope }: View): string {
+  if (asOf !== null) return openAt(asOf, inScope(scope));
+  return scope === null ? '(m.open_places > 0)' : isOpen(inScope(scope));
+}
+
+/** The condition holds at a current place; or, for a message that has none, at its last. */
+export function atPlace(place: PlaceCondition, { asOf, scope }: View): string {
+  const ours = inScope(scope);
+  const condition = `${ofPlace(place)}${ours}`;
+  if (asOf !== null)
+    return `(${openAt(asOf, condition)} OR (NOT ${openAt(asOf, ours)} AND ${lastWas(asOf, condition, ours)}))`;
+  const none = scope === null ? 'm.open_places = 0' : `NOT ${isOpen(ours)}`;
+  return `(${isOpen(condition)} OR (${none} AND ${lastPlaceIs(place, scope)}))`;
+}
+
+/** Of a message without a current place: it holds at the last. */
+export function lastPlaceIs(place: PlaceCondition, scope: Scope | null): string {
+  const ours = inScope(scope);
+  const last = `SELECT max(q.to_commit) FROM places q WHERE q.docid = m.docid${ours}`;
+  return `EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit = (${last})${ofPlace(place)}${ours})`;
+}
+
+/** A change that the archive observed, as whoever sees only some mailboxes could have. */
+export function wasObserved({ what, low, high, except }: Observed, view: View): string {
+  const ours = inScope(view.scope);
+  const ofPlaces = (column: string) =>
+    `(SELECT ${column} FROM places q WHERE q.docid = m.docid${ours})`;
+  const added = view.scope === null ? 'm.first_commit' : ofPlaces('min(q.first_commit)');
+  const deleted =
+    view.asOf === null
+      ? ofPlaces('max(q.to_commit)')
+      : `(SELECT max(to_commit) FROM (${endedBy(view.asOf, ours)}))`;
+  const commit = what === 'added' ? added : deleted;
+  return [
+    `(${commit} BETWEEN ${low} AND ${high}`,
+    ...(except.length === 0 ? [] : [`${commit} NOT IN (${except.join(', ')})`]),
+    ...(what === 'added' ? [] : [`NOT ${isCurrent(view)}`]),
+  ]
+    .join(' AND ')
+    .concat(')');
+}
+
+/** That a place `q` is in a scope, to be added to other conditions. */
+function inScope(scope: Scope | null): string {
+  return scope === null ? '' : ` AND q.folder_id IN ${foldersIn(scope)}`;
+}
+
+function ofPlace({ folders, flagSets }: PlaceCondition): string {
+  return [
+    ...(folders === null ? [] : [` AND q.folder_id IN (${folders.join(', ')})`]),
+    ...(flagSets === null ? [] : [` AND q.flag_set IN (${flagSets.join(', ')})`]),
+  ].join('');
+}
+
+function isOpen(condition: string): string {
+  return `EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit IS NULL${condition})`;
+}
+
+function openAt(commit: number, condition: string): string {
+  const within = `q.docid = m.docid AND q.from_commit <= ${commit}`;
+  return `(EXISTS (SELECT 1 FROM places q WHERE ${within} AND (q.to_commit IS NULL OR q.to_commit > ${commit})${condition}) OR EXISTS (SELECT 1 FROM spans q WHERE ${within} AND q.to_commit > ${commit}${condition}))`;
+}
+
+/**
+ * The condition held at one of the places that ended last by a commit.
+ *
+ * @param ours which places count, see `inScope`
+ */
+function lastWas(commit: number, condition: string, ours: string): string {
+  const ended = endedBy(commit, ours);
+  return `EXISTS (SELECT 1 FROM (${ended}) q WHERE q.to_commit = (SELECT max(to_commit) FROM (${ended}))${condition})`;
+}
+
+/** The places of a message that had ended by a commit; `resumed` is when a place came back. */
+function endedBy(commit: number, ours: string): string {
+  const closed = (table: string) =>
+    `SELECT folder_id, flag_set, to_commit FROM ${table} q WHERE docid = m.docid AND to_commit <= ${commit}${ours}`;
+  return `${closed('places')} UNION ALL ${closed('spans')} AND resumed > ${commit}`;
+}
+
+/** A condition on one place of a message: in one of these folders, with one of these flag sets. Null: any. */
+export interface PlaceCondition {
+  readonly folders: readonly number[] | null;
+  readonly flagSets: readonly number[] | null;
+  /** Which index knows such places by docid, if one does. */
+  readonly indexed: 'unread' | 'starred' | null;
+}
+
+/** Messages by what threading knows of them: in one of these threads, with one of these Message-IDs, or themselves. */
+export interface Members {
+  readonly column: 'thread' | 'node' | 'docid';
+  readonly values: readonly number[];
+}
+
+/** Messages by the commit that stored them first, or by the one with which they were deleted. */
+export interface Observed {
+  readonly what: 'added' | 'deleted';
+  /** Numbers of commits, both included. */
+  readonly low: number;
+  readonly high: number;
+  /** Commits between them that are of another time: clocks are set back. */
+  readonly except: readonly number[];
+}
+
+/** A query in the catalog's terms. `fts` is an FTS5 expression of our own making. */
+export type Formula =
+  | { readonly op: 'and' | 'or'; readonly parts: readonly Formula[] }
+  | { readonly op: 'not'; readonly part: Formula }
+  | { readonly op: 'fts'; readonly expression: string }
+  /** Docids from `low` (included) to `high` (excluded). */
+  | { readonly op: 'docids'; readonly low: number; readonly high: number }
+  | { readonly op: 'size'; readonly low: number; readonly high: number }
+  | { readonly op: 'place'; readonly place: PlaceCondition }
+  | { readonly op: 'members'; readonly members: Members }
+  /** `within` has the docids of all that can be meant, where few are. */
+  | {
+      readonly op: 'observed';
+      readonly observed: Observed;
+      readonly within: { readonly low: number; readonly high: number } | null;
+    }
+  | { readonly op: 'deleted' }
+  | { readonly op: 'always' | 'never' };
+
+/**
+ * One alternative of a query: everything in it must hold. The index answers the expressions and the bounds of docids;
+ * the rest is asked of each candidate.
+ */
+export interface Conjunct {
+  /** FTS5 expressions that must hold, and that must not. */
+  readonly has: readonly string[];
+  readonly lacks: readonly string[];
+  readonly low: number;
+  readonly high: number;
+  readonly sizeLow: number;
+  readonly sizeHigh: number;
+  readonly places: readonly PlaceCondition[];
+  readonly noPlaces: readonly PlaceCondition[];
+  readonly members: readonly Members[];
+  readonly noMembers: readonly Members[];
+  readonly observed: readonly Observed[];
+  readonly noObserved: readonly Observed[];
+  readonly deleted: boolean | null;
+}
+
+/** Matches every indexed message. */
+export const EVERYTHING = 'meta : "zall"';
+
+/** Alternatives that a query may multiply out to. */
+const CONJUNCT_LIMIT = 32;
+
+/** Words with a star in all alternatives together: the index merges the lists of all words that begin so for each. */
+const STAR_LIMIT = 6;
+/** A string of ours with a star behind it: no quote stands within one. */
+const STARS = /" \*/g;
+
+/** True when an expression has a word with a star. */
+export function hasStar(expression: string): boolean {
+  return starsIn(expression) > 0;
+}
+
+export function starsIn(expression: string): number {
+  return expression.match(STARS)?.length ?? 0;
+}
+
+const WHOLE: Conjunct = {
+  has: [],
+  lacks: [],
+  low: 0,
+  high: Number.MAX_SAFE_INTEGER,
+  sizeLow: 0,
+  sizeHigh: Number.MAX_SAFE_INTEGER,
+  places: [],
+  noPlaces: [],
+  members: [],
+  noMembers: [],
+  observed: [],
+  noObserved: [],
+  deleted: null,
+};
+
+/**
+ * The alternatives of a formula. What the full-text index can answer by itself stays one expression, whatever
+ * its shape; only what mixes text with other filters is multiplied out, so that each alternative can be walked
+ * newest first and stop early.
+ *
+ * @throws `search-too-complex` when there are too many
+ */
+export function alternatives(formula: Formula): Conjunct[] {
+  const found = expand(formula, true).filter(isPossible);
+  const stars = found
+    .flatMap(({ has, lacks }) => [...has, ...lacks])
+    .reduce((sum, expression) => sum + starsIn(expression), 0);
+  if (found.length > 1 && stars > STAR_LIMIT)
+    throw searchError('search-too-complex', { limit: STAR_LIMIT, of: 'stars' });
+  return found;
+}
+
+function expand(formula: Formula, holds: boolean): Conjunct[] {
+  // Text that is excluded stays apart from text that is sought, by which hits are ranked.
+  if (formula.op === 'not') return expand(formula.part, !holds);
+  const expression = ftsExpression(formula);
+  if (expression !== undefined)
+    return [holds ? { ...WHOLE, has: [expression] } : { ...WHOLE, lacks: [expression] }];
+  switch (formula.op) {
+    case 'and':
+    case 'or': {
+      const all = (formula.op === 'and') === holds;
+      const parts = gathered(formula.parts, formula.op).map((part) => expand(part, holds));
+      const found = all ? product(parts) : parts.flat();
+      if (found.length > CONJUNCT_LIMIT)
+        throw searchError('search-too-complex', { limit: CONJUNCT_LIMIT, of: 'alternatives' });
+      return found;
+    }
+    case 'docids':
+      if (holds) return [{ ...WHOLE, low: formula.low, high: formula.high }];
+      return [
+        { ...WHOLE, high: formula.low },
+        { ...WHOLE, low: formula.high },
+      ];
+    case 'size':
+      if (holds) return [{ ...WHOLE, sizeLow: formula.low, sizeHigh: formula.high }];
+      return [
+        { ...WHOLE, sizeHigh: formula.low - 1 },
+        { ...WHOLE, sizeLow: formula.high + 1 },
+      ];
+    case 'place':
+      return [
+        holds ? { ...WHOLE, places: [formula.place] } : { ...WHOLE, noPlaces: [formula.place] },
+      ];
+    case 'members':
+      return [
+        holds
+          ? { ...WHOLE, members: [formula.members] }
+          : { ...WHOLE, noMembers: [formula.members] },
+      ];
+    case 'observed': {
+      const { observed, within } = formula;
+      if (!holds) return [{ ...WHOLE, noObserved: [observed] }];
+      const deleted = observed.what === 'deleted' ? true : null;
+      return [{ ...WHOLE, ...within, observed: [observed], deleted }];
+    }
+    case 'deleted':
+      return [{ ...WHOLE, deleted: holds }];
+    case 'always':
+    case 'never':
+      return (formula.op === 'always') === holds ? [WHOLE] : [];
+    case 'fts':
+      return [];
+  }
+}
+
+/** Puts the parts that one index answers by itself into one: they need no alternatives. */
+function gathered(parts: readonly Formula[], op: 'and' | 'or'): readonly Formula[] {
+  const text = parts.filter((part) => ftsExpression(part) !== undefined);
+  const found = parts.filter((part) => !text.includes(part));
+  if (text.length > 0) found.unshift(text.length === 1 ? (text[0] ?? ALWAYS) : { op, parts: text });
+  if (op === 'and') return found;
+  for (const column of ['thread', 'node', 'docid'] as const) {
+    const same = found.flatMap((part) =>
+      part.op === 'members' && part.members.column === column ? [part.members] : [],
+    );
+    if (same.length < 2) continue;
+    const rest = found.filter((part) => part.op !== 'members' || part.members.column !== column);
+    const values = [...new Set(same.flatMap((members) => members.values))];
+    found.splice(0, found.length, ...rest, { op: 'members', members: { column, values } });
+  }
+  return found;
+}
+
+const ALWAYS: Formula = { op: 'always' };
+
+function product(factors: readonly Conjunct[][]): Conjunct[] {
+  let found: Conjunct[] = [WHOLE];
+  for (const factor of factors) {
+    found = found.flatMap((left) => factor.map((right) => both(left, right))).filter(isPossible);
+    if (found.length > CONJUNCT_LIMIT)
+      throw searchError('search-too-complex', { limit: CONJUNCT_LIMIT, of: 'alternatives' });
+  }
+  return found;
+}
+
+function both(a: Conjunct, b: Conjunct): Conjunct {
+  const contradiction = a.deleted !== null && b.deleted !== null && a.deleted !== b.deleted;
+  return {
+    has: [...a.has, ...b.has],
+    lacks: [...a.lacks, ...b.lacks],
+    low: Math.max(a.low, b.low),
+    high: contradiction ? 0 : Math.min(a.high, b.high),
+    sizeLow: Math.max(a.sizeLow, b.sizeLow),
+    sizeHigh: Math.min(a.sizeHigh, b.sizeHigh),
+    places: [...a.places, ...b.places],
+    noPlaces: [...a.noPlaces, ...b.noPlaces],
+    members: [...a.members, ...b.members],
+    noMembers: [...a.noMembers, ...b.noMembers],
+    observed: [...a.observed, ...b.observed],
+    noObserved: [...a.noObserved, ...b.noObserved],
+    deleted: a.deleted ?? b.deleted,
+  };
+}
+
+function isPossible({ low, high, sizeLow, sizeHigh, places, members }: Conjunct): boolean {
+  return (
+    low < high &&
+    members.every(({ values }) => values.length > 0) &&
+    sizeLow <= sizeHigh &&
+    places.every(
+      ({ folders, flagSets }) =>
+        (folders === null || folders.length > 0) && (flagSets === null || flagSets.length > 0),
+    )
+  );
+}
+
+/** The FTS5 expression of a formula that the index can answer by itself. */
+function ftsExpression(formula: Formula): string | undefined {
+  switch (formula.op) {
+    case 'fts':
+      return formula.expression;
+    case 'not': {
+      const part = ftsExpression(formula.part);
+      return part === undefined ? undefined : matchOf([], [part]);
+    }
+    case 'or': {
+      const parts = formula.parts.map(ftsExpression);
+      return parts.some((part) => part === undefined) ? undefined : `(${parts.join(' OR ')})`;
+    }
+    case 'and': {
+      const has: string[] = [];
+      const lacks: string[] = [];
+      for (const part of formula.parts) {
+        const negated = part.op === 'not';
+        const expression = ftsExpression(negated ? part.part : part);
+        if (expression === undefined) return undefined;
+        (negated ? lacks : has).push(expression);
+      }
+      return matchOf(has, lacks);
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** One FTS5 expression: all of `has` and none of `lacks`. Its NOT has two sides, so it needs something to start from. */
+export function matchOf(has: readonly string[], lacks: readonly string[]): string {
+  const start = has.length === 0 ? EVERYTHING : has.join(' AND ');
+  const whole = has.length > 1 || lacks.length > 0 ? `(${start})` : start;
+  return lacks.length === 0 ? whole : `(${whole} NOT (${lacks.join(' OR ')}))`;
+}
+
+/** Messages of a stretch of time that are looked at to learn where they are: more are most of the archive. */
+const LOOKED_AT = 20_000;
+
+/** Which commits a stretch of time has, and where their messages are. */
+export class ObservedCommits {
+  constructor(
+    private readonly connection: Connection,
+    private readonly view: View,
+  ) {}
+
+  /**
+   * Returns the commits from a time (included) up to another, milliseconds since the epoch, null for no end; undefined
+   * where there is none.
+   */
+  between(from: number | null, to: number | null): Omit<Observed, 'what'> | undefined {
+    const isWithin = [
+      ...(from === null ? [] : [`time >= ${from}`]),
+      ...(to === null ? [] : [`time < ${to}`]),
+    ].join(' AND ');
+    const [[low, high] = [null, null]] = this.connection.values<
+      readonly [number | null, number | null]
+    >(`SELECT min(number), max(number) FROM commits WHERE ${isWithin}`);
+    if (low === null || high === null) return undefined;
+    const except = this.connection.column<number>(
+      `SELECT number FROM commits WHERE number > ${low} AND number < ${high} AND NOT (${isWithin})`,
+      [],
+    );
+    return { low, high, except };
+  }
+
+  /**
+   * Returns between which docids the messages are, from `low` (included) to `high` (excluded): mail of a day was mostly
+   * received on that day. Null where they may be anywhere.
+   */
+  docidsOf({ what, low, high }: Observed): { readonly low: number; readonly high: number } | null {
+    const { asOf, scope } = this.view;
+    // What some mailboxes got later was stored before, and what was deleted then may be back.
+    if (scope !== null || (what === 'deleted' && asOf !== null)) return null;
+    const rows =
+      what === 'added'
+        ? `messages INDEXED BY messages_by_commit WHERE first_commit >= ${low} AND first_commit <= ${high}`
+        : `places INDEXED BY places_by_end
+           WHERE to_commit IS NOT NULL AND to_commit >= ${low} AND to_commit <= ${high}`;
+    const [[first, last, count] = [null, null, 0]] = this.connection.values<
+      readonly [number | null, number | null, number]
+    >(
+      `SELECT min(docid), max(docid), count(*) FROM (SELECT docid FROM ${rows} LIMIT ${LOOKED_AT + 1})`,
+    );
+    if (count > LOOKED_AT) return null;
+    return first === null || last === null ? { low: 0, high: 0 } : { low: first, high: last + 1 };
+  }
+}

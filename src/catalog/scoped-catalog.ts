@@ -1,0 +1,386 @@
+import type { MailboxKey } from '../core/types.ts';
+import { docidBaseOf } from '../mail/docid.ts';
+import type { Catalog } from './catalog.ts';
+import type { Connection } from './database.ts';
+import { positionsWithin } from './list.ts';
+import { type IdMatch, messageQueries } from './messages.ts';
+import type { SearchHit } from './search.ts';
+import {
+  commitAt,
+  foldersIn,
+  idsWithin,
+  isVisible,
+  reachedCommit,
+  type Scope,
+  sees,
+  timeOf,
+} from './sql.ts';
+import { KeptSums } from './sums.ts';
+import type { ChangedCommit } from './timeline.ts';
+
+/** Scopes of one connection whose commits are kept. */
+const MOST_SCOPES = 64;
+
+const KNOWN = new WeakMap<Connection, Map<string, OwnCommits>>();
+
+/** Returns the commits of a scope, which are kept from one question to the next. */
+function ownCommits(connection: Connection, scope: Scope): OwnCommits {
+  const known = KNOWN.get(connection) ?? new Map<string, OwnCommits>();
+  KNOWN.set(connection, known);
+  const key = scope.mailboxes.join(' ');
+  const own = known.get(key) ?? new OwnCommits(connection, scope);
+  if (!known.has(key) && known.size >= MOST_SCOPES) known.clear();
+  known.set(key, own);
+  return own;
+}
+
+/**
+ * The commits with a fact about some mailboxes, numbered from 1. The archive's own numbers count what happens in all
+ * mailboxes, so whoever reads only some of them is shown these instead.
+ */
+class OwnCommits {
+  /** Numbers of the archive, ascending: the position of each is its own number. */
+  #numbers: number[] = [];
+  #read: Read = { commit: 0, span: 0, event: 0 };
+  #purged = 0;
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly scope: Scope,
+  ) {}
+
+  /** Returns the own number of the last of them; 0 before the first. */
+  last(): number {
+    this.#catchUp();
+    return this.#numbers.length;
+  }
+
+  /** Returns the own number of a commit of the archive, or of the last one before it; 0 before the first. */
+  numberOf(commit: number): number {
+    this.#catchUp();
+    let [from, to] = [0, this.#numbers.length];
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if ((this.#numbers[middle] ?? 0) <= commit) from = middle + 1;
+      else to = middle;
+    }
+    return from;
+  }
+
+  /** Returns the one in force at a time, and when it was made, both in milliseconds since the epoch; null before the first. */
+  at(time: number): { readonly number: number; readonly time: number } | null {
+    const number = this.numberOf(commitAt(this.connection, time));
+    const made = this.timeOf(number);
+    return made === undefined ? null : { number, time: made };
+  }
+
+  /** Returns when a commit was made, by its own number. */
+  timeOf(number: number): number | undefined {
+    this.#catchUp();
+    const commit = this.#numbers[number - 1];
+    return commit === undefined ? undefined : timeOf(this.connection, commit);
+  }
+
+  #catchUp(): void {
+    const { connection } = this;
+    const reached = reachedCommit(connection);
+    if (reached === this.#read.commit) return;
+    // A purge takes rows away, and the numbers of rows are given again.
+    const purged = connection.first<number>('SELECT count(*) FROM tombstones', []) ?? 0;
+    if (purged !== this.#purged || reached < this.#read.commit) {
+      this.#numbers = [];
+      this.#read = { commit: 0, span: 0, event: 0 };
+    }
+    const ends = {
+      span: connection.first<number | null>('SELECT max(id) FROM spans', []) ?? 0,
+      event: connection.first<number | null>('SELECT max(id) FROM events', []) ?? 0,
+    };
+    for (const number of connection.column<number>(sqlOf(this.scope, this.#read), []))
+      this.#numbers.push(number);
+    this.#purged = purged;
+    this.#read = { commit: reached, ...ends };
+  }
+}
+
+/** How far the tables were read: to a commit, and to rows of the tables that have no index by commit. */
+interface Read {
+  readonly commit: number;
+  readonly span: number;
+  readonly event: number;
+}
+
+/** What is behind the last reading: commits come in order, and rows of spans and events are only added. */
+function sqlOf(scope: Scope, { commit, span, event }: Read): string {
+  const own = `folder_id IN ${foldersIn(scope)}`;
+  const sources = [
+    `SELECT from_commit AS number FROM mailboxes WHERE id IN (${scope.mailboxes.join(', ')})`,
+    `SELECT from_commit FROM folder_spans WHERE ${own}`,
+    `SELECT to_commit FROM folder_spans WHERE ${own}`,
+    `SELECT from_commit FROM generations WHERE ${own}`,
+    `SELECT commit_number FROM commit_changes WHERE commit_number > ${commit} AND ${own}`,
+    `SELECT commit_number FROM certificates WHERE commit_number > ${commit} AND ${own}`,
+    `SELECT from_commit FROM quarantine WHERE ${own}`,
+    `SELECT to_commit FROM quarantine WHERE ${own}`,
+    `SELECT to_commit FROM spans WHERE id > ${span} AND ${own}`,
+    `SELECT commit_number FROM events WHERE id > ${event} AND ${own}`,
+  ];
+  return `SELECT number FROM (${sources.join(' UNION ')}) WHERE number > ${commit} ORDER BY number`;
+}
+
+/** Candidates that a shortened id may name, as without a scope. */
+const CANDIDATES = 10;
+
+/**
+ * Returns a catalog that answers as if the archive held some mailboxes only. What cannot be answered so throws: a new
+ * query of the catalog has to decide here what a reader of some mailboxes learns from it.
+ */
+export function catalogWithin(
+  connection: Connection,
+  whole: Catalog,
+  keys: readonly MailboxKey[],
+): Catalog {
+  const scope = whole.scopeOf(keys);
+  const own = ownCommits(connection, scope);
+  const messages = messageQueries(connection);
+  const isOurs = (docid: number | undefined): docid is number =>
+    docid !== undefined && sees(connection, scope, docid);
+  const docidOf = (id: string): number | undefined => {
+    const docid = messages.docidOf(id);
+    return isOurs(docid) ? docid : undefined;
+  };
+  return {
+    ...{ version: whole.version, snapshot: whole.snapshot },
+    // The number, the time and the hash of a commit say what happened in other mailboxes.
+    reached() {
+      const number = own.last();
+      return { number, hash: '', time: own.timeOf(number) ?? 0, orphans: 0 };
+    },
+    commitAt: (time) => own.at(time),
+    folders: foldersWithin(whole, scope),
+    messages: {
+      find: (id) => (docidOf(id) === undefined ? undefined : messages.find(id)),
+      docidOf,
+      summary: (id) => (docidOf(id) === undefined ? undefined : messages.summary(id)),
+      byPrefix: (prefix) => matchOf(idsWithin(connection, scope, prefix, CANDIDATES)),
+      countByPrefix: (prefix) => idsWithin(connection, scope, prefix, CANDIDATES).length,
+      docidsByPrefix: (prefix) =>
+        idsWithin(connection, scope, prefix, CANDIDATES).map(({ docid }) => docid),
+      // Nothing says whose a message was that is gone.
+      ...{ isForgotten: () => false, purgedFor: () => undefined, purgedByPrefix: () => [] },
+      hasBlob: () => false,
+    },
+    index: {
+      pendingCount: () => countWhere(connection, scope, 'm.extractor <= 0'),
+      pending: withheld('pending'),
+      fresh: withheld('fresh'),
+    },
+    attachments: {
+      ofMessage: (docid) => (isOurs(docid) ? whole.attachments.ofMessage(docid) : []),
+      counts: () => attachmentCounts(connection, scope),
+      pending: withheld('pending'),
+      pendingAgain: withheld('pendingAgain'),
+    },
+    totals: () => ({
+      ...new KeptSums(connection, scope).where(() => true),
+      pending: countWhere(connection, scope, 'm.extractor <= 0'),
+      unparsed: countWhere(
+        connection,
+        scope,
+        'm.docid IN (SELECT docid FROM texts WHERE unparsed IS NOT NULL)',
+      ),
+    }),
+    positions: positionsWithin(connection, scope),
+    list: (filter) => whole.list({ ...filter, scope }),
+    listPlaces: (filter) => whole.listPlaces({ ...filter, scope }),
+    search(request) {
+      const { hits, ...rest } = whole.search({ ...request, scope });
+      return { ...rest, hits: hits.map(withoutRank) };
+    },
+    countHits: (request) => whole.countHits({ ...request, scope }),
+    countHitsWhile: (request, mayContinue) =>
+      whole.countHitsWhile({ ...request, scope }, mayContinue),
+    // The sums are those of all mailboxes.
+    sumUnread: () => false,
+    foundDocids: (request, mayContinue) => whole.foundDocids({ ...request, scope }, mayContinue),
+    foundIds: (request) => whole.foundIds({ ...request, scope }),
+    walkFound: (request, mayContinue) => whole.walkFound({ ...request, scope }, mayContinue),
+    sumsFilter: (request) => whole.sumsFilter({ ...request, scope }),
+    explainSearch: (request) => whole.explainSearch({ ...request, scope }),
+    changes: {
+      span() {
+        const [first, last] = [own.timeOf(1), own.timeOf(own.last())];
+        return first === undefined || last === undefined ? undefined : { first, last };
+      },
+      columns: (request, mayContinue) => whole.changes.columns({ ...request, scope }, mayContinue),
+      next: (time) => numbered(own, whole.changes.next(time, scope)),
+      previous: (time) => numbered(own, whole.changes.previous(time, scope)),
+      since: (time) => whole.changes.since(time, scope),
+    },
+    spine: (request, mayContinue) => whole.spine({ ...request, scope }, mayContinue),
+    files: {
+      page: (request, mayContinue) => whole.files.page({ ...request, scope }, mayContinue),
+      sums: (request, mayContinue) => whole.files.sums({ ...request, scope }, mayContinue),
+      content: (request, hash, limit, mayContinue) =>
+        whole.files.content({ ...request, scope }, hash, limit, mayContinue),
+      ofMessage: (request, docid, mayContinue) =>
+        isOurs(docid) ? whole.files.ofMessage({ ...request, scope }, docid, mayContinue) : [],
+      text: (textId) => (hasText(connection, scope, textId) ? whole.files.text(textId) : undefined),
+    },
+    stats: {
+      totals: (request) => whole.stats.totals({ ...request, scope }),
+      rows: (by, request, limit) => whole.stats.rows(by, { ...request, scope }, limit),
+      facets: (request, limit, mayContinue) =>
+        whole.stats.facets({ ...request, scope }, limit, mayContinue),
+      people: (typed, limit, _, mayContinue) =>
+        whole.stats.people(typed, limit, scope, mayContinue),
+      // The sums are those of all mailboxes.
+      types: () => [],
+      largest: (request, limit) => whole.stats.largest({ ...request, scope }, limit),
+      duplicates: (request, limit) => whole.stats.duplicates({ ...request, scope }, limit),
+    },
+    charts: {
+      ...whole.charts,
+      // What else charts are asked for has the scope in its filter.
+      filterOf: (node, accounts) => whole.charts.filterOf(node, accounts, scope),
+      firstCommitAt: () => own.timeOf(1),
+    },
+    threadOf: (id) => whole.threadOf(id, scope),
+    conversationSizes: (docids, request) => whole.conversationSizes(docids, { ...request, scope }),
+    afterwards: (docids, request) => whole.afterwards(docids, { ...request, scope }),
+    history: (id) =>
+      whole.history(id, scope).map((line) => ({ ...line, commit: own.numberOf(line.commit) })),
+    lastSeen: (id) =>
+      whole.lastSeen(id, scope).map((end) => ({ ...end, commit: own.numberOf(end.commit) })),
+    scopeOf: () => scope,
+    idsWithin: (_, prefix, limit) => whole.idsWithin(scope, prefix, limit),
+    within: () => catalogWithin(connection, whole, keys),
+    quarantine: {
+      open: () => whole.quarantine.open().filter((entry) => keys.some((key) => isSame(key, entry))),
+      isAcknowledged: withheld('isAcknowledged'),
+    },
+    places: {
+      ...{ open: withheld('open'), at: withheld('at'), wasIn: withheld('wasIn') },
+      ...{ openGenerations: withheld('openGenerations'), assumed: withheld('assumed') },
+      flags: withheld('flags'),
+    },
+    origin: {
+      ...{ folders: withheld('folders'), uids: withheld('uids'), counts: withheld('counts') },
+      ...{ place: withheld('place'), facts: withheld('facts'), flags: withheld('flags') },
+      pathAt: withheld('pathAt'),
+    },
+    ended: {
+      ...{ messages: withheld('messages'), placesOf: withheld('placesOf') },
+      ...{ confirmed: withheld('confirmed'), mailboxOf: withheld('mailboxOf') },
+      removable: withheld('removable'),
+    },
+    relinking: {
+      ...{ placed: withheld('placed'), isOpenSomewhere: withheld('isOpenSomewhere') },
+      ...{ unread: withheld('unread'), uidsFlagged: withheld('uidsFlagged') },
+      ...{ openUids: withheld('openUids'), quarantinedUids: withheld('quarantinedUids') },
+      ...{ forgottenUids: withheld('forgottenUids'), heldUids: withheld('heldUids') },
+      expectedUids: withheld('expectedUids'),
+    },
+    locator: { blob: withheld('blob'), message: withheld('message') },
+    ...{ orphans: withheld('orphans'), close: withheld('close') },
+  };
+}
+
+/** What nobody who may read some mailboxes asks for. */
+function withheld(name: string): () => never {
+  return () => {
+    throw new TypeError(`${name} obeys no limit to mailboxes`);
+  };
+}
+
+/** Which of the messages of its second a message is counts those of all mailboxes. */
+function withoutRank(hit: SearchHit): SearchHit {
+  return { ...hit, docid: docidBaseOf(hit.docid) };
+}
+
+function numbered(own: OwnCommits, found: ChangedCommit | undefined): ChangedCommit | undefined {
+  return found === undefined ? undefined : { ...found, commit: own.numberOf(found.commit) };
+}
+
+function isSame(a: MailboxKey, b: MailboxKey): boolean {
+  return a.host === b.host && a.mailbox === b.mailbox;
+}
+
+function foldersWithin({ folders }: Catalog, { mailboxes }: Scope): Catalog['folders'] {
+  const ours = () => folders.mailboxes().filter(({ id }) => mailboxes.includes(id));
+  const isOurs = (key: MailboxKey) => ours().some((known) => isSame(known, key));
+  const all: Catalog['folders']['all'] = (options) => {
+    const keys = ours();
+    return folders.all(options).filter((folder) => keys.some((key) => isSame(key, folder)));
+  };
+  let known: ReadonlySet<number> | undefined;
+  const inOurs =
+    <T>(ask: (folder: number) => T, other: T) =>
+    (folder: number): T => {
+      known ??= new Set(all({ gone: true }).map(({ id }) => id));
+      return known.has(folder) ? ask(folder) : other;
+    };
+  return {
+    mailboxes: ours,
+    mailbox: (key) => (isOurs(key) ? folders.mailbox(key) : undefined),
+    all,
+    spans() {
+      const own = new Set(all({ gone: true }).map(({ id }) => id));
+      return folders.spans().filter(({ folder }) => own.has(folder));
+    },
+    everNamed() {
+      const ever = folders.everNamed();
+      const those = ours();
+      const isOne = (key: MailboxKey) => those.some((own) => isSame(own, key));
+      return { folders: ever.folders.filter(isOne), mailboxes: ever.mailboxes.filter(isOne) };
+    },
+    find: (key) => (isOurs(key) ? folders.find(key) : undefined),
+    counts: inOurs(folders.counts, NO_PLACES),
+    unread: inOurs(folders.unread, 0),
+    latestCertificate: inOurs(folders.latestCertificate, undefined),
+    goneAt: inOurs(folders.goneAt, null),
+    highestUid: withheld('highestUid'),
+    highestGeneration: withheld('highestGeneration'),
+  };
+}
+
+const NO_PLACES = {
+  ...{ open: 0, assumed: 0, held: 0, ended: 0 },
+  ...{ quarantined: 0, acknowledged: 0, forgotten: 0 },
+};
+
+function matchOf(found: readonly { readonly id: string; readonly docid: number }[]): IdMatch {
+  const [first, other] = found;
+  if (first === undefined) return { match: 'none' };
+  return other === undefined
+    ? { match: 'unique', ...first }
+    : { match: 'ambiguous', candidates: found.map(({ id }) => id) };
+}
+
+function countWhere(connection: Connection, scope: Scope, condition: string): number {
+  const sql = `SELECT count(*) FROM messages m WHERE ${condition} AND ${isVisible(scope)}`;
+  return connection.first<number>(sql, []) ?? 0;
+}
+
+/** Whether a message in a scope has a text. */
+function hasText(connection: Connection, scope: Scope, textId: number): boolean {
+  const sql = `SELECT 1 FROM attachments a CROSS JOIN messages m ON m.docid = a.docid
+    WHERE a.text_id = ? AND ${isVisible(scope)}`;
+  return connection.first<number>(sql, [BigInt(textId)]) !== undefined;
+}
+
+/** Distinct attachments with text of messages in a scope. */
+function attachmentCounts(
+  connection: Connection,
+  scope: Scope,
+): ReturnType<Catalog['attachments']['counts']> {
+  const [row] = connection.text<{ pending: number; done: number; failed: number }>(
+    `SELECT count(*) FILTER (WHERE t.version <= 0) AS pending,
+       count(*) FILTER (WHERE t.version > 0 AND t.failure IS NULL) AS done,
+       count(*) FILTER (WHERE t.version > 0 AND t.failure IS NOT NULL) AS failed
+     FROM attachment_texts t WHERE EXISTS (
+       SELECT 1 FROM attachments a JOIN messages m ON m.docid = a.docid
+       WHERE a.text_id = t.id AND ${isVisible(scope)})`,
+    [],
+  );
+  return row ?? { pending: 0, done: 0, failed: 0 };
+}

@@ -1,0 +1,464 @@
+import { foldLetters, foldWord, isAscii, once, splitRuns, UNSPACED } from '../mail/normalise.ts';
+import type { SearchNode, TextField, TextNode } from './query-ast.ts';
+
+/** A run of words to look for; with `prefix` the last may go on. `loose` words stand inside unspaced text. */
+export interface Sought {
+  readonly words: readonly string[];
+  readonly prefix: boolean;
+  readonly loose: boolean;
+}
+
+const SPACED = `(?!${UNSPACED})`;
+const PART = '[\\p{L}\\p{N}\\p{M}\\p{Co}]';
+const PART_BEFORE = once(() => new RegExp(`${SPACED}${PART}$`, 'u'));
+/** A run of an unspaced script is a word of its own, also where it touches others. */
+const WORD = once(
+  () =>
+    new RegExp(`(?:${UNSPACED}\\p{M}*)+|${SPACED}[\\p{L}\\p{N}\\p{Co}](?:${SPACED}${PART})*`, 'gu'),
+);
+
+/**
+ * Returns the words and phrases of a query that a text may show, if the query searches one of these fields for them:
+ * by default those of a message's body. Leaves out what the query excludes.
+ */
+export function soughtWords(
+  node: SearchNode,
+  fields: readonly TextField[] = ['any', 'body'],
+): Sought[] {
+  const below = (part: SearchNode): Sought[] => soughtWords(part, fields);
+  switch (node.kind) {
+    case 'and':
+    case 'or':
+      return node.nodes.flatMap(below);
+    case 'near':
+      return node.terms.flatMap(below);
+    case 'text':
+      return fields.includes(node.field) ? sought(node) : [];
+    default:
+      return [];
+  }
+}
+
+/** UTF-16 code units of a text, from `start` up to `end`. */
+export interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Returns the first place at which something sought stands in a text; undefined for none. */
+function firstMatch(text: string, words: readonly Sought[]): Range | undefined {
+  if (words.length === 0) return undefined;
+  return new PlainMatches(text, words, 0, text.length).next(0) ?? findFolded(text, words);
+}
+
+/** Returns the matches in a text that begin from `from` on and before `to`, as they are taken. */
+export function* matchesBetween(
+  text: string,
+  words: readonly Sought[],
+  from: number,
+  to: number,
+): Generator<Range, void, undefined> {
+  const end = Math.min(to, text.length);
+  const plain = isAscii(text.slice(from, end))
+    ? new PlainMatches(text, words, from, end)
+    : undefined;
+  for (let at = from; at < end; ) {
+    const next = plain === undefined ? findFrom(text, words, at, end) : plain.next(at);
+    if (next === undefined) return;
+    yield next;
+    at = next.end;
+  }
+}
+
+function sought({ text, prefix }: TextNode): Sought[] {
+  return splitRuns(foldLetters(text)).flatMap((part, index, parts): Sought[] => {
+    const words = wordsIn(part.text).map(foldWord);
+    if (words.length === 0) return [];
+    return [{ words, prefix: prefix && index === parts.length - 1, loose: part.unspaced }];
+  });
+}
+
+/** How far a text was looked through for something sought. */
+interface Cursor {
+  readonly one: Sought;
+  /** Before this, nothing is left to be found. */
+  at: number;
+  found: Range | undefined;
+}
+
+/**
+ * Finds matches that need no folding but of case: nearly every one, found twenty times as fast. In ASCII there are no
+ * others; accents and unspaced scripts are for `findFrom`. However many matches are taken, the text is put in lower case
+ * once, and looked through once for each word.
+ */
+class PlainMatches {
+  readonly #lower: string;
+  readonly #cursors: Cursor[];
+
+  /** Matches begin from `from` on and before `to`. */
+  constructor(
+    private readonly text: string,
+    words: readonly Sought[],
+    private readonly from: number,
+    private readonly to: number,
+  ) {
+    this.#lower = text.slice(from, to).toLowerCase();
+    const isComparable = this.#lower.length === to - from;
+    const plain = isComparable ? words.filter(({ loose }) => !loose) : [];
+    this.#cursors = plain.map((one) => ({ one, at: from, found: undefined }));
+  }
+
+  /** Returns the first match at or after a position, which is never before that of an earlier call. */
+  next(from: number): Range | undefined {
+    let first: Range | undefined;
+    for (const cursor of this.#cursors) {
+      this.#advance(cursor, from, first?.start ?? this.to);
+      const { found } = cursor;
+      if (found !== undefined && found.start < (first?.start ?? this.to)) first = found;
+    }
+    return first;
+  }
+
+  /** Moves a cursor on to its next match, unless that begins at `before` or later. */
+  #advance(cursor: Cursor, from: number, before: number): void {
+    if (cursor.found !== undefined && cursor.found.start >= from) return;
+    cursor.found = undefined;
+    const [head = ''] = cursor.one.words;
+    for (let at = Math.max(cursor.at, from); at < before; at += 1) {
+      const next = this.#lower.indexOf(head, at - this.from);
+      at = next < 0 ? this.to : this.from + next;
+      cursor.at = at;
+      if (at >= before) return;
+      // Two units, since the letter before may be a pair of them.
+      if (endsInWord(this.text.slice(Math.max(0, at - 2), at))) continue;
+      const found = findFrom(this.text, [cursor.one], at, at + 1);
+      if (found === undefined) continue;
+      cursor.found = found;
+      cursor.at = at + 1;
+      return;
+    }
+    cursor.at = Math.max(cursor.at, Math.min(before, this.to));
+  }
+}
+
+/**
+ * Returns the first match with accents, or in an unspaced script, of a text in which `PlainMatches` finds none. Folding all
+ * of a text takes as long as unpacking it; only words with letters beyond ASCII can differ from what they fold to.
+ */
+function findFolded(text: string, words: readonly Sought[]): Range | undefined {
+  const stretches = stretchesBeyondAscii(text);
+  const [earliest] = stretches;
+  if (earliest === undefined) return undefined;
+  const lower = foldWord(stretches.map(({ start, end }) => text.slice(start, end)).join(' '));
+  // What stands in no folded word stands in the folded text neither: most texts are not looked through at all.
+  const present = words.filter(({ words: [head = ''] }) => lower.includes(head));
+  return present.length === 0 ? undefined : findFrom(text, present, earliest.start, text.length);
+}
+
+/** Returns the stretches between blanks and common signs that have a character beyond ASCII. */
+function stretchesBeyondAscii(text: string): Range[] {
+  // `PlainMatches` looked through nothing then.
+  if (text.toLowerCase().length !== text.length) return [{ start: 0, end: text.length }];
+  const found: Range[] = [];
+  BEYOND_ASCII.lastIndex = 0;
+  for (let next = BEYOND_ASCII.exec(text); next !== null; next = BEYOND_ASCII.exec(text)) {
+    let start = next.index;
+    let end = start + 1;
+    while (start > 0 && !isDivider(text.charCodeAt(start - 1))) start -= 1;
+    while (end < text.length && !isDivider(text.charCodeAt(end))) end += 1;
+    found.push({ start, end });
+    BEYOND_ASCII.lastIndex = end;
+  }
+  return found;
+}
+
+/** What is no divider either: as `isDivider` has these. */
+const BEYOND_ASCII = /[^\0-\x7f\u00a0\u2010-\u2027\u2030-\u203d]/g;
+
+/** Blanks and control characters, and of the signs beyond ASCII those of ordinary mail: dashes, quotes, dots, bullets. */
+function isDivider(code: number): boolean {
+  return (
+    code <= 0x20 ||
+    code === 0xa0 ||
+    (code >= 0x2010 && code <= 0x2027) ||
+    (code >= 0x2030 && code <= 0x203d)
+  );
+}
+
+/** The first range at or after `from`, beginning before `to`, where anything sought stands. */
+function findFrom(
+  text: string,
+  words: readonly Sought[],
+  from: number,
+  to: number,
+): Range | undefined {
+  const window: { readonly word: string; readonly start: number; readonly end: number }[] = [];
+  const longest = Math.max(...words.map((one) => (one.loose ? 1 : one.words.length)));
+  let ahead = nextWord(text, from);
+  for (;;) {
+    while (ahead !== undefined && window.length < longest) {
+      const shown = text.slice(ahead.start, ahead.end);
+      window.push({ word: foldWord(shown), ...ahead });
+      ahead = nextWord(text, ahead.end);
+    }
+    const [first] = window;
+    if (first === undefined || first.start >= to) return undefined;
+    for (const one of words) {
+      const end = one.loose ? looseEnd(first, one) : matchEnd(window, one);
+      if (end !== undefined) return end;
+    }
+    window.shift();
+  }
+}
+
+function wordsIn(text: string): string[] {
+  const words: string[] = [];
+  for (let word = nextWord(text, 0); word !== undefined; word = nextWord(text, word.end))
+    words.push(text.slice(word.start, word.end));
+  return words;
+}
+
+/** Returns the first word at or after a position. A word of letters that `kindOf` knows is found without `WORD`. */
+function nextWord(text: string, from: number): Range | undefined {
+  let start = from;
+  while (kindOf(text.charCodeAt(start)) === 'sign') start += 1;
+  let end = start;
+  while (kindOf(text.charCodeAt(end)) === 'part') end += 1;
+  if (start === text.length) return undefined;
+  if (end > start && (end === text.length || kindOf(text.charCodeAt(end)) === 'sign'))
+    return { start, end };
+  const word = WORD();
+  word.lastIndex = start;
+  const found = word.exec(text);
+  return found === null ? undefined : { start: found.index, end: found.index + found[0].length };
+}
+
+function endsInWord(text: string): boolean {
+  if (text === '') return false;
+  const kind = kindOf(text.charCodeAt(text.length - 1));
+  return kind === undefined ? PART_BEFORE().test(text) : kind === 'part';
+}
+
+/**
+ * Returns whether a UTF-16 unit of ASCII, Latin-1, Latin Extended-A or -B, or an ordinary sign, is part of words; undefined
+ * for others, and for what is no unit. To make an expression that knows all of Unicode takes longer than most searches.
+ */
+function kindOf(code: number): 'part' | 'sign' | undefined {
+  if (code < 0x80)
+    return (code >= 0x61 && code <= 0x7a) ||
+      (code >= 0x41 && code <= 0x5a) ||
+      (code >= 0x30 && code <= 0x39)
+      ? 'part'
+      : 'sign';
+  if (code < 0xc0) return LATIN_1_PARTS.includes(code) ? 'part' : 'sign';
+  // The signs for multiplication and division.
+  if (code < 0x250) return code === 0xd7 || code === 0xf7 ? 'sign' : 'part';
+  return isDivider(code) ? 'sign' : undefined;
+}
+
+/** ª ² ³ µ ¹ º ¼ ½ ¾ */
+const LATIN_1_PARTS = [0xaa, 0xb2, 0xb3, 0xb5, 0xb9, 0xba, 0xbc, 0xbd, 0xbe];
+
+function matchEnd(
+  window: readonly { readonly word: string; readonly start: number; readonly end: number }[],
+  { words, prefix }: Sought,
+): Range | undefined {
+  const last = words.length - 1;
+  const fits = words.every((word, i) => {
+    const shown = window[i]?.word;
+    if (shown === undefined) return false;
+    return i === last && prefix ? shown.startsWith(word) : shown === word;
+  });
+  if (!fits) return undefined;
+  return { start: window[0]?.start ?? 0, end: window[last]?.end ?? 0 };
+}
+
+/** Inside an unspaced run any character may begin a match. */
+function looseEnd(
+  shown: { readonly word: string; readonly start: number; readonly end: number },
+  { words }: Sought,
+): Range | undefined {
+  const [word = ''] = words;
+  const at = shown.word.indexOf(word);
+  if (at < 0) return undefined;
+  // Folding may change lengths; then the whole run is marked.
+  if (shown.word.length !== shown.end - shown.start) return { start: shown.start, end: shown.end };
+  return { start: shown.start + at, end: shown.start + at + word.length };
+}
+
+/** A piece of a message's text, with the ranges (UTF-16 code units of `text`) that the query matched. */
+export interface Snippet {
+  readonly text: string;
+  readonly matches: readonly { readonly start: number; readonly end: number }[];
+}
+
+const LENGTH = 160;
+/** How much of the text stands before the first match. */
+const LEAD = 50;
+/**
+ * The piece of `text` around the first place at which something sought stands, on one line; undefined when
+ * nothing does.
+ */
+export function snippet(text: string, words: readonly Sought[]): Snippet | undefined {
+  const first = firstMatch(text, words);
+  if (first === undefined) return undefined;
+  const start = wordStart(text, Math.max(0, first.start - LEAD));
+  const end = wordEnd(text, Math.min(text.length, Math.max(start + LENGTH, first.end)));
+  return folded(text, start, end, [first, ...matchesBetween(text, words, first.end, end)]);
+}
+
+/** How a text begins, on one line: what stands for it where nothing in it was sought. */
+export function beginning(text: string): string {
+  return folded(text, 0, wordEnd(text, Math.min(text.length, LENGTH)), []).text;
+}
+
+/** Back to the beginning of the word at a position, if it is near. */
+function wordStart(text: string, at: number): number {
+  let start = at;
+  while (start > 0 && at - start < 20 && !/\s/u.test(text[start - 1] ?? '')) start -= 1;
+  return at - start < 20 ? start : whole(text, at);
+}
+
+function wordEnd(text: string, at: number): number {
+  let end = at;
+  while (end < text.length && end - at < 20 && !/\s/u.test(text[end] ?? '')) end += 1;
+  return end - at < 20 ? end : whole(text, at);
+}
+
+/** Not between the halves of a surrogate pair. */
+function whole(text: string, at: number): number {
+  const code = text.charCodeAt(at);
+  return code >= 0xdc00 && code <= 0xdfff ? at - 1 : at;
+}
+
+/** White space becomes one space each, and the ranges move along. */
+function folded(text: string, begin: number, end: number, found: readonly Range[]): Snippet {
+  let start = begin;
+  while (start < end && SPACE.test(text[start] ?? '')) start += 1;
+  let out = begin > 0 ? '… ' : '';
+  const piece = text.slice(start, end);
+  // From where in `piece` to where in `out`: only gaps of more than one character move anything.
+  const shifts = [{ from: 0, by: out.length }];
+  let at = 0;
+  GAPS.lastIndex = 0;
+  for (let gap = GAPS.exec(piece); gap !== null; gap = GAPS.exec(piece)) {
+    const behind = GAPS.lastIndex;
+    out += `${piece.slice(at, gap.index)} `;
+    shifts.push({ from: behind, by: out.length - behind });
+    at = behind;
+  }
+  out = `${out}${piece.slice(at)}`.trimEnd();
+  const matches = found.flatMap((range) => {
+    const [from, to] = [moved(range.start - start, shifts), moved(range.end - start, shifts)];
+    return from === undefined || to === undefined || to > out.length
+      ? []
+      : [{ start: from, end: to }];
+  });
+  return { text: end < text.length ? `${out} …` : out, matches };
+}
+
+const SPACE = /\s/;
+/** White space that is not one blank. */
+const GAPS = /[^\S ]\s*| \s+/g;
+
+function moved(at: number, shifts: readonly { from: number; by: number }[]): number | undefined {
+  const shift = shifts.findLast(({ from }) => from <= at);
+  return shift === undefined ? undefined : at + shift.by;
+}
+
+/** A stretch of a text with its line breaks, and whether there is text before and behind it. */
+export interface Excerpt extends Snippet {
+  readonly before: boolean;
+  readonly after: boolean;
+}
+
+/** What of a long text is shown. */
+export interface Excerpts {
+  readonly parts: readonly Excerpt[];
+  /** Places at which something sought stands; at least so many where `complete` is false. */
+  readonly hits: number;
+  readonly complete: boolean;
+}
+
+/** UTF-16 units shown before a match, and behind it. */
+const BEFORE = 120;
+const BEHIND = 240;
+/** UTF-16 units shown of a text in which nothing is sought. */
+const BEGINNING = 4_000;
+const MOST_PARTS = 20;
+const MOST_HITS = 1_000;
+/** UTF-16 units looked through at a time; a word that begins in one stretch may end this far in the next. */
+const STRETCH = 4_096;
+const OVERLAP = 256;
+
+/** Returns the places of a text at which something sought stands, in order, each with what is around it; else its beginning. */
+export function excerpts(text: string, words: readonly Sought[]): Excerpts {
+  const found: Range[] = [];
+  let complete = true;
+  if (firstMatch(text, words) !== undefined)
+    for (const match of matchesIn(text, words)) {
+      complete = found.length < MOST_HITS;
+      if (!complete) break;
+      found.push(match);
+    }
+  if (found.length === 0) return { parts: [stretch(text, 0, BEGINNING, [])], hits: 0, complete };
+  const parts: { from: number; to: number; matches: Range[] }[] = [];
+  for (const match of found) {
+    const last = parts.at(-1);
+    if (last !== undefined && match.start - BEFORE <= last.to) {
+      // Matches that never stop would be one part without an end.
+      if (match.end - last.from > BEGINNING) continue;
+      last.matches.push(match);
+      last.to = match.end + BEHIND;
+    } else if (parts.length < MOST_PARTS)
+      parts.push({ from: match.start - BEFORE, to: match.end + BEHIND, matches: [match] });
+    else break;
+  }
+  return {
+    parts: parts.map(({ from, to, matches }) => stretch(text, from, to, matches)),
+    hits: found.length,
+    complete,
+  };
+}
+
+/** UTF-16 units of a small page, and how many of them stand before the match it shows. */
+const PAGE = 420;
+const PAGE_LEAD = 80;
+
+/** Returns the stretch of a text that fits a small page: around the first place at which something sought stands. */
+export function smallPage(text: string, words: readonly Sought[]): Excerpt {
+  const first = firstMatch(text, words);
+  if (first === undefined || first.end <= PAGE / 2)
+    return stretch(text, 0, PAGE, [
+      ...matchesBetween(text, words, 0, first === undefined ? 0 : PAGE),
+    ]);
+  const from = first.start - PAGE_LEAD;
+  const matches = [first, ...matchesBetween(text, words, first.end, from + PAGE)];
+  return stretch(text, from, Math.max(from + PAGE, first.end), matches);
+}
+
+function* matchesIn(text: string, words: readonly Sought[]): Generator<Range, void, undefined> {
+  for (let at = 0; at < text.length; ) {
+    const end = Math.min(text.length, at + STRETCH);
+    let next = end;
+    for (const match of matchesBetween(text, words, at, Math.min(text.length, end + OVERLAP))) {
+      yield match;
+      next = Math.max(next, match.end);
+    }
+    at = next;
+  }
+}
+
+/** Ends at words where they are near; matches that it cuts are left out. */
+function stretch(text: string, from: number, to: number, found: readonly Range[]): Excerpt {
+  const start = wordStart(text, Math.max(0, from));
+  const end = wordEnd(text, Math.min(text.length, Math.max(start, to)));
+  return {
+    text: text.slice(start, end),
+    matches: found
+      .filter((match) => match.start >= start && match.end <= end)
+      .map((match) => ({ start: match.start - start, end: match.end - start })),
+    before: start > 0,
+    after: end < text.length,
+  };
+}

@@ -1,0 +1,430 @@
+import { DOCIDS_PER_SECOND, docidAt, isDated } from '../mail/docid.ts';
+import type { Connection } from './database.ts';
+import { archiveNames, type FolderName } from './folders.ts';
+import { DOCIDS_PER_DAY } from './list.ts';
+import type { SearchNode } from './query-ast.ts';
+import { localMoment, wallTime } from './query-dates.ts';
+import type { View } from './resolve-query.ts';
+import type { CountRequest, SearchQueries } from './search.ts';
+import { commitAt, foldersIn, type Scope } from './sql.ts';
+import { KeptSums } from './sums.ts';
+
+/** What a bar of the spine stands for. */
+export type SpineUnit = 'month' | 'week' | 'day';
+
+/** A month, week or day of a zone; weeks begin on Mondays. */
+interface CalendarPeriod {
+  /** Its first day: `2026-03-01`. */
+  readonly key: string;
+  /** Docids of its messages, from `low` (included) to `high` (excluded). */
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Milliseconds. */
+const DAY = 86_400_000;
+/** Up to here bars are days, and up to there weeks. */
+const DAYS_UP_TO = 62 * DAY;
+const WEEKS_UP_TO = 731 * DAY;
+
+/** Returns what bars over a stretch of time stand for. */
+export function unitFor(low: number, high: number): SpineUnit {
+  const length = timeOf(high) - timeOf(low);
+  if (length <= DAYS_UP_TO) return 'day';
+  return length <= WEEKS_UP_TO ? 'week' : 'month';
+}
+
+/** Returns when the messages of a docid's second were received: milliseconds since the epoch. */
+function timeOf(docid: number): number {
+  return Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
+}
+
+/**
+ * Returns the period that a docid lies in.
+ *
+ * @param timeZone IANA name; absent: this machine's
+ */
+export function periodOf(
+  unit: SpineUnit,
+  docid: number,
+  timeZone: string | undefined,
+): CalendarPeriod {
+  const { year, month, day } = wallTime(timeOf(docid), timeZone);
+  const weekday = (new Date(Date.UTC(year, month - 1, day)).getUTCDay() + 6) % 7;
+  const first = unit === 'month' ? 1 : unit === 'week' ? day - weekday : day;
+  const begin = (count: number) =>
+    unit === 'month'
+      ? { year, month: month + count, day: 1 }
+      : { year, month, day: first + count * (unit === 'week' ? 7 : 1) };
+  const docidOf = (count: number) => docidAt(localMoment(begin(count), timeZone));
+  // Where clocks are set back at midnight, a day's last hour comes after the next day has begun.
+  const later = docid >= docidOf(1) ? 1 : 0;
+  const { year: y, month: m, day: d } = begin(later);
+  return {
+    key: new Date(Date.UTC(y, m - 1, d)).toISOString().slice(0, 10),
+    low: docidOf(later),
+    high: docidOf(later + 1),
+  };
+}
+
+/** What is asked of the messages that a query finds. */
+export interface SpineRequest extends CountRequest {
+  /** IANA name of the zone whose months, weeks and days are meant; absent: this machine's. */
+  readonly timeZone?: string | undefined;
+  /** What bars stand for; absent: what suits the time that they span. */
+  readonly unit?: SpineUnit | undefined;
+  /** Milliseconds since the epoch: where the time that the bars are to suit ends, if not with the messages. */
+  readonly until?: number | undefined;
+}
+
+/** A month, week or day that has messages. Times are milliseconds since the epoch. */
+export interface SpineBar {
+  /** Its first day in the zone: `2026-03-01`. */
+  readonly key: string;
+  readonly from: number;
+  readonly to: number;
+  readonly messages: number;
+  /** Deleted at the service; null where there was no time to count them. */
+  readonly ended: number | null;
+}
+
+/** When the messages that a query finds were received, apart from those without a date. */
+export interface Spine {
+  readonly unit: SpineUnit;
+  /** The oldest first. */
+  readonly bars: readonly SpineBar[];
+  readonly messages: number;
+  /** False where there was no time to count all. */
+  readonly complete: boolean;
+  /** Where it is not complete: what was received from here on is counted; null where nothing is. */
+  readonly countedFrom: number | null;
+}
+
+const SPAN = { start: 0, end: 0 };
+const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
+
+/**
+ * Counts the messages that a query finds by month, by week where they are of less than two years, by day where they are
+ * of less than two months. Everything, folders and mailboxes are counted by sums that are kept; else each message.
+ *
+ * @param mayContinue is asked after some hundred messages; where it says no, the rest is not counted
+ */
+export function spine(
+  connection: Connection,
+  search: Pick<SearchQueries, 'foundDocids' | 'sumsFilter'>,
+  request: SpineRequest,
+  mayContinue: () => boolean,
+): Spine {
+  return connection.snapshot(
+    () => keptSpine(connection, search, request) ?? countedSpine(search, request, mayContinue),
+  );
+}
+
+interface Bar extends CalendarPeriod {
+  messages: number;
+  ended: number | null;
+}
+
+/** Undefined where sums do not answer the query. */
+function keptSpine(
+  connection: Connection,
+  search: Pick<SearchQueries, 'sumsFilter'>,
+  request: SpineRequest,
+): Spine | undefined {
+  const filter = search.sumsFilter(request);
+  if (filter === undefined) return undefined;
+  const sums = new KeptSums(connection, request.scope ?? null, filter.fits);
+  const range = sums.range();
+  if (range === undefined) return NOTHING;
+  const low = Math.max(range.low, filter.low);
+  const high = Math.min(range.high, filter.high);
+  const unit = unitOf(request, low, high);
+  const bars: Bar[] = [];
+  let period: CalendarPeriod | undefined;
+  for (const day of sums.days()) {
+    const end = Math.min(high, (day + 1) * DOCIDS_PER_DAY);
+    // A day may lie in two periods of another zone.
+    for (let at = Math.max(low, day * DOCIDS_PER_DAY); at < end; at = period.high) {
+      if (period !== undefined && at < period.high) continue;
+      period = periodOf(unit, at, request.timeZone);
+      const { messages, deleted } = sums.between(
+        Math.max(low, period.low),
+        Math.min(high, period.high),
+      );
+      if (messages > 0) bars.push({ ...period, messages, ended: deleted });
+    }
+  }
+  return spineOf(unit, bars, { complete: true, last: null });
+}
+
+/** What bars stand for that hold messages from one docid up to another. */
+function unitOf({ unit, until }: SpineRequest, low: number, high: number): SpineUnit {
+  return unit ?? unitFor(low, until === undefined ? high : Math.max(high, docidAt(until)));
+}
+
+const NOTHING: Spine = {
+  unit: 'day',
+  bars: [],
+  messages: 0,
+  complete: true,
+  countedFrom: null,
+};
+
+function countedSpine(
+  search: Pick<SearchQueries, 'foundDocids'>,
+  request: SpineRequest,
+  mayContinue: () => boolean,
+): Spine {
+  const oldest = firstDated(search.foundDocids({ ...request, sort: 'oldest' }, mayContinue));
+  let unit: SpineUnit = 'day';
+  const bars: Bar[] = [];
+  const all = new Counting(mayContinue);
+  for (const docid of all.of(search, request)) {
+    const last = bars.at(-1);
+    if (last === undefined) unit = unitOf(request, oldest, docid + 1);
+    if (last !== undefined && docid >= last.low) last.messages += 1;
+    else bars.push({ ...periodOf(unit, docid, request.timeZone), messages: 1, ended: 0 });
+  }
+  const { node } = request;
+  const deleted = { ...request, node: { kind: 'and' as const, nodes: [node, ENDED], span: SPAN } };
+  const ended = new Counting(mayContinue);
+  let at = 0;
+  for (const docid of ended.of(search, deleted)) {
+    while (at < bars.length && docid < (bars[at]?.low ?? 0)) at += 1;
+    const bar = bars[at];
+    if (bar !== undefined && bar.ended !== null) bar.ended += 1;
+  }
+  if (!ended.complete)
+    for (const bar of bars) if (bar.low <= (ended.last ?? Infinity)) bar.ended = null;
+  return spineOf(unit, bars.reverse(), all);
+}
+
+function firstDated(docids: Iterable<number>): number {
+  for (const docid of docids) if (isDated(docid)) return docid;
+  return 0;
+}
+
+/** Messages between questions for the time. */
+const ASKED_AFTER = 512;
+
+/** A walk over what a query finds, the newest first, that ends when its time is over. */
+class Counting {
+  complete = true;
+  /** The last docid that was seen; null for none. */
+  last: number | null = null;
+
+  constructor(private readonly mayContinue: () => boolean) {}
+
+  *of(
+    search: Pick<SearchQueries, 'foundDocids'>,
+    request: CountRequest,
+  ): Generator<number, void, undefined> {
+    const hasTime = () => {
+      this.complete &&= this.mayContinue();
+      return this.complete;
+    };
+    let seen = 0;
+    for (const docid of search.foundDocids(request, hasTime)) {
+      // The newest come first: what follows has no date.
+      if (!isDated(docid)) return;
+      yield docid;
+      this.last = docid;
+      seen += 1;
+      if (seen % ASKED_AFTER === 0 && !hasTime()) return;
+    }
+  }
+}
+
+function spineOf(
+  unit: SpineUnit,
+  bars: readonly Bar[],
+  { complete, last }: Pick<Counting, 'complete' | 'last'>,
+): Spine {
+  return {
+    unit,
+    bars: bars.map(({ key, low, high, messages, ended }) => ({
+      key,
+      from: timeOf(low),
+      to: timeOf(high),
+      messages,
+      ended,
+    })),
+    messages: bars.reduce((sum, { messages }) => sum + messages, 0),
+    complete,
+    countedFrom: complete || last === null ? null : timeOf(last),
+  };
+}
+
+/** What became of a message that the service had at a moment: it was deleted since, or is in another folder. */
+export type Afterwards =
+  /** Milliseconds since the epoch. */
+  | { readonly kind: 'deleted'; readonly at: number }
+  | { readonly kind: 'moved'; readonly mailbox: string; readonly folder: string };
+
+interface Interval {
+  readonly docid: number;
+  readonly folder: number;
+}
+
+interface LastPlace extends Interval {
+  /** When it ended; null for a current place. */
+  readonly ended: number | null;
+}
+
+/**
+ * Returns what became of messages since the moment of a view, for those of which anything did: with all of them in two
+ * statements. A message moved where none of the folders that it was in then has it now; folders have the names of now.
+ */
+export function afterwards(
+  connection: Connection,
+  docids: readonly number[],
+  { asOf, scope }: View,
+): ReadonlyMap<number, Afterwards> {
+  const found = new Map<number, Afterwards>();
+  if (asOf === null || docids.length === 0) return found;
+  const list = JSON.stringify(docids);
+  const chosen = `docid IN (SELECT value FROM json_each(?))${
+    scope === null ? '' : ` AND folder_id IN ${foldersIn(scope)}`
+  }`;
+  const then = Map.groupBy(
+    connection.text<Interval>(
+      `SELECT docid, folder_id AS folder FROM places
+       WHERE ${chosen} AND from_commit <= ${asOf} AND (to_commit IS NULL OR to_commit > ${asOf})
+       UNION SELECT docid, folder_id FROM spans
+       WHERE ${chosen} AND from_commit <= ${asOf} AND to_commit > ${asOf}`,
+      [list, list],
+    ),
+    ({ docid }) => docid,
+  );
+  const now = Map.groupBy(
+    connection.text<LastPlace>(
+      `SELECT p.docid, p.folder_id AS folder, c.time AS ended
+       FROM (SELECT * FROM places WHERE ${chosen}) p LEFT JOIN commits c ON c.number = p.to_commit
+       ORDER BY p.docid, p.id`,
+      [list],
+    ),
+    ({ docid }) => docid,
+  );
+  const names = archiveNames(connection, null).folders;
+  for (const [docid, intervals] of then) {
+    const became = becameOf(intervals, now.get(docid) ?? [], names);
+    if (became !== undefined) found.set(docid, became);
+  }
+  return found;
+}
+
+function becameOf(
+  then: readonly Interval[],
+  places: readonly LastPlace[],
+  names: ReadonlyMap<number, FolderName>,
+): Afterwards | undefined {
+  const current = places.filter(({ ended }) => ended === null);
+  const [first] = current;
+  if (first === undefined) {
+    const ends = places.flatMap(({ ended }) => ended ?? []);
+    return ends.length === 0 ? undefined : { kind: 'deleted', at: Math.max(...ends) };
+  }
+  const stayed = current.some(({ folder }) => then.some((before) => before.folder === folder));
+  const name = names.get(first.folder);
+  if (stayed || name === undefined) return undefined;
+  return { kind: 'moved', mailbox: name.address, folder: name.path };
+}
+
+/** A stretch of the archive's own time, cut into equal columns. Milliseconds since the epoch. */
+interface ChangesRequest {
+  readonly from: number;
+  /** Included. */
+  readonly to: number;
+  readonly columns: number;
+  readonly scope?: Scope | undefined;
+}
+
+/** Places that came, and that ended: a message that moved counts in both. */
+interface ChangeSums {
+  readonly came: number;
+  readonly ended: number;
+}
+
+interface ChangeColumns {
+  /** In the order of time. */
+  readonly columns: readonly ChangeSums[];
+  /** False where there was no time for the oldest of them, which are empty then. */
+  readonly complete: boolean;
+}
+
+/** A commit that places came or ended with. */
+export interface ChangedCommit extends ChangeSums {
+  readonly commit: number;
+  /** Milliseconds since the epoch. */
+  readonly time: number;
+}
+
+/** What the archive observed, and when. */
+export interface ChangeQueries {
+  /** The first commit and the last; undefined before the first. */
+  span(): { readonly first: number; readonly last: number } | undefined;
+  /** What came and ended in each column. `mayContinue` is asked after each. */
+  columns(request: ChangesRequest, mayContinue: () => boolean): ChangeColumns;
+  /** The first commit with changes after a time, or the last one before it. */
+  next(time: number, scope?: Scope): ChangedCommit | undefined;
+  previous(time: number, scope?: Scope): ChangedCommit | undefined;
+  /** What came and ended after a time. */
+  since(time: number, scope?: Scope): ChangeSums;
+}
+
+export function changeQueries(connection: Connection): ChangeQueries {
+  const one = (sql: string, params: readonly unknown[]) => {
+    const [row] = connection.text<ChangedCommit>(sql, params);
+    return row;
+  };
+  const near = (condition: string, order: string, commit: number, scope: Scope | undefined) =>
+    one(
+      `SELECT c.commit_number AS "commit", t.time, sum(c.came) AS came, sum(c.ended) AS ended
+       FROM commit_changes c CROSS JOIN commits t ON t.number = c.commit_number
+       WHERE c.commit_number ${condition} ?${within(scope)}
+       GROUP BY c.commit_number ORDER BY c.commit_number ${order} LIMIT 1`,
+      [BigInt(commit)],
+    );
+  const between = (after: number, upTo: number, scope: Scope | undefined): ChangeSums => {
+    const [sums] = connection.text<ChangeSums>(
+      `SELECT coalesce(sum(c.came), 0) AS came, coalesce(sum(c.ended), 0) AS ended
+       FROM commit_changes c WHERE c.commit_number > ? AND c.commit_number <= ?${within(scope)}`,
+      [BigInt(after), BigInt(upTo)],
+    );
+    return sums ?? { came: 0, ended: 0 };
+  };
+  return {
+    span() {
+      const times = connection.column<number>(
+        `SELECT time FROM (SELECT * FROM commits ORDER BY number LIMIT 1)
+         UNION ALL SELECT time FROM (SELECT * FROM commits ORDER BY number DESC LIMIT 1)`,
+        [],
+      );
+      const [first, last] = times;
+      return first === undefined || last === undefined ? undefined : { first, last };
+    },
+    columns: ({ from, to, columns, scope }, mayContinue) =>
+      connection.snapshot(() => {
+        const found: ChangeSums[] = [];
+        const begin = (column: number) => from + ((to - from + 1) * column) / columns;
+        let upTo = commitAt(connection, to);
+        // The newest first: where time is over, it is the past that is missing.
+        for (let column = columns - 1; column >= 0; column -= 1) {
+          const after = commitAt(connection, Math.ceil(begin(column)) - 1);
+          found.push(after < upTo ? between(after, upTo, scope) : { came: 0, ended: 0 });
+          upTo = Math.min(upTo, after);
+          if (column > 0 && !mayContinue()) break;
+        }
+        const complete = found.length === columns;
+        while (found.length < columns) found.push({ came: 0, ended: 0 });
+        return { columns: found.reverse(), complete };
+      }),
+    next: (time, scope) => near('>', 'ASC', commitAt(connection, time), scope),
+    previous: (time, scope) => near('<=', 'DESC', commitAt(connection, time - 1), scope),
+    since: (time, scope) => between(commitAt(connection, time), Number.MAX_SAFE_INTEGER, scope),
+  };
+}
+
+function within(scope: Scope | undefined): string {
+  return scope === undefined ? '' : ` AND c.folder_id IN ${foldersIn(scope)}`;
+}

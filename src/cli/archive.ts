@@ -1,0 +1,205 @@
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  rmdirSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import path from 'node:path';
+import type { Catalog } from '../catalog/catalog.ts';
+import { isMailbox } from '../catalog/folders.ts';
+import {
+  openReader,
+  purgedMessage,
+  type Reader,
+  refuseNeverNamed,
+  refuseUnknownChoice,
+  requireArchive,
+} from '../catalog/open-reader.ts';
+import type { UnknownName } from '../catalog/resolve-query.ts';
+import { locateDataDir } from '../core/config-locate.ts';
+import { mailboxKey } from '../core/state.ts';
+import { terminalLine } from '../core/terminal-safe.ts';
+import type { MessageId } from '../core/types.ts';
+import { errnoOf, type MailkeepError } from '../errors/mailkeep-error.ts';
+import { retentionError } from '../errors/retention.ts';
+import { archiveUnwritable } from '../errors/system.ts';
+import { usageError } from '../errors/usage.ts';
+import { count } from '../wording/amounts.ts';
+import { unknownText } from '../wording/unknown-names.ts';
+import type { CommandContext } from './context.ts';
+import { dateText, SHORT_ID, senderText } from './output.ts';
+import type { Notices } from './warnings.ts';
+
+/** Returns the folder of the archive. @throws usage-no-archive, archive-unreadable */
+export function archiveOf({ globals, surroundings }: CommandContext): string {
+  const dataDir = locateDataDir(globals, surroundings);
+  requireArchive(dataDir, true);
+  return dataDir;
+}
+
+/** Opens the archive for reading, for as long as `act` takes. @throws what `openReader` throws */
+export async function withReader<T>(
+  context: Parameters<typeof openReader>[0],
+  act: (reader: Reader) => T | Promise<T>,
+): Promise<T> {
+  const reader = openReader(context);
+  try {
+    return await act(reader);
+  } finally {
+    reader.close();
+  }
+}
+
+/**
+ * Tries to write where a sync would: writes a file and removes it. If there is no folder yet, a trial one is made above it and removed.
+ *
+ * @returns the folder that was tried, and what the system refused
+ */
+export function tryWriting(dataDir: string): {
+  readonly folder: string;
+  readonly error: MailkeepError | undefined;
+} {
+  let folder = dataDir;
+  while (!existsSync(folder) && isMissing(folder)) folder = path.dirname(folder);
+  const error = refusal(
+    () => {
+      const trial = path.join(folder, `.doctor-${process.pid}`);
+      if (folder === dataDir) writeOnce(trial);
+      else writeBelow(trial);
+    },
+    (errno, cause) => archiveUnwritable(folder, errno, cause),
+  );
+  return { folder, error };
+}
+
+/** A file system such as /proc may let root write and still take no folder; a control group takes one, but no file. */
+function writeBelow(folder: string): void {
+  mkdirSync(folder, { mode: 0o700 });
+  try {
+    writeOnce(path.join(folder, 'trial'));
+  } finally {
+    rmdirSync(folder);
+  }
+}
+
+function writeOnce(file: string): void {
+  const descriptor = openSync(file, 'wx', 0o600);
+  try {
+    writeSync(descriptor, 'mailkeep doctor\n');
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+    unlinkSync(file);
+  }
+}
+
+/** False where a part of the path cannot be looked into: that is what fails then. */
+function isMissing(folder: string): boolean {
+  try {
+    accessSync(folder, constants.F_OK);
+    return false;
+  } catch (error) {
+    return errnoOf(error) === 'ENOENT';
+  }
+}
+
+/** Returns the error of an act that the system refused; undefined if it was done. */
+export function refusal(
+  act: () => void,
+  refused: (errno: string, cause: unknown) => MailkeepError,
+): MailkeepError | undefined {
+  try {
+    act();
+    return undefined;
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (errno === undefined) throw error;
+    return refused(errno, error);
+  }
+}
+
+/**
+ * The message that an id, or the beginning of one, names.
+ *
+ * @throws usage-unknown-message, usage-ambiguous-id, message-purged
+ */
+export function oneMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string): MessageId {
+  const found = catalog.messages.byPrefix(typed);
+  switch (found.match) {
+    case 'unique':
+      return found.id;
+    case 'ambiguous': {
+      const shown = found.candidates.map((id) => candidate(catalog, id, found.candidates));
+      const more = catalog.messages.countByPrefix(typed) - shown.length;
+      const candidates = more > 0 ? [...shown, `and ${count(more)} more`] : shown;
+      throw usageError('usage-ambiguous-id', { id: typed, candidates });
+    }
+    case 'none': {
+      const purged = purgedMessage({ catalog }, typed);
+      if (purged !== undefined) throw retentionError('message-purged', purged);
+      throw usageError('usage-unknown-message', { id: typed });
+    }
+  }
+}
+
+/** As much of the id as makes it unique, and what people know the message by. */
+function candidate(
+  catalog: Reader['catalog'],
+  id: MessageId,
+  others: readonly MessageId[],
+): string {
+  let length = SHORT_ID;
+  while (others.some((other) => other !== id && other.startsWith(id.slice(0, length)))) length += 1;
+  const summary = catalog.messages.summary(id);
+  const { date = null, from = null, subject } = summary ?? {};
+  const about = [dateText(date), senderText(from), subject ?? ''];
+  return [id.slice(0, length), ...about].map(terminalLine).join('  ');
+}
+
+/**
+ * Refuses a query that names what never was, and warns of names that only nothing goes by now.
+ *
+ * @throws usage-unknown-name
+ */
+export function refuseUnknown(unknown: readonly UnknownName[], notices: Notices): void {
+  refuseNeverNamed(unknown);
+  for (const name of unknown) notices.warn(unknownText(name, terminalLine(name.found)));
+}
+
+/** Warns that a moment lies before the first commit: that nothing is found says nothing about the mailbox then. */
+export function warnBeforeBeginning(
+  { charts }: Pick<Catalog, 'charts'>,
+  asOf: number | null | undefined,
+  notices: Notices,
+): void {
+  const first = charts.firstCommitAt();
+  if (asOf === undefined || asOf === null || first === undefined || asOf >= first) return;
+  const begins = new Date(first).toISOString().replace(/\.\d+Z$/, 'Z');
+  notices.warn(`The archive begins at ${begins}: it knows nothing from before that time.`);
+}
+
+/**
+ * Returns the keys of the mailboxes that a sign-in link or a token is limited to; null where none is named.
+ *
+ * @param named addresses or resource ids
+ * @throws usage-unknown-name
+ */
+export function mailboxKeys(
+  context: CommandContext,
+  named: readonly string[],
+): Promise<readonly string[] | null> {
+  if (named.length === 0) return Promise.resolve(null);
+  return withReader(context, (reader) =>
+    named.flatMap((mailbox) => {
+      refuseUnknownChoice(reader, { mailbox });
+      const known = reader.catalog.folders.mailboxes();
+      return known.filter((box) => isMailbox(box, mailbox)).map(mailboxKey);
+    }),
+  );
+}

@@ -1,0 +1,809 @@
+import { randomUUID } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { type FileHandle, lstat, open, readFile, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import type { Readable } from 'node:stream';
+import type { Command } from 'commander';
+import { z } from 'zod';
+import { settingsOf } from '../../catalog/archive-settings.ts';
+import { jsonErrorOffset } from '../../core/config-file.ts';
+import type { AccountSettings } from '../../core/config-schema.ts';
+import { nearest } from '../../core/names.ts';
+import { reserveSecret, Secret, storedWebhooks } from '../../core/secrets.ts';
+import { terminalLine } from '../../core/terminal-safe.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { errnoOf } from '../../errors/mailkeep-error.ts';
+import { operationError } from '../../errors/operations.ts';
+import { usageError } from '../../errors/usage.ts';
+import { mailboxPagination, webhookWithSecretRecord } from '../../service/mailbox-wire.ts';
+import { findOperation, OPERATIONS, platformMeta } from '../../service/platform-wire.ts';
+import type { Bytes, ParamValues } from '../../service/requests.ts';
+import type { RawAnswer } from '../../service/surface-client.ts';
+import {
+  decodeIfFits,
+  describeParam,
+  encodeBody,
+  type Operation,
+  type Param,
+  readParam,
+} from '../../service/wire.ts';
+import { bytes, count } from '../../wording/amounts.ts';
+import { jsonLine, visibleJson } from '../../wording/json.ts';
+import { type Clients, namedMailbox, oneAccount, withClients } from '../account-clients.ts';
+import { confirmed } from '../ask.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { collected } from '../option-values.ts';
+import type { Colours } from '../output.ts';
+
+/** A field of a request body, for people. */
+interface BodyField {
+  readonly name: string;
+  readonly required: boolean;
+  /** Such as `string 1..100`, `list of 1..100 integers from 1`, `one of active, paused`. */
+  readonly type: string;
+}
+
+/** The body as JSON Schema (2020-12), or null where the operation takes none. */
+function bodySchema({ body }: Operation): object | null {
+  return body === null ? null : z.toJSONSchema(body, { io: 'input' });
+}
+
+/** The fields of the body in the order of the interface; none where the operation takes no body. */
+function bodyFields({ body }: Operation): BodyField[] {
+  return body === null ? [] : fieldsOf(z.toJSONSchema(body, { io: 'input' }));
+}
+
+/** What holds for the body as a whole, where an empty one already breaks it: `needs at least one of to, cc and bcc`. */
+function bodyRules({ body }: Operation): string[] {
+  const read = body?.safeParse({});
+  if (read === undefined || read.success) return [];
+  return read.error.issues.filter(({ code }) => code === 'custom').map(({ message }) => message);
+}
+
+type Schema = z.core.JSONSchema.JSONSchema;
+
+function fieldsOf({ properties = {}, required = [] }: Schema): BodyField[] {
+  return Object.entries(properties).map(([name, schema]) => ({
+    name,
+    required: required.includes(name),
+    type: typeof schema === 'boolean' ? 'anything' : typeText(schema),
+  }));
+}
+
+function typeText(schema: Schema): string {
+  if (schema.enum !== undefined) return `one of ${schema.enum.join(', ')}`;
+  switch (schema.type) {
+    case 'string':
+      return `${formatText(schema)}${bounds(schema.minLength, schema.maxLength)}`;
+    case 'integer':
+    case 'number':
+      return `${schema.type}${bounds(schema.minimum, schema.maximum)}`;
+    case 'array': {
+      const { items } = schema;
+      const item =
+        items === undefined || typeof items === 'boolean' || Array.isArray(items)
+          ? 'anything'
+          : typeText(items);
+      return `list${bounds(schema.minItems, schema.maxItems)} of ${item}`;
+    }
+    case 'object':
+      return `{${fieldsOf(schema)
+        .map(({ name, required }) => (required ? name : `${name}?`))
+        .join(', ')}}`;
+    default:
+      return Array.isArray(schema.type) ? schema.type.join(' or ') : 'anything';
+  }
+}
+
+function formatText({ format }: Schema): string {
+  if (format === 'date') return 'date YYYY-MM-DD';
+  return format === 'uri' ? 'URL' : 'string';
+}
+
+/** The bounds that mean something: the largest number a double holds exactly is none. */
+function bounds(from: number | undefined, to: number | undefined): string {
+  const most = to === undefined || to >= Number.MAX_SAFE_INTEGER ? '' : String(to);
+  if (from === undefined && most === '') return '';
+  return ` ${from ?? ''}..${most}`;
+}
+
+const MOST_SUGGESTIONS = 4;
+
+/** @throws operation-unknown with the names it may have been meant for */
+function namedOperation(name: string): Operation {
+  const found = findOperation(name);
+  if (found === null) {
+    throw operationError('operation-unknown', { operation: name, nearest: suggestions(name) });
+  }
+  return found;
+}
+
+/** Names that are a few typing mistakes away, then those that hold the word. */
+function suggestions(name: string): string[] {
+  let names = OPERATIONS.map((operation) => operation.name);
+  const near: string[] = [];
+  for (;;) {
+    const next = nearest(name, names);
+    if (next === null) break;
+    near.push(next);
+    names = names.filter((each) => each !== next);
+  }
+  const word = name.toLowerCase();
+  const holding = word.length < 3 ? [] : names.filter((each) => each.toLowerCase().includes(word));
+  return [...near, ...holding].slice(0, MOST_SUGGESTIONS);
+}
+
+/** Parameters that name a mailbox by its resource id; on a command line they may hold its address. */
+const MAILBOX_PARAMS: ReadonlySet<string> = new Set([
+  'mailboxResourceId',
+  'mailboxId',
+  'mailbox_id',
+]);
+/** What all of them may be called by. */
+const MAILBOX = 'mailbox';
+/** A client always says how many items a page it wants: defaults of services differ. */
+const PAGE_SIZES: ReadonlySet<string> = new Set(['perPage', 'per_page']);
+
+interface GivenParams {
+  /** Typed and within their bounds; an address given as a mailbox stays as it is. */
+  readonly values: ParamValues;
+  /** The mailbox parameter that holds an address, to be looked up. */
+  readonly address: { readonly param: string; readonly address: string } | null;
+}
+
+/**
+ * Reads `name=value` pairs as the table of operations wants them.
+ *
+ * @param filled values for parameters that were not given
+ * @throws usage-option, operation-param-unknown, -twice, -invalid, -missing
+ */
+function readParams(
+  operation: Operation,
+  given: readonly string[],
+  filled: ParamValues = {},
+): GivenParams {
+  const values: Record<string, string | number> = {};
+  let address: GivenParams['address'] = null;
+  for (const pair of given) {
+    const [name, text] = split(pair);
+    const param = paramOf(operation, name);
+    if (param.name in values) {
+      throw operationError('operation-param-twice', {
+        operation: operation.name,
+        param: param.name,
+      });
+    }
+    if (MAILBOX_PARAMS.has(param.name) && text.includes('@')) {
+      address = { param: param.name, address: text };
+    }
+    values[param.name] = checked(operation, param, text);
+  }
+  for (const param of operation.params) {
+    if (param.name in values) continue;
+    const value = filled[param.name] ?? (PAGE_SIZES.has(param.name) ? param.default : undefined);
+    if (value !== undefined) values[param.name] = checked(operation, param, value);
+    else if (param.required) {
+      throw operationError('operation-param-missing', {
+        operation: operation.name,
+        param: param.name,
+        expected: describeParam(param),
+        help: param.help,
+      });
+    }
+  }
+  return { values, address };
+}
+
+function split(pair: string): [name: string, text: string] {
+  const at = pair.indexOf('=');
+  if (at < 1) {
+    throw usageError('usage-option', { option: '--param', found: pair, expected: 'name=value' });
+  }
+  return [pair.slice(0, at), pair.slice(at + 1)];
+}
+
+function paramOf(operation: Operation, name: string): Param {
+  const { params } = operation;
+  const found = params.find(
+    (param) => param.name === name || (name === MAILBOX && MAILBOX_PARAMS.has(param.name)),
+  );
+  if (found !== undefined) return found;
+  const known = params.map((param) => param.name);
+  throw operationError('operation-param-unknown', {
+    operation: operation.name,
+    param: name,
+    nearest: nearest(name, known),
+    known,
+    inBody: bodyFields(operation).some((field) => field.name === name),
+  });
+}
+
+function checked(operation: Operation, param: Param, given: string | number): string | number {
+  const read = readParam(param, given);
+  if (read.ok) return read.value;
+  throw operationError('operation-param-invalid', {
+    operation: operation.name,
+    param: param.name,
+    found: String(given),
+    expected: describeParam(param),
+  });
+}
+
+/** No service accepts more in one request; wrong input piped here is refused early. */
+const MOST_BODY_BYTES = 64 * 1024 * 1024;
+
+/**
+ * The body of a request: from a file, from standard input (`-`), or as JSON typed in place (it begins with `{`).
+ * Every bound of the interface is checked here, before anything is asked or sent.
+ *
+ * @throws operation-no-body, operation-field-unknown, operation-body-missing, -unreadable, -no-object; request-invalid
+ */
+async function readBody(
+  operation: Operation,
+  given: string | undefined,
+  context: Pick<CommandContext, 'stdin' | 'surroundings'>,
+): Promise<unknown> {
+  if (operation.body === null) {
+    if (given === undefined) return undefined;
+    throw operationError('operation-no-body', { operation: operation.name });
+  }
+  let body: object = {};
+  if (given === undefined) {
+    if (operation.body.safeParse(body).success) return body;
+  } else {
+    const { text, source } = await bodyText(given, context);
+    body = objectIn(text, source);
+  }
+  checkFields(operation, Object.keys(body));
+  encodeBody(operation.body, body, operation.name);
+  return body;
+}
+
+/** For a misspelt or missing field, an error with its name helps more than one with its bounds. */
+function checkFields(operation: Operation, given: readonly string[]): void {
+  const fields = bodyFields(operation);
+  const known = fields.map(({ name }) => name);
+  const unknown = given.find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    throw operationError('operation-field-unknown', {
+      operation: operation.name,
+      field: unknown,
+      nearest: nearest(unknown, known),
+      known,
+    });
+  }
+  const missing = fields.filter(({ name, required }) => required && !given.includes(name));
+  if (missing.length > 0) {
+    throw operationError('operation-body-missing', {
+      operation: operation.name,
+      fields: missing.map(({ name }) => name),
+    });
+  }
+}
+
+async function bodyText(
+  given: string,
+  { stdin, surroundings }: Pick<CommandContext, 'stdin' | 'surroundings'>,
+): Promise<{ text: string; source: string }> {
+  if (given.trimStart().startsWith('{')) return { text: given, source: 'the command line' };
+  const source = given === '-' ? 'standard input' : given;
+  const fail = (reason: string) => operationError('operation-body-unreadable', { source, reason });
+  try {
+    const bytes =
+      given === '-' ? await piped(stdin()) : await readFile(path.resolve(surroundings.cwd, given));
+    if (bytes.length > MOST_BODY_BYTES) throw fail(`more than ${MOST_BODY_BYTES} bytes`);
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes), source };
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason !== undefined) throw fail(reason);
+    // Bytes that are no UTF-8 would be sent as something else.
+    if (error instanceof TypeError) throw fail('it is not UTF-8');
+    throw error;
+  }
+}
+
+async function piped(stdin: Readable): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of stdin) {
+    const bytes = Buffer.from(chunk);
+    length += bytes.length;
+    chunks.push(bytes);
+    if (length > MOST_BODY_BYTES) break;
+  }
+  return Buffer.concat(chunks);
+}
+
+function objectIn(text: string, source: string): object {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    // The parser's own words quote the text, and with it mail.
+    throw operationError('operation-body-no-object', { source, ...placeOf(text) });
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  throw operationError('operation-body-no-object', { source, line: null, column: null });
+}
+
+function placeOf(text: string): { line: number; column: number } {
+  const before = text.slice(0, jsonErrorOffset(text) ?? 0).split('\n');
+  return { line: before.length, column: (before.at(-1) ?? '').length + 1 };
+}
+
+/** `mailkeep api --list`: every operation of both surfaces. */
+async function listOperations({ output }: CommandContext): Promise<ExitCode> {
+  let surface = '';
+  for (const operation of OPERATIONS) {
+    const head =
+      operation.surface === surface ? '' : `${surface === '' ? '' : '\n'}${heading(operation)}\n`;
+    surface = operation.surface;
+    await output.line(asJson(operation), () => head + listingText(operation, output.colours));
+  }
+  return EXIT.done;
+}
+
+/** `mailkeep api OPERATION --describe`. */
+async function describeOperation({ output }: CommandContext, name: string): Promise<ExitCode> {
+  const operation = namedOperation(name);
+  await output.object({ ...asJson(operation), bodySchema: bodySchema(operation) }, () =>
+    descriptionText(operation, output.colours),
+  );
+  return EXIT.done;
+}
+
+function heading({ surface }: Operation): string {
+  return surface === 'mailbox'
+    ? 'MAILBOX SURFACE (the token of the account)'
+    : 'PLATFORM SURFACE (accounts[].platform in the configuration)';
+}
+
+function asJson(operation: Operation) {
+  const { name, surface, method, path, params, destructive, sideEffect, summary } = operation;
+  return {
+    operation: name,
+    surface,
+    method,
+    path,
+    summary,
+    params: params.map((param) => ({ ...param, expected: describeParam(param) })),
+    body: operation.body === null ? null : bodyFields(operation),
+    destructive,
+    sideEffect,
+    answer: answerText(operation),
+    success: operation.success,
+    errors: operation.errors,
+  };
+}
+
+/** Three lines or four: what it does, how it is called, what it takes. */
+function listingText(operation: Operation, colours: Colours): string {
+  const { name, method, path, params, summary } = operation;
+  const taken = params.map(({ name: param, required }) => (required ? param : `[${param}]`));
+  const fields = bodyFields(operation).map((field) =>
+    field.required ? field.name : `[${field.name}]`,
+  );
+  return [
+    `${colours.bold(name)}${marksText(operation, colours)}`,
+    `    ${summary}`,
+    colours.dim(`    ${method} ${path}`),
+    ...(taken.length === 0 ? [] : [`    --param ${taken.join(' ')}`]),
+    ...(operation.body === null ? [] : [`    --body  ${fields.join(' ')}`]),
+  ].join('\n');
+}
+
+function marksText({ destructive, sideEffect }: Operation, colours: Colours): string {
+  if (destructive) return `  ${colours.red('destructive: asks, or needs --yes')}`;
+  return sideEffect === 'marks-seen' ? `  ${colours.yellow('marks as read')}` : '';
+}
+
+function descriptionText(operation: Operation, colours: Colours): string {
+  const { name, method, path, params, summary, success, errors } = operation;
+  const fields = bodyFields(operation);
+  const rules = bodyRules(operation);
+  return [
+    `${colours.bold(name)}${marksText(operation, colours)}`,
+    `${summary}.`,
+    colours.dim(`${method} ${path}`),
+    ...section('Parameters (--param name=value)', params.map(paramRow)),
+    ...section(
+      'Body (--body FILE, - or JSON)',
+      fields.map((field): Row => [field.name, field.required, field.type, '']),
+    ),
+    ...(operation.body !== null && fields.every(({ required }) => !required)
+      ? [`  ${rules.length === 0 ? 'may be left out' : rules.join('; ')}`]
+      : []),
+    '',
+    `Answer: ${success.join(' or ')}, ${answerText(operation)}. Declared errors: ${errors.join(', ')}.`,
+  ].join('\n');
+}
+
+type Row = readonly [name: string, required: boolean, type: string, help: string];
+
+function paramRow(param: Param): Row {
+  const byDefault = param.default === undefined ? '' : `; ${param.default} when left out`;
+  const mailbox = param.name === 'mailboxResourceId' || param.name === 'mailboxId';
+  const alias = mailbox ? '; or as mailbox=, which takes its address too' : '';
+  return [param.name, param.required, describeParam(param), `${param.help}${byDefault}${alias}`];
+}
+
+function section(title: string, rows: readonly Row[]): string[] {
+  if (rows.length === 0) return [];
+  const width = Math.max(...rows.map(([name]) => name.length));
+  return [
+    '',
+    `${title}:`,
+    ...rows.map(([name, required, type, help]) =>
+      `  ${name.padEnd(width)}  ${required ? 'required' : 'optional'}  ${type}${help === '' ? '' : `: ${help}`}`.trimEnd(),
+    ),
+  ];
+}
+
+function answerText({ response, surface }: Operation): string {
+  switch (response.kind) {
+    case 'data':
+      return 'JSON: data';
+    case 'bare':
+      return 'JSON: the record itself';
+    case 'page':
+      return `JSON: data and ${surface === 'mailbox' ? 'pagination' : 'meta'}`;
+    case 'bytes':
+      return `bytes: ${response.contentType}`;
+    case 'empty':
+      return 'empty';
+  }
+}
+
+/**
+ * Writes an answer to a file that only its owner can read (0600), replacing an existing one: the complete answer or
+ * nothing. Anything that is not a regular file (a pipe, /dev/null) is written to directly.
+ *
+ * @throws usage-save-failed
+ */
+async function writeAnswerFile(
+  file: string,
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+): Promise<void> {
+  try {
+    if (await isSpecial(file)) return await fill(await open(file, 'w'), chunks);
+    const temporary = `${file}.${randomUUID()}.tmp`;
+    try {
+      await fill(await open(temporary, 'wx', 0o600), chunks);
+      await rename(temporary, file);
+    } catch (error) {
+      await rm(temporary, { force: true });
+      throw error;
+    }
+  } catch (error) {
+    const reason = errnoOf(error);
+    throw reason === undefined ? error : usageError('usage-save-failed', { file, reason });
+  }
+}
+
+/** Links count as special: what they point to is replaced, not they. */
+async function isSpecial(file: string): Promise<boolean> {
+  try {
+    return !(await lstat(file)).isFile();
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+async function fill(
+  handle: FileHandle,
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+): Promise<void> {
+  try {
+    for await (const chunk of chunks) await handle.writeFile(chunk);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Some of what was asked for was done, and the answer names what was not. */
+const PARTLY = 207;
+const ACCEPTED = 202;
+
+/**
+ * Shows an answer as it came: JSON as one object, bytes untouched. 202 and 207 are said, and so is an answer
+ * without content.
+ *
+ * @param file where to write it; null for standard output
+ * @returns 1 for 207
+ */
+async function showAnswer(
+  context: CommandContext,
+  operation: Operation,
+  answer: RawAnswer,
+  file: string | null,
+): Promise<ExitCode> {
+  if (answer.kind === 'bytes') await showBytes(context, operation, answer.body, file);
+  else await showObject(context, operation, answer, file);
+  return answer.status === PARTLY ? EXIT.failures : EXIT.done;
+}
+
+async function showBytes(
+  context: CommandContext,
+  operation: Operation,
+  body: Bytes,
+  file: string | null,
+): Promise<void> {
+  try {
+    const chunks = body.kind === 'buffer' ? [body.bytes] : createReadStream(body.path);
+    if (file === null) {
+      for await (const chunk of chunks) await context.output.bytes(chunk);
+      return;
+    }
+    const size = body.kind === 'buffer' ? body.bytes.length : body.size;
+    await writeAnswerFile(path.resolve(context.surroundings.cwd, file), chunks);
+    await saved(context, operation, 200, file, size);
+  } finally {
+    if (body.kind === 'file') await rm(body.path, { force: true });
+  }
+}
+
+async function showObject(
+  context: CommandContext,
+  operation: Operation,
+  answer: Exclude<RawAnswer, { kind: 'bytes' }>,
+  file: string | null,
+): Promise<void> {
+  const { output, notices, surroundings } = context;
+  const { status } = answer;
+  const object = objectOf(answer);
+  if (file !== null) {
+    const text = Buffer.from(`${jsonLine(object)}\n`);
+    await writeAnswerFile(path.resolve(surroundings.cwd, file), [text]);
+    await saved(context, operation, status, file, text.length);
+  } else {
+    await output.object(object, () =>
+      answer.kind === 'empty' ? `${operation.name}: done (${status})` : visibleJson(answer.json, 2),
+    );
+  }
+  if (status === ACCEPTED) {
+    notices.say(
+      'Accepted (202): the service finishes it later. Check the result; do not send it again.',
+    );
+  }
+  if (status === PARTLY) {
+    notices.warn('only partly done (207); the answer names what failed.');
+  }
+  const page = answer.kind === 'json' ? pageNotice(operation, answer.json) : null;
+  if (page !== null) notices.say(page);
+}
+
+/** Returns the body of 200 and 201 as it came; for other statuses, also what they mean. */
+function objectOf(answer: Exclude<RawAnswer, { kind: 'bytes' }>): unknown {
+  const { status } = answer;
+  const body = answer.kind === 'json' ? answer.json : null;
+  if (status === ACCEPTED) return { status, accepted: true, answer: body };
+  if (answer.kind === 'empty') return { status };
+  return status === PARTLY && typeof body === 'object' ? { status, ...body } : body;
+}
+
+async function saved(
+  { output }: CommandContext,
+  operation: Operation,
+  status: number,
+  savedAs: string,
+  size: number,
+): Promise<void> {
+  await output.object(
+    { operation: operation.name, status, savedAs, bytes: size },
+    () => `Written to ${savedAs}: ${bytes(size)}.`,
+  );
+}
+
+/** Where a page stands among the others; null where it is the only one. */
+function pageNotice(operation: Operation, json: unknown): string | null {
+  const place = operation.response.kind === 'page' ? placeInAnswer(operation, json) : null;
+  if (place === null) return null;
+  const { page, perPage, total } = place;
+  if (total <= perPage && page === 1) return null;
+  const pages = Math.ceil(total / perPage);
+  const next = page < pages ? ` The next: --param page=${page + 1}` : '';
+  return `Page ${count(page)} of ${count(pages)}, ${count(total)} in all.${next}`;
+}
+
+function placeInAnswer(
+  { surface }: Operation,
+  json: unknown,
+): { readonly page: number; readonly perPage: number; readonly total: number } | null {
+  if (typeof json !== 'object' || json === null) return null;
+  if (surface === 'mailbox') {
+    return 'pagination' in json ? (decodeIfFits(mailboxPagination, json.pagination) ?? null) : null;
+  }
+  const meta = 'meta' in json ? decodeIfFits(platformMeta, json.meta) : undefined;
+  return meta === undefined
+    ? null
+    : { page: meta.current_page, perPage: meta.per_page, total: meta.total };
+}
+
+interface ApiLine {
+  /** `name=value` each. */
+  readonly param?: string[];
+  readonly body?: string;
+  readonly account?: string;
+  readonly output?: string;
+  readonly yes?: boolean;
+  readonly list?: boolean;
+  readonly describe?: boolean;
+}
+
+const HELP = `
+Calls one operation of the service's interface, on either surface, and prints its answer unchanged: JSON as
+one object, raw sources and attachments byte for byte. Parameters and body are checked before anything is
+sent. Operations of the platform surface (platform.…) need accounts[].platform in the configuration.
+
+mailbox= takes the address of a mailbox or its resource id. A body is JSON: from a file, from standard input
+(-), or typed directly. Operations that cannot be undone ask for confirmation on a terminal and need --yes
+elsewhere. An answer 207 (partial success) exits with code 1.
+
+EXAMPLES
+  mailkeep api --list
+  mailkeep api listMessages --describe
+  mailkeep api getCurrentAccount
+  mailkeep api listMessages --param mailbox=anna@example.org --param folder=INBOX --param perPage=5
+  mailkeep api createFolder --param mailbox=anna@example.org --body '{"name":"INBOX.Work"}'
+  mailkeep api getMessageSource --param mailbox=anna@example.org --param folder=INBOX \\
+      --param uid=7 --output message.eml
+  mailkeep api deleteFolder --param mailbox=anna@example.org --param folder=INBOX.Work --yes`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .argument('[operation]', 'name of the operation, as --list shows it')
+    .option('-p, --param <name=value>', 'a parameter; repeatable', collected)
+    .option('--body <file>', 'the request body, as JSON; - is standard input')
+    .option('--account <name>', 'the account of the configuration, where there are several')
+    .option('--output <file>', 'write the answer to this file')
+    .option('--yes', 'do not ask for confirmation')
+    .option('--list', 'list every operation with its parameters')
+    .option('--describe', 'describe the operation, without calling it')
+    .addHelpText('after', HELP)
+    .action((operation: string | undefined, options: ApiLine) =>
+      chosen(async (context) => {
+        if (options.list === true) return listOperations(context);
+        if (operation === undefined) throw missing();
+        if (options.describe === true) return describeOperation(context, operation);
+        return callOperation(context, operation, options);
+      }),
+    );
+}
+
+function missing(): Error {
+  return usageError('usage-invalid', {
+    command: 'api',
+    problem: 'an operation is missing; "mailkeep api --list" lists them.',
+  });
+}
+
+/** `mailkeep api OPERATION`: checks what was typed, asks where it must, calls, shows. */
+async function callOperation(
+  context: CommandContext,
+  name: string,
+  command: ApiLine,
+): Promise<ExitCode> {
+  const operation = namedOperation(name);
+  const settings = settingsOf(context);
+  const account = oneAccount(settings, command.account);
+  const params = readParams(operation, command.param ?? [], filledBy(operation, account));
+  refuseTerminal(context, operation, command.output);
+  const body = await readBody(operation, command.body, context);
+  // The operation's own limit is reported instead of waited for: somebody is watching.
+  const retries = operation.ownLimit ? { budgetMs: 0 } : {};
+  return withClients(
+    context,
+    settings,
+    account,
+    async (clients) => {
+      const values = await lookedUp(clients, params);
+      if (operation.destructive && command.yes !== true) {
+        // Where standard input gave the body, no answer can come from it.
+        if (command.body === '-') {
+          throw operationError('operation-needs-yes', { act: operation.name });
+        }
+        const lines = [`${operation.name}: ${operation.summary}.`, ...valueLines(values)];
+        if (!(await confirmed(context, operation.name, lines))) return EXIT.failures;
+      }
+      if (operation.sideEffect === 'marks-seen') {
+        context.notices.warn(`${operation.name} marks the message as read at the service.`);
+      }
+      const client = surfaceOf(operation, clients);
+      const answer = await keepingSecret(
+        settings.dataDir,
+        operation,
+        values.webhookId,
+        () => client.call(operation, values, body, clients.options),
+        (file) => context.notices.say(`The stored secret in ${file} was replaced.`),
+      );
+      const file = command.output === '-' ? null : (command.output ?? null);
+      return showAnswer(context, operation, answer, file);
+    },
+    retries,
+  );
+}
+
+function filledBy(operation: Operation, { name, platform }: AccountSettings): ParamValues {
+  if (operation.surface === 'mailbox') return {};
+  if (platform === null) throw needsPlatform(operation, name);
+  return { orderId: platform.orderId };
+}
+
+/** Mail can hold sequences that a terminal obeys. */
+function refuseTerminal(
+  { output }: CommandContext,
+  operation: Operation,
+  file: string | undefined,
+): void {
+  if (operation.response.kind === 'bytes' && file === undefined && output.interactive) {
+    throw operationError('operation-bytes-on-terminal', { operation: operation.name });
+  }
+}
+
+async function lookedUp(clients: Clients, { values, address }: GivenParams): Promise<ParamValues> {
+  if (address === null) return values;
+  const { resourceId } = await namedMailbox(clients, address.address);
+  return { ...values, [address.param]: resourceId };
+}
+
+function surfaceOf(operation: Operation, clients: Clients) {
+  if (operation.surface === 'mailbox') return clients.mailbox;
+  if (clients.platform !== null) return clients.platform;
+  throw needsPlatform(operation, clients.account.name);
+}
+
+function needsPlatform({ name }: Operation, account: string): Error {
+  return operationError('operation-needs-platform', { operation: name, account });
+}
+
+function valueLines(values: ParamValues): string[] {
+  return Object.entries(values).map(([name, value]) => `  ${name}: ${terminalLine(String(value))}`);
+}
+
+const RENEWING: ReadonlySet<string> = new Set([
+  'regenerateWebhookSecret',
+  'platform.regenerateWebhookSecret',
+]);
+
+/**
+ * Calls an operation; where it renews the secret of a webhook that is stored here, the new one takes the place of the
+ * old, which is dead from then on. The place for it is made before the service is asked.
+ *
+ * @param webhookId as the operation was given it
+ * @param onKept hears of the file
+ * @throws webhook-secrets-unwritable, webhook-secret-lost, webhook-secret-unreadable, and what `call` throws
+ */
+async function keepingSecret(
+  dataDir: string,
+  operation: Operation,
+  webhookId: unknown,
+  call: () => Promise<RawAnswer>,
+  onKept: (file: string) => void,
+): Promise<RawAnswer> {
+  const known = RENEWING.has(operation.name)
+    ? (await storedWebhooks(dataDir)).find(({ id }) => id === webhookId)
+    : undefined;
+  if (known === undefined) return call();
+  const slot = await reserveSecret(dataDir);
+  try {
+    const answer = await call();
+    const secret = secretIn(answer);
+    if (secret !== null) onKept(await slot.keep({ ...known, secret: new Secret(secret) }));
+    return answer;
+  } finally {
+    await slot.drop();
+  }
+}
+
+const SECRET = webhookWithSecretRecord.pick({ secret: true });
+
+/** The mailbox surface wraps it in `data`, the platform surface does not; null where it comes later (202). */
+function secretIn(answer: RawAnswer): string | null {
+  if (answer.kind !== 'json') return null;
+  const { json } = answer;
+  const wrapped: unknown =
+    typeof json === 'object' && json !== null && 'data' in json ? json.data : json;
+  return SECRET.safeParse(wrapped).data?.secret ?? null;
+}

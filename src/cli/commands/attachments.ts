@@ -1,0 +1,229 @@
+import { readdirSync } from 'node:fs';
+import { constants, type FileHandle, open, rm } from 'node:fs/promises';
+import path from 'node:path';
+import type { Command } from 'commander';
+import type { AttachmentTextState } from '../../catalog/attachment-texts.ts';
+import type { Reader } from '../../catalog/open-reader.ts';
+import { makeFolders } from '../../core/files.ts';
+import { terminalLine } from '../../core/terminal-safe.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { errnoOf } from '../../errors/mailkeep-error.ts';
+import { usageError } from '../../errors/usage.ts';
+import type { ExtractedAttachment } from '../../mail/extraction.ts';
+import { safeFileName } from '../../mail/file-names.ts';
+import { openAttachments, readMessage } from '../../mail/reading.ts';
+import { bytes, counted } from '../../wording/amounts.ts';
+import { oneMessage, withReader } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+
+const HELP = `
+Lists the attachments of a message, or saves them. File names come from the sender: mailkeep makes them safe,
+overwrites no file, and writes nothing outside the folder.
+
+If the text of an attachment is not searchable, the list shows why: it is not read yet, or could not be read
+(encrypted, malformed, …).
+
+EXAMPLES
+  mailkeep attachments 3f2a91c4
+  mailkeep attachments 3f2a91c4 --save ~/Downloads`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .argument('<id>', 'id of a message, or its beginning')
+    .option('--save <dir>', 'save all of them to this folder')
+    .addHelpText('after', HELP)
+    .action((typed: string, options: { readonly save?: string }) =>
+      chosen((context) =>
+        withReader(context, (reader) => attachmentsOf(context, reader, typed, options.save)),
+      ),
+    );
+}
+
+async function attachmentsOf(
+  { output, notices, surroundings }: CommandContext,
+  reader: Reader,
+  typed: string,
+  saveTo: string | undefined,
+): Promise<ExitCode> {
+  const id = oneMessage(reader, typed);
+  const source = reader.sources().streamMessage(id);
+  const texts = textStates(reader, id);
+  const textOf = ({ number }: { readonly number: number }) => texts.get(number) ?? null;
+  if (saveTo === undefined) {
+    for (const attachment of (await readMessage(source)).attachments) {
+      const text = textOf(attachment);
+      await output.line({ ...attachment, text }, () => attachmentLine(attachment, text));
+    }
+    return EXIT.done;
+  }
+  const folder = path.resolve(surroundings.cwd, saveTo);
+  const { saved, missing, failure } = await saveAttachments(folder, source);
+  for (const attachment of saved) {
+    await output.line(
+      { ...attachment, text: textOf(attachment) },
+      () => `${attachmentLine(attachment, null)}  ->  ${attachment.savedAs}`,
+    );
+  }
+  if (missing.length > 0) {
+    const names = missing.map(
+      ({ number, filename }) => `${number} ${terminalLine(filename ?? '(no name)')}`,
+    );
+    notices.warn(`Not saved: ${names.join(', ')}.`);
+  }
+  if (failure !== null) throw failure;
+  return EXIT.done;
+}
+
+type TextState = Omit<AttachmentTextState, 'number' | 'filename'>;
+
+/** What is known of the attachments' own text, by their numbers; pictures and the like have none. */
+function textStates({ catalog }: Reader, id: string): ReadonlyMap<number, TextState> {
+  const docid = catalog.messages.docidOf(id);
+  const states = docid === undefined ? [] : catalog.attachments.ofMessage(docid);
+  return new Map(states.map(({ number, filename: _, ...state }) => [number, state]));
+}
+
+function attachmentLine(attachment: ExtractedAttachment, text: TextState | null): string {
+  const { number, filename, contentType, size } = attachment;
+  const line = `${number}  ${terminalLine(filename ?? '(no name)')}  ${terminalLine(contentType)}, ${bytes(size)}`;
+  if (text === null || text.status === 'done') return line;
+  const yet = text.status === 'pending' ? ' yet' : '';
+  const attempts = text.attempts === 0 ? '' : `, ${counted(text.attempts, 'attempt')}`;
+  return `${line}  (not searchable${yet}${text.reason === null ? '' : `: ${text.reason}${attempts}`})`;
+}
+
+interface SavedAttachments {
+  readonly saved: readonly (ExtractedAttachment & { readonly savedAs: string })[];
+  /** Attachments that are not in the folder, in order, of those that were announced. */
+  readonly missing: readonly Omit<ExtractedAttachment, 'size'>[];
+  /** Why the message was not read to its end, or a file not written; null when all attachments are saved. */
+  readonly failure: unknown;
+}
+
+/**
+ * Saves the attachments of one message into a folder, in one reading of the message, under names that are safe and
+ * new there. The folder is made where there is none, for its owner only. Whatever fails, attachments that are
+ * complete by then stay, and no part of another does.
+ *
+ * @throws usage-save-failed for the folder
+ */
+async function saveAttachments(
+  folder: string,
+  source: AsyncIterable<Uint8Array>,
+): Promise<SavedAttachments> {
+  const taken = new Set<string>();
+  try {
+    // Mail is private, whatever the umask: so is each file.
+    makeFolders(folder, 0o700);
+    for (const name of readdirSync(folder)) safeFileName(name, { fallback: 'x', taken });
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST') throw saveFailed(folder, error);
+    throw usageError('usage-save-failed', { file: folder, reason: 'not-a-folder' }, error);
+  }
+  const files = new Map<number, SavedFile>();
+  const open = new Set<SavedFile>();
+  let failure: unknown = null;
+  try {
+    for await (const piece of openAttachments(source)) {
+      if ('attachment' in piece) files.set(piece.attachment.number, newFile(piece.attachment));
+      const file = files.get('attachment' in piece ? piece.attachment.number : piece.number);
+      if (file === undefined || file.failure !== null) continue;
+      try {
+        if ('attachment' in piece) await createIn(folder, file, taken);
+        else if ('bytes' in piece) await append(file, piece.bytes);
+        else await complete(file);
+      } catch (error) {
+        file.failure = saveFailed(file.path, error);
+        await remove(file);
+      }
+      await keepFewOpen(open, file);
+    }
+  } catch (error) {
+    failure = error;
+  }
+  for (const file of files.values()) if (!file.isComplete) await remove(file);
+  const all = [...files.values()];
+  return {
+    saved: all
+      .filter(({ isComplete }) => isComplete)
+      .map(({ attachment, size, path: savedAs }) => ({ ...attachment, size, savedAs })),
+    missing: all.filter(({ isComplete }) => !isComplete).map(({ attachment }) => attachment),
+    failure: failure ?? all.find((file) => file.failure !== null)?.failure ?? null,
+  };
+}
+
+interface SavedFile {
+  readonly attachment: Omit<ExtractedAttachment, 'size'>;
+  /** Empty until the file is created. */
+  path: string;
+  /** Bytes written. */
+  size: number;
+  /** Null while it is closed. */
+  handle: FileHandle | null;
+  isComplete: boolean;
+  failure: unknown;
+}
+
+function newFile(attachment: SavedFile['attachment']): SavedFile {
+  return { attachment, path: '', size: 0, handle: null, isComplete: false, failure: null };
+}
+
+/** Creates a file under the first name that is free; never through a link, and never over what is there. */
+async function createIn(folder: string, file: SavedFile, taken: Set<string>): Promise<void> {
+  const { number, filename } = file.attachment;
+  while (file.handle === null) {
+    const name = safeFileName(filename, { fallback: `attachment-${number}`, taken });
+    const target = path.join(folder, name);
+    try {
+      file.handle = await open(target, 'wx', 0o600);
+    } catch (error) {
+      if (errnoOf(error) !== 'EEXIST') throw saveFailed(target, error);
+      continue;
+    }
+    file.path = target;
+  }
+}
+
+async function append(file: SavedFile, bytes: Uint8Array): Promise<void> {
+  // Closed since: a link that was put in its place is not followed.
+  file.handle ??= await open(file.path, constants.O_WRONLY | constants.O_APPEND | NO_FOLLOW);
+  await file.handle.writeFile(bytes);
+  file.size += bytes.byteLength;
+}
+
+/** Windows has no such flag. */
+const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
+
+/** Files held open at a time. A message may announce any number of attachments before the first one ends. */
+const OPEN_FILES = 16;
+
+/** Closes the file that was used longest ago, if too many are open. `open` is in the order of use. */
+async function keepFewOpen(open: Set<SavedFile>, used: SavedFile): Promise<void> {
+  open.delete(used);
+  if (used.handle !== null) open.add(used);
+  const [oldest] = open;
+  if (open.size <= OPEN_FILES || oldest === undefined) return;
+  open.delete(oldest);
+  await close(oldest);
+}
+
+async function complete(file: SavedFile): Promise<void> {
+  await close(file);
+  file.isComplete = true;
+}
+
+async function close(file: SavedFile): Promise<void> {
+  const { handle } = file;
+  file.handle = null;
+  await handle?.close();
+}
+
+async function remove(file: SavedFile): Promise<void> {
+  await close(file).catch(() => undefined);
+  if (file.path !== '') await rm(file.path, { force: true });
+}
+
+function saveFailed(file: string, error: unknown): unknown {
+  const reason = errnoOf(error);
+  return reason === undefined ? error : usageError('usage-save-failed', { file, reason });
+}

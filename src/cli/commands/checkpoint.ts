@@ -1,0 +1,81 @@
+import path from 'node:path';
+import type { Command } from 'commander';
+import { realFiles, replaceFile } from '../../archive/file-system.ts';
+import { FOLDER_MODE } from '../../archive/format.ts';
+import { logHead } from '../../archive/log-reader.ts';
+import { reachedBy } from '../../catalog/implied.ts';
+import { makeFolders } from '../../core/files.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { errnoName } from '../../errors/mailkeep-error.ts';
+import { usageError } from '../../errors/usage.ts';
+import {
+  fingerprintOf,
+  ownSigningKey,
+  readSigningKey,
+  signCheckpoint,
+} from '../../verify/checkpoint.ts';
+import { count } from '../../wording/amounts.ts';
+import { archiveOf } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+
+interface CheckpointLine {
+  readonly to?: string;
+  readonly key?: string;
+}
+
+const HELP = `
+Prints a signed statement about the log's last commit, and writes it to a file. The hash of a commit covers
+everything before it. Keep the statement away from the archive (print it, mail it to yourself):
+"mailkeep verify --checkpoint FILE" can prove later that nothing before it was changed or cut off.
+
+The statement is signed with an Ed25519 key: --key FILE (PKCS #8, PEM), or checkpoint.key in the archive's
+folder, which is created if missing. It names no mail, no mailbox and no host.
+
+EXAMPLES
+  mailkeep checkpoint
+  mailkeep checkpoint --to /media/usb/checkpoint.json`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--to <file>', 'file to write (default: checkpoints/NUMBER.json in the archive)')
+    .option('--key <file>', 'sign with this key')
+    .addHelpText('after', HELP)
+    .action((options: CheckpointLine) => chosen((context) => makeCheckpoint(context, options)));
+}
+
+/** `mailkeep checkpoint`: signs the head of the log, prints the statement and writes it. */
+async function makeCheckpoint(context: CommandContext, options: CheckpointLine): Promise<ExitCode> {
+  const { now, output, surroundings } = context;
+  const dataDir = archiveOf(context);
+  const head = logHead(dataDir, reachedBy(dataDir));
+  const keyFile =
+    options.key === undefined
+      ? await ownSigningKey(dataDir)
+      : path.resolve(surroundings.cwd, options.key);
+  const checkpoint = signCheckpoint(head, readSigningKey(keyFile), now());
+  const file =
+    options.to === undefined
+      ? path.join(dataDir, 'checkpoints', `${String(head.number).padStart(10, '0')}.json`)
+      : path.resolve(surroundings.cwd, options.to);
+  await write(file, `${JSON.stringify(checkpoint, null, 2)}\n`, options.to === undefined);
+  // As `verify --checkpoint` names the key.
+  const signer = fingerprintOf(checkpoint.publicKey);
+  await output.object({ ...checkpoint, signer, file }, () =>
+    [
+      `Commit ${count(head.number)}, ${head.hash}`,
+      `archive ${head.archiveId}, signed ${checkpoint.signedAt} with key ${signer} (${checkpoint.publicKey})`,
+      checkpoint.signature,
+      `written to ${file}; keep a copy where the archive is not.`,
+    ].join('\n'),
+  );
+  return EXIT.done;
+}
+
+async function write(file: string, text: string, makeFolder: boolean): Promise<void> {
+  try {
+    if (makeFolder) makeFolders(path.dirname(file), FOLDER_MODE);
+    await replaceFile(realFiles, file, Buffer.from(text, 'utf8'));
+  } catch (error) {
+    throw usageError('usage-save-failed', { file, reason: errnoName(error) });
+  }
+}

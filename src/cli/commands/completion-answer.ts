@@ -1,0 +1,184 @@
+import { type Complete, type Completion, RootCommand } from '@bomb.sh/tab';
+import { Command, type Option } from 'commander';
+import { openReader, type Reader } from '../../catalog/open-reader.ts';
+import { OPERATOR_NAMES } from '../../catalog/query-ast.ts';
+import { EXIT } from '../../errors/exit-codes.ts';
+import { commandName } from '../command-name.ts';
+import { COMMANDS } from '../commands.ts';
+import type { Body } from '../context.ts';
+import { minusWords } from '../option-values.ts';
+import { printed, SHELLS } from './completion.ts';
+
+/** An option as completion sees it: `values` where it takes one. */
+export interface KnownOption {
+  readonly name: string;
+  /** Its letter, where it has one. */
+  readonly short?: string | undefined;
+  readonly description: string;
+  readonly values?: () => readonly Completion[];
+}
+
+export interface KnownCommand {
+  readonly name: string;
+  readonly description: string;
+  readonly options: readonly KnownOption[];
+  readonly values: () => readonly Completion[];
+}
+
+/**
+ * Characters that no shell obeys. What is offered ends up on a command line, so a folder that somebody named after a
+ * command would run it: names with anything else are not offered.
+ */
+const HARMLESS = /^[\p{L}\p{N}._@+:/,=-]+$/u;
+
+/** Names that the archive knows, for completion. */
+export interface ArchiveValues {
+  mailboxes(): Completion[];
+  folders(): Completion[];
+  /** What a query may be made of. */
+  query(): Completion[];
+}
+
+const STATES = 'unread read starred answered forwarded draft deleted';
+
+/** @param open the archive; whatever it throws, nothing is offered then */
+export function archiveValues(open: () => Reader): ArchiveValues {
+  const asked = <T>(ask: (reader: Reader) => T[]): T[] => {
+    try {
+      const reader = open();
+      try {
+        return ask(reader);
+      } finally {
+        reader.close();
+      }
+    } catch {
+      // Nobody asked a question that an error would answer: somebody pressed a key.
+      return [];
+    }
+  };
+  const mailboxes = () =>
+    asked(({ catalog }) => catalog.folders.mailboxes().map(({ address }) => ({ value: address })));
+  const folders = () =>
+    asked(({ catalog }) => {
+      const paths = catalog.folders.all({ gone: false }).map(({ folder }) => folder);
+      return [...new Set(paths)].map((value) => ({ value }));
+    });
+  const under = (operator: string, values: readonly Completion[]) =>
+    values.map(({ value }) => ({ value: `${operator}:${value}` }));
+  return {
+    mailboxes,
+    folders,
+    query: () => [
+      ...OPERATOR_NAMES.map((name) => ({ value: `${name}:` })),
+      ...STATES.split(' ').map((state) => ({ value: `is:${state}` })),
+      ...['attachment', 'inline'].map((what) => ({ value: `has:${what}` })),
+      ...under('in', folders()),
+      ...under('mailbox', mailboxes()),
+    ],
+  };
+}
+
+/** What the shells' scripts ask, with the words of the line behind `--`. Silent whatever happens, and writes nothing. */
+export function define(command: Command, chosen: (body: Body) => void): void {
+  // The last word is empty where a value is about to be typed.
+  command
+    .argument('[words...]', 'the words of the line', minusWords, [])
+    .action((words: string[]) =>
+      chosen(async (context) => {
+        const globals = {
+          ...context.globals,
+          config: typedValue(words, '--config') ?? context.globals.config,
+          data: typedValue(words, '--data') ?? context.globals.data,
+        };
+        const archive = archiveValues(() => openReader({ ...context, globals, report: () => {} }));
+        const named = commandName(words.slice(0, -1));
+        const commands = await Promise.all(
+          COMMANDS.map(async ({ name, summary, load }): Promise<KnownCommand> => {
+            const known = { name, description: summary, options: [], values: () => [] };
+            if (name !== named) return known;
+            const probe = new Command(name);
+            (await load()).define(probe, () => {});
+            return {
+              ...known,
+              options: optionsOf(probe, archive),
+              values: positionals(probe, archive),
+            };
+          }),
+        );
+        await context.output.text(answer(words, GLOBALS, commands));
+        return EXIT.done;
+      }),
+    );
+}
+
+const none = (): [] => [];
+const GLOBALS: readonly KnownOption[] = [
+  { name: 'config', description: 'configuration file', values: none },
+  { name: 'data', description: 'folder of the archive', values: none },
+  { name: 'json', description: 'print JSON' },
+  { name: 'quiet', description: 'print results and errors only' },
+  { name: 'verbose', short: 'v', description: 'print more on standard error' },
+  { name: 'no-color', description: 'print no colors' },
+  { name: 'help', short: 'h', description: 'print help' },
+];
+
+function optionsOf(command: Command, archive: ArchiveValues): KnownOption[] {
+  return command.options.map((option) => {
+    const name = (option.long ?? '').replace(/^--/, '');
+    const { description } = option;
+    const short = option.short?.replace(/^-/, '');
+    if (!option.required && !option.optional) return { name, short, description };
+    return { name, short, description, values: valuesOf(name, option, archive) };
+  });
+}
+
+function valuesOf(name: string, option: Option, archive: ArchiveValues) {
+  if (name === 'mailbox') return archive.mailboxes;
+  if (name === 'folder') return archive.folders;
+  if (name === 'query') return archive.query;
+  const choices = (option.argChoices ?? []).map((value) => ({ value }));
+  return () => choices;
+}
+
+function positionals(command: Command, archive: ArchiveValues): KnownCommand['values'] {
+  if (command.name() === 'search') return archive.query;
+  if (command.name() === 'completion') return () => SHELLS.map((value) => ({ value }));
+  const below = command.commands.map((sub) => ({
+    value: sub.name(),
+    description: sub.summary() || sub.description(),
+  }));
+  return () => below;
+}
+
+/** The value that an option was given in the line so far. */
+function typedValue(words: readonly string[], option: string): string | undefined {
+  const at = words.lastIndexOf(option);
+  return at < 0 || at >= words.length - 1 ? undefined : words[at + 1];
+}
+
+/** What may stand at the end of these words, in the form that the scripts read. */
+export function answer(
+  words: readonly string[],
+  globals: readonly KnownOption[],
+  commands: readonly KnownCommand[],
+): string {
+  const root = new RootCommand();
+  const offer = (values: () => readonly Completion[]) => (complete: Complete) => {
+    for (const { value, description = '' } of values()) {
+      if (HARMLESS.test(value)) complete(value, description);
+    }
+  };
+  const add = (to: { option: RootCommand['option'] }, options: readonly KnownOption[]): void => {
+    for (const { name, short, description, values } of options) {
+      if (values === undefined) to.option(name, description, short);
+      else to.option(name, description, offer(values), short);
+    }
+  };
+  add(root, globals);
+  for (const { name, description, options, values } of commands) {
+    const command = root.command(name, description);
+    add(command, [...globals, ...options]);
+    command.argument('value', offer(values), true);
+  }
+  return printed(() => root.parse([...words]));
+}

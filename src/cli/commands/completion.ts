@@ -1,0 +1,150 @@
+import { RootCommand } from '@bomb.sh/tab';
+import { Argument, type Command } from 'commander';
+import { EXIT } from '../../errors/exit-codes.ts';
+import type { Body } from '../context.ts';
+
+const HELP = `
+Prints a script that lets a shell complete mailkeep's commands, options, mailboxes, folders and search
+operators. Names come from the archive, which is only read.
+
+EXAMPLES
+  source <(mailkeep completion bash)                                     in ~/.bashrc
+  source <(mailkeep completion zsh)                                      in ~/.zshrc, after compinit
+  mailkeep completion fish >~/.config/fish/completions/mailkeep.fish     once
+  mailkeep completion powershell | Out-String | Invoke-Expression        in $PROFILE`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .addArgument(new Argument('<shell>', 'the shell').choices(SHELLS))
+    .addHelpText('after', HELP)
+    .action((shell: Shell) =>
+      chosen(async ({ output }) => {
+        await output.text(shellScript(shell));
+        return EXIT.done;
+      }),
+    );
+}
+
+/**
+ * What was typed goes to the program as words: expressions such as `$(…)` as their text, since the line is only being
+ * written. The library's script for PowerShell runs the line through Invoke-Expression, which would obey them. Windows
+ * PowerShell and PowerShell before 7.3 drop an empty argument, unless it is written as two quotation marks.
+ */
+export const POWERSHELL = `# PowerShell completion for mailkeep
+Register-ArgumentCompleter -Native -CommandName mailkeep -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+    $asked = @(
+        $commandAst.CommandElements |
+            Select-Object -Skip 1 |
+            Where-Object { $_.Extent.EndOffset -lt $cursorPosition } |
+            ForEach-Object {
+                if ($_ -is [System.Management.Automation.Language.StringConstantExpressionAst]) { $_.Value }
+                else { $_.Extent.Text }
+            }
+    )
+    $word = "$wordToComplete" -replace '["'']', ''
+    if ($word -eq '' -and $PSVersionTable.PSVersion -lt [version]'7.3') { $asked += '""' }
+    else { $asked += $word }
+    mailkeep complete '--' @asked 2>$null | ForEach-Object {
+        # Behind a tab stands a description, and in the last line what the other shells obey.
+        $value, $description = "$_".Split([char]9, 2)
+        if ($value -ne '' -and -not $value.StartsWith(':') -and
+            $value.StartsWith($word, [System.StringComparison]::OrdinalIgnoreCase)) {
+            # Unquoted, a comma makes an array, and an @ in front names a variable.
+            $text = if ($value -match '^@|,') { "'$value'" } else { $value }
+            $tip = if ([string]::IsNullOrWhiteSpace($description)) { $value } else { $description }
+            [System.Management.Automation.CompletionResult]::new($text, $value, 'ParameterValue', $tip)
+        }
+    }
+}`;
+
+/** Shells whose completion is known. */
+export const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const;
+type Shell = (typeof SHELLS)[number];
+
+/**
+ * What was typed goes to the program as words, and never through `eval`, as the library's script for bash has it: the
+ * line is only being written, and a redirection or a substitution in it must not act before Enter. Bash takes
+ * `in:INBOX` for three words and replaces the last: what stands before it must not come again.
+ */
+const BASH = `# bash completion for mailkeep
+__mailkeep_words() {
+    local cur prev words cword
+    _get_comp_words_by_ref -n "=:" cur prev words cword
+    words[cword]=$cur
+    COMPREPLY=()
+    local redirection='^[0-9]*(&>>?|<>|[<>]&|>\\||>>?|<<?<?)' asked=() target='' word i
+    for (( i = 1; i <= cword; i++ )); do
+        word=\${words[i]}
+        if [[ -n "$target" ]]; then
+            target=''
+        elif [[ "$word" =~ $redirection ]]; then
+            [[ "$word" == "\${BASH_REMATCH[0]}" ]] && target=next
+        else
+            asked+=("\${word//[\\"\\'\\\\]/}")
+            continue
+        fi
+        # The target of a redirection is a file.
+        if (( i == cword )); then compopt -o default; return; fi
+    done
+    cur=\${cur//[\\"\\'\\\\]/}
+    local out line
+    out=$(mailkeep complete -- "\${asked[@]}" 2>/dev/null)
+    while IFS= read -r line; do
+        # Behind a tab stands a description, and in the last line what the other shells obey.
+        line=\${line%%$'\\t'*}
+        if [[ -n "$line" && "$line" != :* && "$line" == "$cur"* ]]; then COMPREPLY+=("$line"); fi
+    done <<< "$out"
+    if [[ "$cur" == *:* && "$COMP_WORDBREAKS" == *:* ]]; then
+        local before=\${cur%"\${cur##*:}"}
+        for i in "\${!COMPREPLY[@]}"; do COMPREPLY[i]=\${COMPREPLY[i]#"$before"}; done
+    fi
+    if [[ \${#COMPREPLY[@]} -eq 1 && "\${COMPREPLY[0]}" == *: ]]; then compopt -o nospace; fi
+}
+if ! declare -F _get_comp_words_by_ref >/dev/null; then
+    # Where the package bash-completion is missing: the words as bash cut them, so that quoted blanks do not cut, up to
+    # the cursor, and together again where no blank stood between.
+    _get_comp_words_by_ref() {
+        local line=\${COMP_LINE:0:COMP_POINT} i word blank
+        words=(); cword=-1
+        for (( i = 0; i <= COMP_CWORD; i++ )); do
+            word=\${COMP_WORDS[i]} blank=''
+            while [[ "$line" == [[:space:]]* ]]; do line=\${line:1} blank=yes; done
+            if (( i == COMP_CWORD )); then word=$line; fi
+            line=\${line:\${#word}}
+            if (( cword < 1 )) || [[ -n "$blank" ]]; then words[++cword]=$word; else words[cword]+=$word; fi
+        done
+        cur=\${words[cword]}
+    }
+fi
+complete -F __mailkeep_words mailkeep`;
+
+/** The library's script for zsh has the shell run this part of the last word again, which must be text by then. */
+const ZSH_PREFIX = `flagPrefix="-P \${BASH_REMATCH}"`;
+
+/**
+ * The script that a shell reads at its start.
+ *
+ * @throws Error when the library's script is not the one that this was written for
+ */
+function shellScript(shell: Shell): string {
+  if (shell === 'bash') return BASH;
+  if (shell === 'powershell') return POWERSHELL;
+  const script = printed(() => new RootCommand().setup('mailkeep', 'mailkeep', shell));
+  if (shell === 'fish') return script;
+  if (!script.includes(ZSH_PREFIX)) throw new Error('the script for zsh has changed');
+  return script.replace(ZSH_PREFIX, () => `flagPrefix="-P \${(q)BASH_REMATCH}"`);
+}
+
+/** The library prints by itself; what it prints is wanted as a value. */
+export function printed(act: () => void): string {
+  const lines: string[] = [];
+  const { log } = console;
+  console.log = (line: string) => lines.push(line);
+  try {
+    act();
+  } finally {
+    console.log = log;
+  }
+  return lines.join('\n');
+}

@@ -1,0 +1,164 @@
+import type { Command } from 'commander';
+import {
+  type FleetSettings,
+  isFleetOnly,
+  loadConfig,
+  loadFleetConfig,
+  readRegistryAddress,
+} from '../../core/config.ts';
+import { configPlaces, isNamed, locateConfig, locateDataDir } from '../../core/config-locate.ts';
+import type { Settings } from '../../core/config-schema.ts';
+import { type ShownField, shownFields } from '../../core/config-shown.ts';
+import { readToken } from '../../core/secrets.ts';
+import { terminalLine } from '../../core/terminal-safe.ts';
+import { configError } from '../../errors/config.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { counted } from '../../wording/amounts.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { warningText } from '../engine-events.ts';
+import { tableText } from '../output.ts';
+
+const HELP = `
+"check" reads the configuration as every other command does, reports all errors in it, and tries to read the tokens. It
+contacts neither the service nor the archive ("mailkeep doctor" does). "show" prints every field in effect, where
+the file was found and which values are defaults; secrets are printed as ***.
+
+EXAMPLES
+  mailkeep config check --config /etc/mailkeep/config.json
+  mailkeep config show
+  mailkeep config show --json | jq '.fields[] | select(.isDefault | not)'`;
+
+const PARTS = [
+  ['check', 'check the configuration, and whether its tokens can be read', checkConfig],
+  ['show', 'print every field in effect, without secrets', showConfig],
+] as const;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.usage('<check|show> [options]').helpCommand(false).addHelpText('after', HELP);
+  for (const [name, summary, body] of PARTS) {
+    command
+      .command(name)
+      .summary(summary)
+      .description(summary)
+      .action(() => chosen(body));
+  }
+}
+
+/** Who named the configuration in force: an option, the environment, or nobody, so that it was searched for. */
+type ConfigSource = '--config' | 'MAILKEEP_CONFIG' | 'search';
+
+/** The configuration in force. @throws config-not-found, config-unreadable */
+function configInForce({ globals, surroundings }: CommandContext): {
+  readonly file: string;
+  readonly source: ConfigSource;
+} {
+  const file = locateConfig(globals.config, surroundings);
+  if (file === undefined) {
+    throw configError('config-not-found', { searched: configPlaces(surroundings) });
+  }
+  if (!isNamed(globals.config, surroundings)) return { file, source: 'search' };
+  return { file, source: globals.config === undefined ? 'MAILKEEP_CONFIG' : '--config' };
+}
+
+/** `named by --config`, `found in the current folder` */
+function sourceText(
+  { file, source }: ReturnType<typeof configInForce>,
+  surroundings: CommandContext['surroundings'],
+): string {
+  if (source !== 'search') return `named by ${source}`;
+  const where = ['the current folder', 'your configuration folder', '/etc/mailkeep'];
+  return `found in ${where[configPlaces(surroundings).indexOf(file)] ?? 'a usual place'}`;
+}
+
+interface Warning {
+  readonly code: string;
+  readonly message: string;
+}
+
+/**
+ * `mailkeep config check`: reads the configuration as every other command does, and tries to read its tokens. Neither
+ * the service nor the archive is asked.
+ *
+ * @throws config-not-found, config-unreadable, config-not-json, config-invalid
+ */
+async function checkConfig(context: CommandContext): Promise<ExitCode> {
+  const { output, surroundings } = context;
+  const place = configInForce(context);
+  const { file, source } = place;
+  const fleet = isFleetOnly(file) ? loadFleetConfig(file) : undefined;
+  const loaded = fleet ?? loadConfig(file);
+  const warnings = [
+    ...loaded.warnings.map((it) => ({ code: it.code, message: warningText(it) })),
+    ...(await unreadTokens(loaded.settings, surroundings.env)),
+    ...(fleet === undefined ? [] : await unreadAddress(fleet.fleet, surroundings.env)),
+  ];
+  const accounts = loaded.settings.accounts.length;
+  const holds = fleet === undefined ? counted(accounts, 'account') : 'a node of a fleet';
+  await output.object({ file, source, ok: true, accounts, warnings }, () =>
+    [
+      `${terminalLine(file)} is in order (${sourceText(place, surroundings)}; ${holds}).`,
+      ...warnings.map(
+        ({ message }) => `${output.colours.yellow('warning:')} ${terminalLine(message)}`,
+      ),
+    ].join('\n'),
+  );
+  return EXIT.done;
+}
+
+/** A token may be readable for the daemon alone, so that here it is no error. */
+async function unreadTokens(settings: Settings, env: CommandContext['surroundings']['env']) {
+  const warnings: Warning[] = [];
+  for (const { name, token, platform } of settings.accounts) {
+    for (const source of platform === null ? [token] : [token, platform.token]) {
+      try {
+        await readToken(source, env);
+      } catch (error) {
+        if (!(error instanceof MailkeepError)) throw error;
+        warnings.push({
+          code: error.code,
+          message: `account ${name}: ${sentenceOf(error).message}`,
+        });
+      }
+    }
+  }
+  return warnings;
+}
+
+/** So may the address of the registry. */
+async function unreadAddress(fleet: FleetSettings, env: CommandContext['surroundings']['env']) {
+  try {
+    await readRegistryAddress(fleet, env);
+    return [];
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    return [{ code: error.code, message: sentenceOf(error).message }];
+  }
+}
+
+/**
+ * `mailkeep config show`: the configuration in force, defaults included and secrets masked.
+ *
+ * @throws config-not-found, config-unreadable, config-not-json, config-invalid
+ */
+async function showConfig(context: CommandContext): Promise<ExitCode> {
+  const { output, globals, surroundings } = context;
+  const place = configInForce(context);
+  const { file, source } = place;
+  const fields = shownFields(file);
+  const dataDir = locateDataDir(globals, surroundings);
+  await output.object({ file, source, dataDir, fields }, () =>
+    [
+      `${terminalLine(file)} (${sourceText(place, surroundings)})`,
+      `archive: ${terminalLine(dataDir)}`,
+      '',
+      tableText(['field', 'value', ''], fields.map(rowOf), 1, output),
+    ].join('\n'),
+  );
+  return EXIT.done;
+}
+
+function rowOf({ path, value, isDefault }: ShownField): string[] {
+  return [path, JSON.stringify(value), isDefault ? 'default' : ''];
+}

@@ -1,0 +1,45 @@
+import type { Command } from 'commander';
+import { openReader, type Reader } from '../../catalog/open-reader.ts';
+import { answerOver, joined } from '../../core/listener.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { exportBack } from '../../export/elsewhere/back.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { chosenPlaces } from './export.ts';
+
+/** An export that is suspended takes and asks nothing, and would hold its place here. Milliseconds. */
+const IDLE_MS = 600_000;
+
+/** Run by the worker that holds an account, for a node at which `mailkeep export --account` runs. No command for people. */
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.action(() => chosen(answerExport));
+}
+
+/** Answers HTTP requests on standard input and output until the input ends, or nothing comes or is taken for a long time. */
+async function answerExport(context: CommandContext): Promise<ExitCode> {
+  const { output, stdin } = context;
+  let reader: Reader | undefined;
+  const fetch = exportBack(() => {
+    reader ??= openReader(context);
+    const opened = reader;
+    return {
+      catalog: opened.catalog,
+      sources: opened.sources(),
+      choose: (typed, ids) => chosenPlaces(context, opened, typed, ids),
+    };
+  });
+  const input = stdin();
+  const idle = setTimeout(() => input.destroy(), IDLE_MS);
+  input.on('data', () => idle.refresh());
+  const write = async (bytes: Uint8Array): Promise<void> => {
+    await output.bytes(bytes);
+    idle.refresh();
+  };
+  try {
+    await answerOver(joined(input, write), fetch);
+    await output.written();
+  } finally {
+    clearTimeout(idle);
+    reader?.close();
+  }
+  return EXIT.done;
+}

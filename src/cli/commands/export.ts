@@ -1,0 +1,323 @@
+import { createReadStream } from 'node:fs';
+import path from 'node:path';
+import { addAbortSignal, type Readable } from 'node:stream';
+import { type Command, Option } from 'commander';
+import { namesIn } from '../../catalog/folders.ts';
+import { type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
+import { parseQuery } from '../../catalog/parse-query.ts';
+import type { UnknownName } from '../../catalog/resolve-query.ts';
+import { accountHosts, savedSearches, withSaved } from '../../catalog/saved-searches.ts';
+import { isWithin } from '../../core/files.ts';
+import { terminalLine } from '../../core/terminal-safe.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { exportTargetInside } from '../../errors/export.ts';
+import { errnoOf } from '../../errors/mailkeep-error.ts';
+import { usageError } from '../../errors/usage.ts';
+import type { TypedSelection } from '../../export/elsewhere/wire.ts';
+import {
+  archiveOrigin,
+  EXPORT_FORMATS,
+  type ExportFormat,
+  type ExportOrigin,
+} from '../../transfer/export-manifest.ts';
+import type {
+  ExportFailure,
+  ExportProgress,
+  ExportResult,
+  ExportSelection,
+} from '../../transfer/plan-export.ts';
+import { runExportFrom } from '../../transfer/run-export.ts';
+import { bytes, count, counted } from '../../wording/amounts.ts';
+import { oneMessage, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { collected, moment } from '../option-values.ts';
+import { present, shortId } from '../output.ts';
+import { openActivity } from '../progress.ts';
+
+/** Characters of a line: more than any id, whatever stands around it. */
+const LONGEST = 100;
+
+/**
+ * Yields ids of messages, or their beginnings, as they stand in the lines of a file; empty lines are left out.
+ *
+ * @param from a file, or `-` for standard input
+ * @throws usage-ids-unreadable
+ */
+async function* idsFrom(
+  { stdin, signal, surroundings }: Pick<CommandContext, 'stdin' | 'signal' | 'surroundings'>,
+  from: string,
+): AsyncGenerator<string, void, undefined> {
+  const input = from === '-' ? stdin() : createReadStream(path.resolve(surroundings.cwd, from));
+  try {
+    for await (const line of linesOf(addAbortSignal(signal, input))) {
+      const id = line.trim();
+      if (id !== '') yield id;
+    }
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    const source = from === '-' ? 'standard input' : from;
+    throw usageError('usage-ids-unreadable', { source, reason });
+  }
+}
+
+/**
+ * Returns the docids of messages.
+ *
+ * @throws usage-unknown-message, usage-ambiguous-id, message-purged; what `ids` throws
+ */
+async function docidsOf(
+  reader: Reader,
+  ids: AsyncIterable<string> | Iterable<string>,
+): Promise<number[]> {
+  const docids: number[] = [];
+  for await (const id of ids) {
+    const docid = reader.catalog.messages.docidOf(oneMessage(reader, id));
+    if (docid !== undefined) docids.push(docid);
+  }
+  return docids;
+}
+
+/** Lines as they come, each cut to what is looked at. */
+async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined> {
+  let rest = '';
+  for await (const chunk of input.setEncoding('utf8')) {
+    const lines = `${rest}${chunk}`.split('\n');
+    rest = (lines.pop() ?? '').slice(0, LONGEST);
+    for (const line of lines) yield line.slice(0, LONGEST);
+  }
+  yield rest;
+}
+
+/**
+ * Returns what is to be exported of an archive, and what a query names that is not known.
+ *
+ * @param ids those of messages, or their beginnings, where these are named
+ * @throws usage-unknown-name for a mailbox or folder that never was, what `parseQuery` and `docidsOf` throw
+ */
+export async function chosenPlaces(
+  context: CommandContext,
+  reader: Reader,
+  typed: TypedSelection,
+  ids: AsyncIterable<string> | Iterable<string> | undefined,
+): Promise<{ readonly selection: ExportSelection; readonly unknown: readonly UnknownName[] }> {
+  refuseUnknownChoice(reader, typed);
+  const { dataDir } = reader;
+  const at = context.now();
+  const text =
+    typed.query === undefined ? null : withSaved(typed.query, () => savedSearches(dataDir));
+  const query = text === null ? null : parseQuery(text, { now: at });
+  const selection = {
+    query:
+      text === null || query === null
+        ? null
+        : { text, node: query.node, accounts: accountHosts(query.node, context) },
+    docids: ids === undefined ? null : await docidsOf(reader, ids),
+    mailboxes: namesIn(typed.mailbox),
+    folders: namesIn(typed.folder),
+    deleted: typed.deleted ?? false,
+    withDeleted: typed.withDeleted ?? false,
+    asOf: typed.asOf === undefined ? (query?.asOf ?? null) : moment('--as-of', typed.asOf, at),
+  };
+  return { selection, unknown: unknownInQuery(reader, selection) };
+}
+
+function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {
+  if (query === null) return [];
+  const { text: _, ...asked } = query;
+  const when = asOf === null ? {} : { asOf };
+  return catalog.explainSearch({ ...asked, ...when, limit: 1, sort: 'newest' }).unknown;
+}
+
+/** Nobody reads more places than this; the manifest and `--json` have them all. */
+const MOST_SHOWN = 20;
+
+const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
+  quarantined: 'in quarantine: it could not be fetched completely',
+  damaged: 'DAMAGED: its stored bytes were changed',
+  purged: 'its bytes were removed on purpose',
+};
+
+/** The result for people. */
+export function exportText(result: ExportResult): string {
+  const { to, format, exported, skipped, kept, failures, interrupted } = result;
+  const lost = result.quarantined + result.damaged + result.purged;
+  return present([
+    `${interrupted ? 'Interrupted: ' : ''}exported ${counted(exported, 'place')} (${bytes(result.bytes)}) as ${format} to ${terminalLine(to)}; commit ${result.commit.number}`,
+    skipped > 0 && `${counted(skipped, 'place')} were there already`,
+    kept > 0 &&
+      `${counted(kept, 'place')} of earlier exports are there in addition to those asked for`,
+    lost > 0 && `${counted(lost, 'place')} could not be exported:`,
+    failures.slice(0, MOST_SHOWN).map(failureText),
+    failures.length > MOST_SHOWN &&
+      `  … and ${counted(lost - MOST_SHOWN, 'more')}; --json and the manifest name them`,
+  ]).join('\n');
+}
+
+function failureText({ id, mailbox, folder, uid, reason }: ExportFailure): string {
+  return `  ${shortId(id)}  ${terminalLine(mailbox)} ${terminalLine(folder)} uid ${uid}: ${WHY[reason]}`;
+}
+
+/** Damage is 3; what is in quarantine or purged is named, and is 1, as after a sync. */
+export function exitOfExport(result: ExportResult): ExitCode {
+  const { damaged, quarantined, purged, interrupted } = result;
+  return combinedExit([
+    ...(interrupted ? [EXIT.interrupted] : []),
+    ...(damaged > 0 ? [EXIT.damage] : []),
+    ...(quarantined + purged > 0 ? [EXIT.failures] : []),
+  ]);
+}
+
+interface ExportLine extends TypedSelection {
+  readonly to: string;
+  readonly format: ExportFormat;
+  readonly incremental?: boolean;
+  readonly sidecar?: boolean;
+  readonly statusHeaders?: boolean;
+  readonly ids?: string;
+  readonly account?: string;
+  readonly tenant?: string;
+}
+
+const HELP = `
+Writes the exact source of every message, once for each place. Needs no network or configuration, except with
+--account.
+
+  eml      a folder: MAILBOX/FOLDER/NAME.eml; names contain date (UTC), sender, subject, id and uid
+  zip      one file with the same names; the same state of the archive gives the same bytes
+  mbox     a folder: MAILBOX/FOLDER.mbox, in the mboxrd form
+  maildir  a folder: a Maildir++ for each mailbox, flags in the names, received dates as times of files
+
+A manifest, mailkeep-export.json, lists the hash of each message. To continue an interrupted export, run the
+same command again. --query takes a query of search, including saved searches, and selects all places of the
+messages it finds. --ids takes what "search --format ids" and "list --format ids" print, and selects all places
+of those messages. --mailbox and --folder narrow the places, and take what list takes.
+
+In a fleet, --account exports an account of it, on any of its nodes: see docs/fleet.md.
+
+EXAMPLES
+  mailkeep export --to backup --format eml
+  mailkeep export --to mail.zip --format zip --as-of 2026-03-01
+  mailkeep export --to anna --format maildir --mailbox anna@example.org --incremental
+  mailkeep export --to rent --format mbox --query 'from:landlord after:2025'
+  mailkeep search is:starred --format ids | mailkeep export --ids - --to starred --format eml`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .requiredOption('--to <path>', 'target: a file for zip, otherwise a folder')
+    .addOption(
+      new Option('--format <format>', 'format of the export')
+        .choices(EXPORT_FORMATS)
+        .makeOptionMandatory(),
+    )
+    .option('--query <Q>', 'only messages that this query finds')
+    .addOption(
+      new Option(
+        '--ids <file>',
+        'only messages with these ids, one a line; - is standard input',
+      ).conflicts('query'),
+    )
+    .option(
+      '--mailbox <address>',
+      'only this mailbox (address or resource id); repeatable',
+      collected,
+    )
+    .option(
+      '--folder <path>',
+      'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
+      collected,
+    )
+    .addOption(
+      new Option(
+        '--deleted',
+        'messages deleted at the service, instead of those still there',
+      ).conflicts('withDeleted'),
+    )
+    .option(
+      '--with-deleted',
+      'also messages deleted at the service, each from the folder it was last in',
+    )
+    .option('--as-of <T>', 'what existed at that time')
+    .option('--incremental', 'add what is new since the last export to the same target')
+    .option('--sidecar', 'also write JSON with places, flags and history of each message')
+    .option('--status-headers', 'mbox: put Status, X-Status and X-Keywords into the messages')
+    .option('--account <name>', 'an account of the fleet, instead of the archive here')
+    .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
+    .addHelpText('after', HELP)
+    .action((options: ExportLine) => chosen((context) => exportPlaces(context, options)));
+}
+
+async function exportPlaces(context: CommandContext, line: ExportLine): Promise<ExitCode> {
+  refuseMismatches(line);
+  const to = path.resolve(context.surroundings.cwd, line.to);
+  const { account, tenant } = line;
+  const typed = typedSelection(line);
+  const ids = line.ids === undefined ? undefined : idsFrom(context, line.ids);
+  if (account !== undefined) {
+    const { withAccountElsewhere } = await import('../export-from-fleet.ts');
+    const which = { account, tenant };
+    // All of them before the holder is asked: nobody there waits for whoever types them.
+    const named = ids && (await allOf(ids));
+    return withAccountElsewhere(context, { which, typed, ids: named, to }, (origin) =>
+      write(context, origin, { ...line, to }),
+    );
+  }
+  return withReader(context, async (reader) => {
+    const { selection, unknown } = await chosenPlaces(context, reader, typed, ids);
+    refuseUnknown(unknown, context.notices);
+    warnBeforeBeginning(reader.catalog, selection.asOf, context.notices);
+    if (isWithin(to, reader.dataDir)) throw exportTargetInside(to, reader.dataDir);
+    const { catalog } = reader;
+    const origin = archiveOrigin({ catalog, sources: reader.sources(), selection });
+    return write(context, origin, { ...line, to });
+  });
+}
+
+async function allOf(ids: AsyncIterable<string>): Promise<string[]> {
+  const all: string[] = [];
+  for await (const id of ids) all.push(id);
+  return all;
+}
+
+async function write(
+  context: CommandContext,
+  origin: ExportOrigin,
+  { to, format, incremental = false, sidecar = false, statusHeaders = false }: ExportLine,
+): Promise<ExitCode> {
+  const activity = openActivity(context, 'choosing what to export');
+  const result = await runExportFrom(origin, {
+    ...{ to, format, incremental, sidecar, statusHeaders, signal: context.signal },
+    onProgress: (progress) => activity.show(() => progressText(progress)),
+  }).finally(activity.stop);
+  await context.output.object(result, () => exportText(result));
+  return exitOfExport(result);
+}
+
+/** @throws usage-invalid, usage-option */
+function refuseMismatches({ format, statusHeaders, to, account, tenant }: ExportLine): void {
+  const invalid = (problem: string) => usageError('usage-invalid', { command: 'export', problem });
+  if (statusHeaders === true && format !== 'mbox') {
+    throw invalid('--status-headers is for --format mbox only.');
+  }
+  if (tenant !== undefined && account === undefined)
+    throw invalid('--tenant belongs to --account.');
+  if (format === 'zip' && /[/\\]$/.test(to)) {
+    const expected = 'the name of a file for a zip';
+    throw usageError('usage-option', { option: '--to', found: to, expected });
+  }
+}
+
+function typedSelection(line: ExportLine): TypedSelection {
+  const { query, mailbox, folder, deleted = false, withDeleted = false, asOf } = line;
+  return {
+    ...(query === undefined ? {} : { query }),
+    ...(mailbox === undefined ? {} : { mailbox }),
+    ...(folder === undefined ? {} : { folder }),
+    ...{ deleted, withDeleted },
+    ...(asOf === undefined ? {} : { asOf }),
+  };
+}
+
+function progressText({ done, of, bytes: written, ofBytes }: ExportProgress): string {
+  return `exported ${count(done)} of ${counted(of, 'place')}, ${bytes(written)} of ${bytes(ofBytes)}`;
+}

@@ -1,0 +1,48 @@
+import type { Command } from 'commander';
+import { purgedMessage, type Reader } from '../../catalog/open-reader.ts';
+import { terminalLine } from '../../core/terminal-safe.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { eventText } from '../../wording/history.ts';
+import { oneMessage, withReader } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { dateText, present } from '../output.ts';
+
+const HELP = `
+Lists every recorded fact about a message: where it appeared, how its flags changed, where it was deleted. For a
+pruned or forgotten message, only that and when is left.
+
+EXAMPLES
+  mailkeep history 3f2a91c4`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .argument('<id>', 'id of a message, or its beginning')
+    .addHelpText('after', HELP)
+    .action((typed: string) =>
+      chosen((context) => withReader(context, (reader) => printHistory(context, reader, typed))),
+    );
+}
+
+async function printHistory(
+  { output }: CommandContext,
+  reader: Reader,
+  typed: string,
+): Promise<ExitCode> {
+  const purged = purgedMessage(reader, typed);
+  if (purged !== undefined) {
+    const { time, reason, id } = purged;
+    await output.line(
+      { time, event: 'purged', id, detail: { reason } },
+      () => `${dateText(time)}  ${'purged'.padEnd(12)} ${reason}; nothing else is left of it`,
+    );
+    return EXIT.done;
+  }
+  for (const line of reader.catalog.history(oneMessage(reader, typed))) {
+    const { time, event, mailbox, folder, uid, flags = [], detail } = line;
+    const more = present([flags.length > 0 && flags.join(' '), eventText(event, detail)]);
+    await output.line(line, () =>
+      `${dateText(time)}  ${event.padEnd(12)} ${terminalLine(`${mailbox} / ${folder} / ${uid}  ${more.join('  ')}`)}`.trimEnd(),
+    );
+  }
+  return EXIT.done;
+}

@@ -1,0 +1,441 @@
+import { closeSync, existsSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Command } from 'commander';
+import { isLoopback, parseServiceUrl, withScheme } from '../../core/address.ts';
+import { DEFAULT_DATA_DIR, locateConfig } from '../../core/config-locate.ts';
+import type { ConfigInput, TokenSource } from '../../core/config-schema.ts';
+import { makeFolders } from '../../core/files.ts';
+import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from '../../core/quantities.ts';
+import { readToken, Secret } from '../../core/secrets.ts';
+import { shellWord } from '../../core/terminal-safe.ts';
+import { configError } from '../../errors/config.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { BeforeConfiguration, errnoOf, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { originError } from '../../errors/origin.ts';
+import { usageError } from '../../errors/usage.ts';
+import { AccountOrigins } from '../../sync/account-origins.ts';
+import { type Forecast, forecast } from '../../sync/plan/plan-folder.ts';
+import { count, counted, span } from '../../wording/amounts.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
+import { tryWriting } from '../archive.ts';
+import { type Asker, pipedText, terminalAsker } from '../ask.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { wholeNumber } from '../option-values.ts';
+import { shownName } from '../output.ts';
+import { forecastText, isLong, timeText } from '../progress.ts';
+
+/** What a token shows of one mailbox: its folders and how many messages each says it has. */
+interface Reach {
+  readonly resourceId: string;
+  readonly address: string;
+  readonly folders: readonly { readonly folder: string; readonly messages: number }[];
+}
+
+/**
+ * Asks the service what the token reaches: one request, and one for each mailbox.
+ *
+ * @throws what the service refuses, such as auth.refused
+ */
+async function reachOf(context: CommandContext, baseUrl: string, secret: Secret): Promise<Reach[]> {
+  const token = { kind: 'literal', secret, name: 'given to init' } as const;
+  const origins = new AccountOrigins({
+    accounts: [{ name: 'main', baseUrl, insecure: false, token }],
+    rateLimit: { requestsPerMinute: 60, concurrency: 1 },
+    env: context.surroundings.env,
+    spoolDir: tmpdir(),
+    // Somebody waits, and the address may be mistyped.
+    retries: { attempts: 2 },
+  });
+  const [origin] = origins.all().map((account) => origins.fresh(account));
+  try {
+    const reach: Reach[] = [];
+    const listed = await origin?.mailboxes(context.signal);
+    for (const { resourceId, address } of listed ?? []) {
+      const { folders = [] } = (await origin?.folders(resourceId, context.signal)) ?? {};
+      reach.push({
+        resourceId,
+        address,
+        folders: folders.map(({ path: folder, messageCount: messages }) => ({ folder, messages })),
+      });
+    }
+    return reach;
+  } finally {
+    await origins.close();
+  }
+}
+
+/** Shown for comparison. */
+const FASTER = [120, 300];
+
+/** What a first sync of these mailboxes takes at a rate. */
+function firstSync(reach: readonly Reach[], requestsPerMinute: number): Forecast {
+  return forecast({
+    mailboxes: reach.length,
+    folders: reach.flatMap(({ folders }) =>
+      folders.map(({ messages }) => ({ messages, known: 0 })),
+    ),
+    sizes: { count: 0, bytes: 0 },
+    requestsPerMinute,
+  });
+}
+
+/** Asks how many requests a minute to make, where the usual rate makes the first sync long; else returns that rate. */
+async function chosenRate(
+  { notices }: CommandContext,
+  reach: readonly Reach[],
+  asker: Asker | undefined,
+): Promise<number> {
+  const usual = DEFAULT_REQUESTS_PER_MINUTE;
+  if (asker === undefined || !isLong(firstSync(reach, usual))) return usual;
+  const times = [usual, ...FASTER].map(
+    (rate) => `${count(rate)}: ${span(firstSync(reach, rate).hours * 3_600_000)}`,
+  );
+  notices.say(
+    `Time of the first sync by requests a minute: ${times.join('; ')}. A service may block an address for a while after too many requests: if you do not know its limit, begin with ${usual}.`,
+  );
+  for (;;) {
+    const typed = await asker.line('Requests a minute', String(usual));
+    const rate = Number(typed);
+    if (/^\d+$/.test(typed) && rate > 0 && rate <= MOST_REQUESTS_PER_MINUTE) return rate;
+    notices.stream.write(
+      `"${typed}" is not a whole number from 1 to ${MOST_REQUESTS_PER_MINUTE}.\n`,
+    );
+  }
+}
+
+interface InitOptions {
+  readonly baseUrl?: string;
+  readonly tokenEnv?: string;
+  readonly tokenFile?: string;
+  /** Requests a minute. */
+  readonly rate?: number;
+  readonly yes?: boolean;
+}
+
+/** All that a configuration is made of, with nothing written yet. */
+interface Answers {
+  /** Absolute path of the configuration to be. */
+  readonly file: string;
+  readonly baseUrl: string;
+  readonly token: TokenSource;
+  /** The token itself. */
+  readonly secret: Secret;
+  /** Where a token that was typed or piped will be kept; null when it stays where it is. */
+  readonly newTokenFile: string | null;
+  /** What the service showed for the token. */
+  readonly reach: readonly Reach[];
+  /** As it will be written to the configuration. */
+  readonly dataDir: string;
+  readonly requestsPerMinute: number;
+}
+
+/**
+ * Takes answers from the options, asks for the rest on a terminal, and refuses elsewhere. The token is tried at the
+ * service before anything else is asked. What was typed by mistake is asked again; a mistake in an option is an error.
+ *
+ * @param onReach hears what the token reaches as soon as it is known, with what it was answered for
+ * @throws config-exists before anything is asked; usage-not-interactive naming all that is missing; what the service refuses
+ */
+async function collectAnswers(
+  context: CommandContext,
+  options: InitOptions,
+  onReach: (reach: readonly Reach[]) => void,
+): Promise<{ answers: Answers; asker: Asker | undefined }> {
+  const { cwd, env } = context.surroundings;
+  const named = context.globals.config ?? env.MAILKEEP_CONFIG;
+  const file = path.resolve(cwd, named ?? 'config.json');
+  if (existsSync(file)) throw configError('config-exists', { file });
+  const asker = terminalAsker(context);
+  const kept = givenToken(options, cwd);
+  const newTokenFile = kept === null ? path.join(path.dirname(file), 'token') : null;
+  if (newTokenFile !== null && existsSync(newTokenFile)) {
+    throw configError('config-exists', { file: newTokenFile });
+  }
+  const piped = kept === null && asker === undefined ? await pipedText(context.stdin()) : '';
+  if (asker === undefined) {
+    const missing = [
+      ...(options.baseUrl === undefined ? ['--base-url'] : []),
+      ...(kept === null && piped === ''
+        ? ['a token (--token-env, --token-file, or on standard input)']
+        : []),
+    ];
+    if (missing.length > 0) throw usageError('usage-not-interactive', { command: 'init', missing });
+  }
+  const access = await accessTo(context, asker, options.baseUrl, kept ?? piped);
+  onReach(access.reach);
+  const quiet = options.yes === true ? undefined : asker;
+  const dataDir = await dataDirectory(context, file, quiet);
+  const requestsPerMinute = options.rate ?? (await chosenRate(context, access.reach, quiet));
+  return { asker, answers: { file, newTokenFile, ...access, dataDir, requestsPerMinute } };
+}
+
+type Access = Pick<Answers, 'baseUrl' | 'token' | 'secret' | 'reach'>;
+
+/** An address and a token that work together. What was typed is asked again until they do. */
+async function accessTo(
+  context: CommandContext,
+  asker: Asker | undefined,
+  givenUrl: string | undefined,
+  given: TokenSource | string,
+): Promise<Access> {
+  const { env } = context.surroundings;
+  let baseUrl = givenUrl === undefined ? undefined : serviceAddress(givenUrl);
+  let token = typeof given === 'string' ? (given === '' ? undefined : literalToken(given)) : given;
+  const typed = { url: baseUrl === undefined, token: token === undefined };
+  for (;;) {
+    baseUrl ??= await askedAddress(context, asker);
+    token ??= await askedToken(context, asker);
+    try {
+      const secret = await readToken(token, env);
+      const reach = await reachOf(context, baseUrl, secret);
+      return { baseUrl, token, secret, reach };
+    } catch (error) {
+      const about = asker === undefined ? undefined : mistakeIn(error);
+      if (about === undefined || !typed[about]) {
+        const isOfService =
+          error instanceof MailkeepError && ['auth', 'origin'].includes(error.family);
+        throw isOfService ? new BeforeConfiguration(error) : error;
+      }
+      showMistake(context, error);
+      if (about === 'token') token = undefined;
+      else baseUrl = undefined;
+    }
+  }
+}
+
+/** Which answer an error speaks against; undefined for none. */
+function mistakeIn(error: unknown): 'url' | 'token' | undefined {
+  if (!(error instanceof MailkeepError)) return undefined;
+  if (error.family === 'auth' || error.code.startsWith('token-')) return 'token';
+  return error.family === 'origin' ? 'url' : undefined;
+}
+
+async function askedAddress(context: CommandContext, asker: Asker | undefined): Promise<string> {
+  let meant: string | undefined;
+  for (;;) {
+    const typed = (await asker?.line('Address of the mail service', meant)) ?? '';
+    try {
+      return serviceAddress(typed);
+    } catch (error) {
+      if (asker === undefined) throw error;
+      showMistake(context, error);
+      meant = withScheme(typed.trim()) ?? undefined;
+    }
+  }
+}
+
+async function askedToken(context: CommandContext, asker: Asker | undefined): Promise<TokenSource> {
+  for (;;) {
+    const typed = (await asker?.secret('Token')) ?? '';
+    if (typed !== '' || asker === undefined) return literalToken(typed);
+    context.notices.stream.write(
+      'Enter the token that the panel of your mail service showed once.\n',
+    );
+  }
+}
+
+function literalToken(text: string): TokenSource {
+  return { kind: 'literal', secret: new Secret(text), name: 'given to init' };
+}
+
+/** Shown with --quiet as well: a question follows, which is what to do. */
+function showMistake({ notices }: CommandContext, error: unknown): void {
+  notices.stream.write(`${sentenceOf(error).message}\n`);
+}
+
+function givenToken({ tokenEnv, tokenFile }: InitOptions, cwd: string): TokenSource | null {
+  if (tokenEnv !== undefined && tokenFile !== undefined) {
+    throw usageError('usage-invalid', {
+      command: 'init',
+      problem: 'only one of --token-env and --token-file can be given.',
+    });
+  }
+  if (tokenEnv !== undefined) return { kind: 'env', name: tokenEnv };
+  return tokenFile === undefined ? null : { kind: 'file', name: path.resolve(cwd, tokenFile) };
+}
+
+function serviceAddress(text: string): string {
+  const url = text.trim();
+  if (!URL.canParse(url)) throw originError('base-url-invalid', { url, problem: 'no-url' });
+  const { protocol, hostname } = new URL(url);
+  if (protocol !== 'https:' && protocol !== 'http:') {
+    throw originError('base-url-invalid', { url, problem: 'scheme' });
+  }
+  if (parseServiceUrl(url) === undefined) {
+    throw originError('base-url-invalid', { url: hostname, problem: 'extras' });
+  }
+  if (protocol === 'http:' && !isLoopback(hostname)) {
+    throw originError('base-url-invalid', { url, problem: 'insecure' });
+  }
+  return url.replace(/\/+$/, '');
+}
+
+/** A folder that can be written: the one of `--data`, or the answer. */
+async function dataDirectory(
+  context: CommandContext,
+  file: string,
+  asker: Asker | undefined,
+): Promise<string> {
+  const { globals, surroundings } = context;
+  const fallback = `./${DEFAULT_DATA_DIR}`;
+  const folder = path.dirname(file);
+  if (globals.data !== undefined) {
+    const { error } = tryWriting(path.resolve(surroundings.cwd, globals.data));
+    if (error !== undefined) throw error;
+    return asWritten(globals.data, surroundings.cwd, folder);
+  }
+  if (asker === undefined) return fallback;
+  for (;;) {
+    const given = await asker.line(
+      'Folder of the archive, relative to the configuration',
+      fallback,
+    );
+    const { error } = tryWriting(path.resolve(folder, given));
+    if (error === undefined) return given === fallback ? given : asWritten(given, folder, folder);
+    showMistake(context, error);
+  }
+}
+
+/** A relative folder is written relative to the configuration, which is what it will be read as. */
+function asWritten(given: string, base: string, configured: string): string {
+  if (path.isAbsolute(given)) return given;
+  const relative = path.relative(configured, path.resolve(base, given));
+  return relative.startsWith('..') || path.isAbsolute(relative) ? relative : `./${relative}`;
+}
+
+const HELP = `
+On a terminal, asks for whatever is missing, and asks again after an invalid answer. Elsewhere, everything must
+be given as options; the token comes from standard input, --token-env or --token-file. The service
+checks the token before init asks or writes anything else.
+
+The first sync takes one request for each message: 50,000 messages take 14 hours at 60 requests a minute, the
+default that init proposes. Ask your provider for the service's limit. When the service refuses requests,
+mailkeep slows down, and "mailkeep status" shows the rate it learned. You can change
+rateLimit.requestsPerMinute at any time.
+
+The configuration is written to ./config.json or the file given with --config, and the token to a file next to
+it. Only you can read them. No file is ever overwritten.
+
+EXAMPLES
+  mailkeep init
+  mailkeep init --base-url https://mail-api.example.com --data ~/mail --yes <token.txt
+  mailkeep init --base-url https://mail-api.example.com --token-env MAIL_TOKEN --yes`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--base-url <url>', 'address of the mail service')
+    .option('--token-env <name>', 'environment variable that holds the token')
+    .option('--token-file <file>', 'file that holds the token')
+    .option(
+      '--rate <n>',
+      'maximum requests per minute (default: 60)',
+      wholeNumber(1, MOST_REQUESTS_PER_MINUTE),
+    )
+    .option('--yes', 'write without asking')
+    .addHelpText('after', HELP)
+    .action((options: InitOptions) => chosen((context) => initialise(context, options)));
+}
+
+/** `mailkeep init`: asks, tries the token at the service, prints what the first sync takes, writes. */
+async function initialise(context: CommandContext, options: InitOptions): Promise<ExitCode> {
+  const proposed = options.rate ?? DEFAULT_REQUESTS_PER_MINUTE;
+  const { answers, asker } = await collectAnswers(context, options, (reach) => {
+    context.notices.say(reachText(reach));
+    context.notices.say(forecastText(firstSync(reach, proposed)));
+  });
+  const { reach, secret, requestsPerMinute } = answers;
+  const ahead = firstSync(reach, requestsPerMinute);
+  if (requestsPerMinute !== proposed) context.notices.say(timeText(ahead));
+  if (asker !== undefined && options.yes !== true && !(await asker.yes(`Write ${answers.file}?`))) {
+    context.notices.say('Nothing was written.');
+    return EXIT.done;
+  }
+  if (answers.newTokenFile !== null) writeNewFile(answers.newTokenFile, `${secret.reveal()}\n`);
+  writeNewFile(answers.file, `${JSON.stringify(configuration(answers), null, 2)}\n`);
+  const { mailboxes, messages, requests, hours } = ahead;
+  await context.output.object(
+    {
+      config: answers.file,
+      tokenFile: answers.newTokenFile,
+      dataDir: path.resolve(path.dirname(answers.file), answers.dataDir),
+      mailboxes: reach,
+      requestsPerMinute,
+      firstSync: { mailboxes, folders: ahead.folders, messages, requests, hours },
+    },
+    () => closingText(answers, context),
+  );
+  return EXIT.done;
+}
+
+function reachText(reach: readonly Reach[]): string {
+  const lines = reach.map(({ address, folders }) => {
+    const messages = folders.reduce((sum, folder) => sum + folder.messages, 0);
+    return `  ${shownName(address)}: ${counted(messages, 'message')} in ${counted(folders.length, 'folder')}`;
+  });
+  return [
+    `The token is valid. It reaches ${counted(reach.length, 'mailbox', 'mailboxes')}:`,
+    ...lines,
+  ].join('\n');
+}
+
+function configuration(answers: Answers): ConfigInput {
+  const { baseUrl, token, newTokenFile, dataDir, file, requestsPerMinute } = answers;
+  const folder = path.dirname(file);
+  const relativeToConfig = (target: string): string => {
+    const relative = path.relative(folder, target);
+    return relative.startsWith('..') || path.isAbsolute(relative) ? target : `./${relative}`;
+  };
+  return {
+    dataDir,
+    accounts: [
+      {
+        name: 'main',
+        baseUrl,
+        token:
+          newTokenFile !== null
+            ? { file: relativeToConfig(newTokenFile) }
+            : token.kind === 'env'
+              ? { env: token.name }
+              : { file: relativeToConfig(token.name) },
+      },
+    ],
+    ...(requestsPerMinute === DEFAULT_REQUESTS_PER_MINUTE
+      ? {}
+      : { rateLimit: { requestsPerMinute } }),
+  };
+}
+
+function closingText(
+  { file, newTokenFile }: Answers,
+  { globals, surroundings }: CommandContext,
+): string {
+  const written = newTokenFile === null ? file : `${file} and ${newTokenFile}`;
+  // Without the option, the next command would find another configuration, or none.
+  const isFound = locateConfig(undefined, surroundings) === file;
+  const option = globals.config === undefined || isFound ? '' : ` --config ${shellWord(file)}`;
+  return `Written: ${written}.\nNow run "mailkeep sync${option}".`;
+}
+
+/**
+ * Writes a file that did not exist, for its owner alone (0600), and makes it durable.
+ *
+ * @throws config-exists when there is one; usage-save-failed when it cannot be written
+ */
+function writeNewFile(file: string, text: string): void {
+  try {
+    makeFolders(path.dirname(file), 0o700);
+    const descriptor = openSync(file, 'wx', 0o600);
+    try {
+      writeSync(descriptor, text);
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    if (reason === 'EEXIST') throw configError('config-exists', { file });
+    throw usageError('usage-save-failed', { file, reason });
+  }
+}

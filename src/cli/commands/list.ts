@@ -1,0 +1,136 @@
+import { type Command, Option } from 'commander';
+import { refuseUnknownChoice } from '../../catalog/open-reader.ts';
+import type { HitCount } from '../../catalog/search.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { warnBeforeBeginning, withReader } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { beginning, collected, given, moment, wholeNumber } from '../option-values.ts';
+import {
+  countingTime,
+  FORMAT_HELP,
+  footerText,
+  formatOption,
+  LIST_COLUMNS,
+  type LineFormat,
+  lineWriter,
+  placeText,
+  refuseTwoFormats,
+} from '../output.ts';
+
+interface ListLine {
+  readonly mailbox?: readonly string[];
+  readonly folder?: readonly string[];
+  readonly deleted?: boolean;
+  readonly held?: boolean;
+  readonly asOf?: string;
+  readonly limit?: number;
+  readonly format: LineFormat;
+  readonly sort: 'newest' | 'oldest';
+  readonly after?: string;
+  readonly before?: string;
+}
+
+const HELP = `
+Prints one line for each place of a message, newest first: date, id, N if unread, * if flagged, sender,
+subject, folder. A message in two folders has two lines with the same id.
+
+T is a date (2026-03-01), an ISO time, or a span such as 3d for that long ago. --as-of takes the end of a
+date, and lists what the archive had observed until then. --after and --before take its beginning, as in a
+search.
+
+A folder is named by its path, by a pattern with * for any text, or by its purpose: sent, drafts, trash, spam
+(or junk), archive, flagged. A path that exists takes precedence over both. With several --mailbox or --folder,
+a message is listed if it is in one of the mailboxes and in one of the folders.
+${FORMAT_HELP}
+
+EXAMPLES
+  mailkeep list --folder INBOX -n 20
+  mailkeep list --folder sent --after 2026-01 --sort oldest
+  mailkeep list --mailbox anna@example.org --deleted
+  mailkeep list --as-of 2026-03-01 --json`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option(
+      '--mailbox <address>',
+      'only this mailbox (address or resource id); repeatable',
+      collected,
+    )
+    .option(
+      '--folder <path>',
+      'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
+      collected,
+    )
+    .option('--deleted', 'messages deleted at the service, instead of those still there')
+    .addOption(
+      new Option(
+        '--held',
+        'pending deletions: messages that the service no longer shows',
+      ).conflicts(['deleted', 'asOf']),
+    )
+    .option('--as-of <T>', 'what existed at that time')
+    .option('-n, --limit <n>', 'how many places to print (default: all)', wholeNumber(1, 1_000_000))
+    .addOption(
+      new Option('--sort <order>', 'order of the places by their received dates')
+        .choices(['newest', 'oldest'])
+        .default('newest'),
+    )
+    .option('--after <T>', 'only what was received at that time or later')
+    .option('--before <T>', 'only what was received before that time')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action((options: ListLine) => chosen((context) => listPlaces(context, options)));
+}
+
+async function listPlaces(context: CommandContext, options: ListLine): Promise<ExitCode> {
+  const { output, notices, now } = context;
+  const { format, sort, limit, deleted = false, held = false, ...rest } = options;
+  const { asOf: at, after, before, ...choice } = rest;
+  const asOf = at === undefined ? undefined : moment('--as-of', at, now());
+  const from = after === undefined ? undefined : beginning('--after', after, now());
+  const to = before === undefined ? undefined : beginning('--before', before, now());
+  refuseTwoFormats('list', format, output.json);
+  return withReader(context, async (reader) => {
+    refuseUnknownChoice(reader, options);
+    warnBeforeBeginning(reader.catalog, asOf, notices);
+    const places = reader.catalog.list({
+      ...choice,
+      deleted,
+      held,
+      ...given({ asOf, from, to }),
+      sort,
+    });
+    const lines = format === 'text' ? undefined : lineWriter(format, LIST_COLUMNS, output);
+    await lines?.begin();
+    let listed = 0;
+    for (const place of places) {
+      if (context.signal.aborted) return EXIT.interrupted;
+      if (listed === limit) {
+        if (output.interactive && lines === undefined)
+          notices.say(footerText(listed, countRest(listed + 1, places, now), 'place', '-n'));
+        break;
+      }
+      if (lines !== undefined) listed += (await lines.write(place)) ? 1 : 0;
+      else {
+        await output.line(place, () => placeText(place, output));
+        listed += 1;
+      }
+    }
+    if (listed === 0) {
+      const kind = deleted ? 'deleted ' : held ? 'held ' : '';
+      notices.say(`No ${kind}messages.`);
+    }
+    return EXIT.done;
+  });
+}
+
+/** Counts what is left of a list, as long as a person may wait. */
+function countRest(listed: number, rest: Iterable<unknown>, now: () => number): HitCount {
+  const mayContinue = countingTime(now);
+  let count = listed;
+  for (const _ of rest) {
+    count += 1;
+    if (!mayContinue()) return { count, complete: false };
+  }
+  return { count, complete: true };
+}

@@ -1,0 +1,237 @@
+import type { Command } from 'commander';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { EXIT } from '../../errors/exit-codes.ts';
+import { COMMANDS } from '../commands.ts';
+import type { Body } from '../context.ts';
+import { parseCommandLine } from '../program.ts';
+import type { CommandEntry } from '../reading-commands.ts';
+
+/** What the build makes the man page of. */
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.action(() =>
+    chosen(async ({ output }) => {
+      await output.bytes(Buffer.from(await manualPage(COMMANDS)));
+      return EXIT.done;
+    }),
+  );
+}
+
+/** One row of a list in a help: an option, an argument or a command. */
+export interface HelpRow {
+  readonly term: string;
+  readonly description: string;
+}
+
+/** A paragraph that may be filled, or lines that stay as they are. */
+export type HelpBlock =
+  | { readonly kind: 'heading'; readonly text: string }
+  | { readonly kind: 'paragraph'; readonly text: string }
+  | { readonly kind: 'lines'; readonly lines: readonly string[] };
+
+/** The help of a command, taken apart. */
+export interface HelpText {
+  /** Behind `Usage: `. */
+  readonly usage: string;
+  readonly description: string;
+  /** Lists by heading: `Arguments`, `Options`, `Global Options`, `Commands`. */
+  readonly lists: ReadonlyMap<string, readonly HelpRow[]>;
+  /** What the command itself adds below. */
+  readonly blocks: readonly HelpBlock[];
+}
+
+const LIST = /^(Arguments|Options|Global Options|Commands):$/;
+
+/** Takes the printed help of a command apart, as commander lays it out. */
+export function readHelp(text: string): HelpText {
+  const parts = text.trim().split(/\n\n/);
+  const usage = (parts.shift() ?? '').replace(/^Usage: /, '');
+  const description = LIST.test(firstLine(parts[0])) ? '' : (parts.shift() ?? '');
+  const lists = new Map<string, readonly HelpRow[]>();
+  while (LIST.test(firstLine(parts[0]))) {
+    const [heading = '', ...lines] = (parts.shift() ?? '').split('\n');
+    lists.set(heading.slice(0, -1), rowsOf(lines));
+  }
+  return { usage, description: filled(description), lists, blocks: parts.flatMap(blocksOf) };
+}
+
+function firstLine(part: string | undefined): string {
+  return part?.split('\n', 1)[0] ?? '';
+}
+
+/** Two blanks, the term, two blanks or more, the description; what is indented more belongs to the row above. */
+function rowsOf(lines: readonly string[]): HelpRow[] {
+  const rows: { term: string; description: string }[] = [];
+  for (const line of lines) {
+    const last = rows.at(-1);
+    if (last !== undefined && line.startsWith('   ')) {
+      last.description = `${last.description} ${line.trim()}`.trim();
+      continue;
+    }
+    const row = line.trim();
+    const gap = row.indexOf('  ');
+    rows.push({
+      term: gap < 0 ? row : row.slice(0, gap),
+      description: gap < 0 ? '' : row.slice(gap).trim(),
+    });
+  }
+  return rows;
+}
+
+/** Lines in a row that are indented stay as they are; others are filled; a line of capitals is a heading. */
+function blocksOf(part: string): HelpBlock[] {
+  const blocks: HelpBlock[] = [];
+  let plain: string[] = [];
+  let kept: string[] = [];
+  const close = (): void => {
+    if (plain.length > 0) blocks.push({ kind: 'paragraph', text: filled(plain.join('\n')) });
+    if (kept.length > 0) blocks.push({ kind: 'lines', lines: kept });
+    [plain, kept] = [[], []];
+  };
+  for (const line of part.split('\n').filter((it) => it.trim() !== '')) {
+    const indented = line.startsWith(' ');
+    const heading = /^[A-Z][A-Z ]+$/.test(line);
+    if (heading || (indented ? plain.length > 0 : kept.length > 0)) close();
+    if (heading) blocks.push({ kind: 'heading', text: line });
+    else (indented ? kept : plain).push(indented ? line.replace(/^ {1,2}/, '') : line);
+  }
+  close();
+  return blocks;
+}
+
+function filled(text: string): string {
+  return text.split('\n').join(' ').trim();
+}
+
+/** Returns text as man(7) prints it: nothing in it is a request or an escape. */
+export function roffText(text: string): string {
+  const escaped = text
+    .replaceAll('\\', '\\e')
+    .replaceAll('-', '\\-')
+    .replaceAll('~', '\\(ti')
+    .replaceAll('^', '\\(ha')
+    .replaceAll('`', '\\(ga')
+    .replaceAll("'", '\\(aq')
+    .replaceAll('"', '\\(dq')
+    .replace(/[^\0-\x7f]/gu, (letter) => `\\[u${codePoint(letter)}]`);
+  // A dot or an apostrophe at the beginning of a line makes a request of it.
+  return /^\./.test(escaped) ? `\\&${escaped}` : escaped;
+}
+
+function codePoint(letter: string): string {
+  return (letter.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
+}
+
+export function roffRows(rows: readonly HelpRow[]): string[] {
+  return rows.flatMap(({ term, description }) => [
+    '.TP',
+    `.B ${roffText(term)}`,
+    roffText(description),
+  ]);
+}
+
+/** @param heading the request for headings of this level */
+export function roffBlocks(blocks: readonly HelpBlock[], heading: '.SH' | 'bold'): string[] {
+  return blocks.flatMap((block): string[] => {
+    if (block.kind === 'lines') {
+      return ['.PP', '.RS 2', '.nf', ...block.lines.map(roffText), '.fi', '.RE'];
+    }
+    const text = roffText(block.text);
+    if (block.kind === 'paragraph') return ['.PP', text];
+    return heading === '.SH' ? [`.SH ${text}`] : ['.PP', `.B ${text}`];
+  });
+}
+
+/** Returns the man page: what every command's help says, in one place. The same program gives the same bytes. */
+export async function manualPage(commands: readonly CommandEntry[]): Promise<string> {
+  const top = await helpOf([], commands);
+  const sections = sectionsOf(top.blocks);
+  const shared = JSON.stringify(sections.get('EXIT STATUS') ?? []);
+  const pages = await Promise.all(
+    commands.map(({ name }) => commandPart([name], commands, shared)),
+  );
+  const lines = [
+    `.TH MAILKEEP 1 "" "mailkeep ${packageJson.version}" "mailkeep"`,
+    // Commands and options are to be found and copied: neither hyphenated nor stretched.
+    '.nh',
+    '.ad l',
+    '.SH NAME',
+    `mailkeep \\- ${roffText(packageJson.description.replace(/\.$/, ''))}`,
+    '.SH SYNOPSIS',
+    `.B ${roffText(top.usage)}`,
+    '.SH DESCRIPTION',
+    roffText(top.description),
+    '.SH OPTIONS',
+    'Write these before or after any command.',
+    ...roffRows(top.lists.get('Options') ?? []),
+    '.SH COMMANDS',
+    ...pages.flat(),
+    ...roffBlocks(top.blocks, '.SH'),
+    '.SH FILES',
+    'The configuration is the first of these that exists, unless one is named:',
+    ...roffRows([
+      { term: './config.json', description: 'in the current folder' },
+      {
+        term: '$XDG_CONFIG_HOME/mailkeep/config.json',
+        description: 'of the user; ~/.config without the variable',
+      },
+      { term: '/etc/mailkeep/config.json', description: 'of the machine' },
+    ]),
+    '.SH SEE ALSO',
+    'The folder docs of the package: operations, search, export, verification, retention, daemon and api.',
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** A command with its options and what its help adds; commands below it follow. */
+async function commandPart(
+  names: readonly string[],
+  commands: readonly CommandEntry[],
+  shared: string,
+): Promise<string[]> {
+  const { usage, description, lists, blocks } = await helpOf(names, commands);
+  const below = (lists.get('Commands') ?? []).map(({ term }) => term.split(' ')[0] ?? '');
+  const parts = await Promise.all(
+    below.map((name) => commandPart([...names, name], commands, shared)),
+  );
+  const options = (lists.get('Options') ?? []).filter(({ term }) => !term.includes('--help'));
+  const heading = names.length === 1 ? '.SS' : '.PP\n.B';
+  return [
+    `${heading} ${roffText(usage)}`,
+    ...(names.length === 1 ? [] : ['.br']),
+    roffText(sentence(description)),
+    ...roffRows([...(lists.get('Arguments') ?? []), ...options]),
+    ...roffBlocks(withoutShared(blocks, shared), 'bold'),
+    ...parts.flat(),
+  ];
+}
+
+async function helpOf(
+  names: readonly string[],
+  commands: readonly CommandEntry[],
+): Promise<HelpText> {
+  const request = await parseCommandLine([...names, '--help'], commands);
+  if (request.kind !== 'print') throw new Error(`${names.join(' ')} --help printed nothing`);
+  return readHelp(request.text);
+}
+
+/** The part EXIT STATUS stands once where it is the same for all. */
+function withoutShared(blocks: readonly HelpBlock[], shared: string): HelpBlock[] {
+  return [...sectionsOf(blocks)]
+    .filter(([name, section]) => name !== 'EXIT STATUS' || JSON.stringify(section) !== shared)
+    .flatMap(([, section]) => section);
+}
+
+/** Blocks by the heading that they stand below; empty for those before the first. */
+function sectionsOf(blocks: readonly HelpBlock[]): Map<string, HelpBlock[]> {
+  const sections = new Map<string, HelpBlock[]>();
+  let name = '';
+  for (const block of blocks) {
+    if (block.kind === 'heading') name = block.text;
+    sections.set(name, [...(sections.get(name) ?? []), block]);
+  }
+  return sections;
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}

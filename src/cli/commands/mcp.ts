@@ -1,0 +1,91 @@
+import { Writable } from 'node:stream';
+import { StdioServerTransport } from '@modelcontextprotocol/server/stdio';
+import type { Command } from 'commander';
+import { requireArchive } from '../../catalog/open-reader.ts';
+import { accountHosts } from '../../catalog/saved-searches.ts';
+import { locateDataDir } from '../../core/config-locate.ts';
+import { readState } from '../../core/state.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { mcpServer } from '../../web/mcp.ts';
+import { ServedArchive } from '../../web/served-archive.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
+import { mailboxKeys } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { collected } from '../option-values.ts';
+
+interface McpLine {
+  readonly mailbox?: string[];
+}
+
+const HELP = `
+Speaks the Model Context Protocol over standard input and output, for an assistant on this machine that starts
+it itself: it searches the archive, reads messages, conversations and the text of attachments, counts, and asks
+how fresh the archive is. It only reads, and needs no configuration, account or network.
+
+What senders of mail wrote is marked in every answer, invisible characters are shown, and links do not work. Mail
+can still try to mislead an assistant: give it no other tools that could do harm (docs/mcp.md).
+
+EXAMPLES
+  mailkeep mcp
+  mailkeep mcp --data /media/backup/archive --mailbox anna@example.org`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
+    .addHelpText('after', HELP)
+    .action((options: McpLine) =>
+      chosen(async (context) => {
+        return serveMcp(context, options.mailbox ?? []);
+      }),
+    );
+}
+
+/** Serves the archive over standard input and output until the input ends, or the command is interrupted. */
+async function serveMcp(context: CommandContext, addresses: readonly string[]): Promise<ExitCode> {
+  const { globals, surroundings, only, notices, output, now, signal } = context;
+  const dataDir = only?.dataDir ?? locateDataDir(globals, surroundings);
+  requireArchive(dataDir);
+  const mailboxes = await mailboxKeys(context, addresses);
+  const archive = new ServedArchive(dataDir, only?.segments);
+  try {
+    // A catalog that cannot be read is reported before anything is asked.
+    archive.hold(mailboxes).release();
+    const server = mcpServer(
+      (asked, act) =>
+        archive.use(mailboxes, async (reader) => {
+          const state = readState(dataDir);
+          try {
+            return await act({
+              ...{ reader, state, now: now(), spare: archive.spare, signal: asked },
+              accounts: (node) => accountHosts(node, context),
+            });
+          } finally {
+            state?.close();
+          }
+        }),
+      (error) => notices.warn(`A tool could not be answered: ${sentenceOf(error).message}`),
+    );
+    const input = context.stdin();
+    if (input.isTTY === true)
+      notices.say(
+        'Waiting for an assistant, which starts this command itself and writes to its input (docs/mcp.md). Ctrl-C stops it.',
+      );
+    const ended = new Promise<void>((resolve) => {
+      for (const event of ['end', 'close'] as const) input.once(event, resolve);
+      signal.addEventListener('abort', () => resolve(), { once: true });
+      if (signal.aborted) resolve();
+    });
+    const answers = new Writable({
+      write(chunk: Uint8Array, _encoding, done) {
+        output.bytes(chunk).then(() => done(), done);
+      },
+    });
+    await server.connect(new StdioServerTransport(input, answers));
+    await ended;
+    await server.close();
+    await output.written();
+  } finally {
+    await archive.close();
+  }
+  return EXIT.done;
+}

@@ -1,0 +1,53 @@
+import { hostname } from 'node:os';
+import type { Command } from 'commander';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { settingsOf } from '../../catalog/archive-settings.ts';
+import { openChannels, testMessage } from '../../daemon/notifier.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { usageError } from '../../errors/usage.ts';
+import type { Body, CommandContext } from '../context.ts';
+
+const HELP = `
+"test" sends a notification to notify.command and notify.url of the configuration, whichever are set, and prints what
+became of each. The notification says that it is a test: its event is "test", and "ok" is true. It contacts neither
+the service nor the archive, and changes nothing in what the daemon has reported.
+
+Run it as the user of the daemon, and from its environment where that differs: a unit may forbid the command more.
+
+EXAMPLES
+  mailkeep notify test
+  mailkeep notify test --config /etc/mailkeep/config.json --json`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.usage('test [options]').helpCommand(false).addHelpText('after', HELP);
+  const summary = 'send a test notification over each configured channel';
+  command
+    .command('test')
+    .summary(summary)
+    .description(summary)
+    .action(() => chosen(sendTest));
+}
+
+/** `mailkeep notify test`: sends a notification over each channel, and ends with 1 if one of them fails. */
+async function sendTest(context: CommandContext): Promise<ExitCode> {
+  const { now, output, signal, surroundings } = context;
+  const { command, url } = settingsOf(context).notify;
+  const channels = openChannels({ command, url, env: surroundings.env }, signal);
+  if (channels.length === 0) {
+    throw usageError('usage-invalid', {
+      command: 'notify test',
+      problem: 'the configuration has neither notify.command nor notify.url.',
+    });
+  }
+  const message = testMessage(now(), { host: hostname(), version: packageJson.version });
+  let code: ExitCode = EXIT.done;
+  for (const { channel, send } of channels) {
+    const outcome = await send(message);
+    signal.throwIfAborted();
+    if (!outcome.sent) code = EXIT.failures;
+    await output.line({ channel, ...outcome }, () =>
+      outcome.sent ? `notify.${channel}: sent` : `notify.${channel}: not sent (${outcome.reason})`,
+    );
+  }
+  return code;
+}

@@ -1,0 +1,164 @@
+import type { Command } from 'commander';
+import { settingsOf } from '../../catalog/archive-settings.ts';
+import { openWriter, type Writer } from '../../catalog/open-writer.ts';
+import type { RetentionSettings } from '../../core/config-schema.ts';
+import { readState } from '../../core/state.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import type { KeepReason, PrunePlan, PruneReason, Sum } from '../../verify/prune.ts';
+import { finishPurge, journalPrune, plannedPrune } from '../../verify/purge.ts';
+import { bytes, count, counted } from '../../wording/amounts.ts';
+import { KEPT_WHY, PRUNED_WHY } from '../../wording/prune.ts';
+import { withReader } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { present } from '../output.ts';
+
+const HELP = `
+Shows which messages may be removed, and why the others stay. A message may be removed if it was deleted at the
+service longer ago than the configuration says (retention.endedAfterDays, draftsAfterDays, rules), is not
+among the newest of its folder (keepAtLeast), and is not on hold. A deletion counts only if a complete
+comparison of the folder at least 7 days later confirmed it, and only in mailboxes that an account still
+lists. While the clock is behind the last commit, or 30 days ahead of it, nothing is removed. Without
+retention in the configuration, nothing is ever removed.
+
+--apply removes the messages permanently: the purge is recorded, the affected segments are rewritten without
+them, and the chain of commits still proves the rest. After an interruption at any moment, the same command
+finishes the work.
+
+EXAMPLES
+  mailkeep prune
+  mailkeep prune --json
+  mailkeep prune --apply`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--apply', 'remove these messages permanently')
+    .addHelpText('after', HELP)
+    .action((options: { readonly apply?: boolean }) =>
+      chosen((context) => prune(context, options.apply ?? false)),
+    );
+}
+
+type Done = { readonly segments: number; readonly bytesFreed: number };
+
+/** The plan as `--json` prints it; sizes in bytes of the sources. */
+function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undefined) {
+  return {
+    applied: done !== undefined,
+    messages: prune.length,
+    bytes: total(byReason),
+    left,
+    prune: list(byReason),
+    keep: list(kept),
+    ...done,
+    list: prune.map(({ id, size, reason, subject, places }) => ({
+      id,
+      size,
+      reason,
+      subject,
+      places: places.map(({ address, folder, uid, endedAt }) => ({
+        mailbox: address,
+        folder,
+        uid,
+        ended: endedAt === null ? null : new Date(endedAt).toISOString(),
+      })),
+    })),
+  };
+}
+
+function planText(plan: PrunePlan, done: Done | undefined): string {
+  const { prune, byReason, kept, left } = plan;
+  const what = `${counted(prune.length, 'message')}, ${bytes(total(byReason))}`;
+  const keeps = [...kept.values()].reduce((sum, { messages }) => sum + messages, 0);
+  return present([
+    done === undefined ? `Would prune ${what}.` : `Pruned ${what}.`,
+    lines(byReason, PRUNED_WHY),
+    left > 0 && `  ${count(left)} more may go; the next run takes them.`,
+    keeps > 0 && `Keeps ${counted(keeps, 'message')} that were deleted everywhere:`,
+    lines(kept, KEPT_WHY),
+    done === undefined &&
+      prune.length > 0 &&
+      'Nothing was changed; --apply removes them permanently.',
+    done !== undefined &&
+      done.segments > 0 &&
+      `${counted(done.segments, 'segment')} rewritten, ${bytes(Math.max(0, done.bytesFreed))} freed. The commit chain is intact; "mailkeep verify" checks it.`,
+  ]).join('\n');
+}
+
+function lines<R extends PruneReason | KeepReason>(
+  sums: ReadonlyMap<R, Sum>,
+  words: Readonly<Record<R, string>>,
+): string[] {
+  return [...sums].map(
+    ([reason, { messages, bytes: size }]) =>
+      `${count(messages).padStart(8)}  ${bytes(size).padStart(9)}  ${words[reason]}`,
+  );
+}
+
+function list<R>(sums: ReadonlyMap<R, Sum>) {
+  return [...sums].map(([reason, sum]) => ({ reason, ...sum }));
+}
+
+function total(sums: ReadonlyMap<unknown, Sum>): number {
+  return [...sums.values()].reduce((sum, { bytes: size }) => sum + size, 0);
+}
+
+/**
+ * `mailkeep prune`: shows what may be removed, or removes it.
+ *
+ * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
+ * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
+ */
+async function prune(context: CommandContext, apply: boolean): Promise<ExitCode> {
+  const settings = settingsOf(context);
+  if (!hasPolicy(settings.retention)) {
+    context.notices.warn('the configuration has no retention policy: everything is kept');
+  }
+  if (!apply) {
+    const globals = { ...context.globals, data: settings.dataDir };
+    return withReader({ ...context, globals }, async ({ catalog }) => {
+      const state = readState(settings.dataDir);
+      try {
+        await printPlan(context, plannedPrune(context, catalog, state, settings.retention));
+        return EXIT.done;
+      } finally {
+        state?.close();
+      }
+    });
+  }
+  const open = () => openWriter(context, settings.dataDir, settings.archive.codec);
+  let writer = await open();
+  try {
+    // What an earlier run decided comes first, whichever command it was.
+    const before = await finishPurge(context, writer);
+    if (before?.closed === true) writer = await open();
+    const plan = plannedPrune(context, writer.catalog, writer.state, settings.retention);
+    const done = plan.prune.length === 0 ? undefined : await carryOut(context, writer, plan);
+    await printPlan(context, plan, {
+      segments: (before?.segments ?? 0) + (done?.segments ?? 0),
+      bytesFreed: freed(before) + freed(done),
+    });
+    return EXIT.done;
+  } finally {
+    await writer.close();
+  }
+}
+
+function hasPolicy({ endedAfterDays, draftsAfterDays, rules }: RetentionSettings): boolean {
+  return [endedAfterDays, draftsAfterDays, ...rules.map((rule) => rule.endedAfterDays)].some(
+    (days) => days !== null,
+  );
+}
+
+async function carryOut(context: CommandContext, writer: Writer, plan: PrunePlan) {
+  context.notices.say('Reading the log for data of these messages.');
+  await journalPrune(writer, plan, context.signal);
+  return finishPurge(context, writer);
+}
+
+function freed(done: { readonly bytesBefore: number; readonly bytesAfter: number } | undefined) {
+  return done === undefined ? 0 : done.bytesBefore - done.bytesAfter;
+}
+
+function printPlan({ output }: CommandContext, plan: PrunePlan, done?: Done): Promise<void> {
+  return output.object(planJson(plan, done), () => planText(plan, done));
+}

@@ -1,0 +1,137 @@
+import { type Command, Option } from 'commander';
+import type { QuarantineEntry } from '../../catalog/messages.ts';
+import { refuseUnknownChoice } from '../../catalog/open-reader.ts';
+import { openWriter } from '../../catalog/open-writer.ts';
+import { terminalLine } from '../../core/terminal-safe.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { usageError } from '../../errors/usage.ts';
+import { bytes, counted } from '../../wording/amounts.ts';
+import { withReader } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { chosenEntries, type QuarantineChoice } from '../option-values.ts';
+import { dateText, shownName } from '../output.ts';
+
+const HELP = `
+Lists messages that the service shows but that could not be fetched completely: one line each, with the reason
+and since when. They block nothing, count as quarantined in the summary of a sync, and are retried: by every
+mailkeep sync at once, by the daemon after growing intervals. A message that is fetched leaves the list.
+
+ack silences messages you know about: they are still counted and retried, but a sync that fails on them again
+prints nothing about them and exits with code 0. Select with --mailbox, --folder and --uid; --all selects
+everything.
+
+EXAMPLES
+  mailkeep quarantine
+  mailkeep quarantine ack --mailbox anna@example.org --folder INBOX --uid 4711
+  mailkeep quarantine ack --all`;
+
+interface QuarantineLine extends QuarantineChoice {
+  readonly all?: boolean;
+}
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .argument('[action]', 'ack: silence the selected messages')
+    .option('--mailbox <address>', 'only this mailbox (address or resource id)')
+    .option('--folder <path>', 'only this folder')
+    .addOption(new Option('--uid <n>', 'only this uid').argParser(Number))
+    .option('--all', 'with ack: everything in quarantine')
+    .addHelpText('after', HELP)
+    .action((action: string | undefined, options: QuarantineLine) =>
+      chosen((context) =>
+        action === undefined
+          ? listQuarantine(context, options)
+          : acknowledge(context, action, options, options.all === true),
+      ),
+    );
+}
+
+/**
+ * `mailkeep quarantine ack`: records that the user knows of what is in quarantine. It stays counted.
+ *
+ * @throws usage-invalid for another action, or where nothing was chosen
+ */
+async function acknowledge(
+  context: CommandContext,
+  action: string,
+  choice: QuarantineChoice,
+  all: boolean,
+): Promise<ExitCode> {
+  const invalid = (problem: string) =>
+    usageError('usage-invalid', { command: 'quarantine', problem });
+  if (action !== 'ack') throw invalid(`unknown action '${action}'. Did you mean ack?`);
+  const options = [choice.mailbox, choice.folder, choice.uid];
+  const chosen = options.some((option) => option !== undefined);
+  if (chosen === all) {
+    throw invalid('choose by --mailbox, --folder and --uid, or everything by --all.');
+  }
+  // A reader finds the archive, whichever way it is named, and says when there is none.
+  const dataDir = await withReader(context, (reader) => {
+    refuseUnknownChoice(reader, { ...choice, deleted: true });
+    return reader.dataDir;
+  });
+  const writer = await openWriter(context, dataDir);
+  try {
+    const entries = chosenEntries(writer.catalog, choice).filter(
+      ({ acknowledged }) => !acknowledged,
+    );
+    const batch = writer.log.newBatch();
+    for (const { host, mailbox, folder, generation, uid } of entries) {
+      batch.addFact({ fact: 'acknowledged', host, mailbox, folder, generation, uid });
+    }
+    if (entries.length > 0) writer.catalog.foldBatch(await writer.log.commit(batch));
+    await context.output.object(
+      { acknowledged: entries.length },
+      () => `${counted(entries.length, 'message')} in quarantine silenced.`,
+    );
+    return EXIT.done;
+  } finally {
+    await writer.close();
+  }
+}
+
+/** `mailkeep quarantine`: what could not be fetched whole, a line each. */
+async function listQuarantine(
+  context: CommandContext,
+  choice: QuarantineChoice,
+): Promise<ExitCode> {
+  return withReader(context, async (reader) => {
+    // An entry may be of a folder that went.
+    refuseUnknownChoice(reader, { ...choice, deleted: true });
+    const all = reader.catalog.quarantine.open();
+    const chosen = chosenEntries(reader.catalog, choice);
+    for (const entry of chosen) {
+      await context.output.line(lineOf(entry), () => textOf(entry));
+    }
+    if (all.length === 0) context.notices.say('Nothing is in quarantine.');
+    else if (chosen.length === 0)
+      context.notices.say('Nothing in quarantine matches your selection.');
+    return EXIT.done;
+  });
+}
+
+/** One entry as `--json` prints it; times in ISO 8601 UTC, `kept` the hash of what bytes came. */
+function lineOf(entry: QuarantineEntry) {
+  return {
+    mailbox: entry.address,
+    folder: entry.folder,
+    uid: entry.uid,
+    reason: entry.reason,
+    detail: entry.detail,
+    size: entry.size,
+    date: entry.date === null ? null : new Date(entry.date).toISOString(),
+    subject: entry.subject,
+    messageId: entry.messageId,
+    since: new Date(entry.since).toISOString(),
+    acknowledged: entry.acknowledged,
+    kept: entry.kept,
+  };
+}
+
+function textOf(entry: QuarantineEntry): string {
+  const { address, folder, uid, subject, reason, detail, size, since, acknowledged } = entry;
+  const place = shownName(address, folder, String(uid));
+  const why = terminalLine(`${reason}: ${detail}`);
+  const note = acknowledged ? ', acknowledged' : '';
+  return `${dateText(new Date(since).toISOString())}  ${place}  ${terminalLine(subject ?? '(no subject)')} (${bytes(size)}): ${why}${note}`;
+}

@@ -1,0 +1,105 @@
+import type { Command } from 'commander';
+import { acquireLock } from '../../archive/lock.ts';
+import { reachedBy } from '../../catalog/implied.ts';
+import { requireArchive } from '../../catalog/open-reader.ts';
+import { type RebuildResult, rebuild } from '../../catalog/rebuild.ts';
+import { locateDataDir } from '../../core/config-locate.ts';
+import type { KnownFinding } from '../../core/state.ts';
+import { EXIT } from '../../errors/exit-codes.ts';
+import { rememberDamage } from '../../verify/verification.ts';
+import { isOfCatalog, noting } from '../../verify/verify.ts';
+import { count, counted, span } from '../../wording/amounts.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { present, shortId } from '../output.ts';
+import { openActivity } from '../progress.ts';
+
+const HELP = `
+Rebuilds the catalog from the log, next to the old one, and replaces the old one when it is complete. The log
+is only read. No configuration or network is needed. Damage is named and exits with code 3; the catalog then
+contains everything that can be read.
+
+EXAMPLES
+  mailkeep rebuild --data /var/lib/mailkeep`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.addHelpText('after', HELP).action(() =>
+    chosen(async (context) => {
+      const { globals, surroundings, output, signal, now } = context;
+      const dataDir = locateDataDir(globals, surroundings);
+      requireArchive(dataDir);
+      const lock = acquireLock(dataDir);
+      const startedAt = now();
+      let searchableAt = startedAt;
+      const activity = openActivity(context, 'reading the log');
+      try {
+        const result = await rebuild({
+          dir: dataDir,
+          signal,
+          seen: reachedBy(dataDir)?.number,
+          onFold: ({ messages }) =>
+            activity.show(() => `read ${counted(messages, 'message')} of the log`),
+          onIndex: ({ indexed, remaining }) =>
+            activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+          onSearchable: () => {
+            searchableAt = now();
+          },
+        });
+        activity.stop();
+        const durationMs = now() - startedAt;
+        // The text of attachments is read last.
+        const indexMs = searchableAt - startedAt;
+        const timings = { indexMs, attachmentsMs: durationMs - indexMs };
+        await output.object({ ...result, timings, durationMs }, () =>
+          report(result, durationMs, timings.attachmentsMs),
+        );
+        rememberRebuild(context, dataDir, { at: startedAt, endedAt: now() }, result);
+        return damagesOf(result).length > 0 ? EXIT.damage : EXIT.done;
+      } finally {
+        activity.stop();
+        lock.release();
+      }
+    }),
+  );
+}
+
+function report(result: RebuildResult, durationMs: number, attachmentsMs: number): string {
+  return present([
+    `The catalog is new: ${counted(result.commits, 'commit')}, ${counted(result.messages, 'message')}, ${count(result.indexed)} made searchable, in ${span(durationMs)}.`,
+    result.unparsed > 0 &&
+      `${counted(result.unparsed, 'message')} could not be parsed as mail; headers are searchable.`,
+    result.attachments > 0 &&
+      `Reading the text of ${counted(result.attachments, 'attachment')} took ${span(attachmentsMs)} of that.`,
+    damagesOf(result).map(({ text }) => `DAMAGED ${text}`),
+  ]).join('\n');
+}
+
+function damagesOf({ damage, damagedMessages }: RebuildResult): KnownFinding[] {
+  return [
+    ...damage.map(({ file, offset, end, reason }) => ({
+      what: 'log',
+      id: null,
+      text: `${file}, bytes ${offset} to ${end} (${reason})`,
+    })),
+    ...damagedMessages.map((id) => ({ what: 'message', id, text: `message ${id}` })),
+  ];
+}
+
+/** A new catalog is sound; what of the log could not be read stays known until a verification or a repair. */
+function rememberRebuild(
+  context: CommandContext,
+  dataDir: string,
+  run: { readonly at: number; readonly endedAt: number },
+  result: RebuildResult,
+): void {
+  const findings = damagesOf(result).map((finding) =>
+    finding.id === null ? finding : { ...finding, text: `message ${shortId(finding.id)}` },
+  );
+  const found = findings.length;
+  noting(
+    context,
+    dataDir,
+    'damage',
+    (state) => rememberDamage(state, { ...run, found, findings, covers: isOfCatalog }, 'rebuild'),
+    true,
+  );
+}

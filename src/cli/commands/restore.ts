@@ -1,0 +1,433 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Command, Option } from 'commander';
+import { type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
+import { parseQuery } from '../../catalog/parse-query.ts';
+import { accountHosts, savedSearches, withSaved } from '../../catalog/saved-searches.ts';
+import { terminalLine } from '../../core/terminal-safe.ts';
+import { holdYoungGeneration } from '../../core/worker-thread.ts';
+import { combinedExit, EXIT, type ExitCode, exitOf } from '../../errors/exit-codes.ts';
+import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { restoreError } from '../../errors/restore.ts';
+import { usageError } from '../../errors/usage.ts';
+import {
+  addressText,
+  type Credential,
+  connectImap,
+  type ImapAddress,
+  imapAddress,
+} from '../../transfer/imap-connection.ts';
+import type {
+  Destination,
+  NamedMessage,
+  RefusalReason,
+  RestoredFolder,
+  RestoreProgress,
+  RestoreResult,
+} from '../../transfer/plan-restore.ts';
+import type { Alteration } from '../../transfer/restore-comparison.ts';
+import { openJournal, readJournal } from '../../transfer/restore-journal.ts';
+import type { RestoreSelection } from '../../transfer/restore-selection.ts';
+import { runRestore } from '../../transfer/run-restore.ts';
+import { bytes, count, counted, localTime, span } from '../../wording/amounts.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
+import { refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
+import { terminalAsker } from '../ask.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { collected, moment, wholeNumber } from '../option-values.ts';
+import { type Output, present, shortId, tableText } from '../output.ts';
+import { openActivity } from '../progress.ts';
+
+/** Where the user said that the password is. */
+interface CredentialLine {
+  readonly passwordFile?: string;
+  readonly passwordEnv?: string;
+  readonly oauthTokenEnv?: string;
+}
+
+/**
+ * Returns what the user signs in with; asked for on a terminal where nothing says where it is. It never stands on a
+ * command line, which every user of a machine can read.
+ *
+ * @throws restore-no-password, restore-password-unreadable
+ */
+async function credentialFor(
+  context: CommandContext,
+  { user, host }: ImapAddress,
+  { passwordFile, passwordEnv, oauthTokenEnv }: CredentialLine,
+): Promise<Credential> {
+  const { cwd, env } = context.surroundings;
+  if (passwordFile !== undefined) return { password: fromFile(path.resolve(cwd, passwordFile)) };
+  if (passwordEnv !== undefined) return { password: fromEnvironment(env, passwordEnv) };
+  if (oauthTokenEnv !== undefined) return { accessToken: fromEnvironment(env, oauthTokenEnv) };
+  const asker = context.globals.json ? undefined : terminalAsker(context);
+  if (asker === undefined) throw restoreError('restore-no-password', { user });
+  return {
+    password: await asker.secret(`Password of ${terminalLine(user)} at ${terminalLine(host)}`),
+  };
+}
+
+/** The first line of a file: an editor ends it with a line break. */
+function fromFile(file: string): string {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    throw restoreError(
+      'restore-password-unreadable',
+      { source: file, reason: errnoName(error) },
+      error,
+    );
+  }
+  const [first = ''] = text.split(/\r?\n/, 1);
+  if (first === '')
+    throw restoreError('restore-password-unreadable', { source: file, reason: 'it is empty' });
+  return first;
+}
+
+function fromEnvironment(env: Readonly<Record<string, string | undefined>>, name: string): string {
+  const value = env[name] ?? '';
+  if (value === '')
+    throw restoreError('restore-password-unreadable', { source: name, reason: 'it is not set' });
+  return value;
+}
+
+/** Nobody reads more messages than this; `--json` has them all. */
+const MOST_SHOWN = 20;
+
+const WHY: Readonly<Record<RefusalReason, string>> = {
+  quarantined: 'in quarantine: it could not be fetched completely',
+  damaged: 'DAMAGED: its stored bytes were changed',
+  purged: 'its bytes were removed on purpose',
+  'append-limit': 'larger than the server takes',
+  quota: 'no room in the quota',
+  folder: 'the server does not take its folder',
+  server: 'refused',
+};
+
+const ALTERED: Readonly<Record<Alteration, string>> = {
+  'line-endings': 'lines that ended in LF alone now end in CRLF',
+  'carriage-returns': 'the server left out CR bytes within lines, or added some',
+  nul: 'the server replaced NUL bytes',
+  'header-bytes': 'the server replaced bytes above 127 in the header',
+  bytes: 'the server stored other bytes',
+  date: 'the server keeps another received date',
+  flags: 'the server does not keep all flags',
+};
+
+/** The result as programs get it: an error as its code and sentence. */
+function restoreJson({ ended, ...result }: RestoreResult): object {
+  return { ...result, ended: ended === null ? null : sentenceOf(ended) };
+}
+
+/** The plan or the result for people. */
+function restoreText(
+  result: RestoreResult,
+  output: Pick<Output, 'interactive' | 'columns' | 'colours'>,
+): string {
+  if (result.planned === 0 && result.folders.length === 0)
+    return 'Nothing to restore: the selection has no message and no folder.';
+  const table = tableText(...folderTable(result.folders, result.dryRun), output);
+  return present([
+    table,
+    '',
+    result.dryRun ? planned(result) : done(result),
+    [...notes(result)],
+    named(result.failures, result.refused, ({ reason, text }) =>
+      text === null ? WHY[reason] : `${WHY[reason]}: ${terminalLine(text)}`,
+    ),
+    named(
+      result.lost,
+      result.lost.length,
+      () => 'MISSING: the server accepted it, but does not list it',
+    ),
+    named(
+      result.doubled,
+      result.doubled.length,
+      ({ doubleUid }) => `there twice; the second copy is uid ${doubleUid}`,
+    ),
+  ]).join('\n');
+}
+
+function folderTable(folders: readonly RestoredFolder[], dryRun: boolean) {
+  const headings = [
+    'FOLDER',
+    'GOES TO',
+    'MESSAGES',
+    dryRun ? 'TO SEND' : 'APPENDED',
+    'THERE',
+    'REFUSED',
+  ];
+  const rows = folders.map((one) => [
+    `${one.mailbox} ${one.folder}`,
+    one.to ?? '-',
+    ...[one.planned, dryRun ? one.due : one.appended, one.present, one.refused].map(count),
+  ]);
+  return [headings, rows, 0] as const;
+}
+
+function planned(result: RestoreResult): string[] {
+  const { due, bytes: size, present: there, refused, rate, to } = result;
+  const times =
+    rate === null
+      ? []
+      : [due / rate.messagesPerSecond, size / rate.bytesPerSecond].toSorted((x, y) => x - y);
+  return present([
+    continuing(result),
+    `Would append ${counted(due, 'message')} (${bytes(size)}) to ${to}; ${count(there)} already there, ${count(refused)} cannot be sent.`,
+    due > 0 &&
+      (times.length === 0
+        ? 'The duration is unknown until a restore to this server was measured.'
+        : `At the rates of the last restore there, that takes ${betweenTimes(times)}.`),
+    'Nothing was changed.',
+  ]);
+}
+
+/** Seconds, counted by messages and by bytes: messages of another mean size are between the two. */
+function betweenTimes([least = 0, most = 0]: readonly number[]): string {
+  const [from, to] = [span(least * 1000), span(most * 1000)];
+  return from === to ? from : `between ${from} and ${to}`;
+}
+
+function continuing({ continued, begun }: RestoreResult): string | false {
+  return (
+    continued &&
+    begun !== null &&
+    `This continues the restore that began ${localTime(Date.parse(begun))}; --new begins another.`
+  );
+}
+
+function done(result: RestoreResult): string[] {
+  const { appended, present: there, refused, due, interrupted, ended, rate, looked } = result;
+  return present([
+    continuing(result),
+    `${interrupted ? 'Interrupted: ' : ''}appended ${counted(appended, 'message')}; ${count(there)} already there, ${count(refused)} refused${due > 0 ? `, ${count(due)} left` : ''}.`,
+    appended > 0 &&
+      rate !== null &&
+      `Speed: ${rate.messagesPerSecond < 1 ? '' : `${count(rate.messagesPerSecond)} messages or `}${bytes(rate.bytesPerSecond)} a second.`,
+    looked.compared > 0 &&
+      `Checked at the server: ${counted(looked.compared, 'message')} by size, flags and date, ${count(looked.fetched)} of them byte by byte.`,
+    ended !== null && sentenceOf(ended).message,
+    (interrupted || ended !== null) &&
+      'Run the same command again: it continues where it stopped, and sends nothing twice.',
+  ]);
+}
+
+function* notes(result: RestoreResult): Generator<string> {
+  const { expected, limits, altered, leftOut, folders, dryRun } = result;
+  if (dryRun && expected['append-limit'] > 0)
+    yield `The server takes messages up to ${bytes(limits.appendLimit ?? 0)}: ${counted(expected['append-limit'], 'larger message')} will be refused.`;
+  if (dryRun && expected.quota > 0)
+    yield `The quota has ${bytes(limits.quotaLeft ?? 0)} left: ${counted(expected.quota, 'message')} will not fit.`;
+  for (const { mailbox, folder, to, replaced, numbered, remade } of folders) {
+    const name = terminalLine(`${mailbox} ${folder}`);
+    if (replaced)
+      yield `${name} goes to ${terminalLine(to ?? '')}: the server refuses characters of its name.`;
+    if (numbered) yield `${name} goes to ${terminalLine(to ?? '')}: another folder has its name.`;
+    if (remade > 0)
+      yield `${terminalLine(to ?? name)} was made again since the last run: what it had then (${counted(remade, 'message')}) no longer counts.`;
+  }
+  if (altered.messages > 0) {
+    const be = altered.messages === 1 ? 'is' : 'are';
+    yield `${counted(altered.messages, 'message')} ${dryRun ? 'will' : be} not ${dryRun ? 'be ' : ''}exactly as in the archive:`;
+    const reasons = Object.entries(ALTERED) as [Alteration, string][];
+    for (const [reason, words] of reasons) {
+      const messages = altered.reasons[reason] ?? 0;
+      if (messages > 0) yield `  ${count(messages)}: ${words}`;
+    }
+  }
+  if (leftOut.deleted > 0)
+    yield `The flag \\Deleted of ${counted(leftOut.deleted, 'message')} was left out: a client would remove them.`;
+}
+
+function named<M extends NamedMessage>(
+  messages: readonly M[],
+  all: number,
+  why: (message: M) => string,
+): string[] {
+  return present([
+    messages.slice(0, MOST_SHOWN).map((message) => {
+      const { id, mailbox, folder, uid } = message;
+      const short = id === null ? '-' : shortId(id);
+      return `  ${short}  ${terminalLine(mailbox)} ${terminalLine(folder)} uid ${uid}: ${why(message)}`;
+    }),
+    all > MOST_SHOWN && `  … and ${count(all - MOST_SHOWN)} more; --json names them`,
+  ]);
+}
+
+/** Damage is 3, what ended the run has its own code, and a message that is refused, gone or there twice is 1. */
+function exitOfRestore(result: RestoreResult): ExitCode {
+  const { refusals, refused, lost, doubled, interrupted, ended } = result;
+  return combinedExit([
+    ...(interrupted ? [EXIT.interrupted] : []),
+    ...(ended instanceof MailkeepError ? [exitOf(ended)] : []),
+    ...((refusals.damaged ?? 0) > 0 ? [EXIT.damage] : []),
+    ...(refused + lost.length + doubled.length > 0 ? [EXIT.failures] : []),
+  ]);
+}
+
+/** One line of progress. */
+function progressText(progress: RestoreProgress): string {
+  if (progress.step === 'looking') return `looking at ${terminalLine(progress.folder)}`;
+  const { done: sent, of, bytes: written, ofBytes, elapsed } = progress;
+  const left = written > 0 ? ((ofBytes - written) / written) * elapsed : null;
+  const rest = left === null || elapsed < 5_000 ? '' : `, about ${span(left)} left`;
+  return `appended ${count(sent)} of ${counted(of, 'message')}, ${bytes(written)} of ${bytes(ofBytes)}${rest}`;
+}
+
+/** Servers allow a user ten connections or more; other programs of the user need some. */
+const DEFAULT_JOBS = 4;
+const MOST_JOBS = 16;
+
+interface RestoreLine extends CredentialLine {
+  readonly to: string;
+  readonly query?: string;
+  readonly mailbox?: readonly string[];
+  readonly folder?: readonly string[];
+  readonly asOf?: string;
+  readonly deleted?: boolean;
+  readonly into?: string;
+  readonly inPlace?: boolean;
+  readonly new?: boolean;
+  readonly jobs: number;
+  readonly journal?: string;
+  readonly dryRun?: boolean;
+}
+
+const HELP = `
+Puts messages back into a mailbox, over IMAP, with their folders, flags and received dates. Nothing at the server is
+changed or removed: the command creates folders, subscribes to them and appends messages. It compares what is
+there first, so that no message is there twice, and looks again once all is there.
+
+Without --into and --in-place, everything goes below a new folder, Restored/DATE. Several mailboxes get a folder each
+in it. An interrupted restore is continued by the same command, under its own folder; --new begins another. The
+journal is in the archive's state.sqlite, or in --journal FILE where the archive is read-only.
+
+EXAMPLES
+  mailkeep restore --to imaps://anna%40example.org@mail.example.org --dry-run
+  mailkeep restore --to imaps://anna@mail.example.org --folder Projects --as-of 2026-03-01
+  mailkeep restore --to imaps://anna@mail.example.org --deleted --query 'from:landlord'
+  mailkeep restore --to imaps://anna@mail.example.org --mailbox anna@example.org --in-place`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .requiredOption('--to <url>', 'the server and the user there: imaps://USER@HOST[:PORT]')
+    .option('--password-file <file>', 'read the password from the first line of this file')
+    .addOption(
+      new Option(
+        '--password-env <name>',
+        'read it from this variable of the environment',
+      ).conflicts('passwordFile'),
+    )
+    .addOption(
+      new Option(
+        '--oauth-token-env <name>',
+        'sign in with the OAuth access token in this variable',
+      ).conflicts(['passwordFile', 'passwordEnv']),
+    )
+    .option('--query <Q>', 'only messages that this query finds')
+    .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
+    .option(
+      '--folder <path>',
+      'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
+      collected,
+    )
+    .option('--as-of <T>', 'what existed at that time')
+    .option(
+      '--deleted',
+      'messages that are nowhere in their mailbox now, each from its last folder',
+    )
+    .option('--into <prefix>', 'the folder below which everything goes; / parts its levels')
+    .addOption(new Option('--in-place', 'into the folders that they were in').conflicts('into'))
+    .option('--new', 'begin another restore, also where one is unfinished')
+    .option(
+      '--jobs <n>',
+      `connections at most (default: ${DEFAULT_JOBS})`,
+      wholeNumber(1, MOST_JOBS),
+      DEFAULT_JOBS,
+    )
+    .option('--journal <file>', 'keep the journal in this file')
+    .option('--dry-run', 'print what would be done, and do nothing')
+    .addHelpText('after', HELP)
+    .action((options: RestoreLine) => chosen((context) => restore(context, options)));
+}
+
+async function restore(context: CommandContext, line: RestoreLine): Promise<ExitCode> {
+  const { output, signal, surroundings, now } = context;
+  const address = imapAddress(line.to);
+  const destination = destinationOf(line);
+  return withReader(context, async (reader) => {
+    const selection = selectionOf(context, reader, line);
+    const credential = await credentialFor(context, address, line);
+    const dryRun = line.dryRun ?? false;
+    const file = line.journal === undefined ? null : path.resolve(surroundings.cwd, line.journal);
+    const place = { dataDir: reader.dataDir, file };
+    const journal = dryRun ? readJournal(place) : openJournal(place);
+    // What is read and sent passes through memory quickly: without this, most of it is kept for more of the same.
+    holdYoungGeneration();
+    const activity = openActivity(context, `connecting to ${address.host}`);
+    try {
+      const result = await runRestore({
+        target: addressText(address),
+        host: address.host,
+        connect: () => connectImap(address, credential),
+        selection,
+        destination,
+        fresh: line.new ?? false,
+        dryRun,
+        jobs: line.jobs,
+        catalog: reader.catalog,
+        sources: reader.sources(),
+        journal,
+        signal,
+        now,
+        sleep: (ms) => delay(ms, undefined, { signal }).catch(() => {}),
+        onProgress: (progress) => activity.show(() => progressText(progress)),
+      });
+      activity.stop();
+      await output.object(restoreJson(result), () => restoreText(result, output));
+      return exitOfRestore(result);
+    } finally {
+      activity.stop();
+      journal?.close();
+    }
+  });
+}
+
+function destinationOf({ into, inPlace }: RestoreLine): Destination {
+  if (inPlace === true) return { kind: 'in-place' };
+  if (into === undefined) return { kind: 'dated' };
+  const levels = into.split('/').filter((level) => level !== '');
+  if (levels.length === 0) {
+    const expected = 'the path of a folder, such as Old/Mail';
+    throw usageError('usage-option', { option: '--into', found: into, expected });
+  }
+  return { kind: 'into', levels };
+}
+
+function selectionOf(context: CommandContext, reader: Reader, line: RestoreLine): RestoreSelection {
+  const { mailbox: mailboxes = [], folder: folders = [], deleted = false } = line;
+  const { dataDir, catalog } = reader;
+  const at = context.now();
+  refuseUnknownChoice(reader, line);
+  const text =
+    line.query === undefined ? null : withSaved(line.query, () => savedSearches(dataDir));
+  const query = text === null ? null : parseQuery(text, { now: at });
+  const asOf = line.asOf === undefined ? (query?.asOf ?? null) : moment('--as-of', line.asOf, at);
+  warnBeforeBeginning(catalog, asOf, context.notices);
+  const accounts = query === null ? new Map() : accountHosts(query.node, context);
+  if (query !== null) {
+    const when = asOf === null ? {} : { asOf };
+    const asked = { node: query.node, accounts, ...when, limit: 1, sort: 'newest' } as const;
+    refuseUnknown(catalog.explainSearch(asked).unknown, context.notices);
+  }
+  return {
+    query: text === null || query === null ? null : { text, node: query.node, accounts },
+    mailboxes,
+    folders,
+    asOf,
+    asOfText: line.asOf ?? null,
+    deleted,
+  };
+}

@@ -1,0 +1,400 @@
+import { type Command, Option } from 'commander';
+import type { Catalog } from '../../catalog/catalog.ts';
+import type { Reader } from '../../catalog/open-reader.ts';
+import { parseQuery } from '../../catalog/parse-query.ts';
+import type { SearchNode, SearchQuery } from '../../catalog/query-ast.ts';
+import {
+  accountHosts,
+  type SavedSearch,
+  savedSearches,
+  saveSearch,
+  withSaved,
+} from '../../catalog/saved-searches.ts';
+import type { SearchHit, SearchPlan, SearchRequest, SearchResult } from '../../catalog/search.ts';
+import { nearest } from '../../core/names.ts';
+import { displayWidth, fitColumns, terminalLine, terminalSafe } from '../../core/terminal-safe.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { usageError } from '../../errors/usage.ts';
+import { notSearchableText } from '../../wording/catalog.ts';
+import { oneMessage, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
+import { terminalAsker } from '../ask.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { given, minusWords, moment, wholeNumber } from '../option-values.ts';
+import {
+  countingTime,
+  FORMAT_HELP,
+  footerText,
+  formatOption,
+  type LineFormat,
+  lineWriter,
+  type Output,
+  placeText,
+  printId,
+  refuseTwoFormats,
+  SEARCH_COLUMNS,
+  shortId,
+} from '../output.ts';
+
+/** A hit as two lines: the message, and the piece of its text that matched; then one for each attachment that did. */
+function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output): string {
+  const more = line.places.length - 1;
+  const also = more > 0 ? output.colours.dim(` +${more}`) : '';
+  const attached = line.matchedAttachments.map(({ number, filename, snippet }, i) => {
+    const name = fitColumns(terminalLine(filename ?? '(no name)'), MOST_OF_A_NAME);
+    const before = `[${number}] ${name}: `;
+    const piece = snippetText(snippet, attachmentMatches[i] ?? [], output, displayWidth(before));
+    return `    ${output.colours.dim(before)}${piece}`;
+  });
+  return [
+    `${placeText(line, output)}${also}`,
+    // The beginning of the text explains nothing where an attachment is why the message was found.
+    ...(line.snippet === '' || (matches.length === 0 && attached.length > 0)
+      ? []
+      : [`    ${snippetText(line.snippet, matches, output)}`]),
+    ...attached,
+  ].join('\n');
+}
+
+/** Columns of an attachment's name. */
+const MOST_OF_A_NAME = 40;
+
+/**
+ * The snippet with what matched in bold, fitted to a terminal, where `taken` columns stand before it. Each piece is
+ * made harmless before it is marked.
+ */
+function snippetText(
+  text: string,
+  matches: SearchHit['matches'],
+  output: Output,
+  taken = 0,
+): string {
+  const pieces: { readonly text: string; readonly matched: boolean }[] = [];
+  let at = 0;
+  for (const { start, end } of matches) {
+    pieces.push({ text: text.slice(at, start), matched: false });
+    pieces.push({ text: text.slice(start, end), matched: true });
+    at = end;
+  }
+  pieces.push({ text: text.slice(at), matched: false });
+  let room = output.interactive ? output.columns - 5 - taken : Number.POSITIVE_INFINITY;
+  return pieces
+    .map((piece) => {
+      const shown = room > 0 ? fitColumns(harmless(piece.text), room) : '';
+      room -= displayWidth(shown);
+      return piece.matched ? output.colours.bold(shown) : shown;
+    })
+    .join('');
+}
+
+function harmless(piece: string): string {
+  return terminalSafe(piece).replace(/\s/g, ' ');
+}
+
+/** How a query was understood, as a tree, and the statements that answer it. */
+function explainText(query: SearchQuery, plan: SearchPlan): string {
+  return [
+    ...nodeLines(query.node, ''),
+    ...(query.asOf === null ? [] : [`as of ${new Date(query.asOf).toISOString()}`]),
+    ...plan.drives.flatMap(({ driver, sql }) => ['', `by ${driver}:`, ...sql.map(terminalLine)]),
+  ].join('\n');
+}
+
+function nodeLines(node: SearchNode, indent: string): string[] {
+  const { kind, span: _span, ...rest } = node;
+  if (kind === 'and' || kind === 'or') {
+    return [`${indent}${kind}`, ...node.nodes.flatMap((part) => nodeLines(part, `${indent}  `))];
+  }
+  if (kind === 'not') return [`${indent}not`, ...nodeLines(node.node, `${indent}  `)];
+  return [`${indent}${kind} ${terminalLine(JSON.stringify(rest))}`];
+}
+
+/** Hits that are held in memory at once. */
+const PRINTED_PAGE = 2_000;
+
+/**
+ * Returns the hits of a search in pages, of which the first names what is unknown. So a search without a limit fits into
+ * memory; by relevance, which cannot be continued, there is one page.
+ */
+function* searchPages(
+  { search }: Pick<Catalog, 'search'>,
+  request: SearchRequest,
+): Generator<SearchResult, void, undefined> {
+  let { limit, after } = request;
+  for (;;) {
+    const most = request.sort === 'relevance' ? limit : Math.min(limit, PRINTED_PAGE);
+    const page = search({
+      ...request,
+      limit: most,
+      ...(after === undefined ? {} : { after }),
+    });
+    yield page;
+    limit -= most;
+    after = page.hits.at(-1)?.docid;
+    if (after === undefined || page.hits.length < most || limit <= 0) return;
+  }
+}
+
+/**
+ * Prints what a search finds.
+ *
+ * @throws usage-unknown-name, before anything is printed
+ */
+async function printFound(
+  context: CommandContext,
+  reader: Reader,
+  request: SearchRequest,
+  format: LineFormat,
+): Promise<ExitCode> {
+  const { output, notices, signal } = context;
+  const isIds = format === 'ids';
+  const printed = await (isIds ? printIds : printHits)(context, reader, request, format);
+  if (signal.aborted) return EXIT.interrupted;
+  if (printed.count === 0) notices.say('Nothing found.');
+  else if (printed.last !== undefined && output.interactive && format === 'text')
+    notices.say(footer(context, reader, request, printed.count, printed.last));
+  return EXIT.done;
+}
+
+interface Printed {
+  readonly count: number;
+  readonly last?: SearchHit | undefined;
+}
+
+/** Texts are neither read nor searched for what to show of them. */
+async function printIds(
+  { output, notices, signal }: CommandContext,
+  { catalog }: Reader,
+  request: SearchRequest,
+): Promise<Printed> {
+  refuseUnknown(catalog.explainSearch(request).unknown, notices);
+  let count = 0;
+  for (const id of catalog.foundIds(request)) {
+    if (signal.aborted) break;
+    await printId(output, id);
+    count += 1;
+  }
+  return { count };
+}
+
+async function printHits(
+  { output, notices, signal }: CommandContext,
+  { catalog }: Reader,
+  request: SearchRequest,
+  format: LineFormat,
+): Promise<Printed> {
+  const lines = format === 'text' ? undefined : lineWriter(format, SEARCH_COLUMNS, output);
+  let count = 0;
+  let last: SearchHit | undefined;
+  for (const { hits, unknown } of searchPages(catalog, request)) {
+    if (last === undefined) {
+      refuseUnknown(unknown, notices);
+      await lines?.begin();
+    }
+    for (const hit of hits) {
+      if (signal.aborted) return { count };
+      if (lines === undefined) await output.line(hit.line, () => hitText(hit, output));
+      else await lines.write(hit.line);
+      count += 1;
+      last = hit;
+    }
+  }
+  return { count, last };
+}
+
+/** The line below a page; only a terminal has it, so that no script waits for what is counted. */
+function footer(
+  { now }: Pick<CommandContext, 'now'>,
+  { catalog }: Reader,
+  request: SearchRequest,
+  printed: number,
+  { line }: SearchHit,
+): string {
+  const isAll = printed < request.limit && request.after === undefined;
+  const all = isAll
+    ? { count: printed, complete: true }
+    : catalog.countHitsWhile(request, countingTime(now));
+  const next = request.sort === 'relevance' ? '-n' : `-n, or with --after ${shortId(line.id)}`;
+  return footerText(printed, all, 'message', next);
+}
+
+interface SearchLine {
+  readonly limit?: number;
+  readonly format: LineFormat;
+  readonly sort: 'newest' | 'oldest' | 'relevance';
+  readonly asOf?: string;
+  readonly after?: string;
+  readonly count?: boolean;
+  readonly explain?: boolean;
+  readonly save?: string;
+  readonly replace?: boolean;
+  readonly saved?: boolean;
+  readonly forget?: string;
+}
+
+const HELP = `
+Searches everything that was ever archived, offline. Words match anywhere in a message: subject, addresses,
+text, names of attachments. All words must match, in any order.
+
+  "two words"            as a phrase            word*         words with this beginning
+  one OR two             either                 -word         without it
+  from:anna  to:  cc:    people                 subject:rent  the subject only
+  in:INBOX.Sent          a folder               mailbox:anna@example.org
+  before:2026-03-01      received before        after:2025    received since
+  has:attachment         with attachments       filename:pdf  by their names
+  is:unread  is:starred  by flags               -is:deleted   still at the service
+  thread:3f2a91c4        the message's thread   @NAME         a saved search
+  spelling:any           Müller also as Mueller, Mueller also as Müller; also ö ä å ø
+
+Relative dates in a saved search are resolved on the day it is used. docs/search.md documents the language.
+${FORMAT_HELP}
+
+EXAMPLES
+  mailkeep search from:anna invoice
+  mailkeep search '"kind regards" after:2026-01-01 -in:INBOX.Sent' --limit 50
+  mailkeep search has:attachment filename:pdf --sort oldest --json
+  mailkeep search from:landlord --format ids | mailkeep export --ids - --format eml --to rent`;
+
+/** Messages of a page, where the line does not say. */
+const PAGE = 20;
+/** What programs read next is complete unless the line says otherwise. */
+const EVERYTHING = 1_000_000_000;
+
+/** `-word` excludes. */
+export const takesMinusWords = true;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .argument('[query...]', 'what to look for', minusWords)
+    .option(
+      '-n, --limit <n>',
+      'how many messages to print (default: 20; as ids or CSV all)',
+      wholeNumber(1, 1_000_000),
+    )
+    .addOption(formatOption().conflicts(['count', 'explain', 'save', 'saved', 'forget']))
+    .addOption(
+      new Option('--sort <order>', 'order of the messages')
+        .choices(['newest', 'oldest', 'relevance'])
+        .default('newest'),
+    )
+    .option('--as-of <T>', 'what existed at that time: a date, an ISO time, or a span such as 3d')
+    .option('--after <id>', 'continue after this message, the last one of the previous page')
+    .option('--count', 'print only the total number of messages')
+    .option('--explain', 'show how the query was understood and would be run')
+    .option('--save <name>', 'save the query under a name, to use as @NAME')
+    .option('--replace', 'with --save: replace a search saved under that name without asking')
+    .option('--saved', 'list the saved searches')
+    .option('--forget <name>', 'delete a saved search')
+    // A word may begin with a minus: it excludes.
+    .allowUnknownOption()
+    .addHelpText('after', HELP)
+    .action((words: string[], options: SearchLine) =>
+      chosen(async (context) => {
+        const { output, notices, report } = context;
+        const { format, sort, asOf, count, explain } = options;
+        const limit = options.limit ?? (format === 'text' ? PAGE : EVERYTHING);
+        const now = context.now();
+        const option = words.find((word) => word.startsWith('--'));
+        if (option !== undefined) {
+          const typed = option.replace(/=.*/s, '');
+          const { unknownWordHint } = await import('../help-text.ts');
+          const long = command.options.flatMap((known) => known.long ?? []);
+          const meant = nearest(typed, long);
+          const hint =
+            unknownWordHint(typed, command, command.parent ?? command) ??
+            (meant === null ? '' : `Did you mean ${meant}?`);
+          const problem = `unknown option '${option}'. ${hint}`.trim();
+          throw usageError('usage-invalid', { command: 'search', problem });
+        }
+        if (options.after !== undefined && sort === 'relevance') {
+          throw usageError('usage-invalid', {
+            command: 'search',
+            problem: '--after needs an order by date: relevance changes with each message.',
+          });
+        }
+        refuseTwoFormats('search', format, output.json);
+        return withReader(context, async (reader) => {
+          const saved = () => savedSearches(reader.dataDir);
+          const movedAside = (file: string): void => report({ event: 'state-put-aside', file });
+          if (options.saved === true) {
+            for (const search of saved())
+              await output.line(search, () => `@${search.name}  ${terminalLine(search.query)}`);
+            return EXIT.done;
+          }
+          if (options.forget !== undefined) {
+            const name = options.forget.replace(/^@/, '');
+            withSaved(`@${name}`, saved);
+            saveSearch(reader.dataDir, name, undefined, movedAside);
+            notices.say(`Forgot @${name}.`);
+            return EXIT.done;
+          }
+          const text = withSaved(words.join(' '), saved);
+          const query = parseQuery(text, { now });
+          if (options.save !== undefined) {
+            const name = options.save.replace(/^@/, '');
+            const before = saved().find((search) => search.name === name);
+            if (options.replace !== true && !(await mayReplace(context, before, text)))
+              return EXIT.done;
+            saveSearch(reader.dataDir, name, text, movedAside);
+            notices.say(`Saved as @${name}.`);
+            return EXIT.done;
+          }
+          const at = asOf === undefined ? query.asOf : moment('--as-of', asOf, now);
+          warnBeforeBeginning(reader.catalog, at, notices);
+          const after = options.after === undefined ? undefined : docidOf(reader, options.after);
+          const request = {
+            node: query.node,
+            limit,
+            sort,
+            accounts: accountHosts(query.node, context),
+            ...given({ asOf: at ?? undefined, after }),
+          };
+          if (explain === true) {
+            const plan = reader.catalog.explainSearch(request);
+            refuseUnknown(plan.unknown, notices);
+            await output.object({ query, ...plan }, () => explainText(query, plan));
+            return EXIT.done;
+          }
+          if (count === true) {
+            refuseUnknown(reader.catalog.explainSearch(request).unknown, notices);
+            const found = reader.catalog.countHits(request);
+            await output.object({ count: found }, () => String(found));
+            warnOfPending(reader, notices);
+            return EXIT.done;
+          }
+          const code = await printFound(context, reader, request, format);
+          warnOfPending(reader, notices);
+          return code;
+        });
+      }),
+    );
+}
+
+/**
+ * Whether a query may be saved under a name that `before` has. Asks on a terminal.
+ *
+ * @throws usage-search-exists where there is no terminal to ask on
+ */
+async function mayReplace(
+  context: CommandContext,
+  before: SavedSearch | undefined,
+  query: string,
+): Promise<boolean> {
+  if (before === undefined || before.query === query) return true;
+  const asker = context.globals.json ? undefined : terminalAsker(context);
+  if (asker === undefined) throw usageError('usage-search-exists', { ...before });
+  const shown = terminalLine(before.query);
+  const answer = await asker.line(`@${before.name} is already saved: ${shown}\nReplace it? [y/N]`);
+  if (/^y(es)?$/i.test(answer)) return true;
+  context.notices.say('Nothing was saved.');
+  return false;
+}
+
+function warnOfPending({ catalog }: Reader, notices: CommandContext['notices']): void {
+  const pending = catalog.index.pendingCount();
+  if (pending > 0) notices.warn(notSearchableText(pending));
+}
+
+/** Where a page begins: behind the message that an id, or its beginning, names. */
+function docidOf(reader: Reader, typed: string): number | undefined {
+  return reader.catalog.messages.docidOf(oneMessage(reader, typed));
+}

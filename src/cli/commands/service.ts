@@ -1,0 +1,644 @@
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  type Stats,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { type Command, Option } from 'commander';
+import { loadConfig } from '../../core/config.ts';
+import { isPiped } from '../../core/config-file.ts';
+import { locateConfig } from '../../core/config-locate.ts';
+import type { Settings } from '../../core/config-schema.ts';
+import { makeFolders } from '../../core/files.ts';
+import { terminalLine } from '../../core/terminal-safe.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { errnoOf } from '../../errors/mailkeep-error.ts';
+import { serviceUnitsError } from '../../errors/small-families.ts';
+import { usageError } from '../../errors/usage.ts';
+import type { Body, CommandContext } from '../context.ts';
+
+/** A path that the unit's user needs, and cannot use. */
+interface NoAccess {
+  readonly path: string;
+  readonly need: Need;
+  /** What is in the way: the path itself, or a folder above it. */
+  readonly at: string;
+  /** Commands that give access; empty where only another place helps. */
+  readonly commands: readonly string[];
+}
+
+type Need = 'read' | 'write';
+
+/** A service reaches nothing in these folders: the home of root is closed, and a unit has its own /tmp. */
+const PRIVATE = ['/root', '/tmp', '/var/tmp'];
+/** systemd-tmpfiles and the unit open these to the user. */
+const MANAGED = [
+  '/etc/mailkeep',
+  '/etc/mailkeep/config.json',
+  '/var/lib/mailkeep',
+  '/var/cache/mailkeep',
+];
+
+interface Account {
+  readonly uid: number | null;
+  readonly gids: readonly number[];
+}
+
+/**
+ * Returns which of these paths a user cannot use, by the permissions along each whole path. A path that does not exist
+ * counts by the folder where it would be made.
+ */
+function withoutAccess(
+  user: string,
+  paths: readonly { readonly path: string; readonly need: Need }[],
+): NoAccess[] {
+  const account = accountOf(user);
+  return paths.flatMap(({ path: file, need }) => {
+    const isPrivate = PRIVATE.some((folder) => file.startsWith(`${folder}/`));
+    if (isPrivate) return [{ path: file, need, at: file, commands: [] }];
+    const at = obstacle(file, need, account);
+    if (at === null) return [];
+    return [{ path: file, need, at, commands: remedies(file, need, at, user) }];
+  });
+}
+
+function obstacle(file: string, need: Need, account: Account): string | null {
+  const parts = file.split('/').filter((part) => part !== '');
+  let folder = '/';
+  for (const part of parts) {
+    if (MANAGED.includes(file)) return null;
+    if (!MANAGED.includes(folder) && !may(statOf(folder), 1, account)) return folder;
+    const next = path.join(folder, part);
+    if (statOf(next) === undefined)
+      return need === 'write' && may(statOf(folder), 2, account) ? null : folder;
+    folder = next;
+  }
+  const stat = statOf(file);
+  return may(stat, need === 'write' ? 2 : 4, account) ? null : file;
+}
+
+/** @param bit 4 to read, 2 to write, 1 to pass through */
+function may(stat: Stats | undefined, bit: number, { uid, gids }: Account): boolean {
+  if (stat === undefined) return false;
+  if (stat.uid === uid) return (stat.mode & (bit << 6)) !== 0;
+  if (gids.includes(stat.gid)) return (stat.mode & (bit << 3)) !== 0;
+  return (stat.mode & bit) !== 0;
+}
+
+function statOf(file: string): Stats | undefined {
+  try {
+    return statSync(file);
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === 'ENOENT' || reason === 'ENOTDIR') return undefined;
+    throw error;
+  }
+}
+
+function remedies(file: string, need: Need, at: string, user: string): string[] {
+  if (at !== file && statOf(file) !== undefined) return [`chmod o+x ${at}`];
+  if (need === 'write')
+    return [`install -d -o ${user} -g ${user} -m 700 ${file}`, `chown -R ${user}: ${file}`];
+  return [`chgrp ${user} ${file}`, `chmod 640 ${file}`];
+}
+
+/** A user as the system knows it; without ids until sysusers has made it. */
+function accountOf(user: string): Account {
+  const line = linesOf('/etc/passwd').find((one) => one.startsWith(`${user}:`));
+  const [, , uid, gid] = line?.split(':') ?? [];
+  const groups = linesOf('/etc/group').flatMap((one) => {
+    const [, , id, members = ''] = one.split(':');
+    return members.split(',').includes(user) ? [Number(id)] : [];
+  });
+  return {
+    uid: uid === undefined ? null : Number(uid),
+    gids: gid === undefined ? groups : [Number(gid), ...groups],
+  };
+}
+
+function linesOf(file: string): string[] {
+  try {
+    return readFileSync(file, 'utf8').split('\n');
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+/**
+ * A word of a command line in a unit (systemd.syntax(7), systemd.service(5)): quoted where it must be, with `%` and `$`
+ * doubled, which systemd would replace.
+ *
+ * @throws service-units-path for a word with a control character: a new line would begin a directive
+ */
+export function quoted(word: string): string {
+  return inQuotes(literal(word).replaceAll('$', '$$$$'));
+}
+
+/**
+ * A path as the value of a directive that takes paths (`ReadWritePaths=`): systemd replaces `%` in it, and takes `$` as
+ * it stands.
+ *
+ * @throws service-units-path
+ */
+export function quotedPath(file: string): string {
+  return inQuotes(literal(file));
+}
+
+function literal(word: string): string {
+  if (/\p{Cc}/u.test(word)) throw serviceUnitsError('service-units-path', { path: word });
+  return word.replaceAll('%', '%%');
+}
+
+function inQuotes(literal: string): string {
+  if (/^[\w@%+=:,./$-]+$/.test(literal)) return literal;
+  return `"${literal.replace(/["\\]/g, '\\$&')}"`;
+}
+
+/** What the units of one installation are made from. Paths are absolute. */
+interface UnitFacts {
+  readonly scope: 'system' | 'user';
+  /** The command that starts the program, its own arguments apart. */
+  readonly program: readonly string[];
+  readonly config: string;
+  readonly dataDir: string;
+  /** Names of systemd credentials that the configuration takes tokens from. */
+  readonly credentials: readonly string[];
+}
+
+export interface UnitFile {
+  /** Below the folder of the scope's units, or below / for other files. */
+  readonly path: string;
+  readonly content: string;
+}
+
+/** Where the system's worker of a fleet keeps its copies. */
+export const CACHE_DIRECTORY = '/var/cache/mailkeep';
+/** Where the system's service keeps the archive: systemd makes the folder, and gives it to the service's user. */
+export const STATE_DIRECTORY = '/var/lib/mailkeep';
+const USER = 'mailkeep';
+
+/** The daemon as a service, and one sync from a timer: whoever installs both enables one of them. */
+export function unitFiles(facts: UnitFacts): UnitFile[] {
+  return [
+    { path: 'mailkeep.service', content: daemonUnit(facts) },
+    { path: 'mailkeep-sync.service', content: syncUnit(facts) },
+    { path: 'mailkeep-sync.timer', content: timerUnit() },
+  ];
+}
+
+/** What a worker's unit is made from: its other paths are in the configuration. */
+interface WorkerFacts extends Pick<UnitFacts, 'program' | 'config'> {
+  /** The folder with local copies of archives: `cache` of the configuration. */
+  readonly cache: string;
+}
+
+/** The worker of a node of a fleet, as a service of the system. */
+export function workerUnit({ program, config, cache }: WorkerFacts): string {
+  const facts: UnitFacts = { scope: 'system', program, config, dataDir: cache, credentials: [] };
+  const command = [...program.map(quoted), 'fleet worker --config', quoted(config)].join(' ');
+  return unit([
+    section('Unit', [
+      'Description=Worker of a mailkeep fleet',
+      ...network(facts),
+      // While registry and store cannot be reached, it is started again: others have the archives meanwhile.
+      'StartLimitIntervalSec=0',
+    ]),
+    section('Service', [
+      'Type=exec',
+      `ExecStart=${command}`,
+      'Restart=on-failure',
+      'RestartSec=10s',
+      // 2 is a wrong configuration: a person has to look.
+      'RestartPreventExitStatus=2',
+      // It closes its archives and gives them back; what is cut off is taken over all the same.
+      'TimeoutStopSec=2min',
+      'KillMode=mixed',
+      // Keys of the store, and the password of the registry. The file of keys is read again when keys are rotated, so it is
+      // no credential, of which systemd makes a copy.
+      'EnvironmentFile=-/etc/mailkeep/fleet.env',
+      // Some ten files an archive.
+      'LimitNOFILE=65536',
+      ...common(facts),
+    ]),
+    section('Install', ['WantedBy=multi-user.target']),
+  ]);
+}
+
+/** The user that the system's service runs as, and the folder of its configuration. */
+export function systemFiles(): UnitFile[] {
+  return [
+    {
+      path: '/etc/sysusers.d/mailkeep.conf',
+      content: `u ${USER} - "Mirror of hosted mailboxes" ${STATE_DIRECTORY}\n`,
+    },
+    {
+      path: '/etc/tmpfiles.d/mailkeep.conf',
+      content: [
+        '# The user of the unit reads the configuration; only systemd reads tokens and passes them on (LoadCredential).',
+        `d /etc/mailkeep 0750 root ${USER} -`,
+        `z /etc/mailkeep/config.json 0640 root ${USER} -`,
+        `d ${STATE_DIRECTORY} 0700 ${USER} ${USER} -`,
+        '',
+      ].join('\n'),
+    },
+  ];
+}
+
+function daemonUnit(facts: UnitFacts): string {
+  return unit([
+    section('Unit', [
+      'Description=Mirror of hosted mailboxes',
+      ...network(facts),
+      // What mends itself (a full disk, a rebuild that has the archive) may take hours: it is tried until then.
+      'StartLimitIntervalSec=0',
+    ]),
+    section('Service', [
+      'Type=notify',
+      // It is systemd-notify that speaks, a child of the daemon.
+      'NotifyAccess=all',
+      `ExecStart=${commandLine(facts, 'daemon')}`,
+      'ExecReload=/bin/kill -HUP $MAINPID',
+      'Restart=on-failure',
+      'RestartSec=30s',
+      // 2 is a wrong configuration, 3 is damage: a person has to look.
+      'RestartPreventExitStatus=2 3',
+      'WatchdogSec=3min',
+      // Opening an archive after a crash reads its last segment.
+      'TimeoutStartSec=10min',
+      'TimeoutStopSec=20s',
+      'KillMode=mixed',
+      ...common(facts),
+    ]),
+    section('Install', [`WantedBy=${facts.scope === 'user' ? 'default' : 'multi-user'}.target`]),
+  ]);
+}
+
+function syncUnit(facts: UnitFacts): string {
+  return unit([
+    section('Unit', [
+      'Description=One sync of hosted mailboxes',
+      ...network(facts),
+      'Conflicts=mailkeep.service',
+    ]),
+    section('Service', [
+      'Type=oneshot',
+      `ExecStart=${commandLine(facts, 'sync --quiet')}`,
+      // A first sync may take a day.
+      'TimeoutStartSec=infinity',
+      'TimeoutStopSec=20s',
+      ...common(facts),
+    ]),
+  ]);
+}
+
+function timerUnit(): string {
+  return unit([
+    section('Unit', ['Description=Sync hosted mailboxes every quarter of an hour']),
+    section('Timer', [
+      'OnCalendar=*:0/15',
+      'RandomizedDelaySec=60s',
+      // What was missed while the machine was off is made up for once.
+      'Persistent=true',
+    ]),
+    section('Install', ['WantedBy=timers.target']),
+  ]);
+}
+
+function network({ scope }: UnitFacts): string[] {
+  // The user's manager knows no network targets.
+  return scope === 'user' ? [] : ['After=network-online.target', 'Wants=network-online.target'];
+}
+
+function commandLine({ program, config, dataDir }: UnitFacts, command: string): string {
+  const words = [...program.map(quoted), command];
+  return [...words, '--config', quoted(config), '--data', quoted(dataDir)].join(' ');
+}
+
+function common(facts: UnitFacts): string[] {
+  return [
+    'Nice=10',
+    'UMask=0077',
+    ...Object.entries(ALLOCATION).map(([name, value]) => `Environment=${name}=${value}`),
+    ...(facts.scope === 'user' ? USER_HARDENING : systemSettings(facts)),
+    ...facts.credentials.map(
+      (name) =>
+        `LoadCredential=${name}:${facts.scope === 'user' ? '%h/.config/mailkeep' : '/etc/mailkeep'}/${name}`,
+    ),
+  ];
+}
+
+/**
+ * How glibc allocates. By default, each thread has an arena that keeps what was freed, and once a large buffer was freed,
+ * others of its size stay in an arena too. docs/performance.md has what that takes.
+ */
+export const ALLOCATION: Readonly<Record<string, string>> = {
+  MALLOC_ARENA_MAX: '1',
+  MALLOC_MMAP_THRESHOLD_: '131072',
+};
+
+/** Every restriction that needs no privilege of the manager. */
+const USER_HARDENING = [
+  'NoNewPrivileges=yes',
+  'LockPersonality=yes',
+  'RestrictRealtime=yes',
+  'RestrictSUIDSGID=yes',
+  'RestrictNamespaces=yes',
+  'RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX',
+  'SystemCallArchitectures=native',
+  'SystemCallFilter=@system-service',
+  'SystemCallFilter=~@privileged @resources',
+  'SystemCallErrorNumber=EPERM',
+];
+
+function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
+  const inHomes = [...program, config, dataDir].some((file) => /^\/(home|root)\//.test(file));
+  return [
+    `User=${USER}`,
+    `Group=${USER}`,
+    ...writableFolder(dataDir),
+    ...USER_HARDENING,
+    'CapabilityBoundingSet=',
+    'AmbientCapabilities=',
+    'ProtectSystem=strict',
+    // What the service itself needs must not be hidden from it.
+    `ProtectHome=${inHomes ? 'read-only' : 'yes'}`,
+    'PrivateTmp=yes',
+    'PrivateDevices=yes',
+    'PrivateUsers=yes',
+    'PrivateMounts=yes',
+    'DevicePolicy=closed',
+    'ProtectHostname=yes',
+    'ProtectClock=yes',
+    'ProtectKernelTunables=yes',
+    'ProtectKernelModules=yes',
+    'ProtectKernelLogs=yes',
+    'ProtectControlGroups=yes',
+    'ProtectProc=invisible',
+    'ProcSubset=pid',
+    'KeyringMode=private',
+    'RemoveIPC=yes',
+    // Not MemoryDenyWriteExecute: the JavaScript engine compiles code while it runs.
+  ];
+}
+
+/** systemd makes the usual folders, and gives them to the service's user. */
+function writableFolder(folder: string): string[] {
+  if (folder === STATE_DIRECTORY) return ['StateDirectory=mailkeep', 'StateDirectoryMode=0700'];
+  if (folder === CACHE_DIRECTORY) return ['CacheDirectory=mailkeep', 'CacheDirectoryMode=0700'];
+  return [`ReadWritePaths=${quotedPath(folder)}`];
+}
+
+function section(name: string, lines: readonly string[]): string {
+  return [`[${name}]`, ...lines, ''].join('\n');
+}
+
+function unit(sections: readonly string[]): string {
+  return sections.join('\n');
+}
+
+interface InstallLine extends Pick<InstallCommand, 'root'> {
+  readonly user?: boolean;
+  readonly system?: boolean;
+  readonly dryRun?: boolean;
+  readonly force?: boolean;
+}
+
+const HELP = `
+Writes units for systemd: mailkeep.service, which runs the daemon, and mailkeep-sync.timer for a sync every
+quarter of an hour instead. Nothing is enabled or started; the commands for that are printed.
+
+--user writes units for your own service manager (~/.config/systemd/user). --system writes units for the
+machine, with a dedicated user, the archive in /var/lib/mailkeep and the hardening that docs/operations.md
+explains. Where the configuration says {"credential": "NAME"}, tokens come from files in /etc/mailkeep that
+only root can read.
+
+EXAMPLES
+  mailkeep service install --user
+  mailkeep service install --system --dry-run
+  sudo mailkeep service install --system --config /etc/mailkeep/config.json`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.usage('install [options]').helpCommand(false).addHelpText('after', HELP);
+  command
+    .command('install')
+    .summary('write units for systemd')
+    .description('write units for systemd')
+    .option('--user', 'for the service manager of this user')
+    .addOption(
+      new Option('--system', 'for the machine (default when run as root)').conflicts('user'),
+    )
+    .option('--dry-run', 'print the files instead of writing them')
+    .option('--force', 'replace files with other content')
+    .option('--root <dir>', 'a folder to write below, for packages', '/')
+    .action(({ user = false, system, dryRun = false, force = false, root }: InstallLine) =>
+      chosen((context) => {
+        const isSystem = system ?? (process.getuid?.() === 0 && !user);
+        const scope = isSystem ? 'system' : 'user';
+        return installService(context, { scope, dryRun, force, root });
+      }),
+    );
+}
+
+/** Replaces a file as a whole, and makes that durable. Units hold no secrets: everybody may read them. */
+function putFile(file: string, content: string): void {
+  const temporary = `${file}.${process.pid}.tmp`;
+  const descriptor = openSync(temporary, 'wx', 0o644);
+  try {
+    writeFileSync(descriptor, content);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+  renameSync(temporary, file);
+  const folder = openSync(path.dirname(file), 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}
+
+interface InstallCommand {
+  readonly scope: 'system' | 'user';
+  readonly dryRun: boolean;
+  readonly force: boolean;
+  /** Put before every path that is written: for packages. */
+  readonly root: string;
+}
+
+const ETC = '/etc/mailkeep';
+
+/** `mailkeep service install`: writes the units, and says what to type next. Starts nothing. */
+async function installService(
+  context: CommandContext,
+  { scope, dryRun, force, root }: InstallCommand,
+): Promise<ExitCode> {
+  const settings = settingsFor(context);
+  const facts = factsFor(context, scope, settings);
+  const files = filesFor(context, scope, facts).map(({ path: file, content }) => ({
+    path: path.join(root, file),
+    content,
+  }));
+  const kept = files.filter(({ path: file, content }) => differs(file, content));
+  if (kept.length > 0 && !force && !dryRun) {
+    throw serviceUnitsError('service-units-differ', { files: kept.map(({ path: file }) => file) });
+  }
+  const access = scope === 'system' && root === '/' ? accessOf(facts, settings) : [];
+  const next = nextSteps(facts, access);
+  if (!dryRun) {
+    for (const { path: file, content } of files) written(file, content);
+  }
+  await context.output.object(
+    { scope, written: !dryRun, files: files.map((file) => ({ ...file })), next },
+    () =>
+      dryRun
+        ? files.map(({ path: file, content }) => `# ${file}\n${content}`).join('\n')
+        : [
+            ...files.map(({ path: file }) => `Wrote ${file}`),
+            '',
+            ...accessLines(access),
+            'Now:',
+            ...next.map((line) => `  ${line}`),
+          ].join('\n'),
+  );
+  return EXIT.done;
+}
+
+function written(file: string, content: string): void {
+  try {
+    makeFolders(path.dirname(file), 0o777);
+    putFile(file, content);
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    throw serviceUnitsError('service-units-unwritable', { file, reason }, error);
+  }
+}
+
+/** The settings of the configuration that the unit will use; null where there is none yet. */
+function settingsFor({ surroundings, globals }: CommandContext): Settings | null {
+  const found = locateConfig(globals.config, surroundings);
+  if (found !== undefined && isPiped(found)) {
+    throw usageError('usage-invalid', {
+      command: 'service install',
+      problem: `${found} is a pipe: a unit reads its configuration at each start, from a file.`,
+    });
+  }
+  return found === undefined ? null : loadConfig(found).settings;
+}
+
+function factsFor(
+  context: CommandContext,
+  scope: InstallCommand['scope'],
+  settings: Settings | null,
+): UnitFacts {
+  const xdg = configHome(context.surroundings.env);
+  return {
+    scope,
+    program: [process.execPath, realpathSync(process.argv[1] ?? '')],
+    config:
+      settings?.file ?? path.join(scope === 'system' ? '/etc' : xdg, 'mailkeep', 'config.json'),
+    dataDir: dataDirOf(context, scope, settings),
+    credentials: settings === null ? ['token'] : credentialsOf(settings),
+  };
+}
+
+function filesFor(
+  { surroundings }: CommandContext,
+  scope: InstallCommand['scope'],
+  facts: UnitFacts,
+): UnitFile[] {
+  const xdg = configHome(surroundings.env);
+  const folder = scope === 'system' ? '/etc/systemd/system' : path.join(xdg, 'systemd/user');
+  return [
+    ...unitFiles(facts).map((file) => ({ ...file, path: path.join(folder, file.path) })),
+    ...(scope === 'system' ? systemFiles() : []),
+  ];
+}
+
+function configHome(env: CommandContext['surroundings']['env']): string {
+  const xdg = env.XDG_CONFIG_HOME;
+  return xdg !== undefined && path.isAbsolute(xdg)
+    ? xdg
+    : path.join(env.HOME ?? homedir(), '.config');
+}
+
+/** Nobody wants an archive below /etc, where `./data` next to the system's configuration would be. */
+function dataDirOf(
+  { globals, surroundings }: CommandContext,
+  scope: InstallCommand['scope'],
+  settings: Settings | null,
+): string {
+  if (globals.data !== undefined) return path.resolve(surroundings.cwd, globals.data);
+  if (scope === 'system' && (settings === null || settings.dataDir.startsWith(`${ETC}/`))) {
+    return STATE_DIRECTORY;
+  }
+  return (
+    settings?.dataDir ?? path.join(surroundings.env.HOME ?? homedir(), '.local/share/mailkeep')
+  );
+}
+
+function credentialsOf({ accounts }: Settings): string[] {
+  const sources = accounts.flatMap(({ token, platform }) =>
+    platform === null ? [token] : [token, platform.token],
+  );
+  return [...new Set(sources.flatMap(({ kind, name }) => (kind === 'credential' ? [name] : [])))];
+}
+
+function differs(file: string, content: string): boolean {
+  return existsSync(file) && readFileSync(file, 'utf8') !== content;
+}
+
+/** What the user of the unit cannot use of all that the unit names. */
+function accessOf({ program, config, dataDir }: UnitFacts, settings: Settings | null): NoAccess[] {
+  const tokens = (settings?.accounts ?? [])
+    .flatMap(({ token, platform }) => (platform === null ? [token] : [token, platform.token]))
+    .flatMap(({ kind, name }) => (kind === 'file' ? [name] : []));
+  const read = [...program, config, ...new Set(tokens)].map((file) => {
+    return { path: file, need: 'read' as const };
+  });
+  return withoutAccess(USER, [...read, { path: dataDir, need: 'write' }]);
+}
+
+function accessLines(access: readonly NoAccess[]): string[] {
+  const lines = access.map(({ path: file, need, at, commands }) => {
+    const verb = need === 'read' ? 'read' : 'write to';
+    const why =
+      commands.length > 0
+        ? `no access to ${at}; the commands below give it`
+        : 'a service reaches nothing there: move it, for example to /etc/mailkeep, /var/lib/mailkeep or /opt';
+    return `  ${terminalLine(file)}: ${why} (the unit must ${verb} it)`;
+  });
+  return lines.length === 0
+    ? []
+    : [`The user ${USER} of the unit cannot use all that the unit names:`, ...lines, ''];
+}
+
+function nextSteps({ scope, config, dataDir }: UnitFacts, access: readonly NoAccess[]): string[] {
+  // What is moved changes the unit.
+  const isToMove = access.some(({ commands }) => commands.length === 0);
+  if (isToMove) return ['mailkeep service install --system # once everything is in its new place'];
+  return scope === 'system'
+    ? [
+        'systemd-sysusers && systemd-tmpfiles --create',
+        ...access.flatMap(({ commands }) => commands),
+        'systemctl daemon-reload',
+        'systemctl enable --now mailkeep.service        # or mailkeep-sync.timer',
+        'journalctl -u mailkeep -f',
+        `sudo -u ${USER} mailkeep status --config ${config} --data ${dataDir}`,
+      ]
+    : [
+        'systemctl --user daemon-reload',
+        'systemctl --user enable --now mailkeep.service # or mailkeep-sync.timer',
+        'loginctl enable-linger                         # to run while you are not logged in',
+      ];
+}

@@ -1,0 +1,290 @@
+import { spawn } from 'node:child_process';
+import { finished } from 'node:stream/promises';
+import { type Command, Option } from 'commander';
+import type { Reader } from '../../catalog/open-reader.ts';
+import { fitColumns, terminalLine, terminalSafe } from '../../core/terminal-safe.ts';
+import type { MessageId } from '../../core/types.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import type { MessageReading } from '../../mail/extraction.ts';
+import { readMessage, readPage } from '../../mail/reading.ts';
+import { bytes } from '../../wording/amounts.ts';
+import { oneMessage, withReader } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { type Colours, commandLine, type Output, present, wrapLine } from '../output.ts';
+
+/** What `show` prints about a message for programs; fields shared with list and search are spelled the same. */
+function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
+  const { html: _html, hasPlain: _hasPlain, remote: _remote, ...shown } = reading;
+  const summary = reader.catalog.messages.summary(id);
+  return { id, ...shown, ...summary, size: summary?.size ?? reader.sources().sizeOf(id) };
+}
+
+/** What a message for reading is printed on. */
+type Paper = Pick<Output, 'colours' | 'interactive' | 'columns'>;
+
+/** Lines wider than this are hard to read, however wide the terminal. */
+const MOST_COLUMNS = 100;
+/** Of a header field: a list of hundreds of recipients would hide the message. */
+const FIELD_CHARS = 1000;
+
+/**
+ * A message for reading on a terminal: the headers people look at, the text, the attachments.
+ *
+ * @param data the folder that `--data` names, for the command that it suggests
+ */
+export function messageText(
+  id: string,
+  message: MessageReading,
+  paper: Paper,
+  data?: string,
+): string {
+  const { colours } = paper;
+  const date = message.headers.find(({ name }) => name.toLowerCase() === 'date')?.value ?? '';
+  const fields: [string, string][] = [
+    ['From', message.from],
+    ['To', message.to],
+    ['Cc', message.cc],
+    ['Bcc', message.bcc],
+    ['Date', date],
+    ['Subject', message.subject],
+  ];
+  const lines = fields
+    .map(([name, value]) => [name, shortened(terminalLine(value))] as const)
+    .filter(([, value]) => value !== '')
+    .map(
+      ([name, value]) =>
+        `${colours.dim(`${name}:`.padEnd(9))}${name === 'Subject' ? colours.bold(value) : value}`,
+    );
+  return present([
+    lines,
+    message.reason !== null &&
+      colours.yellow(`This message could not be read to its end (${message.reason}); see --raw.`),
+    message.encrypted !== null &&
+      colours.yellow(
+        `This message is encrypted (${message.encrypted}): its text cannot be read here.`,
+      ),
+    '',
+    bodyLines(terminalSafe(message.text).trim(), paper),
+    message.truncated && colours.dim('[the rest is left out; see --raw]'),
+    attachmentLines(id, message, colours, data),
+  ]).join('\n');
+}
+
+function shortened(value: string): string {
+  if (value.length <= FIELD_CHARS) return value;
+  // A space, so that no character is cut in half: there is one somewhere in a list of people.
+  const end = value.lastIndexOf(' ', FIELD_CHARS);
+  return `${fitColumns(value.slice(0, end > 0 ? end : FIELD_CHARS), 2 * FIELD_CHARS)} … (--headers has all of it)`;
+}
+
+/** The text with what is quoted, and the signature, out of the way of the eye. */
+function bodyLines(text: string, { colours, interactive, columns }: Paper): string[] {
+  let signature = false;
+  return text.split('\n').flatMap((line) => {
+    // RFC 3676 section 4.3; the blank behind the dashes is often lost.
+    if (/^-- ?$/.test(line)) signature = true;
+    const quoted = /^[ \t]*>/.test(line);
+    if (quoted) signature = false;
+    const shown = interactive ? wrapLine(line, Math.min(columns, MOST_COLUMNS)) : [line];
+    return quoted || signature ? shown.map((piece) => colours.dim(piece)) : shown;
+  });
+}
+
+function attachmentLines(
+  id: string,
+  { attachments }: MessageReading,
+  colours: Colours,
+  data: string | undefined,
+): string[] {
+  if (attachments.length === 0) return [];
+  return [
+    '',
+    ...attachments.map(
+      ({ number, filename, contentType, size }) =>
+        `${colours.dim(`[${number}]`)} ${terminalLine(filename ?? '(no name)')}  ${terminalLine(contentType)}, ${bytes(size)}`,
+    ),
+    colours.dim(commandLine(`attachments ${id.slice(0, 12)} --save DIR`, data)),
+  ];
+}
+
+/** Shows colours, ends by itself when all fits on a screen, and leaves the text on it. */
+const DEFAULT_PAGER = 'less -FRX';
+
+/** The pager that somebody wants: `MAILKEEP_PAGER`, `PAGER`, or less; undefined where they want none. */
+export function wantedPager(env: Readonly<Record<string, string | undefined>>): string | undefined {
+  const wanted = env.MAILKEEP_PAGER ?? env.PAGER ?? DEFAULT_PAGER;
+  return wanted.trim() === '' || wanted.trim() === 'cat' ? undefined : wanted;
+}
+
+/**
+ * Prints a text that people read, through their pager where standard output is a terminal. The text must be
+ * harmless for terminals already. A pager that cannot be started is done without.
+ */
+export async function printPaged(
+  { output, surroundings: { env } }: Pick<CommandContext, 'output' | 'surroundings'>,
+  text: string,
+): Promise<void> {
+  const pager = output.interactive ? wantedPager(env) : undefined;
+  if (pager === undefined || !(await paged(pager, env, text))) await output.text(text);
+}
+
+/** False when the pager could not be started. */
+async function paged(
+  pager: string,
+  env: Readonly<Record<string, string | undefined>>,
+  text: string,
+): Promise<boolean> {
+  // A shell, because people write options and pipes into these variables; nothing of the mail is in the command.
+  const child = spawn('/bin/sh', ['-c', pager], {
+    stdio: ['pipe', 'inherit', 'inherit'],
+    // As git does: without its options, less would show our colours as their codes.
+    env: { ...env, LESS: env.LESS ?? 'FRX' },
+  });
+  const ended = new Promise<number | null>((resolve) => {
+    child.on('error', () => resolve(NOT_FOUND));
+    child.on('close', resolve);
+  });
+  child.stdin.end(`${text}\n`);
+  // Whoever leaves the pager early has read enough.
+  await finished(child.stdin).catch(() => undefined);
+  const code = await ended;
+  return code !== NOT_FOUND && code !== NOT_EXECUTABLE;
+}
+
+/** What a shell ends with when there is no such command, or none that may be run. */
+const NOT_FOUND = 127;
+const NOT_EXECUTABLE = 126;
+
+/**
+ * Shows every message of a thread, oldest first, as `show` shows one; on a terminal all in one go through the
+ * pager. In JSON, one line a message.
+ */
+async function showThread(
+  context: CommandContext,
+  reader: Reader,
+  id: MessageId,
+  { pager }: { readonly pager: boolean },
+): Promise<ExitCode> {
+  const { output, signal } = context;
+  const paged: string[] | undefined = pager && output.interactive ? [] : undefined;
+  for (const [i, one] of reader.catalog.threadOf(id).entries()) {
+    if (signal.aborted) return EXIT.interrupted;
+    const reading = await readMessage(reader.sources().streamMessage(one));
+    const text = (): string => {
+      const own = messageText(one, reading, output, context.globals.data);
+      return i === 0 ? own : `\n${output.colours.dim('─'.repeat(40))}\n${own}`;
+    };
+    if (paged === undefined) await output.line(messageJson(reader, one, reading), text);
+    else paged.push(text());
+  }
+  if (paged !== undefined) await printPaged(context, paged.join('\n'));
+  return EXIT.done;
+}
+
+interface ShowLine {
+  readonly raw?: boolean;
+  readonly headers?: boolean;
+  readonly html?: boolean;
+  readonly thread?: boolean;
+  readonly pager: boolean;
+}
+
+const HELP = `
+Shows a message for reading: headers, text (HTML as text, links visible), attachments. ID is an id from list
+or search; its first characters are enough if no other id begins with them.
+
+On a terminal the output goes through a pager: MAILKEEP_PAGER or PAGER, otherwise less -FRX.
+
+--raw writes the source exactly as the service gave it, byte for byte.
+--html writes the message's HTML as a page that is safe to open: no scripts, no forms, no remote pictures,
+nothing that contacts the sender. Pictures included in the message are embedded. A message without HTML prints
+nothing but a note on standard error. The HTML as its sender wrote it is in the source (--raw).
+
+EXAMPLES
+  mailkeep show 3f2a91c4
+  mailkeep show 3f2a91c4 --headers
+  mailkeep show 3f2a91c4 --thread
+  mailkeep show 3f2a91c4 --raw >message.eml
+  mailkeep show 3f2a91c4 --html >message.html`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .argument('<id>', 'id of a message, or its beginning')
+    .addOption(new Option('--raw', 'the exact source').conflicts(['headers', 'html']))
+    .addOption(new Option('--headers', 'the header fields only, decoded').conflicts('html'))
+    .option('--html', 'the HTML as a page that is safe to open')
+    .addOption(
+      new Option('--thread', 'every message of its thread, oldest first').conflicts([
+        'raw',
+        'headers',
+        'html',
+      ]),
+    )
+    .option('--no-pager', 'print it all at once')
+    .addHelpText('after', HELP)
+    .action((typed: string, options: ShowLine) =>
+      chosen((context) =>
+        withReader(context, (reader) => {
+          const id = oneMessage(reader, typed);
+          if (options.thread === true) return showThread(context, reader, id, options);
+          if (options.raw === true) return raw(context, reader, id);
+          if (options.html === true) return html(context, reader, id);
+          return (options.headers === true ? headers : message)(context, reader, id, options);
+        }),
+      ),
+    );
+}
+
+async function raw({ output }: CommandContext, reader: Reader, id: MessageId): Promise<ExitCode> {
+  for await (const piece of reader.sources().streamMessage(id)) await output.bytes(piece);
+  return EXIT.done;
+}
+
+async function html(
+  { output, notices }: CommandContext,
+  reader: Reader,
+  id: MessageId,
+): Promise<ExitCode> {
+  const page = await readPage(reader.sources().streamMessage(id));
+  if (page === null) notices.warn(`message ${id.slice(0, 12)} has no HTML`);
+  if (page !== null || output.json) {
+    await output.object({ id, html: page }, () => terminalSafe(page ?? ''));
+  }
+  return EXIT.done;
+}
+
+async function headers(
+  context: CommandContext,
+  reader: Reader,
+  id: MessageId,
+  { pager }: ShowLine,
+): Promise<ExitCode> {
+  const { headers: fields } = await readMessage(reader.sources().streamMessage(id));
+  await printed(context, pager, { id, headers: fields }, () =>
+    fields.map(({ name, value }) => `${terminalLine(name)}: ${terminalLine(value)}`).join('\n'),
+  );
+  return EXIT.done;
+}
+
+async function message(
+  context: CommandContext,
+  reader: Reader,
+  id: MessageId,
+  { pager }: ShowLine,
+): Promise<ExitCode> {
+  const reading = await readMessage(reader.sources().streamMessage(id));
+  await printed(context, pager, messageJson(reader, id, reading), () =>
+    messageText(id, reading, context.output, context.globals.data),
+  );
+  return EXIT.done;
+}
+
+async function printed(
+  context: CommandContext,
+  pager: boolean,
+  value: unknown,
+  text: () => string,
+): Promise<void> {
+  if (pager && context.output.interactive) await printPaged(context, text());
+  else await context.output.object(value, text);
+}

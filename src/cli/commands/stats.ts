@@ -1,0 +1,335 @@
+import { type Command, Option } from 'commander';
+import type { Reader } from '../../catalog/open-reader.ts';
+import { parseQuery } from '../../catalog/parse-query.ts';
+import { accountHosts, savedSearches, withSaved } from '../../catalog/saved-searches.ts';
+import type { StatsRequest } from '../../catalog/stats.ts';
+import {
+  DIMENSIONS,
+  type Dimension,
+  type DuplicateRow,
+  type LargeMessage,
+  type StatsRow,
+  type Sums,
+} from '../../catalog/sums.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { usageError } from '../../errors/usage.ts';
+import { bytes, count, counted } from '../../wording/amounts.ts';
+import { notSearchableText } from '../../wording/catalog.ts';
+import { refuseUnknown, withReader } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { given, wholeNumber } from '../option-values.ts';
+import { csvField, dateText, type Output, senderText, shortId, tableText } from '../output.ts';
+
+const TABLE_FORMATS = ['text', 'csv'] as const;
+/** How a table is printed, other than as JSON. */
+type TableFormat = (typeof TABLE_FORMATS)[number];
+
+function tableFormatOption(): Option {
+  return new Option('--format <format>', 'how to print: text or CSV')
+    .choices(TABLE_FORMATS)
+    .default('text');
+}
+
+/** @throws usage-invalid for two formats at once */
+function refuseTwoTables(command: string, format: TableFormat, json: boolean): void {
+  if (format !== 'text' && json)
+    throw usageError('usage-invalid', {
+      command,
+      problem: `--format ${format} cannot be used with --json.`,
+    });
+}
+
+/** A column: its name in CSV, its heading, its value, and how people read that. */
+interface Column<Row> {
+  readonly name: string;
+  readonly heading: string;
+  readonly value: (row: Row) => string | number | null;
+  readonly text?: (row: Row) => string;
+}
+
+/**
+ * Prints rows as JSON lines, CSV, or a table.
+ *
+ * @param flexible the column that gives way on a narrow terminal
+ * @returns how many there are
+ */
+async function printTable<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  flexible: number,
+  format: TableFormat,
+  output: Output,
+): Promise<number> {
+  if (output.json) {
+    for (const row of rows) await output.line(row, () => '');
+    return rows.length;
+  }
+  if (format === 'csv') {
+    const line = (fields: readonly string[]) =>
+      output.bytes(Buffer.from(`${fields.join(',')}\r\n`));
+    await line(columns.map(({ name }) => name));
+    for (const row of rows) await line(columns.map(({ value }) => csvField(value(row))));
+    return rows.length;
+  }
+  if (rows.length === 0) return 0;
+  const cells = rows.map((row) =>
+    columns.map(({ value, text }) => text?.(row) ?? String(value(row) ?? '')),
+  );
+  const headings = columns.map(({ heading }) => heading);
+  await output.text(tableText(headings, cells, flexible, output));
+  return rows.length;
+}
+
+/** The query of a row within the one that was asked for, if any. */
+function whole<Row extends { readonly query: string | null }>(
+  row: Row,
+  within: string | undefined,
+): Row {
+  return within === undefined || row.query === null
+    ? row
+    : { ...row, query: `${within} ${row.query}` };
+}
+
+const MESSAGES: Column<StatsRow> = {
+  name: 'messages',
+  heading: 'messages',
+  value: ({ messages }) => messages,
+  text: ({ messages }) => count(messages),
+};
+const BYTES: Column<StatsRow> = {
+  name: 'bytes',
+  heading: 'size',
+  value: ({ bytes: size }) => size,
+  text: ({ bytes: size }) => bytes(size ?? 0),
+};
+const DELETED: Column<StatsRow> = {
+  name: 'deleted',
+  heading: 'deleted',
+  value: ({ deleted }) => deleted,
+  text: ({ deleted }) => count(deleted ?? 0),
+};
+const CONTENTS: Column<StatsRow> = {
+  name: 'contents',
+  heading: 'contents',
+  value: ({ contents }) => contents ?? null,
+  text: ({ contents }) => count(contents ?? 0),
+};
+const LAST: Column<StatsRow> = {
+  name: 'last',
+  heading: 'last',
+  value: ({ last }) => last ?? null,
+  text: ({ last }) => (last == null ? '' : dateText(last)),
+};
+
+function columnsOf(by: Dimension): readonly Column<StatsRow>[] {
+  const key: Column<StatsRow> = { name: by, heading: by, value: (row) => row.key };
+  if (by === 'type') return [key, MESSAGES, CONTENTS, BYTES];
+  const isPeople = by === 'from' || by === 'to' || by === 'domain';
+  return isPeople ? [key, MESSAGES, LAST] : [key, MESSAGES, BYTES, DELETED];
+}
+
+/** @param within the query that was asked for, as the beginning of others */
+function printRows(
+  by: Dimension,
+  rows: readonly StatsRow[],
+  within: string | undefined,
+  format: TableFormat,
+  output: Output,
+): Promise<number> {
+  const shown = rows.map((row) => whole(row, within));
+  return printTable(shown, columnsOf(by), 0, format, output);
+}
+
+async function printTotals(sums: Sums, format: TableFormat, output: Output): Promise<void> {
+  if (format === 'csv') {
+    const { messages, bytes: size, deleted } = sums;
+    await output.bytes(Buffer.from(`messages,bytes,deleted\r\n${messages},${size},${deleted}\r\n`));
+    return;
+  }
+  await output.object(
+    sums,
+    () =>
+      `${counted(sums.messages, 'message')}, ${bytes(sums.bytes)}, ${count(sums.deleted)} of them deleted at the service.`,
+  );
+}
+
+function printLargest(
+  messages: readonly LargeMessage[],
+  format: TableFormat,
+  output: Output,
+): Promise<number> {
+  return printTable(
+    messages,
+    [
+      {
+        name: 'bytes',
+        heading: 'size',
+        value: ({ size }) => size,
+        text: ({ size }) => bytes(size),
+      },
+      { name: 'id', heading: 'id', value: ({ id }) => id, text: ({ id }) => shortId(id) },
+      {
+        name: 'date',
+        heading: 'received',
+        value: ({ date }) => date,
+        text: ({ date }) => dateText(date),
+      },
+      {
+        name: 'from',
+        heading: 'from',
+        value: ({ from }) => from?.address ?? null,
+        text: ({ from }) => senderText(from),
+      },
+      { name: 'subject', heading: 'subject', value: ({ subject }) => subject },
+    ],
+    4,
+    format,
+    output,
+  );
+}
+
+function printDuplicates(
+  rows: readonly DuplicateRow[],
+  within: string | undefined,
+  format: TableFormat,
+  output: Output,
+): Promise<number> {
+  return printTable(
+    rows.map((row) => whole(row, within)),
+    [
+      {
+        name: 'messages',
+        heading: 'messages',
+        value: ({ messages }) => messages,
+        text: ({ messages }) => count(messages),
+      },
+      {
+        name: 'bytes',
+        heading: 'size',
+        value: ({ bytes: size }) => size,
+        text: ({ bytes: size }) => bytes(size),
+      },
+      { name: 'messageId', heading: 'Message-ID', value: ({ messageId }) => messageId },
+      { name: 'subject', heading: 'subject', value: ({ subject }) => subject },
+    ],
+    3,
+    format,
+    output,
+  );
+}
+
+interface StatsLine {
+  readonly by?: Dimension;
+  readonly query?: string;
+  readonly largest?: boolean;
+  readonly duplicates?: boolean;
+  readonly limit?: number;
+  readonly format: TableFormat;
+}
+
+const HELP = `
+Counts messages, their bytes, and how many of them are deleted at the service. Years and months are those of your
+time zone, by the received date. A message that is in two folders or mailboxes, or has two recipients, counts in
+each.
+
+  --by mailbox, folder       where messages are or were last
+  --by from, to, domain      addresses of From; of To, Cc and Bcc; domains of From
+  --by type                  attachments: messages that have one, distinct contents and their bytes
+
+With --json each line has the query that finds exactly these messages with "mailkeep search". Without --query the
+numbers come from sums that the catalog keeps. With it every message found is counted.
+
+--format csv prints CSV (RFC 4180) in UTF-8 with a header line.
+
+EXAMPLES
+  mailkeep stats
+  mailkeep stats --by year
+  mailkeep stats --by from --query 'after:2026' -n 10
+  mailkeep stats --by folder --query is:deleted --format csv
+  mailkeep stats --largest -n 20`;
+
+/** Lines where the line does not say: of lists that may be as long as the archive. */
+const PAGE = 20;
+/** Years and months are few, and programs read everything. */
+const EVERYTHING = 1_000_000_000;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .addOption(new Option('--by <what>', 'what to count messages by').choices(DIMENSIONS))
+    .option('--query <query>', 'only messages that this search finds')
+    .addOption(
+      new Option('--largest', 'list the largest messages instead').conflicts(['by', 'duplicates']),
+    )
+    .addOption(
+      new Option(
+        '--duplicates',
+        'list messages that share a Message-ID and differ in their bytes',
+      ).conflicts(['by', 'largest']),
+    )
+    .option(
+      '-n, --limit <n>',
+      'how many lines to print (default: 20; years, months, JSON and CSV all)',
+      wholeNumber(1, 1_000_000),
+    )
+    .addOption(tableFormatOption())
+    .addHelpText('after', HELP)
+    .action((options: StatsLine) => chosen((context) => stats(context, options)));
+}
+
+async function stats(context: CommandContext, options: StatsLine): Promise<ExitCode> {
+  const { output, notices } = context;
+  const { by, format } = options;
+  refuseTwoTables('stats', format, output.json);
+  return withReader(context, async (reader) => {
+    const { catalog } = reader;
+    const { request, within }: Question =
+      options.query === undefined
+        ? { request: {}, within: undefined }
+        : asked(context, reader, options.query);
+    if (request.node !== undefined) {
+      const search = { ...request, node: request.node, limit: 1, sort: 'newest' } as const;
+      refuseUnknown(catalog.explainSearch(search).unknown, notices);
+    }
+    const isTime = by === 'year' || by === 'month';
+    const isPage = format === 'text' && !output.json && !isTime;
+    const limit = options.limit ?? (isPage ? PAGE : EVERYTHING);
+    const listed = options.limit ?? PAGE;
+    let printed = 1;
+    if (options.largest === true)
+      printed = await printLargest(catalog.stats.largest(request, listed), format, output);
+    else if (options.duplicates === true)
+      printed = await printDuplicates(
+        catalog.stats.duplicates(request, limit),
+        within,
+        format,
+        output,
+      );
+    else if (by === undefined) await printTotals(catalog.stats.totals(request), format, output);
+    else {
+      const rows = catalog.stats.rows(by, request, limit);
+      printed = await printRows(by, rows, within, format, output);
+    }
+    if (printed === 0) notices.say('Nothing found.');
+    const pending = catalog.index.pendingCount();
+    if (pending > 0) notices.warn(notSearchableText(pending));
+    return EXIT.done;
+  });
+}
+
+/** What is asked for, and the beginning of queries for a part of what `--query` finds. */
+interface Question {
+  readonly request: StatsRequest;
+  readonly within: string | undefined;
+}
+
+function asked(context: CommandContext, reader: Reader, text: string): Question {
+  const expanded = withSaved(text, () => savedSearches(reader.dataDir));
+  const { node, asOf } = parseQuery(expanded, { now: context.now() });
+  const request = {
+    node,
+    accounts: accountHosts(node, context),
+    ...given({ asOf: asOf ?? undefined }),
+  };
+  // A query with `asof:` has no alternatives that brackets must hold together, and `asof:` stands in none.
+  return { request, within: asOf === null ? `(${expanded})` : expanded };
+}

@@ -1,0 +1,382 @@
+import type { Command } from 'commander';
+import type { Reader } from '../../catalog/open-reader.ts';
+import { readState } from '../../core/state.ts';
+import { displayWidth, fitColumns, padColumns, terminalLine } from '../../core/terminal-safe.ts';
+import { findControlSocket } from '../../daemon/control-path.ts';
+import type { DaemonStatus } from '../../daemon/ports.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { isImported } from '../../mail/identity.ts';
+import {
+  type ArchiveStatus,
+  archiveStatus,
+  type Budget,
+  type FolderStatus,
+  type MailboxStatus,
+} from '../../verify/archive-status.ts';
+import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
+import { percentOf, staleMailboxes } from '../../verify/facts.ts';
+import { bytes, count, counted, span } from '../../wording/amounts.ts';
+import { notSearchableText } from '../../wording/catalog.ts';
+import { closingText, pendingText } from '../../wording/closing-sum.ts';
+import { withReader } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { duration } from '../option-values.ts';
+import { type Colours, type Output, present, shownName } from '../output.ts';
+import { verificationLines } from '../warnings.ts';
+
+/** The copies of the archive for people: a line each, and one for each thing that is wrong. */
+function copyLines(
+  copies: readonly CopyStatus[],
+  now: number,
+  colours: Colours,
+): readonly string[] {
+  if (copies.length === 0) return [];
+  return ['', ...copies.flatMap((copy) => linesOf(copy, now, colours))];
+}
+
+function linesOf(copy: CopyStatus, now: number, { red }: Colours): string[] {
+  const { to, copiedAt, behind, everySeconds, stale, failure, damage } = copy;
+  const ago = (iso: string): string => `${span(Math.max(0, now - Date.parse(iso)))} ago`;
+  const parts = present([
+    copiedAt === null ? 'not made yet' : `made ${ago(copiedAt)}`,
+    behind !== null && (behind === 0 ? 'complete' : `lacks ${counted(behind, 'commit')}`),
+    everySeconds === null && 'not kept by the daemon',
+    verifiedPart(copy, ago),
+  ]).join(', ');
+  return present([
+    `copy ${terminalLine(to)}: ${stale ? red(`STALE: ${parts}`) : parts}`,
+    failure !== null &&
+      `  ${red(`failing for ${span(Math.max(0, now - Date.parse(failure.since)))}, ${counted(failure.tries, 'attempt')}: ${terminalLine(failure.message)}`)}`,
+    damage !== null && `  ${red(`DAMAGED: ${terminalLine(damage.message)}`)}`,
+  ]);
+}
+
+function verifiedPart({ verified }: CopyStatus, ago: (iso: string) => string): string | false {
+  if (verified === null) return false;
+  const { at, checked, of, unit, fullAt } = verified;
+  const rest = checked < of && fullAt !== null ? `; all of it ${ago(fullAt)}` : '';
+  return `${count(checked)} of ${counted(of, unit)} read back ${ago(at)}${rest}`;
+}
+
+/** Returns what monitoring is alerted to. @param fresh whether nothing is stale; null where that was not asked */
+function wrongCopyLines(copies: readonly CopyStatus[], fresh: boolean | null): string[] {
+  return copies.flatMap(({ to, stale, damage }) =>
+    present([
+      damage !== null && `Damaged: the copy at ${terminalLine(to)}`,
+      fresh === false && stale && `Stale: the copy at ${terminalLine(to)}`,
+    ]),
+  );
+}
+
+/** What a running daemon says of itself; null where none has the archive. */
+async function runningDaemon(dataDir: string): Promise<DaemonStatus | null> {
+  const socket = findControlSocket(dataDir);
+  if (socket === null) return null;
+  const { askStatus } = await import('../../daemon/control.ts');
+  return askStatus(socket);
+}
+
+/** Describes a running daemon for people: what is scheduled, what is running, and what has failed. */
+function daemonLines(
+  daemon: DaemonStatus | null,
+  now: number,
+  colours: Colours,
+): readonly string[] {
+  if (daemon === null) return [];
+  const since = span(Math.max(0, now - Date.parse(daemon.startedAt)));
+  const next = daemon.schedule.flatMap(({ name, nextAt }) =>
+    nextAt === null ? [] : [`${name} in ${span(Math.max(0, Date.parse(nextAt) - now))}`],
+  );
+  const waiting = Object.values(daemon.waiting).reduce((sum, n) => sum + n, 0);
+  const underway = daemon.underway.length;
+  return present([
+    '',
+    `daemon ${daemon.pid}, for ${since}; ${next.join(', ')}`,
+    underway + waiting > 0 &&
+      `  ${counted(underway, 'pass', 'passes')} under way, ${count(waiting)} waiting`,
+    daemon.accounts.map((account) => accountLine(account, now, colours)),
+  ]);
+}
+
+function accountLine(
+  { name, state, since, retryAt, mailboxes, roundMs, everyMs }: DaemonStatus['accounts'][number],
+  now: number,
+  colours: Colours,
+): string {
+  const label = `  ${terminalLine(name)}: `;
+  const ago = (at: string | null): string =>
+    span(at === null ? 0 : Math.max(0, now - Date.parse(at)));
+  const retry = retryAt === null ? 0 : Math.max(0, Date.parse(retryAt) - now);
+  if (state !== 'ok') {
+    const what =
+      state === 'refused' ? 'its token has been refused' : 'the service has been unreachable';
+    return `${label}${colours.red(`${what} for ${ago(since)}`)}; next attempt in ${span(retry)}`;
+  }
+  const facts = present([
+    counted(mailboxes, 'mailbox', 'mailboxes'),
+    roundMs !== null && `the last round took ${span(roundMs)}`,
+    everyMs !== null && `one began every ${span(everyMs)}`,
+  ]);
+  return `${label}${facts.join(', ')}`;
+}
+
+/** The least that names of folders get of a line, and what they get where they need no more. Columns. */
+const NAME_COLUMNS = 28;
+
+/**
+ * The status for people: the archive in a line, then each mailbox with its folders. On a terminal their names are cut
+ * where the lines would not fit; elsewhere they are whole.
+ *
+ * @param data the folder that `--data` names, for the commands that it suggests
+ */
+export function statusText(
+  status: ArchiveStatus,
+  stale: readonly string[],
+  now: number,
+  { interactive, columns, colours }: Pick<Output, 'interactive' | 'columns' | 'colours'>,
+  data?: string,
+): string {
+  const tables = status.mailboxes.map((mailbox) => ({
+    mailbox,
+    rows: mailbox.folders.map((folder) => folderRow(folder, isImported(mailbox), now, colours)),
+  }));
+  const all = tables.flatMap(({ rows }) => rows);
+  const wanted = Math.max(NAME_COLUMNS, ...all.map(({ name }) => displayWidth(name) + 1));
+  const rest = Math.max(0, ...all.map(({ width }) => width));
+  const room = interactive ? columns - 2 - rest : Number.POSITIVE_INFINITY;
+  const names = Math.max(NAME_COLUMNS, Math.min(wanted, room));
+  const disk = status.logBytes + status.catalogBytes;
+  return present([
+    `${status.dataDir}: ${holdings(status)}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
+    status.mailboxes.some((mailbox) => !isImported(mailbox)) && closingText(status.sum),
+    status.pending > 0 && notSearchableText(status.pending),
+    status.unparsed > 0 &&
+      `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,
+    attachmentLine(status.attachments),
+    verificationLines(status.verification, now, colours, data),
+    status.budget.flatMap((budget) => budgetLines(budget, now)),
+    tables.flatMap(({ mailbox, rows }) => [
+      '',
+      mailboxLine(mailbox, stale.includes(mailbox.address), now, colours),
+      ...suspendedLine(mailbox, now, colours),
+      ...quotaLine(mailbox, colours),
+      ...rows.map(({ name, facts }) =>
+        room < NAME_COLUMNS
+          ? `  ${fitColumns(name, columns - 2)}\n    ${facts.trimStart()}`
+          : `  ${padColumns(fitColumns(name, names - 1), names)}${facts}`,
+      ),
+    ]),
+    // Printed last, where it is noticed: what monitoring was alerted to.
+    stale.length > 0 && ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)],
+  ]).join('\n');
+}
+
+const NEVER_COMPARED = 'Stale: no mailbox was ever compared with the service.';
+
+/** Returns what monitoring is alerted to, without the rest of the status: stale mailboxes and copies, and known damage. */
+function wrongLines(
+  { verification, mailboxes }: ArchiveStatus,
+  copies: readonly CopyStatus[],
+  fresh: boolean,
+  stale: readonly string[],
+): string[] {
+  const found = verification?.found ?? 0;
+  return present([
+    verification?.ok === false && `Damaged: ${counted(found, 'finding')} of the last verification`,
+    mailboxes.length === 0 && NEVER_COMPARED,
+    !fresh && stale.length > 0 && `Stale: ${stale.map(terminalLine).join(', ')}`,
+    wrongCopyLines(copies, fresh),
+  ]);
+}
+
+/** Distinct messages, and the folders' places that they are or were in. */
+function holdings({ messages, mailboxes }: ArchiveStatus): string {
+  const sum = (field: 'messages' | 'ended'): number =>
+    mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
+  const deleted = sum('ended');
+  const places = counted(sum('messages') + deleted, 'place');
+  const past = deleted === 0 ? '' : ` (${count(deleted)} deleted at the service)`;
+  return `${counted(messages, 'message')} in ${places}${past}`;
+}
+
+function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments']): string | false {
+  if (pending + done + failed === 0) return false;
+  const parts = present([
+    `${count(done)} searchable`,
+    pending > 0 && `${count(pending)} to be read by the next sync`,
+    failed > 0 && `${count(failed)} not readable`,
+  ]);
+  return `text of attachments: ${parts.join(', ')}`;
+}
+
+/** A service that takes requests as fast as configured is not worth a line. */
+function budgetLines({ gate, learnedPerMinute, heldUntil }: Budget, now: number): string[] {
+  const where = terminalLine(gate);
+  const held = heldUntil === null ? 0 : Date.parse(heldUntil) - now;
+  return present([
+    learnedPerMinute !== null &&
+      `${where}: slowed to ${count(Math.floor(learnedPerMinute))} requests a minute by refusals`,
+    held > 0 && `${where}: the service asked for a pause of ${span(held)} more`,
+  ]);
+}
+
+function suspendedLine({ suspendedSince }: MailboxStatus, now: number, colours: Colours): string[] {
+  if (suspendedSince === null) return [];
+  const age = span(now - Date.parse(suspendedSince));
+  return [`  ${colours.yellow(`the service lists it as suspended, first seen ${age} ago`)}`];
+}
+
+/** From here on, the quota line shows how full a mailbox is. */
+const WORTH_PERCENT = 80;
+
+function quotaLine({ quota }: MailboxStatus, colours: Colours): string[] {
+  const parts = (quota?.resources ?? []).flatMap(({ name, usage, limit }) => {
+    if (limit === null || limit <= 0) return [];
+    const percent = percentOf(usage / limit);
+    const full = percent < WORTH_PERCENT ? '' : ` ${colours.yellow(`(${percent}% full)`)}`;
+    if (name === 'STORAGE') return [`${bytes(usage)} of ${bytes(limit)}${full}`];
+    return name === 'MESSAGE' ? [`${count(usage)} of ${count(limit)} messages${full}`] : [];
+  });
+  return parts.length === 0 ? [] : [`  quota at the service: ${parts.join(', ')}`];
+}
+
+function mailboxLine(
+  mailbox: MailboxStatus,
+  stale: boolean,
+  now: number,
+  colours: Colours,
+): string {
+  const { address, messages, provenAt, complete } = mailbox;
+  const age = isImported(mailbox)
+    ? 'imported from files'
+    : provenAt === null
+      ? mailbox.folders.some((folder) => folder.provenAt !== null)
+        ? 'not completely compared yet'
+        : 'not compared'
+      : `compared ${span(now - Date.parse(provenAt))} ago`;
+  const proof = `${age}${complete ? ', complete' : ''}${mailbox.unwatched ? ', unwatched' : ''}`;
+  const shown = stale ? colours.red(`STALE: ${proof}`) : complete ? colours.green(proof) : proof;
+  return `${colours.bold(shownName(address))}  ${counted(messages, 'place')}, ${shown}`;
+}
+
+/** Flags that are compared in the same pass as the rest are not worth a word. */
+const OLDER_MS = 60_000;
+
+/** How old a folder's proof is, and that of its flags where a plain pass did not show them all. */
+function proofParts({ provenAt, flagsAt }: FolderStatus, now: number): string[] {
+  if (provenAt === null) return ['never compared'];
+  const age = (at: string): string => span(now - Date.parse(at));
+  const flags =
+    flagsAt === null
+      ? ', older flags never'
+      : Date.parse(provenAt) - Date.parse(flagsAt) > OLDER_MS
+        ? `, all flags ${age(flagsAt)} ago`
+        : '';
+  return [`compared ${age(provenAt)} ago${flags}`];
+}
+
+interface FolderRow {
+  readonly name: string;
+  readonly facts: string;
+  /** Columns that the facts take. */
+  readonly width: number;
+}
+
+function folderRow(
+  folder: FolderStatus,
+  imported: boolean,
+  now: number,
+  colours: Colours,
+): FolderRow {
+  const parts: readonly (readonly [text: string, warns?: boolean])[] = [
+    [count(folder.messages).padStart(9)],
+    ...some(folder.unread, 'unread'),
+    ...some(folder.assumed, 'not yet verified'),
+    ...(folder.held > 0 ? [[pendingText(folder.held)] as const] : []),
+    ...some(folder.ended, 'deleted at the service'),
+    ...some(folder.quarantined, 'incomplete', true),
+    ...some(folder.forgotten, 'forgotten'),
+    ...(folder.complete === false ? [['not complete', true] as const] : []),
+    ...(imported ? [] : proofParts(folder, now).map((part) => [part] as const)),
+    ...(folder.unwatched ? [['unwatched'] as const] : []),
+  ];
+  const shown = parts.map(([text, warns = false]) => (warns ? colours.yellow(text) : text));
+  return {
+    name: shownName(folder.folder),
+    facts: shown.join(', '),
+    width: displayWidth(parts.map(([text]) => text).join(', ')),
+  };
+}
+
+function some(n: number, what: string, warns = false): (readonly [string, boolean])[] {
+  return n > 0 ? [[`${count(n)} ${what}`, warns]] : [];
+}
+
+const HELP = `
+Shows how much the archive holds, when its bytes were last verified, and when each mailbox was last compared
+with the service. Reads only the archive, and never contacts the service.
+
+While a daemon runs, its schedules, its queue and the freshness it achieves are shown as well.
+
+The last verification is shown with its age, what it read and what it found. Damage exits with code 3 until a
+repair, or a clean verification that read the damaged bytes again, clears it.
+
+Copies are shown with their age and with what they lack. Damage that reading one back found exits with code 3
+until all of it is found intact.
+
+With --max-age, the exit code is 1 if a mailbox was not compared for longer than that (or never), or if a copy of
+the daemon is stale: it lacks commits, and three of its intervals have passed. That is for monitoring; with --quiet as well, only what is wrong is printed. Mailboxes and folders that the configuration no longer includes are unwatched, and never stale.
+
+EXAMPLES
+  mailkeep status
+  mailkeep status --max-age 26h --quiet || notify-me`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--max-age <duration>', 'exit with code 1 if a mailbox is older than that', duration)
+    .addHelpText('after', HELP)
+    .action((options: { readonly maxAge?: number }) =>
+      chosen((context) =>
+        withReader(context, (reader) => printStatus(context, reader, options.maxAge)),
+      ),
+    );
+}
+
+async function printStatus(
+  { output, now, globals }: CommandContext,
+  reader: Reader,
+  maxAge: number | undefined,
+): Promise<ExitCode> {
+  const state = readState(reader.dataDir);
+  try {
+    const status = archiveStatus(reader, state);
+    const copies = copyStatuses(state, status.commit.number, now());
+    const old = maxAge === undefined ? [] : staleMailboxes(status.mailboxes, now() - maxAge);
+    const stale = old.map(({ address }) => address);
+    const isFresh = stale.length === 0 && status.mailboxes.length > 0;
+    const fresh = maxAge === undefined ? null : isFresh && !copies.some((copy) => copy.stale);
+    const daemon = await runningDaemon(reader.dataDir);
+    const { catalogBehind } = reader;
+    const text = () => [
+      statusText(status, stale, now(), output, globals.data),
+      ...copyLines(copies, now(), output.colours),
+      ...daemonLines(daemon, now(), output.colours),
+      ...(fresh === false && status.mailboxes.length === 0 ? [NEVER_COMPARED] : []),
+    ];
+    // Under cron every line becomes a mail: a check that finds nothing wrong prints none.
+    const lines =
+      fresh !== null && globals.quiet ? () => wrongLines(status, copies, fresh, stale) : text;
+    if (output.json || lines().length > 0) {
+      await output.object({ ...status, copies, catalogBehind, fresh, stale, daemon }, () =>
+        lines().join('\n'),
+      );
+    }
+    return combinedExit([
+      ...(fresh === false ? [EXIT.failures] : []),
+      ...(status.verification?.ok === false ? [EXIT.damage] : []),
+      ...(copies.some(({ damage }) => damage !== null) ? [EXIT.damage] : []),
+    ]);
+  } finally {
+    state?.close();
+  }
+}

@@ -1,0 +1,398 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Command } from 'commander';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { realFiles } from '../../archive/file-system.ts';
+import { isUnused } from '../../archive/recovery.ts';
+import { settingsOf } from '../../catalog/archive-settings.ts';
+import { openWriter, type Writer } from '../../catalog/open-writer.ts';
+import type { AccountSettings, Settings } from '../../core/config-schema.ts';
+import type { KnownDamage } from '../../core/state.ts';
+import { shellWord } from '../../core/terminal-safe.ts';
+import { findControlSocket } from '../../daemon/control-path.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { catalogMirror } from '../../sync/committer.ts';
+import {
+  keepRun,
+  type OpenAccounts,
+  recordOfFailure,
+  recordOfPass,
+  syncAccounts,
+  withAccounts,
+} from '../../sync/make-run.ts';
+import type { FolderPlan } from '../../sync/plan/plan-folder.ts';
+import { type FolderCertificate, isHeldOnly, type SyncResult, sumOf } from '../../sync/result.ts';
+import { planSync, type SyncPlan } from '../../sync/run-sync.ts';
+import {
+  chosenAccounts,
+  type Narrowing,
+  refuseUnknownNames,
+  wantedOf,
+} from '../../sync/selection.ts';
+import { readDamage, recalledVerification } from '../../verify/verification.ts';
+import { bytes, count, counted, span } from '../../wording/amounts.ts';
+import { closingText, pendingText } from '../../wording/closing-sum.ts';
+import { sayFacts } from '../../wording/sentence-of.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { collected } from '../option-values.ts';
+import { present, shownName } from '../output.ts';
+import { type FollowedPass, followPass, placesText, timeText } from '../progress.ts';
+import { damageTrouble, exitOfSync, printError, type Trouble, troublesOf } from '../warnings.ts';
+
+/** Returns what a pass did, for people: a line for each mailbox, and the closing sentence with the sums. */
+export function syncReport(result: SyncResult): string {
+  return [
+    ...result.mailboxes.map(mailboxLine),
+    ...certificateLines(result.certificates),
+    ...excludedLines(result),
+    closingLine(result),
+  ].join('\n');
+}
+
+function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
+  const changes = present([
+    mailbox.added > 0 && `${count(mailbox.added)} new (${bytes(mailbox.bytes)})`,
+    mailbox.ended > 0 && `${count(mailbox.ended)} deleted at the service`,
+    mailbox.relinked > 0 && `${count(mailbox.relinked)} moved`,
+    mailbox.flagsChanged > 0 && `${count(mailbox.flagsChanged)} with other flags`,
+    mailbox.quarantined > 0 && `${count(mailbox.quarantined)} incomplete`,
+    mailbox.held > 0 && pendingText(mailbox.held),
+  ]);
+  const address = shownName(mailbox.address);
+  const { comparison, compared, folders } = mailbox;
+  if (comparison === 'none') return `${address}: ${['not compared', ...changes].join('; ')}`;
+  const done = changes.length === 0 ? 'no change' : changes.join(', ');
+  if (comparison === 'some') {
+    return `${address}: ${done} in ${count(compared)} of ${counted(folders, 'folder')}; the others were not compared`;
+  }
+  return `${address}: ${done}; ${counted(folders, 'folder')}`;
+}
+
+/** Lists every folder whose numbers are not simply "all stored". */
+function certificateLines(certificates: readonly FolderCertificate[]): string[] {
+  const odd = certificates.filter(
+    (folder) => !folder.complete || folder.originTotal !== folder.stored,
+  );
+  return odd.map(
+    (folder) =>
+      `${shownName(folder.mailbox, folder.folder)}: ${closingText(folder, folder.originTotal)}${incompleteNote(folder)}`,
+  );
+}
+
+/** Pending deletions wait for the user or for a later check; the next sync compares everything else again. */
+function incompleteNote(folder: FolderCertificate): string {
+  if (folder.complete) return '';
+  return isHeldOnly(folder)
+    ? ' (until accepted, or still gone at a later sync)'
+    : ' (not complete; the next sync compares it again)';
+}
+
+function excludedLines({ excluded }: SyncResult): string[] {
+  if (excluded.length === 0) return [];
+  const names = excluded.map(({ mailbox, folder }) => shownName(mailbox, folder));
+  return [`Left out by the configuration: ${names.join(', ')}`];
+}
+
+function closingLine(result: SyncResult): string {
+  const sum = sumOf(result.certificates);
+  const proof =
+    sum === null
+      ? 'No folder was compared'
+      : `Total: ${closingText(sum, sum.originTotal)}, in ${counted(sum.folders, 'folder')}${sum.complete ? '' : ', not all of them complete'}`;
+  return `${proof}; ${counted(result.requests, 'request')}, ${span(result.durationMs)}.`;
+}
+
+const ACTIONS: Readonly<Record<FolderPlan['action'], string>> = {
+  nothing: 'nothing to do',
+  look: 'look at the newest page',
+  search: 'search for what differs',
+  walk: 'walk through it',
+  sweep: 'read every page',
+};
+
+const REASONS: Readonly<Record<FolderPlan['reason'], string>> = {
+  empty: 'empty there and here',
+  'new-folder': 'not in the archive yet',
+  interrupted: 'an earlier sync did not finish it',
+  'fewer-at-origin': 'the service counts fewer messages than the archive',
+  'more-at-origin': 'the service counts more messages than the archive',
+  'unread-differs': 'the service counts other unread messages than the archive',
+  full: 'every message and flag is asked for',
+  'newest-page': 'counts agree',
+};
+
+/** What a pass would do, for people: each folder with the reason and the price, then the sum. */
+export function planText(plan: SyncPlan): string {
+  const folders = plan.mailboxes.flatMap(({ address, folders: planned, excluded }) => [
+    ...planned.map((folder) => {
+      const fetch = folder.messages > 0 ? `, fetch ${counted(folder.messages, 'message')}` : '';
+      const place = shownName(address, folder.folder);
+      return `${place}: ${ACTIONS[folder.action]}${fetch} (${REASONS[folder.reason]}); ${counted(folder.requests, 'request')}`;
+    }),
+    ...excluded.map((folder) => `${shownName(address, folder)}: left out by the configuration`),
+  ]);
+  return [
+    ...folders,
+    `Total: ${placesText(plan.messages)}. ${timeText(plan)} No message was fetched or written.`,
+  ].join('\n');
+}
+
+/**
+ * Prints the result of a pass and names what went wrong. A pass over an archive with known damage ends with 3.
+ *
+ * @param archive its folder, and what verifications found: null where no damage is known
+ * @throws usage-unreachable-mailbox, usage-unlisted-folder
+ */
+async function printResult(
+  context: CommandContext,
+  command: Narrowing,
+  result: SyncResult,
+  { dataDir, damage }: { readonly dataDir: string; readonly damage: KnownDamage | null },
+): Promise<ExitCode> {
+  refuseUnknownNames(command, result, dataDir);
+  const found = damage === null ? [] : [damageTrouble(damage)];
+  const code = combinedExit([exitOfSync(result), ...found.map(({ exit }) => exit)]);
+  // Under cron every line becomes a mail: a pass without trouble is none.
+  const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;
+  const printed = { ...result, sum: sumOf(result.certificates), damage };
+  if (!silent) await context.output.object(printed, () => syncReport(result));
+  printTroubles(context, [...found, ...troublesOf(result)]);
+  return code;
+}
+
+/**
+ * Prints what a pass would do. Damage that is known is named and ends with 3, as the pass itself would.
+ *
+ * @param damage what verifications found; null where no damage is known
+ */
+async function printPlan(
+  context: CommandContext,
+  plan: SyncPlan,
+  damage: KnownDamage | null,
+): Promise<ExitCode> {
+  await context.output.object({ ...plan, damage }, () => planText(plan));
+  if (damage === null) return EXIT.done;
+  const trouble = damageTrouble(damage);
+  printTroubles(context, [trouble]);
+  return trouble.exit;
+}
+
+/** Nobody reads more sentences than this; the result has them all. */
+const MOST_SHOWN = 20;
+
+/** Names what went wrong on standard error: every failure for people, the one that counts most for programs. */
+function printTroubles({ globals, notices }: CommandContext, troubles: readonly Trouble[]): void {
+  for (const trouble of troubles.slice(0, globals.json ? 1 : MOST_SHOWN)) {
+    printError(notices.stream, globals.json, trouble);
+  }
+  const more = troubles.length - MOST_SHOWN;
+  if (more > 0) notices.say(`… and ${counted(more, 'more failure')}; --json has them all.`);
+}
+
+interface SyncCommand extends Narrowing {
+  readonly mailboxes: string[];
+  readonly folders: string[];
+  readonly full: boolean;
+  readonly dryRun: boolean;
+  readonly acceptEndings: boolean;
+  /** A log of JSON Lines on standard error instead of progress. */
+  readonly log: boolean;
+}
+
+const HELP = `
+Makes one pass: lists the mail at the service, fetches what is missing (newest first), and indexes it for search.
+You can interrupt it at any time: committed mail is safe, and the next sync continues where this one stopped.
+It ends with a summary that adds up: at the service = stored + not yet verified + incomplete + …
+
+Without --full it finds all new mail, every change that affects a folder's counts or its newest page, and the
+flags on that page. With --full the mirror is exact afterwards.
+
+If too many messages disappear at once, or a folder, the deletion guard keeps them as pending deletions, and the
+exit code is 4. They count as deleted when a sync after brake.confirmAfter finds them still gone, or with
+--accept-endings.
+
+With --quiet, a pass without problems prints nothing, so that cron sends no mail.
+
+Names given with --mailbox and --folder may contain * for any text. --folder also takes the purpose of a folder:
+sent, drafts, trash, spam (or junk), archive, flagged. They narrow what the configuration includes.
+
+EXAMPLES
+  mailkeep sync
+  mailkeep sync --dry-run
+  mailkeep sync --mailbox anna@example.org --folder INBOX
+  mailkeep sync --json --quiet`;
+
+type SyncLine = Partial<Omit<SyncCommand, 'mailboxes' | 'folders'>> & {
+  readonly mailbox?: string[];
+  readonly folder?: string[];
+};
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--account <name>', 'only this account of the configuration')
+    .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
+    .option(
+      '--folder <path>',
+      'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
+      collected,
+    )
+    .option('--full', 'compare every message and flag, not only what counts and newest pages show')
+    .option('--accept-endings', 'accept pending deletions')
+    .option('--dry-run', 'show what would be done and what it costs, and change nothing')
+    .option('--log', 'write a log to standard error as JSON Lines, instead of progress')
+    .addHelpText('after', HELP)
+    .action(({ mailbox = [], folder = [], ...options }: SyncLine) =>
+      chosen((context) =>
+        synchronise(context, {
+          account: options.account,
+          mailboxes: mailbox,
+          folders: folder,
+          full: options.full ?? false,
+          dryRun: options.dryRun ?? false,
+          acceptEndings: options.acceptEndings ?? false,
+          log: options.log ?? false,
+        }),
+      ),
+    );
+}
+
+/** `mailkeep sync`: one pass over the accounts of the configuration, by a daemon if one has the archive. */
+async function synchronise(context: CommandContext, command: SyncCommand): Promise<ExitCode> {
+  const settings = settingsOf(context);
+  const chosen = chosenAccounts(settings, command.account);
+  const handed = await handOver(context, settings, chosen, command);
+  if (handed !== null) return handed;
+  const place = command.dryRun ? placeToPlan(settings.dataDir) : { dir: settings.dataDir };
+  try {
+    const writer = await openWriter(context, place.dir, settings.archive.codec);
+    const followed = await followPass(context, settings, command.log);
+    try {
+      return await withAccounts(context, settings, chosen, command, writer, followed, (open) =>
+        command.dryRun
+          ? planned(context, open, followed, command, writer)
+          : passed(context, settings, open, followed, command, writer),
+      );
+    } finally {
+      followed.stop();
+      await writer.close();
+    }
+  } finally {
+    place.leave?.();
+  }
+}
+
+/**
+ * Has a running daemon make the pass, which begins after this call; null where no daemon has the archive. Its accounts
+ * and limits are the daemon's own. Interrupted, only the waiting ends.
+ *
+ * @throws usage-option for names that the configuration leaves out; what goes wrong in the daemon
+ */
+async function handOver(
+  context: CommandContext,
+  settings: Settings,
+  chosen: readonly AccountSettings[],
+  command: SyncCommand,
+): Promise<ExitCode | null> {
+  const { dataDir } = settings;
+  const socket = findControlSocket(dataDir);
+  if (socket === null) return null;
+  wantedOf(chosen, command);
+  const { log, ...message } = command;
+  const followed = await followPass(context, settings, log);
+  const { askSync } = await import('../../daemon/control.ts');
+  const answer = await askSync(socket, message, {
+    version: packageJson.version,
+    progress: followed.progress,
+    signal: context.signal,
+  }).finally(followed.stop);
+  if (answer === null) return null;
+  if ('plan' in answer) return printPlan(context, answer.plan, readDamage(dataDir));
+  followed.result(answer.result);
+  return printResult(context, command, answer.result, { dataDir, damage: readDamage(dataDir) });
+}
+
+/** Where there is no archive yet, a plan leaves none: it is made against an empty one elsewhere. */
+function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: () => void } {
+  if (!isUnused(realFiles, dataDir)) return { dir: dataDir };
+  const dir = mkdtempSync(path.join(tmpdir(), 'mailkeep-plan-'));
+  return { dir, leave: () => rmSync(dir, { recursive: true, force: true }) };
+}
+
+async function planned(
+  context: CommandContext,
+  { accounts }: OpenAccounts,
+  followed: FollowedPass,
+  { full }: SyncCommand,
+  writer: Writer,
+): Promise<ExitCode> {
+  const plan = await planSync({
+    accounts,
+    mirror: catalogMirror(writer.catalog),
+    memory: writer.state,
+    full,
+    signal: context.signal,
+  });
+  followed.stop();
+  return printPlan(context, plan, recalledVerification(writer.state)?.damage ?? null);
+}
+
+async function passed(
+  context: CommandContext,
+  settings: Settings,
+  open: OpenAccounts,
+  followed: FollowedPass,
+  command: SyncCommand,
+  writer: Writer,
+): Promise<ExitCode> {
+  const { progress } = followed;
+  const isFirst = writer.catalog.reached().number === 0;
+  const names = open.accounts.map(({ name }) => name);
+  const result = await keptInState(context, writer, names, () =>
+    syncAccounts(context, writer, settings, open, command, progress),
+  );
+  followed.result(result);
+  followed.stop();
+  const damage = recalledVerification(writer.state)?.damage ?? null;
+  const code = await printResult(context, command, result, { dataDir: writer.dataDir, damage });
+  const hasMail = result.mailboxes.some(({ added }) => added > 0);
+  if (isFirst && hasMail && code === EXIT.done) sayWhatNext(context);
+  return code;
+}
+
+/** Names the next commands to a person. */
+function sayWhatNext({ globals: { config, data }, notices }: CommandContext): void {
+  if (!notices.live) return;
+  const named = present([
+    config !== undefined && ` --config ${shellWord(config)}`,
+    data !== undefined && ` --data ${shellWord(data)}`,
+  ]).join('');
+  notices.say(`Now: mailkeep search${named} WORDS, or mailkeep web${named}`);
+}
+
+/** Makes a pass, and keeps in the state what it came to. */
+async function keptInState(
+  { now, report, words }: Pick<CommandContext, 'now' | 'report' | 'words'>,
+  { state }: Pick<Writer, 'state'>,
+  accounts: readonly string[],
+  pass: () => Promise<SyncResult>,
+): Promise<SyncResult> {
+  const startedAt = now();
+  const account = accounts.length === 1 ? (accounts[0] ?? null) : null;
+  const frame = () => ({ kind: 'hand', account, startedAt, endedAt: now() });
+  const failed = (error: unknown): void =>
+    report({ event: 'state-not-written', what: 'run', error });
+  try {
+    const result = await pass();
+    const record = recordOfPass(
+      result,
+      frame(),
+      ({ code, facts }) => sayFacts(code, facts).message,
+    );
+    keepRun(state, record, failed);
+    return result;
+  } catch (error) {
+    keepRun(state, recordOfFailure(error, frame(), words.error(error)), failed);
+    throw error;
+  }
+}

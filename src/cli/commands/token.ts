@@ -1,0 +1,194 @@
+import type { Command } from 'commander';
+import type { ApiToken } from '../../core/state.ts';
+import { terminalLine } from '../../core/terminal-safe.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { webError } from '../../errors/small-families.ts';
+import { usageError } from '../../errors/usage.ts';
+import { ApiTokens, hasExpired } from '../../web/api-tokens.ts';
+import { writableState } from '../../web/sessions.ts';
+import { archiveOf, mailboxKeys } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { collected, duration, type WhichAccount } from '../option-values.ts';
+import { dateText } from '../output.ts';
+
+const HELP = `
+A token opens the read-only API of an archive, which "mailkeep web" and a daemon with "web" in its configuration
+serve below /api/v1. Its secret is printed once, by create; the archive stores only what it takes to recognise it.
+A revoked token opens nothing from that moment on.
+
+With --account, tokens are those of an account of a fleet; they open what "mailkeep web --account" serves on this
+node.
+
+EXAMPLES
+  mailkeep token create --name laptop
+  mailkeep token create --name assistant --mailbox anna@example.org --expires 90d
+  mailkeep token list
+  mailkeep token revoke laptop`;
+
+interface Which {
+  readonly account?: string;
+  readonly tenant?: string;
+}
+
+interface CreateLine extends Which {
+  readonly name?: string;
+  readonly mailbox?: readonly string[];
+  readonly expires?: number;
+}
+
+/** Characters of a name. */
+const NAME_LENGTH = 100;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .usage('<create|list|revoke> [options]')
+    .argument('[command]')
+    .helpCommand(false)
+    .addHelpText('after', HELP)
+    .action((typed: string | undefined) => {
+      // Without one, the program asks for it.
+      if (typed !== undefined) {
+        const problem = `unknown command '${typed}'. Use create, list or revoke.`;
+        throw usageError('usage-invalid', { command: 'token', problem });
+      }
+    });
+  sub(command, 'create', 'create a token and print its secret, once')
+    .option('--name <name>', 'what lists call it', 'token')
+    .option('--mailbox <address>', 'limit it to this mailbox; repeatable', collected)
+    .option(
+      '--expires <duration>',
+      'how long it is valid, such as 90d (default: until it is revoked)',
+      duration,
+    )
+    .action((options: CreateLine) => chosen((context) => createToken(context, options)));
+  sub(command, 'list', 'list tokens, without their secrets').action((which: Which) =>
+    chosen((context) => listTokens(context, which)),
+  );
+  sub(command, 'revoke', 'end tokens at once')
+    .argument('<id...>', 'ids or names of tokens')
+    .action((ids: readonly string[], which: Which) =>
+      chosen((context) => revokeTokens(context, ids, which)),
+    );
+}
+
+function sub(command: Command, name: string, summary: string): Command {
+  return command
+    .command(name)
+    .summary(summary)
+    .description(summary)
+    .option('--account <name>', 'an account of the fleet, instead of the archive here')
+    .option('--tenant <name>', 'the tenant of the account, if several have one of that name');
+}
+
+async function createToken(context: CommandContext, line: CreateLine): Promise<ExitCode> {
+  const { name = 'token', mailbox = [], expires } = line;
+  if (name.length === 0 || name.length > NAME_LENGTH) {
+    const expected = `a name of 1 to ${NAME_LENGTH} characters`;
+    throw usageError('usage-option', { option: '--name', found: name, expected });
+  }
+  const mailboxes = await limitOf(context, line, mailbox);
+  const now = context.now();
+  const expiresAt = expires === undefined ? null : now + expires;
+  const { secret, token } = await withTokens(context, line, (tokens) =>
+    tokens.create({ name, mailboxes, expiresAt }, now),
+  );
+  await context.output.object({ ...lineOf(token, now), secret }, () => secret);
+  context.notices.say('This secret is shown once. It can read the mail that the token reaches.');
+  return EXIT.done;
+}
+
+function listTokens(context: CommandContext, which: Which): Promise<ExitCode> {
+  return withTokens(context, which, async (tokens) => {
+    const now = context.now();
+    const all = tokens.list();
+    for (const token of all)
+      await context.output.line(lineOf(token, now), () => textOf(token, now));
+    if (all.length === 0) context.notices.say('There are no tokens.');
+    return EXIT.done;
+  });
+}
+
+function revokeTokens(
+  context: CommandContext,
+  ids: readonly string[],
+  which: Which,
+): Promise<ExitCode> {
+  return withTokens(context, which, async (tokens) => {
+    for (const id of ids) {
+      const revoked = tokens.revoke(id);
+      if (revoked.length === 0) throw webError('token-unknown', { token: terminalLine(id) });
+      for (const token of revoked)
+        await context.output.line(
+          { revoked: token.id, name: token.name },
+          () => `Revoked ${token.id} (${terminalLine(token.name)}).`,
+        );
+    }
+    return EXIT.done;
+  });
+}
+
+/** Returns the keys of the mailboxes that a token is limited to; null for no limit. */
+async function limitOf(
+  context: CommandContext,
+  { account, tenant }: Which,
+  named: readonly string[],
+): Promise<readonly string[] | null> {
+  if (account === undefined) return mailboxKeys(context, named);
+  const { mailboxKeysOf } = await import('../served-account.ts');
+  return mailboxKeysOf(context, { account, tenant }, named);
+}
+
+async function folderOf(context: CommandContext, which: WhichAccount): Promise<string> {
+  const { servedFolderOf } = await import('../served-account.ts');
+  return servedFolderOf(context, which, 'token');
+}
+
+/** Runs `act` with the archive's tokens. @throws usage-no-archive, token-unwritable */
+async function withTokens<T>(
+  context: CommandContext,
+  { account, tenant }: Which,
+  act: (tokens: ApiTokens) => T | Promise<T>,
+): Promise<T> {
+  const dataDir =
+    account === undefined ? archiveOf(context) : await folderOf(context, { account, tenant });
+  const state = writableState(dataDir);
+  if (state === undefined) throw webError('token-unwritable', { dataDir });
+  try {
+    return await act(new ApiTokens(state));
+  } finally {
+    state.close();
+  }
+}
+
+/** A token as `--json` prints it; times in ISO 8601 UTC. */
+function lineOf(token: ApiToken, now: number) {
+  const { id, name, createdAt, usedAt, expiresAt, mailboxes } = token;
+  return {
+    id,
+    name,
+    createdAt: iso(createdAt),
+    usedAt: iso(usedAt),
+    expiresAt: iso(expiresAt),
+    expired: hasExpired(token, now),
+    mailboxes: mailboxes?.map(mailboxIn) ?? null,
+  };
+}
+
+function textOf(token: ApiToken, now: number): string {
+  const { id, name, usedAt, expiresAt, mailboxes } = token;
+  const used = usedAt === null ? 'never used' : `last used ${dateText(iso(usedAt) ?? '')}`;
+  const reach = mailboxes === null ? 'all mailboxes' : mailboxes.map(mailboxIn).join(', ');
+  const end = hasExpired(token, now) ? 'expired' : 'expires';
+  const until = expiresAt === null ? '' : `, ${end} ${dateText(iso(expiresAt) ?? '')}`;
+  return terminalLine(`${id}  ${name}: ${reach}, ${used}${until}`);
+}
+
+/** The resource id in a key of a mailbox. */
+function mailboxIn(key: string): string {
+  const parts: unknown = JSON.parse(key);
+  return Array.isArray(parts) && typeof parts[1] === 'string' ? parts[1] : key;
+}
+
+function iso(time: number | null): string | null {
+  return time === null ? null : new Date(time).toISOString();
+}

@@ -1,0 +1,699 @@
+import { existsSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { type Command, InvalidArgumentError } from 'commander';
+import { settingsOf } from '../../catalog/archive-settings.ts';
+import { catalogFile } from '../../catalog/database.ts';
+import type { Finding } from '../../catalog/findings.ts';
+import { holdsArchive } from '../../catalog/open-reader.ts';
+import { openWriter } from '../../catalog/open-writer.ts';
+import { type SegmentsForRepair, segmentsForRepair } from '../../copies/restore-copy.ts';
+import { systemClock } from '../../core/concurrency.ts';
+import { terminalLine } from '../../core/terminal-safe.ts';
+import { catalogError } from '../../errors/catalog.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { hasCode } from '../../errors/mailkeep-error.ts';
+import { usageError } from '../../errors/usage.ts';
+import { verifyError } from '../../errors/verify.ts';
+import { type Difference, examineAccount, type OriginFinding } from '../../sync/examine-account.ts';
+import { makePass, type OpenAccounts, withAccounts } from '../../sync/make-run.ts';
+import type { SyncResult } from '../../sync/result.ts';
+import { chosenAccounts } from '../../sync/selection.ts';
+import type { SegmentChecker } from '../../verify/check-segment.ts';
+import { fingerprintOf, readCheckpoint, readPublicKey } from '../../verify/checkpoint.ts';
+import type { CatalogState, Sampling } from '../../verify/fast-compare.ts';
+import type { VerifyProgress, VouchedCommit } from '../../verify/read-log.ts';
+import {
+  type CatalogOutcome,
+  type OtherCopies,
+  type Repaired,
+  repairAndVerify,
+} from '../../verify/repair-archive.ts';
+import {
+  noteCheckup,
+  readArchive,
+  rememberRead,
+  type SampleSize,
+  verifySome,
+} from '../../verify/verify.ts';
+import type { Verification } from '../../verify/verify-archive.ts';
+import { bytes, count, counted, span } from '../../wording/amounts.ts';
+import { findingText } from '../../wording/finding.ts';
+import { reasonText } from '../../wording/sentence.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
+import { archiveOf } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { isEncrypted, withStore } from '../copy-target.ts';
+import { collected, wholeNumber } from '../option-values.ts';
+import { type Colours, present } from '../output.ts';
+import { followPass, openActivity } from '../progress.ts';
+import { printError, troublesOf } from '../warnings.ts';
+
+interface VerifyLine {
+  readonly quick?: boolean;
+  readonly sample?: SampleSize;
+  readonly checkpoint?: string;
+  readonly publicKey?: string;
+  readonly export?: string;
+  readonly copy?: string;
+  readonly origin?: boolean;
+  readonly drill?: number | true;
+  readonly seed?: number;
+  readonly repair?: boolean;
+  readonly trustCopy?: boolean;
+  readonly from?: string[];
+}
+
+/** Messages of a drill, if not said. */
+const DRILLED = 20;
+const MOST_DRILLED = 1_000_000;
+
+const HELP = `
+Verifies the archive against itself. By default every byte is read: the log with its checksums, hashes and
+chain of commits, every message rebuilt and hashed, and every row of the catalog compared with what the log
+implies. Damage is listed with the messages it affects, and the exit code is 3. Nothing is changed, and the
+command can run during a sync.
+
+--quick skips hashing large records (attachments) and rebuilding messages.
+--sample verifies some messages, starting with those not verified for longest.
+--checkpoint also proves that nothing was changed or cut off before a signed statement of "mailkeep
+checkpoint". --public-key names the key that must have signed it.
+
+--origin compares the archive with the service: every uid, listed field and flag of every folder, within the
+request budget. For places that were relinked without a download, it fetches and compares the sources. It needs
+a configuration and exclusive use of the archive. Differences exit with code 1; "sync --full" resolves them.
+
+--drill exports some random messages (20 by default) into a temporary folder, reads them back with another
+parser, compares bytes and headers, and removes the folder. --seed selects the same messages again.
+--export compares an export (a folder or a zip) with its manifest, every byte; it needs no archive.
+
+--copy checks an encrypted copy (see "copy --help"): every segment is downloaded, opened and read, or as many as
+--sample says, drawn at random (3, or 5%; at least one). Where this machine may only write to it, the bytes of its objects are compared with the
+signed manifest instead.
+
+--repair repairs what it finds: single flipped bits by the checksums and hashes over them, other damage from
+another file of the log, from a copy (--from, a folder or s3://…), or from the mailbox itself if there is a
+configuration. Bytes are accepted only if their hash matches. Data that cannot be recovered is recorded as
+missing and reported until it is found. Replaced files are kept as *.damaged; nothing is deleted. Commits of
+a copy behind the last one known here are taken only if a checkpoint that this archive signed covers them, or
+with --trust-copy.
+
+EXAMPLES
+  mailkeep verify
+  mailkeep verify --checkpoint /media/usb/checkpoint.json
+  mailkeep verify --sample 5%
+  mailkeep verify --origin
+  mailkeep verify --drill 100
+  mailkeep verify --export /media/usb/mail.zip
+  mailkeep verify --copy s3://my-bucket/mail --sample 5%
+  mailkeep verify --repair --from /media/usb/archive
+  mailkeep verify --json`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--quick', 'structure, chain and catalog only')
+    .option('--sample <p>', 'this many messages, or this share of them (5%)', sampleSize)
+    .option('--checkpoint <file>', 'prove that the log still contains what this statement covers')
+    .option(
+      '--public-key <key>',
+      'for --checkpoint: the key that must have signed it, or a file with that key',
+    )
+    .option('--origin', 'compare with the service, instead of the archive with itself')
+    .option('--repair', 'recover damaged and missing bytes, and rebuild the catalog')
+    .option(
+      '--from <copy>',
+      'for --repair: a copy of the archive, a folder or s3://BUCKET/PREFIX; repeatable',
+      collected,
+    )
+    .option('--trust-copy', 'for --from: also take what nothing here proves')
+    .option(
+      '--drill [n]',
+      'export this many messages, read them back and compare them',
+      wholeNumber(1, MOST_DRILLED),
+    )
+    .option('--seed <n>', 'for --drill: select messages by this seed', wholeNumber(0, 2 ** 32 - 1))
+    .option('--export <path>', 'compare an export with its manifest, instead of the archive')
+    .option('--copy <target>', 'check an encrypted copy, instead of the archive')
+    .addHelpText('after', HELP)
+    .action((options: VerifyLine) =>
+      chosen(async (context) => {
+        const { quick = false, sample, checkpoint, repair = false, from = [] } = options;
+        refuseCombination(options);
+        if (options.export !== undefined) {
+          const { verifyExport } = await import('./verify-copy.ts');
+          return verifyExport(context, options.export);
+        }
+        if (options.copy !== undefined) {
+          const { verifyCopy } = await import('./verify-copy.ts');
+          return verifyCopy(context, options.copy, sample);
+        }
+        if (options.origin === true) {
+          return verifyOrigin(context);
+        }
+        if (options.drill !== undefined) {
+          const { verifyDrill } = await import('./verify-copy.ts');
+          return verifyDrill(
+            context,
+            options.drill === true ? DRILLED : options.drill,
+            options.seed,
+          );
+        }
+        const dataDir = archiveOf(context);
+        if (sample !== undefined) {
+          return verifyPart(context, dataDir, sample);
+        }
+        if (repair) {
+          return repairCopied(context, dataDir, from, options.trustCopy ?? false);
+        }
+        // The threads load while this one does.
+        const { checkerOnThreads } = await import('../../verify/check-segment.ts');
+        const checker = checkerOnThreads();
+        try {
+          const statement =
+            checkpoint === undefined ? null : vouchedBy(context, checkpoint, options.publicKey);
+          return await verifyAll(context, dataDir, !quick, statement, checker);
+        } finally {
+          await checker.close();
+        }
+      }),
+    );
+}
+
+function refuseCombination(options: VerifyLine): void {
+  const { quick, sample, checkpoint, repair, from } = options;
+  const wrong = (problem: string) => usageError('usage-invalid', { command: 'verify', problem });
+  if (sample !== undefined && (quick === true || checkpoint !== undefined || repair === true)) {
+    throw wrong(
+      '--sample cannot be combined with these: a sample proves neither chain nor checkpoint.',
+    );
+  }
+  const { copy, sample: _, ...besides } = options;
+  if (copy !== undefined && Object.keys(besides).length > 0) {
+    throw wrong('--copy can be combined with --sample only: it does not verify the archive.');
+  }
+  if (options.origin === true && Object.keys(options).length > 1) {
+    throw wrong(
+      '--origin cannot be combined: it compares with the service, the others with what is on disk.',
+    );
+  }
+  if (options.export !== undefined && Object.keys(options).length > 1) {
+    throw wrong('--export cannot be combined: it does not verify the archive.');
+  }
+  const { drill, seed, ...others } = options;
+  if (drill !== undefined && Object.keys(others).length > 0) {
+    throw wrong('--drill cannot be combined: it tries exports, and proves no more than they need.');
+  }
+  if (seed !== undefined && drill === undefined) throw wrong('--seed belongs to --drill.');
+  if (repair === true && quick === true) {
+    throw wrong('--repair reads everything, --quick does not.');
+  }
+  if (options.publicKey !== undefined && options.checkpoint === undefined) {
+    throw wrong('--public-key belongs to --checkpoint.');
+  }
+  if (from !== undefined && repair !== true) throw wrong('--from belongs to --repair.');
+  if (options.trustCopy === true && from === undefined) {
+    throw wrong('--trust-copy belongs to --from.');
+  }
+}
+
+function sampleSize(text: string): SampleSize {
+  const share = /^(\d{1,3}(?:\.\d+)?)%$/.exec(text);
+  if (share !== null && Number(share[1]) > 0 && Number(share[1]) <= 100) {
+    return { share: Number(share[1]) / 100 };
+  }
+  if (/^[1-9]\d{0,14}$/.test(text)) return { messages: Number(text) };
+  throw new InvalidArgumentError('It takes a number of messages, or a share such as 5%.');
+}
+
+/** Findings shown one by one; --json has more. */
+const MOST_SHOWN = 50;
+
+function verifyReport(
+  result: Verification,
+  mode: 'full' | 'quick',
+  durationMs: number,
+  colours: Colours,
+): string {
+  const { segments, records, messages, rawBytes, rebuilt, found, findings, tail, last } = result;
+  const rate = durationMs > 0 ? `, ${count(rawBytes / 1000 / durationMs)} MB/s` : '';
+  return present([
+    `Read ${counted(segments, 'segment')}, ${counted(last?.number ?? 0, 'commit')}, ${counted(records, 'record')}, ${counted(messages, 'message')} (${bytes(rawBytes)} of mail) in ${span(durationMs)}${rate}.`,
+    mode === 'full' && `Rebuilt and hashed ${counted(rebuilt, 'message')}.`,
+    catalogText(result.catalog, inLog(findings)),
+    tail !== null &&
+      `After the last commit there are ${bytes(tail.bytes)} of a write that is in progress or was interrupted; they are not part of the archive.`,
+    found === 0 && result.catalog === 'unreadable'
+      ? 'The log is as it was written.'
+      : verdict(found, findings, colours),
+    remedy(findings),
+  ]).join('\n');
+}
+
+function sampleReport(
+  { checked, of, oldest, found, findings }: Sampling,
+  durationMs: number,
+  colours: Colours,
+): string {
+  return present([
+    `Rebuilt and hashed ${count(checked)} of ${counted(of, 'message')}, least recently verified first, in ${span(durationMs)}.`,
+    oldest === null
+      ? 'Some messages have never been verified.'
+      : `Every message was verified since ${new Date(oldest).toISOString()}.`,
+    verdict(found, findings, colours),
+    remedy(findings),
+  ]).join('\n');
+}
+
+/** Where only the catalog is damaged, a rebuild suffices; the line about the catalog says so. */
+function remedy(findings: readonly Finding[]): string | false {
+  if (inLog(findings)) {
+    return 'Nothing was changed; "mailkeep verify --repair" recovers what can be found.';
+  }
+  return (
+    findings.some(({ what }) => what === 'state-file') &&
+    'Nothing was changed; "mailkeep verify --repair", or the next sync, begins a new state and keeps the damaged file. Saved searches are in it; an off-site copy has them.'
+  );
+}
+
+function inLog(findings: readonly Finding[]): boolean {
+  return findings.some(({ what }) => what === 'log' || what === 'message' || what === 'missing');
+}
+
+function verdict(found: number, findings: readonly Finding[], colours: Colours): string[] {
+  if (found === 0) return [colours.green('Everything is as it was written.')];
+  const shown = findings.slice(0, MOST_SHOWN);
+  const more = found - shown.length;
+  return present([
+    shown.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
+    more > 0 && `… and ${counted(more, 'more finding')}; --json shows them.`,
+    colours.red(`${counted(found, 'finding')}.`),
+  ]);
+}
+
+function catalogText(state: CatalogState, logIsDamaged: boolean): string {
+  switch (state) {
+    case 'equal':
+      return 'The catalog agrees with the log.';
+    case 'behind':
+      return 'The catalog agrees with the log, but is behind it; the next sync adds the rest.';
+    case 'missing':
+      return 'There is no catalog to compare; "mailkeep rebuild" creates one.';
+    case 'other-version':
+      return 'The catalog is of another version and was not compared; "mailkeep rebuild" rebuilds it.';
+    case 'different':
+      // A rebuild from a damaged log would lose what the catalog may still know.
+      return logIsDamaged
+        ? 'The catalog differs from the log, which is damaged.'
+        : 'The catalog differs from the log; "mailkeep rebuild" rebuilds it.';
+    case 'damaged':
+      return 'The catalog is damaged; "mailkeep rebuild" rebuilds it.';
+    case 'unreadable':
+      return 'The catalog could not be read and was not compared.';
+  }
+}
+
+/** A commit that a checkpoint vouches for, and who signed that: `compared` with a key that was given. */
+interface SignedCommit extends VouchedCommit {
+  readonly signedAt: string;
+  /** See `fingerprintOf`. */
+  readonly signer: string;
+  readonly compared: boolean;
+}
+
+/**
+ * Reads the complete archive, reports what it found, and records when, unless the catalog was not checked.
+ *
+ * @param checker is closed in the end
+ */
+async function verifyAll(
+  context: CommandContext,
+  dataDir: string,
+  full: boolean,
+  checkpoint: SignedCommit | null,
+  checker: SegmentChecker,
+): Promise<ExitCode> {
+  const { now, output } = context;
+  const startedAt = now();
+  const vouched = checkpoint === null ? [] : [checkpoint];
+  const activity = openActivity(context, 'reading the log');
+  const { signal } = context;
+  const progress = (at: VerifyProgress): void => activity.show(() => readText(at));
+  const read = { full, vouched, signal, progress };
+  const result = await readArchive(dataDir, read, checker).finally(activity.stop);
+  const durationMs = now() - startedAt;
+  const mode = full ? 'full' : 'quick';
+  const remembered = rememberRead(context, dataDir, { at: startedAt, mode, checkpoint }, result);
+  if (remembered && full && result.found === 0 && result.catalog === 'equal') {
+    noteCheckup(context, dataDir, startedAt);
+  }
+  const exit = exitOfVerification(result);
+  await output.object(
+    {
+      mode,
+      ok: exit === EXIT.done,
+      ...result,
+      checkpoint: checkpoint === null ? null : statementJson(checkpoint),
+      durationMs,
+      verifiedAt: isoTime(startedAt),
+      remembered,
+    },
+    () => verifyReport(result, mode, durationMs, output.colours),
+  );
+  printUnread(context, dataDir, result);
+  return exit;
+}
+
+/** What was not looked at is no damage, and not sound either. */
+function exitOfVerification({ found, catalog }: Verification): ExitCode {
+  if (found > 0) return EXIT.damage;
+  return catalog === 'unreadable' ? EXIT.failures : EXIT.done;
+}
+
+/** Says why the catalog was not looked at. */
+function printUnread(
+  { notices, globals }: CommandContext,
+  dataDir: string,
+  { catalogError: reason }: Verification,
+): void {
+  if (reason === null) return;
+  const error = catalogError('catalog-io', { file: catalogFile(dataDir), reason });
+  printError(notices.stream, globals.json, sentenceOf(error));
+}
+
+function statementJson({ number, hash, signedAt, signer, compared }: SignedCommit) {
+  return { number, hash, signedAt, signer, compared };
+}
+
+/**
+ * Returns what a checkpoint covers; prints who signed it and when.
+ *
+ * @param publicKey the key that has to have signed it, or a file that holds it
+ * @throws checkpoint-unreadable, checkpoint-forged, checkpoint-other-key, checkpoint-public-key
+ */
+function vouchedBy(
+  { surroundings, notices }: CommandContext,
+  file: string,
+  publicKey: string | undefined,
+): SignedCommit {
+  const statement = readCheckpoint(path.resolve(surroundings.cwd, file));
+  const signer = fingerprintOf(statement.publicKey);
+  if (publicKey !== undefined) {
+    const wanted = readPublicKey(publicKey, path.resolve(surroundings.cwd, publicKey));
+    if (wanted !== statement.publicKey) {
+      throw verifyError('checkpoint-other-key', {
+        file,
+        found: signer,
+        wanted: fingerprintOf(wanted),
+      });
+    }
+  }
+  const { archiveId, number, hash, signedAt } = statement;
+  const pinned = publicKey === undefined ? ' (not compared: --public-key does that)' : '';
+  notices.say(terminalLine(`The checkpoint was signed ${signedAt} with key ${signer}${pinned}.`));
+  const compared = publicKey !== undefined;
+  return { by: 'checkpoint', archiveId, number, hash, signedAt, signer, compared };
+}
+
+/** How far reading the log has come, for people. */
+function readText({ segments, of, rawBytes }: VerifyProgress): string {
+  return `read ${segments} of ${of} segments, ${bytes(rawBytes)} of mail`;
+}
+
+/** Verifies some messages and prints what was found. */
+async function verifyPart(
+  context: CommandContext,
+  dataDir: string,
+  size: SampleSize,
+): Promise<ExitCode> {
+  const { output } = context;
+  const activity = openActivity(context, 'verifying messages');
+  const done = await verifySome(context, dataDir, size).finally(activity.stop);
+  const { at, sampling, durationMs, remembered } = done;
+  const { found, oldest } = sampling;
+  await output.object(
+    {
+      mode: 'sample',
+      ok: found === 0,
+      ...sampling,
+      oldest: oldest === null ? null : isoTime(oldest),
+      durationMs,
+      verifiedAt: isoTime(at),
+      remembered,
+    },
+    () => sampleReport(sampling, durationMs, output.colours),
+  );
+  return found === 0 ? EXIT.done : EXIT.damage;
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+/** More than this many differences are counted, and not named. */
+const MOST_NAMED = 10_000;
+const NO_NARROWING = { account: undefined, mailboxes: [], folders: [] };
+
+/**
+ * `mailkeep verify --origin`: compares the archive with the service and settles what was assumed. Nothing else is
+ * concluded from a difference: deciding about it is what a sync is for.
+ *
+ * @throws archive-in-use
+ */
+async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
+  const settings = settingsOf(context);
+  const chosen = chosenAccounts(settings, undefined);
+  const writer = await openWriter(context, settings.dataDir, settings.archive.codec);
+  const followed = await followPass(context, settings, false);
+  const act = async ({ accounts, requests }: OpenAccounts): Promise<ExitCode> => {
+    const tally = { folders: 0, messages: 0, differences: 0 };
+    const findings: OriginFinding[] = [];
+    const result = await makePass(writer, settings, {
+      accounts,
+      policy: { verifyPerHour: Number.MAX_SAFE_INTEGER, full: true, acceptEndings: false },
+      pass: (ctx, wanted) =>
+        examineAccount(ctx, wanted, {
+          found: (finding) => {
+            tally.differences += 1;
+            if (findings.length < MOST_NAMED) findings.push(finding);
+          },
+          compared: (_mailbox, _folder, messages) => {
+            tally.folders += 1;
+            tally.messages += messages;
+          },
+        }),
+      indexing: { some: async () => 0, all: async () => {} },
+      tidy: async () => [],
+      requests,
+      now: context.now,
+      after: (ms, act) => systemClock.after(ms, act),
+      progress: followed.progress,
+      signal: context.signal,
+    });
+    followed.stop();
+    return report(context, result, tally, findings);
+  };
+  try {
+    return await withAccounts(context, settings, chosen, NO_NARROWING, writer, followed, act);
+  } finally {
+    followed.stop();
+    await writer.close();
+  }
+}
+
+async function report(
+  context: CommandContext,
+  result: SyncResult,
+  tally: { readonly folders: number; readonly messages: number; readonly differences: number },
+  findings: readonly OriginFinding[],
+): Promise<ExitCode> {
+  const sum = (field: 'verified' | 'corrected'): number =>
+    result.mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
+  const { requests, durationMs, failures } = result;
+  // Relinked places whose sources were fetched: as assumed, or another message.
+  const settled = { verified: sum('verified'), corrected: sum('corrected') };
+  const shown = { ...tally, ...settled, findings, requests, durationMs };
+  await context.output.object({ ...shown, failures }, () => textOf(shown));
+  const troubles = troublesOf(result);
+  for (const trouble of troubles) printError(context.notices.stream, context.globals.json, trouble);
+  const differs = tally.differences > 0 ? [EXIT.failures] : [];
+  return combinedExit([...troubles.map(({ exit }) => exit), ...differs]);
+}
+
+const SENTENCES: Readonly<Record<Difference, string>> = {
+  'not-archived': 'is at the service and not in the archive',
+  'not-listed': 'is current in the archive and not listed by the service',
+  'other-message': 'is listed as another message than the archive has',
+  'other-flags': 'has other flags at the service',
+  'folder-not-archived': 'is at the service and not in the archive',
+  'folder-not-listed': 'is in the archive and not listed by the service',
+};
+
+function textOf(report: {
+  readonly folders: number;
+  readonly messages: number;
+  readonly verified: number;
+  readonly corrected: number;
+  readonly differences: number;
+  readonly findings: readonly OriginFinding[];
+  readonly requests: number;
+  readonly durationMs: number;
+}): string {
+  const { folders, messages, differences, findings, verified, corrected } = report;
+  const lines = findings.map(({ mailbox, folder, uid, difference }) => {
+    const place = [mailbox, folder, ...(uid === null ? [] : [String(uid)])].join(' / ');
+    return `${terminalLine(place)} ${SENTENCES[difference]}`;
+  });
+  const more = differences - findings.length;
+  const assumed =
+    verified + corrected === 0
+      ? ''
+      : ` ${counted(verified, 'relinked message')} had the bytes that were assumed, ${count(corrected)} had others and were corrected.`;
+  return present([
+    lines,
+    more > 0 && `… and ${counted(more, 'more difference')}`,
+    `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(report.requests, 'request')}, ${span(report.durationMs)}.`,
+  ]).join('\n');
+}
+
+/** `mailkeep verify --repair`. @throws archive-in-use; usage-no-archive for a copy that is none */
+async function repairCopied(
+  context: CommandContext,
+  dataDir: string,
+  from: readonly string[],
+  trustsCopies: boolean,
+): Promise<ExitCode> {
+  const { surroundings } = context;
+  const folders = from
+    .filter((copy) => !isEncrypted(context, dataDir, copy))
+    .map((copy) => path.resolve(surroundings.cwd, copy));
+  for (const copy of folders) {
+    // One that is there and cannot be read is named and skipped.
+    if (!existsSync(copy) || isAbsent(copy))
+      throw usageError('usage-no-archive', { dataDir: copy });
+  }
+  const fetched: Fetched[] = [];
+  try {
+    for (const copy of from.filter((one) => isEncrypted(context, dataDir, one))) {
+      fetched.push(await fetchedFrom(context, dataDir, copy));
+    }
+    const copies = [...folders, ...fetched.map(({ folder }) => folder)];
+    const vouched = fetched.flatMap(({ commit }) => commit ?? []);
+    return await repairWith(context, dataDir, { copies, vouched, trustsCopies }, fetched);
+  } finally {
+    for (const { folder } of fetched) rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+interface Fetched extends SegmentsForRepair {
+  /** Of the store. */
+  readonly label: string;
+}
+
+/** Fetches what an encrypted copy has of the segments that are damaged here. */
+function fetchedFrom(context: CommandContext, dataDir: string, target: string): Promise<Fetched> {
+  const { signal } = context;
+  return withStore(context, target, {}, async (store) => {
+    const { label } = store;
+    const activity = openActivity(context, 'looking for damage, and fetching those segments');
+    const fetched = await segmentsForRepair({ dataDir, store, signal }).finally(activity.stop);
+    return { ...fetched, label };
+  });
+}
+
+/** @param fetched copies whose folders are temporary */
+async function repairWith(
+  context: CommandContext,
+  dataDir: string,
+  others: OtherCopies,
+  fetched: readonly Fetched[],
+): Promise<ExitCode> {
+  const { output, now } = context;
+  const startedAt = now();
+  const outcome = await repairAndVerify(context, dataDir, others, async (part, act) => {
+    const mending = part === 'mending';
+    const what = mending ? 'reading the log and looking for damage' : 'reading the log';
+    const activity = openActivity(context, what);
+    return act((progress) => activity.show(() => readText(progress))).finally(activity.stop);
+  });
+  const { catalog, after, remembered } = outcome;
+  const names = new Map(fetched.map(({ folder, label }) => [folder, label]));
+  const named = <T extends { readonly copy: string }>(found: T): T => ({
+    ...found,
+    copy: names.get(found.copy) ?? found.copy,
+  });
+  const repaired = {
+    ...outcome.repaired,
+    skippedCopies: outcome.repaired.skippedCopies.map(named),
+    skippedSegments: [
+      ...outcome.repaired.skippedSegments.map(named),
+      ...fetched.flatMap(({ label: copy, lost }) =>
+        lost.map(({ name, error }) => ({ copy, file: `${copy}/${name}`, reason: error.code })),
+      ),
+    ],
+    unproven: outcome.repaired.unproven.map(named),
+  };
+  const { catalogRebuilt, unread } = catalog;
+  const exit = exitOfVerification(after);
+  const { before, ...done } = repaired;
+  const result = {
+    mode: 'repair',
+    ok: exit === EXIT.done,
+    foundBefore: before.found,
+    ...done,
+    catalogRebuilt,
+    unreadCatalog: unread,
+    ...after,
+    durationMs: now() - startedAt,
+    remembered,
+  };
+  await output.object(result, () => repairReport(repaired, catalog, after, output.colours));
+  printUnread(context, dataDir, after);
+  return exit;
+}
+
+/** Whether a folder surely holds no archive. */
+function isAbsent(copy: string): boolean {
+  try {
+    return !holdsArchive(copy);
+  } catch (error) {
+    if (!hasCode(error, 'archive-unreadable')) throw error;
+    return false;
+  }
+}
+
+function repairReport(
+  { before, mended, restored, missing, unwritable, unproven, ...skipped }: Repaired,
+  { catalogRebuilt, unread }: CatalogOutcome,
+  after: Verification,
+  colours: Colours,
+): string {
+  const { skippedCopies, skippedSegments } = skipped;
+  const isAllRead = skippedCopies.length + skippedSegments.length === 0;
+  const where = isAllRead ? 'found nowhere' : 'not found in what could be read';
+  return present([
+    `${counted(before.found, 'finding')}.`,
+    skippedCopies.map(({ copy, reason }) => `The copy ${copy} was skipped: ${reasonText(reason)}.`),
+    skippedSegments.map(
+      ({ file, reason }) => `The file ${file} was skipped: ${reasonText(reason)}.`,
+    ),
+    mended.map(({ segment, generation, putAside }) => {
+      const aside = putAside.length === 0 ? '' : `; put aside: ${putAside.join(', ')}`;
+      return `Segment ${segment} is intact again, as generation ${generation}${aside}`;
+    }),
+    unproven.map(
+      ({ copy, number, known }) =>
+        `The copy ${copy} has commits up to ${number}, and nothing here proves those behind ${known}. ` +
+        'If you know that only you could write to it, --trust-copy takes them.',
+    ),
+    restored.map(({ kind, hash, from }) => `Found ${kind} ${hash} again, in the ${from}.`),
+    missing.map(({ kind, hash }) => `MISSING ${kind} ${hash}: ${where}.`),
+    missing.length > 0 &&
+      !isAllRead &&
+      'Make the skipped files readable and repair again: they may contain what is missing.',
+    unwritable !== null &&
+      'The last segment is damaged beyond repair: nothing can be appended. Use a second copy.',
+    catalogRebuilt && 'The catalog was rebuilt.',
+    unread !== null &&
+      `The old one could not be read (${reasonText(unread.reason)}); what is left of it: ${unread.file}`,
+    verdict(after.found, after.findings, colours),
+  ]).join('\n');
+}

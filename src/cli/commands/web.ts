@@ -1,0 +1,317 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Command } from 'commander';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { settingsOf } from '../../catalog/archive-settings.ts';
+import { requireArchive } from '../../catalog/open-reader.ts';
+import { accountHosts } from '../../catalog/saved-searches.ts';
+import { type ListenAddress, parseListen } from '../../core/address.ts';
+import { locateDataDir } from '../../core/config-locate.ts';
+import { holdOldGeneration, holdYoungGeneration } from '../../core/worker-thread.ts';
+import { askToLook, isListening } from '../../daemon/control.ts';
+import { findControlSocket } from '../../daemon/control-path.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { webError } from '../../errors/small-families.ts';
+import { usageError } from '../../errors/usage.ts';
+import { type ArchivePolicy, policyOf } from '../../verify/archive-status.ts';
+import { askLink, linkSockets, openLinkChannel } from '../../web/link-channel.ts';
+import { CODE_MS, openSessions } from '../../web/sessions.ts';
+import { startWebServer, type WebServer } from '../../web/web-server.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
+import { mailboxKeys } from '../archive.ts';
+import type { Body, CommandContext } from '../context.ts';
+import { collected } from '../option-values.ts';
+
+interface WebLine {
+  readonly listen: string;
+  readonly link?: boolean;
+  readonly mailbox?: string[];
+  readonly open?: boolean;
+  readonly account?: string;
+  readonly tenant?: string;
+}
+
+const HELP = `
+Serves the archive to a browser on this machine until it is interrupted. It needs no configuration, account or
+network, and only reads the archive. Once it listens, it prints its address and a sign-in link, which works
+once, within ten minutes. A signed-in browser stays signed in for 30 days.
+
+With --link, it asks the server that runs for another link, prints it and ends; the exit code is 1 if none
+runs. A daemon with "web" in its configuration is such a server.
+
+With --account, it serves an account of a fleet, on any of its nodes, wherever its archive is: see docs/fleet.md.
+
+--listen takes an address of this machine only: other machines need a reverse proxy with HTTPS and the daemon
+(docs/web.md).
+
+EXAMPLES
+  mailkeep web
+  mailkeep web --data /media/backup/archive --listen 127.0.0.1:0 --open
+  mailkeep web --link --mailbox anna@example.org`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--listen <address>', 'address to listen on; port 0 is any free one', '127.0.0.1:8027')
+    .option('--link', 'print a new sign-in link of the server that runs')
+    .option('--mailbox <address>', 'limit the sign-in link to this mailbox; repeatable', collected)
+    .option('--open', 'open the sign-in link in the browser')
+    .option('--account <name>', 'an account of the fleet, instead of the archive here')
+    .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
+    .addHelpText('after', HELP)
+    .action((options: WebLine) =>
+      chosen(async (context) => {
+        const { link = false, open = false, mailbox: mailboxes = [], account, tenant } = options;
+        const listen = parseListen(options.listen);
+        if (listen === undefined)
+          throw usageError('usage-option', {
+            option: '--listen',
+            found: options.listen,
+            expected: 'an address such as 127.0.0.1:8027',
+          });
+        if (account !== undefined) {
+          const { askForAccountLink, serveAccount } = await import('../serve-account.ts');
+          const which = { account, tenant };
+          return link
+            ? askForAccountLink(context, which, { mailboxes, open })
+            : serveAccount(context, which, { listen, mailboxes, open });
+        }
+        return link
+          ? askForLink(context, mailboxes, open)
+          : serveWeb(context, { listen, mailboxes, open });
+      }),
+    );
+}
+
+/**
+ * Opens a sign-in link in the user's browser. The link itself never stands on a command line, where every user of the
+ * machine could read it: the browser gets a file that only this user can read, which leads to it.
+ *
+ * @param keptMs how long the browser may take to start and read the file, in milliseconds
+ * @returns resolves when the file is removed: after that time, when the command is interrupted, or where there is no browser
+ */
+async function openInBrowser(
+  url: string,
+  {
+    notices,
+    signal,
+    surroundings: { env },
+  }: Pick<CommandContext, 'notices' | 'signal' | 'surroundings'>,
+  keptMs: number,
+): Promise<void> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-sign-in-'));
+  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  process.once('exit', remove);
+  const file = path.join(folder, 'sign-in.html');
+  const page = `<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=${url}"><title>mailkeep</title>`;
+  writeFileSync(file, page, { mode: 0o600 });
+  const [command, ...args] = opener(file);
+  const child = spawn(command, args, { stdio: 'ignore', detached: true, env: { ...env } });
+  child.unref();
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, keptMs);
+    const end = (): void => {
+      clearTimeout(timer);
+      resolve();
+    };
+    const failed = (): void => {
+      notices.warn(`No browser could be started (${command}).`);
+      end();
+    };
+    child.once('error', failed);
+    child.once('exit', (code) => {
+      if (code !== null && code !== 0) failed();
+    });
+    if (signal.aborted) end();
+    else signal.addEventListener('abort', end, { once: true });
+  });
+  process.off('exit', remove);
+  remove();
+}
+
+function opener(file: string): [string, ...string[]] {
+  if (process.platform === 'darwin') return ['open', file];
+  if (process.platform === 'win32') return ['cmd', '/c', 'start', '', file];
+  return ['xdg-open', file];
+}
+
+/** How long `--link --open` waits for the browser to start and read the link, in milliseconds. */
+const READ_MS = 60_000;
+
+interface ServeOptions {
+  readonly listen: ListenAddress;
+  readonly mailboxes: readonly string[];
+  readonly open: boolean;
+}
+
+/** Returns whether a daemon runs for the archive. A socket that somebody else packed with it is nobody's daemon. */
+async function hasDaemon(dataDir: string): Promise<boolean> {
+  try {
+    const control = findControlSocket(dataDir);
+    return control !== null && (await isListening(control));
+  } catch (error) {
+    if (hasCode(error, 'daemon-socket-foreign')) return false;
+    throw error;
+  }
+}
+
+/** Serves the archive until the command is interrupted, which is how it ends well. */
+async function serveWeb(context: CommandContext, options: ServeOptions): Promise<ExitCode> {
+  holdYoungGeneration();
+  holdOldGeneration();
+  const { globals, surroundings, notices, now } = context;
+  const dataDir = locateDataDir(globals, surroundings);
+  requireArchive(dataDir);
+  const mailboxes = await mailboxKeys(context, options.mailboxes);
+  const sessions = openSessions(dataDir);
+  let web: WebServer | undefined;
+  try {
+    web = await startWebServer({
+      dataDir,
+      listen: options.listen,
+      publicUrl: null,
+      sessions: sessions.store,
+      state: sessions.state,
+      accounts: (node) => accountHosts(node, context),
+      async look() {
+        const control = findControlSocket(dataDir);
+        return control !== null && askToLook(control, packageJson.version);
+      },
+      hasDaemon: () => hasDaemon(dataDir),
+      policy: () => policyFor(dataDir, context),
+      now,
+      onError: (error) =>
+        notices.warn(`A request could not be answered: ${sentenceOf(error).message}`),
+    }).catch((error: unknown) => {
+      throw cannotListen(options.listen, error);
+    });
+    await whileServed(context, web, {
+      ...{ dataDir, mailboxes, open: options.open, areKept: sessions.areKept },
+      asking: 'mailkeep web --link',
+    });
+  } finally {
+    await web?.close();
+    sessions.close();
+  }
+  return EXIT.done;
+}
+
+/** How a server is announced. */
+interface Announced {
+  /** Where what is remembered of browsers is kept: `--link` finds the server by it. */
+  readonly dataDir: string;
+  /** Keys of the mailboxes that the first link is limited to; null for all. */
+  readonly mailboxes: readonly string[] | null;
+  readonly open: boolean;
+  /** The command that prints another link. */
+  readonly asking: string;
+  /** Whether browsers stay signed in when the server is started again. */
+  readonly areKept: boolean;
+}
+
+/** Says where a server listens and how to sign in, and resolves when the command is interrupted. */
+export async function whileServed(
+  context: CommandContext,
+  { url, apiUrl, mcpUrl, link }: WebServer,
+  { dataDir, mailboxes, open, asking, areKept }: Announced,
+): Promise<void> {
+  const { surroundings, output, notices, signal } = context;
+  const channel = await openLinkChannel({ dataDir, env: surroundings.env, link }).catch(
+    (error: unknown) => {
+      if (!hasCode(error, 'daemon-socket-folder')) throw error;
+      notices.warn(
+        `There is no private folder for a socket (${error.facts.folder}): "${asking}" cannot ask this server.`,
+      );
+      return undefined;
+    },
+  );
+  try {
+    const signInUrl = link(mailboxes);
+    await output.object({ url, signInUrl, apiUrl, mcpUrl }, () =>
+      [
+        `Sign in at ${signInUrl}`,
+        `The link works once, within ten minutes.${channel === undefined ? '' : ` "${asking}" prints another.`}`,
+      ].join('\n'),
+    );
+    if (!areKept)
+      notices.say('The archive cannot be written: browsers sign in again after a restart.');
+    if (open) void openInBrowser(signInUrl, context, CODE_MS);
+    await aborted(signal);
+  } finally {
+    await channel?.close();
+  }
+}
+
+/** Returns the error of a server that cannot listen, in the words of this command. */
+export function cannotListen({ host, port }: ListenAddress, error: unknown): unknown {
+  if (!hasCode(error, 'cannot-listen')) return error;
+  return webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
+}
+
+/** Prints a link of the server that runs: the daemon, or else the `mailkeep web` that was started last. */
+async function askForLink(
+  context: CommandContext,
+  addresses: readonly string[],
+  open: boolean,
+): Promise<ExitCode> {
+  const { globals, surroundings } = context;
+  const dataDir = locateDataDir(globals, surroundings);
+  requireArchive(dataDir);
+  const mailboxes = await mailboxKeys(context, addresses);
+  const control = findControlSocket(dataDir);
+  const sockets = [
+    ...linkSockets(dataDir, surroundings.env),
+    ...(control === null ? [] : [control]),
+  ];
+  return printLink(context, { dataDir, sockets, mailboxes, open });
+}
+
+/**
+ * Prints a link of the first server that answers.
+ *
+ * @throws web-not-running
+ */
+export async function printLink(
+  context: CommandContext,
+  {
+    dataDir,
+    sockets,
+    mailboxes,
+    open,
+  }: Omit<Announced, 'areKept' | 'asking'> & {
+    readonly sockets: readonly string[];
+  },
+): Promise<ExitCode> {
+  for (const socket of sockets) {
+    const signInUrl = await askLink(socket, mailboxes);
+    if (signInUrl === null) continue;
+    await context.output.object({ signInUrl }, () => signInUrl);
+    if (open) {
+      context.notices.say('This command ends within a minute, when the browser has read the link.');
+      await openInBrowser(signInUrl, context, READ_MS);
+    }
+    return EXIT.done;
+  }
+  throw webError('web-not-running', { dataDir });
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+/** What the configuration decides about an archive; null where it cannot be read, or is about another archive. */
+function policyFor(dataDir: string, context: CommandContext): ArchivePolicy | null {
+  const globals = { ...context.globals, data: undefined };
+  try {
+    const settings = settingsOf({ ...context, globals, report: () => {} });
+    return settings.dataDir === dataDir ? policyOf(settings, context) : null;
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    return null;
+  }
+}

@@ -1,0 +1,213 @@
+import { z } from 'zod';
+import type { ConcernedMessage } from '../catalog/comparison.ts';
+import type { Finding } from '../catalog/findings.ts';
+import {
+  openReaderOf,
+  type Reader,
+  refuseNeverNamed,
+  refuseUnknownChoice,
+  staleCatalog,
+} from '../catalog/open-reader.ts';
+import { parseQuery } from '../catalog/parse-query.ts';
+import type { MessageId } from '../core/types.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { retentionError } from '../errors/retention.ts';
+import { usageError } from '../errors/usage.ts';
+import type { PlaceLine, SearchLine } from '../mail/identity.ts';
+import { readArchive } from '../verify/verify.ts';
+import { findingText } from '../wording/finding.ts';
+import { sentenceOf } from '../wording/sentence-of.ts';
+import type {
+  Archive,
+  ArchivedMailbox,
+  ListOptions,
+  Problem,
+  SearchOptions,
+  VerifyOptions,
+  VerifyReport,
+} from './library.ts';
+
+const ID = z
+  .string()
+  .regex(/^[0-9a-f]{4,64}$/, 'expected 4 to 64 hexadecimal digits in lower case');
+const TIME = z.date().transform((date) => date.getTime());
+const LIST = z.strictObject({
+  mailbox: z.string().optional(),
+  folder: z.string().optional(),
+  deleted: z.boolean().optional(),
+  asOf: TIME.optional(),
+  after: TIME.optional(),
+  before: TIME.optional(),
+  sort: z.enum(['newest', 'oldest']).optional(),
+});
+const SEARCH = z.strictObject({
+  limit: z.int().min(1).max(1_000_000).default(20),
+  sort: z.enum(['newest', 'oldest', 'relevance']).default('newest'),
+  asOf: TIME.optional(),
+  after: ID.optional(),
+});
+const VERIFY = z.strictObject({
+  full: z.boolean().default(true),
+  signal: z.instanceof(AbortSignal).optional(),
+});
+
+/** See `Archive`. */
+export class ReadOnlyArchive implements Archive {
+  private constructor(private readonly reader: Reader) {}
+
+  static open(dataDir: string): ReadOnlyArchive {
+    return worded(() => {
+      const dir = checked(z.string().min(1), 'dataDir', dataDir);
+      return new ReadOnlyArchive(openReaderOf(dir));
+    });
+  }
+
+  get dataDir(): string {
+    return this.reader.dataDir;
+  }
+
+  commitsBehind(): number {
+    return worded(() => {
+      const behind = staleCatalog(this.dataDir, () => this.reader.catalog.reached().number);
+      return behind === null ? 0 : behind.last - behind.reached;
+    });
+  }
+
+  mailboxes(): ArchivedMailbox[] {
+    const { catalog } = this.reader;
+    const { folders } = catalog;
+    return worded(() =>
+      catalog.snapshot(() =>
+        folders.mailboxes().map(({ address, host, mailbox }) => ({
+          address,
+          host,
+          resourceId: mailbox,
+          folders: folders.all({ mailbox: { host, mailbox }, gone: true }).map((known) => ({
+            path: known.folder,
+            specialUse: known.specialUse,
+            messages: folders.counts(known.id).open,
+            gone: known.gone,
+          })),
+        })),
+      ),
+    );
+  }
+
+  list(options: ListOptions = {}): IterableIterator<PlaceLine> {
+    const places = worded(() => {
+      const { after: from, before: to, ...others } = checked(LIST, 'options', options);
+      const filter = { ...others, from, to };
+      refuseUnknownChoice(this.reader, filter);
+      return this.reader.catalog.list(filter);
+    });
+    return wordedEach(places);
+  }
+
+  search(query: string, options: SearchOptions = {}): SearchLine[] {
+    return worded(() => {
+      const { limit, sort, asOf: at, after: last } = checked(SEARCH, 'options', options);
+      const parsed = parseQuery(checked(z.string(), 'query', query), { now: Date.now() });
+      if (last !== undefined && sort === 'relevance')
+        throw invalid('options.after', 'an order by date');
+      const { catalog } = this.reader;
+      const after = last === undefined ? last : catalog.messages.docidOf(this.#idOf(last));
+      const asOf = at ?? parsed.asOf ?? undefined;
+      const { hits, unknown } = catalog.search({ node: parsed.node, limit, sort, asOf, after });
+      refuseNeverNamed(unknown);
+      return hits.map(({ line }) => line);
+    });
+  }
+
+  async *read(id: MessageId): AsyncGenerator<Buffer, void, undefined> {
+    try {
+      yield* this.reader.sources().streamMessage(this.#idOf(id));
+    } catch (error) {
+      throw withSentence(error);
+    }
+  }
+
+  async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
+    try {
+      const { full, signal } = checked(VERIFY, 'options', options);
+      const { messages, rebuilt, last, catalog, found, findings } = await readArchive(
+        this.dataDir,
+        {
+          full,
+          vouched: [],
+          signal: signal ?? new AbortController().signal,
+          progress: () => {},
+        },
+      );
+      const sound = found === 0 && (catalog === 'equal' || catalog === 'behind');
+      const commit = last === null ? null : { number: last.number, hash: last.hash };
+      return { sound, messages, rebuilt, commit, catalog, found, problems: findings.map(problem) };
+    } catch (error) {
+      throw withSentence(error);
+    }
+  }
+
+  close(): void {
+    this.reader.close();
+  }
+
+  #idOf(id: string): MessageId {
+    const { messages } = this.reader.catalog;
+    const prefix = checked(ID, 'id', id);
+    const named = messages.byPrefix(prefix);
+    if (named.match === 'unique') return named.id;
+    if (named.match === 'ambiguous')
+      throw usageError('usage-ambiguous-id', { id, candidates: named.candidates });
+    const [purged, other] = messages.purgedByPrefix(prefix);
+    if (purged === undefined || other !== undefined)
+      throw usageError('usage-unknown-message', { id });
+    const time = purged.time === null ? null : new Date(purged.time).toISOString();
+    throw retentionError('message-purged', { id: purged.id, reason: purged.reason, time });
+  }
+}
+
+function problem(finding: Finding): Problem {
+  return {
+    what: finding.what,
+    sentence: findingText(finding),
+    messages: concerned(finding).flatMap(({ id }) => id ?? []),
+  };
+}
+
+function concerned(finding: Finding): readonly ConcernedMessage[] {
+  if ('messages' in finding) return finding.messages;
+  return 'message' in finding && finding.message !== null ? [finding.message] : [];
+}
+
+/** Returns what a caller gave, if its shape is right: callers in JavaScript have no compiler that checks it. */
+function checked<T>(shape: z.ZodType<T>, name: string, given: unknown): T {
+  const parsed = shape.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw invalid([name, ...(issue?.path ?? [])].join('.'), issue?.message ?? '');
+}
+
+function invalid(argument: string, problem: string): MailkeepError {
+  return usageError('argument-invalid', { argument, problem });
+}
+
+function worded<T>(act: () => T): T {
+  try {
+    return act();
+  } catch (error) {
+    throw withSentence(error);
+  }
+}
+
+function* wordedEach<T>(items: IterableIterator<T>): Generator<T, void, undefined> {
+  try {
+    yield* items;
+  } catch (error) {
+    throw withSentence(error);
+  }
+}
+
+/** Programs print an error's message: gives ours the sentence of the command line, without its hint about options. */
+function withSentence(error: unknown): unknown {
+  if (error instanceof MailkeepError) error.message = sentenceOf(error).message;
+  return error;
+}

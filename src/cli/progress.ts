@@ -1,0 +1,497 @@
+import { MultiBar, type SingleBar } from 'cli-progress';
+import type { Settings } from '../core/config-schema.ts';
+import { displayWidth, fitColumns } from '../core/terminal-safe.ts';
+import { type EventLog, openLog } from '../daemon/runs.ts';
+import type { Forecast } from '../sync/plan/plan-folder.ts';
+import type { ProgressListener, SyncProgress } from '../sync/result.ts';
+import { bytes, count, counted, localTime, span } from '../wording/amounts.ts';
+import type { CommandContext } from './context.ts';
+import { fitNarrow, present, shownName } from './output.ts';
+import type { Notices } from './warnings.ts';
+
+interface MailboxTally {
+  readonly account: string;
+  readonly address: string;
+  /** Messages to come, by the folder listing when the mailbox began. */
+  readonly ahead: number;
+  readonly messages: number;
+  readonly bytes: number;
+  readonly finished: boolean;
+}
+
+interface Waiting {
+  readonly account: string;
+  readonly until: number;
+  readonly reason: 'rate' | 'retry-after' | 'paused';
+}
+
+/** How many messages were stored at a time, in milliseconds since the epoch. */
+interface Sample {
+  readonly at: number;
+  readonly messages: number;
+}
+
+/** Everything that progress has reported so far. */
+export interface Tally {
+  readonly startedAt: number;
+  /** By account and address, in the order in which they began. */
+  readonly mailboxes: ReadonlyMap<string, MailboxTally>;
+  readonly requests: ReadonlyMap<string, number>;
+  /** Requests per minute that each account may make now. */
+  readonly perMinute: ReadonlyMap<string, number>;
+  /** What the forecast of each account promised, which knows mailboxes that did not begin yet. */
+  readonly forecast: ReadonlyMap<string, number>;
+  readonly waiting: Waiting | null;
+  readonly indexing: { readonly indexed: number; readonly remaining: number } | null;
+  /** The last minute, a sample per second at most, oldest first. */
+  readonly samples: readonly Sample[];
+}
+
+export function emptyTally(now: number): Tally {
+  return {
+    startedAt: now,
+    mailboxes: new Map(),
+    requests: new Map(),
+    perMinute: new Map(),
+    forecast: new Map(),
+    waiting: null,
+    indexing: null,
+    samples: [],
+  };
+}
+
+/** The tally after one more event, which came at `now`. */
+export function tallied(tally: Tally, event: SyncProgress, now: number): Tally {
+  switch (event.event) {
+    case 'mailbox-started': {
+      const { account, address, messages: ahead } = event;
+      const fresh = { account, address, ahead, messages: 0, bytes: 0, finished: false };
+      return withMailbox(tally, fresh);
+    }
+    case 'stored': {
+      const before = tally.mailboxes.get(mailboxKey(event));
+      const { account, address, messages, bytes } = event;
+      const ahead = Math.max(before?.ahead ?? 0, messages);
+      const stored = { account, address, ahead, messages, bytes, finished: false };
+      return sampled(withMailbox({ ...tally, waiting: null }, stored), now);
+    }
+    case 'mailbox-finished': {
+      const before = tally.mailboxes.get(mailboxKey(event));
+      return before === undefined ? tally : withMailbox(tally, { ...before, finished: true });
+    }
+    case 'requests': {
+      const { account, requests, perMinute } = event;
+      return {
+        ...tally,
+        requests: new Map(tally.requests).set(account, requests),
+        perMinute: new Map(tally.perMinute).set(account, perMinute),
+      };
+    }
+    case 'waiting':
+      return {
+        ...tally,
+        waiting: { account: event.account, until: event.until, reason: event.reason },
+      };
+    case 'indexing':
+      return { ...tally, indexing: { indexed: event.indexed, remaining: event.remaining } };
+    case 'forecast':
+      return {
+        ...tally,
+        forecast: new Map(tally.forecast).set(event.account, event.forecast.messages),
+      };
+    case 'sealing':
+      return tally;
+  }
+}
+
+interface Sum {
+  readonly ahead: number;
+  readonly messages: number;
+  readonly bytes: number;
+  readonly requests: number;
+}
+
+export function sumOf(tally: Tally): Sum {
+  const mailboxes = [...tally.mailboxes.values()];
+  return {
+    ahead: Math.max(total(mailboxes.map(({ ahead }) => ahead)), total(tally.forecast.values())),
+    messages: total(mailboxes.map(({ messages }) => messages)),
+    bytes: total(mailboxes.map(({ bytes }) => bytes)),
+    requests: total(tally.requests.values()),
+  };
+}
+
+function total(numbers: Iterable<number>): number {
+  return [...numbers].reduce((sum, number) => sum + number, 0);
+}
+
+/** A speed over a shorter time says little about the rest. */
+const LEAST_MS = 5_000;
+const WINDOW_MS = 60_000;
+const SAMPLE_EVERY_MS = 1_000;
+
+function sampled(tally: Tally, now: number): Tally {
+  const last = tally.samples.at(-1);
+  if (last !== undefined && now - last.at < SAMPLE_EVERY_MS) return tally;
+  const recent = tally.samples.filter(({ at }) => now - at <= WINDOW_MS);
+  return { ...tally, samples: [...recent, { at: now, messages: sumOf(tally).messages }] };
+}
+
+/** Messages stored per second in the last minute; null until that was measured for a few seconds. */
+export function speedOf(tally: Tally, now: number): number | null {
+  const [first] = tally.samples.filter(({ at }) => now - at <= WINDOW_MS);
+  if (first === undefined || now - first.at < LEAST_MS) return null;
+  const stored = sumOf(tally).messages - first.messages;
+  return stored > 0 ? (stored / (now - first.at)) * 1000 : null;
+}
+
+/**
+ * Milliseconds until everything is stored: at the speed of the last minute, and no faster than the rate in force
+ * allows each account. Null until there is a speed.
+ */
+export function timeLeft(tally: Tally, now: number): number | null {
+  const speed = speedOf(tally, now);
+  if (speed === null) return null;
+  const { ahead, messages } = sumOf(tally);
+  const paced = [...tally.perMinute].map(([account, perMinute]) =>
+    perMinute > 0 ? (aheadOf(tally, account) / perMinute) * 60_000 : 0,
+  );
+  return Math.max((Math.max(0, ahead - messages) / speed) * 1000, ...paced);
+}
+
+/** Messages of an account that are not stored yet. */
+function aheadOf(tally: Tally, account: string): number {
+  const own = [...tally.mailboxes.values()].filter((mailbox) => mailbox.account === account);
+  const promised = Math.max(total(own.map(({ ahead }) => ahead)), tally.forecast.get(account) ?? 0);
+  return Math.max(0, promised - total(own.map(({ messages }) => messages)));
+}
+
+function withMailbox(tally: Tally, mailbox: MailboxTally): Tally {
+  return { ...tally, mailboxes: new Map(tally.mailboxes).set(mailboxKey(mailbox), mailbox) };
+}
+
+function mailboxKey(at: { readonly account: string; readonly address: string }): string {
+  return `${at.account}/${at.address}`;
+}
+
+/** Above this, people want to know how to be faster. */
+const LONG_MS = 600_000;
+
+/** What the first sync will take, before it starts. */
+export function forecastText(ahead: Forecast): string {
+  const lines = [
+    `To fetch: ${placesText(ahead.messages)}${ahead.bytes === 0 ? '' : `, about ${bytes(ahead.bytes)},`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
+    `${timeText(ahead)} Newest messages come first; interrupt whenever you like, the next sync continues.`,
+  ];
+  if (isLong(ahead)) {
+    lines.push(
+      'To be faster, raise rateLimit.requestsPerMinute. Your provider knows what the service allows; where it refuses requests, mailkeep slows down, and "mailkeep status" shows the rate that it learned.',
+    );
+  }
+  return lines.join('\n');
+}
+
+/** Returns a number of messages, and how copies in several folders are counted. */
+export function placesText(messages: number): string {
+  return `${counted(messages, 'message')}${messages > 1 ? ' (counted once per folder)' : ''}`;
+}
+
+/** Above this rate, the speed of the service and of this machine decides, and nothing is known of it yet. */
+const PACED_PER_MINUTE = 1_200;
+
+/** The requests of a first sync, and the time that they take where the rate limit decides about it. */
+export function timeText({
+  requests,
+  requestsPerMinute,
+  hours,
+}: Pick<Forecast, 'requests' | 'requestsPerMinute' | 'hours'>): string {
+  const sum = `That is ${counted(requests, 'request')}`;
+  if (requestsPerMinute > PACED_PER_MINUTE) return `${sum}.`;
+  return `${sum}: about ${span(hours * 3_600_000)} at ${count(Math.floor(requestsPerMinute))} a minute.`;
+}
+
+/** Whether a first sync takes so long that people want to know how to be faster. */
+export function isLong({ hours }: Forecast): boolean {
+  return hours * 3_600_000 > LONG_MS;
+}
+
+/** `1,200 of 3,400 messages`. */
+function storedText({ messages, ahead }: Pick<MailboxTally, 'messages' | 'ahead'>): string {
+  return `${count(messages)} of ${counted(ahead, 'message')}`;
+}
+
+/** `1,300 requests, 58 a minute (budget 60)`; the budget is the rate in force of one account. */
+function requestsText(tally: Tally, now: number): string {
+  const elapsed = now - tally.startedAt;
+  const { requests } = sumOf(tally);
+  const rate = elapsed < 1_000 ? requests : (requests / elapsed) * 60_000;
+  const budget = Math.max(0, ...tally.perMinute.values());
+  const shown = budget === 0 ? '' : ` (budget ${count(Math.floor(budget))})`;
+  return `${counted(requests, 'request')}, ${count(rate)} a minute${shown}`;
+}
+
+/** Why nothing moves at the moment. */
+export function waitingText({ until, reason }: Waiting, now: number): string {
+  const wait = span(Math.max(0, until - now));
+  switch (reason) {
+    case 'rate':
+      return `waiting ${wait} for the request budget`;
+    case 'retry-after':
+      return `the service asked to wait ${wait}`;
+    case 'paused':
+      return `paused until ${localTime(until)}: the service keeps refusing`;
+  }
+}
+
+/** The whole state as one line, for logs and files. */
+export function summaryLine(tally: Tally, now: number): string {
+  const open = openMailboxes(tally);
+  const names = open.slice(0, 2).map(({ address }) => shownName(address));
+  const { waiting } = tally;
+  return present([
+    workText(tally) ?? fetchedText(tally, now),
+    requestsText(tally, now),
+    names.length > 0 && names.join(' and '),
+    waiting !== null && waiting.until > now && waitingText(waiting, now),
+  ]).join('; ');
+}
+
+/** The state of all mailboxes together, from the most detailed text to the shortest. */
+export function sumTexts(tally: Tally, now: number): readonly string[] {
+  const { waiting } = tally;
+  const isWaiting = waiting !== null && waiting.until > now;
+  const done = storedText(sumOf(tally));
+  const work = isWaiting ? `${waitingText(waiting, now)}; ${done}` : workText(tally);
+  if (work !== null) return [work];
+  const left = timeLeft(tally, now);
+  const stored = fetchedText(tally, now);
+  return [
+    `all  ${stored}; ${requestsText(tally, now)}`,
+    `all  ${stored}`,
+    `all  ${present([done, left !== null && `${span(left)} left`]).join(', ')}`,
+  ];
+}
+
+/** The state of one mailbox, from the most detailed text to the shortest. */
+function mailboxTexts(mailbox: MailboxTally, columns: number): readonly string[] {
+  const stored = storedText(mailbox);
+  const address = shownName(mailbox.address);
+  return [
+    `${address}  ${stored}, ${bytes(mailbox.bytes)}`,
+    // The numbers are what changes: a long address gives way.
+    `${fitColumns(address, Math.max(1, columns - displayWidth(stored) - 2))}  ${stored}`,
+  ];
+}
+
+/** `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
+function fetchedText(tally: Tally, now: number): string {
+  const sum = sumOf(tally);
+  const speed = speedOf(tally, now);
+  const left = sum.messages < sum.ahead ? timeLeft(tally, now) : null;
+  return present([
+    storedText(sum),
+    bytes(sum.bytes),
+    speed !== null && `${speed < 10 ? speed.toFixed(1) : count(speed)}/s`,
+    left !== null && `${span(left)} left`,
+  ]).join(', ');
+}
+
+/** Returns the text for the time after everything is fetched; null until then. */
+function workText(tally: Tally): string | null {
+  const { indexing } = tally;
+  const isFetching = tally.mailboxes.size === 0 || openMailboxes(tally).length > 0;
+  if (isFetching || indexing === null) return null;
+  const { indexed, remaining } = indexing;
+  if (remaining === 0) return `${storedText(sumOf(tally))}; reading attachments and tidying up`;
+  return `indexing ${count(indexed)} of ${counted(indexed + remaining, 'message')}`;
+}
+
+function openMailboxes(tally: Tally): readonly MailboxTally[] {
+  return [...tally.mailboxes.values()].filter(({ finished }) => !finished);
+}
+
+/** Events with news for people. */
+const SHOWN: ReadonlySet<SyncProgress['event']> = new Set(['stored', 'waiting', 'indexing']);
+/** How often a line is written at most. */
+const LINE_EVERY_MS = 10_000;
+
+/** Progress as lines, for files, pipes and logs: what is ahead, then a line every ten seconds. */
+export function plainProgress(
+  notices: Notices,
+  now: () => number,
+): { readonly listen: ProgressListener; stop(): void } {
+  let tally = emptyTally(now());
+  let lastLine = now();
+  return {
+    listen(event) {
+      const at = now();
+      tally = tallied(tally, event, at);
+      if (event.event === 'forecast') notices.say(forecastText(event.forecast));
+      if (!SHOWN.has(event.event) || at - lastLine < LINE_EVERY_MS) return;
+      lastLine = at;
+      notices.say(summaryLine(tally, at));
+    },
+    stop() {},
+  };
+}
+
+/** More bars than this push each other off the screen; the rest are in the sum. */
+const MOST_BARS = 8;
+/** The bar gives way to the words: on 80 columns it is a third of this. */
+const BAR_WIDTH = 24;
+const LEAST_BAR = 8;
+/** What the words take without being cut, mostly. */
+const WORDS = 96;
+
+/** Progress bars on a terminal: one for each mailbox at work, and one for all with the request budget. */
+export function liveProgress(
+  notices: Notices,
+  now: () => number,
+): { readonly listen: ProgressListener; stop(): void } {
+  const screen = new MultiBar({
+    stream: notices.stream,
+    format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { texts }) => {
+      // Read each time: windows change their size. A terminal that was never given one reports 0.
+      const columns = notices.stream.columns || 80;
+      const width = Math.min(BAR_WIDTH, Math.max(LEAST_BAR, columns - WORDS));
+      const full = Math.round(progress * width);
+      const bar = `${barCompleteString.slice(0, full)}${barIncompleteString.slice(0, width - full)}`;
+      return `${bar} ${fitting(texts, columns - width - 2)}`;
+    },
+    barsize: BAR_WIDTH,
+    barCompleteChar: '█',
+    barIncompleteChar: '░',
+    hideCursor: true,
+    linewrap: true,
+    clearOnComplete: true,
+    // The command itself answers signals.
+    gracefulExit: false,
+    fps: 5,
+  });
+  let stopped = false;
+  let tally = emptyTally(now());
+  const bars = new Map<string, SingleBar>();
+  const all = screen.create(1, 0, { texts: () => ['asking the service what is there …'] });
+
+  const draw = (): void => {
+    for (const [key, mailbox] of tally.mailboxes) {
+      const bar = bars.get(key);
+      if (mailbox.finished) {
+        if (bar !== undefined) screen.remove(bar);
+        bars.delete(key);
+      } else if (mailbox.ahead > 0 && (bar !== undefined || bars.size < MOST_BARS)) {
+        const shown = bar ?? screen.create(mailbox.ahead, 0, { texts: () => [] });
+        bars.set(key, shown);
+        shown.setTotal(mailbox.ahead);
+        shown.update(mailbox.messages, {
+          texts: (columns: number) => mailboxTexts(mailbox, columns),
+        });
+      }
+    }
+    all.setTotal(Math.max(1, sumOf(tally).ahead));
+    // Made when it is shown: waits and times left run on without an event.
+    all.update(sumOf(tally).messages, { texts: () => sumTexts(tally, now()) });
+  };
+
+  return {
+    listen(event) {
+      tally = tallied(tally, event, now());
+      if (event.event === 'forecast') {
+        const text = forecastText(event.forecast);
+        screen.log(`${fitNarrow(text, notices.stream.columns)}\n`);
+      }
+      draw();
+    },
+    stop() {
+      // A second time it would clear what was printed since.
+      if (!stopped) screen.stop();
+      stopped = true;
+    },
+  };
+}
+
+/** The most detailed of the texts that fits; the shortest is cut if it must be. */
+function fitting(texts: unknown, columns: number): string {
+  const made: unknown = typeof texts === 'function' ? texts(columns) : [];
+  const given = Array.isArray(made) ? made.map(String) : [];
+  const fits = given.find((text) => displayWidth(text) <= columns);
+  return fits ?? fitColumns(given.at(-1) ?? '', columns);
+}
+
+/** What follows a pass by hand. */
+export interface FollowedPass extends EventLog {
+  /** Clears the progress: to be called before a result is printed. May be called again. */
+  readonly stop: () => void;
+}
+
+/**
+ * Returns what follows a pass on standard error: bars on a terminal, lines elsewhere, nothing where nobody reads.
+ *
+ * @param logged a log of JSON Lines instead
+ */
+export async function followPass(
+  { notices, now }: Pick<CommandContext, 'notices' | 'now'>,
+  { log }: Settings,
+  logged: boolean,
+): Promise<FollowedPass> {
+  if (logged) return { ...(await openLog(notices.stream, log.level)), stop: () => {} };
+  const show = notices.live ? liveProgress : plainProgress;
+  const { listen, stop } = show(notices, now);
+  return { progress: listen, request: () => {}, result: () => {}, stop };
+}
+
+/** Progress of one long step, as one line. */
+interface Activity {
+  /** What is being done now; the text is made only when it is shown. */
+  show(text: () => string): void;
+  /** Clears the line: to be called before anything else is printed. May be called again. */
+  stop(): void;
+}
+
+/** Work that is done by then needs no line. */
+const QUIET_MS = 1_000;
+const REDRAW_MS = 200;
+/** How often a line is written where it cannot be drawn over. */
+const ACTIVITY_LINE_EVERY_MS = 5_000;
+const CLEAR_LINE = '\r\u001b[2K';
+
+/**
+ * Shows that something is under way: after a second, on a terminal as a line that is drawn over, elsewhere as a line
+ * every five seconds once there is news. Silent under `--quiet` and `--json`.
+ *
+ * @param first the text until there is news
+ */
+export function openActivity(
+  { notices, now }: Pick<CommandContext, 'notices' | 'now'>,
+  first: string,
+): Activity {
+  const { stream } = notices;
+  const startedAt = now();
+  let text = (): string => first;
+  let printedAt = startedAt;
+  let drawnAt: number | null = null;
+  const draw = (): void => {
+    if (now() - startedAt < QUIET_MS) return;
+    drawnAt = now();
+    stream.write(`${CLEAR_LINE}${fitColumns(text(), (stream.columns || 80) - 1)}`);
+  };
+  const timer = notices.live ? setInterval(draw, REDRAW_MS).unref() : undefined;
+  return {
+    show(next) {
+      text = next;
+      if (notices.live) {
+        // The timer alone is late where the work leaves it no turn.
+        if (now() - (drawnAt ?? 0) >= REDRAW_MS) draw();
+        return;
+      }
+      if (now() - printedAt < ACTIVITY_LINE_EVERY_MS) return;
+      printedAt = now();
+      notices.say(text());
+    },
+    stop() {
+      clearInterval(timer);
+      if (drawnAt !== null) stream.write(CLEAR_LINE);
+      drawnAt = null;
+    },
+  };
+}

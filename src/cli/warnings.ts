@@ -1,0 +1,232 @@
+import type { Writable } from 'node:stream';
+import pc from 'picocolors';
+import type { KnownDamage } from '../core/state.ts';
+import { terminalLine } from '../core/terminal-safe.ts';
+import { combinedExit, EXIT_OF_FAMILY, type ExitCode } from '../errors/exit-codes.ts';
+import type { MailkeepError } from '../errors/mailkeep-error.ts';
+import { syncError } from '../errors/sync.ts';
+import type { MailboxResult, SyncFailure, SyncResult } from '../sync/result.ts';
+import { damageError, type VerificationStatus } from '../verify/verification.ts';
+import { count, counted, span } from '../wording/amounts.ts';
+import { jsonLine } from '../wording/json.ts';
+import { sayFacts, sentenceOf } from '../wording/sentence-of.ts';
+import {
+  type Colours,
+  type ColourWish,
+  commandLine,
+  fitNarrow,
+  present,
+  shownName,
+  wantsColour,
+} from './output.ts';
+
+/** A problem that a pass reports in addition to its result, and the exit code that it alone would cause. */
+export interface Trouble extends ErrorReport {
+  readonly exit: ExitCode;
+}
+
+/** Returns the exit code of a pass: by its failures, by what the brake holds and by what is quarantined. */
+export function exitOfSync(result: SyncResult): ExitCode {
+  return combinedExit(troublesOf(result).map(({ exit }) => exit));
+}
+
+/** Returns everything that went wrong in a pass, the problems that decide the exit code first. */
+export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
+  const troubles = failures.map(describeFailure);
+  const held = sumOf(mailboxes, 'held');
+  if (held.sum > 0) {
+    const facts = { held: held.sum, mailboxes: held.addresses, until: latest(mailboxes) };
+    troubles.push(troubleOf(syncError('sync.held', facts)));
+  }
+  const quarantined = sumOf(mailboxes, 'quarantined');
+  if (quarantined.sum > 0) {
+    const facts = { quarantined: quarantined.sum, mailboxes: quarantined.addresses };
+    troubles.push(troubleOf(syncError('sync.quarantined', facts)));
+  }
+  const worst = combinedExit(troubles.map(({ exit }) => exit));
+  return troubles.sort((a, b) => Number(b.exit === worst) - Number(a.exit === worst));
+}
+
+/** Returns known damage as what a pass has to report, and how the process then ends. */
+export function damageTrouble(damage: KnownDamage): Trouble {
+  return troubleOf(damageError(damage));
+}
+
+function troubleOf(error: MailkeepError): Trouble {
+  return { ...sentenceOf(error), exit: EXIT_OF_FAMILY[error.family] };
+}
+
+function describeFailure(failure: SyncFailure): Trouble {
+  const { account, mailbox, folder, uid, code, facts, family } = failure;
+  const parts = [mailbox ?? account, folder, uid].map((part) => String(part ?? ''));
+  const place = shownName(...parts.filter((part) => part !== ''));
+  const { message, hint } = sayFacts(code, facts);
+  return {
+    code,
+    message: place === '' ? message : `${place}: ${message}`,
+    hint,
+    exit: EXIT_OF_FAMILY[family],
+  };
+}
+
+/** How many messages of all mailboxes are in this state, and which mailboxes have any. */
+function sumOf(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined') {
+  const having = mailboxes.filter((mailbox) => mailbox[field] > 0);
+  return {
+    sum: having.reduce((total, mailbox) => total + mailbox[field], 0),
+    addresses: having.map(({ address }) => shownName(address)),
+  };
+}
+
+/** Returns the latest time until which the brake holds: ISO times sort as texts. */
+function latest(mailboxes: readonly MailboxResult[]): string | null {
+  const held = mailboxes.filter((mailbox) => mailbox.held > 0);
+  return (
+    held
+      .flatMap(({ heldUntil }) => heldUntil ?? [])
+      .sort()
+      .at(-1) ?? null
+  );
+}
+
+/** An error as people and programs see it. */
+interface ErrorReport {
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string | null;
+  /** The service's own words, where they are shown: as in its JSON, and as lines. */
+  readonly answer?: { readonly json: object; readonly lines: readonly string[] };
+}
+
+/** Prints an error on standard error: one object with `--json`, otherwise a sentence and what to do about it. */
+export function printError(
+  stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number },
+  json: boolean,
+  report: ErrorReport,
+): void {
+  const { code, message, hint, answer } = report;
+  if (json) {
+    const shown = answer === undefined ? {} : { answer: answer.json };
+    stderr.write(`${jsonLine({ error: { code, message, hint, ...shown } })}\n`);
+    return;
+  }
+  const lines = [
+    `mailkeep: ${message}`,
+    ...(answer?.lines ?? []),
+    ...(hint === null ? [] : [hint]),
+  ];
+  const text = lines.join('\n');
+  stderr.write(`${stderr.isTTY === true ? fitNarrow(text, stderr.columns) : text}\n`);
+}
+
+/** A warning that programs act on. Codes are stable; sentences are not. */
+export interface Warning {
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string;
+}
+
+/** Notices on standard error. With `--json` it holds one error, or the warnings of a command that ended with 0. */
+export interface Notices {
+  /** True when progress may be drawn over: a terminal, not `--quiet`, no JSON. */
+  readonly live: boolean;
+  readonly colours: Colours;
+  readonly stream: Writable & { readonly columns?: number };
+  /** Prints a line about the work in progress; silent under `--quiet` and `--json`. */
+  say(text: string): void;
+  /** A line for who looks for a reason; only with `--verbose`, and silent where `say` is. */
+  detail(text: string): void;
+  /** Something that works but should be mended; silent under `--quiet` and `--json`. */
+  warn(text: string): void;
+  /** A warning that with `--json` is not silent: an object, written by `settle`. Silent under `--quiet`. */
+  alert(warning: Warning): void;
+  /** Writes the alerts that wait with `--json`, one line each: called once the command has ended with 0. */
+  settle(): void;
+}
+
+export function streamNotices(
+  stream: Writable & { isTTY?: boolean; columns?: number },
+  options: {
+    readonly quiet: boolean;
+    readonly json: boolean;
+    readonly verbose?: boolean;
+  } & ColourWish,
+): Notices {
+  const terminal = stream.isTTY === true;
+  const colours = pc.createColors(wantsColour(terminal, options));
+  const line = (text: string): void => {
+    if (!options.quiet && !options.json)
+      stream.write(`${terminal ? fitNarrow(text, stream.columns) : text}\n`);
+  };
+  const warn = (text: string): void => line(`${colours.yellow('warning:')} ${text}`);
+  const waiting: Warning[] = [];
+  return {
+    live: terminal && !options.quiet && !options.json,
+    colours,
+    stream,
+    say: line,
+    detail(text) {
+      if (options.verbose === true) line(colours.dim(text));
+    },
+    warn,
+    alert(warning) {
+      if (options.json && !options.quiet) waiting.push(warning);
+      else warn(`${warning.message} ${warning.hint}`);
+    },
+    settle() {
+      for (const { code, message, hint } of waiting.splice(0)) {
+        stream.write(`${jsonLine({ warning: { code, message, hint } })}\n`);
+      }
+    },
+  };
+}
+
+/** Findings that a person is shown; --json has more. */
+const MOST_SHOWN = 5;
+
+/** What is known of the archive's bytes, for `status`. */
+export function verificationLines(
+  last: VerificationStatus | null,
+  now: number,
+  colours: Colours,
+  data?: string,
+): string[] {
+  if (last === null) return [`never verified: "${commandLine('verify', data)}" reads every byte`];
+  const { found, findings } = last;
+  const shown = findings.slice(0, MOST_SHOWN);
+  const more = found - shown.length;
+  return present([
+    verifiedText(last, now),
+    drillLine(last, now),
+    shown.map(({ text }) => `${colours.red('DAMAGED')} ${terminalLine(text)}`),
+    found > 0 && more > 0 && `… and ${counted(more, 'more finding')}`,
+    found > 0 &&
+      colours.red(
+        `${counted(found, 'finding')}: "${commandLine('verify --repair', data)}" recovers what can be found.`,
+      ),
+  ]);
+}
+
+/** The last drill, where it is not what is shown as the last verification. */
+function drillLine({ mode, drill }: VerificationStatus, now: number): string | false {
+  if (drill === null || mode === 'drill') return false;
+  const ago = span(Math.max(0, now - Date.parse(drill.at)));
+  return `last drill ${ago} ago (${count(drill.checked)} of ${counted(drill.of, 'message')})`;
+}
+
+/** When the archive was last verified, and how much of it. */
+export function verifiedText(last: VerificationStatus, now: number): string {
+  const { at, mode, checked, of, fullAt, found } = last;
+  const ago = (iso: string): string => `${span(Math.max(0, now - Date.parse(iso)))} ago`;
+  const every = fullAt === null ? 'not every byte was read yet' : `every byte ${ago(fullAt)}`;
+  const what = {
+    full: 'every byte',
+    repair: 'every byte, by a repair',
+    quick: 'structure and catalog only',
+    sample: `a sample, ${count(checked)} of ${counted(of, 'message')}`,
+    drill: `a drill with ${count(checked)} of ${counted(of, 'message')}`,
+    rebuild: 'while the catalog was rebuilt',
+  }[mode];
+  const rest = mode === 'full' || mode === 'repair' ? '' : `; ${every}`;
+  return `verified ${ago(at)} (${what})${rest}${found === 0 ? ', no damage' : ''}`;
+}

@@ -1,0 +1,374 @@
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { realFiles } from '../archive/file-system.ts';
+import { formatPath, logFolder, segmentPath } from '../archive/format.ts';
+import { openAgain } from '../archive/log-reader.ts';
+import { listSegments, withSegment } from '../archive/segment-files.ts';
+import type { ChainState } from '../archive/segment-reader.ts';
+import { openExistingState, readState } from '../core/state.ts';
+import { logDamaged } from '../errors/archive.ts';
+import { copiesError } from '../errors/copies.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { objectError } from '../errors/objects.ts';
+import { copyError } from '../errors/small-families.ts';
+import { proverOnThreads } from '../verify/check-segment.ts';
+import { recalledCopy } from '../verify/copy-facts.ts';
+import { NEVER_TORN, segmentState } from './copy-log.ts';
+import { type ClearManifest, openManifest } from './format/manifest.ts';
+import { checkKept, keptManifest } from './kept-objects.ts';
+import type { LocalKey } from './local-key.ts';
+import { copyMemory, type FoundManifests, findManifests, listedBytes } from './manifests.ts';
+import type { ObjectStore } from './object-store.ts';
+import { ownKeyOf } from './own-copy.ts';
+import { copiedSegments, fetchSegment, type SegmentSource } from './restore-copy.ts';
+import { isOlder, type ObjectEntry, refuseOlder } from './upload-copy.ts';
+
+export interface CopyFinding {
+  /** The object; the first of those of a segment where it is not known which of them. */
+  readonly name: string;
+  readonly error: MailkeepError;
+}
+
+export interface CheckedCopy {
+  /** Objects, or segments where there was a key. */
+  readonly checked: number;
+  readonly of: number;
+  readonly findings: readonly CopyFinding[];
+}
+
+interface Checking {
+  readonly signal: AbortSignal;
+  readonly progress?: (done: { readonly checked: number; readonly of: number }) => void;
+}
+
+/**
+ * Compares the bytes of objects with the lengths and hashes that a manifest lists. Takes no key.
+ *
+ * @throws what the store throws, unless an object is missing or damaged
+ */
+export async function checkObjects(
+  options: Checking & { readonly store: ObjectStore; readonly objects: readonly ObjectEntry[] },
+): Promise<CheckedCopy> {
+  const { store, objects, signal, progress } = options;
+  const findings: CopyFinding[] = [];
+  let checked = 0;
+  for (const entry of objects) {
+    signal.throwIfAborted();
+    try {
+      for await (const _ of listedBytes(store, entry, signal));
+    } catch (error) {
+      findings.push(findingOf(entry.name, error));
+    }
+    checked += 1;
+    progress?.({ checked, of: objects.length });
+  }
+  return { checked, of: objects.length, findings };
+}
+
+/**
+ * Opens every segment of a copy, reads it as the log of an archive, and checks that each continues the one before and
+ * that the last ends with the manifest's commit: what is left is to put the same files into a folder.
+ *
+ * @param scratch an empty folder, which holds one segment at a time
+ * @param chosen segments to open; their neighbours are not compared then
+ */
+export async function checkSegments(
+  options: Checking &
+    SegmentSource & { readonly scratch: string; readonly chosen: ReadonlySet<number> | undefined },
+): Promise<CheckedCopy> {
+  const { manifest, scratch, chosen, signal, progress } = options;
+  realFiles.makeFolder(logFolder(scratch));
+  const all = copiedSegments(manifest);
+  const asked = chosen === undefined ? all : all.filter(({ segment }) => chosen.has(segment));
+  const findings: CopyFinding[] = [];
+  let checked = 0;
+  let before: (ChainState & { readonly segment: number }) | undefined;
+  for (const copied of asked) {
+    signal.throwIfAborted();
+    const name = copied.pieces[0]?.name ?? '';
+    try {
+      const found = await endsOf(options, copied);
+      const continues = before === undefined || before.segment + 1 !== copied.segment;
+      if (!continues && (before?.number !== found.begin.number || before.hash !== found.begin.hash))
+        throw copiesError('offsite-broken-chain', {
+          to: options.store.label,
+          segment: copied.segment,
+        });
+      before = { ...found.end, segment: copied.segment };
+    } catch (error) {
+      findings.push(findingOf(name, error));
+      before = undefined;
+    }
+    checked += 1;
+    progress?.({ checked, of: asked.length });
+  }
+  const { commit } = manifest;
+  const last = all.at(-1);
+  const isWrong =
+    before !== undefined &&
+    before.segment === last?.segment &&
+    (before.number !== commit.number || before.hash !== commit.hash);
+  if (isWrong) {
+    const facts = { to: options.store.label, segment: before?.segment ?? 0 };
+    findings.push({
+      name: last?.pieces[0]?.name ?? '',
+      error: copiesError('offsite-broken-chain', facts),
+    });
+  }
+  return { checked, of: all.length, findings };
+}
+
+/** The commits before and at the end of a segment, of which every byte was read. */
+async function endsOf(
+  options: SegmentSource & { readonly scratch: string },
+  copied: Parameters<typeof fetchSegment>[2],
+): Promise<{ readonly begin: ChainState; readonly end: ChainState }> {
+  const { scratch } = options;
+  const { name } = await fetchSegment(options, scratch, copied);
+  try {
+    const listing = listSegments(realFiles, scratch);
+    const { header } = withSegment(
+      realFiles,
+      scratch,
+      copied.segment,
+      [name.generation],
+      (opened) => opened,
+    );
+    const state = segmentState(realFiles, scratch, copied.segment, listing, NEVER_TORN);
+    const begin = { number: header.previousNumber, hash: header.previousHash };
+    return { begin, end: state?.end ?? begin };
+  } finally {
+    await realFiles.remove(segmentPath(scratch, name));
+  }
+}
+
+/** @throws the error itself, unless it is one of damage: a disk or a network that fails says nothing about the copy */
+function findingOf(name: string, error: unknown): CopyFinding {
+  if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+  // Of several objects of a segment, the one that is damaged.
+  const { name: named = name } = error.facts;
+  return { name: typeof named === 'string' ? named : name, error };
+}
+
+interface CheckOrder {
+  readonly dataDir: string;
+  readonly store: ObjectStore;
+  /** How much to read, drawn by `random`: so many segments (or objects), or a share of them. Undefined for everything. */
+  readonly sample: { readonly parts: number } | { readonly share: number } | undefined;
+  /** Returns a number from 0 to below 1. */
+  readonly random: () => number;
+  /** Where one segment at a time is unpacked: a folder that exists. */
+  readonly temporary: string;
+  readonly signal: AbortSignal;
+  readonly onProgress: (done: { readonly checked: number; readonly of: number }) => void;
+}
+
+export interface CheckedTarget extends CheckedCopy {
+  readonly number: number;
+  /** When the copy was made, milliseconds since the epoch. */
+  readonly copiedAt: number;
+  /** Whether segments were opened, or only the bytes of objects compared with the manifest. */
+  readonly opened: boolean;
+  /** Manifests that are not valid. */
+  readonly invalid: readonly string[];
+}
+
+/**
+ * Checks the off-site copy of an archive. With a key that reads, every segment is opened and read; without one, the bytes
+ * of every object are compared with what the signed manifest lists.
+ *
+ * @throws offsite-no-manifest, offsite-rolled-back; what `ownKeyOf` and the store throw
+ */
+export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
+  const { dataDir, store, signal, onProgress } = order;
+  const key = await ownKeyOf(dataDir, store, signal);
+  const kept = [...(await checkKept({ store, key, signal }))];
+  const manifests = await findManifests(store, key, signal);
+  const clear = manifestToCheck(order, key, manifests, kept);
+  const invalid = manifests.invalid.filter(({ name }) => name !== clear.name);
+  const about = {
+    number: clear.commit,
+    copiedAt: clear.time,
+    invalid: invalid.map(({ name }) => name),
+  };
+  if (key.privateKeys.length === 0) {
+    const objects = drawn(clear.objects, order);
+    const checked = await checkObjects({ store, objects, signal, progress: onProgress });
+    const findings = [...kept, ...checked.findings];
+    return { ...checked, findings, of: clear.objects.length, ...about, opened: false };
+  }
+  const opening = { copyId: Buffer.from(key.copyId, 'hex'), privateKeys: key.privateKeys };
+  const manifest = await openManifest(clear, opening);
+  const scratch = mkdtempSync(path.join(order.temporary, 'mailkeep-copy-'));
+  const prover = proverOnThreads();
+  try {
+    const all = copiedSegments(manifest).map(({ segment }) => segment);
+    const checked = await checkSegments({
+      ...{ store, key: opening, manifest, prover, scratch, signal },
+      objects: new Map(clear.objects.map((entry) => [entry.name, entry])),
+      chosen: order.sample === undefined ? undefined : new Set(drawn(all, order)),
+      progress: onProgress,
+    });
+    return { ...checked, findings: [...kept, ...checked.findings], ...about, opened: true };
+  } finally {
+    await prover.close();
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Returns the manifest that the target should have: the newest one there, or the one that this machine keeps if that is
+ * newer, which is a finding.
+ */
+function manifestToCheck(
+  { dataDir, store }: CheckOrder,
+  key: LocalKey,
+  manifests: FoundManifests,
+  findings: CopyFinding[],
+): ClearManifest {
+  const kept = keptManifest(dataDir, key);
+  if (isOlder(manifests, kept)) {
+    const { name } = kept.clear;
+    const damage = manifests.invalid.find((one) => one.name === name)?.error;
+    const missing = objectError('object-missing', { store: store.label, name });
+    findings.push({ name, error: damage ?? missing });
+    return kept.clear;
+  }
+  const state = openExistingState(dataDir);
+  try {
+    refuseOlder(store, manifests, copyMemory(state, key.copyId));
+  } finally {
+    state?.close();
+  }
+  const { newest } = manifests;
+  if (newest === undefined)
+    throw copiesError('offsite-no-manifest', { to: store.label, invalid: 0 });
+  return newest.clear;
+}
+
+/** Returns as many of the parts as the sample says, at least one, in their order. */
+export function drawn<T>(
+  parts: readonly T[],
+  { sample, random }: Pick<CheckOrder, 'sample' | 'random'>,
+): readonly T[] {
+  if (sample === undefined) return parts;
+  const wanted =
+    'parts' in sample ? sample.parts : Math.max(1, Math.round(sample.share * parts.length));
+  return parts
+    .map((part, at) => ({ part, at, lot: random() }))
+    .sort((a, b) => a.lot - b.lot)
+    .slice(0, wanted)
+    .sort((a, b) => a.at - b.at)
+    .map(({ part }) => part);
+}
+
+/** The commits before and at the end of a segment. */
+interface Ends {
+  readonly segment: number;
+  readonly begin: ChainState;
+  readonly end: ChainState;
+}
+
+/**
+ * Checks the readable copy of an archive in a folder: every segment is there, every byte of it is read, and each
+ * continues the one before, up to the last commit that was copied.
+ *
+ * @throws offsite-no-copy, copy-other-archive; `disk` errors
+ */
+export async function checkFolder(
+  to: string,
+  order: Omit<CheckOrder, 'store' | 'temporary'>,
+): Promise<CheckedTarget> {
+  const { signal, onProgress } = order;
+  if (!existsSync(formatPath(to))) throw copiesError('offsite-no-copy', { to });
+  const listing = listSegments(realFiles, to);
+  refuseOther(order.dataDir, to);
+  const last = Math.max(0, ...listing.keys());
+  const all = Array.from({ length: last }, (_, at) => at + 1);
+  const asked = drawn(all, order);
+  const prover = proverOnThreads();
+  const findings: CopyFinding[] = [];
+  let before: Ends | undefined;
+  let checked = 0;
+  try {
+    for (const segment of asked) {
+      signal.throwIfAborted();
+      const generation = Math.max(1, ...(listing.get(segment) ?? []));
+      const path = segmentPath(to, { segment, generation });
+      try {
+        await prover.intact({ segment, generation, path, sealed: generation > 1 });
+        const ends = folderEndsOf(to, segment, generation, listing);
+        if (before?.segment === segment - 1 && !isSame(before.end, ends.begin))
+          throw copiesError('offsite-broken-chain', { to, segment });
+        before = ends;
+      } catch (error) {
+        findings.push({ name: path, error: damageOf(error, path, segment) });
+      }
+      checked += 1;
+      onProgress({ checked, of: asked.length });
+    }
+  } finally {
+    await prover.close();
+  }
+  const reached = segmentState(realFiles, to, last, listing, NEVER_TORN);
+  const number = reached?.end.number ?? 0;
+  const seen = copiedBefore(order.dataDir, to);
+  if (number < seen)
+    findings.push({ name: to, error: copiesError('offsite-cut-off', { to, number, seen }) });
+  return {
+    ...{ checked, of: all.length, findings, opened: true, invalid: [] },
+    number,
+    copiedAt: reached?.endedAt ?? statSync(formatPath(to)).mtimeMs,
+  };
+}
+
+/** The last commit that is known to have been copied; 0 for none. */
+function copiedBefore(dataDir: string, to: string): number {
+  const state = readState(dataDir);
+  try {
+    return state === undefined ? 0 : (recalledCopy(state, to).made?.commit ?? 0);
+  } finally {
+    state?.close();
+  }
+}
+
+function refuseOther(dataDir: string, to: string): void {
+  const [wanted, found] = [dataDir, to].map(archiveIdIn);
+  if (wanted === undefined || found === undefined || wanted === found) return;
+  throw copyError('copy-other-archive', { to, found, wanted });
+}
+
+/** The id in the first segment that can be read; undefined where none can. */
+function archiveIdIn(dir: string): string | undefined {
+  const listing = listSegments(realFiles, dir);
+  for (const segment of listing.keys()) {
+    const id = openAgain(realFiles, dir, segment, listing);
+    if (id === undefined) continue;
+    id.file.close();
+    return id.header.archiveId.toString('hex');
+  }
+  return undefined;
+}
+
+function folderEndsOf(
+  to: string,
+  segment: number,
+  generation: number,
+  listing: ReturnType<typeof listSegments>,
+): Ends {
+  const { header } = withSegment(realFiles, to, segment, [generation], (opened) => opened);
+  const begin = { number: header.previousNumber, hash: header.previousHash };
+  const state = segmentState(realFiles, to, segment, listing, NEVER_TORN);
+  return { segment, begin, end: state?.end ?? begin };
+}
+
+function isSame(a: ChainState, b: ChainState): boolean {
+  return a.number === b.number && a.hash === b.hash;
+}
+
+/** @throws the error itself, unless it is one of damage, or of a segment that is not there */
+function damageOf(error: unknown, file: string, segment: number): MailkeepError {
+  if (!existsSync(file)) return logDamaged({ file, segment, offset: 0, reason: 'segment-missing' });
+  if (error instanceof MailkeepError && error.family === 'damage') return error;
+  throw error;
+}

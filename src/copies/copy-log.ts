@@ -1,0 +1,491 @@
+import { existsSync, lstatSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { type FileLayer, readFully, realFiles, writeAll } from '../archive/file-system.ts';
+import {
+  type CommitRecord,
+  decodeCommit,
+  FOLDER_MODE,
+  formatPath,
+  logFolder,
+  segmentPath,
+  temporaryPath,
+} from '../archive/format.ts';
+import { publish, writing } from '../archive/hot-segment.ts';
+import { holderPath } from '../archive/lock.ts';
+import { openAgain } from '../archive/log-reader.ts';
+import { layOut, removeUnfinished } from '../archive/log-writer.ts';
+import { filesWithDamage, mendSegment } from '../archive/mend-segment.ts';
+import {
+  allowsZstd,
+  allowZstd,
+  batchesToTheEnd,
+  checkFormat,
+  isSealedWithZstd,
+  isUnused,
+} from '../archive/recovery.ts';
+import { removeGenerations } from '../archive/seal.ts';
+import {
+  damageIn,
+  listSegments,
+  type OpenSegment,
+  openInForce,
+  type SegmentListing,
+  withSegment,
+} from '../archive/segment-files.ts';
+import {
+  type ChainState,
+  provenEnd,
+  SegmentCache,
+  segmentBatches,
+} from '../archive/segment-reader.ts';
+import { catalogFile } from '../catalog/database.ts';
+import { reachedBy } from '../catalog/implied.ts';
+import type { IndexingProgress } from '../catalog/indexer.ts';
+import { withLock } from '../catalog/open-reader.ts';
+import { removeCatalogs, updateCatalog } from '../catalog/open-writer.ts';
+import { type FoldProgress, rebuild } from '../catalog/rebuild.ts';
+import { isWithin, makeFoldersDurably } from '../core/files.ts';
+import { logDamaged } from '../errors/archive.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
+import { copyError } from '../errors/small-families.ts';
+import { usageError } from '../errors/usage.ts';
+import { dropAsides } from '../verify/prune.ts';
+
+/** How far a segment goes in one archive, and what is left of it. */
+interface SegmentState {
+  readonly generation: number;
+  readonly archiveId: string;
+  /** Its last commit. */
+  readonly end: ChainState;
+  /** When that was; milliseconds since the epoch. Null where the segment has no commit yet. */
+  readonly endedAt: number | null;
+  /** Ordinals of records that were purged; of sealed files only. */
+  readonly purged: ReadonlySet<number>;
+  /** Something before that commit is not as it was written. */
+  readonly damaged: boolean;
+}
+
+/**
+ * The highest commit after which a batch may be torn: what a power cut left of the last one was never acknowledged. No
+ * batch is torn where it is `NEVER_TORN`.
+ */
+export const NEVER_TORN = Number.POSITIVE_INFINITY;
+
+/**
+ * Undefined where the segment is not there, or no file of it has an intact header.
+ *
+ * @param listing what the folder held a moment ago; a file that went away since is looked for again
+ * @param seen the highest commit that is known to have been acknowledged, in the last segment; else `NEVER_TORN`
+ */
+export function segmentState(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  listing: SegmentListing,
+  seen: number,
+): SegmentState | undefined {
+  try {
+    return stateIn(files, dir, segment, listing, seen);
+  } catch (error) {
+    if (errnoName(error) !== 'ENOENT') throw error;
+    return stateIn(files, dir, segment, listSegments(files, dir), seen);
+  }
+}
+
+function stateIn(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  listing: SegmentListing,
+  seen: number,
+): SegmentState | undefined {
+  const opened = openAgain(files, dir, segment, listing);
+  if (opened === undefined) return undefined;
+  try {
+    return stateOf(files, dir, opened, listing, seen);
+  } finally {
+    opened.file.close();
+  }
+}
+
+function stateOf(
+  files: FileLayer,
+  dir: string,
+  opened: OpenSegment,
+  listing: SegmentListing,
+  seen: number,
+): SegmentState {
+  const { header, name, sealed } = opened;
+  const known = { generation: name.generation, archiveId: header.archiveId.toString('hex') };
+  if (sealed !== undefined) {
+    const purged = new Set<number>();
+    for (let at = 0; at < sealed.index.records; at += 1)
+      if (sealed.index.isPurged(at)) purged.add(at);
+    const cache = new SegmentCache(files, dir, listing);
+    const commit = lastCommit(cache, name.segment, sealed.index.records - 1);
+    if (commit !== undefined) {
+      const { number, hash, time } = commit;
+      return { ...known, end: { number, hash }, endedAt: time, purged, damaged: false };
+    }
+  }
+  let end: ChainState = { number: header.previousNumber, hash: header.previousHash };
+  let endedAt: number | null = null;
+  let damaged = name.generation > 1;
+  for (const item of batchesToTheEnd(opened, seen, { digest: false }, () => undefined)) {
+    if (item.what === 'remainder') break;
+    damaged = damaged || item.problems.length > 0;
+    end = { number: item.commit.number, hash: item.commit.hash };
+    endedAt = item.commit.time;
+  }
+  return { ...known, end, endedAt, purged: new Set(), damaged };
+}
+
+/** A sealed segment ends with a commit. */
+function lastCommit(
+  cache: SegmentCache,
+  segment: number,
+  ordinal: number,
+): CommitRecord | undefined {
+  try {
+    const found = cache.fetch({ segment, ordinal, offset: 0 });
+    return found.state === 'present' ? decodeCommit(found.payload) : undefined;
+  } finally {
+    cache.forget();
+  }
+}
+
+interface CopyOptions {
+  readonly from: string;
+  /** The other folder; the caller holds its lock. */
+  readonly to: string;
+  readonly files?: FileLayer;
+  readonly signal: AbortSignal;
+  /** The highest commit that the catalog here has seen; 0 for none. A batch behind it may be torn by a power cut. */
+  readonly seen: number;
+  /**
+   * Called before a payload that was purged here is removed there: it may have been copied elsewhere in that folder,
+   * such as its text into a catalog. Once the payload is gone, nothing shows that there was something to forget.
+   */
+  readonly forget: () => Promise<void>;
+  readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
+}
+
+export interface Copied {
+  readonly archiveId: string | null;
+  /** The last commit that both have now. */
+  readonly number: number;
+  readonly hash: string | null;
+  readonly segments: number;
+  /** Segments that were written, and bytes of them. */
+  readonly written: number;
+  readonly bytes: number;
+  /** Records whose payload was purged here, and is now purged there. */
+  readonly purged: number;
+  /** Files there that a newer generation took the place of. */
+  readonly dropped: readonly string[];
+}
+
+const CHUNK_BYTES = 1024 * 1024;
+
+/**
+ * Brings the log of another folder to the commits of this one, safely while a writer runs here: complete segments
+ * under temporary names, read back and verified before they get their own. Nothing there becomes shorter or older.
+ *
+ * @throws `copy-other-archive`, `copy-unreadable`, `copy-ahead`, `copy-diverged`: nothing was changed then
+ * @throws `log-damaged` for a damaged segment here; `disk-full` and its like: what was copied stays, and the same
+ *   command continues from there
+ */
+export async function copyLog(options: CopyOptions): Promise<Copied> {
+  const { from, to, signal, forget, progress } = options;
+  const files = filesWithDamage(options.files ?? realFiles);
+  checkFormat(files, from);
+  const ours = listSegments(files, from);
+  await layOut(files, to);
+  const states = new Map<number, SegmentState>();
+  const lastHere = [...ours.keys()].at(-1);
+  const seenIn = (segment: number) => (segment === lastHere ? options.seen : NEVER_TORN);
+  for (const segment of ours.keys()) {
+    const state = segmentState(files, from, segment, ours, seenIn(segment));
+    if (state === undefined || state.damaged) throw damagedHere(from, segment, state, ours);
+    states.set(segment, state);
+  }
+  // Listed once: folders of many segments are long. Every write lists again.
+  const theirs = listSegments(files, to);
+  refuseStrangers(files, to, theirs, from, states);
+  await removeUnfinished(files, to);
+  const dropped: string[] = [];
+  let [written, bytes, purged, done] = [0, 0, 0, 0];
+  for (const [segment, here] of states) {
+    signal.throwIfAborted();
+    const there = segmentState(files, to, segment, theirs, NEVER_TORN);
+    const behind = isBehind(here, there);
+    if (behind) {
+      // If the segment cannot be read there, it is unknown what was purged there before.
+      if ([...here.purged].some((at) => there?.purged.has(at) !== true)) await forget();
+      bytes += await transfer(files, from, to, segment, here, seenIn(segment));
+      written += 1;
+      purged += [...here.purged].filter((at) => there?.purged.has(at) === false).length;
+    }
+    if (behind || (theirs.get(segment)?.length ?? 0) > 1)
+      dropped.push(...(await dropReplaced(files, to, segment)));
+    done += 1;
+    progress?.({ segments: done, of: states.size });
+  }
+  const last = [...states.values()].at(-1);
+  return {
+    archiveId: last?.archiveId ?? null,
+    number: last?.end.number ?? 0,
+    hash: last?.end.hash ?? null,
+    segments: states.size,
+    written,
+    bytes,
+    purged,
+    dropped,
+  };
+}
+
+/** Checks everything there before anything is changed. */
+function refuseStrangers(
+  files: FileLayer,
+  to: string,
+  theirs: SegmentListing,
+  from: string,
+  states: ReadonlyMap<number, SegmentState>,
+): void {
+  const last = [...states.values()].at(-1);
+  let known = false;
+  let unreadable: number | undefined;
+  for (const segment of theirs.keys()) {
+    const there = segmentState(files, to, segment, theirs, NEVER_TORN);
+    const here = states.get(segment);
+    if (there === undefined) {
+      unreadable ??= segment;
+      continue;
+    }
+    known = true;
+    if (last !== undefined && there.archiveId !== last.archiveId) {
+      throw copyError('copy-other-archive', { to, found: there.archiveId, wanted: last.archiveId });
+    }
+    const facts = { to, number: there.end.number, here: last?.end.number ?? 0 };
+    if (here === undefined || there.end.number > here.end.number)
+      throw copyError('copy-ahead', facts);
+    if (!holds(files, from, segment, here, there.end)) throw copyError('copy-diverged', facts);
+  }
+  // If one segment belongs to this archive, the others there are its own, damaged; if none does, that is unknown.
+  if (unreadable !== undefined && !known) throw copyError('copy-unreadable', { to });
+  if (unreadable !== undefined && !states.has(unreadable))
+    throw copyError('copy-unreadable', { to });
+}
+
+/** Whether the segment here has this commit. */
+function holds(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  here: SegmentState,
+  commit: ChainState,
+): boolean {
+  if (here.end.number === commit.number) return here.end.hash === commit.hash;
+  const generations = listSegments(files, dir).get(segment) ?? [];
+  return withSegment(files, dir, segment, generations, (opened) => {
+    const { previousNumber, previousHash } = opened.header;
+    if (previousNumber === commit.number) return previousHash === commit.hash;
+    for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
+      if (item.what === 'batch' && item.commit.number === commit.number) {
+        return item.commit.hash === commit.hash;
+      }
+    }
+    return false;
+  });
+}
+
+function isBehind(here: SegmentState, there: SegmentState | undefined): boolean {
+  return (
+    there === undefined ||
+    there.damaged ||
+    there.end.number < here.end.number ||
+    there.generation < here.generation ||
+    [...here.purged].some((at) => !there.purged.has(at))
+  );
+}
+
+/** Copies the segment as it is here, up to the commit that was checked; returns the bytes of its file. */
+async function transfer(
+  files: FileLayer,
+  from: string,
+  to: string,
+  segment: number,
+  { end }: SegmentState,
+  seen: number,
+): Promise<number> {
+  const source = openInForce(files, from, segment, listSegments(files, from).get(segment) ?? []);
+  try {
+    // Checked for each segment, after it was opened: a writer here may turn to zstd meanwhile. A backup that was made
+    // by copying files one by one may have FORMAT from before that moment, and segments from after it.
+    if (allowsZstd(files, from) || isSealedWithZstd(source)) {
+      await writing(formatPath(to), 0, () => allowZstd(files, to));
+    }
+    const { generation } = source.name;
+    const newest = Math.max(0, ...(listSegments(files, to).get(segment) ?? []));
+    // A file there that was mended by itself has a generation of its own, which bytes of ours cannot take.
+    const taken = newest > generation || (newest === generation && generation > 1);
+    if (taken) {
+      const mended = await mendSegment({
+        dir: to,
+        segment,
+        files,
+        sources: [source],
+        find: () => undefined,
+        reach: end,
+      });
+      if (mended === undefined) throw unsound(source);
+      return source.file.size();
+    }
+    return await copyFile(files, source, segmentPath(to, source.name), seen);
+  } finally {
+    source.file.close();
+  }
+}
+
+async function copyFile(
+  files: FileLayer,
+  source: OpenSegment,
+  path: string,
+  seen: number,
+): Promise<number> {
+  // Of the segment that is written to, what follows its last commit stays here.
+  const length = source.sealed === undefined ? soundLength(source, seen) : source.file.size();
+  await publish(files, path, length, {
+    async write(target) {
+      const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+      for (let at = 0; at < length; ) {
+        const piece = chunk.subarray(0, Math.min(CHUNK_BYTES, length - at));
+        if (readFully(source.file, piece, at) < piece.length) throw unsound(source);
+        await writeAll(target, piece, at);
+        at += piece.length;
+      }
+    },
+    check: (temporary) =>
+      provenEnd(files, source.name, temporary, source.sealed !== undefined, () => unsound(source)),
+  });
+  return length;
+}
+
+/** Returns where the last commit of a segment of generation 1 ends. @param seen as for `segmentState` */
+export function soundLength(source: OpenSegment, seen: number): number {
+  let length = source.file.size();
+  for (const item of batchesToTheEnd(source, seen, { digest: false }, () => undefined)) {
+    length = item.what === 'batch' ? item.end : item.offset;
+  }
+  return length;
+}
+
+/** What was purged here has to be gone there: an older generation has it still. */
+async function dropReplaced(files: FileLayer, to: string, segment: number): Promise<string[]> {
+  const generations = listSegments(files, to).get(segment) ?? [];
+  if (generations.length < 2) return [];
+  const { sealed, name } = withSegment(files, to, segment, generations, (opened) => opened);
+  if (sealed === undefined) return [];
+  return await removeGenerations(files, to, segment, name.generation);
+}
+
+function unsound(segment: OpenSegment) {
+  return damageIn(segment, 0, 'bytes');
+}
+
+function damagedHere(
+  dir: string,
+  segment: number,
+  state: SegmentState | undefined,
+  listing: SegmentListing,
+) {
+  const [generation = 1] = listing.get(segment) ?? [];
+  return logDamaged({
+    file: segmentPath(dir, { segment, generation }),
+    segment,
+    offset: 0,
+    reason: state === undefined ? 'segment-header' : 'bytes',
+  });
+}
+
+/** What became of the catalog next to a copied log. */
+export type CatalogThere = 'rebuilt' | 'updated' | 'none' | 'removed' | 'as it was';
+
+interface CopyOrder {
+  /** The archive's folder and that of the copy; absolute. */
+  readonly from: string;
+  readonly to: string;
+  /** Rebuilds the copy's catalog, where it is otherwise updated if it is there. */
+  readonly rebuild: boolean;
+  readonly signal: AbortSignal;
+  readonly onCopy: (progress: { readonly segments: number; readonly of: number }) => void;
+  readonly onFold: (progress: FoldProgress) => void;
+  readonly onIndex: (progress: IndexingProgress) => void;
+}
+
+/**
+ * Brings a copy of an archive up to date, verifying every byte on the way, or makes one.
+ *
+ * @throws copy-onto-itself, copy-elsewhere, copy-linked, copy-other-archive, copy-ahead, copy-diverged, archive-in-use,
+ *   usage-save-failed for a folder that cannot be made
+ */
+export async function copyArchive(
+  order: CopyOrder,
+): Promise<Copied & { readonly catalog: CatalogThere }> {
+  const { from, to, signal, onCopy, onFold, onIndex } = order;
+  if (isWithin(to, from)) throw copyError('copy-onto-itself', { to });
+  try {
+    makeFoldersDurably(to, FOLDER_MODE);
+  } catch (error) {
+    throw usageError('usage-save-failed', { file: to, reason: errnoName(error) });
+  }
+  refuseElsewhere(to);
+  const log = logFolder(to);
+  if (lstatSync(log, { throwIfNoEntry: false })?.isSymbolicLink() === true) {
+    throw copyError('copy-linked', { file: log });
+  }
+  return withLock(to, async () => {
+    let forgotten = false;
+    const copied = await copyLog({
+      from,
+      to,
+      signal,
+      seen: reachedBy(from)?.number ?? 0,
+      progress: onCopy,
+      forget: async () => {
+        forgotten = (await removeCatalogs(to)) || forgotten;
+        await dropAsides(realFiles, to);
+      },
+    });
+    if (!order.rebuild) return { ...copied, catalog: await catalogThere(to, forgotten, signal) };
+    await rebuild({ dir: to, signal, onFold, onIndex });
+    return { ...copied, catalog: 'rebuilt' };
+  });
+}
+
+/** What a copy that was killed in its first moments leaves, and what a file system puts into every disk. */
+const NO_STRANGERS = new Set([
+  'lock',
+  // SQLite has one while the lock is held.
+  'lock-journal',
+  path.basename(holderPath('.')),
+  path.basename(logFolder('.')),
+  path.basename(temporaryPath(formatPath('.'))),
+  'lost+found',
+]);
+
+/** An archive among the files of something else would be taken for a part of that, and removed with it. */
+function refuseElsewhere(to: string): void {
+  if (!isUnused(realFiles, to)) return;
+  const stranger = readdirSync(to).find((name) => !NO_STRANGERS.has(name));
+  if (stranger !== undefined) throw copyError('copy-elsewhere', { to, stranger });
+}
+
+async function catalogThere(
+  dir: string,
+  forgotten: boolean,
+  signal: AbortSignal,
+): Promise<CatalogThere> {
+  if (existsSync(catalogFile(dir))) return updateCatalog(dir, signal);
+  return forgotten ? 'removed' : 'none';
+}

@@ -1,0 +1,204 @@
+import { sign } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { reachedBy } from '../catalog/implied.ts';
+import type { PortableConfig } from '../core/config-shown.ts';
+import { openExistingState } from '../core/state.ts';
+import { copiesError } from '../errors/copies.ts';
+import { proverOnThreads } from '../verify/check-segment.ts';
+import { ownSigningKey, readSigningKey } from '../verify/checkpoint.ts';
+import { damagedObjects } from '../verify/copy-facts.ts';
+import { type CopyKeys, type CopySecrets, newCopyKeys, newRecoveryKey } from './format/keys.ts';
+import { COPY_NAME } from './format/manifest.ts';
+import { encodeCopyFile } from './format/sealed-object.ts';
+import {
+  keepManifest,
+  keepSettings,
+  keptManifest,
+  type MendedFinding,
+  mendKept,
+  settingsText,
+} from './kept-objects.ts';
+import {
+  keptObject,
+  keyFile,
+  LocalKey,
+  type Locks,
+  rawPublicKey,
+  writeLocalKey,
+} from './local-key.ts';
+import { copyMemory } from './manifests.ts';
+import type { ObjectStore } from './object-store.ts';
+import { lockKeys, withOwnKey } from './own-copy.ts';
+import { putObjects, refuseTooMany, removeUnread, wrapFor } from './recipients.ts';
+import { type CopiedOut, type CopyProgress, copyOut } from './upload-copy.ts';
+
+interface TargetOrder {
+  readonly dataDir: string;
+  /** Carried with the copy, if a configuration was found. */
+  readonly config?: PortableConfig | undefined;
+  readonly store: ObjectStore;
+  /** Uploads every segment again, as it is here now. */
+  readonly refresh: boolean;
+  /** How many manifests to keep. */
+  readonly keep: number;
+  /** Locks objects for that many days. */
+  readonly lockDays?: number | undefined;
+  readonly signal: AbortSignal;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly onProgress: (progress: CopyProgress) => void;
+}
+
+interface CopiedToTarget extends CopiedOut {
+  /** What was damaged or missing at the target, as far as a copy looks. */
+  readonly findings: readonly MendedFinding[];
+}
+
+/**
+ * Brings the off-site copy of an archive up to date. A sync may be under way.
+ *
+ * @throws offsite-no-locks; what `withOwnKey`, `lockKeys` and `copyOut` throw
+ */
+export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> {
+  const { dataDir, config, store, signal, onProgress, lockDays, now, ...rest } = order;
+  if (lockDays !== undefined && !(await store.abilities(signal)).locks) {
+    throw copiesError('offsite-no-locks', { to: store.label });
+  }
+  return withOwnKey(order, async (own, file) => {
+    const state = openExistingState(dataDir);
+    const prover = proverOnThreads();
+    const memory = copyMemory(state, own.copyId);
+    try {
+      const signingKey = readSigningKey(await ownSigningKey(dataDir));
+      const locking = { store, memory, lockDays, signal, now };
+      const mending = { ...locking, file, signingKey };
+      const { key: mended, findings } = await mendKept({ ...mending, key: own });
+      const settings = settingsText(state, config);
+      const key =
+        settings === undefined ? mended : await keepSettings({ ...mending, key: mended }, settings);
+      // Without what opens the copy, nobody needs the rest.
+      const keys = lockDays === undefined ? null : await lockKeys({ ...locking, key, lockDays });
+      const copied = await copyOut({
+        ...rest,
+        dir: dataDir,
+        store,
+        key,
+        signal,
+        prover,
+        signingKey,
+        ...{ memory, lockDays, now },
+        damaged: state === undefined ? undefined : damagedObjects(state, store.label),
+        manifest: keptManifest(dataDir, key),
+        seen: reachedBy(dataDir)?.number ?? 0,
+        progress: onProgress,
+      });
+      await keepManifest(dataDir, { store, key, signal }, copied.manifest);
+      return {
+        ...copied,
+        findings: [...findings, ...copied.mended.map((one) => ({ ...one, repaired: true }))],
+        locks: both(keys, copied.locks),
+      };
+    } finally {
+      await prover.close();
+      state?.close();
+    }
+  });
+}
+
+function both(one: Locks | null, other: Locks | null): Locks | null {
+  if (one === null || other === null) return other;
+  return { extended: one.extended + other.extended, until: Math.min(one.until, other.until) };
+}
+
+/** The keys of a copy that does not exist yet. The recovery key is kept nowhere: its owner has to have it first. */
+interface PreparedCopy {
+  readonly keys: CopyKeys;
+  readonly recovery: Buffer;
+  /** Ed25519, 32 bytes: who signs its manifests. */
+  readonly signer: Buffer;
+  readonly signingKeyFile: string;
+}
+
+/** Makes the keys of a new copy. @throws usage-save-failed, checkpoint-key */
+export async function prepareCopy(dataDir: string): Promise<PreparedCopy> {
+  const signingKeyFile = await ownSigningKey(dataDir);
+  const signer = rawPublicKey(readSigningKey(signingKeyFile));
+  return { keys: newCopyKeys(), recovery: newRecoveryKey(), signer, signingKeyFile };
+}
+
+interface NewCopy {
+  /** Gives the recovery key to its owner: once the target has taken its object, and before it shows that a copy is there. */
+  readonly handOver?: () => Promise<void>;
+  readonly dataDir: string;
+  readonly store: ObjectStore;
+  /** The target as people name it. */
+  readonly to: string;
+  readonly prepared: PreparedCopy;
+  readonly passphrase: string | undefined;
+  /** Recipients as age names them (`age1…`). */
+  readonly age: readonly string[];
+  /** This machine gets no key that reads. */
+  readonly writeOnly: boolean;
+  readonly signal: AbortSignal;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+/** @throws offsite-exists where there is a copy */
+export async function refuseExisting(store: ObjectStore, signal: AbortSignal): Promise<void> {
+  const there = await store.head(COPY_NAME, signal);
+  if (there !== undefined) throw copiesError('offsite-exists', { to: store.label });
+}
+
+/**
+ * Begins a copy: those who may open it first, then the keys here, and last what shows that a copy is there. A run that
+ * fails removes what it made. One that was killed leaves objects that nobody reads, and can be repeated.
+ *
+ * @returns its id
+ * @throws offsite-exists, offsite-too-many-recipients, offsite-key-unwritable, copy-age-recipient; what the store throws
+ */
+export async function beginCopy(copy: NewCopy): Promise<string> {
+  const { store, signal, prepared, dataDir, to } = copy;
+  const { keys, signer, signingKeyFile } = prepared;
+  await refuseExisting(store, signal);
+  const secrets: CopySecrets = {
+    copyId: keys.copyId,
+    privateKeys: [keys.privateKey],
+    nameKey: keys.nameKey,
+    signer,
+  };
+  const { recovery } = prepared;
+  const additions = { recovery, passphrase: copy.passphrase, age: copy.age };
+  refuseTooMany([], additions, to);
+  const { objects, age } = await wrapFor(secrets, additions, copy.now());
+  const copyId = keys.copyId.toString('hex');
+  const file = keyFile(dataDir, copyId);
+  const signingKey = readSigningKey(signingKeyFile);
+  const description = {
+    name: COPY_NAME,
+    bytes: encodeCopyFile({ copyId: keys.copyId, publicKey: keys.publicKey, signer }, (text) =>
+      sign(null, text, signingKey),
+    ),
+  };
+  const key = new LocalKey({
+    copyId,
+    to,
+    publicKey: keys.publicKey,
+    nameKey: keys.nameKey,
+    privateKeys: copy.writeOnly ? [] : [keys.privateKey],
+    signers: [signer],
+    age,
+  });
+  try {
+    await putObjects(store, objects, signal);
+    await writeLocalKey(file, key);
+    await copy.handOver?.();
+    await putObjects(store, [description], signal);
+  } catch (error) {
+    rmSync(file, { force: true });
+    await removeUnread(store, objects);
+    throw error;
+  }
+  await writeLocalKey(file, key.with({ kept: [description, ...objects].map(keptObject) }));
+  return copyId;
+}

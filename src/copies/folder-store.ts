@@ -1,0 +1,339 @@
+import { randomBytes } from 'node:crypto';
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, link, lstat, open, readdir, rename, unlink } from 'node:fs/promises';
+import path from 'node:path';
+import { makeFoldersDurably } from '../core/files.ts';
+import { errnoName, errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
+import { objectError } from '../errors/objects.ts';
+import {
+  type Abilities,
+  checkObjectName,
+  countedBytes,
+  isPlainName,
+  type ObjectFact,
+  type ObjectStore,
+  type PutOptions,
+} from './object-store.ts';
+
+const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
+/** Not on Windows, where links are rare. A pipe would wait for its other end. */
+const NOT_FOLLOWING = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+const NO_ROOM = new Set(['ENOSPC', 'EDQUOT']);
+const NOT_THERE = new Set(['ENOENT', 'ENOTDIR']);
+/** Of file systems that cannot sync a folder (network shares, and Windows everywhere): there the rename has to do. */
+const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
+
+/** Runs an operation that reads, and turns errors of the system into `store-unreadable`. */
+async function reading<T>(file: string, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (error instanceof MailkeepError || errno === undefined) throw error;
+    throw objectError('store-unreadable', { file, errno }, error);
+  }
+}
+
+/** Runs an operation that writes, and turns errors of the system into `store-disk-full` and `store-unwritable`. */
+async function writing<T>(file: string, write: () => T | Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (error instanceof MailkeepError || errno === undefined) throw error;
+    const code = NO_ROOM.has(errno) ? 'store-disk-full' : 'store-unwritable';
+    throw objectError(code, { file, errno }, error);
+  }
+}
+
+/** Returns what an operation returns, or undefined where nothing is at the path. */
+async function ifThere<T>(act: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await act();
+  } catch (error) {
+    if (NOT_THERE.has(errnoName(error))) return undefined;
+    throw error;
+  }
+}
+
+/** Returns what is at a path, which may be a link; undefined for nothing. */
+function statsAt(file: string): Promise<Stats | undefined> {
+  return reading(file, () => ifThere(() => lstat(file)));
+}
+
+/**
+ * Opens a regular file, and not what a link there leads to; undefined where nothing is there.
+ *
+ * @throws store-entry-foreign; store-unreadable
+ */
+async function openUnlinked(file: string): Promise<FileHandle | undefined> {
+  const handle = await reading(file, () =>
+    ifThere(() => open(file, constants.O_RDONLY | NOT_FOLLOWING)),
+  ).catch((error: unknown) => {
+    // A link; a socket, or a device without hardware.
+    const errno = error instanceof MailkeepError ? error.facts.errno : undefined;
+    if (errno !== 'ELOOP' && errno !== 'ENXIO') throw error;
+    throw objectError('store-entry-foreign', { file }, error);
+  });
+  if (handle === undefined || (await handle.stat()).isFile()) return handle;
+  await handle.close();
+  throw objectError('store-entry-foreign', { file });
+}
+
+/** Writes a new file, and returns once its bytes are on the disk. Errors of their source stay what they are. */
+async function writeDurably(file: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+  const handle = await writing(file, () => open(file, 'wx', FILE_MODE));
+  try {
+    for await (const chunk of bytes) await writing(file, () => handle.writeFile(chunk));
+    await writing(file, () => handle.sync());
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Makes the names in a folder durable. */
+async function syncFolder(folder: string): Promise<void> {
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(folder, 'r');
+    await handle.sync();
+  } catch (error) {
+    if (!FOLDER_SYNC_UNSUPPORTED.has(errnoName(error))) throw error;
+  } finally {
+    await handle?.close();
+  }
+}
+
+const CHUNK_BYTES = 1024 * 1024;
+/** No object's name begins so. */
+const UNFINISHED = '.unfinished-';
+/** A file that nobody has written to for so long is left from a process that ended, in milliseconds. */
+const ABANDONED_MS = 60 * 60_000;
+
+interface FolderStoreOptions {
+  /** Milliseconds since 1970. */
+  readonly now?: () => number;
+}
+
+/**
+ * Returns a store in a folder, which is created when the first object is stored. Files get their names once their bytes
+ * are on the disk. Links in the folder are not followed.
+ */
+export function folderStore(dir: string, { now = Date.now }: FolderStoreOptions = {}): ObjectStore {
+  return new FolderStore(path.resolve(dir), now);
+}
+
+class FolderStore implements ObjectStore {
+  #abilities: Promise<Abilities> | undefined;
+  readonly #swept = new Set<string>();
+
+  constructor(
+    readonly label: string,
+    private readonly now: () => number,
+  ) {}
+
+  async put(
+    name: string,
+    length: number,
+    bytes: AsyncIterable<Uint8Array>,
+    { signal, onlyNew = false, lockUntil }: PutOptions,
+  ): Promise<void> {
+    const file = this.#fileOf(name);
+    if (lockUntil !== undefined) {
+      throw objectError('store-unable', { store: this.label, ability: 'lock' });
+    }
+    signal.throwIfAborted();
+    const folder = path.dirname(file);
+    await this.#refuseForeignFolders(name);
+    await writing(folder, () => makeFoldersDurably(folder, FOLDER_MODE));
+    await this.#sweep(folder);
+    const unfinished = unfinishedIn(folder);
+    try {
+      const facts = { store: this.label, name };
+      await writeDurably(unfinished, countedBytes(facts, length, bytes, signal));
+      signal.throwIfAborted();
+      await writing(file, () => this.#publish(unfinished, file, name, onlyNew));
+    } catch (error) {
+      await ifThere(() => unlink(unfinished)).catch(() => {});
+      throw error;
+    }
+    await writing(folder, () => syncFolder(folder));
+  }
+
+  async lock(): Promise<void> {
+    throw objectError('store-unable', { store: this.label, ability: 'lock' });
+  }
+
+  async *get(name: string, { signal }: { readonly signal: AbortSignal }): AsyncGenerator<Buffer> {
+    const file = this.#fileOf(name);
+    const facts = { store: this.label, name };
+    await this.#refuseForeignFolders(name);
+    const handle = await openUnlinked(file);
+    if (handle === undefined) throw objectError('object-missing', facts);
+    try {
+      const { size } = await reading(file, () => handle.stat());
+      let position = 0;
+      while (position < size) {
+        signal.throwIfAborted();
+        const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, size - position));
+        const { bytesRead } = await reading(file, () =>
+          handle.read(chunk, 0, chunk.length, position),
+        );
+        if (bytesRead === 0) throw objectError('object-changed', facts);
+        position += bytesRead;
+        yield chunk.subarray(0, bytesRead);
+      }
+    } finally {
+      await handle.close();
+    }
+  }
+
+  async versions(): Promise<readonly string[]> {
+    return [];
+  }
+
+  async head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined> {
+    const file = this.#fileOf(name);
+    signal.throwIfAborted();
+    await this.#refuseForeignFolders(name);
+    const stats = await statsAt(file);
+    if (stats === undefined) return undefined;
+    if (!stats.isFile()) throw objectError('store-entry-foreign', { file });
+    return factOf(name, stats);
+  }
+
+  list(prefix: string, signal: AbortSignal): AsyncIterable<ObjectFact> {
+    return this.#listFolder('', prefix, signal);
+  }
+
+  async delete(name: string, signal: AbortSignal): Promise<void> {
+    if ((await this.head(name, signal)) === undefined) return;
+    const file = this.#fileOf(name);
+    await writing(file, async () => {
+      await ifThere(() => unlink(file));
+      await syncFolder(path.dirname(file));
+    });
+  }
+
+  async abilities(signal: AbortSignal): Promise<Abilities> {
+    signal.throwIfAborted();
+    this.#abilities ??= this.#tryOut();
+    try {
+      return await this.#abilities;
+    } catch (error) {
+      this.#abilities = undefined;
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {}
+
+  /** Some file systems have no second names for a file (FAT, some network shares). */
+  async #tryOut(): Promise<Abilities> {
+    const { label } = this;
+    await writing(label, () => makeFoldersDurably(label, FOLDER_MODE));
+    const [tried, second] = [unfinishedIn(label), unfinishedIn(label)];
+    await writeDurably(tried, nothing());
+    try {
+      await link(tried, second);
+      await unlink(second);
+      return { refusesExisting: true, keepsVersions: false, locks: false };
+    } catch (error) {
+      if (errnoOf(error) === undefined) throw error;
+      return { refusesExisting: false, keepsVersions: false, locks: false };
+    } finally {
+      await writing(tried, () => unlink(tried));
+    }
+  }
+
+  async #publish(from: string, to: string, name: string, onlyNew: boolean): Promise<void> {
+    const there = await statsAt(to);
+    if (there !== undefined && !there.isFile()) {
+      throw objectError('store-entry-foreign', { file: to });
+    }
+    if (!onlyNew) return await rename(from, to);
+    try {
+      // Unlike a rename, this fails where there is something.
+      await link(from, to);
+    } catch (error) {
+      const errno = errnoName(error);
+      if (errno === 'EEXIST') throw objectError('object-exists', { store: this.label, name });
+      if (errno === 'ENOSPC' || errno === 'EDQUOT') throw error;
+      throw objectError('store-unable', { store: this.label, ability: 'refuse-existing' }, error);
+    }
+    await unlink(from);
+  }
+
+  /** Removes what processes left that ended while they wrote; once a folder. */
+  async #sweep(folder: string): Promise<void> {
+    if (this.#swept.has(folder)) return;
+    this.#swept.add(folder);
+    for (const name of await reading(folder, () => readdir(folder))) {
+      if (!name.startsWith(UNFINISHED)) continue;
+      const file = path.join(folder, name);
+      const stats = await statsAt(file);
+      if (stats?.isFile() !== true || this.now() - stats.mtimeMs < ABANDONED_MS) continue;
+      await writing(file, () => ifThere(() => unlink(file)));
+    }
+  }
+
+  async *#listFolder(
+    above: string,
+    prefix: string,
+    signal: AbortSignal,
+  ): AsyncGenerator<ObjectFact> {
+    signal.throwIfAborted();
+    const folder = path.join(this.label, above);
+    const entries = await reading(folder, () =>
+      ifThere(() => readdir(folder, { withFileTypes: true })),
+    );
+    // What is in a folder is named after it and a slash, which comes after the hyphen.
+    const found = (entries ?? [])
+      .filter((entry) => isPlainName(`${above}${entry.name}`))
+      .map((entry) => ({ entry, key: `${above}${entry.name}${entry.isDirectory() ? '/' : ''}` }))
+      .sort((one, other) => (one.key < other.key ? -1 : 1));
+    for (const { entry, key } of found) {
+      const begins = key.startsWith(prefix);
+      if (entry.isDirectory()) {
+        if (begins || prefix.startsWith(key)) yield* this.#listFolder(key, prefix, signal);
+        continue;
+      }
+      const file = path.join(this.label, ...key.split('/'));
+      // Left out, an object behind it would seem missing.
+      if (!entry.isFile() && (begins || prefix.startsWith(`${key}/`))) {
+        throw objectError('store-entry-foreign', { file });
+      }
+      if (!begins) continue;
+      signal.throwIfAborted();
+      const stats = await statsAt(file);
+      if (stats?.isFile() === true) yield factOf(key, stats);
+    }
+  }
+
+  /** What is below a link is elsewhere. */
+  async #refuseForeignFolders(name: string): Promise<void> {
+    const levels = name.split('/').slice(0, -1);
+    for (let depth = 1; depth <= levels.length; depth += 1) {
+      const folder = path.join(this.label, ...levels.slice(0, depth));
+      const stats = await statsAt(folder);
+      if (stats === undefined) return;
+      if (!stats.isDirectory()) throw objectError('store-entry-foreign', { file: folder });
+    }
+  }
+
+  #fileOf(name: string): string {
+    checkObjectName(name, isPlainName);
+    return path.join(this.label, ...name.split('/'));
+  }
+}
+
+function factOf(name: string, { size, mtimeMs }: Stats): ObjectFact {
+  return { name, length: size, modified: Math.floor(mtimeMs) };
+}
+
+function unfinishedIn(folder: string): string {
+  return path.join(folder, `${UNFINISHED}${randomBytes(12).toString('hex')}`);
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array> {}

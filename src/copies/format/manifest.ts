@@ -1,0 +1,520 @@
+import { createHmac, hash, randomBytes } from 'node:crypto';
+import { isCount, isHash, isObject, parseJson } from '../../archive/format.ts';
+import { isSignedBy } from '../../core/ed25519.ts';
+import { type ManifestDamage, offsiteError } from '../../errors/offsite.ts';
+import type { KeyObject } from './keys.ts';
+import {
+  canonicalBytes,
+  type Fields,
+  fromBase64,
+  fromHex,
+  hasOnly,
+  type OpeningKey,
+  open,
+  readCanonical,
+  type SealingKey,
+  type Sign,
+  seal,
+} from './sealed-object.ts';
+
+/** What an object contains. */
+export type ObjectKind = 'segment' | 'tail' | 'manifest' | 'settings';
+
+/** The object that describes a copy to people, below the prefix. */
+export const COPY_NAME = 'mailkeep-copy';
+/** Folders of objects, with the slash. */
+export const FOLDERS = {
+  data: 'data/',
+  keys: 'keys/',
+  manifests: 'manifests/',
+  settings: 'settings/',
+  signers: 'signers/',
+} as const;
+
+/** Returns that many random bytes. */
+type Random = (bytes: number) => Buffer;
+
+/** A sealed or closed segment as it is copied once. */
+interface SegmentIdentity {
+  readonly segment: number;
+  /** Hash of the last commit in the segment. */
+  readonly endHash: string;
+  /** Of the records that were purged from it, or empty. */
+  readonly purgedDigest: string;
+}
+
+/** A range of bytes of the open segment. */
+interface TailIdentity {
+  readonly segment: number;
+  /** Offset of the first byte in the file of generation 1. */
+  readonly from: number;
+  /** Offset after the last byte. */
+  readonly to: number;
+  /** Hash of the last commit in the range. */
+  readonly endHash: string;
+}
+
+/** Returns the mark (32 hex digits) by which a writer recognises the object of a segment in a clear list. */
+export function segmentMark(nameKey: Buffer, identity: SegmentIdentity): string {
+  const { segment, endHash, purgedDigest } = identity;
+  return mark(nameKey, ['segment', segment, endHash, purgedDigest]);
+}
+
+/** Returns the mark (32 hex digits) of an object that holds a part of the open segment. */
+export function tailMark(nameKey: Buffer, { segment, from, to, endHash }: TailIdentity): string {
+  return mark(nameKey, ['tail', segment, from, to, endHash]);
+}
+
+/** Returns the mark of a commit in the clear part of a manifest, which shows a writer whether it is on its chain. */
+export function commitMark(
+  nameKey: Buffer,
+  { number, hash }: { readonly number: number; readonly hash: string },
+): string {
+  return mark(nameKey, ['commit', number, hash]);
+}
+
+/** Returns a new name for an object with a mark: every attempt to write it has a name of its own. */
+export function objectName(ofMark: string, random: Random = randomBytes): string {
+  return `${FOLDERS.data}${ofMark}${random(8).toString('hex')}`;
+}
+
+/** Returns the mark in the name of an object below `data/`, or undefined for any other name. */
+export function markOfName(name: string): string | undefined {
+  return /^data\/([0-9a-f]{32})[0-9a-f]{16}$/.exec(name)?.[1];
+}
+
+/** Returns a new name for a manifest of a commit; the order of names is that of commits. */
+export function manifestName(commit: number, random: Random = randomBytes): string {
+  const digits = String(commit).padStart(16, '0');
+  return `${FOLDERS.manifests}${digits}-${random(16).toString('hex')}`;
+}
+
+/** Returns the commit in the name of a manifest, or undefined for any other name. */
+export function commitOfName(name: string): number | undefined {
+  const digits = /^manifests\/(\d{16})-[0-9a-f]{32}$/.exec(name)?.[1];
+  const commit = Number(digits);
+  return Number.isSafeInteger(commit) ? commit : undefined;
+}
+
+/** Folders of small objects that have a random name each: wrapped keys, later signers, settings. */
+export type SmallFolder = 'keys' | 'signers' | 'settings';
+
+/** Returns a new name for a small object. */
+export function recipientName(
+  folder: SmallFolder,
+  random: Random = randomBytes,
+): { readonly name: string; readonly id: string } {
+  const id = random(16).toString('hex');
+  return { name: `${FOLDERS[folder]}${id}`, id };
+}
+
+/** Returns the id in the name of a small object of a folder, or undefined for any other name. */
+export function idOfName(folder: SmallFolder, name: string): string | undefined {
+  const [, found, id] = /^(keys|signers|settings)\/([0-9a-f]{32})$/.exec(name) ?? [];
+  return found === folder ? id : undefined;
+}
+
+/** HMAC-SHA256 cut to 16 bytes. Fields are hex, or numbers: a line end cannot be in one. */
+function mark(nameKey: Buffer, fields: readonly (string | number)[]): string {
+  const text = `mailkeep copy name 1\n${fields.join('\n')}\n`;
+  return createHmac('sha256', nameKey).update(text, 'utf8').digest('hex').slice(0, 32);
+}
+
+/** What a manifest shows to those who have a key. */
+export interface SecretManifest {
+  /** 16 hexadecimal digits. */
+  readonly archiveId: string;
+  /** The text of the archive's file FORMAT. */
+  readonly format: string;
+  /** The last commit in the copy. */
+  readonly commit: {
+    readonly number: number;
+    readonly hash: string;
+    /** Milliseconds since 1970. */
+    readonly time: number;
+  };
+  /** Files of segments, from segment 1 on without a gap. */
+  readonly segments: readonly { readonly name: string; readonly segment: number }[];
+  /** Parts of the file of generation 1 of the next segment, from its first byte on without a gap. */
+  readonly tail: readonly {
+    readonly name: string;
+    readonly segment: number;
+    readonly from: number;
+    /** Offset after the last byte. */
+    readonly to: number;
+  }[];
+}
+
+/** Objects of one copy: 8 TiB of segments. */
+export const MOST_OBJECTS = 2 ** 17;
+const MOST_FORMAT = 4096;
+
+/** Returns the encrypted part of a manifest, or undefined if the bytes are none. */
+function readSecretManifest(bytes: Buffer): SecretManifest | undefined {
+  const value = parseJson(bytes.toString('utf8'));
+  return isSecretManifest(value) ? value : undefined;
+}
+
+/** True if both parts of a manifest are about the same commit and the same objects. */
+function agrees(
+  { commit, segments, tail }: SecretManifest,
+  clear: { readonly commit: number; readonly objects: readonly { readonly name: string }[] },
+): boolean {
+  const named = new Set([...segments, ...tail].map(({ name }) => name));
+  return (
+    commit.number === clear.commit &&
+    named.size === segments.length + tail.length &&
+    named.size === clear.objects.length &&
+    clear.objects.every(({ name }) => named.has(name))
+  );
+}
+
+function isSecretManifest(value: unknown): value is SecretManifest {
+  if (!isObject(value)) return false;
+  const { archiveId, format, commit, segments, tail } = value;
+  return (
+    hasOnly(value, ['archiveId', 'format', 'commit', 'segments', 'tail']) &&
+    typeof archiveId === 'string' &&
+    /^[0-9a-f]{16}$/.test(archiveId) &&
+    typeof format === 'string' &&
+    format.length <= MOST_FORMAT &&
+    isObject(commit) &&
+    hasOnly(commit, ['number', 'hash', 'time']) &&
+    isCount(commit.number) &&
+    isHash(commit.hash) &&
+    isCount(commit.time) &&
+    isRowOfSegments(segments) &&
+    isTailOf(segments.length + 1, tail)
+  );
+}
+
+function isRowOfSegments(value: unknown): value is SecretManifest['segments'] {
+  return (
+    Array.isArray(value) &&
+    value.length <= MOST_OBJECTS &&
+    value.every(
+      (one, index) =>
+        isObject(one) &&
+        hasOnly(one, ['name', 'segment']) &&
+        typeof one.name === 'string' &&
+        one.segment === index + 1,
+    )
+  );
+}
+
+function isTailOf(segment: number, value: unknown): value is SecretManifest['tail'] {
+  if (!Array.isArray(value) || value.length > MOST_OBJECTS) return false;
+  let end = 0;
+  for (const one of value) {
+    const isNext =
+      isObject(one) &&
+      hasOnly(one, ['name', 'segment', 'from', 'to']) &&
+      typeof one.name === 'string' &&
+      one.segment === segment &&
+      one.from === end &&
+      isCount(one.to) &&
+      one.to > end;
+    if (!isNext) return false;
+    end = Number(one.to);
+  }
+  return true;
+}
+
+/** An object that a manifest names, as anybody can see it. */
+interface ManifestObject {
+  readonly name: string;
+  /** Bytes as they are stored. */
+  readonly length: number;
+  /** Of the bytes as they are stored. */
+  readonly sha256: string;
+}
+
+/** What a manifest shows without a key. */
+export interface ClearManifest {
+  readonly name: string;
+  readonly commit: number;
+  /** Counts the manifests of a copy, from 0. */
+  readonly sequence: number;
+  /** When it was written; milliseconds since 1970. */
+  readonly time: number;
+  /** SHA-256 of the bytes of the manifest before, or null for the first one. */
+  readonly previous: string | null;
+  /** The mark of the commit, for the writer (`commitMark`). */
+  readonly chain: string;
+  /** In order of their names. */
+  readonly objects: readonly ManifestObject[];
+  /** The envelope of what a key is needed for. */
+  readonly sealed: Buffer;
+  /** SHA-256 of all bytes, for the next manifest. */
+  readonly sha256: string;
+  /** The key that signed it. */
+  readonly signer: Buffer;
+}
+
+export interface ManifestInput {
+  readonly sequence: number;
+  readonly time: number;
+  readonly previous: string | null;
+  readonly chain: string;
+  /** In any order. */
+  readonly objects: readonly ManifestObject[];
+  readonly secret: SecretManifest;
+}
+
+/** Bytes of a manifest. */
+export const MOST_MANIFEST_BYTES = 64 * 1024 * 1024;
+const MARK = 'copy manifest 1';
+const DOMAIN = Buffer.from('mailkeep copy manifest 1\n', 'utf8');
+/** How a manifest ends. Its keys are sorted, so the signature is cut out before anything is parsed. */
+const SIGNATURE = /"signature":"([A-Za-z0-9+/]{86}==)",("time":\d{1,16}\})$/;
+const LONGEST_END = 160;
+const NAMES = [
+  ...['mailkeep', 'copy', 'name', 'commit', 'sequence', 'time', 'previous', 'chain', 'objects'],
+  ...['sealed', 'signature'],
+];
+
+/**
+ * Returns the bytes of a manifest.
+ *
+ * @throws `copy-too-many-objects`
+ */
+export async function encodeManifest(
+  input: ManifestInput,
+  name: string,
+  keys: { readonly sealing: SealingKey; readonly sign: Sign },
+): Promise<Buffer> {
+  const { secret, sequence, time, previous, chain } = input;
+  const objects = input.objects.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const found = objects.length;
+  if (found > MOST_OBJECTS) {
+    throw offsiteError('copy-too-many-objects', { found, most: MOST_OBJECTS });
+  }
+  const text = canonicalBytes(secret);
+  const about = { kind: 'manifest', name } as const;
+  const sealed = await allOf(seal(keys.sealing, about, text.length, once(text)).bytes);
+  const fields = {
+    mailkeep: MARK,
+    copy: keys.sealing.copyId.toString('hex'),
+    commit: secret.commit.number,
+    ...{ name, sequence, time, previous, chain },
+    objects: objects.map(({ name, length, sha256 }) => ({ name, length, sha256 })),
+    sealed: sealed.toString('base64'),
+  };
+  const isRight =
+    isShaped({ ...fields, signature: '' }) &&
+    commitOfName(name) === secret.commit.number &&
+    readSecretManifest(text) !== undefined &&
+    agrees(secret, fields);
+  if (!isRight) throw new Error(`${name} contradicts itself`);
+  const signature = keys.sign(signedBytes(canonicalBytes(fields))).toString('base64');
+  return canonicalBytes({ ...fields, signature });
+}
+
+/**
+ * Returns the clear part of a manifest that a trusted key signed. Nothing of it is parsed before its signature was
+ * checked.
+ *
+ * @throws `copy-manifest-damaged`
+ */
+export function decodeManifest(
+  bytes: Buffer,
+  name: string,
+  trusted: { readonly copyId: Buffer; readonly signers: readonly Buffer[] },
+): ClearManifest {
+  const damaged = (reason: ManifestDamage) =>
+    offsiteError('copy-manifest-damaged', { name, reason });
+  if (bytes.length > MOST_MANIFEST_BYTES) throw damaged('too-large');
+  const end = SIGNATURE.exec(bytes.subarray(-LONGEST_END).toString('latin1'));
+  const signature = fromBase64(end?.[1]);
+  if (end === null || signature === undefined) throw damaged('shape');
+  const [field, , after = ''] = end;
+  const signed = signedBytes(
+    bytes.subarray(0, bytes.length - field.length),
+    Buffer.from(after, 'latin1'),
+  );
+  const signer = trusted.signers.find((key) => isSignedBy(key, signed, signature));
+  if (signer === undefined) throw damaged('signature');
+  const fields = parseJson(bytes.toString('utf8'));
+  if (!isObject(fields) || !isShaped(fields)) throw damaged('shape');
+  if (fields.copy !== trusted.copyId.toString('hex')) throw damaged('other-copy');
+  if (fields.name !== name || commitOfName(name) !== fields.commit) throw damaged('name');
+  const sealed = fromBase64(fields.sealed);
+  if (sealed === undefined) throw damaged('shape');
+  const { commit, sequence, time, previous, chain, objects } = fields;
+  const sha256 = hash('sha256', bytes);
+  return { name, commit, sequence, time, previous, chain, objects, sealed, sha256, signer };
+}
+
+/**
+ * Returns the encrypted part of a manifest.
+ *
+ * @throws `copy-manifest-damaged` if it contradicts the clear part; `copy-object-damaged`, `copy-key-unknown`
+ */
+export async function openManifest(
+  manifest: ClearManifest,
+  opening: OpeningKey,
+): Promise<SecretManifest> {
+  const { name, sealed } = manifest;
+  const text = await allOf(open(opening, { kind: 'manifest', name }, once(sealed)));
+  const secret = readSecretManifest(text);
+  if (secret === undefined) throw offsiteError('copy-manifest-damaged', { name, reason: 'shape' });
+  if (!agrees(secret, manifest)) {
+    throw offsiteError('copy-manifest-damaged', { name, reason: 'disagree' });
+  }
+  return secret;
+}
+
+/** The fields of a manifest, checked but for what depends on its name and copy. */
+interface Shape extends Omit<ClearManifest, 'name' | 'sealed' | 'sha256' | 'signer'> {
+  readonly copy: string;
+  readonly name: string;
+  readonly sealed: string;
+}
+
+function isShaped(fields: Fields): fields is Fields & Shape {
+  const { commit, sequence, time, previous, chain, objects } = fields;
+  return (
+    hasOnly(fields, NAMES) &&
+    fields.mailkeep === MARK &&
+    typeof fields.sealed === 'string' &&
+    [commit, sequence, time].every(isCount) &&
+    (previous === null || isHash(previous)) &&
+    typeof chain === 'string' &&
+    /^[0-9a-f]{32}$/.test(chain) &&
+    Array.isArray(objects) &&
+    objects.length <= MOST_OBJECTS &&
+    objects.every((one, index) => isListed(one) && isAfter(one, objects[index - 1]))
+  );
+}
+
+function isListed(value: unknown): value is ManifestObject {
+  return (
+    isObject(value) &&
+    hasOnly(value, ['name', 'length', 'sha256']) &&
+    typeof value.name === 'string' &&
+    markOfName(value.name) !== undefined &&
+    isCount(value.length) &&
+    isHash(value.sha256)
+  );
+}
+
+/** No name is there twice. */
+function isAfter({ name }: ManifestObject, before: unknown): boolean {
+  return !isObject(before) || String(before.name) < name;
+}
+
+function signedBytes(...parts: readonly Buffer[]): Buffer {
+  return Buffer.concat([DOMAIN, ...parts]);
+}
+
+async function allOf(parts: AsyncIterable<Buffer>): Promise<Buffer> {
+  const found: Buffer[] = [];
+  for await (const part of parts) found.push(part);
+  return Buffer.concat(found);
+}
+
+async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
+  yield bytes;
+}
+
+/** Settings as anybody can see them: encrypted, and signed like a manifest. */
+export interface ClearSettings {
+  readonly name: string;
+  /** Counts the settings of a copy, from 0. */
+  readonly sequence: number;
+  /** By which a writer recognises equal settings without opening them. */
+  readonly mark: string;
+  readonly sealed: Buffer;
+}
+
+/** Bytes of an object below `settings/`. */
+export const MOST_SETTINGS_BYTES = 4 * 1024 * 1024;
+const SETTINGS_MARK = 'copy settings 1';
+const SETTINGS_DOMAIN = Buffer.from('mailkeep copy settings 1\n', 'utf8');
+const SETTINGS_NAMES = ['mailkeep', 'copy', 'id', 'sequence', 'mark', 'sealed', 'signature'];
+
+/** Returns the mark of settings. */
+export function settingsMark(nameKey: Buffer, text: Buffer): string {
+  const digest = hash('sha256', text);
+  return createHmac('sha256', nameKey)
+    .update(`mailkeep copy name 1\nsettings\n${digest}\n`, 'utf8')
+    .digest('hex')
+    .slice(0, 32);
+}
+
+/** Returns an object that carries settings. */
+export async function encodeSettings(
+  text: Buffer,
+  { sequence, mark }: Pick<ClearSettings, 'sequence' | 'mark'>,
+  { sealing, sign }: { readonly sealing: SealingKey; readonly sign: Sign },
+): Promise<KeyObject> {
+  const { name, id } = recipientName('settings');
+  const parts: Buffer[] = [];
+  const plain = (async function* () {
+    yield text;
+  })();
+  for await (const part of seal(sealing, { kind: 'settings', name }, text.length, plain).bytes) {
+    parts.push(part);
+  }
+  const fields = {
+    mailkeep: SETTINGS_MARK,
+    copy: sealing.copyId.toString('hex'),
+    ...{ id, sequence, mark },
+    sealed: Buffer.concat(parts).toString('base64'),
+  };
+  const signature = sign(signedSettingsBytes(fields)).toString('base64');
+  return { name, bytes: canonicalBytes({ ...fields, signature }) };
+}
+
+/**
+ * Returns what an object below `settings/` shows without a key, if a trusted key signed it.
+ *
+ * @throws `copy-manifest-damaged`
+ */
+export function decodeSettings(
+  { name, bytes }: KeyObject,
+  trusted: { readonly copyId: Buffer; readonly signers: readonly Buffer[] },
+): ClearSettings {
+  const damaged = (reason: 'shape' | 'signature' | 'other-copy' | 'name') =>
+    offsiteError('copy-manifest-damaged', { name, reason });
+  const fields = readCanonical(bytes, MOST_SETTINGS_BYTES, isSettings);
+  const made = fromBase64(fields?.signature, 64);
+  const sealed = fromBase64(fields?.sealed);
+  if (fields === undefined || made === undefined || sealed === undefined) throw damaged('shape');
+  const { signature: _, ...signed } = fields;
+  const isTrusted = trusted.signers.some((key) =>
+    isSignedBy(key, signedSettingsBytes(signed), made),
+  );
+  if (!isTrusted) throw damaged('signature');
+  if (fields.copy !== trusted.copyId.toString('hex')) throw damaged('other-copy');
+  if (fields.id !== idOfName('settings', name)) throw damaged('name');
+  return { name, sequence: Number(fields.sequence), mark: String(fields.mark), sealed };
+}
+
+/** Returns the text of settings. @throws `copy-object-damaged`, `copy-key-unknown` */
+export async function openSettings(
+  { name, sealed }: ClearSettings,
+  opening: OpeningKey,
+): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  const bytes = (async function* () {
+    yield sealed;
+  })();
+  for await (const part of open(opening, { kind: 'settings', name }, bytes)) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+function signedSettingsBytes(fields: Fields): Buffer {
+  return Buffer.concat([SETTINGS_DOMAIN, canonicalBytes(fields)]);
+}
+
+function isSettings(fields: Fields): boolean {
+  const { mailkeep, sequence, ...texts } = fields;
+  return (
+    hasOnly(fields, SETTINGS_NAMES) &&
+    mailkeep === SETTINGS_MARK &&
+    isCount(sequence) &&
+    Object.values(texts).every((one) => typeof one === 'string') &&
+    fromHex(fields.mark, 16) !== undefined
+  );
+}

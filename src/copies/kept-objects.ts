@@ -1,0 +1,536 @@
+import { hash, type KeyObject as SigningKey, sign } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { realFiles, replaceFile } from '../archive/file-system.ts';
+import { canonicalJson, isObject, parseJson } from '../archive/format.ts';
+import type { PortableConfig } from '../core/config-shown.ts';
+import { readRegularFile } from '../core/files.ts';
+import { openState, type StateFile } from '../core/state.ts';
+import { copiesError } from '../errors/copies.ts';
+import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { offsiteError } from '../errors/offsite.ts';
+import type { CopyFinding } from './check-copy.ts';
+import {
+  encodeSigner,
+  type KeyObject,
+  MOST_KEY_BYTES,
+  readKeyObject,
+  readSigner,
+} from './format/keys.ts';
+import {
+  type ClearSettings,
+  COPY_NAME,
+  decodeManifest,
+  decodeSettings,
+  encodeSettings,
+  FOLDERS,
+  MOST_MANIFEST_BYTES,
+  MOST_SETTINGS_BYTES,
+  settingsMark,
+} from './format/manifest.ts';
+import { decodeCopyFile, encodeCopyFile, publicKeyOf } from './format/sealed-object.ts';
+import {
+  type KeptObject,
+  keptObject,
+  keyFolder,
+  type LocalKey,
+  type MaybeLocking,
+  putLocked,
+  rawPublicKey,
+  writeLocalKey,
+} from './local-key.ts';
+import { oneObject, wholeObject } from './manifests.ts';
+import type { ObjectStore } from './object-store.ts';
+import { namesIn, opensOf, ownSecrets } from './own-copy.ts';
+import type { KeptManifest } from './upload-copy.ts';
+
+/** What is wrong with an object of a copy, and whether this run stored the right one again. */
+export interface MendedFinding extends CopyFinding {
+  readonly repaired: boolean;
+}
+
+/** What the target lacks of the objects that open and describe a copy. */
+interface Compared {
+  readonly findings: readonly CopyFinding[];
+  /** Objects to store again. */
+  readonly missing: readonly KeyObject[];
+  /** Names under which the bytes of another object are, where nothing was stored. */
+  readonly displaced: readonly string[];
+  /** What is to be kept from now on. */
+  readonly kept: readonly KeptObject[];
+}
+
+interface Comparing {
+  readonly store: ObjectStore;
+  readonly key: LocalKey;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Compares the description, recipients and later signers at the target with those that this machine keeps.
+ *
+ * @throws what the store throws
+ */
+export async function checkKept(comparing: Comparing): Promise<readonly CopyFinding[]> {
+  return (await compared(comparing)).findings;
+}
+
+/**
+ * The same, and stores again what is damaged or missing there. A copy of which nothing is kept yet is taken as it is, but
+ * for what is evidently damaged.
+ *
+ * @param file of the keys
+ * @param signingKey signs a new description, where none was kept
+ * @throws what the store throws; offsite-key-unwritable
+ */
+export async function mendKept(
+  mending: MaybeLocking & Comparing & { readonly file: string; readonly signingKey: SigningKey },
+): Promise<{ readonly key: LocalKey; readonly findings: readonly MendedFinding[] }> {
+  const { store, key, signal, file } = mending;
+  const found = await compared(mending, mending.signingKey);
+  const repaired = new Set<string>(found.displaced);
+  for (const object of found.missing) {
+    if (await storedAgain(mending, object)) repaired.add(object.name);
+  }
+  for (const name of found.displaced) await store.delete(name, signal);
+  const mended = key.with({ kept: found.kept });
+  if (!isSame(key.kept, found.kept)) await writeLocalKey(file, mended);
+  return {
+    key: mended,
+    findings: found.findings.map((one) => ({ ...one, repaired: repaired.has(one.name) })),
+  };
+}
+
+/**
+ * Refuses to change the recipients of a copy of which some are damaged: they might be counted on, or not be wrapped again.
+ *
+ * @param but names of those to remove
+ * @throws offsite-mend-first; what the store throws
+ */
+export async function refuseDamaged(
+  comparing: Comparing,
+  but: ReadonlySet<string> = new Set(),
+): Promise<void> {
+  const { findings } = await compared(comparing);
+  // A missing one may have been removed by another machine, and is not counted on.
+  const names = findings
+    .filter(({ error }) => error.code !== 'object-missing')
+    .map(({ name }) => name)
+    .filter((name) => !but.has(name));
+  // What was lost before anything was kept can only be replaced by such a change.
+  if (comparing.key.kept === undefined || names.length === 0) return;
+  throw copiesError('offsite-mend-first', { to: comparing.store.label, names });
+}
+
+/** False where the store has something that it cannot replace, such as a folder of that name. */
+async function storedAgain(mending: MaybeLocking, { name, bytes }: KeyObject): Promise<boolean> {
+  try {
+    await putLocked(mending, name, bytes.length, oneObject(bytes));
+    const there = await wholeObject(mending.store, name, bytes.length, mending.signal);
+    return there.equals(bytes);
+  } catch (error) {
+    if (isWrong(error)) return false;
+    throw error;
+  }
+}
+
+/** @param signingKey makes a new description where none is kept; without it, one that is damaged cannot be mended */
+async function compared(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
+  const { key } = comparing;
+  if (key.kept === undefined) return firstLook(comparing, signingKey);
+  const findings: CopyFinding[] = [];
+  const missing: KeyObject[] = [];
+  const kept: KeptObject[] = [];
+  for (const one of key.kept) {
+    const there = await bytesAt(comparing, one.name);
+    const isThere = Buffer.isBuffer(there) && hash('sha256', there) === one.sha256;
+    kept.push(isThere ? { ...one, bytes: there } : one);
+    if (isThere) continue;
+    findings.push({ name: one.name, error: Buffer.isBuffer(there) ? replaced(one.name) : there });
+    // The file of the keys may be damaged as well.
+    if (hash('sha256', one.bytes) === one.sha256) missing.push(one);
+  }
+  const others = await strangers(comparing, key.kept);
+  findings.push(...others.findings, ...withoutRecipients(key, kept, comparing.store.label));
+  return { findings, missing, kept, displaced: others.displaced };
+}
+
+/** Other objects among the recipients: a valid one may have been added by another machine. Anybody can add signers, and nobody believes them. */
+async function strangers(
+  comparing: Comparing,
+  kept: readonly KeptObject[],
+): Promise<Pick<Compared, 'findings' | 'displaced'>> {
+  const { store, key, signal } = comparing;
+  const findings: CopyFinding[] = [];
+  const displaced: string[] = [];
+  const known = new Set(kept.map(({ name }) => name));
+  const hashes = new Set(kept.map(({ sha256 }) => sha256));
+  for (const folder of ['keys', 'signers', 'settings'] as const) {
+    for await (const { name } of namesIn(store, folder, signal)) {
+      if (known.has(name)) continue;
+      const there = await bytesAt(comparing, name);
+      if (hasCode(there, 'object-missing')) continue;
+      const isDisplaced = Buffer.isBuffer(there) && hashes.has(hash('sha256', there));
+      const error = folder === 'keys' || isDisplaced ? recipientError(key, name, there) : undefined;
+      if (isDisplaced) displaced.push(name);
+      if (error !== undefined) findings.push({ name, error });
+      else if (isDisplaced) findings.push({ name, error: replaced(name) });
+    }
+  }
+  return { findings, displaced };
+}
+
+/** What is wrong with an object as a recipient of this copy. */
+function recipientError(
+  { copyId }: LocalKey,
+  name: string,
+  there: Buffer | MailkeepError,
+): MailkeepError | undefined {
+  if (!Buffer.isBuffer(there)) return there;
+  try {
+    const { copyId: found } = readKeyObject({ name, bytes: there });
+    if (found.toString('hex') === copyId) return undefined;
+    return offsiteError('copy-object-damaged', { name, reason: 'other-copy' });
+  } catch (error) {
+    if (error instanceof MailkeepError) return error;
+    throw error;
+  }
+}
+
+/** Takes over what is there, in a copy of an earlier version or one that this archive adopts. */
+async function firstLook(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
+  const { store, key, signal } = comparing;
+  const findings: CopyFinding[] = [];
+  const missing: KeyObject[] = [];
+  const found: KeyObject[] = [];
+  const description = await descriptionAt(comparing);
+  if (Buffer.isBuffer(description)) found.push({ name: COPY_NAME, bytes: description });
+  else {
+    findings.push({ name: COPY_NAME, error: description });
+    if (signingKey !== undefined) missing.push(newDescription(key, signingKey));
+  }
+  for await (const { name } of namesIn(store, 'keys', signal)) {
+    const there = await bytesAt(comparing, name);
+    if (hasCode(there, 'object-missing')) continue;
+    const error = recipientError(key, name, there);
+    if (error !== undefined) findings.push({ name, error });
+    else if (Buffer.isBuffer(there)) found.push({ name, bytes: there });
+  }
+  const settings = await newestSettings(comparing);
+  if (settings !== undefined) found.push(settings);
+  const signers = await signersAt(comparing);
+  found.push(...signers.found);
+  missing.push(...signers.missing);
+  for (const { name } of signers.missing) {
+    findings.push({ name, error: copiesError('offsite-signer-lost', { to: store.label }) });
+  }
+  const kept = [...found, ...missing].map(keptObject);
+  findings.push(...withoutRecipients(key, kept, store.label));
+  return { findings, missing, displaced: [], kept };
+}
+
+async function descriptionAt(comparing: Comparing): Promise<Buffer | MailkeepError> {
+  const there = await bytesAt(comparing, COPY_NAME);
+  if (!Buffer.isBuffer(there)) return there;
+  try {
+    const { copyId } = decodeCopyFile(there);
+    if (copyId.toString('hex') === comparing.key.copyId) return there;
+    return offsiteError('copy-object-damaged', { name: COPY_NAME, reason: 'other-copy' });
+  } catch (error) {
+    if (error instanceof MailkeepError && error.facts.reason !== 'newer') return error;
+    throw error;
+  }
+}
+
+/**
+ * Returns the newest settings at the target that a signer of the copy signed; undefined where there are none.
+ *
+ * @throws what the store throws
+ */
+export async function newestSettings(
+  comparing: Omit<Comparing, 'key'> & { readonly key: Pick<LocalKey, 'copyId' | 'signers'> },
+): Promise<(KeyObject & { readonly clear: ClearSettings }) | undefined> {
+  const { store, key, signal } = comparing;
+  const trusted = { copyId: Buffer.from(key.copyId, 'hex'), signers: key.signers };
+  let newest: (KeyObject & { readonly clear: ClearSettings }) | undefined;
+  for await (const { name } of namesIn(store, 'settings', signal)) {
+    const bytes = await bytesAt(comparing, name);
+    if (!Buffer.isBuffer(bytes)) continue;
+    try {
+      const clear = decodeSettings({ name, bytes }, trusted);
+      if (clear.sequence > (newest?.clear.sequence ?? -1)) newest = { name, bytes, clear };
+    } catch (error) {
+      // Anybody can put an object there.
+      if (!(error instanceof MailkeepError)) throw error;
+    }
+  }
+  return newest;
+}
+
+/**
+ * Stores settings, unless the copy has the same. Objects of earlier ones are removed.
+ *
+ * @throws what the store throws; offsite-key-unwritable
+ */
+export async function keepSettings(
+  mending: MaybeLocking & Comparing & { readonly file: string; readonly signingKey: SigningKey },
+  text: Buffer,
+): Promise<LocalKey> {
+  const { store, key, signal, file, signingKey } = mending;
+  const mark = settingsMark(key.nameKey, text);
+  const own = key.kept?.find(({ name }) => name.startsWith(FOLDERS.settings));
+  const trust = { copyId: Buffer.from(key.copyId, 'hex'), signers: key.signers };
+  if (own !== undefined && decodeSettings(own, trust).mark === mark) return key;
+  const before = await newestSettings(mending);
+  const copyId = Buffer.from(key.copyId, 'hex');
+  const object = await encodeSettings(
+    text,
+    { sequence: (before?.clear.sequence ?? -1) + 1, mark },
+    {
+      sealing: { copyId, publicKey: key.publicKey },
+      sign: (bytes) => sign(null, bytes, signingKey),
+    },
+  );
+  await putLocked(mending, object.name, object.bytes.length, oneObject(object.bytes));
+  const earlier = (key.kept ?? []).filter(({ name }) => name.startsWith(FOLDERS.settings));
+  const others = (key.kept ?? []).filter(({ name }) => !name.startsWith(FOLDERS.settings));
+  const changed = key.with({ kept: [...others, keptObject(object)] });
+  await writeLocalKey(file, changed);
+  for (const { name } of earlier) {
+    try {
+      await store.delete(name, signal);
+    } catch (error) {
+      // It is older than the new one, which is enough for a reader.
+      if (!hasCode(error, 'object-locked')) throw error;
+    }
+  }
+  return changed;
+}
+
+/** Only a reader can make signers again, or tell which of them are valid. */
+async function signersAt(
+  comparing: Comparing,
+): Promise<{ readonly found: readonly KeyObject[]; readonly missing: readonly KeyObject[] }> {
+  const { store, key, signal } = comparing;
+  const secrets = ownSecrets(key);
+  const found: KeyObject[] = [];
+  const valid: Buffer[] = [];
+  for await (const { name } of namesIn(store, 'signers', signal)) {
+    const bytes = await bytesAt(comparing, name);
+    if (!Buffer.isBuffer(bytes)) continue;
+    try {
+      if (secrets !== undefined) valid.push(readSigner({ name, bytes }, secrets));
+      found.push({ name, bytes });
+    } catch (error) {
+      if (!(error instanceof MailkeepError)) throw error;
+      if (error.facts.reason === 'older-key') found.push({ name, bytes });
+    }
+  }
+  if (secrets === undefined) return { found, missing: [] };
+  const lost = key.signers.slice(1).filter((one) => !valid.some((signer) => signer.equals(one)));
+  return { found, missing: lost.map((signer) => encodeSigner(secrets, signer)) };
+}
+
+/** A description as `copy init` would write it, signed by this archive. */
+function newDescription(key: LocalKey, signingKey: SigningKey): KeyObject {
+  const oldest = key.privateKeys.at(-1);
+  const publicKey = oldest === undefined ? key.publicKey : publicKeyOf(oldest);
+  const signer = rawPublicKey(signingKey);
+  const copyId = Buffer.from(key.copyId, 'hex');
+  const bytes = encodeCopyFile({ copyId, publicKey, signer }, (text) =>
+    sign(null, text, signingKey),
+  );
+  return { name: COPY_NAME, bytes };
+}
+
+/** Nobody could open what is copied from now on. */
+function withoutRecipients(
+  key: LocalKey,
+  kept: readonly KeptObject[],
+  to: string,
+): readonly CopyFinding[] {
+  const opens = kept.some(({ name, bytes }) => {
+    try {
+      return name.startsWith('keys/') && opensOf(readKeyObject({ name, bytes }), key) !== 'old';
+    } catch {
+      // It is damaged here; the comparison with the target reports it.
+      return false;
+    }
+  });
+  return opens ? [] : [{ name: 'keys/', error: copiesError('offsite-no-recipients', { to }) }];
+}
+
+/** Returns the bytes of a small object, or what is wrong with it. @throws what the store throws */
+async function bytesAt(
+  { store, signal }: Pick<Comparing, 'store' | 'signal'>,
+  name: string,
+): Promise<Buffer | MailkeepError> {
+  try {
+    const most = name.startsWith(FOLDERS.settings) ? MOST_SETTINGS_BYTES : MOST_KEY_BYTES;
+    return await wholeObject(store, name, most, signal);
+  } catch (error) {
+    if (isWrong(error)) return error;
+    throw error;
+  }
+}
+
+function isWrong(error: unknown): error is MailkeepError {
+  if (!(error instanceof MailkeepError)) return false;
+  return error.family === 'damage' || error.code === 'store-entry-foreign';
+}
+
+function replaced(name: string): MailkeepError {
+  return offsiteError('copy-object-damaged', { name, reason: 'replaced' });
+}
+
+function isSame(before: readonly KeptObject[] | undefined, now: readonly KeptObject[]): boolean {
+  return (
+    before?.length === now.length &&
+    before.every((one, at) => now[at]?.name === one.name && now[at]?.bytes.equals(one.bytes))
+  );
+}
+
+function manifestFile(dataDir: string, { copyId }: LocalKey): string {
+  return path.join(keyFolder(dataDir), `${copyId}.manifest`);
+}
+
+/** Returns the newest manifest that this machine has copied or read; undefined where it keeps none that is valid. */
+export function keptManifest(dataDir: string, key: LocalKey): KeptManifest | undefined {
+  const file = manifestFile(dataDir, key);
+  if (!existsSync(file)) return undefined;
+  const bytes = readRegularFile(file, MOST_MANIFEST_BYTES);
+  const fields = parseJson(bytes.toString('utf8'));
+  if (!isObject(fields) || typeof fields.name !== 'string') return undefined;
+  try {
+    return { clear: trusted(key, fields.name, bytes), bytes };
+  } catch (error) {
+    if (error instanceof MailkeepError) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Keeps the manifest of a name as it is at the target now, unless it is kept already.
+ *
+ * @throws copy-manifest-damaged where other bytes are there than were written; what the store throws
+ */
+export async function keepManifest(
+  dataDir: string,
+  { store, key, signal }: Comparing,
+  name: string,
+): Promise<void> {
+  if (keptManifest(dataDir, key)?.clear.name === name) return;
+  const bytes = await wholeObject(store, name, MOST_MANIFEST_BYTES, signal);
+  trusted(key, name, bytes);
+  const file = manifestFile(dataDir, key);
+  try {
+    await replaceFile(realFiles, file, bytes);
+  } catch (error) {
+    throw copiesError('offsite-key-unwritable', { file, reason: errnoName(error) }, error);
+  }
+}
+
+function trusted({ copyId, signers }: LocalKey, name: string, bytes: Buffer) {
+  return decodeManifest(bytes, name, { copyId: Buffer.from(copyId, 'hex'), signers });
+}
+
+/** What a copy carries besides the archive: the configuration without secrets, and what people made in the state. */
+interface CarriedSettings {
+  readonly config: PortableConfig | null;
+  /** Queries by name. */
+  readonly savedSearches: Readonly<Record<string, string>>;
+}
+
+export interface RestoredSettings {
+  /** Where the configuration is now; null where the copy has none. */
+  readonly config: string | null;
+  /** Fields whose secrets have to be entered or provided again. */
+  readonly secrets: readonly string[];
+  readonly savedSearches: number;
+}
+
+const MARK = 'settings 1';
+/** In the folder of a readable copy. */
+const FILE = 'settings.json';
+
+/**
+ * Returns the text that a copy carries; undefined where there is nothing.
+ *
+ * @param config of this run; where it found none, the one of an earlier run counts
+ */
+export function settingsText(
+  state: Pick<StateFile, 'get' | 'set' | 'entries'> | undefined,
+  config: PortableConfig | undefined,
+): Buffer | undefined {
+  const known = state?.get('copy-config', 'config');
+  if (config !== undefined && canonicalJson(config) !== canonicalJson(known ?? null)) {
+    state?.set('copy-config', 'config', config);
+  }
+  const carried = config ?? portable(known) ?? null;
+  const saved = state?.entries('saved-search') ?? [];
+  if (carried === null && saved.length === 0) return undefined;
+  const savedSearches = Object.fromEntries(saved.map(({ key, value }) => [key, value]));
+  const text = canonicalJson({ mailkeep: MARK, config: carried, savedSearches });
+  return Buffer.from(`${text}\n`, 'utf8');
+}
+
+/** Writes the text next to a readable copy, unless it is there. @throws `disk-full` and its like */
+export async function writeSettings(to: string, text: Buffer): Promise<void> {
+  const file = path.join(to, FILE);
+  if (existsSync(file) && readRegularFile(file, MOST_SETTINGS_BYTES).equals(text)) return;
+  await replaceFile(realFiles, file, text);
+}
+
+/** Returns the text next to a readable copy; undefined where there is none. */
+export function settingsIn(dir: string): Buffer | undefined {
+  const file = path.join(dir, FILE);
+  return existsSync(file) ? readRegularFile(file, MOST_SETTINGS_BYTES) : undefined;
+}
+
+/**
+ * Puts settings into an archive that came from a copy: the configuration into its folder, and the rest into its state.
+ *
+ * @returns undefined where the text is of another kind
+ */
+export async function restoreSettings(
+  dir: string,
+  text: Buffer,
+): Promise<RestoredSettings | undefined> {
+  const carried = readSettings(text);
+  if (carried === undefined) return undefined;
+  const { config, savedSearches } = carried;
+  const file = config === null ? null : path.join(dir, 'config.json');
+  if (file !== null && !existsSync(file)) {
+    // Its folder is the archive now.
+    const content = JSON.stringify({ ...config?.content, dataDir: '.' }, null, 2);
+    await replaceFile(realFiles, file, Buffer.from(`${content}\n`, 'utf8'));
+  }
+  const searches = Object.entries(savedSearches);
+  if (searches.length > 0) {
+    const state = openState(dir);
+    try {
+      for (const [name, query] of searches) state.set('saved-search', name, query);
+    } finally {
+      state.close();
+    }
+  }
+  return { config: file, secrets: config?.secrets ?? [], savedSearches: searches.length };
+}
+
+function readSettings(text: Buffer): CarriedSettings | undefined {
+  const value = parseJson(text.toString('utf8'));
+  if (!isObject(value) || value.mailkeep !== MARK) return undefined;
+  const { config, savedSearches } = value;
+  if (!isObject(savedSearches)) return undefined;
+  const searches = Object.entries(savedSearches).flatMap(([name, query]) =>
+    typeof query === 'string' ? [[name, query] as const] : [],
+  );
+  return { config: portable(config) ?? null, savedSearches: Object.fromEntries(searches) };
+}
+
+function portable(value: unknown): PortableConfig | undefined {
+  if (!isObject(value) || !isObject(value.content) || !Array.isArray(value.secrets))
+    return undefined;
+  const secrets = value.secrets.filter((one) => typeof one === 'string');
+  return { content: value.content, secrets };
+}

@@ -1,0 +1,382 @@
+import {
+  type KeyObject as CryptoKeyObject,
+  createPublicKey,
+  hash,
+  hkdfSync,
+  randomBytes,
+} from 'node:crypto';
+import path from 'node:path';
+import { inspect } from 'node:util';
+import { realFiles, replaceFile } from '../archive/file-system.ts';
+import { canonicalJson, FOLDER_MODE, isObject, parseJson } from '../archive/format.ts';
+import { makeFolders, readRegularFile } from '../core/files.ts';
+import { copiesError } from '../errors/copies.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
+import type { KeyObject } from './format/keys.ts';
+import {
+  decryptOnce,
+  encryptOnce,
+  KEY_BYTES,
+  newKeyPair,
+  publicKeyOf,
+} from './format/sealed-object.ts';
+import { type CopyMemory, severalAtOnce } from './manifests.ts';
+import type { ObjectStore } from './object-store.ts';
+
+/** The id of a copy, or of a recipient. */
+const ID = /^[0-9a-f]{32}$/;
+
+/** What `LocalKey` is made of. Holds secrets in the open: pass it to the constructor, and keep it nowhere. */
+export interface LocalKeyParts {
+  /** 32 hexadecimal digits. */
+  readonly copyId: string;
+  /** The target, as `mailkeep copy init` was given it. */
+  readonly to: string;
+  /** X25519, 32 bytes: objects are sealed for its owner. */
+  readonly publicKey: Buffer;
+  /** 32 bytes: objects are named and recognised by it. */
+  readonly nameKey: Buffer;
+  /** X25519, 32 bytes; empty where this machine may only write. The newest first. */
+  readonly privateKeys: readonly Buffer[];
+  /** Ed25519, 32 bytes each: whose manifests are believed. The first one began the copy. */
+  readonly signers: readonly Buffer[];
+  /** The age recipients that were added here. A rotation takes recipients from here only, never from the target. */
+  readonly age?: readonly KnownRecipient[];
+  /** The pair of a rotation that has not ended; undefined where none was begun. */
+  readonly next?: NextKey | undefined;
+  /** Ids of recipients that the last rotation replaced, and that may still be at the target. */
+  readonly replaced?: readonly string[];
+  /**
+   * The description, recipients and later signers of the copy, to compare with the target and to upload again. Undefined
+   * until the first copy or `adopt` has read them, and while `init` runs.
+   */
+  readonly kept?: readonly KeptObject[] | undefined;
+}
+
+/** A small object of the copy, as this machine stored or first saw it. */
+export interface KeptObject extends KeyObject {
+  /** Of the bytes when they were kept: this file may be damaged as well. */
+  readonly sha256: string;
+}
+
+/** Returns an object as it is kept. */
+export function keptObject({ name, bytes }: KeyObject): KeptObject {
+  return { name, bytes, sha256: hash('sha256', bytes) };
+}
+
+/** Whose age recipient an object below `keys/` is for. */
+export interface KnownRecipient {
+  /** 32 hexadecimal digits, in the object's name. */
+  readonly id: string;
+  /** `age1…` */
+  readonly recipient: string;
+  /** For people: whose it is. */
+  readonly label?: string;
+}
+
+/** What this machine holds of a copy's keys. Neither `util.inspect` nor JSON shows them. */
+export class LocalKey implements LocalKeyParts {
+  readonly copyId: string;
+  readonly to: string;
+  readonly #parts: LocalKeyParts;
+
+  constructor(parts: LocalKeyParts) {
+    this.copyId = parts.copyId;
+    this.to = parts.to;
+    this.#parts = { ...parts };
+  }
+
+  get publicKey(): Buffer {
+    return this.#parts.publicKey;
+  }
+
+  get nameKey(): Buffer {
+    return this.#parts.nameKey;
+  }
+
+  get privateKeys(): readonly Buffer[] {
+    return this.#parts.privateKeys;
+  }
+
+  get signers(): readonly Buffer[] {
+    return this.#parts.signers;
+  }
+
+  get age(): readonly KnownRecipient[] {
+    return this.#parts.age ?? [];
+  }
+
+  get next(): NextKey | undefined {
+    return this.#parts.next;
+  }
+
+  get replaced(): readonly string[] {
+    return this.#parts.replaced ?? [];
+  }
+
+  get kept(): readonly KeptObject[] | undefined {
+    return this.#parts.kept;
+  }
+
+  /** With the option `getters`, `inspect` would call those of the class. */
+  [inspect.custom](): string {
+    return `LocalKey { copyId: '${this.copyId}' }`;
+  }
+
+  /** Returns these keys with some of them replaced. */
+  with(changes: Partial<LocalKeyParts>): LocalKey {
+    return new LocalKey({ ...this.#parts, ...changes });
+  }
+}
+
+/** Where the keys of an archive's copies are. */
+export function keyFolder(dataDir: string): string {
+  return path.join(dataDir, 'copies');
+}
+
+export function keyFile(dataDir: string, copyId: string): string {
+  return path.join(keyFolder(dataDir), `${copyId}.json`);
+}
+
+/** Writes the file of mode 0600, durably. @throws offsite-key-unwritable */
+export async function writeLocalKey(file: string, key: LocalKey): Promise<void> {
+  const text = canonicalJson({
+    mailkeep: 'copy keys 1',
+    copy: key.copyId,
+    to: key.to,
+    publicKey: key.publicKey.toString('base64'),
+    nameKey: key.nameKey.toString('base64'),
+    privateKeys: key.privateKeys.map((one) => one.toString('base64')),
+    signers: key.signers.map((one) => one.toString('base64')),
+    age: key.age.map(({ id, recipient, label }) => ({
+      ...{ id, recipient },
+      ...(label === undefined ? {} : { label }),
+    })),
+    replaced: key.replaced,
+    ...(key.next === undefined ? {} : { next: nextFields(key.next) }),
+    ...(key.kept === undefined
+      ? {}
+      : { kept: key.kept.map((one) => ({ ...one, bytes: one.bytes.toString('base64') })) }),
+  });
+  try {
+    makeFolders(path.dirname(file), FOLDER_MODE);
+    await replaceFile(realFiles, file, Buffer.from(`${text}\n`, 'utf8'));
+  } catch (error) {
+    throw copiesError('offsite-key-unwritable', { file, reason: errnoName(error) }, error);
+  }
+}
+
+/** @throws offsite-key-unreadable */
+export function readLocalKey(file: string): LocalKey {
+  let text: string;
+  try {
+    text = readRegularFile(file).toString('utf8');
+  } catch (error) {
+    throw copiesError('offsite-key-unreadable', { file, reason: errnoName(error) }, error);
+  }
+  const key = parsed(parseJson(text));
+  if (key === undefined)
+    throw copiesError('offsite-key-unreadable', { file, reason: 'its content' });
+  return key;
+}
+
+function parsed(value: unknown): LocalKey | undefined {
+  if (!isObject(value) || value.mailkeep !== 'copy keys 1') return undefined;
+  const { copy, to } = value;
+  const [publicKey, nameKey] = [key32(value.publicKey), key32(value.nameKey)];
+  const privateKeys = keys32(value.privateKeys);
+  const signers = keys32(value.signers);
+  const shaped = typeof copy === 'string' && ID.test(copy) && typeof to === 'string';
+  if (!shaped || publicKey === undefined || nameKey === undefined) return undefined;
+  if (privateKeys === undefined || signers === undefined || signers.length === 0) return undefined;
+  const age = knownRecipients(value.age ?? []);
+  const replaced = idsIn(value.replaced ?? []);
+  if (age === undefined || replaced === undefined) return undefined;
+  const next = value.next === undefined ? undefined : nextIn(value.next);
+  if (value.next !== undefined && next === undefined) return undefined;
+  const own = { copyId: copy, to, publicKey, nameKey, privateKeys, signers };
+  return new LocalKey({ ...own, age, replaced, next, kept: keptIn(value.kept) });
+}
+
+/** Undefined in a file of an earlier version, or where it is damaged: the next copy reads the objects again. */
+function keptIn(value: unknown): KeptObject[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const kept: KeptObject[] = [];
+  for (const one of value) {
+    if (!isObject(one)) return undefined;
+    const { name, sha256, bytes } = one;
+    const isShaped = [name, sha256, bytes].every((text) => typeof text === 'string');
+    if (!isShaped) return undefined;
+    kept.push({
+      name: String(name),
+      sha256: String(sha256),
+      bytes: Buffer.from(String(bytes), 'base64'),
+    });
+  }
+  return kept;
+}
+
+function nextFields({ publicKey, salt, wrapped, made }: NextKey) {
+  return {
+    publicKey: publicKey.toString('base64'),
+    salt: salt.toString('base64'),
+    wrapped: wrapped.toString('base64'),
+    made,
+  };
+}
+
+function nextIn(value: unknown): NextKey | undefined {
+  if (!isObject(value) || typeof value.wrapped !== 'string') return undefined;
+  const [publicKey, salt, made] = [key32(value.publicKey), key32(value.salt), idsIn(value.made)];
+  if (publicKey === undefined || salt === undefined || made === undefined) return undefined;
+  return { publicKey, salt, wrapped: Buffer.from(value.wrapped, 'base64'), made };
+}
+
+function idsIn(value: unknown): string[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const ids = value.filter((one) => typeof one === 'string' && ID.test(one));
+  return ids.length === value.length ? ids : undefined;
+}
+
+function knownRecipients(value: unknown): KnownRecipient[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const known: KnownRecipient[] = [];
+  for (const one of value) {
+    if (!isObject(one)) return undefined;
+    const { id, recipient, label } = one;
+    if (typeof id !== 'string' || !ID.test(id) || typeof recipient !== 'string') return undefined;
+    known.push({ id, recipient, ...(typeof label === 'string' ? { label } : {}) });
+  }
+  return known;
+}
+
+function keys32(value: unknown): Buffer[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const keys = value.map(key32);
+  return keys.every((key) => key !== undefined) ? keys : undefined;
+}
+
+function key32(value: unknown): Buffer | undefined {
+  const key = typeof value === 'string' ? Buffer.from(value, 'base64') : undefined;
+  return key?.length === 32 ? key : undefined;
+}
+
+/**
+ * The key pair that a rotation is about to switch to. Its private half is encrypted under the private key before it, so
+ * that a machine that may only write cannot read it either. An interrupted rotation continues with the same pair: two
+ * recipients of the same person would contradict each other otherwise.
+ */
+export interface NextKey {
+  /** X25519, 32 bytes. */
+  readonly publicKey: Buffer;
+  /** 32 random bytes: the wrapping key is used once. */
+  readonly salt: Buffer;
+  /** The private key, encrypted. */
+  readonly wrapped: Buffer;
+  /** Ids of recipients that were to be written for it, in runs that may not have ended. */
+  readonly made: readonly string[];
+}
+
+const INFO = 'mailkeep copy next key 1\n';
+
+/** Returns a new pair, wrapped under the private key that it is to replace. */
+export function newNextKey(copyId: string, privateKey: Buffer): NextKey {
+  const { publicKey, privateKey: next } = newKeyPair();
+  const salt = randomBytes(KEY_BYTES);
+  const wrapped = encryptOnce(wrappingKey(copyId, privateKey, salt), next, publicKey);
+  return { publicKey, salt, wrapped, made: [] };
+}
+
+/** Returns the private half, or undefined if it was not wrapped under this private key. */
+export function nextPrivateKey(
+  { publicKey, salt, wrapped }: NextKey,
+  copyId: string,
+  privateKey: Buffer,
+): Buffer | undefined {
+  const next = decryptOnce(wrappingKey(copyId, privateKey, salt), wrapped, publicKey);
+  const isIts = next?.length === KEY_BYTES && publicKeyOf(next).equals(publicKey);
+  return isIts ? next : undefined;
+}
+
+function wrappingKey(copyId: string, privateKey: Buffer, salt: Buffer): Buffer {
+  return Buffer.from(hkdfSync('sha256', privateKey, salt, `${INFO}${copyId}`, KEY_BYTES));
+}
+
+/** Returns the 32 bytes of the public half of an Ed25519 key. */
+export function rawPublicKey(key: CryptoKeyObject): Buffer {
+  const { x = '' } = createPublicKey(key).export({ format: 'jwk' });
+  return Buffer.from(x, 'base64url');
+}
+
+export interface MaybeLocking {
+  readonly store: ObjectStore;
+  readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock' | 'forgetLocks'>;
+  /** For how long objects are locked; undefined where they are not. */
+  readonly lockDays?: number | undefined;
+  readonly signal: AbortSignal;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+export interface Locking extends MaybeLocking {
+  readonly lockDays: number;
+}
+
+/** What was locked. */
+export interface Locks {
+  /** Objects whose lock was extended, or that had none. */
+  readonly extended: number;
+  /** When the first of the locks ends, milliseconds since the epoch. */
+  readonly until: number;
+}
+
+const DAY_MS = 24 * 3_600_000;
+/** Each takes a few small requests. */
+const AT_ONCE = 4;
+
+/** Returns until when an object is locked that is stored now, milliseconds since the epoch. */
+export function lockEnd({ lockDays, now }: Pick<Locking, 'lockDays' | 'now'>): number {
+  return now() + lockDays * DAY_MS;
+}
+
+/** Stores an object, locked if that was asked for. @throws what `ObjectStore.put` throws */
+export async function putLocked(
+  { store, lockDays, memory, signal, now }: MaybeLocking,
+  name: string,
+  length: number,
+  bytes: AsyncIterable<Uint8Array>,
+): Promise<void> {
+  if (lockDays === undefined) return await store.put(name, length, bytes, { signal });
+  const lockUntil = lockEnd({ lockDays, now });
+  await store.put(name, length, bytes, { signal, lockUntil });
+  memory.noteLock(name, lockUntil);
+}
+
+/**
+ * Locks objects for long enough: those again of whose lock less than half is left. Until then, no request is made for
+ * them.
+ *
+ * @throws what `ObjectStore.lock` throws
+ */
+export async function keepLocked(locking: Locking, names: readonly string[]): Promise<Locks> {
+  const { store, memory, signal, now } = locking;
+  const due = names.filter((name) => isLockDue(locking, name));
+  await severalAtOnce(due, AT_ONCE, async (name) => {
+    signal.throwIfAborted();
+    const until = lockEnd(locking);
+    await store.lock(name, until, signal);
+    memory.noteLock(name, until);
+  });
+  memory.forgetLocks(now());
+  const until = Math.min(...names.map((name) => memory.lockedUntil(name) ?? 0));
+  return { extended: due.length, until };
+}
+
+/** Whether less than half of the time is left of an object's lock, or none is known. */
+export function isLockDue(
+  { memory, lockDays, now }: Pick<Locking, 'memory' | 'lockDays' | 'now'>,
+  name: string,
+): boolean {
+  const until = memory.lockedUntil(name);
+  return until === undefined || until < now() + (lockDays * DAY_MS) / 2;
+}

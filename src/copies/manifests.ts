@@ -1,0 +1,260 @@
+import { createHash } from 'node:crypto';
+import type { StateFile } from '../core/state.ts';
+import { copiesError } from '../errors/copies.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { offsiteError } from '../errors/offsite.ts';
+import {
+  type ClearManifest,
+  commitOfName,
+  decodeManifest,
+  FOLDERS,
+  MOST_MANIFEST_BYTES,
+} from './format/manifest.ts';
+import type { ObjectFact, ObjectStore } from './object-store.ts';
+import type { ObjectEntry } from './upload-copy.ts';
+
+/** A valid manifest as it lies at the target. */
+export interface FoundManifest {
+  readonly name: string;
+  readonly clear: ClearManifest;
+  /** By the clock of the store, milliseconds since the epoch. */
+  readonly modified: number;
+}
+
+export interface FoundManifests {
+  /** The valid one with the highest commit, and the highest sequence among those; undefined where none is valid. */
+  readonly newest: FoundManifest | undefined;
+  /** All that have a manifest's name, with the highest commit first. */
+  readonly listed: readonly ListedManifest[];
+  /** Those that were read and are not valid, with the reason. */
+  readonly invalid: readonly { readonly name: string; readonly error: MailkeepError }[];
+}
+
+export interface ListedManifest extends ObjectFact {
+  /** The commit in its name. */
+  readonly commit: number;
+}
+
+/** As many as can be kept, those of a day that has one each minute, and as many again. */
+const MOST_LISTED = 25_000;
+
+/**
+ * Finds the newest valid manifest of a copy: names are read from the highest commit down, since whoever owns the target
+ * may have put anything there.
+ *
+ * @param at reads only manifests of this commit
+ * @throws offsite-too-many-manifests; what the store throws
+ */
+export async function findManifests(
+  store: ObjectStore,
+  trust: Trust,
+  signal: AbortSignal,
+  at?: number,
+): Promise<FoundManifests> {
+  const listed: ListedManifest[] = [];
+  for await (const fact of store.list(FOLDERS.manifests, signal)) {
+    const commit = commitOfName(fact.name);
+    if (commit === undefined) continue;
+    if (listed.length === MOST_LISTED) {
+      throw copiesError('offsite-too-many-manifests', { to: store.label, most: MOST_LISTED });
+    }
+    listed.push({ ...fact, commit });
+  }
+  listed.sort((a, b) => b.commit - a.commit || (a.name < b.name ? 1 : -1));
+  const invalid: { name: string; error: MailkeepError }[] = [];
+  let newest: FoundManifest | undefined;
+  for (const fact of listed) {
+    if (at !== undefined && fact.commit !== at) continue;
+    if (newest !== undefined && fact.commit < newest.clear.commit) break;
+    const found = await readManifest(store, fact, trust, signal);
+    if (found instanceof MailkeepError) invalid.push({ name: fact.name, error: found });
+    else if (newest === undefined || found.clear.sequence > newest.clear.sequence) newest = found;
+  }
+  return { newest, listed, invalid };
+}
+
+/**
+ * Reads one manifest: an error of ours where it is not valid, in none of the versions that the store keeps of it.
+ *
+ * @throws what the store throws
+ */
+export async function readManifest(
+  store: ObjectStore,
+  fact: ListedManifest,
+  trust: Trust,
+  signal: AbortSignal,
+): Promise<FoundManifest | MailkeepError> {
+  const newest = await readVersion(store, fact, trust, signal);
+  if (!(newest instanceof MailkeepError)) return newest;
+  for (const version of await store.versions(fact.name, signal)) {
+    const found = await readVersion(store, fact, trust, signal, version);
+    if (!(found instanceof MailkeepError)) return found;
+  }
+  return newest;
+}
+
+interface Trust {
+  readonly copyId: string;
+  readonly signers: readonly Buffer[];
+}
+
+async function readVersion(
+  store: ObjectStore,
+  { name, modified }: ListedManifest,
+  trust: Trust,
+  signal: AbortSignal,
+  version?: string,
+): Promise<FoundManifest | MailkeepError> {
+  try {
+    const bytes = await wholeObject(store, name, MOST_MANIFEST_BYTES, signal, version);
+    const copyId = Buffer.from(trust.copyId, 'hex');
+    const clear = decodeManifest(bytes, name, { copyId, signers: trust.signers });
+    return { name, clear, modified };
+  } catch (error) {
+    if (error instanceof MailkeepError && error.family === 'damage') return error;
+    throw error;
+  }
+}
+
+/** Reads a small object. @throws objects-too-large, and what the store throws */
+export async function wholeObject(
+  store: ObjectStore,
+  name: string,
+  most: number,
+  signal: AbortSignal,
+  version?: string,
+): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  for await (const piece of store.get(name, { signal, version })) {
+    size += piece.length;
+    if (size > most) throw copiesError('offsite-too-large', { to: store.label, name, most });
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+/** What is known of the newest manifest that was written or read here. */
+interface SeenManifest {
+  readonly commit: number;
+  readonly sequence: number;
+  /** Milliseconds since the epoch: when it was written. */
+  readonly at: number;
+}
+
+/** What is convenient to remember of a copy. Without it, what was uploaded and not yet listed is uploaded again. */
+export interface CopyMemory {
+  /** Objects that were uploaded, and that no manifest lists yet. */
+  uploaded(): ObjectEntry[];
+  note(entry: ObjectEntry): void;
+  /** Forgets what was uploaded: it was encrypted for a key that is being replaced. */
+  forgetUploaded(): void;
+  /** A manifest was written or read; what was uploaded before is listed in it, or nowhere. */
+  see(manifest: SeenManifest, listed: boolean): void;
+  seen(): SeenManifest | undefined;
+  /** Whether objects there hold mail that was purged here: set before they are replaced, until they are gone. */
+  purging(): boolean;
+  purge(isDue: boolean): void;
+  /** Until when an object was locked from here, milliseconds since the epoch; undefined where nothing is known. */
+  lockedUntil(name: string): number | undefined;
+  noteLock(name: string, until: number): void;
+  /** Forgets locks that have ended. */
+  forgetLocks(now: number): void;
+}
+
+/** The memory of one copy in `state.sqlite`; undefined state remembers nothing. */
+export function copyMemory(state: StateFile | undefined, copyId: string): CopyMemory {
+  const uploads = () => (state?.entries('copy-upload') ?? []).filter(({ key }) => ours(key));
+  // Also without a file, what a run finds out about purges and locks holds to its end.
+  let isPurging = false;
+  const ours = (key: string) => key.startsWith(`${copyId} `);
+  const locks = new Map<string, number>();
+  const forgetUploaded = () => {
+    for (const { key } of uploads()) state?.set('copy-upload', key, null);
+  };
+  return {
+    uploaded: () =>
+      uploads().map(({ key, value }) => ({ name: key.slice(copyId.length + 1), ...value })),
+    note: ({ name, length, sha256 }) =>
+      state?.set('copy-upload', `${copyId} ${name}`, { length, sha256 }),
+    forgetUploaded: () => state?.together(forgetUploaded),
+    see: (manifest, listed) =>
+      state?.together(() => {
+        state.set('copy-seen', copyId, manifest);
+        if (listed) forgetUploaded();
+      }),
+    seen: () => state?.get('copy-seen', copyId),
+    purging: () => isPurging || state?.get('copy-purge', copyId) !== undefined,
+    purge: (isDue) => {
+      isPurging = isDue;
+      state?.set('copy-purge', copyId, isDue ? true : null);
+    },
+    lockedUntil: (name) => locks.get(name) ?? state?.get('copy-lock', `${copyId} ${name}`),
+    noteLock: (name, until) => {
+      locks.set(name, until);
+      state?.set('copy-lock', `${copyId} ${name}`, until);
+    },
+    forgetLocks: (now) =>
+      state?.together(() => {
+        for (const { key, value } of state.entries('copy-lock')) {
+          if (ours(key) && value <= now) state.set('copy-lock', key, null);
+        }
+      }),
+  };
+}
+
+/**
+ * Yields the bytes of an object, and compares them with what a manifest says of it: whoever knows the public key can
+ * seal, but only the archive's own key signs manifests. Wrong bytes are reported behind the last of them.
+ *
+ * @throws copy-object-damaged; what the store throws
+ */
+export async function* listedBytes(
+  store: ObjectStore,
+  { name, length, sha256 }: ObjectEntry,
+  signal: AbortSignal,
+  version?: string,
+): AsyncGenerator<Buffer> {
+  const digest = createHash('sha256');
+  let size = 0;
+  for await (const piece of store.get(name, { signal, version })) {
+    size += piece.length;
+    if (size > length) throw offsiteError('copy-object-damaged', { name, reason: 'appended' });
+    digest.update(piece);
+    yield piece;
+  }
+  if (size < length) throw offsiteError('copy-object-damaged', { name, reason: 'cut' });
+  if (digest.digest('hex') !== sha256) {
+    throw offsiteError('copy-object-damaged', { name, reason: 'other-bytes' });
+  }
+}
+
+/** Yields bytes that are in memory, as a store takes them. */
+export async function* oneObject(bytes: Buffer): AsyncIterable<Buffer> {
+  yield bytes;
+}
+
+/**
+ * Does something for each item, several at a time, in their order. The first failure is thrown once what had begun has
+ * ended; nothing new begins after it.
+ */
+export async function severalAtOnce<T>(
+  items: Iterable<T>,
+  width: number,
+  act: (item: T) => Promise<void>,
+): Promise<void> {
+  const waiting = items[Symbol.iterator]();
+  const failures: unknown[] = [];
+  const work = async (): Promise<void> => {
+    for (let next = waiting.next(); next.done !== true; next = waiting.next()) {
+      if (failures.length > 0) return;
+      try {
+        await act(next.value);
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: width }, work));
+  if (failures.length > 0) throw failures[0];
+}

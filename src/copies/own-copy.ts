@@ -1,0 +1,374 @@
+import { existsSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { acquireLock } from '../archive/lock.ts';
+import type { EngineContext } from '../catalog/open-reader.ts';
+import type { CopyChecked, KnownCopy } from '../core/state-runs.ts';
+import { copiesError } from '../errors/copies.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import {
+  type FoundInCopy,
+  rememberCopied,
+  rememberCopyChecked,
+  rememberMended,
+} from '../verify/copy-facts.ts';
+import { noting } from '../verify/verify.ts';
+import {
+  type CopySecrets,
+  MOST_KEY_BYTES,
+  MOST_SIGNER_BYTES,
+  readKeyObject,
+  readSigner,
+  unlock,
+  type Way,
+  type WrappedKeys,
+} from './format/keys.ts';
+import { COPY_NAME, FOLDERS, idOfName, type SmallFolder } from './format/manifest.ts';
+import { decodeCopyFile, keyIdOf, MOST_FILE_BYTES, publicKeyOf } from './format/sealed-object.ts';
+import {
+  isLockDue,
+  keepLocked,
+  keyFile,
+  keyFolder,
+  type LocalKey,
+  type Locking,
+  type Locks,
+  readLocalKey,
+} from './local-key.ts';
+import { findManifests, wholeObject } from './manifests.ts';
+import type { ObjectStore } from './object-store.ts';
+
+/**
+ * Returns the keys that this archive has of the copy at a target. The target only says which copy it is: no key is taken
+ * from it. A description that is damaged, missing or of another copy does not matter where the rest shows that it is the
+ * copy that was begun there.
+ *
+ * @throws offsite-no-copy, offsite-other-copy, offsite-key-unreadable, copy-file-damaged; what the store throws
+ */
+export async function ownKeyOf(
+  dataDir: string,
+  store: ObjectStore,
+  signal: AbortSignal,
+): Promise<LocalKey> {
+  const to = store.label;
+  const found = await copyAt(store, signal);
+  const described =
+    typeof found === 'string' && existsSync(keyFile(dataDir, found))
+      ? readLocalKey(keyFile(dataDir, found))
+      : undefined;
+  if (described?.to === to) return described;
+  for (const key of keysFor(dataDir, to)) {
+    if (key.copyId !== described?.copyId && (await isThere(key, store, signal))) return key;
+  }
+  if (described !== undefined) return described;
+  if (found === undefined) throw copiesError('offsite-no-copy', { to });
+  if (typeof found !== 'string') throw found;
+  throw copiesError('offsite-other-copy', { to, found, folder: keyFolder(dataDir) });
+}
+
+/** Whether a target has a manifest of a copy that this machine believes, or a recipient as this machine keeps it. */
+async function isThere(key: LocalKey, store: ObjectStore, signal: AbortSignal): Promise<boolean> {
+  if ((await findManifests(store, key, signal)).newest !== undefined) return true;
+  for (const { name, bytes } of key.kept ?? []) {
+    if (!name.startsWith(FOLDERS.keys)) continue;
+    try {
+      if ((await wholeObject(store, name, bytes.length, signal)).equals(bytes)) return true;
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+    }
+  }
+  return false;
+}
+
+/**
+ * Whether this archive has keys of a copy that was begun at a target. An empty folder there is then a disk that is not
+ * mounted, and no place for a readable archive.
+ *
+ * @throws offsite-key-unreadable
+ */
+export function hasKeysFor(dataDir: string, to: string): boolean {
+  return keysFor(dataDir, to).length > 0;
+}
+
+function keysFor(dataDir: string, to: string): LocalKey[] {
+  const folder = keyFolder(dataDir);
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder)
+    .filter((name) => /^[0-9a-f]{32}\.json$/.test(name))
+    .map((name) => readLocalKey(path.join(folder, name)))
+    .filter((key) => key.to === to);
+}
+
+/**
+ * Returns the id of the copy at a target, as it says itself; undefined where there is none, and the damage of a
+ * description that cannot be used.
+ *
+ * @throws copy-file-damaged where a newer program wrote it; what the store throws
+ */
+async function copyAt(
+  store: ObjectStore,
+  signal: AbortSignal,
+): Promise<string | MailkeepError | undefined> {
+  try {
+    const bytes = await wholeObject(store, COPY_NAME, MOST_FILE_BYTES, signal);
+    return decodeCopyFile(bytes).copyId.toString('hex');
+  } catch (error) {
+    if (hasCode(error, 'object-missing')) return undefined;
+    const isDamaged = error instanceof MailkeepError && error.family === 'damage';
+    if (isDamaged && error.facts.reason !== 'newer') return error;
+    throw error;
+  }
+}
+
+/** @throws copy-file-damaged where a newer program wrote the copy; what the store throws */
+export async function refuseNewerCopy(store: ObjectStore, signal: AbortSignal): Promise<void> {
+  await copyAt(store, signal);
+}
+
+/**
+ * Holds the right to write to a copy for as long as `act` takes.
+ *
+ * @throws offsite-in-use where another process of this archive writes to it
+ */
+export async function withCopyLock<T>(
+  dataDir: string,
+  { copyId }: Pick<LocalKey, 'copyId'>,
+  to: string,
+  act: () => Promise<T>,
+): Promise<T> {
+  const lock = lockOf(path.join(keyFolder(dataDir), copyId), to);
+  try {
+    return await act();
+  } finally {
+    lock.release();
+  }
+}
+
+function lockOf(folder: string, to: string) {
+  try {
+    return acquireLock(folder);
+  } catch (error) {
+    if (!hasCode(error, 'archive-in-use')) throw error;
+    throw copiesError('offsite-in-use', { to }, error);
+  }
+}
+
+/** Writes down that a copy was brought up to date, for `status` and the daemon. A state that cannot be written is a warning. */
+export function noteCopied(
+  context: EngineContext,
+  dataDir: string,
+  to: string,
+  made: NonNullable<KnownCopy['made']>,
+): void {
+  noting(context, dataDir, 'copy', (state) => rememberCopied(state, to, made));
+}
+
+/** Writes down what a copy found damaged at its target, likewise. */
+export function noteMended(
+  context: EngineContext,
+  dataDir: string,
+  to: string,
+  findings: readonly (FoundInCopy & { readonly repaired: boolean })[],
+  replaced: readonly string[],
+): void {
+  noting(context, dataDir, 'copy', (state) =>
+    rememberMended(state, to, context.now(), findings, replaced),
+  );
+}
+
+/** Writes down what reading a copy back came to, likewise. */
+export function noteCopyChecked(
+  context: EngineContext,
+  dataDir: string,
+  to: string,
+  checked: Omit<CopyChecked, 'fullAt' | 'found'>,
+  findings: readonly FoundInCopy[],
+): void {
+  noting(context, dataDir, 'copy', (state) => rememberCopyChecked(state, to, checked, findings));
+}
+
+/** Objects of keys that are read at the most: a copy has a few. */
+const MOST_OBJECTS = 1_000;
+
+interface FoundRecipients {
+  readonly recipients: readonly WrappedKeys[];
+  /** Objects that are none of ours, or damaged. */
+  readonly damaged: readonly MailkeepError[];
+}
+
+/** Reads who can open a copy. @throws what the store throws */
+export async function readRecipients(
+  store: ObjectStore,
+  signal: AbortSignal,
+): Promise<FoundRecipients> {
+  const recipients: WrappedKeys[] = [];
+  const damaged: MailkeepError[] = [];
+  for await (const { name } of namesIn(store, 'keys', signal)) {
+    try {
+      const bytes = await wholeObject(store, name, MOST_KEY_BYTES, signal);
+      recipients.push(readKeyObject({ name, bytes }));
+    } catch (error) {
+      if (!isGone(error)) damaged.push(damageOf(error));
+    }
+  }
+  return { recipients, damaged };
+}
+
+/** What a recipient says that it opens: what is copied now, only what was copied before a rotation, or not said. */
+export type Opens = 'new' | 'old' | 'unknown';
+
+/** Returns what a recipient says that it opens, by the key that this machine writes with. */
+export function opensOf(keys: WrappedKeys, { copyId, publicKey, next }: LocalKey): Opens {
+  if (keys.key === null || keys.copyId.toString('hex') !== copyId) return 'unknown';
+  // Those of a rotation that has not ended open what is written now as well.
+  const current = next === undefined ? [publicKey] : [publicKey, next.publicKey];
+  return current.some((key) => keyIdOf(key).toString('hex') === keys.key) ? 'new' : 'old';
+}
+
+/**
+ * Reads whose manifests are believed besides those of the first signer: each later one is confirmed by somebody who could
+ * read the copy.
+ */
+export async function readSigners(
+  store: ObjectStore,
+  secrets: CopySecrets,
+  signal: AbortSignal,
+): Promise<Buffer[]> {
+  return (await findSigners(store, secrets, signal)).signers;
+}
+
+/** Reads the same, and what is wrong with the other objects that are there. */
+export async function findSigners(
+  store: ObjectStore,
+  secrets: CopySecrets,
+  signal: AbortSignal,
+): Promise<{ readonly signers: Buffer[]; readonly damaged: readonly MailkeepError[] }> {
+  const signers = [secrets.signer];
+  const damaged: MailkeepError[] = [];
+  for await (const { name } of namesIn(store, 'signers', signal)) {
+    try {
+      const bytes = await wholeObject(store, name, MOST_SIGNER_BYTES, signal);
+      signers.push(readSigner({ name, bytes }, secrets));
+    } catch (error) {
+      // Anybody can put an object there: it makes nobody a signer.
+      if (!isGone(error)) damaged.push(damageOf(error));
+    }
+  }
+  return { signers, damaged };
+}
+
+/** Yields the objects of a folder whose names are ours. */
+export async function* namesIn(store: ObjectStore, folder: SmallFolder, signal: AbortSignal) {
+  let found = 0;
+  for await (const fact of store.list(FOLDERS[folder], signal)) {
+    if (idOfName(folder, fact.name) === undefined) continue;
+    found += 1;
+    if (found > MOST_OBJECTS) return;
+    yield fact;
+  }
+}
+
+/** Removed since it was listed; some stores list an object for a while after that. */
+function isGone(error: unknown): boolean {
+  return hasCode(error, 'object-missing');
+}
+
+function damageOf(error: unknown): MailkeepError {
+  if (error instanceof MailkeepError && error.family === 'damage') return error;
+  throw error;
+}
+
+export interface KeysOrder {
+  readonly dataDir: string;
+  readonly store: ObjectStore;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Returns the secrets of the copy that this archive writes to: from this machine's file, or with a key that opens the
+ * copy where this machine may only write.
+ *
+ * @param way asked only where it is needed
+ * @throws offsite-key-unfit, copy-key-refused; what `withOwnKey`, `way` and the store throw
+ */
+export async function openOwnCopy(order: KeysOrder, way: () => Promise<Way>): Promise<CopySecrets> {
+  const { store, signal } = order;
+  // Who copies just now is to be known before anybody writes a new recovery key down.
+  const key = await withOwnKey(order, async (own) => own);
+  const own = ownSecrets(key);
+  if (own !== undefined) return own;
+  const { recipients } = await readRecipients(store, signal);
+  return fittingSecrets(key, await unlock(recipients, await way(), signal), store.label);
+}
+
+/** Returns what this machine's file holds; undefined where it may only write. */
+export function ownSecrets(key: LocalKey): CopySecrets | undefined {
+  const { copyId, nameKey, privateKeys, signers } = key;
+  const [signer = Buffer.alloc(0)] = signers;
+  return privateKeys.length === 0
+    ? undefined
+    : { copyId: Buffer.from(copyId, 'hex'), nameKey, privateKeys, signer };
+}
+
+/**
+ * Returns secrets as of the key that this machine writes with: those of a rotation that did not end here are left out.
+ * Whoever knows an age recipient can wrap other keys for it, so all that is known here is compared.
+ *
+ * @throws offsite-key-unfit
+ */
+export function fittingSecrets(key: LocalKey, secrets: CopySecrets, to: string): CopySecrets {
+  const at = secrets.privateKeys.findIndex((one) => publicKeyOf(one).equals(key.publicKey));
+  const isOurs =
+    secrets.copyId.toString('hex') === key.copyId &&
+    secrets.nameKey.equals(key.nameKey) &&
+    key.signers[0]?.equals(secrets.signer) === true;
+  if (at < 0 || !isOurs) throw copiesError('offsite-key-unfit', { to });
+  return { ...secrets, privateKeys: secrets.privateKeys.slice(at) };
+}
+
+/**
+ * Calls `act` with this archive's keys of a copy while nobody else of this machine writes to the copy or changes them.
+ *
+ * @throws offsite-in-use; what `ownKeyOf` and `act` throw
+ */
+export async function withOwnKey<T>(
+  { dataDir, store, signal }: KeysOrder,
+  act: (key: LocalKey, file: string) => Promise<T>,
+): Promise<T> {
+  const { copyId } = await ownKeyOf(dataDir, store, signal);
+  const file = keyFile(dataDir, copyId);
+  // Read again: it may have changed before the lock was ours.
+  return withCopyLock(dataDir, { copyId }, store.label, () => act(readLocalKey(file), file));
+}
+
+/**
+ * Locks what a copy is opened and believed with: its description, recipients, later signers and settings. Recipients that
+ * open only what was copied before a rotation are left to be removed.
+ *
+ * @throws what the store throws
+ */
+export async function lockKeys(locking: Locking & { readonly key: LocalKey }): Promise<Locks> {
+  const { store, signal } = locking;
+  const names: string[] = [COPY_NAME];
+  for (const folder of ['keys', 'signers', 'settings'] as const) {
+    for await (const { name } of namesIn(store, folder, signal)) {
+      const isOld =
+        folder === 'keys' && isLockDue(locking, name) && (await opensOld(locking, name));
+      if (!isOld) names.push(name);
+    }
+  }
+  return await keepLocked(locking, names);
+}
+
+/** A damaged one may hide another version, which is locked with it. */
+async function opensOld(
+  { store, key, signal }: Pick<Locking, 'store' | 'signal'> & { readonly key: LocalKey },
+  name: string,
+): Promise<boolean> {
+  try {
+    const bytes = await wholeObject(store, name, MOST_KEY_BYTES, signal);
+    return opensOf(readKeyObject({ name, bytes }), key) === 'old';
+  } catch (error) {
+    if (error instanceof MailkeepError && error.family === 'damage') return false;
+    throw error;
+  }
+}

@@ -1,0 +1,468 @@
+import { openExistingState } from '../core/state.ts';
+import { copiesError } from '../errors/copies.ts';
+import { hasCode, type MailkeepError } from '../errors/mailkeep-error.ts';
+import type { RecipientType } from '../errors/offsite.ts';
+import {
+  type CopySecrets,
+  encodeSigner,
+  type KeyObject,
+  MOST_KEYS,
+  MOST_TRIED,
+  type Way,
+  type WrappedKeys,
+  wrapForAge,
+  wrapForPassphrase,
+  wrapForRecovery,
+} from './format/keys.ts';
+import { FOLDERS, idOfName } from './format/manifest.ts';
+import { checkKept, refuseDamaged } from './kept-objects.ts';
+import {
+  type KnownRecipient,
+  keptObject,
+  type LocalKey,
+  type NextKey,
+  newNextKey,
+  nextPrivateKey,
+  writeLocalKey,
+} from './local-key.ts';
+import { copyMemory, oneObject, wholeObject } from './manifests.ts';
+import type { ObjectStore } from './object-store.ts';
+import {
+  findSigners,
+  fittingSecrets,
+  type KeysOrder,
+  namesIn,
+  type Opens,
+  opensOf,
+  ownKeyOf,
+  ownSecrets,
+  readRecipients,
+  withOwnKey,
+} from './own-copy.ts';
+
+const RECIPIENT_TYPES = ['recovery', 'passphrase', 'age'] as const;
+
+/** Who is to open a copy as well. */
+interface Additions {
+  readonly recovery?: Buffer | undefined;
+  readonly passphrase?: string | undefined;
+  /** Recipients as age names them (`age1…`). */
+  readonly age?: readonly string[];
+  /** For people: whose they are. */
+  readonly label?: string | undefined;
+}
+
+/** Objects that wrap the keys of a copy, and what this machine remembers of them. */
+interface NewRecipients {
+  readonly objects: readonly KeyObject[];
+  readonly age: readonly KnownRecipient[];
+}
+
+/** Wraps the keys of a copy for some. Nothing is stored yet. @throws copy-age-recipient */
+export async function wrapFor(
+  secrets: CopySecrets,
+  { recovery, passphrase, age = [], label }: Additions,
+  created: number,
+): Promise<NewRecipients> {
+  const note = label === undefined ? { created } : { created, label };
+  const objects: KeyObject[] = [];
+  const known: KnownRecipient[] = [];
+  if (recovery !== undefined) objects.push(await wrapForRecovery(secrets, recovery, note));
+  if (passphrase !== undefined) objects.push(await wrapForPassphrase(secrets, passphrase, note));
+  for (const recipient of age) {
+    const object = await wrapForAge(secrets, recipient, note);
+    objects.push(object);
+    known.push({ id: idOf(object), recipient, ...(label === undefined ? {} : { label }) });
+  }
+  return { objects, age: known };
+}
+
+/**
+ * Refuses what would leave more recipients of a type than a reader tries.
+ *
+ * @param there those that stay
+ * @throws offsite-too-many-recipients
+ */
+export function refuseTooMany(
+  there: readonly Pick<WrappedKeys, 'type'>[],
+  { recovery, passphrase, age = [] }: Additions,
+  to: string,
+): void {
+  const added: Readonly<Record<RecipientType, number>> = {
+    recovery: recovery === undefined ? 0 : 1,
+    passphrase: passphrase === undefined ? 0 : 1,
+    age: age.length,
+  };
+  for (const type of RECIPIENT_TYPES) {
+    const found = there.filter((one) => one.type === type).length + added[type];
+    if (added[type] === 0 || found <= MOST_TRIED) continue;
+    throw copiesError('offsite-too-many-recipients', { to, type, most: MOST_TRIED });
+  }
+}
+
+/** Stores small objects, one after the other. @throws what the store throws */
+export async function putObjects(
+  store: ObjectStore,
+  objects: readonly KeyObject[],
+  signal: AbortSignal,
+): Promise<void> {
+  for (const { name, bytes } of objects) {
+    await store.put(name, bytes.length, oneObject(bytes), { signal });
+  }
+}
+
+const REMOVING_MS = 10_000;
+
+/** Removes objects that nobody reads yet, also after an interruption; where the store cannot be reached, they stay. */
+export async function removeUnread(
+  store: ObjectStore,
+  objects: readonly KeyObject[],
+): Promise<void> {
+  const signal = AbortSignal.timeout(REMOVING_MS);
+  for (const { name } of objects) await store.delete(name, signal).catch(() => {});
+}
+
+/** Returns the id in the name of a recipient's object. */
+function idOf({ name }: Pick<KeyObject, 'name'>): string {
+  return idOfName('keys', name) ?? '';
+}
+
+export interface ListedRecipient {
+  readonly keys: WrappedKeys;
+  readonly opens: Opens;
+}
+
+interface ListedKeys {
+  readonly recipients: readonly ListedRecipient[];
+  /** Ed25519, 32 bytes each; the first one began the copy. */
+  readonly signers: readonly Buffer[];
+  /** Objects below `keys/` and `signers/` that are not valid, with their names in the facts. */
+  readonly damaged: readonly MailkeepError[];
+  /** Whether a rotation was interrupted on this machine. */
+  readonly isRotating: boolean;
+}
+
+/**
+ * Lists who can open a copy, and whose manifests are believed. Recipients are listed as they describe themselves: only
+ * somebody who opens one knows more.
+ *
+ * @throws what `ownKeyOf` and the store throw
+ */
+export async function listKeys({ dataDir, store, signal }: KeysOrder): Promise<ListedKeys> {
+  const key = await ownKeyOf(dataDir, store, signal);
+  const { recipients, damaged: unreadable } = await readRecipients(store, signal);
+  const differing = (await checkKept({ store, key, signal })).map(({ error }) => error);
+  const named = new Set(differing.map(({ facts }) => facts.name));
+  const damaged = [...differing, ...unreadable.filter(({ facts }) => !named.has(facts.name))];
+  const listed = recipients
+    .map((keys) => ({ keys, opens: opensOf(keys, key) }))
+    .sort((a, b) => a.keys.created - b.keys.created);
+  const isRotating = key.next !== undefined || key.replaced.length > 0;
+  const secrets = ownSecrets(key);
+  if (secrets === undefined) {
+    return { recipients: listed, signers: key.signers, damaged, isRotating };
+  }
+  const found = await findSigners(store, secrets, signal);
+  const invalid = found.damaged.filter(({ facts }) => facts.reason !== 'older-key');
+  return {
+    ...{ recipients: listed, signers: found.signers, isRotating },
+    damaged: [...damaged, ...invalid.filter(({ facts }) => !named.has(facts.name))],
+  };
+}
+
+interface AddOrder extends KeysOrder {
+  /** As `openOwnCopy` returned them. */
+  readonly secrets: CopySecrets;
+  readonly additions: Additions;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+/**
+ * Lets others open a copy.
+ *
+ * @returns the ids of the new recipients
+ * @throws copy-age-recipient, offsite-too-many-recipients, offsite-key-unfit where the keys were rotated
+ *   meanwhile; what `withOwnKey` throws
+ */
+export async function addRecipients(order: AddOrder): Promise<readonly string[]> {
+  const { store, signal } = order;
+  return withOwnKey(order, async (key, file) => {
+    const secrets = fittingSecrets(key, order.secrets, store.label);
+    const { recipients } = await readRecipients(store, signal);
+    refuseTooMany(recipients, order.additions, store.label);
+    await refuseDamaged({ store, key, signal });
+    const { objects, age } = await wrapFor(secrets, order.additions, order.now());
+    try {
+      await putObjects(store, objects, signal);
+    } catch (error) {
+      await removeUnread(store, objects);
+      throw error;
+    }
+    const kept = key.kept && [...key.kept, ...objects.map(keptObject)];
+    await writeLocalKey(file, key.with({ age: [...key.age, ...age], kept }));
+    return objects.map(idOf);
+  });
+}
+
+/**
+ * Removes recipients of a copy. Whoever opened the copy before may have kept its keys.
+ *
+ * @param ids each the beginning of one id
+ * @returns the complete ids
+ * @throws offsite-no-recipient, offsite-last-recipient, offsite-mend-first, object-locked; what `withOwnKey` throws
+ */
+export async function removeRecipients(
+  order: KeysOrder & { readonly ids: readonly string[] },
+): Promise<readonly string[]> {
+  const { store, signal } = order;
+  return withOwnKey(order, async (key, file) => {
+    const there: string[] = [];
+    for await (const { name } of namesIn(store, 'keys', signal)) {
+      there.push(idOfName('keys', name) ?? '');
+    }
+    const chosen = [...new Set(order.ids.map((id) => oneOf(there, id, store.label)))];
+    const { recipients } = await readRecipients(store, signal);
+    const isLeft = recipients.some(
+      (one) => opensOf(one, key) === 'new' && !chosen.includes(one.id),
+    );
+    if (!isLeft) throw copiesError('offsite-last-recipient', { to: store.label });
+    const names = chosen.map((id) => `${FOLDERS.keys}${id}`);
+    await refuseDamaged({ store, key, signal }, new Set(names));
+    // Kept longer than it is there, one would be stored again.
+    const age = key.age.filter(({ id }) => !chosen.includes(id));
+    const kept = key.kept?.filter(({ name }) => !names.includes(name));
+    await writeLocalKey(file, key.with({ age, kept }));
+    for (const name of names) await store.delete(name, signal);
+    return chosen;
+  });
+}
+
+function oneOf(ids: readonly string[], beginning: string, to: string): string {
+  const found = ids.filter((id) => id.startsWith(beginning));
+  const [id, ...others] = beginning === '' ? [] : found;
+  if (id === undefined || others.length > 0) {
+    throw copiesError('offsite-no-recipient', { to, id: beginning, found: found.length });
+  }
+  return id;
+}
+
+/** What somebody opened a copy with, and who must have begun it. */
+export interface OpenedWith {
+  readonly way: Way;
+  /** Ed25519, 32 bytes, as `copy init` printed it; undefined where the user named none. */
+  readonly signer: Buffer | undefined;
+}
+
+/**
+ * Refuses a copy that another key began than the one that the user named.
+ *
+ * @throws offsite-signer-differs
+ */
+export function refuseOtherSigner(
+  secrets: CopySecrets,
+  { signer }: Pick<OpenedWith, 'signer'>,
+  to: string,
+): void {
+  if (signer === undefined || signer.equals(secrets.signer)) return;
+  const [found, wanted] = [secrets.signer.toString('base64'), signer.toString('base64')];
+  throw copiesError('offsite-signer-differs', { to, found, wanted });
+}
+
+/**
+ * The same, and refuses keys of which nothing shows who wrapped them: whoever knows an age recipient can wrap keys of
+ * their own for it, and would read everything that is encrypted with those.
+ *
+ * @throws offsite-signer-unnamed, offsite-signer-differs
+ */
+export function refuseUnprovenSigner(secrets: CopySecrets, opened: OpenedWith, to: string): void {
+  if (opened.way.type === 'age' && opened.signer === undefined) {
+    const found = secrets.signer.toString('base64');
+    throw copiesError('offsite-signer-unnamed', { to, found });
+  }
+  refuseOtherSigner(secrets, opened, to);
+}
+
+interface RotateOrder extends KeysOrder {
+  /** As `openOwnCopy` returned them. */
+  readonly secrets: CopySecrets;
+  /** Who opens what is copied from now on, besides the age recipients that this machine knows. */
+  readonly additions: { readonly recovery: Buffer; readonly passphrase?: string | undefined };
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+export interface RotatedKeys {
+  /** Ids of the recipients of the new key, and of those that they replaced. */
+  readonly added: readonly string[];
+  readonly removed: readonly string[];
+  /** Ids of the recipients that open only what was copied before. */
+  readonly old: readonly string[];
+}
+
+/**
+ * Returns whether a rotation switched to its new key on this machine, and was interrupted while it removed the recipients
+ * that it had replaced.
+ *
+ * @throws what `ownKeyOf` throws
+ */
+export async function isSwitched({ dataDir, store, signal }: KeysOrder): Promise<boolean> {
+  return (await ownKeyOf(dataDir, store, signal)).replaced.length > 0;
+}
+
+/**
+ * Refuses to begin a rotation that no reader would accept.
+ *
+ * @throws offsite-too-many-rotations
+ */
+export function refuseTooManyKeys({ privateKeys }: CopySecrets, to: string): void {
+  if (privateKeys.length < MOST_KEYS) return;
+  throw copiesError('offsite-too-many-rotations', { to, most: MOST_KEYS });
+}
+
+/**
+ * Makes a new key pair for what is copied from now on. Its recipients are the new recovery key and passphrase, and the age
+ * recipients that were added on this machine: none is read from the target. Whenever it is interrupted, the copy can be
+ * written and opened with the keys of before or with the new ones, and running it again completes it.
+ *
+ * @throws offsite-too-many-rotations, offsite-too-many-recipients, offsite-key-unfit, offsite-not-kept; what `withOwnKey`
+ *   throws
+ */
+export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
+  const { dataDir, store, signal } = order;
+  return withOwnKey(order, async (before, file) => {
+    const secrets = fittingSecrets(before, order.secrets, store.label);
+    refuseTooManyKeys(secrets, store.label);
+    await refuseDamaged({ store, key: before, signal });
+    const { key, next, privateKey } = await noted(before, file, secrets);
+    forgetUploaded(dataDir, key.copyId);
+    const rotated = { ...secrets, privateKeys: [privateKey, ...secrets.privateKeys] };
+    const signers = await renewSigners(order, key, rotated);
+    const replaced = [...key.age.map(({ id }) => id), ...key.replaced, ...next.made];
+    const { objects, age } = await wrapAgain(order, key, rotated, replaced);
+    const added = objects.map(idOf);
+    const made = [...next.made, ...added];
+    await writeLocalKey(file, key.with({ next: { ...next, made } }));
+    await putObjects(store, objects, signal);
+    await readBack(store, objects, signal);
+    const switched = key.with({
+      publicKey: next.publicKey,
+      privateKeys: key.privateKeys.length === 0 ? [] : rotated.privateKeys,
+      ...{ age, replaced, next: undefined },
+      kept: key.kept && [
+        ...key.kept.filter(({ name }) => !replaced.some((id) => name === `${FOLDERS.keys}${id}`)),
+        ...[...signers, ...objects].map(keptObject),
+      ],
+    });
+    await writeLocalKey(file, switched);
+    return { added, ...(await removeReplaced(order, switched, file)) };
+  });
+}
+
+/**
+ * Completes a rotation that had switched to its new key.
+ *
+ * @throws what `withOwnKey` throws
+ */
+export async function finishRotation(order: KeysOrder): Promise<RotatedKeys> {
+  return withOwnKey(order, async (key, file) => ({
+    added: [],
+    ...(await removeReplaced(order, key, file)),
+  }));
+}
+
+/** Returns the pair to switch to, once it is noted on this machine. @throws offsite-key-unreadable */
+async function noted(
+  key: LocalKey,
+  file: string,
+  { privateKeys }: CopySecrets,
+): Promise<{ readonly key: LocalKey; readonly next: NextKey; readonly privateKey: Buffer }> {
+  const [newest = Buffer.alloc(0)] = privateKeys;
+  const next = key.next ?? newNextKey(key.copyId, newest);
+  const privateKey = nextPrivateKey(next, key.copyId, newest);
+  if (privateKey === undefined) {
+    throw copiesError('offsite-key-unreadable', { file, reason: 'its content' });
+  }
+  const withNext = key.with({ next });
+  if (key.next === undefined) await writeLocalKey(file, withNext);
+  return { key: withNext, next, privateKey };
+}
+
+/** What was uploaded and is not yet listed was encrypted for the key that is replaced: it is uploaded again. */
+function forgetUploaded(dataDir: string, copyId: string): void {
+  const state = openExistingState(dataDir);
+  try {
+    copyMemory(state, copyId).forgetUploaded();
+  } finally {
+    state?.close();
+  }
+}
+
+/** Lets the later signers that this machine believes sign after the rotation too: whoever has the old key may have added others. */
+async function renewSigners(
+  { store, signal }: KeysOrder,
+  { signers: [, ...later] }: LocalKey,
+  rotated: CopySecrets,
+): Promise<readonly KeyObject[]> {
+  const there = (await findSigners(store, rotated, signal)).signers;
+  const missing = later.filter((signer) => !there.some((one) => one.equals(signer)));
+  const objects = missing.map((signer) => encodeSigner(rotated, signer));
+  await putObjects(store, objects, signal);
+  await readBack(store, objects, signal);
+  return objects;
+}
+
+/** Wraps the new keys, for those age recipients that are still there: others were removed elsewhere. */
+async function wrapAgain(
+  { store, signal, additions, now }: RotateOrder,
+  key: LocalKey,
+  rotated: CopySecrets,
+  replaced: readonly string[],
+) {
+  const { recipients } = await readRecipients(store, signal);
+  const known = key.age.filter(({ id }) => recipients.some((one) => one.id === id));
+  const remaining = recipients.filter(({ id }) => !replaced.includes(id));
+  const names = known.map(({ recipient }) => recipient);
+  refuseTooMany(remaining, { ...additions, age: names }, store.label);
+  const made = [await wrapFor(rotated, additions, now())];
+  for (const { recipient, label } of known) {
+    made.push(await wrapFor(rotated, { age: [recipient], label }, now()));
+  }
+  return {
+    objects: made.flatMap(({ objects }) => objects),
+    age: made.flatMap(({ age }) => age),
+  };
+}
+
+/** @throws offsite-not-kept where something else is there: nobody may be able to open what comes after */
+async function readBack(
+  store: ObjectStore,
+  objects: readonly KeyObject[],
+  signal: AbortSignal,
+): Promise<void> {
+  for (const { name, bytes } of objects) {
+    const found = await wholeObject(store, name, bytes.length, signal);
+    if (!found.equals(bytes)) throw copiesError('offsite-not-kept', { to: store.label, name });
+  }
+}
+
+async function removeReplaced(
+  { store, signal }: KeysOrder,
+  key: LocalKey,
+  file: string,
+): Promise<Pick<RotatedKeys, 'removed' | 'old'>> {
+  const removed: string[] = [];
+  for (const id of key.replaced) {
+    try {
+      await store.delete(`${FOLDERS.keys}${id}`, signal);
+      removed.push(id);
+    } catch (error) {
+      // It opens nothing new, and is listed among those that open only what is old.
+      if (!hasCode(error, 'object-locked')) throw error;
+    }
+  }
+  if (key.replaced.length > 0) await writeLocalKey(file, key.with({ replaced: [] }));
+  const { recipients } = await readRecipients(store, signal);
+  const old = recipients.filter((one) => opensOf(one, key) === 'old').map(({ id }) => id);
+  return { removed, old };
+}

@@ -1,0 +1,716 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { realFiles, replaceFile, writeAll } from '../archive/file-system.ts';
+import {
+  decodeSegmentHeader,
+  FOLDER_MODE,
+  formatPath,
+  logFolder,
+  SEGMENT_HEADER_BYTES,
+  type SegmentFile,
+  segmentPath,
+} from '../archive/format.ts';
+import { publish } from '../archive/hot-segment.ts';
+import { refuseUnknownFormat } from '../archive/recovery.ts';
+import { listSegments, withSegment } from '../archive/segment-files.ts';
+import type { ChainState } from '../archive/segment-reader.ts';
+import type { IndexingProgress } from '../catalog/indexer.ts';
+import { withLock } from '../catalog/open-reader.ts';
+import { type FoldProgress, rebuild } from '../catalog/rebuild.ts';
+import { makeFolders, makeFoldersDurably, readRegularFile } from '../core/files.ts';
+import { openExistingState } from '../core/state.ts';
+import { logDamaged } from '../errors/archive.ts';
+import { copiesError } from '../errors/copies.ts';
+import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { usageError } from '../errors/usage.ts';
+import { proverOnThreads, type SegmentProver } from '../verify/check-segment.ts';
+import { ownSigningKey, readSigningKey } from '../verify/checkpoint.ts';
+import { NEVER_TORN, segmentState } from './copy-log.ts';
+import { type CopySecrets, encodeSigner, unlock } from './format/keys.ts';
+import { openManifest, openSettings, type SecretManifest } from './format/manifest.ts';
+import { keyIdIn, keyIdOf, type OpeningKey, open, publicKeyOf } from './format/sealed-object.ts';
+import {
+  type MendedFinding,
+  mendKept,
+  newestSettings,
+  type RestoredSettings,
+  restoreSettings,
+} from './kept-objects.ts';
+import {
+  keyFile,
+  LocalKey,
+  type LocalKeyParts,
+  rawPublicKey,
+  readLocalKey,
+  writeLocalKey,
+} from './local-key.ts';
+import {
+  copyMemory,
+  type FoundManifest,
+  type FoundManifests,
+  findManifests,
+  listedBytes,
+  severalAtOnce,
+} from './manifests.ts';
+import type { ObjectStore } from './object-store.ts';
+import {
+  ownKeyOf,
+  readRecipients,
+  readSigners,
+  refuseNewerCopy,
+  withCopyLock,
+} from './own-copy.ts';
+import {
+  type OpenedWith,
+  putObjects,
+  refuseOtherSigner,
+  refuseUnprovenSigner,
+} from './recipients.ts';
+import { type ObjectEntry, refuseOlder } from './upload-copy.ts';
+
+/** Which version of each object is read: the newest, until that is found to be damaged or missing. */
+class ChosenVersions {
+  readonly #chosen = new Map<string, string>();
+  readonly #left = new Map<string, string[]>();
+
+  constructor(
+    private readonly store: ObjectStore,
+    private readonly signal: AbortSignal,
+  ) {}
+
+  /** Undefined for the newest. */
+  of(name: string): string | undefined {
+    return this.#chosen.get(name);
+  }
+
+  /**
+   * Chooses the next version of the object that an error is about. Returns false where there is none, or the error is not
+   * about damage of an object.
+   */
+  async another(error: unknown): Promise<boolean> {
+    const name = damagedObject(error);
+    if (name === undefined) return false;
+    const left = this.#left.get(name) ?? [...(await this.store.versions(name, this.signal))];
+    const next = left.shift();
+    this.#left.set(name, left);
+    if (next === undefined) return false;
+    this.#chosen.set(name, next);
+    return true;
+  }
+}
+
+function damagedObject(error: unknown): string | undefined {
+  if (!(error instanceof MailkeepError) || error.family !== 'damage') return undefined;
+  const { name } = error.facts;
+  return typeof name === 'string' ? name : undefined;
+}
+
+/** Where segments come from, and what they are checked with. */
+export interface SegmentSource {
+  readonly store: ObjectStore;
+  readonly key: OpeningKey;
+  readonly manifest: SecretManifest;
+  /** What the clear part of the manifest lists, by name. */
+  readonly objects: ReadonlyMap<string, ObjectEntry>;
+  readonly prover: SegmentProver;
+  readonly signal: AbortSignal;
+  /** Where an object is damaged or missing, and the store keeps versions: take one that is as it should be. */
+  readonly takesVersions?: boolean;
+}
+
+/** A segment of a copy, and the objects that its file consists of. */
+interface CopiedSegment {
+  readonly segment: number;
+  readonly pieces: readonly {
+    readonly kind: 'segment' | 'tail';
+    readonly name: string;
+    /** Where its bytes begin in the file. */
+    readonly from: number;
+  }[];
+}
+
+/** Returns the segments of a manifest in their order; the objects of the tail are one. */
+export function copiedSegments({ segments, tail }: SecretManifest): CopiedSegment[] {
+  const copied: CopiedSegment[] = segments.map(({ segment, name }) => ({
+    segment,
+    pieces: [{ kind: 'segment', name, from: 0 }],
+  }));
+  const [first] = tail;
+  if (first !== undefined) {
+    const pieces = [...tail]
+      .sort((a, b) => a.from - b.from)
+      .map(({ name, from }) => ({ kind: 'tail' as const, name, from }));
+    copied.push({ segment: first.segment, pieces });
+  }
+  return copied.sort((a, b) => a.segment - b.segment);
+}
+
+/**
+ * Writes the file of a segment into the log of a folder: under a temporary name, until it has been read completely.
+ *
+ * @returns the file and its bytes
+ * @throws log-damaged, copy-object-damaged, object-missing; `disk-full` and its like
+ */
+export async function fetchSegment(
+  source: SegmentSource,
+  to: string,
+  copied: CopiedSegment,
+): Promise<FetchedSegment> {
+  const versions = new ChosenVersions(source.store, source.signal);
+  for (;;) {
+    try {
+      return await fetchWith(source, to, copied, versions);
+    } catch (error) {
+      if (source.takesVersions !== true || !(await versions.another(error))) throw error;
+    }
+  }
+}
+
+interface FetchedSegment {
+  readonly name: SegmentFile;
+  readonly bytes: number;
+}
+
+async function fetchWith(
+  source: SegmentSource,
+  to: string,
+  copied: CopiedSegment,
+  versions: ChosenVersions,
+): Promise<FetchedSegment> {
+  const bytes = joined(source, copied, versions)[Symbol.asyncIterator]();
+  try {
+    const beginning = await atLeast(bytes, SEGMENT_HEADER_BYTES);
+    const name = nameIn(beginning, source.manifest, copied);
+    if (name === undefined) throw notTheSegment(to, copied);
+    const path = segmentPath(to, name);
+    const length = await publish(realFiles, path, beginning.length, {
+      write: async (target) => {
+        let at = 0;
+        for await (const piece of rest(beginning, bytes)) {
+          await writeAll(target, piece, at);
+          at += piece.length;
+        }
+        return at;
+      },
+      check: (path) => source.prover.intact({ ...name, path, sealed: name.generation > 1 }),
+    });
+    return { name, bytes: length };
+  } finally {
+    await bytes.return?.();
+  }
+}
+
+/** The bytes of a segment's file, from all objects that have a part of it. */
+async function* joined(
+  { store, key, objects, signal }: SegmentSource,
+  copied: CopiedSegment,
+  versions: ChosenVersions,
+) {
+  let at = 0;
+  for (const { kind, name, from } of copied.pieces) {
+    const entry = objects.get(name);
+    if (from !== at || entry === undefined) {
+      throw copiesError('offsite-gap', { to: store.label, name, from: at });
+    }
+    const sealed = listedBytes(store, entry, signal, versions.of(name));
+    for await (const piece of open(key, { kind, name }, sealed)) {
+      at += piece.length;
+      yield piece;
+    }
+  }
+}
+
+async function atLeast(bytes: AsyncIterator<Buffer>, length: number): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  while (size < length) {
+    const next = await bytes.next();
+    if (next.done === true) break;
+    // The reader uses its buffer again.
+    pieces.push(Buffer.from(next.value));
+    size += next.value.length;
+  }
+  return Buffer.concat(pieces);
+}
+
+async function* rest(beginning: Buffer, bytes: AsyncIterator<Buffer>): AsyncIterable<Buffer> {
+  yield beginning;
+  for (let next = await bytes.next(); next.done !== true; next = await bytes.next()) {
+    yield next.value;
+  }
+}
+
+/** The name that a segment's header gives to its file; undefined where it is of another segment or archive. */
+function nameIn(
+  beginning: Buffer,
+  { archiveId }: SecretManifest,
+  { segment, pieces }: CopiedSegment,
+): SegmentFile | undefined {
+  const header = decodeSegmentHeader(beginning.subarray(0, SEGMENT_HEADER_BYTES));
+  const isPlain = header?.generation === 1;
+  if (header?.segment !== segment || header.archiveId.toString('hex') !== archiveId)
+    return undefined;
+  if (pieces[0]?.kind === 'tail' && !isPlain) return undefined;
+  return { segment, generation: header.generation };
+}
+
+function notTheSegment(to: string, { segment }: CopiedSegment) {
+  const file = segmentPath(to, { segment, generation: 1 });
+  return logDamaged({ file, segment, offset: 0, reason: 'segment-header' });
+}
+
+interface FetchedForRepair {
+  /** Segments that are damaged or missing here, and were fetched. */
+  readonly fetched: readonly number[];
+  /** Those that the copy does not give back either, with the name of their first object and the reason. */
+  readonly lost: readonly { readonly name: string; readonly error: MailkeepError }[];
+}
+
+const AT_ONCE = 2;
+
+/**
+ * Fetches from an off-site copy the segments that a repair of the archive may need, into a folder that is a copy with
+ * gaps: those that are not intact here, and those that reach beyond the end of the log here.
+ *
+ * @param into an empty folder
+ * @throws what the store throws
+ */
+async function fetchForRepair(
+  source: SegmentSource,
+  dir: string,
+  into: string,
+): Promise<FetchedForRepair> {
+  const { manifest, signal } = source;
+  refuseUnknownFormat(into, manifest.format);
+  realFiles.makeFolder(logFolder(into));
+  await replaceFile(realFiles, formatPath(into), Buffer.from(`${manifest.format}\n`, 'latin1'));
+  const all = copiedSegments(manifest);
+  const end = endHere(dir);
+  const fetched: number[] = [];
+  const lost: { name: string; error: MailkeepError }[] = [];
+  await severalAtOnce(all, AT_ONCE, async (copied) => {
+    signal.throwIfAborted();
+    const { segment } = copied;
+    const reachesFurther = segment === all.at(-1)?.segment && end < manifest.commit.number;
+    if (!reachesFurther && (await isIntact(source, dir, copied))) return;
+    try {
+      await fetchSegment(source, into, copied);
+      fetched.push(segment);
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+      lost.push({ name: copied.pieces[0]?.name ?? '', error });
+    }
+  });
+  return { fetched: fetched.sort((a, b) => a - b), lost };
+}
+
+async function isIntact(
+  { prover }: SegmentSource,
+  dir: string,
+  { segment }: CopiedSegment,
+): Promise<boolean> {
+  const generations = listSegments(realFiles, dir).get(segment);
+  if (generations === undefined) return false;
+  try {
+    const file = withSegment(realFiles, dir, segment, generations, ({ name, path, sealed }) => ({
+      ...name,
+      path,
+      sealed: sealed !== undefined,
+    }));
+    // Of the segment that is written to, what follows its last commit is nobody's matter.
+    if (!file.sealed) return isWalkable(dir, segment);
+    await prover.intact(file);
+    return true;
+  } catch (error) {
+    if (error instanceof MailkeepError && error.family === 'damage') return false;
+    throw error;
+  }
+}
+
+function isWalkable(dir: string, segment: number): boolean {
+  const state = segmentState(realFiles, dir, segment, listSegments(realFiles, dir), NEVER_TORN);
+  return state?.damaged === false;
+}
+
+/** The number of the last commit of the log here, as far as it can be read; 0 for none. */
+function endHere(dir: string): number {
+  const listing = listSegments(realFiles, dir);
+  const last = [...listing.keys()].at(-1);
+  if (last === undefined) return 0;
+  return segmentState(realFiles, dir, last, listing, NEVER_TORN)?.end.number ?? 0;
+}
+
+interface BringBackOptions extends SegmentSource {
+  /** The folder to bring the archive back into: empty, or that of a run that was interrupted. */
+  readonly to: string;
+  readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
+}
+
+export interface BroughtBack {
+  readonly segments: number;
+  readonly bytes: number;
+  /** Segments that could not be brought back, each with the reason. */
+  readonly lost: readonly { readonly segment: number; readonly error: MailkeepError }[];
+}
+
+/** In a folder while an archive is brought back into it: what was begun there, and may be continued. */
+const UNFINISHED = 'copy-from.json';
+/** As many travel, are decrypted, written and read at a time: each waits for the network or the disk in turn. */
+const RESTORED_AT_ONCE = 4;
+
+/**
+ * Brings the log of an archive back from a copy: each segment under a temporary name, read completely before it gets
+ * its own. What cannot be brought back is reported at the end; the rest is there then.
+ *
+ * @throws offsite-not-empty; `disk-full` and its like; what the store throws
+ */
+export async function bringBack(options: BringBackOptions): Promise<BroughtBack> {
+  const { to, manifest, signal, progress } = options;
+  refuseUnknownFormat(to, manifest.format);
+  await begin(to, manifest);
+  const jobs = copiedSegments(manifest);
+  const there = listSegments(realFiles, to);
+  const lost: { segment: number; error: MailkeepError }[] = [];
+  let [done, bytes] = [0, 0];
+  await severalAtOnce(jobs, RESTORED_AT_ONCE, async (job) => {
+    signal.throwIfAborted();
+    try {
+      if (!there.has(job.segment)) {
+        const fetched = await fetchSegment(options, to, job);
+        bytes += fetched.bytes;
+      }
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+      lost.push({ segment: job.segment, error });
+    }
+    done += 1;
+    progress?.({ segments: done, of: jobs.length });
+  });
+  // What was lost may be brought back by another run, from a copy that was mended.
+  if (lost.length === 0) await realFiles.remove(path.join(to, UNFINISHED));
+  return { segments: jobs.length - lost.length, bytes, lost };
+}
+
+/** Lays an empty folder out, or finds one that an earlier run has left. */
+async function begin(to: string, manifest: SecretManifest): Promise<void> {
+  realFiles.makeFolder(to);
+  const names = readdirSync(to).filter((name) => !MEANINGLESS.has(name));
+  const mark = `${JSON.stringify({ archiveId: manifest.archiveId, commit: manifest.commit })}\n`;
+  const file = path.join(to, UNFINISHED);
+  if (names.length > 0 && readText(file) !== mark) {
+    const stranger = names.find((name) => name !== UNFINISHED) ?? UNFINISHED;
+    throw copiesError('offsite-not-empty', { dir: to, stranger });
+  }
+  await replaceFile(realFiles, file, Buffer.from(mark, 'utf8'));
+  realFiles.makeFolder(logFolder(to));
+  // FORMAT comes first: a log without it is damage.
+  await replaceFile(realFiles, formatPath(to), Buffer.from(`${manifest.format}\n`, 'latin1'));
+}
+
+/** What a file system puts into every disk, and what the lock of an archive leaves. */
+const MEANINGLESS = new Set(['lost+found', 'lock', 'lock.json', 'lock-journal']);
+
+function readText(file: string): string | undefined {
+  try {
+    return readRegularFile(file, LARGEST_MARK).toString('utf8');
+  } catch (error) {
+    if (errnoName(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+const LARGEST_MARK = 4096;
+
+export interface SegmentsForRepair extends FetchedForRepair {
+  /** A copy of the archive with gaps. */
+  readonly folder: string;
+  /**
+   * The commit that the manifest leads to, if a key of this archive signed it; undefined if another signer did, whom a
+   * reader of the copy has added.
+   */
+  readonly commit: ChainState | undefined;
+}
+
+/**
+ * Fetches from an off-site copy what a repair of the archive may need, into a new folder below the archive's `tmp`, which
+ * the caller removes.
+ *
+ * @throws offsite-write-only, offsite-no-manifest, offsite-rolled-back; what `ownKeyOf` and the store throw
+ */
+export async function segmentsForRepair(order: {
+  readonly dataDir: string;
+  readonly store: ObjectStore;
+  readonly signal: AbortSignal;
+}): Promise<SegmentsForRepair> {
+  const { dataDir, store, signal } = order;
+  const key = await ownKeyOf(dataDir, store, signal);
+  const to = store.label;
+  if (key.privateKeys.length === 0) throw copiesError('offsite-write-only', { to });
+  const manifests = await findManifests(store, key, signal);
+  const { newest, invalid } = manifests;
+  refuseRolledBack(order, key, manifests);
+  if (newest === undefined) {
+    throw copiesError('offsite-no-manifest', { to, invalid: invalid.length });
+  }
+  const opening = { copyId: Buffer.from(key.copyId, 'hex'), privateKeys: key.privateKeys };
+  const manifest = await openManifest(newest.clear, opening);
+  const parent = path.join(dataDir, 'tmp');
+  makeFolders(parent, FOLDER_MODE);
+  const folder = mkdtempSync(path.join(parent, 'copy-'));
+  const prover = proverOnThreads();
+  try {
+    const objects = new Map(newest.clear.objects.map((entry) => [entry.name, entry]));
+    const source = { store, key: opening, manifest, objects, prover, signal, takesVersions: true };
+    const fetched = await fetchForRepair(source, dataDir, folder);
+    const isOwn = signersOf(dataDir, key).some((one) => one.equals(newest.clear.signer));
+    return { folder, commit: isOwn ? manifest.commit : undefined, ...fetched };
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true });
+    throw error;
+  } finally {
+    await prover.close();
+  }
+}
+
+/** An older state may have mail that was purged since, in segments whose own list of purges is damaged. */
+function refuseRolledBack(
+  { dataDir, store }: { readonly dataDir: string; readonly store: ObjectStore },
+  { copyId }: LocalKey,
+  manifests: FoundManifests,
+): void {
+  const state = openExistingState(dataDir);
+  try {
+    refuseOlder(store, manifests, copyMemory(state, copyId));
+  } finally {
+    state?.close();
+  }
+}
+
+/** This archive's own key, and the one that began the copy. Later signers were taken from the copy when it was adopted. */
+function signersOf(dataDir: string, { signers: [first] }: LocalKey): readonly Buffer[] {
+  const file = path.join(dataDir, 'checkpoint.key');
+  const own = existsSync(file) ? [rawPublicKey(readSigningKey(file))] : [];
+  return first === undefined ? own : [first, ...own];
+}
+
+interface BringBackOrder extends OpenedWith {
+  readonly store: ObjectStore;
+  /** Absolute. */
+  readonly to: string;
+  /** The commit to bring back; the newest where undefined. */
+  readonly atCommit: number | undefined;
+  /** A copy whose newest manifest is of an earlier commit was rolled back. */
+  readonly atLeast: number | undefined;
+  readonly signal: AbortSignal;
+  readonly onSegments: (done: { readonly segments: number; readonly of: number }) => void;
+  readonly onFold: (progress: FoldProgress) => void;
+  readonly onIndex: (progress: IndexingProgress) => void;
+}
+
+export interface ArchiveBack extends BroughtBack {
+  readonly copyId: string;
+  /** Ed25519, 32 bytes: the key that began the copy. */
+  readonly signer: Buffer;
+  readonly number: number;
+  readonly hash: string;
+  /** When the copy was made, milliseconds since the epoch. */
+  readonly copiedAt: number;
+  readonly messages: number;
+  /** What came back besides the archive; null where the copy carries nothing. */
+  readonly settings: RestoredSettings | null;
+  /** Until every segment was there; the catalog comes after. Milliseconds. */
+  readonly fetchMs: number;
+  /** Manifests and keys at the target that are not valid. */
+  readonly invalid: readonly MailkeepError[];
+}
+
+/**
+ * Makes an archive out of an off-site copy, on a machine that may have nothing else: its log, and a catalog of it.
+ *
+ * @throws offsite-not-empty, offsite-no-manifest, offsite-no-commit, offsite-rolled-back, offsite-signer-differs,
+ *   copy-key-refused; what the store and `rebuild` throw
+ */
+export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBack> {
+  const { store, to, way, signal } = order;
+  await refuseNewerCopy(store, signal);
+  const { recipients, damaged } = await readRecipients(store, signal);
+  if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
+  const secrets = await unlock(recipients, way, signal);
+  refuseOtherSigner(secrets, order, store.label);
+  const copyKey = { copyId: secrets.copyId.toString('hex') };
+  const signers = await readSigners(store, secrets, signal);
+  const { found, invalid } = await chosenManifest(order, { ...copyKey, signers });
+  const carried = await newestSettings({ store, key: { ...copyKey, signers }, signal });
+  const { copyId, privateKeys } = secrets;
+  const key = { copyId, privateKeys };
+  const manifest = await openManifest(found.clear, key);
+  try {
+    makeFoldersDurably(to, FOLDER_MODE);
+  } catch (error) {
+    throw usageError('usage-save-failed', { file: to, reason: errnoName(error) });
+  }
+  return withLock(to, async () => {
+    const prover = proverOnThreads(1);
+    const started = performance.now();
+    const objects = new Map(found.clear.objects.map((entry) => [entry.name, entry]));
+    const brought = await bringBack({
+      ...{ store, key, manifest, objects, to, prover, signal, takesVersions: true },
+      progress: order.onSegments,
+    }).finally(() => prover.close());
+    const fetchMs = Math.round(performance.now() - started);
+    const { messages } = await rebuild({
+      dir: path.resolve(to),
+      signal,
+      onFold: order.onFold,
+      onIndex: order.onIndex,
+    });
+    const text = carried && (await openSettings(carried.clear, key));
+    const settings = text && (await restoreSettings(to, text));
+    return {
+      ...brought,
+      settings: settings ?? null,
+      copyId: copyId.toString('hex'),
+      signer: secrets.signer,
+      number: manifest.commit.number,
+      hash: manifest.commit.hash,
+      copiedAt: found.clear.time,
+      messages,
+      fetchMs,
+      invalid: [...damaged, ...invalid],
+    };
+  });
+}
+
+async function chosenManifest(
+  { store, atCommit, atLeast, signal }: BringBackOrder,
+  trust: { readonly copyId: string; readonly signers: readonly Buffer[] },
+): Promise<{ readonly found: FoundManifest; readonly invalid: readonly MailkeepError[] }> {
+  const to = store.label;
+  const { newest, listed, invalid } = await findManifests(store, trust, signal, atCommit);
+  if (newest === undefined && atCommit !== undefined) {
+    const numbers = [...new Set(listed.map(({ commit }) => commit))];
+    const nearest = numbers
+      .sort((a, b) => Math.abs(a - atCommit) - Math.abs(b - atCommit))
+      .slice(0, 5)
+      .map(String);
+    throw copiesError('offsite-no-commit', { to, number: atCommit, nearest });
+  }
+  if (newest === undefined)
+    throw copiesError('offsite-no-manifest', { to, invalid: invalid.length });
+  if (atLeast !== undefined && newest.clear.commit < atLeast) {
+    throw copiesError('offsite-rolled-back', { to, number: newest.clear.commit, seen: atLeast });
+  }
+  return { found: newest, invalid: invalid.map(({ error }) => error) };
+}
+
+interface AdoptOrder extends OpenedWith {
+  readonly dataDir: string;
+  readonly store: ObjectStore;
+  /** Takes keys that may not be the newest: of a copy whose rotation was interrupted, and whose newer keys are lost. */
+  readonly allowOlder: boolean;
+  readonly signal: AbortSignal;
+}
+
+interface AdoptedCopy {
+  readonly copyId: string;
+  readonly signer: Buffer;
+  /** Ids of recipients with keys that this machine does not have. */
+  readonly newer: readonly string[];
+  /** What was damaged or missing at the target. */
+  readonly findings: readonly MendedFinding[];
+}
+
+/**
+ * Gives an archive the keys of a copy, and makes its own key sign for it: of an archive that came from the copy, or that
+ * lost its keys. Whether the copy is one of this archive is checked when it is next written to.
+ *
+ * @throws offsite-no-copy, offsite-signer-unnamed, offsite-signer-differs, offsite-key-unfit, offsite-key-older,
+ *   offsite-in-use, copy-key-refused, offsite-key-unwritable; what the store throws
+ */
+export async function adoptCopy(order: AdoptOrder): Promise<AdoptedCopy> {
+  const { dataDir, store, way, signal } = order;
+  await refuseNewerCopy(store, signal);
+  const { recipients } = await readRecipients(store, signal);
+  if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
+  const secrets = await unlock(recipients, way, signal);
+  refuseUnprovenSigner(secrets, order, store.label);
+  const copyId = secrets.copyId.toString('hex');
+  return withCopyLock(dataDir, { copyId }, store.label, async () => {
+    const file = keyFile(dataDir, copyId);
+    const before = keysHere(file);
+    refuseOtherKeys(before, secrets, store.label);
+    const signers = await readSigners(store, secrets, signal);
+    const newer = await refuseOlderKeys(order, secrets, signers);
+    const signingKey = readSigningKey(await ownSigningKey(dataDir));
+    const signer = rawPublicKey(signingKey);
+    if (!signers.some((one) => one.equals(signer))) {
+      await putObjects(store, [encodeSigner(secrets, signer)], signal);
+      signers.push(signer);
+    }
+    const { privateKeys, nameKey } = secrets;
+    const [newest = Buffer.alloc(0)] = privateKeys;
+    const publicKey = publicKeyOf(newest);
+    const key = new LocalKey({
+      ...{ copyId, to: store.label, publicKey, nameKey, privateKeys, signers },
+      ...known(before, publicKey),
+    });
+    await writeLocalKey(file, key);
+    // What is damaged is to be known before this machine is the only one that can tell.
+    const memory = copyMemory(undefined, copyId);
+    const mending = { store, key, file, memory, signal, now: Date.now };
+    const { findings } = await mendKept({ ...mending, signingKey });
+    return { copyId, signer, newer, findings };
+  });
+}
+
+/**
+ * Refuses keys that a rotation replaced: what is copied with them could be read by those whom the rotation left out. The
+ * newest manifest is signed, so what it is encrypted for is certain. What recipients say of themselves is not.
+ *
+ * @returns the ids of recipients that say that they have other keys
+ */
+async function refuseOlderKeys(
+  { store, signal, allowOlder }: AdoptOrder,
+  { copyId, privateKeys }: CopySecrets,
+  signers: readonly Buffer[],
+): Promise<readonly string[]> {
+  const to = store.label;
+  const ours = new Set(privateKeys.map((one) => keyIdOf(publicKeyOf(one)).toString('hex')));
+  const trust = { copyId: copyId.toString('hex'), signers };
+  const { newest } = await findManifests(store, trust, signal);
+  if (newest !== undefined && !ours.has(keyIdIn(newest.clear.sealed))) {
+    throw copiesError('offsite-key-older', { to, ids: [] });
+  }
+  // Read under the lock: a rotation may have ended since the keys were opened.
+  const { recipients } = await readRecipients(store, signal);
+  const ids = recipients
+    .filter((one) => one.copyId.equals(copyId) && one.key !== null && !ours.has(one.key))
+    .map(({ id }) => id);
+  if (ids.length > 0 && !allowOlder) throw copiesError('offsite-key-older', { to, ids });
+  return ids;
+}
+
+/** The keys that this machine has of the copy; undefined where there are none, or they are damaged: they are written again. */
+function keysHere(file: string): LocalKey | undefined {
+  try {
+    return readLocalKey(file);
+  } catch (error) {
+    if (hasCode(error, 'offsite-key-unreadable')) return undefined;
+    throw error;
+  }
+}
+
+/** A copy keeps its first signer and its name key for life: what has others only uses its id. */
+function refuseOtherKeys(before: LocalKey | undefined, secrets: CopySecrets, to: string): void {
+  if (before === undefined) return;
+  const isSame =
+    before.nameKey.equals(secrets.nameKey) && before.signers[0]?.equals(secrets.signer) === true;
+  if (!isSame) throw copiesError('offsite-key-unfit', { to });
+}
+
+/** What the keys that were here remember, and the copy does not say. */
+function known(before: LocalKey | undefined, publicKey: Buffer): Partial<LocalKeyParts> {
+  if (before === undefined) return {};
+  const { age, replaced, next } = before;
+  return before.publicKey.equals(publicKey) ? { age, replaced, next } : { age };
+}

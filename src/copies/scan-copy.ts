@@ -1,0 +1,146 @@
+import { createHash } from 'node:crypto';
+import type { FileLayer } from '../archive/file-system.ts';
+import { readWhole } from '../archive/file-system.ts';
+import { formatPath, segmentPath } from '../archive/format.ts';
+import { batchesToTheEnd, checkFormat } from '../archive/recovery.ts';
+import { damageIn, listSegments, withSegment } from '../archive/segment-files.ts';
+import type { ChainState } from '../archive/segment-reader.ts';
+import { logDamaged } from '../errors/archive.ts';
+import { NEVER_TORN, segmentState } from './copy-log.ts';
+
+/** A segment to which nothing is appended any more. */
+export interface ClosedSegment {
+  readonly segment: number;
+  readonly end: ChainState;
+  /** Which of its records were purged: equal texts mean equal sets. Empty for none. */
+  readonly purged: string;
+}
+
+/** A commit of the segment that is written to, and the byte of its generation 1 behind it. */
+export interface Boundary extends ChainState {
+  readonly offset: number;
+  /** Milliseconds since the epoch. */
+  readonly time: number;
+}
+
+/** What of an archive can be copied, as of its last commit. */
+export interface Survey {
+  readonly archiveId: string;
+  /** The text of FORMAT, without its line end. */
+  readonly format: string;
+  /** The last commit; number 0 and the genesis hash where there is none. */
+  readonly commit: ChainState & { /** Milliseconds since the epoch. */ readonly time: number };
+  readonly closed: readonly ClosedSegment[];
+  /** The segment that is written to, with its commits in order; undefined where the last segment is sealed. */
+  readonly open: { readonly segment: number; readonly boundaries: readonly Boundary[] } | undefined;
+}
+
+/**
+ * Takes stock of the segments of an archive. Reads footers, and the last segment; a writer may be at work.
+ *
+ * @param seen the highest commit that the catalog has seen; 0 for none
+ * @throws `log-damaged` where a segment cannot be read, or its commits do not continue those of the one before;
+ *   `archive-missing` and its like
+ */
+export function surveyArchive(files: FileLayer, dir: string, seen: number): Survey {
+  checkFormat(files, dir);
+  const listing = listSegments(files, dir);
+  const last = [...listing.keys()].at(-1);
+  if (last === undefined) throw missing(dir, 1);
+  const closed: ClosedSegment[] = [];
+  let open: Survey['open'];
+  let archiveId: string | undefined;
+  let end: ChainState | undefined;
+  let time = 0;
+  for (const [at, segment] of [...listing.keys()].entries()) {
+    if (segment !== at + 1) throw missing(dir, at + 1);
+    const state = segmentState(files, dir, segment, listing, segment === last ? seen : NEVER_TORN);
+    if (state === undefined || state.damaged) throw damaged(dir, segment, listing.get(segment));
+    archiveId ??= state.archiveId;
+    end = state.end;
+    time = state.endedAt ?? time;
+    if (segment === last && state.generation === 1) {
+      const boundaries = commitsOf(files, dir, segment, seen);
+      // Sealed meanwhile: the next survey finds it closed.
+      if (boundaries === undefined) return surveyArchive(files, dir, seen);
+      open = { segment, boundaries };
+      const newest = boundaries.at(-1);
+      if (newest !== undefined) ({ time } = newest);
+      end = newest ?? end;
+    } else {
+      closed.push({ segment, end, purged: digestOf(state.purged) });
+    }
+  }
+  if (archiveId === undefined || end === undefined) throw missing(dir, 1);
+  const format = readWhole(files, formatPath(dir)).toString('latin1').trimEnd();
+  const commit = { number: end.number, hash: end.hash, time };
+  return { archiveId, format, commit, closed, open };
+}
+
+/** The commits of a segment of generation 1; undefined where it has another one by now. */
+function commitsOf(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  seen: number,
+): Boundary[] | undefined {
+  const generations = listSegments(files, dir).get(segment) ?? [];
+  return withSegment(files, dir, segment, generations, (opened) => {
+    if (opened.sealed !== undefined) return undefined;
+    const boundaries: Boundary[] = [];
+    for (const item of batchesToTheEnd(opened, seen, { digest: false }, () => undefined)) {
+      if (item.what === 'remainder') break;
+      const [problem] = item.problems;
+      if (problem !== undefined) throw damageIn(opened, problem.offset, problem.reason);
+      const { number, hash, time } = item.commit;
+      boundaries.push({ number, hash, time, offset: item.end });
+    }
+    return boundaries;
+  });
+}
+
+/**
+ * Returns whether a commit is one of this archive's: `same`, `other` where another has its number, `beyond` where the
+ * archive has no commit of this number.
+ */
+export function standingOf(
+  files: FileLayer,
+  dir: string,
+  survey: Survey,
+  number: number,
+  isIt: (commit: ChainState) => boolean,
+): 'same' | 'other' | 'beyond' {
+  if (number > survey.commit.number) return 'beyond';
+  if (number === survey.commit.number) return isIt(survey.commit) ? 'same' : 'other';
+  const { open, closed } = survey;
+  const inOpen = open?.boundaries.find((boundary) => boundary.number === number);
+  if (inOpen !== undefined) return isIt(inOpen) ? 'same' : 'other';
+  const within = closed.find(({ end }) => end.number >= number);
+  if (within === undefined) return 'other';
+  if (within.end.number === number) return isIt(within.end) ? 'same' : 'other';
+  const generations = listSegments(files, dir).get(within.segment) ?? [];
+  return withSegment(files, dir, within.segment, generations, (opened) => {
+    for (const item of batchesToTheEnd(opened, NEVER_TORN, { digest: false }, () => undefined)) {
+      if (item.what === 'batch' && item.commit.number === number) {
+        return isIt(item.commit) ? 'same' : 'other';
+      }
+    }
+    return 'other';
+  });
+}
+
+function digestOf(ordinals: ReadonlySet<number>): string {
+  if (ordinals.size === 0) return '';
+  const sorted = [...ordinals].sort((a, b) => a - b);
+  return createHash('sha256').update(sorted.join(',')).digest('hex');
+}
+
+function missing(dir: string, segment: number) {
+  const file = segmentPath(dir, { segment, generation: 1 });
+  return logDamaged({ file, segment, offset: 0, reason: 'segment-missing' });
+}
+
+function damaged(dir: string, segment: number, generations: readonly number[] | undefined) {
+  const file = segmentPath(dir, { segment, generation: generations?.[0] ?? 1 });
+  return logDamaged({ file, segment, offset: 0, reason: 'bytes' });
+}

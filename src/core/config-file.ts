@@ -1,0 +1,152 @@
+import { closeSync, openSync, readSync } from 'node:fs';
+import path from 'node:path';
+import { configError } from '../errors/config.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
+import { readRegularFile, tooLarge } from './files.ts';
+
+/** Anything but a quote, a backslash or a control character, and the escapes (RFC 8259 section 7). */
+const STRING = /"(?:[^"\\\p{Cc}]|[\x7f-\x9f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/uy;
+const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const SPACE = /[ \t\r\n]*/y;
+
+/**
+ * Returns where a text stops being JSON: the offset of the first token that cannot stand there, or undefined when
+ * the text is JSON after all. The built-in parser reports this for some errors only, and quotes the text
+ * (and with it secrets) for the others.
+ */
+export function jsonErrorOffset(text: string): number | undefined {
+  let at = 0;
+  const take = (pattern: RegExp): boolean => {
+    pattern.lastIndex = at;
+    const match = pattern.exec(text);
+    if (match !== null) at += match[0].length;
+    return match !== null;
+  };
+  const sign = (character: string): boolean => {
+    take(SPACE);
+    if (text[at] !== character) return false;
+    at += 1;
+    return true;
+  };
+  const members = (close: string, member: () => boolean): boolean => {
+    if (sign(close)) return true;
+    do {
+      take(SPACE);
+      if (!member()) return false;
+    } while (sign(','));
+    return sign(close);
+  };
+  const value = (): boolean => {
+    if (sign('{')) return members('}', () => take(STRING) && sign(':') && value());
+    if (sign('[')) return members(']', value);
+    return take(STRING) || take(SCALAR);
+  };
+  if (!value()) return at;
+  take(SPACE);
+  return at === text.length ? undefined : at;
+}
+
+/**
+ * Config files that were named and are pipes, such as `<(…)` of a shell, by absolute path. A pipe can be read only once, and
+ * a command reads its configuration several times: the text stays for as long as the process lives.
+ */
+const pipes = new Map<string, Buffer | null>();
+
+const CHUNK = 65_536;
+/** Paths of what is open in this process. No folder of the user's is next to them. */
+const STREAM = /^\/dev\/(?:stdin|fd\/\d+)$|^\/proc\/(?:self|\d+)\/fd\/\d+$/;
+
+/** Notes that the user named a pipe as the config file: only then is it worth waiting for its writer. */
+export function notePipe(file: string): void {
+  if (!pipes.has(file)) pipes.set(file, null);
+}
+
+/** Returns whether a config file is a pipe that the user named. */
+export function isPiped(file: string): boolean {
+  return pipes.has(file);
+}
+
+/**
+ * Returns the text of a config file that is a pipe; undefined for any other. Waits for whoever writes to it.
+ *
+ * @param most bytes
+ * @throws system errors; EFBIG for more than `most`
+ */
+function pipedText(file: string, most: number): Buffer | undefined {
+  const known = pipes.get(file);
+  if (known !== null) return known;
+  const text = readPipe(file, most);
+  pipes.set(file, text);
+  return text;
+}
+
+/** Returns the folder that relative paths in a config file are relative to: its own, or the current one for a stream. */
+export function configFolder(file: string, cwd = process.cwd()): string {
+  return STREAM.test(file) ? cwd : path.dirname(file);
+}
+
+function readPipe(file: string, most: number): Buffer {
+  const descriptor = openSync(file, 'r');
+  try {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    for (;;) {
+      const chunk = Buffer.alloc(CHUNK);
+      const read = readSync(descriptor, chunk);
+      if (read === 0) return Buffer.concat(chunks);
+      chunks.push(chunk.subarray(0, read));
+      length += read;
+      if (length > most) throw tooLarge(file);
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Bytes. A configuration of a thousand accounts has less. */
+const LONGEST_CONFIG = 1024 * 1024;
+
+/**
+ * Returns the parsed JSON of a config file, unchecked. A pipe that the user named is read to its end.
+ *
+ * @throws config-unreadable, config-not-json
+ */
+export function readConfigFile(file: string): unknown {
+  return jsonValue(fileText(file), file);
+}
+
+/**
+ * Returns the value of a JSON text, unchecked.
+ *
+ * @param file where the text is from, for the error
+ * @throws config-not-json
+ */
+export function jsonValue(text: string, file: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text);
+    return value;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    // The parser's own words may quote the file, and with it a token: only the place is passed on.
+    throw configError('config-not-json', { file, ...positionOf(text) });
+  }
+}
+
+function fileText(file: string): string {
+  try {
+    return (pipedText(file, LONGEST_CONFIG) ?? readRegularFile(file, LONGEST_CONFIG))
+      .toString('utf8')
+      .replace(/^\uFEFF/, '');
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    throw configError('config-unreadable', { file, reason }, error);
+  }
+}
+
+function positionOf(text: string): { line: number | null; column: number | null } {
+  const offset = jsonErrorOffset(text);
+  if (offset === undefined) return { line: null, column: null };
+  const before = text.slice(0, offset).split('\n');
+  return { line: before.length, column: (before.at(-1) ?? '').length + 1 };
+}

@@ -1,0 +1,150 @@
+import { existsSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { configError } from '../errors/config.ts';
+import { errnoOf, hasCode } from '../errors/mailkeep-error.ts';
+import { configFolder, isPiped, notePipe, readConfigFile } from './config-file.ts';
+import type { ConfigFile } from './config-schema.ts';
+import { nearest } from './names.ts';
+import { noPathProblem } from './s3-target.ts';
+
+/** What the search for a config file depends on; given as arguments so that tests need no real home. */
+export interface Surroundings {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** The places where a config file is looked for, in order, when none is named. */
+export function configPlaces({ cwd, env }: Surroundings): string[] {
+  const xdg = env.XDG_CONFIG_HOME;
+  const base = xdg !== undefined && path.isAbsolute(xdg) ? xdg : path.join(homedir(), '.config');
+  return [
+    path.join(cwd, 'config.json'),
+    path.join(base, 'mailkeep', 'config.json'),
+    '/etc/mailkeep/config.json',
+  ];
+}
+
+/**
+ * The config file in force: `--config`, `MAILKEEP_CONFIG`, then the usual places. One that is named must
+ * exist, and may be a pipe; without any, undefined.
+ *
+ * @throws config-not-found when the named file does not exist, config-unreadable when access is denied
+ */
+export function locateConfig(
+  named: string | undefined,
+  surroundings: Surroundings,
+): string | undefined {
+  const asked = askedFor(named, surroundings);
+  if (asked !== undefined) {
+    const file = path.resolve(surroundings.cwd, asked);
+    if (!namedExists(file)) throw configError('config-not-found', { searched: [file] });
+    return file;
+  }
+  return configPlaces(surroundings).find((file) => existsSync(file));
+}
+
+/** Returns whether a file that the user named exists. @throws config-unreadable where the system denies access */
+function namedExists(file: string): boolean {
+  // It may be gone once it was read.
+  if (isPiped(file)) return true;
+  try {
+    if (statSync(file).isFIFO()) notePipe(file);
+    return true;
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    if (reason === 'ENOENT' || reason === 'ENOTDIR') return false;
+    throw configError('config-unreadable', { file, reason }, error);
+  }
+}
+
+/** Returns whether `--config` or `MAILKEEP_CONFIG` names the file, so that no search takes place. */
+export function isNamed(named: string | undefined, surroundings: Surroundings): boolean {
+  return askedFor(named, surroundings) !== undefined;
+}
+
+function askedFor(named: string | undefined, { env }: Surroundings): string | undefined {
+  return named ?? env.MAILKEEP_CONFIG;
+}
+
+/** Where the archive is when neither the command line nor a config file says so. */
+export const DEFAULT_DATA_DIR = 'data';
+
+/**
+ * Returns the archive's folder for commands that only read: `--data`, else the config file's `dataDir`, else
+ * `./data`. Reads only that field of a config file, so that reading works while the rest is wrong, and without
+ * loading the validation.
+ */
+export function locateDataDir(
+  options: { readonly data: string | undefined; readonly config: string | undefined },
+  surroundings: Surroundings,
+): string {
+  if (options.data !== undefined) return path.resolve(surroundings.cwd, options.data);
+  const file = locateConfig(options.config, surroundings);
+  if (file === undefined) return path.resolve(surroundings.cwd, DEFAULT_DATA_DIR);
+  const dataDir = fieldOf(readConfigFile(file), 'dataDir') ?? null;
+  const folder = configFolder(file, surroundings.cwd);
+  if (dataDir === null) return path.resolve(folder, DEFAULT_DATA_DIR);
+  const isText = typeof dataDir === 'string' && dataDir !== '';
+  const problem = isText ? noPathProblem(dataDir) : undefined;
+  if (isText && problem === undefined) return path.resolve(folder, dataDir);
+  throw configError('config-invalid', {
+    file,
+    paths: ['dataDir'],
+    found: [problem ?? (typeof dataDir === 'string' ? 'an empty text' : 'something else')],
+    suggestions: [''],
+    expected: ['the path of a folder'],
+  });
+}
+
+type Codec = ConfigFile['archive']['codec'];
+
+/**
+ * Returns the codec for sealed records: `archive.codec` of the config file, undefined where there is no file or no such
+ * field. Checks nothing else in the file, so that commands that need no configuration work while the rest is wrong.
+ *
+ * With `data`, a file that only the search found counts only if its archive is that folder: `config.json` is a common
+ * name, and the file may belong to another program.
+ *
+ * @throws config-invalid when the field holds something else; config-not-found, config-unreadable, config-not-json
+ */
+export function locateCodec(
+  options: { readonly data: string | undefined; readonly config: string | undefined },
+  surroundings: Surroundings,
+): Codec | undefined {
+  const file = locateConfig(options.config, surroundings);
+  if (file === undefined) return undefined;
+  if (options.data !== undefined && !isNamed(options.config, surroundings)) {
+    if (!isConfigOf(file, locateDataDir(options, surroundings), surroundings)) return undefined;
+  }
+  return codecIn(file);
+}
+
+/** Returns whether a file that the user did not name is the configuration of the archive in `dataDir`. */
+export function isConfigOf(file: string, dataDir: string, surroundings: Surroundings): boolean {
+  try {
+    return locateDataDir({ data: undefined, config: file }, surroundings) === dataDir;
+  } catch (error) {
+    // Not JSON, or without a folder that could be this one: some other program's file.
+    const codes = ['config-not-json', 'config-unreadable', 'config-invalid'] as const;
+    if (codes.some((code) => hasCode(error, code))) return false;
+    throw error;
+  }
+}
+
+function codecIn(file: string): Codec | undefined {
+  const codec = fieldOf(fieldOf(readConfigFile(file), 'archive'), 'codec');
+  if (codec === undefined || codec === 'zstd' || codec === 'zlib') return codec;
+  throw configError('config-invalid', {
+    file,
+    paths: ['archive.codec'],
+    found: [typeof codec === 'string' ? JSON.stringify(codec) : 'something else'],
+    suggestions: [typeof codec === 'string' ? (nearest(codec, ['zstd', 'zlib']) ?? '') : ''],
+    expected: ['"zstd" or "zlib"'],
+  });
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}

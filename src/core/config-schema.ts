@@ -1,0 +1,1183 @@
+import path from 'node:path';
+import cron from 'node-cron';
+import { z } from 'zod';
+import { configError } from '../errors/config.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import {
+  isLoopback,
+  type ListenAddress,
+  parseListen,
+  parseServiceUrl,
+  withScheme,
+} from './address.ts';
+import { configFolder } from './config-file.ts';
+import { nearest } from './names.ts';
+import {
+  DEFAULT_REQUESTS_PER_MINUTE,
+  DURATION_PATTERN,
+  MOST_REQUESTS_PER_MINUTE,
+  parseDuration,
+  parseRate,
+  readSize,
+} from './quantities.ts';
+import { labelOf, noPathProblem, type ParsedTarget, parseTarget } from './s3-target.ts';
+import { Secret } from './secrets.ts';
+
+/**
+ * The one source of the configuration: validation, defaults and the JSON Schema of editors are derived
+ * from it. `expected` in the metadata is what an error names as the expected value of the field.
+ */
+declare module 'zod' {
+  interface GlobalMeta {
+    expected?: string;
+  }
+}
+
+/** Cron with five fields, or six with seconds first; node-cron also takes `@daily`, which we do not promise. */
+function isCron(text: string): boolean {
+  const fields = text.trim().split(/\s+/).length;
+  return (fields === 5 || fields === 6) && cron.validate(text);
+}
+
+function checked(description: string, expected: string, test: (text: string) => boolean) {
+  return z.string().refine(test, { error: expected }).meta({ description, expected });
+}
+
+const duration = (description: string) =>
+  z
+    .string()
+    .regex(DURATION_PATTERN)
+    .meta({ description, expected: 'a duration such as 90s, 15m, 26h or 7d' });
+
+const cronField = (description: string) =>
+  checked(description, 'a cron expression of 5 fields, or 6 with seconds', isCron);
+
+/** A section of the file, with all its fields named in errors. */
+function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
+  const names = Object.keys(shape);
+  const last = names.pop() ?? '';
+  const listed = names.length > 0 ? `${names.join(', ')} and ${last}` : last;
+  return z.strictObject(shape).meta({ expected: `an object with ${listed}` });
+}
+
+const wholeNumber = (from: number, to: number, description: string) =>
+  z
+    .int()
+    .min(from)
+    .max(to)
+    .meta({ description, expected: `a whole number from ${from} to ${to}` });
+
+const offUnlessSet = (description: string) =>
+  z.boolean().default(false).meta({ description, expected: 'true or false' });
+
+const variableName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/)
+  .meta({ expected: 'the name of an environment variable' });
+
+/** A secret that stands outside the file: where it is read from. */
+const ELSEWHERE = [
+  z.strictObject({ env: variableName }),
+  z.strictObject({ file: z.string().min(1) }),
+  z.strictObject({ credential: z.string().regex(/^[A-Za-z0-9_.-]+$/) }),
+] as const;
+
+/** Less would copy without a break. */
+const SHORTEST_MS = 60_000;
+/** States of a copy that are kept at the most. */
+const MOST_KEPT = 10_000;
+const MOST_LOCK_DAYS = 36_500;
+const MOST_SAMPLED = 1_000_000;
+
+const INTERVAL = 'a duration of at least 1m, such as 15m, 6h or 7d';
+
+function isInterval(text: string): boolean {
+  return (parseDuration(text) ?? 0) >= SHORTEST_MS;
+}
+
+function isShare(text: string): boolean {
+  const match = /^(\d{1,3}(?:\.\d{1,6})?)%$/.exec(text);
+  return match !== null && Number(match[1]) > 0 && Number(match[1]) <= 100;
+}
+
+const sample = z
+  .union([z.int().min(1).max(MOST_SAMPLED), z.string().refine(isShare)])
+  .nullable()
+  .meta({
+    description:
+      'How much is read back after each copy: a number of segments, or a share such as 1%; null reads nothing',
+    expected: 'a whole number from 1 to 1000000, a share such as "1%", or null',
+  });
+
+const full = checked(
+  'When everything is read back: an interval such as 30d, or a cron expression; null never does',
+  `${INTERVAL}, a cron expression, or null`,
+  (text) => isInterval(text) || isCron(text),
+)
+  .nullable()
+  .meta({ expected: `${INTERVAL}, a cron expression, or null` });
+
+/** The copies that the daemon keeps. */
+const copiesSchema = z
+  .array(
+    section({
+      to: checked(
+        'Where the copy is: s3://BUCKET/PREFIX, or a folder, relative to this file',
+        '"s3://BUCKET/PREFIX", or the path of a folder',
+        (text) => readTarget(text) !== undefined,
+      ),
+      every: checked(
+        'Copy when this long has passed since the last copy and something is new',
+        INTERVAL,
+        isInterval,
+      ).optional(),
+      schedule: cronField('Copy at these times instead, in schedule.timezone').optional(),
+      encrypt: offUnlessSet('Make no readable copy: fail where a folder has no encrypted one'),
+      keep: wholeNumber(
+        1,
+        MOST_KEPT,
+        'Of an encrypted copy: how many of its states to keep; all of the last day stay',
+      ).default(1),
+      lockDays: wholeNumber(
+        1,
+        MOST_LOCK_DAYS,
+        'In S3: for how many days nobody can delete what is copied; null for no lock',
+      )
+        .nullable()
+        .default(null)
+        .meta({ expected: `a whole number from 1 to ${MOST_LOCK_DAYS}, or null` }),
+      limitRate: checked(
+        'Of an encrypted copy: most bytes a second, such as 500k or 2M; null for no limit',
+        'a number of bytes a second such as "500k" or "2M", or null',
+        (text) => parseRate(text) !== undefined,
+      )
+        .nullable()
+        .default(null)
+        .meta({ expected: 'a number of bytes a second such as "500k" or "2M", or null' }),
+      verify: section({ sample: sample.default(null), full: full.default(null) }).prefault({}),
+    }),
+  )
+  .default([])
+  .meta({
+    description: 'Copies that the daemon keeps up to date; none by default',
+    expected:
+      'a list of objects with to, every or schedule, encrypt, keep, lockDays, limitRate and verify',
+  });
+
+/** When something is due: so many milliseconds after the last time, or by a cron expression. */
+export type Rhythm = { readonly everyMs: number } | { readonly cron: string };
+
+/** A copy that the daemon keeps up to date. */
+export interface CopySettings {
+  /** `s3://BUCKET/PREFIX`, or the absolute path of a folder: as the command line calls the copy. */
+  readonly to: string;
+  readonly rhythm: Rhythm;
+  /** No readable copy may be made. */
+  readonly encrypt: boolean;
+  readonly keep: number;
+  /** For how many days objects are locked; null where they are not. */
+  readonly lockDays: number | null;
+  /** As the command line takes it; null for no limit. */
+  readonly limitRate: string | null;
+  /** As `verify --sample` takes it; null reads nothing. */
+  readonly sample: string | null;
+  /** When everything is read back; null for never. */
+  readonly full: Rhythm | null;
+}
+
+/** Returns the copies of a validated file; relative folders are those of `folder`. */
+function copySettings(copies: z.output<typeof copiesSchema>, folder: string): CopySettings[] {
+  return copies.map(({ to, every, schedule, encrypt, keep, lockDays, limitRate, verify }) => ({
+    to: nameOfTarget(to, folder) ?? to,
+    rhythm: rhythmOf(schedule ?? every ?? ''),
+    encrypt,
+    keep,
+    lockDays,
+    limitRate,
+    sample: verify.sample === null ? null : String(verify.sample),
+    full: verify.full === null ? null : rhythmOf(verify.full),
+  }));
+}
+
+/** Returns what a target is called, however it was typed; undefined for a text that is none. */
+export function nameOfTarget(text: string, folder: string): string | undefined {
+  const target = readTarget(text);
+  if (target === undefined) return undefined;
+  return target.kind === 's3' ? labelOf(target) : path.resolve(folder, target.path);
+}
+
+function readTarget(text: string): ParsedTarget | undefined {
+  try {
+    return parseTarget(text);
+  } catch (error) {
+    if (error instanceof MailkeepError) return undefined;
+    throw error;
+  }
+}
+
+function rhythmOf(text: string): Rhythm {
+  const everyMs = parseDuration(text);
+  return everyMs === undefined ? { cron: text } : { everyMs };
+}
+
+/** Archives that one process can hold. */
+const MOST_ARCHIVES = 100_000;
+
+const NODE = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
+const EGRESS = /^[\x21-\x7e]{1,128}$/;
+
+/** What a machine of a fleet has to know: where the fleet's registry and objects are, and its own place in it. */
+export const fleetSchema = section({
+  registry: z.union([z.string().refine(isRegistryAddress), ...ELSEWHERE]).meta({
+    description:
+      'The database of the fleet in PostgreSQL, postgresql://USER@HOST:PORT/DATABASE, or where to read this address. A password is better kept out of it: in PGPASSWORD or .pgpass',
+    expected:
+      'an address such as "postgresql://mailkeep@db.example.org/fleet", or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
+  }),
+  directRegistry: z
+    .union([z.string().refine(isRegistryAddress), ...ELSEWHERE])
+    .optional()
+    .meta({
+      description:
+        'The same database past a pooler in transaction mode, through which no notification comes; fleet.registry by default',
+      expected:
+        'an address such as "postgresql://mailkeep@db.example.org/fleet", or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
+    }),
+  store: section({
+    bucket: checked('The bucket', 'the name of a bucket', (text) => isTarget(text, '')),
+    prefix: checked(
+      'What the names of the fleet in the bucket begin with',
+      'letters, digits and -_./, without a slash at the ends',
+      (text) => text === '' || isTarget('bucket', text),
+    ).default(''),
+    endpoint: checked(
+      'The S3 server; without it, AWS_ENDPOINT_URL or Amazon',
+      'an https address (http only for this machine) without user name, password, query or fragment',
+      isEndpoint,
+    ).optional(),
+    region: checked(
+      'The region of the bucket; without it, AWS_REGION',
+      'the name of a region such as "eu-central-1"',
+      (text) => /^[A-Za-z0-9-]{1,64}$/.test(text),
+    ).optional(),
+    profile: z.string().min(1).optional().meta({
+      description:
+        'The profile in ~/.aws with the keys; without it, AWS_ACCESS_KEY_ID or AWS_PROFILE',
+      expected: 'the name of a profile',
+    }),
+  }),
+  keyFile: z.string().min(1).meta({
+    description:
+      'File with the keys that encrypt the tokens in the registry, relative to this file; the same on every node',
+    expected: 'the path of a file',
+  }),
+  node: checked(
+    'The name of this machine in the fleet; no other machine has it, and it stays the same as long as its disk does',
+    'a name of 1 to 64 letters, digits, dots, dashes and underscores',
+    (text) => NODE.test(text),
+  ),
+  address: checked(
+    'Where other nodes reach this one',
+    'a host and port such as "node-1.example.org:8443"',
+    isReachable,
+  ).optional(),
+  listen: checked(
+    'Where the worker listens for other nodes, if not at `address`',
+    'a host and port such as "0.0.0.0:8443"',
+    (text) => (parseListen(text)?.port ?? 0) > 0,
+  ).optional(),
+  egress: checked(
+    'The address that requests to the mail service come from: nodes behind the same one share its limit; the node by default',
+    '1 to 128 printable characters without blanks',
+    (text) => EGRESS.test(text),
+  ).optional(),
+  capacity: wholeNumber(1, MOST_ARCHIVES, 'How many accounts this node takes at most').default(
+    1_000,
+  ),
+  createWebhooks: offUnlessSet(
+    'Lets workers register webhook.publicUrl at the service for each mailbox that they hold',
+  ),
+  cache: z.string().min(1).default('./cache').meta({
+    description: 'Folder for the local copies of archives, relative to this file',
+    expected: 'the path of a folder',
+  }),
+}).meta({
+  description: 'A fleet of machines with one registry, for "mailkeep fleet"; off when absent',
+});
+
+/** What else may be wrong with it, the registry reports: its parser is not loaded for local commands. */
+function isRegistryAddress(text: string): boolean {
+  return /^postgres(?:ql)?:\/\//i.test(text) && URL.canParse(text);
+}
+
+function isTarget(bucket: string, prefix: string): boolean {
+  if (bucket.includes('/') || prefix.endsWith('/')) return false;
+  try {
+    return parseTarget(`s3://${bucket}/${prefix}`).kind === 's3';
+  } catch (error) {
+    if (error instanceof MailkeepError) return false;
+    throw error;
+  }
+}
+
+function isEndpoint(text: string): boolean {
+  const url = parseServiceUrl(text);
+  return url !== undefined && (url.protocol === 'https:' || isLoopback(url.hostname));
+}
+
+function isReachable(text: string): boolean {
+  const parsed = parseListen(text);
+  return parsed !== undefined && parsed.port > 0 && !text.startsWith(':');
+}
+
+function isTimeZone(text: string): boolean {
+  try {
+    return text === 'local' || new Intl.DateTimeFormat('en', { timeZone: text }) !== undefined;
+  } catch (error) {
+    if (error instanceof RangeError) return false;
+    throw error;
+  }
+}
+
+function isWebUrl(text: string): boolean {
+  return URL.canParse(text) && /^https?:/i.test(text);
+}
+
+const HOST_NAME = 'a host name without a port, such as "node-1.example.org"';
+
+function isHostName(text: string): boolean {
+  return /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/.test(text);
+}
+
+/** Where a reverse proxy serves the web interface: all of its host, since pages name each other from the root. */
+function isPublicOrigin(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, username, password, pathname, search, hash } = new URL(text);
+  const rest = username + password + search + hash;
+  return protocol === 'https:' && pathname === '/' && rest === '';
+}
+
+/** No request is made to an address that names a user. */
+function isPostable(text: string): boolean {
+  if (!isWebUrl(text)) return false;
+  const { username, password } = new URL(text);
+  return username === '' && password === '';
+}
+
+const serviceUrl = (description: string) =>
+  checked(
+    description,
+    'an http or https address without user name, password, query or fragment',
+    (text) => parseServiceUrl(text) !== undefined,
+  );
+
+const listen = (description: string) =>
+  checked(
+    description,
+    'an address such as 127.0.0.1:8025 (port 0: any free one)',
+    (text) => parseListen(text) !== undefined,
+  );
+
+const namePattern = z.string().min(1).meta({ expected: 'a name or a pattern with *' });
+
+const patterns = (what: string, fallback: string[]) =>
+  z
+    .array(namePattern)
+    .default(fallback)
+    .meta({ description: what, expected: 'a list of names or patterns with *' });
+
+const selection = (what: string) =>
+  section({
+    include: patterns(`${what} to mirror; * stands for any text`, ['*']),
+    exclude: patterns(`${what} to leave out; what is already archived stays as it is`, []),
+  }).prefault({});
+
+const tokenSchema = z.union([z.string().min(1), ...ELSEWHERE]).meta({
+  description:
+    'The bearer token, or where to read it when a request needs it: an environment variable, a file, or a systemd credential',
+  expected: 'a token, or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
+});
+
+const insecure = offUnlessSet('Allow http to a host that is not this machine');
+
+const days = (description: string) =>
+  wholeNumber(1, 36_500, description)
+    .nullable()
+    .meta({ expected: 'a whole number of days from 1 to 36500, or null' });
+
+const accountSchema = z
+  .strictObject({
+    name: z
+      .string()
+      .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/)
+      .meta({
+        description: 'A short name for this account',
+        expected: 'a name of 1 to 64 letters, digits, dots, dashes and underscores',
+      }),
+    baseUrl: serviceUrl('Address of the mailbox surface of the service'),
+    token: tokenSchema,
+    insecure,
+    platform: z
+      .strictObject({
+        url: serviceUrl('Address of the platform surface of the service'),
+        token: tokenSchema,
+        orderId: z.string().min(1).optional().meta({
+          description: 'Resource id of the mail order; needed for delivery logs',
+          expected: 'a resource id',
+        }),
+      })
+      .optional()
+      .meta({
+        description: 'The platform surface, for managing webhooks and reading their delivery logs',
+        expected: 'an object with url, token and orderId',
+      }),
+    mailboxes: selection('Addresses of mailboxes'),
+    folders: selection('Paths of folders'),
+  })
+  .meta({ expected: 'an object with at least name, baseUrl and token' });
+
+export const configSchema = z
+  .strictObject({
+    $schema: z.string().optional().meta({ expected: 'the address of a JSON Schema' }),
+    dataDir: z
+      .string()
+      .min(1)
+      .refine((text) => noPathProblem(text) === undefined)
+      .default('./data')
+      .meta({
+        description: 'Folder of the archive, relative to this file',
+        expected: 'the path of a folder',
+      }),
+    accounts: z.array(accountSchema).min(1).meta({
+      description: 'The accounts to mirror: one for each token',
+      expected: 'a list of at least one account',
+    }),
+    archive: section({
+      codec: z.enum(['zstd', 'zlib']).default('zstd').meta({
+        description:
+          'Compression of closed log segments; zlib keeps an archive readable for mailkeep versions without zstd',
+        expected: '"zstd" or "zlib"',
+      }),
+      compact: offUnlessSet(
+        'Lets the daemon rewrite closed segments compressed with another codec, one at a time, while it is idle',
+      ),
+    }).prefault({}),
+    insecure,
+    rateLimit: section({
+      requestsPerMinute: z
+        .number()
+        .positive()
+        .max(MOST_REQUESTS_PER_MINUTE)
+        .default(DEFAULT_REQUESTS_PER_MINUTE)
+        .meta({
+          description:
+            'Most requests a minute for each token and host; the service may slow mailkeep down further',
+          expected: 'a number above 0, at most 10000000',
+        }),
+      concurrency: wholeNumber(1, 256, 'Requests in flight at once').default(4),
+    }).prefault({}),
+    sync: section({
+      order: z.enum(['newest', 'oldest']).default('newest').meta({
+        description:
+          'What a first sync fetches first: newest lets you search recent mail within a minute',
+        expected: '"newest" or "oldest"',
+      }),
+      first: z.enum(['recent', 'small', 'folders']).default('recent').meta({
+        description:
+          'What to fetch first from a large backlog, over all folders: recent is mail of the last year, small is messages below 100 kB, folders fetches one folder after the other. Needs the order newest',
+        expected: '"recent", "small" or "folders"',
+      }),
+    }).prefault({}),
+    schedule: section({
+      sync: cronField('When the daemon looks for changes').default('*/5 * * * *'),
+      sweep: cronField('When it compares every message and flag').default('0 3 * * *'),
+      verify: cronField('When it re-reads and hashes the archive').default('0 4 * * 0'),
+      prune: cronField(
+        'When it permanently removes what retention allows; with null, only "mailkeep prune" run by hand does',
+      )
+        .nullable()
+        .default(null),
+      timezone: checked(
+        'Time zone of the schedules',
+        '"local" or a zone name such as Europe/Vilnius',
+        isTimeZone,
+      ).default('local'),
+      jitterSeconds: wholeNumber(0, 3_600, 'Random delay before each run, in seconds').default(0),
+    }).prefault({}),
+    brake: section({
+      maxEndedShare: z.number().min(0).max(1).default(0.3).meta({
+        description: 'Share of a folder that may disappear in one pass before the brake holds it',
+        expected: 'a number from 0 to 1',
+      }),
+      minMessages: wholeNumber(
+        1,
+        1_000_000_000,
+        'Folders with fewer messages are not held by share',
+      ).default(50),
+      confirmAfter: duration(
+        'A sync at least this much later may confirm the deletions that were held',
+      ).default('6h'),
+    }).prefault({}),
+    retention: section({
+      endedAfterDays: days(
+        'prune may remove messages deleted at the service this many days ago; null keeps everything',
+      ).default(null),
+      draftsAfterDays: days(
+        'The same for messages that were only ever in a drafts folder: earlier versions of a message',
+      ).default(null),
+      rules: z
+        .array(
+          section({
+            mailbox: namePattern.optional(),
+            folder: namePattern.optional(),
+            endedAfterDays: days('As above, for what this rule selects; null keeps it'),
+          }),
+        )
+        .default([])
+        .meta({
+          description:
+            'Mailboxes and folders with their own number of days; the first matching rule applies',
+          expected: 'a list of objects with mailbox, folder and endedAfterDays',
+        }),
+      keepAtLeast: wholeNumber(
+        0,
+        1_000_000_000,
+        'How many of the newest deleted messages of each folder stay, however old',
+      ).default(0),
+      hold: z
+        .array(
+          z
+            .union([
+              z.strictObject({ query: z.string().min(1) }),
+              z.strictObject({ mailbox: namePattern }),
+            ])
+            .meta({ expected: 'an object with query or mailbox' }),
+        )
+        .default([])
+        .meta({
+          description: 'Legal hold: queries and mailboxes whose messages are never pruned',
+          expected: 'a list of objects with query or mailbox',
+        }),
+    }).prefault({}),
+    copies: copiesSchema,
+    webhook: z
+      .strictObject({
+        listen: listen('Where the daemon receives webhooks; it faces the internet').default(
+          '127.0.0.1:8025',
+        ),
+        publicUrl: z.string().refine(isWebUrl).nullable().default(null).meta({
+          description: 'The address at which the service reaches it',
+          expected: 'an https address, or null',
+        }),
+      })
+      .nullish()
+      .meta({
+        description: 'Receiver of webhooks; off when absent',
+        expected: 'an object with listen and publicUrl',
+      }),
+    health: z
+      .strictObject({
+        listen: listen('Where the daemon serves health and metrics').default('127.0.0.1:8026'),
+        hosts: z
+          .array(checked('A host name', HOST_NAME, isHostName))
+          .default([])
+          .meta({
+            description:
+              'Host names under which monitoring asks; IP addresses and localhost always work',
+            expected: `a list; each entry is ${HOST_NAME}`,
+          }),
+      })
+      .nullish()
+      .meta({
+        description: 'Health and metrics; off when absent',
+        expected: 'an object with listen and hosts',
+      }),
+    web: z
+      .strictObject({
+        listen: listen(
+          'Where the daemon serves the web interface: this machine, unless publicUrl is set',
+        ).default('127.0.0.1:8027'),
+        publicUrl: z.string().refine(isPublicOrigin).nullable().default(null).meta({
+          description: 'The https address at which a reverse proxy serves it',
+          expected: 'an https address without a path, or null',
+        }),
+      })
+      .nullish()
+      .meta({
+        description: 'The web interface; off when absent',
+        expected: 'an object with listen and publicUrl',
+      }),
+    notify: section({
+      command: z.string().min(1).nullable().default(null).meta({
+        description: 'Command to run on failure and on recovery',
+        expected: 'a command line, or null',
+      }),
+      url: z.string().refine(isPostable).nullable().default(null).meta({
+        description: 'Address that is notified of failures and recoveries',
+        expected: 'an http or https address without user and password, or null',
+      }),
+    }).prefault({}),
+    quota: section({
+      warnPercent: wholeNumber(
+        1,
+        100,
+        'Notify once when a mailbox has used this share of its quota at the service; null never does',
+      )
+        .nullable()
+        .default(95)
+        .meta({ expected: 'a whole number from 1 to 100, or null' }),
+    }).prefault({}),
+    fleet: fleetSchema.optional(),
+    minFreeBytes: z
+      .union([
+        z.int().min(0).max(Number.MAX_SAFE_INTEGER),
+        z.string().refine((text) => readSize(text) !== undefined),
+      ])
+      .default(1_073_741_824)
+      .meta({
+        description: 'Free disk space below which fetching stops: bytes, or a size such as "5G"',
+        expected: 'a whole number of bytes, or a size such as "500M" or "5G"',
+      }),
+    log: section({
+      level: z
+        .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
+        .default('info')
+        .meta({
+          description: 'Least severe level to log',
+          expected: 'one of trace, debug, info, warn, error, fatal, silent',
+        }),
+    }).prefault({}),
+  })
+  .meta({
+    title: 'mailkeep configuration',
+    description: 'Settings of mailkeep; only accounts with name, baseUrl and token are required.',
+    expected: 'an object',
+  });
+
+/** The file of a node of a fleet: its accounts are in the registry. */
+export const fleetFileSchema = configSchema.extend({
+  accounts: configSchema.shape.accounts.optional(),
+  fleet: fleetSchema,
+});
+
+/** The file's content with defaults filled in. */
+export type ConfigFile = z.output<typeof configSchema>;
+/** The file's content as people write it. */
+export type ConfigInput = z.input<typeof configSchema>;
+
+/** The part of JSON Schema that our own schema uses. */
+const nodeSchema = z.looseObject({
+  get properties() {
+    return z.record(z.string(), nodeSchema).optional();
+  },
+  get items() {
+    return nodeSchema.optional();
+  },
+  get anyOf() {
+    return z.array(nodeSchema).optional();
+  },
+  expected: z.string().optional(),
+});
+type SchemaNode = z.infer<typeof nodeSchema>;
+
+/** The schema with our own `expected` notes still in it: what errors are worded from. */
+function annotatedSchema(): SchemaNode {
+  return nodeSchema.parse(z.toJSONSchema(configSchema, { io: 'input' }));
+}
+
+/** The text of `config.schema.json`: JSON Schema of what people write, for editors. */
+export function jsonSchemaText(): string {
+  const schema = z.toJSONSchema(configSchema, {
+    io: 'input',
+    override: ({ zodSchema, jsonSchema }) => {
+      delete jsonSchema.expected;
+      // The file of a node of a fleet needs no accounts.
+      if (zodSchema !== configSchema) return;
+      delete jsonSchema.required;
+      jsonSchema.anyOf = [{ required: ['accounts'] }, { required: ['fleet'] }];
+    },
+  });
+  return `${JSON.stringify(schema, null, 2)}\n`;
+}
+
+/** The node that describes the value at a path, or undefined where the schema knows no such place. */
+function schemaAt(root: SchemaNode, path: readonly PropertyKey[]): SchemaNode | undefined {
+  let nodes: readonly SchemaNode[] = [root];
+  for (const key of path) {
+    nodes = nodes
+      .flatMap((node) => [node, ...(node.anyOf ?? [])])
+      .flatMap((node) => step(node, key));
+  }
+  return nodes[0];
+}
+
+function step(node: SchemaNode, key: PropertyKey): SchemaNode[] {
+  const next = typeof key === 'number' ? node.items : node.properties?.[String(key)];
+  return next === undefined ? [] : [next];
+}
+
+/** The field names that an object at this place may have. */
+function knownKeys(node: SchemaNode | undefined): string[] {
+  if (node === undefined) return [];
+  return [node, ...(node.anyOf ?? [])].flatMap((part) => Object.keys(part.properties ?? {}));
+}
+
+/** A wrong field: where, what stood there (never a secret), what belongs there. */
+export interface ConfigProblem {
+  readonly path: string;
+  /** Null for a field that should not be there; `expected` then lists those that may. */
+  readonly found: string | null;
+  readonly expected: string;
+  /** The name or value that was probably meant. */
+  readonly suggestion?: string | null;
+}
+
+type Path = readonly PropertyKey[];
+
+/** Returns the error of a file with these problems. */
+export function configInvalid(file: string, problems: readonly ConfigProblem[]): Error {
+  return configError('config-invalid', {
+    file,
+    paths: problems.map((problem) => problem.path),
+    found: problems.map((problem) => problem.found ?? ''),
+    expected: problems.map((problem) => problem.expected),
+    suggestions: problems.map((problem) => problem.suggestion ?? ''),
+  });
+}
+
+/** Words every issue of the validation, in the order of the schema. `raw` is the parsed file. */
+export function problemsOf(issues: readonly z.core.$ZodIssue[], raw: unknown): ConfigProblem[] {
+  const schema = annotatedSchema();
+  return issues.flatMap((issue): ConfigProblem[] => {
+    if (issue.code === 'unrecognized_keys') {
+      const known = knownKeys(schemaAt(schema, issue.path)).filter((key) => key !== '$schema');
+      return issue.keys.map((key) => ({
+        path: pathText([...issue.path, key]),
+        found: null,
+        expected: known.join(', '),
+        suggestion: nearest(key, known),
+      }));
+    }
+    const node = schemaAt(schema, issue.path);
+    const typed = valueAt(raw, issue.path);
+    const values = issue.code === 'invalid_value' ? issue.values.map(String) : [];
+    return [
+      {
+        path: pathText(issue.path),
+        found: describe(typed, issue.path),
+        expected: node?.expected ?? issue.message,
+        suggestion: typeof typed === 'string' ? meantValue(typed, values, issue.path) : null,
+      },
+    ];
+  });
+}
+
+/** One of a closed set of values, or an address without its scheme. */
+function meantValue(typed: string, values: readonly string[], path: Path): string | null {
+  const [field] = path.slice(-1);
+  return nearest(typed, values) ?? (field === 'baseUrl' ? withScheme(typed) : null);
+}
+
+/**
+ * Returns problems that no single field shows: http outside this machine, two accounts of one name, two listeners
+ * on one port, the web interface open to other machines without https, webhooks that would deliver nowhere. Reads the raw file, so that these are reported together with wrong fields.
+ */
+export function crossProblems(raw: unknown): ConfigProblem[] {
+  return [
+    ...plainHttp(raw),
+    ...repeatedNames(raw),
+    ...sharedPorts(raw),
+    ...openWeb(raw),
+    ...noUrl(raw),
+  ];
+}
+
+function plainHttp(raw: unknown): ConfigProblem[] {
+  const everywhere = valueAt(raw, ['insecure']) === true;
+  return accountsOf(raw).flatMap((account, i) => {
+    if (everywhere || valueAt(account, ['insecure']) === true) return [];
+    return [['baseUrl'], ['platform', 'url']].flatMap((field) => {
+      const text = valueAt(account, field);
+      if (typeof text !== 'string' || !URL.canParse(text)) return [];
+      const { protocol, hostname } = new URL(text);
+      if (protocol !== 'http:' || isLoopback(hostname)) return [];
+      const path = ['accounts', i, ...field];
+      return {
+        path: pathText(path),
+        found: describe(text, path),
+        expected: 'https, since this host is not this machine (or "insecure": true next to it)',
+      };
+    });
+  });
+}
+
+function repeatedNames(raw: unknown): ConfigProblem[] {
+  const names = accountsOf(raw).map((account) => valueAt(account, ['name']));
+  return names.flatMap((name, i) =>
+    typeof name === 'string' && names.indexOf(name) < i
+      ? {
+          path: pathText(['accounts', i, 'name']),
+          found: JSON.stringify(name),
+          expected: 'a name that no other account has',
+        }
+      : [],
+  );
+}
+
+/** The daemon's listeners, and where each listens unless the file says otherwise. */
+const LISTENERS = [
+  ['webhook', '127.0.0.1:8025'],
+  ['health', '127.0.0.1:8026'],
+  ['web', '127.0.0.1:8027'],
+] as const;
+
+function listenAt(raw: unknown, [section, fallback]: (typeof LISTENERS)[number]) {
+  const settings = valueAt(raw, [section]);
+  if (settings === undefined || settings === null) return undefined;
+  const text = valueAt(settings, ['listen']) ?? fallback;
+  return typeof text === 'string' ? parseListen(text) : undefined;
+}
+
+function sharedPorts(raw: unknown): ConfigProblem[] {
+  const ports = LISTENERS.map((listener) => listenAt(raw, listener)?.port);
+  return LISTENERS.flatMap(([section], i) => {
+    const port = ports[i];
+    const first = port === undefined || port === 0 ? -1 : ports.indexOf(port);
+    const other = LISTENERS[first]?.[0];
+    if (first < 0 || first === i || other === undefined) return [];
+    const why = other === 'webhook' ? ', which faces the internet' : '';
+    return {
+      path: `${section}.listen`,
+      found: `port ${port}`,
+      expected: `another port than ${other}.listen${why}`,
+    };
+  });
+}
+
+/** Mail is never served in clear to another machine. */
+function openWeb(raw: unknown): ConfigProblem[] {
+  const at = listenAt(raw, LISTENERS[2]);
+  const publicUrl = valueAt(raw, ['web', 'publicUrl']) ?? null;
+  if (at === undefined || isLoopback(at.host) || publicUrl !== null) return [];
+  return [
+    {
+      path: 'web.listen',
+      found: at.host,
+      expected: '127.0.0.1, or the https address of a reverse proxy in web.publicUrl',
+    },
+  ];
+}
+
+/** The service has to be told where to deliver to. */
+function noUrl(raw: unknown): ConfigProblem[] {
+  if (valueAt(raw, ['fleet', 'createWebhooks']) !== true) return [];
+  if (typeof valueAt(raw, ['webhook', 'publicUrl']) === 'string') return [];
+  const expected = 'false, or the address of the receivers in webhook.publicUrl';
+  return [{ path: 'fleet.createWebhooks', found: 'true', expected }];
+}
+
+function accountsOf(raw: unknown): readonly unknown[] {
+  const accounts = valueAt(raw, ['accounts']);
+  return Array.isArray(accounts) ? accounts : [];
+}
+
+/** Returns what stands at a path of the parsed file; undefined where nothing does. */
+export function valueAt(raw: unknown, path: Path): unknown {
+  let value: unknown = raw;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null) return undefined;
+    value = Reflect.get(value, key);
+  }
+  return value;
+}
+
+/** Fields whose text may be a secret, or hold one: it is never shown, whatever is wrong with it. */
+const SECRET_FIELD = /token|secret|password|credential|registry$|^url$|^publicUrl$|^command$/i;
+const SHOWN_CHARACTERS = 80;
+
+function describe(value: unknown, path: Path): string {
+  if (value === undefined) return 'nothing';
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
+  if (typeof value === 'object') return 'an object';
+  if (typeof value !== 'string') return String(value);
+  if (value === '') return 'an empty text';
+  if (path.some((key) => SECRET_FIELD.test(String(key)))) return 'a text (not shown)';
+  // The part before @ of an address may be a password.
+  if (/^[a-z][a-z0-9+.-]*:/i.test(value) && value.includes('@')) {
+    return 'an address with a user name or password (not shown)';
+  }
+  const bare = /^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? value.replace(/[?#].*$/s, '') : value;
+  return JSON.stringify(
+    bare.length > SHOWN_CHARACTERS ? `${bare.slice(0, SHOWN_CHARACTERS)}…` : bare,
+  );
+}
+
+/** Returns a path as `accounts[0].token.env`; the whole file is `(file)`. */
+export function pathText(path: Path): string {
+  const text = path
+    .map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`))
+    .join('');
+  return text === '' ? '(file)' : text.replace(/^\./, '');
+}
+
+/** Where a token is read from, when a request needs it. */
+export type TokenSource =
+  | { readonly kind: 'literal'; readonly secret: Secret; readonly name: string }
+  | { readonly kind: 'env'; readonly name: string }
+  | { readonly kind: 'file'; readonly name: string }
+  | { readonly kind: 'credential'; readonly name: string };
+
+/** Names or patterns; a place is chosen when an include matches and no exclude does. */
+interface Selection {
+  readonly include: readonly string[];
+  readonly exclude: readonly string[];
+}
+
+export interface AccountSettings {
+  readonly name: string;
+  readonly baseUrl: string;
+  readonly token: TokenSource;
+  /** Plain http is allowed beyond this machine. */
+  readonly insecure: boolean;
+  readonly platform: {
+    readonly url: string;
+    readonly token: TokenSource;
+    readonly orderId: string | null;
+  } | null;
+  readonly mailboxes: Selection;
+  readonly folders: Selection;
+}
+
+/** The configuration as the program uses it: absolute paths, milliseconds, secrets wrapped, all frozen. */
+export interface Settings {
+  /** Absolute path of the file this came from. */
+  readonly file: string;
+  readonly dataDir: string;
+  readonly archive: Readonly<ConfigFile['archive']>;
+  readonly accounts: readonly AccountSettings[];
+  readonly rateLimit: Readonly<ConfigFile['rateLimit']>;
+  readonly sync: Readonly<ConfigFile['sync']>;
+  /** Cron expressions; `timezone` is an IANA name, or `local`. */
+  readonly schedule: Readonly<ConfigFile['schedule']>;
+  readonly brake: {
+    readonly maxEndedShare: number;
+    readonly minMessages: number;
+    readonly confirmAfterMs: number;
+  };
+  readonly retention: RetentionSettings;
+  readonly copies: readonly CopySettings[];
+  readonly webhook: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
+  readonly health: { readonly listen: ListenAddress; readonly hosts: readonly string[] } | null;
+  readonly web: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
+  readonly notify: { readonly command: string | null; readonly url: Secret | null };
+  readonly quota: Readonly<ConfigFile['quota']>;
+  readonly minFreeBytes: number;
+  readonly log: Readonly<ConfigFile['log']>;
+}
+
+export type RetentionSettings = Readonly<ConfigFile['retention']>;
+
+/** Turns a validated file into settings; `file` is its absolute path, whose folder is the base of relative ones. */
+export function settle(content: ConfigFile, file: string): Settings {
+  const folder = configFolder(file);
+  const { accounts, dataDir, brake, webhook, health, web, notify, retention, minFreeBytes, log } =
+    content;
+  const addressOf = (text: string) => validated('listen address', parseListen(text));
+  return deepFreeze({
+    file,
+    dataDir: path.resolve(folder, dataDir),
+    archive: content.archive,
+    accounts: accounts.map((account) => accountSettings(account, folder, content.insecure)),
+    rateLimit: content.rateLimit,
+    sync: content.sync,
+    schedule: content.schedule,
+    brake: {
+      maxEndedShare: brake.maxEndedShare,
+      minMessages: brake.minMessages,
+      confirmAfterMs: validated('duration', parseDuration(brake.confirmAfter)),
+    },
+    retention,
+    copies: copySettings(content.copies, folder),
+    webhook:
+      webhook === undefined || webhook === null
+        ? null
+        : { listen: addressOf(webhook.listen), publicUrl: webhook.publicUrl },
+    health:
+      health === undefined || health === null
+        ? null
+        : { listen: addressOf(health.listen), hosts: health.hosts },
+    web:
+      web === undefined || web === null
+        ? null
+        : { listen: addressOf(web.listen), publicUrl: web.publicUrl },
+    notify: {
+      command: notify.command,
+      url: notify.url === null ? null : new Secret(notify.url),
+    },
+    quota: content.quota,
+    minFreeBytes:
+      typeof minFreeBytes === 'number' ? minFreeBytes : validated('size', readSize(minFreeBytes)),
+    log,
+  });
+}
+
+/**
+ * Returns the settings of one validated account.
+ *
+ * @param folder that relative paths are relative to
+ * @param insecure plain http is allowed for every account
+ */
+function accountSettings(
+  account: ConfigFile['accounts'][number],
+  folder: string,
+  insecure: boolean,
+): AccountSettings {
+  const { name, baseUrl, token, platform, mailboxes, folders } = account;
+  return {
+    name,
+    baseUrl: baseUrl.replace(/\/+$/, ''),
+    token: tokenSource(token, folder, `accounts.${name}.token`),
+    insecure: account.insecure || insecure,
+    platform:
+      platform === undefined
+        ? null
+        : {
+            url: platform.url.replace(/\/+$/, ''),
+            token: tokenSource(platform.token, folder, `accounts.${name}.platform.token`),
+            orderId: platform.orderId ?? null,
+          },
+    mailboxes,
+    folders,
+  };
+}
+
+/**
+ * Returns where a secret is read from, as the file says it.
+ *
+ * @param place what a secret in the file itself is called in errors
+ */
+export function tokenSource(
+  token: ConfigFile['accounts'][number]['token'],
+  folder: string,
+  place: string,
+): TokenSource {
+  if (typeof token === 'string') return { kind: 'literal', secret: new Secret(token), name: place };
+  if ('env' in token) return { kind: 'env', name: token.env };
+  if ('file' in token) return { kind: 'file', name: path.resolve(folder, token.file) };
+  return { kind: 'credential', name: token.credential };
+}
+
+function validated<T>(what: string, parsed: T | undefined): T {
+  if (parsed === undefined) throw new TypeError(`a validated ${what} does not parse`);
+  return parsed;
+}
+
+function deepFreeze<T extends object>(value: T): T {
+  for (const part of Object.values(value)) {
+    if (typeof part === 'object' && part !== null && !Object.isFrozen(part)) deepFreeze(part);
+  }
+  return Object.freeze(value);
+}
+
+/** What a secret of an account is for: the names under which a registry has them. */
+export type SecretPurpose = 'token' | 'platform-token' | 'webhook';
+
+/** An entry of `accounts`, split for a registry: secrets are encrypted there, and the rest is not. */
+interface AccountEntry {
+  /** As it was written, without name and tokens: defaults are those of the program that reads it. */
+  readonly settings: Readonly<Record<string, unknown>>;
+  /** Where the tokens are read from. */
+  readonly tokens: readonly (readonly [purpose: SecretPurpose, source: TokenSource])[];
+}
+
+interface EntryPlace {
+  /** The name of the account; one in the entry has to be the same. */
+  readonly name: string;
+  /** Where the entry is from, for errors. */
+  readonly source: string;
+  /** That relative paths are relative to. */
+  readonly folder: string;
+}
+
+/**
+ * Checks an entry of `accounts` that stands alone.
+ *
+ * @param raw parsed JSON
+ * @param token where the token is read from, if the entry does not say it
+ * @throws config-invalid, with every problem
+ */
+export function accountEntry(raw: unknown, place: EntryPlace, token?: TokenSource): AccountEntry {
+  const { name, source, folder } = place;
+  const entry = isObject(raw)
+    ? { name, ...raw, ...(token === undefined ? {} : { token: 'elsewhere' }) }
+    : raw;
+  const account = checkedEntry(entry, source, name);
+  const { name: _name, token: _token, platform, ...rest } = isObject(entry) ? entry : {};
+  const settled = accountSettings(account, folder, false);
+  const tokens: AccountEntry['tokens'] = [['token', token ?? settled.token]];
+  if (!isObject(platform) || settled.platform === null) return { settings: rest, tokens };
+  const { token: _platformToken, ...shown } = platform;
+  return {
+    settings: { ...rest, platform: shown },
+    tokens: [...tokens, ['platform-token', settled.platform.token]],
+  };
+}
+
+/**
+ * Puts an account together again.
+ *
+ * @param settings what `accountEntry` returned
+ * @param secrets by their purposes
+ * @throws config-invalid: it was written by another version, or a token is missing
+ */
+export function storedAccount(
+  name: string,
+  settings: unknown,
+  secrets: ReadonlyMap<string, string>,
+): AccountSettings {
+  const stored = isObject(settings) ? settings : {};
+  const { platform } = stored;
+  const entry = {
+    ...{ ...stored, name, token: secrets.get('token') },
+    ...(isObject(platform)
+      ? { platform: { ...platform, token: secrets.get('platform-token') } }
+      : {}),
+  };
+  // There is nothing in it that would be relative to a folder.
+  return accountSettings(checkedEntry(entry, `Account ${name} in the registry`, name), '/', false);
+}
+
+function checkedEntry(
+  entry: unknown,
+  source: string,
+  name: string,
+): z.output<typeof accountSchema> {
+  const parsed = accountSchema.safeParse(entry);
+  const whole = { accounts: [entry] };
+  const issues = (parsed.error?.issues ?? []).map((issue) => ({
+    ...issue,
+    path: ['accounts', 0, ...issue.path],
+  }));
+  const problems = [
+    ...[...problemsOf(issues, whole), ...crossProblems(whole)].map(alone),
+    ...(parsed.success && parsed.data.name !== name ? [otherName(parsed.data.name, name)] : []),
+  ];
+  if (parsed.success && problems.length === 0) return parsed.data;
+  throw configInvalid(source, problems);
+}
+
+/** The paths of an entry begin in a list of accounts; here it stands alone. */
+function alone(problem: ConfigProblem): ConfigProblem {
+  const path = problem.path.replace(/^accounts\[0\]\.?/, '');
+  return { ...problem, path: path === '' ? '(file)' : path };
+}
+
+function otherName(found: string, name: string): ConfigProblem {
+  const expected = `"${name}", as the command calls the account (or no name)`;
+  return { path: 'name', found: JSON.stringify(found), expected };
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,252 @@
+import { statSync } from 'node:fs';
+import path from 'node:path';
+import type { z } from 'zod';
+import { configError } from '../errors/config.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { parseListen } from './address.ts';
+import { configFolder, readConfigFile } from './config-file.ts';
+import {
+  type ConfigProblem,
+  configInvalid,
+  configSchema,
+  crossProblems,
+  fleetFileSchema,
+  type fleetSchema,
+  nameOfTarget,
+  pathText,
+  problemsOf,
+  type Settings,
+  settle,
+  type TokenSource,
+  tokenSource,
+  valueAt,
+} from './config-schema.ts';
+import { readToken, type Secret } from './secrets.ts';
+
+/**
+ * Returns the problems that no single field of a copy shows: two times or none, a lock in a folder, and two copies to
+ * one place.
+ */
+function copyProblems(raw: unknown): ConfigProblem[] {
+  const copies = valueAt(raw, ['copies']);
+  const all: readonly unknown[] = Array.isArray(copies) ? copies : [];
+  const targets = all.map((copy) => {
+    const to = valueAt(copy, ['to']);
+    return typeof to === 'string' ? nameOfTarget(to, '/') : undefined;
+  });
+  return all.flatMap((copy, i) => {
+    if (typeof copy !== 'object' || copy === null) return [];
+    const has = (field: string): boolean => valueAt(copy, [field]) !== undefined;
+    const problems: ConfigProblem[] = [];
+    if (has('every') && has('schedule')) {
+      problems.push({
+        path: pathText(['copies', i, 'schedule']),
+        found: 'both every and schedule',
+        expected: 'one of them',
+      });
+    } else if (!has('every') && !has('schedule')) {
+      problems.push({
+        path: pathText(['copies', i]),
+        found: 'neither every nor schedule',
+        expected: 'when to copy: "every": "1h", or a cron expression in "schedule"',
+      });
+    }
+    const lockDays = valueAt(copy, ['lockDays']);
+    if (typeof lockDays === 'number' && targets[i]?.startsWith('s3://') === false) {
+      problems.push({
+        path: pathText(['copies', i, 'lockDays']),
+        found: 'a lock in a folder',
+        expected: 'null: only buckets lock',
+      });
+    }
+    const first = targets[i] === undefined ? -1 : targets.indexOf(targets[i]);
+    if (first >= 0 && first < i) {
+      problems.push({
+        path: pathText(['copies', i, 'to']),
+        found: 'the same place',
+        expected: `another place than ${pathText(['copies', first, 'to'])}`,
+      });
+    }
+    return problems;
+  });
+}
+
+/** A machine's place in a fleet. Paths are absolute. */
+export interface FleetSettings {
+  /** The address, which may contain a password. */
+  readonly registry: TokenSource;
+  /** The same past any pooler. */
+  readonly directRegistry: TokenSource;
+  readonly store: {
+    readonly bucket: string;
+    /** May be empty. */
+    readonly prefix: string;
+    readonly endpoint: string | undefined;
+    readonly region: string | undefined;
+    readonly profile: string | undefined;
+  };
+  readonly keyFile: string;
+  readonly node: string;
+  /** Host and port, if other nodes can reach this one. */
+  readonly address: string | undefined;
+  /** Where it listens for them; undefined if it does not. */
+  readonly listen: { readonly host: string; readonly port: number } | undefined;
+  readonly egress: string;
+  readonly capacity: number;
+  readonly cache: string;
+  /** Webhooks are registered at the service for the mailboxes that are held. */
+  readonly createWebhooks: boolean;
+}
+
+/** Returns the settings of a validated section; relative paths are those of `folder`. */
+function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string): FleetSettings {
+  const { registry, store, keyFile, node, address, egress = node, capacity, cache } = fleet;
+  const { directRegistry, createWebhooks } = fleet;
+  const listen = fleet.listen ?? address;
+  const { bucket, prefix, endpoint, region, profile } = store;
+  return {
+    registry: tokenSource(registry, folder, 'fleet.registry'),
+    directRegistry:
+      directRegistry === undefined
+        ? tokenSource(registry, folder, 'fleet.registry')
+        : tokenSource(directRegistry, folder, 'fleet.directRegistry'),
+    store: { bucket, prefix, endpoint, region, profile },
+    keyFile: path.resolve(folder, keyFile),
+    node,
+    address,
+    listen: listen === undefined ? undefined : parseListen(listen),
+    egress,
+    capacity,
+    cache: path.resolve(folder, cache),
+    createWebhooks,
+  };
+}
+
+/**
+ * Reads the address of the registry from where the configuration says it is.
+ *
+ * @throws registry-address-missing
+ */
+export async function readRegistryAddress(
+  { registry }: Pick<FleetSettings, 'registry'>,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<Secret> {
+  try {
+    return await readToken(registry, env);
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    const { kind: source, name } = registry;
+    const reason = typeof error.facts.reason === 'string' ? error.facts.reason : error.code;
+    throw configError('registry-address-missing', { source, name, reason }, error);
+  }
+}
+
+/** Whether the address itself has a password in it, so that the file must not be read by others. */
+function hasPassword(fleet: Pick<FleetSettings, 'registry' | 'directRegistry'>): boolean {
+  return [fleet.registry, fleet.directRegistry].some((source) => {
+    if (source.kind !== 'literal') return false;
+    const text = source.secret.reveal();
+    return URL.canParse(text) && new URL(text).password !== '';
+  });
+}
+
+/** Something that works but should be mended: a file with a secret that others may read. */
+export interface ConfigWarning {
+  readonly code: 'secret-readable-by-others';
+  readonly file: string;
+  /** A token, unless it says something else. */
+  readonly holds?: 'fleet-keys' | 'registry-password';
+  /** Octal permission bits, such as `644`. */
+  readonly mode: string;
+}
+
+/**
+ * Reads, checks and freezes the configuration. Reports every problem of the file at once.
+ *
+ * @param file absolute path
+ * @throws config-unreadable, config-not-json, config-invalid
+ */
+export function loadConfig(file: string): { settings: Settings; warnings: ConfigWarning[] } {
+  const settings = settle(checkedFile(file, configSchema, readConfigFile(file)), file);
+  return { settings, warnings: tokenWarnings(settings) };
+}
+
+/** The configuration of a node of a fleet: what it does with every account is in `settings`. */
+export interface FleetConfig {
+  readonly fleet: FleetSettings;
+  /** Accounts in the file, if there are any, belong to the archive of this machine, and not to the fleet. */
+  readonly settings: Settings;
+  readonly warnings: readonly ConfigWarning[];
+}
+
+/**
+ * Reads, checks and freezes the configuration of a node of a fleet, which needs `fleet` and no accounts. Reports every
+ * problem of the file at once.
+ *
+ * @param file absolute path
+ * @throws config-unreadable, config-not-json, config-invalid
+ */
+export function loadFleetConfig(file: string): FleetConfig {
+  const { fleet: section, ...content } = checkedFile(file, fleetFileSchema, readConfigFile(file));
+  const settings = settle({ ...content, accounts: content.accounts ?? [] }, file);
+  const fleet = Object.freeze(fleetSettings(section, configFolder(file)));
+  const { registry, directRegistry, keyFile } = fleet;
+  const files = new Set(
+    [registry, directRegistry].flatMap((one) => (one.kind === 'file' ? one.name : [])),
+  );
+  const warnings = [
+    ...tokenWarnings(settings),
+    ...(hasPassword(fleet) ? permissionWarning(file, 'registry-password') : []),
+    ...[...files].flatMap((name) => permissionWarning(name, 'registry-password')),
+    ...permissionWarning(keyFile, 'fleet-keys'),
+  ];
+  return { fleet, settings, warnings };
+}
+
+/**
+ * Returns whether a config file is for a fleet alone: it has no accounts for an archive on this machine.
+ *
+ * @throws config-unreadable, config-not-json
+ */
+export function isFleetOnly(file: string): boolean {
+  const raw = readConfigFile(file);
+  return valueAt(raw, ['fleet']) !== undefined && valueAt(raw, ['accounts']) === undefined;
+}
+
+function checkedFile<Schema extends z.ZodType>(
+  file: string,
+  schema: Schema,
+  raw: unknown,
+): z.output<Schema> {
+  const parsed = schema.safeParse(raw);
+  const problems = [
+    ...(parsed.success ? [] : problemsOf(parsed.error.issues, raw)),
+    ...crossProblems(raw),
+    ...copyProblems(raw),
+  ];
+  if (parsed.success && problems.length === 0) return parsed.data;
+  throw configInvalid(file, problems);
+}
+
+function tokenWarnings({ file, accounts }: Settings): ConfigWarning[] {
+  const sources = accounts.flatMap(({ token, platform }) =>
+    platform === null ? [token] : [token, platform.token],
+  );
+  const files = sources.flatMap((source) => (source.kind === 'file' ? source.name : []));
+  const isLiteral = sources.some((source) => source.kind === 'literal');
+  return [...(isLiteral ? [file] : []), ...new Set(files)].flatMap((holder) =>
+    permissionWarning(holder),
+  );
+}
+
+function permissionWarning(file: string, holds?: ConfigWarning['holds']): ConfigWarning[] {
+  // Windows has no permission bits that mean anything here.
+  if (process.platform === 'win32') return [];
+  const stat = statSync(file, { throwIfNoEntry: false });
+  // What went through a pipe lies nowhere that others could read.
+  if (stat === undefined || stat.isFIFO() || (stat.mode & 0o077) === 0) return [];
+  const mode = (stat.mode & 0o777).toString(8).padStart(3, '0');
+  return [
+    { code: 'secret-readable-by-others', file, mode, ...(holds === undefined ? {} : { holds }) },
+  ];
+}

@@ -1,0 +1,163 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { readlinkSync } from 'node:fs';
+import { getHeapStatistics } from 'node:v8';
+import { parentPort, type Transferable } from 'node:worker_threads';
+import { type Thrown, thrownBy } from '../errors/mailkeep-error.ts';
+import type { WorkerThread } from './worker-thread.ts';
+
+/** The first message of every thread, which has loaded and listens: its name below /proc on Linux, else empty. */
+type Ready = string;
+
+/** What travels from a thread to its host. */
+export type FromThread<Out extends object> = Out | Ready;
+
+/** The port of a worker thread to its host, a `WorkerThread` of the same message types. */
+interface ThreadPort<Out extends object> {
+  /** Sends a message; the buffers in `transfer` are given away. */
+  send(message: Out, transfer?: readonly Transferable[]): void;
+  /** Lets the thread end when it has nothing else to do. */
+  close(): void;
+}
+
+/** Listens to the host of this worker thread and reports that the thread has started. Throws on the main thread. */
+export function openThreadPort<In, Out extends object>(
+  receive: (message: In) => void,
+): ThreadPort<Out> {
+  const port = parentPort;
+  if (port === null) throw new Error('runs as a worker thread only');
+  port.on('message', receive);
+  port.postMessage(ownTask() satisfies FromThread<Out>);
+  return {
+    send: (message, transfer = []) => port.postMessage(message, transfer),
+    close: () => port.close(),
+  };
+}
+
+function ownTask(): Ready {
+  try {
+    return readlinkSync('/proc/thread-self');
+  } catch {
+    return '';
+  }
+}
+
+/** What a thread answers: any number of reports, then the job's result or what it threw. */
+export type JobMessage<Result, Report> =
+  | { readonly report: Report }
+  | { readonly result: Result }
+  | { readonly thrown: Thrown };
+
+/** Does the jobs of a `JobPool` on this worker thread. What `work` throws is thrown to whoever asked for the job. */
+export function serveJobs<Job, Result, Report = never>(
+  work: (job: Job, report: (report: Report) => void) => Promise<Result>,
+): void {
+  const port = openThreadPort<Job, JobMessage<Result, Report>>((job) => {
+    work(job, (report) => port.send({ report })).then(
+      (result) => port.send({ result }),
+      (error: unknown) => port.send({ thrown: thrownBy(error) }),
+    );
+  });
+}
+
+/**
+ * Returns whether this thread's heap, buffers included, is larger than that many bytes. V8 keeps the space that one
+ * large message needed for as long as the thread lives, so that a worn thread is better replaced when its work is done.
+ */
+export function isWorn(wornBytes: number): boolean {
+  const { total_heap_size: heap, external_memory: buffers } = getHeapStatistics();
+  return heap + buffers > wornBytes;
+}
+
+type Fail = (error: unknown) => void;
+
+/**
+ * Returns a function that also fails when something is thrown in a callback that nobody waits for, or a rejection that nobody
+ * handles. It is the failure of what set it off; when that is over it is nobody's, and ends neither the thread nor
+ * what is run by then. For a thread that does nothing else: it listens to all uncaught exceptions from now on.
+ */
+export function strayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
+  const origins = new AsyncLocalStorage<Fail>();
+  let current: Fail | undefined;
+  process.on('uncaughtException', (error) => {
+    // Microtasks do not say where they came from, and are as good as at once.
+    const fail = origins.getStore() ?? current;
+    fail?.(error);
+  });
+  return <T>(run: () => Promise<T>) =>
+    new Promise<T>((resolve, reject) => {
+      current = reject;
+      origins
+        .run(reject, run)
+        .then(resolve, reject)
+        .finally(() => {
+          if (current === reject) current = undefined;
+        });
+    });
+}
+
+/** Bytes of a source given to a thread at once. */
+const PIECE = 256 * 1024;
+
+/** What a thread gets for each piece that it asks for. */
+export type PieceMessage =
+  | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
+  | { readonly kind: 'end' };
+
+/** The host's side: gives a source to a thread piece by piece, so that neither ever holds more than one. */
+export class PieceFeed {
+  readonly #pieces: AsyncIterator<Uint8Array>;
+
+  constructor(source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>) {
+    this.#pieces = inPieces(source);
+  }
+
+  /** Returns the next piece of the source, or its end. Throws what the source throws. */
+  async next(): Promise<PieceMessage> {
+    const { done, value } = await this.#pieces.next();
+    // A copy, because it is given away.
+    return done === true ? { kind: 'end' } : { kind: 'piece', bytes: new Uint8Array(value) };
+  }
+
+  /** Ends the source where it was not read to its end. */
+  async close(): Promise<void> {
+    await this.#pieces.return?.();
+  }
+}
+
+/** Posts a piece and gives its bytes away. */
+export function postPiece(
+  thread: Pick<WorkerThread<PieceMessage, object>, 'post'>,
+  message: PieceMessage,
+): void {
+  thread.post(message, message.kind === 'piece' ? [message.bytes.buffer] : []);
+}
+
+/** The thread's side: asks for the pieces of a source one at a time. */
+export class PieceIntake {
+  #awaited: ((message: PieceMessage) => void) | null = null;
+
+  constructor(private readonly ask: () => void) {}
+
+  take(message: PieceMessage): void {
+    this.#awaited?.(message);
+  }
+
+  async *pieces(): AsyncGenerator<Buffer> {
+    for (;;) {
+      const message = await new Promise<PieceMessage>((resolve) => {
+        this.#awaited = resolve;
+        this.ask();
+      });
+      if (message.kind === 'end') return;
+      yield Buffer.from(message.bytes.buffer, message.bytes.byteOffset, message.bytes.byteLength);
+    }
+  }
+}
+
+async function* inPieces(
+  source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of source) {
+    for (let at = 0; at < chunk.byteLength; at += PIECE) yield chunk.subarray(at, at + PIECE);
+  }
+}

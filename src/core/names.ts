@@ -1,0 +1,145 @@
+/** Returns whether a name fits a pattern, in which `*` stands for any run of characters. Case matters, as in folder paths. */
+export function matches(pattern: string, name: string): boolean {
+  // Greedy, and linear in practice: patterns come from the user's own configuration or command line.
+  const [first = '', ...rest] = pattern.split('*');
+  if (rest.length === 0) return pattern === name;
+  if (!name.startsWith(first)) return false;
+  const last = rest[rest.length - 1] ?? '';
+  let from = first.length;
+  for (const piece of rest.slice(0, -1)) {
+    const at = name.indexOf(piece, from);
+    if (at < 0) return false;
+    from = at + piece.length;
+  }
+  return name.length - last.length >= from && name.endsWith(last);
+}
+
+/** The names that a configuration selects, and a command line narrows: `*` matches any run of characters. */
+export interface Selection {
+  readonly include: readonly string[];
+  readonly exclude: readonly string[];
+  /** The names that a command asks for; undefined for everything that the configuration selects. */
+  readonly only?: readonly string[];
+}
+
+/**
+ * Returns whether a pattern of `include` matches the name, none of `exclude` does and, if `only` is present, one of its
+ * patterns does. Case matters, as in folder paths.
+ */
+export function selects({ include, exclude, only }: Selection, name: string): boolean {
+  const fits = (pattern: string): boolean => matches(pattern, name);
+  return include.some(fits) && !exclude.some(fits) && (only === undefined || only.some(fits));
+}
+
+/** RFC 6154 attributes in lower case, by the names people use for such folders. */
+const SPECIAL_USES: Readonly<Record<string, string>> = {
+  sent: '\\sent',
+  drafts: '\\drafts',
+  draft: '\\drafts',
+  trash: '\\trash',
+  bin: '\\trash',
+  spam: '\\junk',
+  junk: '\\junk',
+  archive: '\\archive',
+  flagged: '\\flagged',
+};
+
+/** Returns the special use that a word such as `sent` stands for, in lower case; undefined for any other word. */
+export function specialUseCalled(word: string): string | undefined {
+  const name = word.toLowerCase();
+  return Object.hasOwn(SPECIAL_USES, name) ? SPECIAL_USES[name] : undefined;
+}
+
+/**
+ * Returns the folders of one mailbox that a name of the command line means: the folder with that path (`INBOX` in any
+ * case, as in IMAP); else those that fit it as a pattern with `*`; else those with the special use that it names.
+ */
+export function foldersMeant<
+  F extends { readonly path: string; readonly specialUse: string | null },
+>(name: string, folders: readonly F[]): readonly F[] {
+  const exact = folders.filter(({ path }) => path === name || (isInbox(name) && isInbox(path)));
+  if (exact.length > 0) return exact;
+  if (name.includes('*')) return folders.filter(({ path }) => matches(name, path));
+  const use = specialUseCalled(name);
+  return use === undefined
+    ? []
+    : folders.filter(({ specialUse }) => specialUse?.toLowerCase() === use);
+}
+
+/** Returns whether a path is that of the inbox, whose case does not matter. */
+export function isInbox(path: string): boolean {
+  return path.toUpperCase() === 'INBOX';
+}
+
+/** Nobody mistypes more than this, and comparing takes the square of it for each candidate. Characters. */
+const LONGEST = 200;
+
+/**
+ * Returns the candidate that a mistyped word was probably meant to be: the nearest by edits, at most a third of the
+ * word's length away (one edit for short words), or the only one that the word is a prefix of.
+ */
+export function nearest(found: string, candidates: readonly string[]): string | null {
+  if (found.length > LONGEST) return null;
+  const word = found.toLowerCase();
+  const longer = candidates.filter((candidate) => candidate.toLowerCase().startsWith(word));
+  if (longer.length === 1 && word.length > 1) return longer[0] ?? null;
+  let best: string | null = null;
+  let fewest = Math.max(1, Math.floor(word.length / 3)) + 1;
+  for (const candidate of candidates) {
+    // Each character too many or too few is an edit.
+    if (Math.abs(candidate.length - found.length) >= fewest) continue;
+    const edits = distance(word, candidate.toLowerCase());
+    if (edits < fewest) {
+      fewest = edits;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+/** Edits between two words: insertions, deletions, replacements, and neighbours exchanged (optimal string alignment). */
+function distance(a: string, b: string): number {
+  let before: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const same = a[i - 1] === b[j - 1];
+      let cost = Math.min(
+        (last[j] ?? 0) + 1,
+        (row[j - 1] ?? 0) + 1,
+        (last[j - 1] ?? 0) + (same ? 0 : 1),
+      );
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        cost = Math.min(cost, (before[j - 2] ?? 0) + 1);
+      row.push(cost);
+    }
+    before = last;
+    last = row;
+  }
+  return last[b.length] ?? 0;
+}
+
+/** The path of the folder that a mistyped name was probably meant to be: by its path, else by the last part of it. */
+export function nearestFolder(
+  found: string,
+  folders: readonly { readonly path: string; readonly name: string }[],
+): string | null {
+  const byPath = nearest(found, [...new Set(folders.map(({ path }) => path))]);
+  if (byPath !== null) return byPath;
+  const name = nearest(found, [...new Set(folders.map((folder) => folder.name))]);
+  return folders.find((folder) => folder.name === name)?.path ?? null;
+}
+
+/**
+ * The address that a mistyped one was probably meant to be. Its two parts are compared by themselves: in one domain
+ * every address would be near every other.
+ */
+export function nearestAddress(found: string, known: readonly string[]): string | null {
+  const [name = '', domain] = found.split('@', 2);
+  const near = known
+    .map((address) => ({ address, parts: address.split('@', 2) }))
+    .filter(({ parts }) => domain === undefined || nearest(domain, parts.slice(1)) !== null);
+  const meant = nearest(name, [...new Set(near.map(({ parts: [local = ''] }) => local))]);
+  return near.find(({ parts: [local] }) => local === meant)?.address ?? null;
+}

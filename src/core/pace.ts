@@ -1,0 +1,578 @@
+import {
+  type Clock,
+  type Lane,
+  onAbort,
+  systemClock,
+  type Waiting,
+  WaitingLines,
+} from './concurrency.ts';
+
+/*
+ * Reads what was remembered between runs, by hand: reading commands load this with the state's scopes, and the schema
+ * library would be a third of their script.
+ */
+
+/** Returns a field of a value, or undefined where the value is no object. */
+function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}
+
+/** Returns the fields of these names, or null where one is no number of 0 or more. */
+function readAmounts<Name extends string>(
+  value: unknown,
+  names: readonly Name[],
+): Readonly<Record<Name, number>> | null {
+  const fields = names.map((name) => [name, fieldOf(value, name)] as const);
+  if (!fields.every(([, field]) => isNumber(field) && field >= 0)) return null;
+  // Each name was read, and what was read is a number.
+  return Object.fromEntries(fields) as Record<Name, number>;
+}
+
+/** Returns a number above 0, null for null, and undefined for anything else. */
+function readRate(value: unknown): number | null | undefined {
+  return value === null || (isNumber(value) && value > 0) ? value : undefined;
+}
+
+function isNumber(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value);
+}
+
+/**
+ * When may the next request go? A pure decision: state and time in, state and wait out.
+ *
+ * Requests are paced evenly, `60 s / rate` apart. Idle time earns a small burst, and a burst is paid back at
+ * once by the pause after it, so that in no 60 seconds there are more than `requestsPerMinute`: an even pace
+ * with a burst added on top would exceed the ceiling by the burst, and a service that counts strictly would
+ * answer 429.
+ *
+ * The rate in force is the ceiling until a 429 teaches otherwise: it falls to half of what was really sent,
+ * and rises again by a twentieth of that, each minute without a 429. It is never above the ceiling.
+ */
+export interface PacePolicy {
+  /** The ceiling: any number above 0. */
+  readonly requestsPerMinute: number;
+  /** Requests in flight at once. */
+  readonly concurrency: number;
+}
+
+/** Requests begun in the current span and in the one before it. */
+interface Tally {
+  readonly since: number;
+  readonly count: number;
+  readonly before: number;
+}
+
+/** Plain numbers, 0 or more: it is remembered between runs. Times are milliseconds since the epoch. */
+export interface PaceState {
+  /** Requests a minute learned from refusals; null while none taught less than the ceiling. */
+  readonly learned: number | null;
+  /** What the learned rate gains each minute without a refusal. */
+  readonly gain: number;
+  readonly learnedAt: number;
+  /** The service's own X-RateLimit-Limit, taken as requests a minute; null where it sends none. */
+  readonly announced: number | null;
+  /** When the next request is due. */
+  readonly due: number;
+  /** Requests that may go before they are due, earned by idling. */
+  readonly credit: number;
+  /** Nothing goes before this. */
+  readonly holdUntil: number;
+  /** 429s since the last answer that was none. */
+  readonly refusals: number;
+  /** A request begun before this belongs to a refusal that is counted already. */
+  readonly refusedAt: number;
+  readonly minute: Tally;
+  readonly second: Tally;
+}
+
+const TALLY = ['since', 'count', 'before'] as const;
+const AMOUNTS = [
+  'gain',
+  'learnedAt',
+  'due',
+  'credit',
+  'holdUntil',
+  'refusals',
+  'refusedAt',
+] as const;
+
+/** Reads back what a limiter remembered, or null where it is not that: the memory is convenience, not truth. */
+export function readPaceState(value: unknown): PaceState | null {
+  const amounts = readAmounts(value, AMOUNTS);
+  const learned = readRate(fieldOf(value, 'learned'));
+  const announced = readRate(fieldOf(value, 'announced'));
+  const minute = readAmounts(fieldOf(value, 'minute'), TALLY);
+  const second = readAmounts(fieldOf(value, 'second'), TALLY);
+  if (amounts === null || minute === null || second === null) return null;
+  if (learned === undefined || announced === undefined) return null;
+  return { ...amounts, learned, announced, minute, second };
+}
+
+/** What an answer says that the limiter cares for. */
+export interface Answer {
+  readonly status: number;
+  /** When its request was let go. */
+  readonly startedAt: number;
+  /** Retry-After in milliseconds, null where there is none; a hint is capped here, not trusted. */
+  readonly retryAfterMs: number | null;
+  readonly limit: number | null;
+  readonly remaining: number | null;
+}
+
+type Decision =
+  | { readonly go: true; readonly state: PaceState }
+  | { readonly go: false; readonly waitMs: number; readonly reason: 'rate' | 'retry-after' };
+
+const MINUTE_MS = 60_000;
+/**
+ * Added to the minute when pacing. It absorbs requests that travel at different speeds, and, where requests
+ * are closer together than timers can resolve, lets the pace catch up on that much lateness.
+ */
+const SLACK_MS = 100;
+/** A host may not make us wait longer than this, whatever its Retry-After says. */
+export const LONGEST_HOLD_MS = 3_600_000;
+/** Without a Retry-After: the first wait after a 429; it doubles with each further one. */
+const FIRST_HOLD_MS = 5_000;
+/** A Retry-After this long indicates a limit counted by the minute, a shorter one a limit by the second. */
+const MINUTE_WINDOW_HINT_MS = 10_000;
+/** Fewer requests a minute than this show nothing about a limit: the refusal of a lone request is no reason to creep. */
+const CONCLUSIVE_RATE = 20;
+const DECREASE = 0.5;
+const GAIN_SHARE = 0.05;
+const LARGEST_BURST = 10;
+
+export const FRESH_PACE: PaceState = {
+  learned: null,
+  gain: 0,
+  learnedAt: 0,
+  announced: null,
+  due: 0,
+  credit: 0,
+  holdUntil: 0,
+  refusals: 0,
+  refusedAt: 0,
+  minute: { since: 0, count: 0, before: 0 },
+  second: { since: 0, count: 0, before: 0 },
+};
+
+/** The requests a minute in force now. */
+export function rateOf(state: PaceState, policy: PacePolicy): number {
+  return Math.min(
+    policy.requestsPerMinute,
+    state.learned ?? Number.POSITIVE_INFINITY,
+    state.announced ?? Number.POSITIVE_INFINITY,
+  );
+}
+
+/** How many may be in flight: after a refusal one at a time, until an answer is none. */
+export function widthOf(state: PaceState, policy: PacePolicy): number {
+  return state.refusals > 0 ? 1 : policy.concurrency;
+}
+
+/** May a request go now? If so, the state counts it. */
+export function ask(state: PaceState, policy: PacePolicy, now: number): Decision {
+  const held = leftOf(state.holdUntil, now);
+  if (held > 0) return { go: false, waitMs: held, reason: 'retry-after' };
+  const rate = rateOf(state, policy);
+  const interval = (MINUTE_MS + SLACK_MS) / rate;
+  const most = Math.min(LARGEST_BURST, Math.max(1, Math.floor(rate / 15)));
+  // A due time further ahead than any burst could have put it comes from a clock that was set back.
+  const due = state.due - now > interval * most + 1 ? now + interval : state.due;
+  const late = now - due;
+  if (late >= 0) {
+    const caughtUp = interval < SLACK_MS ? Math.min(late, SLACK_MS) : 0;
+    const earned = (late - caughtUp) / interval;
+    const credit = Math.min(most - 1, state.credit + earned);
+    return { go: true, state: begun(state, now, now - caughtUp + interval, credit) };
+  }
+  if (state.credit >= 1) {
+    return { go: true, state: begun(state, now, due + interval, Math.min(most, state.credit) - 1) };
+  }
+  return { go: false, waitMs: -late, reason: 'rate' };
+}
+
+/** Milliseconds until a hold ends. One longer than any hold can be comes from a clock that was set back: it is over. */
+function leftOf(until: number, now: number): number {
+  const left = until - now;
+  return left > LONGEST_HOLD_MS ? 0 : Math.max(0, left);
+}
+
+function begun(state: PaceState, now: number, due: number, credit: number): PaceState {
+  return {
+    ...state,
+    due,
+    credit,
+    minute: counted(state.minute, MINUTE_MS, now),
+    second: counted(state.second, 1000, now),
+  };
+}
+
+function counted(tally: Tally, span: number, now: number): Tally {
+  const age = now - tally.since;
+  if (age >= 0 && age < span) {
+    return { ...tally, count: tally.count + 1 };
+  }
+  return { since: now, count: 1, before: age >= 0 && age < 2 * span ? tally.count : 0 };
+}
+
+/** Requests in the last span: the current one and, by its share, the one before. */
+function recent(tally: Tally, span: number, now: number): number {
+  const age = now - tally.since;
+  if (age < 0 || age >= 2 * span) return 0;
+  if (age >= span) return tally.count;
+  return tally.count + tally.before * (1 - age / span);
+}
+
+/** Learns from an answer, whatever its status. */
+export function learn(
+  state: PaceState,
+  policy: PacePolicy,
+  answer: Answer,
+  now: number,
+): PaceState {
+  const heard = heed(state, answer, policy, now);
+  if (answer.status !== 429) return recover(heard, policy, now);
+  const asked =
+    answer.retryAfterMs === null ? null : Math.min(answer.retryAfterMs, LONGEST_HOLD_MS);
+  // Requests that were in flight together are refused together: that is one refusal, not several.
+  if (answer.startedAt < state.refusedAt) return hold(heard, now, asked ?? 0);
+  const sent =
+    asked !== null && asked >= MINUTE_WINDOW_HINT_MS
+      ? recent(state.minute, MINUTE_MS, now)
+      : Math.max(recent(state.minute, MINUTE_MS, now), recent(state.second, 1000, now) * 60);
+  const before = Math.min(rateOf(state, policy), Math.max(sent, CONCLUSIVE_RATE));
+  const refusals = state.refusals + 1;
+  const byItself = Math.min(LONGEST_HOLD_MS, FIRST_HOLD_MS * 2 ** Math.min(refusals - 1, 20));
+  return hold(
+    {
+      ...heard,
+      learned: Math.max(before * DECREASE, Math.min(1, policy.requestsPerMinute)),
+      gain: Math.max(before * GAIN_SHARE, Math.min(1, policy.requestsPerMinute)),
+      learnedAt: now,
+      credit: 0,
+      refusals,
+      refusedAt: now,
+    },
+    now,
+    Math.max(asked ?? byItself, MINUTE_MS / policy.requestsPerMinute / 2),
+  );
+}
+
+/** Takes the service at its word where it announces a limit, but never above the ceiling nor below one a minute. */
+function heed(state: PaceState, answer: Answer, policy: PacePolicy, now: number): PaceState {
+  const announced = answer.limit === null ? state.announced : Math.max(1, answer.limit);
+  const changed = announced === state.announced ? state : { ...state, announced };
+  if (answer.remaining !== 0 || answer.status === 429) return changed;
+  // Retry-After stands on every answer of the platform surface: it counts only once nothing remains.
+  const wait = answer.retryAfterMs ?? Math.max(1000, MINUTE_MS / rateOf(changed, policy));
+  return hold(changed, now, Math.min(wait, LONGEST_HOLD_MS));
+}
+
+function hold(state: PaceState, now: number, ms: number): PaceState {
+  const until = now + ms;
+  return until <= state.holdUntil ? state : { ...state, holdUntil: until };
+}
+
+function recover(state: PaceState, policy: PacePolicy, now: number): PaceState {
+  const calm = state.refusals === 0 ? state : { ...state, refusals: 0 };
+  if (calm.learned === null || now - calm.learnedAt < MINUTE_MS) return calm;
+  const learned = calm.learned + calm.gain;
+  if (learned >= policy.requestsPerMinute) return { ...calm, learned: null, gain: 0 };
+  return { ...calm, learned, learnedAt: now };
+}
+
+/** 429s in a row after which a host is left alone altogether: going on is what gets an address blocked. */
+const REFUSALS_TO_PAUSE = 3;
+const FIRST_PAUSE_MS = 60_000;
+
+/** A host that is left alone, by whatever token. Plain numbers: it is remembered between runs. */
+interface HostPause {
+  /** Milliseconds since the epoch. */
+  readonly until: number;
+  /** Pauses since the host last answered something else than 429. */
+  readonly pauses: number;
+}
+
+const NO_PAUSE: HostPause = { until: 0, pauses: 0 };
+
+/** The next pause: one minute, doubling, at most an hour, and never shorter than what the host asked for. */
+function pauseAgain(pause: HostPause, retryAfterMs: number | null, now: number): HostPause {
+  const byItself = FIRST_PAUSE_MS * 2 ** Math.min(pause.pauses, 10);
+  const ms = Math.min(LONGEST_HOLD_MS, Math.max(byItself, retryAfterMs ?? 0));
+  return { until: Math.max(pause.until, now + ms), pauses: pause.pauses + 1 };
+}
+
+/** Reads back what a limiter remembered of a host, or null where it is not that. */
+export function readHostPause(value: unknown): HostPause | null {
+  return readAmounts(value, ['until', 'pauses']);
+}
+
+interface Turn {
+  readonly lane: Lane;
+  /** Whose turn it is within the lane: a mailbox, so that mailboxes share fairly. */
+  readonly key: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+type WaitReason = 'rate' | 'retry-after' | 'paused';
+
+/** What a gate does about waiting, for whoever shows it. */
+export interface Wait {
+  readonly host: string;
+  /** Milliseconds since the epoch. */
+  readonly until: number;
+  readonly reason: WaitReason;
+}
+
+/** One host's pause, shared by the gates of all its tokens. */
+interface SharedPause {
+  pause: HostPause;
+  /** Gates to wake when the pause changes. */
+  readonly gates: Set<Gate>;
+}
+
+/** Shorter waits are pacing, and not worth reporting. */
+const REPORT_FROM_MS = 1000;
+
+interface Waiter {
+  readonly go: (startedAt: number) => void;
+  release: () => void;
+}
+
+interface GateOptions {
+  readonly host: string;
+  readonly policy: PacePolicy;
+  readonly shared: SharedPause;
+  readonly clock: Clock;
+  readonly state: PaceState;
+  /** Called when there is something new to remember; `urgent` when losing it could provoke a block. */
+  readonly onChange: (urgent: boolean) => void;
+  readonly onWait?: ((wait: Wait) => void) | undefined;
+}
+
+/**
+ * Lets requests of one token to one host through, one decision at a time. Whoever passes must call `leave`
+ * once, with the answer or with null where none came.
+ */
+export class Gate {
+  readonly #lines = new WaitingLines<Waiter>();
+  #state: PaceState;
+  #inFlight = 0;
+  #cancelTimer: (() => void) | undefined;
+
+  constructor(private readonly options: GateOptions) {
+    this.#state = options.state;
+    options.shared.gates.add(this);
+  }
+
+  get state(): PaceState {
+    return this.#state;
+  }
+
+  /** Requests a minute in force now. */
+  get rate(): number {
+    return rateOf(this.#state, this.options.policy);
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  get waiting(): number {
+    return this.#lines.size;
+  }
+
+  /** How long the host wants to be left alone; 0 when it does not. Pacing does not count. */
+  get heldForMs(): number {
+    const now = this.options.clock.now();
+    return Math.max(
+      leftOf(this.options.shared.pause.until, now),
+      leftOf(this.#state.holdUntil, now),
+    );
+  }
+
+  /** Passes at once if nothing waits: returns the time of passing, else null (then call `enter`). */
+  tryEnter(): number | null {
+    if (this.#lines.size > 0) return null;
+    const now = this.options.clock.now();
+    return this.#pass(now) === 0 ? now : null;
+  }
+
+  /**
+   * Waits for its turn and resolves with the time of passing.
+   *
+   * @throws the signal's reason when it aborts first
+   */
+  enter(turn: Turn): Promise<number> {
+    const { signal } = turn;
+    if (signal?.aborted === true) return Promise.reject(signal.reason);
+    const at = this.tryEnter();
+    if (at !== null) return Promise.resolve(at);
+    return new Promise((resolve, reject) => {
+      const { lane, key } = turn;
+      const waiting: Waiting<Waiter> = { lane, key, item: { go: resolve, release: () => {} } };
+      if (signal !== undefined) {
+        waiting.item.release = onAbort(signal, () => {
+          this.#lines.remove(waiting);
+          if (this.#lines.size === 0) this.#stopTimer();
+          reject(signal.reason);
+        });
+      }
+      this.#lines.add(waiting);
+      this.wake();
+    });
+  }
+
+  /** Ends a passage. `answer` is null where no answer came, which teaches nothing. */
+  leave(answer: Answer | null): void {
+    this.#inFlight -= 1;
+    if (answer !== null) this.#learn(answer);
+    if (this.#lines.size > 0) this.wake();
+  }
+
+  #learn(answer: Answer): void {
+    const now = this.options.clock.now();
+    const before = this.#state;
+    this.#state = learn(before, this.options.policy, answer, now);
+    const { refusals } = this.#state;
+    if (answer.status !== 429) {
+      if (this.options.shared.pause.pauses > 0) this.options.shared.pause = { until: 0, pauses: 0 };
+    } else if (refusals > before.refusals && refusals >= REFUSALS_TO_PAUSE) {
+      this.options.shared.pause = pauseAgain(this.options.shared.pause, answer.retryAfterMs, now);
+      // Their timers would let them go into the pause.
+      for (const gate of this.options.shared.gates) if (gate !== this) gate.wake();
+    }
+    this.options.onChange(answer.status === 429);
+  }
+
+  /** Lets through whoever may go, and sets the timer for the next. */
+  wake(): void {
+    this.#stopTimer();
+    while (this.#lines.size > 0) {
+      const now = this.options.clock.now();
+      const waitMs = this.#pass(now);
+      if (waitMs === null) return;
+      if (waitMs > 0) {
+        this.#cancelTimer = this.options.clock.after(waitMs, () => this.wake());
+        return;
+      }
+      const next = this.#lines.next();
+      if (next === undefined) return;
+      next.item.release();
+      next.item.go(now);
+    }
+  }
+
+  /** 0 when one may pass, and then it has; the milliseconds to wait; null when it is others' leaving that must be awaited. */
+  #pass(now: number): number | null {
+    if (this.#inFlight >= widthOf(this.#state, this.options.policy)) return null;
+    const paused = leftOf(this.options.shared.pause.until, now);
+    if (paused > 0) return this.#wait(now, paused, 'paused');
+    const decision = ask(this.#state, this.options.policy, now);
+    if (!decision.go) return this.#wait(now, decision.waitMs, decision.reason);
+    this.#state = decision.state;
+    this.#inFlight += 1;
+    return 0;
+  }
+
+  #wait(now: number, ms: number, reason: WaitReason): number {
+    if (ms >= REPORT_FROM_MS && (reason !== 'rate' || this.#lines.size > 0)) {
+      this.options.onWait?.({ host: this.options.host, until: now + ms, reason });
+    }
+    return Math.max(1, Math.ceil(ms));
+  }
+
+  #stopTimer(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+  }
+}
+
+/** Where a limiter remembers what it learned between runs. Losing it costs a few refusals, no data. */
+export interface LimiterStore {
+  /** What was saved under this key, or anything else where nothing was. */
+  load(key: string): unknown;
+  save(key: string, state: PaceState | HostPause): void;
+}
+
+/** What was merely counted is saved this often at most; refusals at once. */
+const SAVE_EVERY_MS = 5_000;
+
+interface LimiterOptions {
+  readonly policy: PacePolicy;
+  readonly clock?: Clock;
+  readonly store?: LimiterStore;
+  /** Called when a wait of a second or more begins. */
+  readonly onWait?: (wait: Wait) => void;
+}
+
+/**
+ * The one limiter of a process: a gate for each token and host, and one pause for each host. `label` names a
+ * token without being one: the account's name and the surface, say.
+ */
+export class Limiter {
+  readonly clock: Clock;
+  readonly #gates = new Map<string, Gate>();
+  readonly #hosts = new Map<string, SharedPause>();
+  readonly #unsaved = new Map<string, { readonly host: string; readonly gate: Gate }>();
+  #savedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(private readonly options: LimiterOptions) {
+    const { requestsPerMinute, concurrency } = options.policy;
+    if (!(requestsPerMinute > 0)) throw new RangeError('requestsPerMinute must be above 0');
+    if (!Number.isInteger(concurrency) || concurrency < 1) {
+      throw new RangeError('concurrency must be a whole number above 0');
+    }
+    this.clock = options.clock ?? systemClock;
+  }
+
+  get concurrency(): number {
+    return this.options.policy.concurrency;
+  }
+
+  /** The gate of a token (by its label) to a host (name and port). Asking again gives the same gate. */
+  gate(host: string, label: string): Gate {
+    const key = `gate ${host} ${label}`;
+    const known = this.#gates.get(key);
+    if (known !== undefined) return known;
+    const gate: Gate = new Gate({
+      host,
+      policy: this.options.policy,
+      shared: this.#sharedPause(host),
+      clock: this.clock,
+      state: readPaceState(this.options.store?.load(key)) ?? FRESH_PACE,
+      onChange: (urgent) => {
+        this.#unsaved.set(key, { host, gate });
+        const now = this.clock.now();
+        if (urgent || now - this.#savedAt >= SAVE_EVERY_MS || now < this.#savedAt) this.save();
+      },
+      onWait: this.options.onWait,
+    });
+    this.#gates.set(key, gate);
+    return gate;
+  }
+
+  /** Saves what was not saved yet; call it once more before the process ends. */
+  save(): void {
+    this.#savedAt = this.clock.now();
+    for (const [key, { host, gate }] of this.#unsaved) {
+      this.options.store?.save(key, gate.state);
+      this.options.store?.save(hostKey(host), this.#sharedPause(host).pause);
+    }
+    this.#unsaved.clear();
+  }
+
+  #sharedPause(host: string): SharedPause {
+    let shared = this.#hosts.get(host);
+    if (shared === undefined) {
+      const pause = readHostPause(this.options.store?.load(hostKey(host))) ?? NO_PAUSE;
+      shared = { pause, gates: new Set() };
+      this.#hosts.set(host, shared);
+    }
+    return shared;
+  }
+}
+
+function hostKey(host: string): string {
+  return `host ${host}`;
+}

@@ -1,0 +1,260 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { inspect } from 'node:util';
+import { configError } from '../errors/config.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
+import { webhookError } from '../errors/small-families.ts';
+import type { TokenSource } from './config-schema.ts';
+import { makeFolders, readRegularFile } from './files.ts';
+
+const MASK = '***';
+
+/**
+ * Holds a text that must not be printed: every way of turning it into text by accident (templates, JSON,
+ * console, inspect, logs) gives `***`. Only `reveal` gives it out, where a header is written.
+ */
+export class Secret {
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  reveal(): string {
+    return this.#text;
+  }
+
+  toString(): string {
+    return MASK;
+  }
+
+  toJSON(): string {
+    return MASK;
+  }
+
+  [inspect.custom](): string {
+    return MASK;
+  }
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Reads a token from its source, each time it is called: a request calls it when it needs the token, and
+ * again after a 401, so that a token can be replaced without a restart.
+ *
+ * @throws token-missing, token-empty, token-unreadable, token-unusable
+ */
+export async function readToken(source: TokenSource, env: Environment): Promise<Secret> {
+  const about = { source: source.kind, name: source.name };
+  const text = (await rawToken(source, env, about)).trim();
+  if (text === '') throw configError('token-empty', about);
+  // RFC 9110 field values: visible ASCII; anything else would be refused, or split the header.
+  if (!/^[\x21-\x7e]+$/.test(text)) throw configError('token-unusable', about);
+  return new Secret(text);
+}
+
+async function rawToken(
+  source: TokenSource,
+  env: Environment,
+  about: { source: string; name: string },
+): Promise<string> {
+  switch (source.kind) {
+    case 'literal':
+      return source.secret.reveal();
+    case 'env': {
+      const value = env[source.name];
+      if (value === undefined) throw configError('token-missing', about);
+      return value;
+    }
+    case 'file':
+      return tokenFile(source.name, about);
+    case 'credential': {
+      const folder = env.CREDENTIALS_DIRECTORY ?? '';
+      if (folder === '') throw configError('token-missing', about);
+      return tokenFile(path.join(folder, source.name), about);
+    }
+  }
+}
+
+/** No token is longer; a wrong path to a large file must not be read whole. */
+const LONGEST_TOKEN_FILE = 65_536;
+
+function tokenFile(file: string, about: { source: string; name: string }): string {
+  try {
+    const bytes = readRegularFile(file);
+    if (bytes.length > LONGEST_TOKEN_FILE) throw configError('token-unusable', about);
+    return bytes.toString('utf8').replace(/^\uFEFF/, '');
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    if (reason === 'ENOENT') throw configError('token-missing', about, error);
+    throw configError('token-unreadable', { ...about, reason }, error);
+  }
+}
+
+/** A webhook that was created from here, with what its deliveries prove themselves by. */
+export interface StoredWebhook {
+  readonly id: string;
+  /** Resource id and address of the mailbox. */
+  readonly mailboxId: string;
+  readonly mailbox: string;
+  /** Name of the account in the configuration, and host and port of its service. */
+  readonly account: string;
+  readonly host: string;
+  readonly url: string;
+  /** What a delivery carries as `Authorization: Bearer`. */
+  readonly secret: Secret;
+  /** ISO 8601. */
+  readonly createdAt: string;
+}
+
+/** A place for a secret, made before the secret is: the service shows it only once. */
+export interface SecretSlot {
+  /**
+   * Stores the secret and makes it durable.
+   *
+   * @returns the file, of mode 0600
+   * @throws webhook-secret-lost, which says that the webhook was not deleted
+   */
+  keep(webhook: StoredWebhook): Promise<string>;
+  /** Leaves nothing behind; does nothing after `keep`. */
+  drop(): Promise<void>;
+}
+
+const SUFFIX = '.json';
+
+/** The folder of secrets in a data directory: one JSON file for each webhook. */
+export function webhookSecretsFolder(dataDir: string): string {
+  return path.join(dataDir, 'webhooks');
+}
+
+/** @throws webhook-secrets-unwritable */
+export async function reserveSecret(dataDir: string): Promise<SecretSlot> {
+  const folder = webhookSecretsFolder(dataDir);
+  const temporary = path.join(folder, `${randomUUID()}.tmp`);
+  let handle: FileHandle;
+  try {
+    makeFolders(folder, 0o700);
+    handle = await open(temporary, 'wx', 0o600);
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    throw webhookError('webhook-secrets-unwritable', { file: folder, reason }, error);
+  }
+  let isOpen = true;
+  const close = async () => {
+    if (isOpen) await handle.close();
+    isOpen = false;
+  };
+  return {
+    async keep(webhook) {
+      const file = secretFile(dataDir, webhook.id);
+      try {
+        await handle.writeFile(`${JSON.stringify(written(webhook), null, 2)}\n`);
+        await handle.sync();
+        await close();
+        await rename(temporary, file);
+        await syncFolder(folder);
+        return file;
+      } catch (error) {
+        const reason = errnoOf(error);
+        if (reason === undefined) throw error;
+        const { id } = webhook;
+        throw webhookError('webhook-secret-lost', { id, file, reason, deleted: false }, error);
+      }
+    },
+    async drop() {
+      await close();
+      await rm(temporary, { force: true });
+    },
+  };
+}
+
+/** Forgets the secret of a webhook that was deleted; true when there was one. */
+export async function forgetSecret(dataDir: string, id: string): Promise<boolean> {
+  try {
+    await rm(secretFile(dataDir, id));
+    return true;
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/**
+ * Every stored webhook, in the order of their ids. A receiver reads them when it starts, and again when a
+ * delivery proves itself by a secret it does not know.
+ *
+ * @throws webhook-secret-unreadable
+ */
+export async function storedWebhooks(dataDir: string): Promise<StoredWebhook[]> {
+  const folder = webhookSecretsFolder(dataDir);
+  let names: string[];
+  try {
+    names = await readdir(folder);
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return [];
+    throw error;
+  }
+  const files = names.filter((name) => name.endsWith(SUFFIX)).sort();
+  return files.map((name) => readStored(path.join(folder, name)));
+}
+
+/** Returns the file with the secret of a webhook; null where there is none. */
+export async function storedSecretFile(dataDir: string, id: string): Promise<string | null> {
+  const stored = await storedWebhooks(dataDir);
+  return stored.some((webhook) => webhook.id === id) ? secretFile(dataDir, id) : null;
+}
+
+function readStored(file: string): StoredWebhook {
+  const fail = (reason: string) => webhookError('webhook-secret-unreadable', { file, reason });
+  let value: unknown;
+  try {
+    value = JSON.parse(readRegularFile(file).toString('utf8'));
+  } catch (error) {
+    // The parser's own words quote the text, and with it the secret.
+    if (error instanceof SyntaxError) throw fail('it is not valid JSON');
+    throw fail(errnoOf(error) ?? 'it cannot be read');
+  }
+  const text = (name: string): string => {
+    const field: unknown =
+      typeof value === 'object' && value !== null
+        ? Object.getOwnPropertyDescriptor(value, name)?.value
+        : undefined;
+    if (typeof field !== 'string' || field === '') throw fail(`it has no ${name}`);
+    return field;
+  };
+  return {
+    id: text('id'),
+    mailboxId: text('mailboxId'),
+    mailbox: text('mailbox'),
+    account: text('account'),
+    host: text('host'),
+    url: text('url'),
+    secret: new Secret(text('secret')),
+    createdAt: text('createdAt'),
+  };
+}
+
+function written({ secret, ...webhook }: StoredWebhook): object {
+  return { ...webhook, secret: secret.reveal() };
+}
+
+/** Ids come from the service: one that would not do as a file name is hashed. */
+function secretFile(dataDir: string, id: string): string {
+  const name = /^[\w-]{1,100}$/.test(id) ? id : createHash('sha256').update(id).digest('hex');
+  return path.join(webhookSecretsFolder(dataDir), `${name}${SUFFIX}`);
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  // Windows cannot open folders, and needs no such thing.
+  if (process.platform === 'win32') return;
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,84 @@
+import { accessSync, constants, statfsSync } from 'node:fs';
+import path from 'node:path';
+import Database from 'better-sqlite3';
+import { catalogError } from '../errors/catalog.ts';
+import { errnoName, type MailkeepError } from '../errors/mailkeep-error.ts';
+
+/** Opens a temporary database that SQLite keeps private and removes with the process. */
+export function scratchDatabase(schema: string): Database.Database {
+  const db = new Database('');
+  db.pragma('journal_mode = OFF');
+  db.pragma('synchronous = OFF');
+  db.exec(schema);
+  return db;
+}
+
+/**
+ * What SQLite says under its general code when the schema or the index's own settings were damaged: the catalog has
+ * the right version, so everything that our statements name should be there. And when bytes are where text was written,
+ * which one flipped bit can make of it.
+ */
+const DAMAGE =
+  /^(?:invalid fts5 file format|vtable constructor failed|no such (?:table|column|index)|unsupported file format|table \S+ has no column|JSON cannot hold BLOB values|malformed JSON)/;
+
+function isOfDamage({ code, message }: InstanceType<typeof Database.SqliteError>): boolean {
+  return code === 'SQLITE_ERROR' && DAMAGE.test(message);
+}
+
+/**
+ * Returns the error of ours for an error of SQLite (`catalog-busy`, `catalog-disk-full`, `catalog-damaged`,
+ * `catalog-io`), or undefined for one that only a bug can cause.
+ */
+export function translate(error: unknown, file: string): MailkeepError | undefined {
+  if (!(error instanceof Database.SqliteError)) return undefined;
+  const { code } = error;
+  if (code.startsWith('SQLITE_BUSY')) return catalogError('catalog-busy', { file }, error);
+  // Its shared memory is a file as well, whose size it takes beforehand: that fails on a full disk, and on a broken one.
+  if (code === 'SQLITE_FULL' || (code === 'SQLITE_IOERR_SHMSIZE' && !hasRoom(file)))
+    return catalogError('catalog-disk-full', { file }, error);
+  if (
+    code.startsWith('SQLITE_CORRUPT') ||
+    code === 'SQLITE_NOTADB' ||
+    // The disk does not give back what was written to it.
+    code === 'SQLITE_IOERR_CORRUPTFS' ||
+    isOfDamage(error)
+  )
+    return catalogError('catalog-damaged', { file, reason: code }, error);
+  if (
+    code.startsWith('SQLITE_IOERR') ||
+    code.startsWith('SQLITE_CANTOPEN') ||
+    code.startsWith('SQLITE_READONLY')
+  )
+    return catalogError('catalog-io', { file, reason: deniedBy(file, code) ?? code }, error);
+  return undefined;
+}
+
+/** What the shared memory of a database may need, and more. */
+const ROOM_BYTES = 1024 * 1024;
+
+function hasRoom(file: string): boolean {
+  try {
+    const { bavail, bsize, files, ffree } = statfsSync(path.dirname(file));
+    // Some file systems count no files.
+    return bavail * bsize >= ROOM_BYTES && (files === 0 || ffree > 0);
+  } catch {
+    // A disk that does not even answer that is not just full.
+    return true;
+  }
+}
+
+/** SQLite does not pass on whether a permission is missing or the file system is read-only: the system is asked again. */
+function deniedBy(file: string, code: string): string | undefined {
+  if (!/^SQLITE_(?:CANTOPEN|READONLY)/.test(code)) return undefined;
+  for (const [at, mode] of [
+    [path.dirname(file), constants.W_OK | constants.X_OK],
+    [file, constants.R_OK | constants.W_OK],
+  ] as const) {
+    try {
+      accessSync(at, mode);
+    } catch (error) {
+      if (errnoName(error) !== 'ENOENT') return errnoName(error);
+    }
+  }
+  return undefined;
+}

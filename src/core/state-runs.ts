@@ -1,0 +1,463 @@
+import type Database from 'better-sqlite3';
+
+/**
+ * Shapes of remembered values, read by hand: the schema library would double the time that reading commands take to
+ * start.
+ */
+
+/** Returns the value in its shape, or undefined for anything that another version or a damaged disk may have left. */
+export type Read<T> = (value: unknown) => T | undefined;
+
+export const number: Read<number> = (value) =>
+  typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+export const integer: Read<number> = (value) =>
+  Number.isSafeInteger(value) ? number(value) : undefined;
+export const count: Read<number> = (value) => {
+  const found = integer(value);
+  return found !== undefined && found >= 0 ? found : undefined;
+};
+export const text: Read<string> = (value) => (typeof value === 'string' ? value : undefined);
+export const flag: Read<boolean> = (value) => (typeof value === 'boolean' ? value : undefined);
+export const mark: Read<true> = (value) => (value === true ? true : undefined);
+
+/** Reads null as itself. */
+export function nullable<T>(read: Read<T>): Read<T | null> {
+  return (value) => (value === null ? null : read(value));
+}
+
+/** Reads `instead` where the value is missing or has another shape. */
+export function otherwise<T, D>(read: Read<T>, instead: D): Read<T | D> {
+  return (value) => read(value) ?? instead;
+}
+
+/** Reads one of these texts. */
+export function oneOf<const T extends string>(texts: readonly T[]): Read<T> {
+  return (value) => texts.find((known) => known === value);
+}
+
+/** Reads a list, and leaves out what has another shape. */
+export function list<T>(item: Read<T>): Read<T[]> {
+  return (value) =>
+    Array.isArray(value) ? value.map(item).filter((found) => found !== undefined) : undefined;
+}
+
+/** Reads a list in which everything has the shape. */
+export function listOfAll<T>(item: Read<T>): Read<T[]> {
+  return (value) => {
+    const found = list(item)(value);
+    return Array.isArray(value) && found?.length === value.length ? found : undefined;
+  };
+}
+
+/** Reads an object by its names, and leaves out what has another shape. */
+export function record<T>(item: Read<T>): Read<Record<string, T>> {
+  return (value) => {
+    if (typeof value !== 'object' || value === null) return undefined;
+    const read = Object.entries(value).map(([name, field]) => [name, item(field)] as const);
+    return Object.fromEntries(
+      read.flatMap(([name, field]) => (field === undefined ? [] : [[name, field]])),
+    );
+  };
+}
+
+type Fields = Readonly<Record<string, Read<unknown>>>;
+type Shaped<F extends Fields> = {
+  readonly [Name in keyof F]: Exclude<ReturnType<F[Name]>, undefined>;
+};
+
+/** Reads an object that has all of these fields; others are left out. */
+export function fields<F extends Fields>(shape: F): Read<Shaped<F>>;
+export function fields(shape: Fields): Read<object> {
+  return (value) => {
+    if (typeof value !== 'object' || value === null) return undefined;
+    const found: Record<string, unknown> = {};
+    for (const [name, read] of Object.entries(shape)) {
+      const field = read(Reflect.get(value, name));
+      if (field === undefined) return undefined;
+      found[name] = field;
+    }
+    return found;
+  };
+}
+
+/** What the daemon, or a command, did and when: the runs that the web interface shows. */
+
+/** How long runs are kept. */
+const KEPT_MS = 400 * 86_400_000;
+/** Runs that are kept at most: whoever sends much mail causes many. */
+const MOST_RUNS = 200_000;
+/** Folders of a run whose sums are kept, and failures. */
+const MOST_FOLDERS = 10;
+const MOST_FAILURES = 5;
+/** Characters of a name or a sentence. */
+const LONGEST = 300;
+
+const OUTCOMES = ['done', 'failed', 'interrupted'] as const;
+
+/** What a folder's closing sentence consists of: at the origin = stored + assumed + quarantined + forgotten; the held are apart. */
+interface RunSums {
+  readonly originTotal: number;
+  readonly stored: number;
+  readonly assumed: number;
+  readonly quarantined: number;
+  readonly held: number;
+  readonly forgotten: number;
+  readonly complete: boolean;
+}
+
+export interface RunFolder extends RunSums {
+  readonly mailbox: string;
+  readonly folder: string;
+}
+
+/** What went wrong. Nothing in it names a single message: what is forgotten leaves no trace here. */
+export interface RunTrouble {
+  readonly mailbox: string | null;
+  readonly folder: string | null;
+  readonly code: string;
+  /** One sentence for people; null where it would name a message. */
+  readonly text: string | null;
+}
+
+/** A run as it is kept. Times are milliseconds since the epoch. */
+export interface RunRecord {
+  /** `sync`, `sweep`, `hint`, `hand`, `backlog`, `verify`, `prune`, `seal`, `index`, `import`. */
+  readonly kind: string;
+  /** Its name in the configuration; null where the run is about several, or about the archive as a whole. */
+  readonly account: string | null;
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly outcome: (typeof OUTCOMES)[number];
+  /** How many mailboxes it was about, and the address where it was one. */
+  readonly mailboxes: number;
+  readonly mailbox: string | null;
+  /** Places, as in the result of a pass. */
+  readonly added: number;
+  readonly ended: number;
+  readonly flagsChanged: number;
+  readonly relinked: number;
+  readonly quarantined: number;
+  readonly held: number;
+  readonly bytes: number;
+  readonly requests: number;
+  /** Messages that a verification read back, or that a pruning removed; null for other runs. */
+  readonly messages: number | null;
+  /** The commits of an import, by which it is undone; `last` is null if it was interrupted. Null for other runs. */
+  readonly commits?: { readonly first: number; readonly last: number | null } | null;
+  /** The sums over all folders that were compared, and how many these are; null where none was. */
+  readonly sum: (RunSums & { readonly folders: number }) | null;
+  /** The sums of the first folders; those that do not simply add up come first. */
+  readonly folders: readonly RunFolder[];
+  /** All failures; `troubles` holds the first ones. */
+  readonly failures: number;
+  readonly troubles: readonly RunTrouble[];
+}
+
+export interface KeptRun extends RunRecord {
+  /** Runs that were kept later have higher ones. */
+  readonly id: number;
+}
+
+interface RunsAsked {
+  readonly limit: number;
+  /** Only runs that were kept before this one. */
+  readonly before?: number | undefined;
+  /** Only runs that ended at this time or later. */
+  readonly since?: number | undefined;
+  readonly kinds?: readonly string[] | undefined;
+}
+
+/** The runs of an archive, the newest first. */
+export interface RunJournal {
+  /**
+   * Keeps a run, and removes those that are too old, except imports: they can be undone.
+   *
+   * @param instead the id of a run that this one replaces
+   * @returns its id
+   */
+  keep(run: RunRecord, instead?: number): number;
+  list(asked: RunsAsked): KeptRun[];
+}
+
+const sums = {
+  originTotal: number,
+  stored: number,
+  assumed: number,
+  quarantined: number,
+  held: number,
+  forgotten: number,
+  complete: flag,
+};
+
+const run: Read<RunRecord> = fields({
+  kind: text,
+  account: nullable(text),
+  startedAt: number,
+  endedAt: number,
+  outcome: oneOf(OUTCOMES),
+  mailboxes: count,
+  mailbox: nullable(text),
+  added: count,
+  ended: count,
+  flagsChanged: count,
+  relinked: count,
+  quarantined: count,
+  held: count,
+  bytes: count,
+  requests: count,
+  messages: otherwise(nullable(count), null),
+  commits: otherwise(nullable(fields({ first: count, last: nullable(count) })), null),
+  sum: nullable(fields({ ...sums, folders: count })),
+  folders: list(fields({ ...sums, mailbox: text, folder: text })),
+  failures: count,
+  troubles: list(
+    fields({ mailbox: nullable(text), folder: nullable(text), code: text, text: nullable(text) }),
+  ),
+});
+
+/** Makes the table of runs where there is none: earlier versions had none, and leave it alone. */
+export function makeRunTable(database: Database.Database): void {
+  database.exec(`
+    CREATE TABLE IF NOT EXISTS runs (
+      id INTEGER PRIMARY KEY, kind TEXT NOT NULL, ended_at INTEGER NOT NULL, run TEXT NOT NULL
+    );
+    CREATE INDEX IF NOT EXISTS runs_by_end ON runs (ended_at);
+    CREATE INDEX IF NOT EXISTS runs_by_kind ON runs (kind, id)`);
+}
+
+/** @param guard gives the errors of the database our codes */
+export function runJournal(database: Database.Database, guard: <T>(act: () => T) => T): RunJournal {
+  return {
+    keep: (kept, instead) =>
+      guard(() => database.transaction(() => keep(database, kept, instead)).immediate()),
+    list: (asked) => guard(() => (hasRunTable(database) ? listed(database, asked) : [])),
+  };
+}
+
+/** A state that no writer of this version has opened yet has none. */
+function hasRunTable(database: Database.Database): boolean {
+  return database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'runs'").get() !== undefined;
+}
+
+function keep(database: Database.Database, kept: RunRecord, instead: number | undefined): number {
+  const { lastInsertRowid } = database
+    .prepare('REPLACE INTO runs (id, kind, ended_at, run) VALUES (?, ?, ?, ?)')
+    .run(instead ?? null, kept.kind, kept.endedAt, JSON.stringify(bounded(kept)));
+  const id = Number(lastInsertRowid);
+  const drop = (condition: string, value: number) =>
+    database.prepare(`DELETE FROM runs WHERE ${condition} AND kind <> 'import'`).run(value);
+  drop('ended_at < ?', kept.endedAt - KEPT_MS);
+  drop('id <= ?', id - MOST_RUNS);
+  return id;
+}
+
+interface Row {
+  readonly id: number;
+  readonly run: string;
+}
+
+function listed(
+  database: Database.Database,
+  { limit, before = Number.MAX_SAFE_INTEGER, since = 0, kinds }: RunsAsked,
+): KeptRun[] {
+  const ofKinds = kinds === undefined ? '' : 'AND kind IN (SELECT value FROM json_each(?))';
+  const rows = database
+    .prepare<unknown[], Row>(
+      `SELECT id, run FROM runs WHERE id < ? AND ended_at >= ? ${ofKinds} ORDER BY id DESC LIMIT ?`,
+    )
+    .all(before, since, ...(kinds === undefined ? [] : [JSON.stringify(kinds)]), limit);
+  return rows.flatMap(({ id, run: stored }) => {
+    const found = run(parsed(stored));
+    return found === undefined ? [] : [{ id, ...found }];
+  });
+}
+
+function parsed(stored: string): unknown {
+  try {
+    return JSON.parse(stored);
+  } catch {
+    // A damaged page; the other runs are as good as before.
+    return undefined;
+  }
+}
+
+/** A run within the limits of what is kept of one. */
+function bounded(kept: RunRecord): RunRecord {
+  const { folders, troubles, mailbox } = kept;
+  return {
+    ...kept,
+    mailbox: cut(mailbox),
+    folders: folders
+      .toSorted((a, b) => Number(isPlain(a)) - Number(isPlain(b)))
+      .slice(0, MOST_FOLDERS)
+      .map((one) => ({ ...one, mailbox: cut(one.mailbox), folder: cut(one.folder) })),
+    troubles: troubles.slice(0, MOST_FAILURES).map((one) => ({
+      ...one,
+      mailbox: cut(one.mailbox),
+      folder: cut(one.folder),
+      text: cut(one.text),
+    })),
+  };
+}
+
+function isPlain({ originTotal, stored, complete }: RunSums): boolean {
+  return complete && originTotal === stored;
+}
+
+function cut<T extends string | null>(value: T): T | string {
+  return value === null || value.length <= LONGEST ? value : `${value.slice(0, LONGEST - 1)}…`;
+}
+
+/** What is known of a copy of the archive. Times are milliseconds since the epoch. */
+export interface KnownCopy {
+  /** The last time that it was brought up to date, and the commit that it reached; null before the first. */
+  readonly made: {
+    readonly at: number;
+    readonly commit: number;
+    /** Or a folder that anybody can read. */
+    readonly encrypted: boolean;
+  } | null;
+  /** What the daemon's configuration wants of it; null where it has no such copy. */
+  readonly plan: CopyPlanned | null;
+  /** Why it could not be brought up to date since; null once it was. */
+  readonly failed: CopyFailed | null;
+  /** The last time that some of it, or all, was read back; null while it never was. */
+  readonly checked: CopyChecked | null;
+  /** What was found damaged, until all of it is found intact. */
+  readonly damage: CopyDamage | null;
+  /**
+   * What was found damaged or missing of the objects that open, describe and lead to it, until a later look finds all of
+   * them intact.
+   */
+  readonly unkept?: Omit<CopyDamage, 'names'> | null;
+}
+
+export interface CopyDamage {
+  readonly since: number;
+  readonly found: number;
+  readonly text: string;
+  /** Objects that the next copy uploads again. */
+  readonly names?: readonly string[];
+}
+
+export interface CopyPlanned {
+  /** The longest time between two copies, if nothing fails. */
+  readonly everyMs: number;
+  /** Since when the configuration has it. */
+  readonly since: number;
+  /** When it was last found to lack nothing, though its time had come; 0 while it never was. */
+  readonly currentAt: number;
+}
+
+export interface CopyFailed {
+  readonly since: number;
+  readonly at: number;
+  /** How often in a row. */
+  readonly tries: number;
+  readonly code: string;
+  /** One sentence for people. */
+  readonly text: string;
+}
+
+const UNITS = ['segment', 'object'] as const;
+
+export interface CopyChecked {
+  readonly at: number;
+  /** How many of how many were read; objects where this machine cannot open the copy. */
+  readonly checked: number;
+  readonly of: number;
+  readonly unit: (typeof UNITS)[number];
+  readonly found: number;
+  /** When all of it was last read; null while it never was. */
+  readonly fullAt: number | null;
+}
+
+export const NOTHING_KNOWN: KnownCopy = {
+  made: null,
+  plan: null,
+  failed: null,
+  checked: null,
+  damage: null,
+  unkept: null,
+};
+
+export const knownCopy: Read<KnownCopy> = fields({
+  made: nullable(fields({ at: number, commit: count, encrypted: flag })),
+  plan: nullable(fields({ everyMs: number, since: number, currentAt: number })),
+  failed: nullable(fields({ since: number, at: number, tries: count, code: text, text })),
+  checked: nullable(
+    fields({
+      ...{ at: number, checked: count, of: count, unit: oneOf(UNITS), found: count },
+      fullAt: nullable(number),
+    }),
+  ),
+  damage: nullable(fields({ since: number, found: count, text, names: otherwise(list(text), []) })),
+  unkept: otherwise(nullable(fields({ since: number, found: count, text })), null),
+});
+
+/** How long is remembered what the archive asked of its services, in days. */
+export const REQUEST_DAYS = 400;
+/** How long the size of the archive is remembered, in days: ten years. */
+export const DISK_DAYS = 3_653;
+
+const DAY_MS = 86_400_000;
+
+/** How large the archive was, in bytes. */
+interface DiskSample {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly log: number;
+  readonly catalog: number;
+  /** Raw sources of all messages. */
+  readonly mail: number;
+}
+
+export const diskSample: Read<DiskSample> = fields({
+  at: number,
+  log: count,
+  catalog: count,
+  mail: count,
+});
+
+/** What was asked through one gate of the limiter on a UTC day. */
+interface RequestDay {
+  /** Requests a minute that the configuration allowed. */
+  readonly perMinute: number;
+  /** Hour of the day (UTC), status (0 where no answer came), and how many requests. */
+  readonly hours: readonly RequestCount[];
+}
+
+export interface RequestCount {
+  readonly hour: number;
+  readonly status: number;
+  readonly requests: number;
+}
+
+export const requestDay: Read<RequestDay> = fields({
+  perMinute: number,
+  hours: listOfAll(fields({ hour: count, status: count, requests: count })),
+});
+
+/** Returns the UTC day of a time, such as `2026-11-22`. */
+export function utcDay(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10);
+}
+
+/** Returns the UTC day so many days before a time. */
+export function utcDayBefore(ms: number, days: number): string {
+  return utcDay(ms - days * DAY_MS);
+}
+
+/**
+ * Returns the key of a gate's requests on a day. Days come first, so that keys are in the order of time.
+ *
+ * @param gate as in `LimiterFacts`
+ */
+export function requestKey(day: string, gate: string): string {
+  return `${day} ${gate}`;
+}
+
+/** Returns the day and the gate of a key that `requestKey` made. */
+export function requestsOf(key: string): { readonly day: string; readonly gate: string } {
+  return { day: key.slice(0, 10), gate: key.slice(11) };
+}

@@ -1,0 +1,471 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
+import { type Transferable, Worker } from 'node:worker_threads';
+import { rethrown } from '../errors/mailkeep-error.ts';
+import { type ThreadEndCause, type ThreadEnded, threadEnded } from '../errors/threads.ts';
+import type { FromThread, JobMessage } from './in-thread.ts';
+
+/**
+ * Has every heap of this process grow by 60 % of what is in use before it is collected. V8 lets a small heap grow to four
+ * times of that: a server that answers a request now and then then holds some 100 MB that nothing refers to, and a first
+ * sync 50 MB, for which its processor time hardly differs. A lower number takes more time and frees nothing more. V8 reads
+ * the setting with each collection.
+ */
+export function holdOldGeneration(): void {
+  setFlagsFromString('--heap-growing-percent=60');
+}
+
+/** What a look at a thread tells. */
+interface Look {
+  /** Processor time of the thread since it started, milliseconds. */
+  readonly cpuMs: number;
+  /** False for a thread that waits for something; true also for one that waits for a processor. */
+  readonly isRunning: boolean;
+}
+
+/**
+ * Measures the work of one thread, by looks at it at regular times. Work is processor time: a process that was stopped,
+ * a machine that was paused and a container without processor time add nothing. Where processor time cannot be read,
+ * each look counts as the time between two looks, however late it came.
+ */
+export class WorkMeter {
+  #before: Look | null = null;
+  #workedMs = 0;
+  #waitedMs = 0;
+
+  /** @param look undefined where processor time cannot be read */
+  constructor(private readonly look: (() => Look | null) | undefined) {}
+
+  /** Processor time since `restart`. */
+  get workedMs(): number {
+    return this.#workedMs;
+  }
+
+  /** Time since `restart` in which the thread neither worked nor was kept from it. */
+  get waitedMs(): number {
+    return this.#waitedMs;
+  }
+
+  restart(): void {
+    this.#before = this.look?.() ?? null;
+    this.#workedMs = 0;
+    this.#waitedMs = 0;
+  }
+
+  /** Looks at the thread. @param sinceMs time between two looks, as planned; 0 for a look out of turn */
+  tick(sinceMs: number): void {
+    if (this.look === undefined) {
+      this.#workedMs += sinceMs;
+      return;
+    }
+    const now = this.look();
+    const before = this.#before;
+    this.#before = now ?? before;
+    const worked = now === null || before === null ? 0 : now.cpuMs - before.cpuMs;
+    this.#workedMs += worked;
+    if (worked === 0 && now?.isRunning !== true) this.#waitedMs += sinceMs;
+  }
+}
+
+/** USER_HZ, which is 100 on every architecture that Node.js runs on. */
+const MS_PER_CLOCK_TICK = 10;
+
+/**
+ * Returns a meter for a thread that has started.
+ *
+ * @param task the thread as Linux names it below /proc; empty elsewhere
+ */
+function meterOf(worker: Worker, task: string): WorkMeter {
+  if (task !== '') return new WorkMeter(() => lookAtTask(task));
+  // Since Node.js 24.6. Linux is asked first: the thread itself answers this, and not while it is in native code.
+  if (!('cpuUsage' in worker)) return new WorkMeter(undefined);
+  let known: Look | null = null;
+  let isAsked = false;
+  return new WorkMeter(() => {
+    if (!isAsked) {
+      isAsked = true;
+      worker
+        .cpuUsage()
+        .then(({ user, system }) => {
+          known = { cpuMs: (user + system) / 1000, isRunning: false };
+        })
+        // The thread has ended.
+        .catch(() => undefined)
+        .finally(() => {
+          isAsked = false;
+        });
+    }
+    return known;
+  });
+}
+
+/** Null for a thread that has ended. */
+function lookAtTask(task: string): Look | null {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${task}/stat`, 'latin1');
+  } catch {
+    return null;
+  }
+  // The name of the thread, in brackets, may hold anything (proc_pid_stat(5)).
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const [state, user, system] = [fields[0], Number(fields[11]), Number(fields[12])];
+  return { cpuMs: (user + system) * MS_PER_CLOCK_TICK, isRunning: state !== 'S' };
+}
+
+/**
+ * Keeps the young generation of every heap as large as it is. V8 doubles it while much is allocated, to 67 MB in Node.js
+ * 24 on a machine with enough memory, and a process of several threads consists mostly of that. A first sync of 10,000
+ * messages takes the same processor time without this, and 50 MB more. V8 reads the setting whenever it might enlarge a
+ * heap; what a thread may have (`HeapLimits`) it still gets.
+ */
+export function holdYoungGeneration(): void {
+  setFlagsFromString('--semi-space-growth-factor=1');
+}
+
+/**
+ * MiB of each half of the young generation with which a thread begins. V8's own size is 1 MiB, which seven
+ * messages on their way to the index fill: what is collected so often is not garbage yet, and moves to the old generation.
+ */
+const FIRST_SEMI_SPACE_MB = 4;
+
+/**
+ * Lets threads that start from now on begin with a young generation that holds what they work on, since
+ * `holdYoungGeneration` keeps it from growing. In five pairs of first syncs of 5,000 messages, this took 3 to 7 % less
+ * processor time, and no more memory. `HeapLimits` bound this as well.
+ */
+function widenYoungGeneration(): void {
+  setFlagsFromString(`--min-semi-space-size=${FIRST_SEMI_SPACE_MB}`);
+}
+
+/** V8's heap in one thread, MiB: old generation, and young generation (three semi-spaces). Buffers lie outside. */
+export interface HeapLimits {
+  readonly oldGenerationMb: number;
+  readonly youngGenerationMb: number;
+}
+
+interface ThreadSettings {
+  /** Names the thread in errors and in process listings. */
+  readonly name: string;
+  /** The built worker; see `builtWorker`. */
+  readonly file: URL;
+  /** What the worker finds in `workerData`. */
+  readonly data?: unknown;
+  /** Without it, the heap may grow as the main thread's may. */
+  readonly heap?: HeapLimits;
+  /** Discards what the thread prints, such as the complaints of a parser. */
+  readonly silent?: boolean;
+  /** A number that changes when the thread turns to other work, which has the limit to itself; 0 between two. */
+  readonly workNumber?: () => number;
+}
+
+/** Milliseconds between two looks at a thread that has a limit. */
+const TICK_MS = 100;
+
+export interface ThreadEvents<Out> {
+  message(message: Out): void;
+  /** Called once, after the last message, when the thread is gone: for whatever reason, `end` included. */
+  ended(end: ThreadEnded): void;
+  /** The thread has loaded and listens to its port. What was posted before waits for it there. */
+  started?(): void;
+}
+
+/**
+ * One worker thread: takes messages `In`, answers with messages `Out`, and reports why it ended. Its other side is
+ * `openThreadPort`. Keeps the process alive until `unref`.
+ */
+export class WorkerThread<In, Out extends object> {
+  readonly #worker: Worker;
+  #started = false;
+  #reason: ThreadEndCause | null = null;
+  #thrown: unknown;
+  #meter: WorkMeter | null = null;
+  /** Milliseconds of work; null for a thread without a limit. */
+  #limitMs: number | null = null;
+  #ticks: NodeJS.Timeout | null = null;
+  #workNumber = 0;
+
+  constructor(
+    private readonly settings: ThreadSettings,
+    events: ThreadEvents<Out>,
+  ) {
+    const { name, file, data, heap, silent = false } = settings;
+    widenYoungGeneration();
+    this.#worker = new Worker(file, {
+      name,
+      workerData: data,
+      // Loaders and inspectors of the main thread have no business here.
+      execArgv: [],
+      stdout: silent,
+      stderr: silent,
+      ...(heap !== undefined && {
+        resourceLimits: {
+          maxOldGenerationSizeMb: heap.oldGenerationMb,
+          maxYoungGenerationSizeMb: heap.youngGenerationMb,
+        },
+      }),
+    });
+    // Not earlier: Node.js 22 forgets the settings when it makes the heap of a thread.
+    this.#worker.once('online', () => {
+      holdYoungGeneration();
+      holdOldGeneration();
+    });
+    if (silent) {
+      this.#worker.stdout.resume();
+      this.#worker.stderr.resume();
+    }
+    this.#worker.on('message', (message: FromThread<Out>) => {
+      if (typeof message !== 'string') {
+        events.message(message);
+        return;
+      }
+      this.#started = true;
+      this.#meter = meterOf(this.#worker, message);
+      this.#startTicks();
+      events.started?.();
+    });
+    this.#worker.on('messageerror', (error) => this.#fail(error));
+    this.#worker.on('error', (error) => this.#fail(error));
+    this.#worker.on('exit', (code) => {
+      this.disarm();
+      events.ended(this.#ended(code));
+    });
+  }
+
+  /** True once the thread has loaded and listens to its port. */
+  get started(): boolean {
+    return this.#started;
+  }
+
+  /** True as soon as the thread is being ended, by the host or by itself, and after: it takes no more work. */
+  get ending(): boolean {
+    return this.#reason !== null;
+  }
+
+  /** Sends a message; a thread that loads takes it when it has loaded. The buffers in `transfer` are given away. */
+  post(message: In, transfer: readonly Transferable[] = []): void {
+    this.#worker.postMessage(message, transfer);
+  }
+
+  /**
+   * Ends the thread with `timeout` once it has worked for `ms` milliseconds from now, or has waited as long for something
+   * other than a processor; unless `disarm` or another limit comes first. What it takes to load does not count.
+   */
+  limitWork(ms: number): void {
+    this.disarm();
+    this.#limitMs = ms;
+    this.#startTicks();
+  }
+
+  /** Lifts the limit. Returns the milliseconds of work since it was set. */
+  disarm(): number {
+    if (this.#ticks !== null) clearInterval(this.#ticks);
+    if (this.#limitMs !== null) this.#meter?.tick(0);
+    this.#ticks = null;
+    this.#limitMs = null;
+    return this.#meter?.workedMs ?? 0;
+  }
+
+  #startTicks(): void {
+    const limit = this.#limitMs;
+    const meter = this.#meter;
+    if (limit === null || meter === null) return;
+    meter.restart();
+    const every = Math.min(TICK_MS, Math.max(10, limit / 8));
+    this.#ticks = setInterval(() => {
+      const { workNumber } = this.settings;
+      if (workNumber !== undefined) {
+        const number = workNumber();
+        if (number === 0 || number !== this.#workNumber) {
+          this.#workNumber = number;
+          meter.restart();
+          return;
+        }
+      }
+      meter.tick(every);
+      if (meter.workedMs >= limit || meter.waitedMs >= limit) this.stop('timeout');
+    }, every);
+  }
+
+  /** Ends the thread because its work costs too much; returns at once, and `ended` follows. */
+  stop(reason: 'memory' | 'timeout'): void {
+    this.#reason ??= reason;
+    this.disarm();
+    void this.#worker.terminate();
+  }
+
+  /** Ends the thread. Resolves when it is gone and its memory is free, also if it had ended already. */
+  async end(): Promise<void> {
+    this.#reason ??= 'closed';
+    this.disarm();
+    await this.#worker.terminate();
+  }
+
+  /** Keeps the process alive while the thread lives. */
+  ref(): void {
+    this.#worker.ref();
+  }
+
+  /** Lets the process end although the thread lives. */
+  unref(): void {
+    this.#worker.unref();
+  }
+
+  #fail(error: unknown): void {
+    this.#thrown ??= error;
+    this.#reason ??= isOutOfMemory(error) ? 'memory' : 'thrown';
+    void this.#worker.terminate();
+  }
+
+  #ended(code: number): ThreadEnded {
+    const { name, file } = this.settings;
+    this.#reason ??= 'exited';
+    const facts = {
+      thread: name,
+      file: fileURLToPath(file),
+      reason: this.#reason,
+      started: this.#started,
+      detail: this.#thrown === undefined ? `exit code ${code}` : messageOf(this.#thrown),
+    };
+    return threadEnded(facts, this.#thrown);
+  }
+}
+
+/**
+ * Returns the file of a built worker by its name in the build: next to the bundle that runs, or in dist/ when the
+ * sources run unbundled (`npm run build` makes it).
+ */
+export function builtWorker(name: string): URL {
+  const sources = import.meta.url.endsWith('.ts');
+  return new URL(sources ? `../../dist/${name}.js` : `./${name}.js`, import.meta.url);
+}
+
+function isOutOfMemory(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY';
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+interface Running<Result, Report> {
+  readonly take: (report: Report) => void;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Threads that each do one job at a time. They start when they are first needed; one that ended is replaced. Jobs wait
+ * for a thread in the order in which they came. Their other side is `serveJobs`.
+ */
+export class JobPool<Job, Result, Report = never> {
+  readonly #threads = new Set<JobThread<Job, Result, Report>>();
+  readonly #idle: JobThread<Job, Result, Report>[] = [];
+  readonly #waiting: ((thread: JobThread<Job, Result, Report>) => void)[] = [];
+
+  constructor(
+    private readonly most: number,
+    private readonly settings: ThreadSettings,
+  ) {}
+
+  /**
+   * Does a job on a thread and hands its reports to `take` as they come.
+   *
+   * @throws what the job throws: errors of ours as they were, others with their message and code; `thread-ended`
+   */
+  async run(job: Job, take: (report: Report) => void = () => undefined): Promise<Result> {
+    const thread = await this.#free();
+    try {
+      return await thread.run(job, take);
+    } finally {
+      this.#release(thread);
+    }
+  }
+
+  /** Starts threads that jobs will need soon, as many as that in all; starting one takes some 60 ms. */
+  start(threads: number): void {
+    while (this.#threads.size < Math.min(threads, this.most)) this.#idle.push(this.#start());
+  }
+
+  /**
+   * Ends all threads. Jobs in progress fail with `thread-ended`, and so do those that wait for a thread; a job that is
+   * asked for later starts a new thread.
+   */
+  async end(): Promise<void> {
+    const threads = [...this.#threads];
+    this.#threads.clear();
+    this.#idle.length = 0;
+    await Promise.all(threads.map((thread) => thread.end()));
+  }
+
+  async #free(): Promise<JobThread<Job, Result, Report>> {
+    const ready = this.#idle.pop();
+    if (ready !== undefined) return this.#unlessEnded(ready);
+    if (this.#threads.size < this.most) return this.#start();
+    return await new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  #release(thread: JobThread<Job, Result, Report>): void {
+    const next = this.#waiting.shift();
+    // One that `end` dropped fails whatever waited for it.
+    const dropped = !this.#threads.has(thread);
+    if (next !== undefined) next(dropped ? thread : this.#unlessEnded(thread));
+    else if (!dropped) this.#idle.push(thread);
+  }
+
+  /** A thread may end while it has nothing to do. */
+  #unlessEnded(thread: JobThread<Job, Result, Report>): JobThread<Job, Result, Report> {
+    if (!thread.ending) return thread;
+    this.#threads.delete(thread);
+    return this.#start();
+  }
+
+  #start(): JobThread<Job, Result, Report> {
+    const started = new JobThread<Job, Result, Report>(this.settings);
+    this.#threads.add(started);
+    return started;
+  }
+}
+
+class JobThread<Job, Result, Report> {
+  readonly #thread: WorkerThread<Job, JobMessage<Result, Report>>;
+  #running: Running<Result, Report> | null = null;
+  #end: ThreadEnded | null = null;
+
+  constructor(settings: ThreadSettings) {
+    this.#thread = new WorkerThread(settings, {
+      message: (message) => {
+        if ('report' in message) this.#running?.take(message.report);
+        else if ('result' in message) this.#settle(({ resolve }) => resolve(message.result));
+        else this.#settle(({ reject }) => reject(rethrown(message.thrown)));
+      },
+      ended: (end) => {
+        this.#end = end;
+        this.#settle(({ reject }) => reject(end));
+      },
+    });
+  }
+
+  get ending(): boolean {
+    return this.#thread.ending;
+  }
+
+  run(job: Job, take: (report: Report) => void): Promise<Result> {
+    if (this.#end !== null) return Promise.reject(this.#end);
+    return new Promise((resolve, reject) => {
+      this.#running = { take, resolve, reject };
+      this.#thread.post(job);
+    });
+  }
+
+  end(): Promise<void> {
+    return this.#thread.end();
+  }
+
+  #settle(act: (running: Running<Result, Report>) => void): void {
+    const running = this.#running;
+    this.#running = null;
+    if (running !== null) act(running);
+  }
+}

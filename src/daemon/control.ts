@@ -1,0 +1,464 @@
+import { once } from 'node:events';
+import { chmodSync, rmSync } from 'node:fs';
+import {
+  createServer,
+  request as httpRequest,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
+import { z } from 'zod';
+import { parseJson } from '../archive/format.ts';
+import { onAbort } from '../core/concurrency.ts';
+import {
+  ERROR_FAMILIES,
+  type ErrorFamily,
+  errnoOf,
+  type Facts,
+  MailkeepError,
+} from '../errors/mailkeep-error.ts';
+import { daemonError } from '../errors/small-families.ts';
+import type { ProgressListener, SyncProgress, SyncResult } from '../sync/result.ts';
+import type { SyncPlan } from '../sync/run-sync.ts';
+import { type linkAnswer, linkMessage } from '../web/link-channel.ts';
+import { type ControlPlace, socketFailed } from './control-path.ts';
+import type { Daemon } from './daemon.ts';
+import { type DaemonStatus, daemonStatus } from './ports.ts';
+
+/** Shapes of the events of a pass, as read from the control socket: answers there are not trusted. */
+const count = z.number();
+const name = z.string();
+/** Fields that are all counts. */
+const counts = <Name extends string>(...names: readonly Name[]) =>
+  Object.fromEntries(names.map((field) => [field, count])) as Record<Name, typeof count>;
+
+const errorFamily: z.ZodType<ErrorFamily> = z.enum(ERROR_FAMILIES);
+
+const errorFacts: z.ZodType<Facts> = z.record(
+  z.string(),
+  z.union([z.string(), z.number(), z.boolean(), z.null(), z.array(z.string())]),
+);
+
+const forecast = z.object({
+  ...counts('mailboxes', 'folders', 'messages', 'bytes'),
+  ...counts('requests', 'requestsPerMinute', 'hours'),
+});
+
+const syncProgress: z.ZodType<SyncProgress> = z.discriminatedUnion('event', [
+  z.object({ event: z.literal('forecast'), account: name, forecast }),
+  z.object({
+    event: z.literal('mailbox-started'),
+    account: name,
+    address: name,
+    messages: count,
+  }),
+  z.object({
+    event: z.literal('stored'),
+    account: name,
+    address: name,
+    messages: count,
+    bytes: count,
+  }),
+  z.object({ event: z.literal('mailbox-finished'), account: name, address: name }),
+  z.object({
+    event: z.literal('requests'),
+    account: name,
+    ...counts('requests', 'perMinute'),
+  }),
+  z.object({
+    event: z.literal('waiting'),
+    account: name,
+    until: count,
+    reason: z.enum(['rate', 'retry-after', 'paused']),
+  }),
+  z.object({ event: z.literal('indexing'), indexed: count, remaining: count }),
+  z.object({ event: z.literal('sealing'), segment: count }),
+]);
+
+const mailboxResult = z.object({
+  address: name,
+  ...counts('folders', 'added', 'ended', 'flagsChanged', 'relinked', 'verified', 'corrected'),
+  ...counts('quarantined', 'held'),
+  heldUntil: name.nullable(),
+  ...counts('bytes', 'compared'),
+  comparison: z.enum(['all', 'some', 'none']),
+});
+
+const failure = z.object({
+  account: name,
+  mailbox: name.nullable(),
+  folder: name.nullable(),
+  uid: count.nullable(),
+  family: errorFamily,
+  code: z.string(),
+  facts: errorFacts,
+});
+
+const certificate = z.object({
+  mailbox: name,
+  folder: name,
+  ...counts('originTotal', 'stored', 'assumed', 'quarantined', 'held', 'forgotten'),
+  complete: z.boolean(),
+});
+
+const syncResult: z.ZodType<SyncResult> = z.object({
+  mailboxes: z.array(mailboxResult),
+  requests: count,
+  requestsByOperation: z.record(z.string(), count),
+  timings: z.object({ fetchMs: count, indexMs: count }),
+  durationMs: count,
+  failures: z.array(failure),
+  certificates: z.array(certificate),
+  excluded: z.array(z.object({ mailbox: name, folder: name })),
+});
+
+const folderPlan = z.object({
+  folder: name,
+  action: z.enum(['nothing', 'look', 'search', 'walk', 'sweep']),
+  reason: z.enum([
+    'empty',
+    'new-folder',
+    'interrupted',
+    'fewer-at-origin',
+    'more-at-origin',
+    'unread-differs',
+    'full',
+    'newest-page',
+  ]),
+  messages: count,
+  requests: count,
+});
+
+const syncPlan: z.ZodType<SyncPlan> = z.object({
+  mailboxes: z.array(
+    z.object({
+      account: name,
+      address: name,
+      folders: z.array(folderPlan),
+      excluded: z.array(name),
+    }),
+  ),
+  ...counts('messages', 'requests', 'requestsPerMinute', 'hours'),
+});
+
+/** What goes over the control socket. Both ends are the same program: `version` says whether they are. */
+const names = z.array(z.string().max(4096)).max(10_000);
+
+export const syncMessage = z.object({
+  account: z.string().optional(),
+  mailboxes: names,
+  folders: names,
+  full: z.boolean(),
+  acceptEndings: z.boolean(),
+  dryRun: z.boolean(),
+});
+type SyncMessage = z.output<typeof syncMessage>;
+
+export const hintMessage = z.object({
+  resourceId: z.string().max(1024).optional(),
+  address: z.string().max(1024).optional(),
+  account: z.string().max(64).optional(),
+  uid: z.int().min(1).optional(),
+});
+
+/** One line of the answer to `sync`: any number about progress, then one of the others. */
+export const answerLine = z.union([
+  z.object({ progress: syncProgress }),
+  z.object({ result: syncResult }),
+  z.object({ plan: syncPlan }),
+  z.object({ error: z.object({ family: errorFamily, code: z.string(), facts: errorFacts }) }),
+]);
+type AnswerLine = z.output<typeof answerLine>;
+
+/** An error as it goes over the socket. Mistakes of the program stay in the daemon's log. */
+function errorLine(error: unknown): AnswerLine {
+  const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
+  const { family, code, facts } = known;
+  return { error: { family, code, facts } };
+}
+
+/** A question is names at most. */
+const MOST_BODY_BYTES = 1024 * 1024;
+
+interface ControlServer {
+  /** Tells those who wait that the daemon ends, and takes the socket away. */
+  close(): Promise<void>;
+}
+
+/**
+ * Answers commands on the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`, `POST /link`. Only the
+ * archive's owner may connect. Somebody who goes away interrupts nothing.
+ *
+ * @param link returns a sign-in link of the web interface; null where none is served
+ */
+export async function startControlServer(
+  place: ControlPlace,
+  daemon: Daemon,
+  version: string,
+  link: (mailboxes: readonly string[] | null) => string | null,
+): Promise<ControlServer> {
+  const ending = new AbortController();
+  const server = createServer((request, response) => {
+    response.setHeader('x-mailkeep-version', version);
+    answer(request, response, { daemon, link }, ending.signal).catch((error: unknown) => {
+      if (!response.headersSent) response.statusCode = error instanceof BadRequest ? 400 : 500;
+      response.end();
+    });
+  });
+  const forgetPlace = (): void => {
+    if (place.pointer !== null) rmSync(place.pointer, { force: true });
+  };
+  try {
+    server.listen(place.socket);
+    await once(server, 'listening');
+    chmodSync(place.socket, 0o600);
+  } catch (error) {
+    server.close();
+    forgetPlace();
+    throw socketFailed(place.socket, error);
+  }
+  return {
+    async close() {
+      ending.abort();
+      const closed = once(server, 'close');
+      server.close();
+      server.closeIdleConnections();
+      const grace = setTimeout(() => server.closeAllConnections(), 1_000);
+      await closed;
+      clearTimeout(grace);
+      forgetPlace();
+    },
+  };
+}
+
+class BadRequest extends Error {}
+
+type LinkMaker = Parameters<typeof startControlServer>[3];
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { daemon, link }: { readonly daemon: Daemon; readonly link: LinkMaker },
+  ending: AbortSignal,
+): Promise<void> {
+  switch (`${request.method} ${request.url}`) {
+    case 'GET /status':
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify(daemon.status()));
+      return;
+    case 'POST /hint':
+      daemon.hint(await body(request, hintMessage));
+      response.statusCode = 202;
+      response.end();
+      return;
+    case 'POST /sync':
+      await sync(await body(request, syncMessage), response, daemon, ending);
+      return;
+    case 'POST /link': {
+      const signInUrl = link((await body(request, linkMessage)).mailboxes);
+      response.statusCode = signInUrl === null ? 404 : 200;
+      response.setHeader('content-type', 'application/json');
+      const said: z.output<typeof linkAnswer> | null = signInUrl === null ? null : { signInUrl };
+      response.end(said === null ? '' : JSON.stringify(said));
+      return;
+    }
+    default:
+      response.statusCode = 404;
+      response.end();
+  }
+}
+
+async function sync(
+  { dryRun, ...message }: z.output<typeof syncMessage>,
+  response: ServerResponse,
+  daemon: Daemon,
+  ending: AbortSignal,
+): Promise<void> {
+  response.setHeader('content-type', 'application/x-ndjson');
+  response.flushHeaders();
+  const write = (line: AnswerLine): void => {
+    response.write(`${JSON.stringify(line)}\n`);
+  };
+  const narrowing = { ...message, account: message.account };
+  let release = () => {};
+  const ended = new Promise<AnswerLine>((resolve) => {
+    // A turn later: what ends the daemon may just have ended the pass, which says more.
+    const stopped = (): void => resolve(errorLine(daemonError('daemon-stopped', {})));
+    release = onAbort(ending, () => setImmediate(stopped));
+  });
+  const work: Promise<AnswerLine> = dryRun
+    ? daemon.plan(narrowing, message.full, ending).then((plan) => ({ plan }))
+    : daemon
+        .sync(narrowing, (progress) => {
+          // Progress that nobody reads in time is worth nothing.
+          if (!response.destroyed && !response.writableNeedDrain) write({ progress });
+        })
+        .done.then((result) => ({ result }));
+  // Whoever has gone is written to in vain, and waits no longer than the pass takes.
+  const line = await Promise.race([work.catch(errorLine), ended]);
+  release();
+  write(line);
+  response.end();
+}
+
+async function body<T>(request: IncomingMessage, shape: z.ZodType<T>): Promise<T> {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  for await (const piece of request) {
+    if (!Buffer.isBuffer(piece)) throw new BadRequest();
+    size += piece.length;
+    if (size > MOST_BODY_BYTES) throw new BadRequest();
+    pieces.push(piece);
+  }
+  const { success, data } = z.safeParse(shape, parseJson(Buffer.concat(pieces).toString('utf8')));
+  if (!success) throw new BadRequest();
+  return data;
+}
+
+/** A daemon that answers at once or not at all. */
+const STATUS_MS = 2_000;
+
+/** The longest line of an answer: the result of a pass names every folder. */
+const LINE_BYTES = 64 * 1024 * 1024;
+const LF = 10;
+
+/** Nobody listens at the socket: a daemon was killed, or is about to end. */
+const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
+
+/** What the daemon knows, or null when none answers. */
+export async function askStatus(socket: string): Promise<DaemonStatus | null> {
+  const response = await ask(socket, 'GET', '/status', null, AbortSignal.timeout(STATUS_MS));
+  if (response === null) return null;
+  try {
+    for await (const line of lines(response))
+      return daemonStatus.safeParse(parsed(line)).data ?? null;
+  } catch (error) {
+    if (errnoOf(error) !== 'ECONNRESET') throw error;
+  }
+  return null;
+}
+
+/**
+ * Has the daemon make a pass, or plan one. Aborting the signal disconnects; the daemon continues.
+ *
+ * @returns null when no daemon answers
+ * @throws what went wrong in the daemon, as it was there; `daemon-stopped` when it ended meanwhile;
+ *   `daemon-version` when it is another version of the program
+ */
+export async function askSync(
+  socket: string,
+  message: SyncMessage,
+  options: {
+    readonly version: string;
+    readonly progress: ProgressListener;
+    readonly signal: AbortSignal;
+  },
+): Promise<{ readonly result: SyncResult } | { readonly plan: SyncPlan } | null> {
+  const response = await ask(socket, 'POST', '/sync', message, options.signal);
+  if (response === null) return null;
+  const found = String(response.headers['x-mailkeep-version'] ?? '');
+  if (found !== options.version || response.statusCode !== 200) {
+    response.destroy();
+    throw daemonError('daemon-version', { found, own: options.version });
+  }
+  try {
+    for await (const line of lines(response)) {
+      const { data: said } = answerLine.safeParse(parsed(line));
+      if (said === undefined) throw daemonError('daemon-answer', {});
+      if ('progress' in said) options.progress(said.progress);
+      else if ('error' in said) {
+        const { family, code, facts } = said.error;
+        throw new MailkeepError(family, code, facts);
+      } else return said;
+    }
+  } catch (error) {
+    options.signal.throwIfAborted();
+    if (errnoOf(error) !== 'ECONNRESET') throw error;
+  }
+  options.signal.throwIfAborted();
+  throw daemonError('daemon-stopped', {});
+}
+
+const EVERYTHING: SyncMessage = {
+  mailboxes: [],
+  folders: [],
+  full: false,
+  acceptEndings: false,
+  dryRun: false,
+};
+
+/**
+ * Has the daemon make a pass over all its mailboxes, and waits only until it has understood.
+ *
+ * @returns false when no daemon answers
+ * @throws daemon-version when it is another version of the program
+ */
+export async function askToLook(socket: string, version: string): Promise<boolean> {
+  const response = await ask(socket, 'POST', '/sync', EVERYTHING, AbortSignal.timeout(STATUS_MS));
+  if (response === null) return false;
+  // Whoever goes away interrupts nothing.
+  response.destroy();
+  const found = String(response.headers['x-mailkeep-version'] ?? '');
+  if (found !== version || response.statusCode !== 200)
+    throw daemonError('daemon-version', { found, own: version });
+  return true;
+}
+
+/** Returns whether a daemon listens there, of whatever version. One too busy to answer in two seconds does. */
+export async function isListening(socket: string): Promise<boolean> {
+  const signal = AbortSignal.timeout(STATUS_MS);
+  const response = await ask(socket, 'GET', '/status', null, signal);
+  response?.destroy();
+  return response !== null || signal.aborted;
+}
+
+/** @throws daemon-answer for a line of more than 64 MiB */
+async function* lines(response: IncomingMessage): AsyncGenerator<string, void, undefined> {
+  let pieces: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    let at = 0;
+    for (;;) {
+      const lf = chunk.indexOf(LF, at);
+      const piece = chunk.subarray(at, lf < 0 ? chunk.length : lf);
+      size += piece.length;
+      if (size > LINE_BYTES) throw daemonError('daemon-answer', {});
+      pieces.push(piece);
+      if (lf < 0) break;
+      yield Buffer.concat(pieces).toString('utf8');
+      pieces = [];
+      size = 0;
+      at = lf + 1;
+    }
+  }
+  if (size > 0) yield Buffer.concat(pieces).toString('utf8');
+}
+
+/** @throws daemon-answer for what is no JSON */
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (error) {
+    if (error instanceof SyntaxError) throw daemonError('daemon-answer', {});
+    throw error;
+  }
+}
+
+async function ask(
+  socketPath: string,
+  method: string,
+  path: string,
+  body: object | null,
+  signal: AbortSignal,
+): Promise<IncomingMessage | null> {
+  const request = httpRequest({ socketPath, method, path, signal, agent: false });
+  request.end(body === null ? undefined : JSON.stringify(body));
+  try {
+    const [response]: IncomingMessage[] = await once(request, 'response');
+    return response ?? null;
+  } catch (error) {
+    if (error instanceof Error && error.name === 'TimeoutError') return null;
+    const reason = errnoOf(error);
+    if (reason !== undefined && NOBODY.has(reason)) return null;
+    throw error;
+  }
+}

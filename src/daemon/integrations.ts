@@ -1,0 +1,738 @@
+import { spawn } from 'node:child_process';
+import { isDeepStrictEqual } from 'node:util';
+import packageJson from '../../package.json' with { type: 'json' };
+import type { Writer } from '../catalog/open-writer.ts';
+import { systemClock } from '../core/concurrency.ts';
+import type { Settings } from '../core/config-schema.ts';
+import { selects } from '../core/names.ts';
+import { type StoredWebhook, storedWebhooks } from '../core/secrets.ts';
+import type { MailboxKey } from '../core/types.ts';
+import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
+import type { RequestReport } from '../service/transport.ts';
+import { type AccountOrigin, orderOf } from '../sync/account-origins.ts';
+import { orderUsages } from '../sync/api-origin.ts';
+import { catalogMirror } from '../sync/committer.ts';
+import {
+  type HeldAmounts,
+  hasMoved,
+  listingEveryMs,
+  MAILBOXES_A_REQUEST,
+} from '../sync/plan/plan-folder.ts';
+import type { ListedUsage, Memory, OriginMailbox } from '../sync/ports.ts';
+import { type LastCompared, lastCompared } from '../sync/sync-memory.ts';
+import { isLeftAlone, recalledListing, rememberFailure, rememberUsages } from '../sync/usage.ts';
+import { archiveFacts, policyOf } from '../verify/archive-status.ts';
+import { copyStatuses, recalledCopies } from '../verify/copy-facts.ts';
+import { type ArchiveFacts, DaemonState, Remembered, type RunReport } from '../verify/facts.ts';
+import type { PlanningContext } from '../verify/purge.ts';
+import { recalledVerification } from '../verify/verification.ts';
+import { storedSessions } from '../web/sessions.ts';
+import type { WebServer } from '../web/web-server.ts';
+import type { Daemon } from './daemon.ts';
+import { type DaemonLog, noteReceiverEvent } from './daemon-log.ts';
+import type { OnStop } from './daemon-process.ts';
+import {
+  type LoggedDelivery,
+  type LogMemory,
+  type WebhookFinding,
+  WebhookListing,
+  watchDeliveries,
+} from './delivery-watch.ts';
+import { Metrics, startHealthServer } from './metrics.ts';
+import { COPY_TROUBLES, copySubject } from './notifier.ts';
+import { Notifying, rememberedQuotas, webhookObservations } from './notifying.ts';
+import type { DaemonEvent } from './ports.ts';
+import { type ReceiverEvent, startReceiver } from './receiver.ts';
+import { syncRunReport } from './runs.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What the daemon reports to systemd (sd_notify(3)). Outside a unit with Type=notify all of it does nothing. */
+interface ServiceManager {
+  /** The archive is open and the schedules run. `status` is a line that `systemctl status` shows. */
+  ready(status: string): void;
+  status(status: string): void;
+  stopping(): void;
+  /** Starts reporting that the event loop runs, as often as the unit requires. */
+  startWatchdog(): void;
+  /** Stops the watchdog, and resolves when every report was received. */
+  close(): Promise<void>;
+}
+
+/**
+ * Speaks with systemd by way of `systemd-notify`, since Node.js has no datagram sockets in the file system. The unit
+ * needs NotifyAccess=all: it is not the main process that speaks.
+ *
+ * @param onError hears of a message that could not be sent, by a code
+ */
+export function serviceManager(
+  env: Environment,
+  onError: (reason: string) => void,
+): ServiceManager {
+  const socket = env.NOTIFY_SOCKET ?? '';
+  const queue = new Messages(socket, env.PATH, onError);
+  let timer: NodeJS.Timeout | undefined;
+  return {
+    ready: (status) => queue.send(['--ready', `--status=${oneLine(status)}`]),
+    status: (status) => queue.send([`--status=${oneLine(status)}`]),
+    stopping: () => queue.send(['STOPPING=1']),
+    startWatchdog() {
+      const everyMs = watchdogMs(env);
+      if (everyMs === null || timer !== undefined) return;
+      const ping = (): void => queue.send(['WATCHDOG=1'], 'watchdog');
+      ping();
+      timer = setInterval(ping, everyMs);
+    },
+    async close() {
+      clearInterval(timer);
+      await queue.idle();
+    },
+  };
+}
+
+/** How often the watchdog wants to hear, half of its patience; null when there is none for this process. */
+export function watchdogMs(env: Environment, pid = process.pid): number | null {
+  const microseconds = Number(env.WATCHDOG_USEC ?? '');
+  const meant = env.WATCHDOG_PID === undefined || Number(env.WATCHDOG_PID) === pid;
+  return meant && Number.isSafeInteger(microseconds) && microseconds > 0
+    ? Math.max(1, Math.floor(microseconds / 2_000))
+    : null;
+}
+
+function oneLine(text: string): string {
+  return text.replace(/[\p{Cc}]+/gu, ' ');
+}
+
+/** systemd answers within milliseconds; a process that waits longer waits for nothing. */
+const TIMEOUT_MS = 10_000;
+
+/** One message after the other, in the order in which they were given. */
+class Messages {
+  /** Of these kinds one is waiting already: a second would say the same. */
+  readonly #waiting = new Set<string>();
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(
+    private readonly socket: string,
+    private readonly path: string | undefined,
+    private readonly onError: (reason: string) => void,
+  ) {}
+
+  send(args: readonly string[], kind?: string): void {
+    if (this.socket === '' || (kind !== undefined && this.#waiting.has(kind))) return;
+    if (kind !== undefined) this.#waiting.add(kind);
+    this.#last = this.#last.then(async () => {
+      if (kind !== undefined) this.#waiting.delete(kind);
+      const reason = await this.#spawn(args);
+      if (reason !== null) this.onError(reason);
+    });
+  }
+
+  idle(): Promise<void> {
+    return this.#last;
+  }
+
+  /** Why it failed, or null. */
+  #spawn(args: readonly string[]): Promise<string | null> {
+    // Nothing else of our environment is its business.
+    const env = { NOTIFY_SOCKET: this.socket, PATH: this.path ?? '/usr/bin:/bin' };
+    const child = spawn('systemd-notify', [...args], {
+      env,
+      stdio: 'ignore',
+      timeout: TIMEOUT_MS,
+      killSignal: 'SIGKILL',
+    });
+    return new Promise((resolve) => {
+      child.once('error', (error) => resolve(errnoOf(error) ?? 'not started'));
+      child.once('exit', (code, signal) =>
+        resolve(code === 0 ? null : code === null ? String(signal) : `exit code ${code}`),
+      );
+    });
+  }
+}
+
+export interface WatchTiming {
+  readonly after: (ms: number, act: () => void) => () => void;
+  readonly log: DaemonLog;
+}
+
+/** Something that the daemon checks now and then, one round at a time, until it is closed. */
+export abstract class PeriodicWatch {
+  /** Aborts what is being asked once the watch is closed. */
+  protected readonly stopping: AbortSignal;
+  readonly #controller = new AbortController();
+  #looking: Promise<void> = Promise.resolve();
+  #cancel: () => void = () => {};
+
+  /** @param failed what the log says of a round that fails unexpectedly */
+  constructor(
+    private readonly timing: WatchTiming,
+    private readonly everyMs: number,
+    private readonly failed: string,
+  ) {
+    this.stopping = this.#controller.signal;
+  }
+
+  protected abstract round(): Promise<void>;
+
+  /** Looks now, and from now on after every interval. */
+  look(): void {
+    if (this.stopping.aborted) return;
+    const { after, log } = this.timing;
+    this.#cancel();
+    this.#cancel = after(this.everyMs, () => this.look());
+    this.#looking = this.#looking
+      .then(() => this.round())
+      .catch((error: unknown) => log.fail('error', this.failed, error));
+  }
+
+  /** Resolves when nothing is being asked. */
+  async idle(): Promise<void> {
+    await this.#looking;
+  }
+
+  async close(): Promise<void> {
+    this.#cancel();
+    this.#controller.abort();
+    await this.#looking;
+  }
+}
+
+interface UsageWatchOptions extends WatchTiming {
+  /** The accounts as the configuration has them now. */
+  readonly accounts: () => readonly AccountOrigin[];
+  readonly memory: Memory;
+  readonly lastCompared: (mailbox: MailboxKey) => LastCompared;
+  /** Makes passes over these mailboxes before others that wait. */
+  readonly checkSooner: (account: string, resourceIds: readonly string[]) => void;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+/** How often it is checked whether a listing is due; the check costs no request. */
+const CHECK_MS = 60_000;
+/** A mailbox that cannot be reached is worth a listing out of turn, and no more than one in this time. */
+const OUT_OF_TURN_MS = 1_800_000;
+/** Passes that one listing may have made sooner: a listing that is always wrong must not use up the budget. */
+const MOST_SOONER = 100;
+
+/** What the service answers about a mailbox that may be suspended. */
+const REFUSED: ReadonlySet<string> = new Set([
+  'origin.forbidden',
+  'origin.mailbox-not-found',
+  'sync.mailbox-unreachable',
+  'sync.mailbox-suspended',
+]);
+
+/**
+ * Lists the mailboxes of each order over the platform surface, where that is cheaper than asking each for its quota. The
+ * listing shows quotas, which mailboxes are suspended, and where the usage moved: those are checked sooner. The mirror
+ * rests on none of it.
+ */
+export class UsageWatch extends PeriodicWatch {
+  /** By account and mailbox: what the last listing of this process said. */
+  readonly #held = new Map<string, HeldAmounts>();
+  /** Accounts with a mailbox that could not be reached since the last listing. */
+  readonly #refused = new Set<string>();
+  readonly #suspended = new Set<string>();
+
+  constructor(private readonly options: UsageWatchOptions) {
+    super(options, CHECK_MS, 'mailboxes could not be listed');
+  }
+
+  onEvent(event: DaemonEvent): void {
+    // The account's mailboxes are known now: its listing spares the passes that begin a request each.
+    if (event.event === 'run-started' && event.run.kind === 'sync') this.look();
+    if (event.event !== 'pass-finished' && event.event !== 'run-finished') return;
+    for (const { account, code } of event.result.failures) {
+      if (REFUSED.has(code)) this.#refused.add(account);
+    }
+  }
+
+  protected override async round(): Promise<void> {
+    for (const account of this.options.accounts()) {
+      if (this.stopping.aborted) return;
+      const { mailboxes: selection } = account.settings;
+      const wanted = (account.listing?.mailboxes ?? []).filter(({ address }) =>
+        selects(selection, address),
+      );
+      if (wanted.length > 0) await this.#account(account, wanted);
+    }
+  }
+
+  async #account(account: AccountOrigin, mailboxes: readonly OriginMailbox[]): Promise<void> {
+    const { memory, now, log } = this.options;
+    const { platform, host } = account;
+    const { name } = account.settings;
+    if (platform === null) return;
+    const last = recalledListing(memory, name, host);
+    const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_A_REQUEST);
+    const inTurn = listingEveryMs(pages, mailboxes.length) ?? Number.POSITIVE_INFINITY;
+    const every = this.#refused.has(name) ? Math.min(inTurn, OUT_OF_TURN_MS) : inTurn;
+    // One that failed is made up for as soon as the platform surface is asked again.
+    const age = last === undefined || last.failed ? Number.POSITIVE_INFINITY : now() - last.at;
+    const isDue = age < 0 || (age >= every && every < Number.POSITIVE_INFINITY);
+    if (!isDue || isLeftAlone(last, now())) return;
+    const signal = this.stopping;
+    const noting = { memory, account: name, host };
+    try {
+      const most = Math.max(1, Math.floor(mailboxes.length / 2));
+      const listing = await orderUsages(platform, await orderOf(account, signal), most, signal);
+      const said = rememberUsages({ ...noting, now: now() }, mailboxes, listing);
+      this.#refused.delete(name);
+      this.#noteSuspended(name, said);
+      this.#noteMoved(account, mailboxes, said);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof MailkeepError)) throw error;
+      if (last?.failed !== true) {
+        const { code } = error;
+        const text =
+          'the platform surface does not list the mailboxes; each is asked for its quota';
+        log.say('warn', text, { account: name, code });
+      }
+      rememberFailure({ ...noting, now: now() }, pages);
+    }
+  }
+
+  #noteSuspended(account: string, said: ReadonlyMap<string, ListedUsage>): void {
+    const { log } = this.options;
+    for (const [mailbox, { suspended }] of said) {
+      const key = keyOf(account, mailbox);
+      if (suspended === this.#suspended.has(key)) continue;
+      if (suspended) {
+        this.#suspended.add(key);
+        log.say('warn', 'the service lists a mailbox as suspended', { account, mailbox });
+      } else {
+        this.#suspended.delete(key);
+        log.say('info', 'a mailbox is no longer suspended', { account, mailbox });
+      }
+    }
+  }
+
+  /** Those that were compared longest ago first. */
+  #noteMoved(
+    { settings, host }: AccountOrigin,
+    mailboxes: readonly OriginMailbox[],
+    said: ReadonlyMap<string, ListedUsage>,
+  ): void {
+    const { lastCompared, checkSooner, log } = this.options;
+    const { name } = settings;
+    const compared = (resourceId: string) => lastCompared({ host, mailbox: resourceId });
+    const moved: { readonly resourceId: string; readonly at: number }[] = [];
+    for (const { resourceId } of mailboxes) {
+      const usage = said.get(resourceId);
+      if (usage === undefined) continue;
+      const key = keyOf(name, resourceId);
+      const held = heldIn(usage);
+      if (hasMoved(this.#held.get(key), held, () => compared(resourceId).messages)) {
+        moved.push({ resourceId, at: compared(resourceId).at });
+      }
+      this.#held.set(key, held);
+    }
+    if (moved.length === 0) return;
+    moved.sort((a, b) => a.at - b.at);
+    const sooner = moved.slice(0, MOST_SOONER).map(({ resourceId }) => resourceId);
+    log.say('debug', 'usage moved: mailboxes are checked sooner', {
+      account: name,
+      moved: moved.length,
+      sooner: sooner.length,
+    });
+    checkSooner(name, sooner);
+  }
+}
+
+function heldIn({ resources }: ListedUsage): HeldAmounts {
+  const usage = (wanted: string): number | null =>
+    resources.find(({ name }) => name === wanted)?.usage ?? null;
+  return { bytes: usage('STORAGE'), messages: usage('MESSAGE') };
+}
+
+function keyOf(account: string, mailbox: string): string {
+  return `${account} ${mailbox}`;
+}
+
+type Observations = ReturnType<typeof webhookObservations>;
+
+interface WebhookWatchOptions extends Omit<UsageWatchOptions, 'memory'> {
+  /** Webhooks that were created from here. */
+  readonly stored: () => Promise<readonly StoredWebhook[]>;
+  readonly memory: LogMemory;
+  readonly observe: (observations: Observations) => void;
+}
+
+/** The log of deliveries holds more than a quarter of an hour brings. */
+const EVERY_MS = 15 * 60_000;
+const FAILED = 'webhooks could not be looked at';
+/** Deliveries that wait for the first list of an account's mailboxes. */
+const MOST_PENDING = 1_000;
+
+/**
+ * Asks the platform surface now and then whether webhooks are there, active and delivering, and says what has changed.
+ * Mailboxes whose deliveries no pass has followed are checked sooner: the receiver may have been down. Nothing depends
+ * on it: the schedule finds mail that no webhook announces.
+ */
+export class WebhookWatch extends PeriodicWatch {
+  /** What was said last, by webhook, and by account where it could not be asked for. */
+  readonly #said = new Map<string, string>();
+  /** By account and service. */
+  readonly #listings = new Map<string, WebhookListing>();
+  /** By account: deliveries that the log showed before it was known which mailboxes there are. */
+  readonly #pending = new Map<string, readonly LoggedDelivery[]>();
+
+  constructor(private readonly options: WebhookWatchOptions) {
+    super(options, EVERY_MS, FAILED);
+  }
+
+  onEvent(event: DaemonEvent): void {
+    if (event.event !== 'run-started' || this.#pending.size === 0) return;
+    // The run queues its passes first: what is wanted sooner is moved, not made twice.
+    const { accounts, after, log } = this.options;
+    after(0, () => {
+      if (this.stopping.aborted) return;
+      try {
+        for (const account of accounts()) this.#catchUp(account, []);
+      } catch (error) {
+        log.fail('error', FAILED, error);
+      }
+    });
+  }
+
+  protected override async round(): Promise<void> {
+    const { accounts, stored } = this.options;
+    const all = await stored();
+    for (const account of accounts()) {
+      const { name } = account.settings;
+      const own = all.filter((hook) => hook.account === name && hook.host === account.mailbox.host);
+      if (own.length > 0 && !this.stopping.aborted) await this.#account(account, own);
+    }
+  }
+
+  async #account(account: AccountOrigin, own: readonly StoredWebhook[]): Promise<void> {
+    const { memory, now, log, observe } = this.options;
+    const signal = this.stopping;
+    const { name } = account.settings;
+    const { platform } = account;
+    if (platform === null) {
+      this.#change(name, 'no platform', () =>
+        log.say('info', 'only the platform surface reports whether webhooks deliver', {
+          account: name,
+        }),
+      );
+      return;
+    }
+    try {
+      const orderId = await orderOf(account, signal);
+      const onNew = (deliveries: readonly LoggedDelivery[]): void =>
+        this.#catchUp(account, deliveries);
+      const listing = this.#listing(account);
+      const asked = { account: name, orderId, platform, own, listing, memory, onNew, now, signal };
+      const findings = await watchDeliveries(asked);
+      this.#change(name, 'asked', () => {});
+      for (const finding of findings) this.#report(name, finding);
+      observe(webhookObservations(findings));
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof MailkeepError)) throw error;
+      const { code } = error;
+      this.#change(name, code, () =>
+        log.say('warn', 'the platform surface does not report whether webhooks deliver', {
+          account: name,
+          code,
+        }),
+      );
+    }
+  }
+
+  #listing({ settings, host }: AccountOrigin): WebhookListing {
+    const key = `${settings.name} ${host}`;
+    const known = this.#listings.get(key) ?? new WebhookListing();
+    this.#listings.set(key, known);
+    return known;
+  }
+
+  /** Has the mailboxes checked that no pass compared since a delivery, or an attempt at one. */
+  #catchUp(account: AccountOrigin, deliveries: readonly LoggedDelivery[]): void {
+    const { lastCompared, checkSooner, log } = this.options;
+    const { settings, host, listing } = account;
+    const { name } = settings;
+    const all = [...(this.#pending.get(name) ?? []), ...deliveries];
+    if (listing === undefined) {
+      this.#pending.set(name, all.slice(0, MOST_PENDING));
+      return;
+    }
+    this.#pending.delete(name);
+    const latest = new Map<string, number>();
+    for (const { mailbox, at } of all) {
+      const address = mailbox.toLowerCase();
+      latest.set(address, Math.max(at, latest.get(address) ?? 0));
+    }
+    // Those that were compared longest ago first: a log that is always wrong must not keep others waiting.
+    const missed = listing.mailboxes
+      .filter(({ address }) => latest.has(address.toLowerCase()))
+      .filter(({ address }) => selects(settings.mailboxes, address))
+      .map(({ resourceId, address }) => ({
+        resourceId,
+        deliveredAt: latest.get(address.toLowerCase()) ?? 0,
+        comparedAt: lastCompared({ host, mailbox: resourceId }).at,
+      }))
+      .filter(({ deliveredAt, comparedAt }) => deliveredAt > comparedAt)
+      .sort((a, b) => a.comparedAt - b.comparedAt)
+      .map(({ resourceId }) => resourceId);
+    if (missed.length === 0) return;
+    const text = 'mail was delivered that no pass has followed: its mailboxes are checked sooner';
+    log.say('info', text, { account: name, mailboxes: missed.length });
+    checkSooner(name, missed);
+  }
+
+  #report(account: string, { webhook, state, status, failures }: WebhookFinding): void {
+    const { log } = this.options;
+    const line = { account, webhook: webhook.id, mailbox: webhook.mailboxId, state };
+    const before = this.#said.get(webhook.id);
+    this.#change(webhook.id, state, () => {
+      if (state !== 'well') {
+        const text =
+          'a webhook does not deliver; the schedule finds mail that it does not announce';
+        log.say('warn', text, { ...line, status, failures });
+      } else if (before !== undefined) log.say('info', 'a webhook delivers again', line);
+    });
+  }
+
+  #change(subject: string, state: string, say: () => void): void {
+    if (this.#said.get(subject) === state) return;
+    say();
+    this.#said.set(subject, state);
+  }
+}
+
+/** A pass over all accounts, as by hand. */
+const EVERYTHING = {
+  account: undefined,
+  mailboxes: [],
+  folders: [],
+  full: false,
+  acceptEndings: false,
+};
+
+/** Facts of the archive cost some queries a folder, and a scrape asks for them once a metric. */
+const FACTS_MS = 5_000;
+
+/**
+ * Those who listen to the daemon, and those it listens to: health and metrics, webhooks, the web interface, the service
+ * manager.
+ */
+export interface Neighbours {
+  readonly onEvent: (event: DaemonEvent) => void;
+  readonly onRequest: (account: string, report: RequestReport) => void;
+  /** What a run came to that is no pass. */
+  readonly onRun: (report: RunReport) => void;
+  /** The configuration has these copies no longer: what was wrong with them is over. */
+  readonly onCopiesDropped: (to: readonly string[]) => void;
+  /** Applies another configuration, and returns which of its changes need a restart to take effect. */
+  configure(settings: Settings): Promise<void>;
+  /** The schedules run. Starts to receive webhooks. @throws cannot-listen */
+  ready(
+    daemon: Pick<Daemon, 'hint' | 'checkSooner' | 'sync'>,
+    accounts: () => readonly AccountOrigin[],
+  ): Promise<void>;
+  /** Returns a sign-in link of the web interface; null where none is served. */
+  link(mailboxes: readonly string[] | null): string | null;
+  /** Only a restart can help from now on. */
+  failed(error: unknown): void;
+  /** The process is about to stop everything. */
+  stopping(): void;
+}
+
+/** Opens what the configuration asks for; `onStop` gets how to stop each. @throws cannot-listen */
+export async function openNeighbours(options: {
+  readonly context: PlanningContext;
+  readonly settings: Settings;
+  readonly writer: Writer;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly now: () => number;
+  readonly log: DaemonLog;
+  readonly onStop: OnStop;
+}): Promise<Neighbours> {
+  const { writer, env, now, log, onStop } = options;
+  let { settings } = options;
+  const state = new DaemonState(now());
+  const remembered = new Remembered(FACTS_MS, now, () => archiveFacts(writer, writer.state));
+  const facts = (): ArchiveFacts => remembered.get();
+  const metrics = new Metrics({ version: packageJson.version, now, facts });
+  const manager = serviceManager(env, (reason) =>
+    log.say('warn', 'the service manager could not be notified', { reason }),
+  );
+  onStop(() => manager.close());
+  const notifying = new Notifying(settings.notify, {
+    memory: writer.state,
+    env,
+    clock: { now, after: systemClock.after },
+    accounts: () => settings.accounts.map(({ name }) => name),
+    log,
+    metrics,
+    quotas: () => rememberedQuotas(writer.catalog, writer.state),
+    copies: () => recalledCopies(writer.state, writer.catalog.reached().number),
+    warnPercent: () => settings.quota.warnPercent,
+  });
+  onStop(() => notifying.close());
+  let webhooks: WebhookWatch | undefined;
+  let usages: UsageWatch | undefined;
+  if (settings.health !== null) {
+    const { listen, hosts } = settings.health;
+    const onError = (error: unknown): void =>
+      log.fail('error', 'health could not be answered', error);
+    const known = () => ({
+      damage: recalledVerification(writer.state)?.damage ?? null,
+      copies: copyStatuses(writer.state, writer.catalog.reached().number, now()),
+    });
+    const server = await startHealthServer({
+      listen,
+      hosts,
+      state,
+      metrics,
+      facts,
+      known,
+      now,
+      onError,
+    });
+    onStop(() => server.close());
+    log.say('info', 'health listens', { port: server.address.port });
+  }
+  let look: () => void = () => {};
+  const web = await webOf(
+    options,
+    () => settings,
+    () => look(),
+  );
+  if (web !== null) {
+    onStop(() => web.close());
+    log.say('info', 'the web interface listens', { port: web.address.port });
+  }
+  const received = (event: ReceiverEvent): void =>
+    noteReceiverEvent(event, log, (outcome, times) => metrics.webhookRequest(outcome, times));
+  const onRun = (report: RunReport): void => {
+    state.onRun(report);
+    metrics.onRun(report);
+    notifying.onRun(report);
+  };
+  return {
+    onRun,
+    onCopiesDropped: (to) =>
+      notifying.observe(
+        to.flatMap((one) =>
+          COPY_TROUBLES.map((trouble) => ({ subject: copySubject(one, trouble), failure: null })),
+        ),
+      ),
+    onEvent(event) {
+      notifying.onEvent(event);
+      usages?.onEvent(event);
+      webhooks?.onEvent(event);
+      if (event.event !== 'run-finished') return;
+      const { run, result } = event;
+      const accounts =
+        run.account === null ? settings.accounts.map(({ name }) => name) : [run.account];
+      const { kind, startedAt } = run;
+      onRun(syncRunReport(result, { kind, accounts, startedAt, endedAt: now() }));
+    },
+    onRequest: (account, report) => metrics.request({ account, ...report }),
+    async ready(daemon, accounts) {
+      // Its result is a run like any other, in the log and in the state.
+      look = () => void daemon.sync(EVERYTHING, () => {});
+      if (settings.webhook !== null) {
+        const { listen, publicUrl } = settings.webhook;
+        const receiver = await startReceiver({
+          listen,
+          publicUrl,
+          now,
+          log: received,
+          secrets: () => storedWebhooks(writer.dataDir),
+          onHint: ({ resourceId, folder, uid }) => {
+            // Only INBOX is looked up by uid; whatever it says, the mailbox is looked at.
+            const known = uid !== null && (folder ?? 'INBOX') === 'INBOX';
+            daemon.hint({ resourceId, ...(known ? { uid } : {}) });
+          },
+        });
+        onStop(() => receiver.close());
+        log.say('info', 'webhooks are received', { port: receiver.address.port });
+      }
+      state.enter('ready');
+      manager.ready(`${settings.accounts.length} accounts`);
+      manager.startWatchdog();
+      const mirror = catalogMirror(writer.catalog);
+      const watching = {
+        accounts,
+        memory: writer.state,
+        lastCompared: (mailbox: MailboxKey) => lastCompared(mirror, writer.state, mailbox),
+        checkSooner: (account: string, ids: readonly string[]) => daemon.checkSooner(account, ids),
+        now,
+        after: (ms: number, act: () => void) => systemClock.after(ms, act),
+        log,
+      };
+      const usage = new UsageWatch(watching);
+      onStop(() => usage.close());
+      usages = usage;
+      usage.look();
+      const watch = new WebhookWatch({
+        ...watching,
+        stored: () => storedWebhooks(writer.dataDir),
+        observe: (observations) => notifying.observe(observations),
+      });
+      onStop(() => watch.close());
+      webhooks = watch;
+      watch.look();
+    },
+    async configure(changed) {
+      const old = settings;
+      settings = changed;
+      for (const listener of ['webhook', 'health', 'web'] as const) {
+        if (!isDeepStrictEqual(old[listener], changed[listener])) {
+          log.say('warn', `another ${listener} takes effect only after a restart`);
+        }
+      }
+      await notifying.configure(changed.notify);
+      webhooks?.look();
+      usages?.look();
+    },
+    link: (mailboxes) => web?.link(mailboxes) ?? null,
+    failed(error) {
+      state.enter('failed');
+      if (error instanceof MailkeepError) notifying.archiveFailed(error);
+    },
+    stopping() {
+      state.enter('stopping');
+      manager.stopping();
+    },
+  };
+}
+
+/** Starts the web interface where the configuration asks for it; its code is loaded only then. */
+async function webOf(
+  { context, writer, now, log }: Parameters<typeof openNeighbours>[0],
+  settings: () => Settings,
+  look: () => void,
+): Promise<WebServer | null> {
+  const { web } = settings();
+  if (web === null) return null;
+  const { startWebServer } = await import('../web/web-server.ts');
+  return startWebServer({
+    ...web,
+    dataDir: writer.dataDir,
+    sessions: storedSessions(writer.state),
+    state: writer.state,
+    accounts: () =>
+      new Map(
+        settings().accounts.map(({ name, baseUrl }) => [
+          name.toLowerCase(),
+          new URL(baseUrl).hostname.toLowerCase(),
+        ]),
+      ),
+    async look() {
+      look();
+      return true;
+    },
+    hasDaemon: async () => true,
+    policy: () => policyOf(settings(), context),
+    now,
+    onError: (error) => log.fail('error', 'a request of the web interface failed', error),
+  });
+}

@@ -1,0 +1,424 @@
+import { Hono } from 'hono';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { type ListenerLimits, listenOn } from '../core/listener.ts';
+import { parseDuration } from '../core/quantities.ts';
+import type { VerificationFacts } from '../core/state.ts';
+import { type CopyFacts, copyDamage, isStale } from '../verify/copy-facts.ts';
+import {
+  type ArchiveFacts,
+  type DaemonState,
+  isWatched,
+  type Known,
+  liveness,
+  type MailboxFacts,
+  type RunReport,
+  readiness,
+} from '../verify/facts.ts';
+
+interface HealthServerOptions {
+  readonly listen: { readonly host: string; readonly port: number };
+  /** Host names that monitoring asks under; addresses and localhost always work. */
+  readonly hosts: readonly string[];
+  readonly state: DaemonState;
+  readonly metrics: Metrics;
+  readonly facts: () => ArchiveFacts;
+  /** Known damage, and copies; cheaper to ask than the facts, since supervisors ask every few seconds. */
+  readonly known: () => Known;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  /**
+   * Hears of an answer that could not be made: a mistake of ours, a catalog that cannot be read, a connection that the
+   * system did not give us.
+   */
+  readonly onError: (error: unknown) => void;
+  readonly limits?: Partial<ListenerLimits>;
+}
+
+export interface HealthServer {
+  readonly address: { readonly host: string; readonly port: number };
+  close(): Promise<void>;
+}
+
+/**
+ * Answers monitoring: `/healthz` (alive), `/readyz` (doing its work; `?max-age=26h` also asks for freshness, copies and
+ * damage) and `/metrics` (`?addresses=1` names the mailboxes). 200 is well, 503 is not. It has no authentication, and so its port
+ * is never the webhook's, and it refuses what pages ask.
+ *
+ * @throws cannot-listen
+ */
+export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
+  const { state, facts, known, now, ...rest } = options;
+  return serveHealth({
+    ...rest,
+    liveness: () => liveness(state, known(), now()),
+    readiness: (maxAge) => readiness(state, () => facts().mailboxes, known(), maxAge, now()),
+  });
+}
+
+/** What a health server answers from. */
+interface HealthAnswers {
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly hosts: readonly string[];
+  readonly liveness: () => HealthAnswer;
+  /** Null where it cannot say whether mailboxes are as fresh as that. */
+  readonly readiness: (maxAgeMs: number | null) => HealthAnswer | null;
+  readonly metrics: Pick<RunMetrics, 'text' | 'contentType'>;
+  readonly onError: (error: unknown) => void;
+  readonly limits?: Partial<ListenerLimits>;
+}
+
+interface HealthAnswer {
+  readonly ok: boolean;
+}
+
+/**
+ * Answers monitoring by the same addresses, whatever the answers are made of.
+ *
+ * @throws cannot-listen
+ */
+export async function serveHealth(options: HealthAnswers): Promise<HealthServer> {
+  const { listen, hosts, metrics, onError, limits = {} } = options;
+  const clients = { kind: 'programs', names: hosts } as const;
+  const app = new Hono()
+    .get('/healthz', () => answer(options.liveness()))
+    .get('/readyz', (context) => {
+      const asked = context.req.query('max-age');
+      const maxAge = asked === undefined ? null : parseDuration(asked);
+      if (maxAge === undefined) {
+        return context.json({ error: 'max-age takes a duration such as 90s, 15m, 26h or 7d' }, 400);
+      }
+      const condition = options.readiness(maxAge);
+      const unknown = 'max-age cannot be asked of a node: use "mailkeep fleet status --max-age"';
+      return condition === null ? context.json({ error: unknown }, 400) : answer(condition);
+    })
+    .get('/metrics', async (context) => {
+      const text = await metrics.text(context.req.query('addresses') === '1');
+      return context.body(text, 200, { 'content-type': metrics.contentType });
+    })
+    .onError((error, context) => {
+      onError(error);
+      return context.json({ error: 'this could not be answered; the log says why' }, 500);
+    });
+  const fetch = (request: Request): Response | Promise<Response> => app.fetch(request);
+  return listenOn({ section: 'health', listen, clients, fetch, onError, limits });
+}
+
+function answer(condition: HealthAnswer): Response {
+  return Response.json(condition, {
+    status: condition.ok ? 200 : 503,
+    headers: { 'cache-control': 'no-store' },
+  });
+}
+
+/** Adds a gauge with a value for each of several; what has none is absent. */
+export function labelled<Label extends string>(
+  registry: Registry,
+  name: string,
+  help: string,
+  labelNames: readonly Label[],
+  values: () => readonly (readonly [Readonly<Record<Label, string>>, number | null])[],
+): void {
+  new Gauge({
+    name: `mailkeep_${name}`,
+    help,
+    labelNames,
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const [labels, value] of values()) if (value !== null) this.set(labels, value);
+    },
+  });
+}
+
+/** Adds what monitoring wants to know of the copies of the archive, each labelled with its address. */
+function copyGauges(
+  registry: Registry,
+  copies: () => readonly CopyFacts[],
+  now: () => number,
+): void {
+  const gauge = (name: string, help: string, read: (copy: CopyFacts) => number | null): void =>
+    labelled(registry, `copy_${name}`, help, ['copy'], () =>
+      copies().map((copy) => [{ copy: copy.to }, read(copy)]),
+    );
+  gauge(
+    'age_seconds',
+    'Since the copy was last brought up to date; +Inf when it never was',
+    ({ made }) => (made === null ? Number.POSITIVE_INFINITY : Math.max(0, now() - made.at) / 1_000),
+  );
+  gauge('commit', 'The commit that the copy has reached', ({ made }) => made?.commit ?? null);
+  gauge('commits_behind', 'Commits of the archive that the copy lacks', ({ behind }) => behind);
+  gauge('stale', '1 when the daemon should have brought the copy up to date long ago', (copy) =>
+    copy.plan === null ? null : Number(isStale(copy, now())),
+  );
+  gauge(
+    'failed_attempts',
+    'Attempts in a row that failed since',
+    ({ failed }) => failed?.tries ?? 0,
+  );
+  gauge(
+    'last_verification_timestamp_seconds',
+    'When some of the copy was last read back',
+    ({ checked }) => (checked === null ? null : checked.at / 1_000),
+  );
+  gauge(
+    'last_full_verification_timestamp_seconds',
+    'When all of the copy was last read back',
+    ({ checked }) => (checked?.fullAt == null ? null : checked.fullAt / 1_000),
+  );
+  gauge(
+    'damage_findings',
+    'Findings in the copy, until all of it is found intact',
+    (copy) => copyDamage(copy)?.found ?? 0,
+  );
+}
+
+/** A request to the service, as far as metrics show it. */
+interface CountedRequest {
+  readonly account: string;
+  readonly surface: string;
+  readonly operation: string;
+  /** HTTP status; 0 where no answer came. */
+  readonly status: number;
+  readonly ms: number;
+}
+
+/** A pass of a second up to a first sync of a day. */
+const RUN_BUCKETS = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
+const REQUEST_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+/** Metrics of what is asked of the service, and of what runs came to. */
+export class RunMetrics {
+  protected readonly registry = new Registry();
+  readonly #requests = this.counter('requests_total', 'Requests to the service', [
+    'account',
+    'surface',
+    'operation',
+    'status',
+  ]);
+  readonly #requestSeconds = new Histogram({
+    name: 'mailkeep_request_duration_seconds',
+    help: 'How long the service took to answer',
+    labelNames: ['surface'],
+    buckets: REQUEST_BUCKETS,
+    registers: [this.registry],
+  });
+  readonly #runs = this.counter('runs_total', 'Runs of the daemon', ['kind', 'outcome']);
+  readonly #runSeconds = new Histogram({
+    name: 'mailkeep_run_duration_seconds',
+    help: 'How long runs took',
+    labelNames: ['kind'],
+    buckets: RUN_BUCKETS,
+    registers: [this.registry],
+  });
+  readonly #lastRun = new Gauge({
+    name: 'mailkeep_last_run_timestamp_seconds',
+    help: 'When the last run ended, by what it came to',
+    labelNames: ['kind', 'outcome'],
+    registers: [this.registry],
+  });
+  readonly #failures = this.counter('failures_total', 'Named failures of runs', [
+    'account',
+    'code',
+  ]);
+  readonly #added = this.counter('places_added_total', 'Messages that appeared in folders');
+  readonly #ended = this.counter('places_ended_total', 'Messages that disappeared from folders');
+  readonly #bytes = this.counter('fetched_bytes_total', 'Bytes of raw sources that were fetched');
+  readonly #deliveries = this.counter(
+    'webhook_requests_total',
+    'Requests to the webhook receiver',
+    ['outcome'],
+  );
+  readonly #notifications = this.counter('notifications_total', 'Notifications that were sent', [
+    'channel',
+    'outcome',
+  ]);
+
+  constructor(version: string) {
+    new Gauge({
+      name: 'mailkeep_build_info',
+      help: 'The version that runs',
+      labelNames: ['version'],
+      registers: [this.registry],
+    }).set({ version }, 1);
+  }
+
+  request({ account, surface, operation, status, ms }: CountedRequest): void {
+    this.#requests.inc({ account, surface, operation, status: status === 0 ? 'none' : status });
+    this.#requestSeconds.observe({ surface }, ms / 1_000);
+  }
+
+  onRun({ kind, startedAt, endedAt, outcome, failures, counts }: RunReport): void {
+    this.#runs.inc({ kind, outcome });
+    this.#runSeconds.observe({ kind }, Math.max(0, endedAt - startedAt) / 1_000);
+    this.#lastRun.set({ kind, outcome }, endedAt / 1_000);
+    for (const { account, code } of failures) this.#failures.inc({ account: account ?? '', code });
+    this.#added.inc(counts.added);
+    this.#ended.inc(counts.ended);
+    this.#bytes.inc(counts.bytes);
+  }
+
+  /** @param outcome `delivery`, or why it was refused */
+  webhookRequest(outcome: string, times = 1): void {
+    this.#deliveries.inc({ outcome }, times);
+  }
+
+  notification(channel: 'command' | 'url', outcome: 'sent' | 'failed'): void {
+    this.#notifications.inc({ channel, outcome });
+  }
+
+  get contentType(): string {
+    return this.registry.contentType;
+  }
+
+  /** Returns the text format of Prometheus. */
+  async text(_withAddresses: boolean): Promise<string> {
+    return this.registry.metrics();
+  }
+
+  protected counter(name: string, help: string, labelNames: string[] = []): Counter {
+    const registers = [this.registry];
+    return new Counter({ name: `mailkeep_${name}`, help, labelNames, registers });
+  }
+}
+
+interface MetricsPorts {
+  readonly version: string;
+  readonly now: () => number;
+  /** Asked for each metric of a scrape: remember what costs something. */
+  readonly facts: () => ArchiveFacts;
+}
+
+/**
+ * What monitoring wants to know, for Prometheus. Labels carry resource ids, account names, operations, codes and where
+ * copies are: never an address of mail, but in the one metric that is shown only when it is asked for.
+ */
+export class Metrics extends RunMetrics {
+  readonly #addresses = new Registry();
+  constructor(ports: MetricsPorts) {
+    super(ports.version);
+    this.#gauges(ports);
+  }
+
+  /** Returns the text format of Prometheus. With addresses, one more metric shows which mailbox has which. */
+  override async text(withAddresses: boolean): Promise<string> {
+    const text = await super.text(false);
+    return withAddresses ? `${text}\n${await this.#addresses.metrics()}` : text;
+  }
+
+  #gauges({ now, facts }: MetricsPorts): void {
+    const registers = [this.registry];
+    const gauge = (name: string, help: string, read: (all: ArchiveFacts) => number | null) =>
+      new Gauge({
+        name: `mailkeep_${name}`,
+        help,
+        registers,
+        collect() {
+          const value = read(facts());
+          if (value === null) this.remove();
+          else this.set(value);
+        },
+      });
+    const perMailbox = (
+      name: string,
+      help: string,
+      read: (mailbox: MailboxFacts) => number | null,
+    ) =>
+      labelled(this.registry, `mailbox_${name}`, help, ['host', 'mailbox'], () =>
+        facts().mailboxes.map((mailbox) => {
+          const { host, resourceId } = mailbox;
+          return [{ host, mailbox: resourceId }, read(mailbox)];
+        }),
+      );
+    const since = (at: number): number => Math.max(0, now() - at) / 1_000;
+
+    gauge('messages', 'Distinct messages in the archive', (all) => all.messages);
+    gauge('message_bytes', 'Bytes of their raw sources', (all) => all.messageBytes);
+    gauge('log_bytes', 'Size of the log on disk', (all) => all.logBytes);
+    gauge('catalog_bytes', 'Size of the catalog on disk', (all) => all.catalogBytes);
+    gauge('messages_not_searchable', 'Stored, and not indexed yet', (all) => all.pending);
+    verificationGauges(gauge);
+    copyGauges(this.registry, () => facts().copies, now);
+    perMailbox(
+      'freshness_seconds',
+      'Since the mailbox was last wholly compared with the service; +Inf when it never was, absent when nobody looks',
+      (mailbox) => {
+        if (!isWatched(mailbox)) return null;
+        return mailbox.provenAt === null ? Number.POSITIVE_INFINITY : since(mailbox.provenAt);
+      },
+    );
+    perMailbox('complete', '1 when everything added up then', ({ complete }) => Number(complete));
+    perMailbox(
+      'last_certificate_timestamp_seconds',
+      'When the oldest certificate of its folders was written',
+      ({ certifiedAt }) => (certifiedAt === null ? null : certifiedAt / 1_000),
+    );
+    perMailbox('messages', 'Messages in its folders', ({ messages }) => messages);
+    perMailbox('quarantined', 'Messages that could not be fetched', (box) => box.quarantined);
+    perMailbox('held', 'Messages that the brake holds', ({ held }) => held);
+    perMailbox(
+      'quota_used_ratio',
+      'Share of its fullest quota that the mailbox uses at the service; absent where it has none',
+      ({ full }) => full,
+    );
+    perMailbox('suspended', '1 while the service lists the mailbox as suspended', (box) =>
+      Number(box.suspended),
+    );
+    labelled(
+      this.registry,
+      'limiter_requests_per_minute',
+      'The rate that refusals have taught; absent while there were none',
+      ['gate'],
+      () => facts().limiters.map(({ gate, learnedPerMinute }) => [{ gate }, learnedPerMinute]),
+    );
+    labelled(
+      this.registry,
+      'limiter_held_seconds',
+      'For how long the service still asks to be left alone',
+      ['gate'],
+      () =>
+        facts().limiters.map(({ gate, heldUntil }) => [
+          { gate },
+          Math.max(0, (heldUntil ?? 0) - now()) / 1_000,
+        ]),
+    );
+    labelled(
+      this.#addresses,
+      'mailbox_info',
+      'Which mailbox has which address',
+      ['host', 'mailbox', 'address'],
+      () =>
+        facts().mailboxes.map(({ resourceId, host, address }) => [
+          { host, mailbox: resourceId, address },
+          1,
+        ]),
+    );
+  }
+}
+
+type Gauged = (name: string, help: string, read: (all: ArchiveFacts) => number | null) => void;
+
+/** Absent while nothing was ever verified. */
+function verificationGauges(gauge: Gauged): void {
+  const value = (
+    name: string,
+    help: string,
+    read: (last: VerificationFacts) => number | null,
+  ): void =>
+    gauge(name, help, ({ verification }) => (verification === null ? null : read(verification)));
+  value(
+    'last_verification_timestamp_seconds',
+    'When every byte of the archive was last read',
+    ({ fullAt }) => (fullAt === null ? null : fullAt / 1_000),
+  );
+  value('last_verification_ok', '1 while no damage is known', ({ ok }) => Number(ok));
+  value(
+    'last_verification_checked_ratio',
+    'Share of the messages that the last verification of any kind read',
+    ({ checked, of }) => (of === 0 ? 1 : checked / of),
+  );
+  value(
+    'damage_findings',
+    'Findings of verifications that no repair or clean verification has cleared',
+    ({ damage }) => damage?.found ?? 0,
+  );
+}

@@ -1,0 +1,683 @@
+import { spawn } from 'node:child_process';
+import { z } from 'zod';
+import { following } from '../core/concurrency.ts';
+import { ERROR_FAMILIES, type ErrorFamily, errnoOf } from '../errors/mailkeep-error.ts';
+import type { RunFailure, RunReport } from '../verify/facts.ts';
+
+/** What something is that works or does not. Of a fleet, what needs a person. A quota works until its mailbox is nearly full. */
+const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota', 'copy', 'fleet'] as const;
+
+/** Something that works or does not: an account, a mailbox, a webhook, a kind of run, a copy; or a mailbox's quota. */
+interface Subject {
+  readonly kind: (typeof SUBJECT_KINDS)[number];
+  /** Name, address, id or kind of run. */
+  readonly name: string;
+  /** Distinguishes it from others that may have the same name, now or one day; without an id, the name does. */
+  readonly id?: string | undefined;
+}
+
+/** How a subject is found not to work. */
+export type Failure = Pick<RunFailure, 'family' | 'code' | 'message'>;
+
+/** How a subject was found to be; null: it works. */
+export interface Observation {
+  readonly subject: Subject;
+  readonly failure: Failure | null;
+}
+
+/**
+ * What a run says about how things are. A run that was interrupted says nothing, and neither does one about the
+ * mailboxes of an account that it could not reach.
+ */
+export function observationsOf(report: RunReport): Observation[] {
+  if (report.outcome === 'interrupted') return [];
+  const found = new Map<string, Observation>();
+  const note = (subject: Subject, failure: Failure | null): void => {
+    const key = subjectKey(subject);
+    if (found.get(key)?.failure == null) found.set(key, { subject, failure });
+  };
+  for (const failure of report.failures) note(subjectOf(failure, report), failureOf(failure));
+  if (report.outcome === 'done') note(runSubject(report), null);
+  for (const name of report.accounts) note({ kind: 'account', name }, null);
+  for (const name of report.mailboxes) note({ kind: 'mailbox', name }, null);
+  return [...found.values()];
+}
+
+/** Returns true for a warning: everything works so far, and it is reported once. */
+export function isWarning({ kind }: Subject): boolean {
+  return kind === 'quota';
+}
+
+/** Under which a subject is remembered. */
+export function subjectKey({ kind, name, id = name }: Subject): string {
+  return `${kind} ${id}`;
+}
+
+/** What can be wrong with a copy: that it is not made, that reading it back fails, that it is old. */
+export const COPY_TROUBLES = ['copy', 'copy-check', 'stale'] as const;
+
+/** A copy, as far as one thing can be wrong with it. */
+export function copySubject(to: string, trouble: (typeof COPY_TROUBLES)[number]): Subject {
+  return { kind: 'copy', name: to, id: `${trouble} ${to}` };
+}
+
+function runSubject({ kind, copy }: RunReport): Subject {
+  if (copy === undefined) return { kind: 'run', name: kind };
+  return copySubject(copy, kind === 'copy-check' ? 'copy-check' : 'copy');
+}
+
+function subjectOf({ account, mailbox }: RunFailure, report: RunReport): Subject {
+  if (mailbox !== null) return { kind: 'mailbox', name: mailbox };
+  return account === null ? runSubject(report) : { kind: 'account', name: account };
+}
+
+function failureOf({ family, code, message }: RunFailure): Failure {
+  return { family, code, message };
+}
+
+/** What a notification says; as JSON on standard input of the command, and in the body of the POST. */
+interface NotificationMessage {
+  /**
+   * `failing` when anything does, `warning` when nothing fails yet, `recovered` when everything that is reported works
+   * again, `alive` for a heartbeat, `test` where somebody tries the channel.
+   */
+  readonly event: 'failing' | 'warning' | 'recovered' | 'alive' | 'test';
+  /** True while nothing is known not to work. */
+  readonly ok: boolean;
+  /** ISO 8601. */
+  readonly at: string;
+  /** Name of this machine. */
+  readonly host: string;
+  readonly version: string;
+  /** One line for people. */
+  readonly summary: string;
+  readonly failing: readonly MessageItem[];
+  readonly recovered: readonly MessageItem[];
+}
+
+interface MessageItem {
+  /** `account`, `mailbox`, `webhook`, `run`, `copy`, `quota` or `fleet`. */
+  readonly kind: string;
+  readonly name: string;
+  readonly code: string;
+  readonly message: string;
+  /** ISO 8601. */
+  readonly since: string;
+  /** ISO 8601: null while it fails. */
+  readonly until: string | null;
+  /** It was reported before, and still fails. */
+  readonly reminder: boolean;
+}
+
+interface Surroundings {
+  readonly host: string;
+  readonly version: string;
+  /** Makes the line for people. */
+  readonly summarise: (notice: Notice | null) => string;
+}
+
+/** @param notice null for a heartbeat */
+export function messageOf(
+  notice: Notice | null,
+  ok: boolean,
+  now: number,
+  { host, version, summarise }: Surroundings,
+): NotificationMessage {
+  const { failing = [], still = [], recovered = [] } = notice ?? {};
+  const bad = [...failing, ...still];
+  const worst = bad.every(({ subject }) => isWarning(subject)) ? 'warning' : 'failing';
+  return {
+    event: bad.length > 0 ? worst : notice === null ? 'alive' : 'recovered',
+    ok,
+    at: iso(now),
+    host,
+    version,
+    summary: summarise(notice),
+    failing: [...failing.map((one) => item(one, false)), ...still.map((one) => item(one, true))],
+    recovered: recovered.map((one) => item(one, false)),
+  };
+}
+
+/** Returns a notification that somebody sends to try a channel. */
+export function testMessage(
+  now: number,
+  { host, version }: Pick<Surroundings, 'host' | 'version'>,
+): NotificationMessage {
+  return {
+    event: 'test',
+    ok: true,
+    at: iso(now),
+    host,
+    version,
+    summary: `mailkeep on ${host}: this is a test notification. Nothing is wrong.`,
+    failing: [],
+    recovered: [],
+  };
+}
+
+function item({ subject, failure, since, wellSince }: Trouble, reminder: boolean): MessageItem {
+  return {
+    kind: subject.kind,
+    name: subject.name,
+    code: failure.code,
+    message: failure.message,
+    since: iso(since),
+    until: wellSince === null ? null : iso(wellSince),
+    reminder,
+  };
+}
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+/** What is stored about a subject that does not work, or did not until lately. Times in milliseconds since the epoch. */
+export interface Trouble {
+  readonly subject: Subject;
+  readonly failure: Failure;
+  readonly since: number;
+  /** When it was last found not to work. */
+  readonly seenAt: number;
+  /** Since when it works again; null while it does not. */
+  readonly wellSince: number | null;
+  /** When the failure was last reported; null before that, and once its recovery was reported. */
+  readonly toldAt: number | null;
+  /** Family of the failure that was reported; without it, that of `failure`. */
+  readonly toldAs?: ErrorFamily | undefined;
+  /** Its recovery was reported within the last hour: the next recovery has to last before it is reported. */
+  readonly flapping: boolean;
+}
+
+/** What was reported to one channel: the troubles by subject, and when sending was last tried. */
+export interface Reported {
+  readonly troubles: Readonly<Record<string, Trouble>>;
+  readonly triedAt: number | null;
+}
+
+export const NOTHING_REPORTED: Reported = { troubles: {}, triedAt: null };
+
+/** What to report now, all of it in one notification. */
+export interface Notice {
+  readonly failing: readonly Trouble[];
+  /** Reported before, and still so a day later. */
+  readonly still: readonly Trouble[];
+  readonly recovered: readonly Trouble[];
+}
+
+/** A failure that clears by itself within this time is not worth a notification. */
+const PATIENCE_MS = 15 * 60_000;
+/** A problem that returned within this time must be gone for as long before its recovery is reported. */
+const FLAPPING_MS = 60 * 60_000;
+/** Notifications are at least this far apart; what happens in between is reported together. */
+const SPACING_MS = 5 * 60_000;
+const REMIND_MS = 24 * 60 * 60_000;
+/** For subjects that are no longer observed, such as removed mailboxes. */
+const FORGET_MS = 30 * REMIND_MS;
+
+/** Failures that waiting does not fix, so somebody has to act; damage is the gravest. */
+const GRAVITY: Readonly<Partial<Record<ErrorFamily, number>>> = {
+  ...{ auth: 1, config: 1, usage: 1, disk: 1, held: 1 },
+  damage: 2,
+};
+
+function gravityOf(family: ErrorFamily): number {
+  return GRAVITY[family] ?? 0;
+}
+
+/** Returns what is stored about a channel after some observations. */
+export function observe(
+  reported: Reported,
+  observations: readonly Observation[],
+  now: number,
+): Reported {
+  const troubles = new Map(Object.entries(reported.troubles));
+  for (const { subject, failure } of observations) {
+    const key = subjectKey(subject);
+    const known = troubles.get(key);
+    if (failure !== null) troubles.set(key, failed(known, subject, failure, now));
+    else if (known?.wellSince === null) troubles.set(key, { ...known, wellSince: now });
+  }
+  for (const [key, trouble] of troubles) if (isOver(trouble, now)) troubles.delete(key);
+  return { ...reported, troubles: Object.fromEntries(troubles) };
+}
+
+function failed(
+  known: Trouble | undefined,
+  subject: Subject,
+  failure: Failure,
+  now: number,
+): Trouble {
+  const begun = { subject, failure, since: now, seenAt: now, wellSince: null, toldAt: null };
+  if (known === undefined) return { ...begun, flapping: false };
+  if (known.wellSince !== null && known.toldAt === null) {
+    return { ...begun, flapping: known.flapping };
+  }
+  // While the network is lost, a refused token stays refused: reporting it again later would be a repetition.
+  const isMilder =
+    known.wellSince === null && gravityOf(failure.family) < gravityOf(known.failure.family);
+  return {
+    ...known,
+    // What it is called may have changed.
+    subject,
+    failure: isMilder ? known.failure : failure,
+    // The clock may have been set back.
+    since: Math.min(known.since, now),
+    seenAt: now,
+    wellSince: null,
+  };
+}
+
+function isOver({ wellSince, toldAt, seenAt }: Trouble, now: number): boolean {
+  if (Math.abs(now - seenAt) >= FORGET_MS) return true;
+  return wellSince !== null && toldAt === null && Math.abs(now - wellSince) >= FLAPPING_MS;
+}
+
+/** Returns what is due to be reported; null for nothing. */
+export function due({ troubles, triedAt }: Reported, now: number): Notice | null {
+  if (triedAt !== null && Math.abs(now - triedAt) < SPACING_MS) return null;
+  const all = Object.values(troubles);
+  const failing = all.filter((trouble) => isRipe(trouble, now));
+  const still = all.filter(
+    ({ subject, wellSince, toldAt, seenAt }) =>
+      wellSince === null &&
+      toldAt !== null &&
+      Math.abs(seenAt - toldAt) >= REMIND_MS &&
+      !isWarning(subject),
+  );
+  const recovered = all.filter(
+    ({ wellSince, toldAt, flapping }) =>
+      wellSince !== null &&
+      toldAt !== null &&
+      (!flapping || Math.abs(now - wellSince) >= FLAPPING_MS),
+  );
+  const none = failing.length + still.length + recovered.length === 0;
+  return none ? null : { failing, still, recovered };
+}
+
+function isRipe({ since, wellSince, toldAt, toldAs, failure }: Trouble, now: number): boolean {
+  const gravity = gravityOf(failure.family);
+  if (wellSince !== null) return false;
+  // It may have become a failure that somebody must act on.
+  if (toldAt !== null) return gravity > gravityOf(toldAs ?? failure.family);
+  return gravity > 0 || now - since >= PATIENCE_MS;
+}
+
+/** Records that a notice was sent, or, if `sent` is false, that it could not be: it is due again later. */
+export function tried(reported: Reported, notice: Notice, sent: boolean, now: number): Reported {
+  if (!sent) return { ...reported, triedAt: now };
+  const troubles = new Map(Object.entries(reported.troubles));
+  // Things may have changed while the notice was under way.
+  const mark = ({ subject }: Trouble, told: Partial<Trouble>): void => {
+    const key = subjectKey(subject);
+    const known = troubles.get(key);
+    if (known !== undefined) troubles.set(key, { ...known, ...told });
+  };
+  for (const trouble of [...notice.failing, ...notice.still]) {
+    mark(trouble, { toldAt: now, toldAs: trouble.failure.family });
+  }
+  for (const trouble of notice.recovered) {
+    mark(trouble, { toldAt: null, toldAs: undefined, flapping: true });
+  }
+  return { troubles: Object.fromEntries(troubles), triedAt: now };
+}
+
+/** True while nothing is known not to work; warnings apart. */
+export function allWell({ troubles }: Reported): boolean {
+  return Object.values(troubles).every(
+    ({ subject, wellSince }) => wellSince !== null || isWarning(subject),
+  );
+}
+
+const family = z.enum(ERROR_FAMILIES);
+const reportedSchema = z.object({
+  troubles: z.record(
+    z.string(),
+    z.object({
+      subject: z.object({
+        kind: z.enum(SUBJECT_KINDS),
+        name: z.string(),
+        id: z.string().optional(),
+      }),
+      failure: z.object({ family, code: z.string(), message: z.string() }),
+      since: z.number(),
+      seenAt: z.number(),
+      wellSince: z.number().nullable(),
+      toldAt: z.number().nullable(),
+      toldAs: family.optional(),
+      flapping: z.boolean(),
+    }),
+  ),
+  triedAt: z.number().nullable(),
+});
+
+/** Reads back what was reported to a channel; nothing if it has another shape: at worst a report is repeated. */
+export function readReported(value: unknown): Reported {
+  return reportedSchema.safeParse(value).data ?? NOTHING_REPORTED;
+}
+
+/** How a notification went; the reason holds a code, a status or a signal, and no text of anybody's. */
+type Outcome = { readonly sent: true } | { readonly sent: false; readonly reason: string };
+
+/** What a command needs of our environment. Tokens, credentials and the service manager's socket are not among it. */
+const KEPT = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];
+
+/**
+ * Runs the operator's command line in a shell. Nothing is put into the line: what happened is in the variables
+ * MAILKEEP_EVENT, MAILKEEP_OK and MAILKEEP_SUMMARY and, whole, as JSON on standard input. Its output is dropped.
+ *
+ * @param timeoutMs after which the command and what it started are killed
+ */
+function runCommand(
+  command: string,
+  message: NotificationMessage,
+  env: Readonly<Record<string, string | undefined>>,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const child = spawn('/bin/sh', ['-c', command], {
+    // A group of its own, so that all of it can be killed.
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+    env: {
+      ...Object.fromEntries(KEPT.flatMap((name) => (name in env ? [[name, env[name]]] : []))),
+      MAILKEEP_EVENT: message.event,
+      MAILKEEP_OK: message.ok ? '1' : '0',
+      MAILKEEP_SUMMARY: message.summary,
+    },
+  });
+  let killed: string | null = null;
+  const kill = (why: string): void => {
+    killed ??= why;
+    if (child.pid !== undefined) killGroup(child.pid);
+  };
+  const timer = setTimeout(() => kill('timeout'), timeoutMs);
+  const onAbort = (): void => kill('stopped');
+  signal.addEventListener('abort', onAbort, { once: true });
+  // A command that does not read its input is not wrong.
+  child.stdin.on('error', () => {});
+  child.stdin.end(`${JSON.stringify(message)}\n`);
+  return new Promise<Outcome>((resolve) => {
+    child.once('error', (error) =>
+      resolve({ sent: false, reason: errnoOf(error) ?? 'not started' }),
+    );
+    child.once('exit', (code, by) => {
+      if (killed !== null) resolve({ sent: false, reason: killed });
+      else if (code === 0) resolve({ sent: true });
+      else resolve({ sent: false, reason: code === null ? String(by) : `exit code ${code}` });
+    });
+  }).finally(() => {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onAbort);
+  });
+}
+
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch (error) {
+    // It has just ended.
+    if (errnoOf(error) !== 'ESRCH') throw error;
+  }
+}
+
+/**
+ * POSTs a notification as JSON. In the address, `{code}` stands for 0 or 1 and `{status}` for `up` or `down`: services
+ * that watch for heartbeats take a failure by them.
+ *
+ * @param url a secret: whoever knows it may speak in our name
+ */
+async function postMessage(
+  url: string,
+  message: NotificationMessage,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const filled = url
+    .replaceAll('{code}', message.ok ? '0' : '1')
+    .replaceAll('{status}', message.ok ? 'up' : 'down');
+  const { controller, release } = following(signal);
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    controller.abort();
+  }, timeoutMs);
+  try {
+    const response = await fetch(filled, {
+      method: 'POST',
+      // Where it would lead is for the configuration to say; a POST may become a GET on its way, and be lost.
+      redirect: 'manual',
+      headers: { 'content-type': 'application/json', 'user-agent': `mailkeep/${message.version}` },
+      body: JSON.stringify(message),
+      signal: controller.signal,
+    });
+    await response.body?.cancel();
+    return response.ok ? { sent: true } : { sent: false, reason: `status ${response.status}` };
+  } catch (error) {
+    if (late) return { sent: false, reason: 'timeout' };
+    if (signal.aborted) return { sent: false, reason: 'stopped' };
+    // The error's own words may hold the address.
+    return { sent: false, reason: connectionCode(error) };
+  } finally {
+    clearTimeout(timer);
+    release();
+  }
+}
+
+function connectionCode(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code: unknown =
+    typeof cause === 'object' && cause !== null && 'code' in cause ? cause.code : undefined;
+  return typeof code === 'string' ? code : 'no answer';
+}
+
+/** Where what was reported is remembered by channel: the archive's state, over restarts. */
+export interface NotifyMemory {
+  get(scope: 'notify', channel: string): unknown;
+  set(scope: 'notify', channel: string, value: unknown): void;
+}
+
+export interface NotifierOptions extends Surroundings {
+  /** A command line for a shell, and an address; null for none. */
+  readonly command: string | null;
+  readonly url: { reveal(): string } | null;
+  readonly memory: NotifyMemory;
+  /** Environment of this process; little of it reaches the command. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  /** Called after every attempt. */
+  readonly onSent: (
+    channel: Channel,
+    event: NotificationMessage['event'],
+    outcome: Outcome,
+  ) => void;
+  /** A mistake of ours, or a memory that cannot be written. */
+  readonly onError: (error: unknown) => void;
+  readonly timeoutMs?: number;
+}
+
+type Channel = 'command' | 'url';
+type Send = (message: NotificationMessage) => Promise<Outcome>;
+
+const SCOPE = 'notify';
+const TIMEOUT_MS = 30_000;
+/** Signs of life come no more often: a burst of mail makes many runs. */
+const ALIVE_EVERY_MS = 60_000;
+
+/** Returns the channels that are configured. `send` never throws. */
+export function openChannels(
+  {
+    command,
+    url,
+    env,
+    timeoutMs = TIMEOUT_MS,
+  }: Pick<NotifierOptions, 'command' | 'url' | 'env' | 'timeoutMs'>,
+  signal: AbortSignal,
+): readonly { readonly channel: Channel; readonly send: Send }[] {
+  const channels: { readonly channel: Channel; readonly send: Send }[] = [];
+  if (command !== null) {
+    const send: Send = (message) => runCommand(command, message, env, timeoutMs, signal);
+    channels.push({ channel: 'command', send });
+  }
+  if (url !== null) {
+    const send: Send = (message) => postMessage(url.reveal(), message, timeoutMs, signal);
+    channels.push({ channel: 'url', send });
+  }
+  return channels;
+}
+
+/**
+ * Notifies somebody when something stops working and when it works again, over each configured channel. It records
+ * observations at once and sends in the background, one notification at a time.
+ */
+export class Notifier {
+  readonly #stopping = new AbortController();
+  readonly #channels: Sender[] = [];
+
+  constructor(options: NotifierOptions) {
+    for (const { channel, send } of openChannels(options, this.#stopping.signal)) {
+      this.#channels.push(new Sender(channel, options, send));
+    }
+  }
+
+  /**
+   * Records the result of a run. A run that reached an account, with all well, is a heartbeat to the address.
+   *
+   * @param observations what the run says about the state of things
+   */
+  onRun(report: RunReport, observations = observationsOf(report)): void {
+    this.observe(observations);
+    const well = report.outcome === 'done' && report.failures.length === 0;
+    if (well && report.accounts.length > 0) {
+      for (const channel of this.#channels) channel.alive();
+    }
+  }
+
+  /** Takes note of how things were found to be. */
+  observe(observations: readonly Observation[]): void {
+    for (const channel of this.#channels) channel.observe(observations);
+  }
+
+  /** Takes note that a failure with this code is over; a subject that fails for another reason stays as it is. */
+  settle(subject: Subject, code: string): void {
+    for (const channel of this.#channels) channel.settle(subject, code);
+  }
+
+  /** Counts all subjects that `isGone` accepts as recovered: nobody observes them any more. */
+  drop(isGone: (subject: Subject) => boolean): void {
+    for (const channel of this.#channels) channel.drop(isGone);
+  }
+
+  /** Sends what has become due by the passing of time; to be called every minute or so. */
+  tick(): void {
+    this.observe([]);
+  }
+
+  /** Resolves when nothing is being sent. */
+  async idle(): Promise<void> {
+    await Promise.all(this.#channels.map((channel) => channel.idle()));
+  }
+
+  /** Lets what is being sent go out for as long as given, then breaks it. */
+  async close(graceMs = 2_000): Promise<void> {
+    const timer = setTimeout(() => this.#stopping.abort(), graceMs);
+    try {
+      await this.idle();
+    } finally {
+      clearTimeout(timer);
+      this.#stopping.abort();
+    }
+  }
+}
+
+/** One channel: what was reported to it, and what is being sent. */
+class Sender {
+  readonly #options: NotifierOptions;
+  #reported: Reported;
+  #aliveAt: number | null = null;
+  #aliveDue = false;
+  /** What was reported could not be stored. */
+  #isForgetful = false;
+  #sending: Promise<void> | null = null;
+
+  constructor(
+    private readonly channel: Channel,
+    options: NotifierOptions,
+    private readonly send: Send,
+  ) {
+    this.#options = options;
+    this.#reported = readReported(options.memory.get(SCOPE, channel));
+  }
+
+  observe(observations: readonly Observation[]): void {
+    this.#keep(observe(this.#reported, observations, this.#options.now()));
+    this.#next();
+  }
+
+  settle(subject: Subject, code: string): void {
+    const known = this.#reported.troubles[subjectKey(subject)];
+    if (known?.failure.code === code) this.observe([{ subject, failure: null }]);
+  }
+
+  drop(isGone: (subject: Subject) => boolean): void {
+    const subjects = Object.values(this.#reported.troubles).map(({ subject }) => subject);
+    this.observe(subjects.filter(isGone).map((subject) => ({ subject, failure: null })));
+  }
+
+  /** Signs of life are for what waits for them, and not for a person's command. */
+  alive(): void {
+    const now = this.#options.now();
+    const lately = this.#aliveAt !== null && Math.abs(now - this.#aliveAt) < ALIVE_EVERY_MS;
+    if (this.channel !== 'url' || lately || !allWell(this.#reported)) return;
+    this.#aliveDue = true;
+    this.#next();
+  }
+
+  async idle(): Promise<void> {
+    while (this.#sending !== null) await this.#sending;
+  }
+
+  #keep(reported: Reported): void {
+    if (JSON.stringify(reported) === JSON.stringify(this.#reported)) return;
+    this.#reported = reported;
+    try {
+      this.#options.memory.set(SCOPE, this.channel, reported);
+      this.#isForgetful = false;
+    } catch (error) {
+      // A full disk must be reported, even though it leaves no room to record that.
+      if (!this.#isForgetful) this.#options.onError(error);
+      this.#isForgetful = true;
+    }
+  }
+
+  #next(): void {
+    if (this.#sending !== null) return;
+    const { now, onError } = this.#options;
+    const notice = due(this.#reported, now());
+    if (notice === null && !this.#aliveDue) return;
+    this.#sending = (notice === null ? this.#sendAlive() : this.#sendNotice(notice))
+      .catch(onError)
+      .finally(() => {
+        this.#sending = null;
+        this.#next();
+      });
+  }
+
+  async #sendNotice(notice: NonNullable<ReturnType<typeof due>>): Promise<void> {
+    const { now, onSent } = this.#options;
+    const message = messageOf(notice, allWell(this.#reported), now(), this.#options);
+    // Noted before it is sent: a mistake of ours must not send it for ever.
+    this.#keep(tried(this.#reported, notice, false, now()));
+    const outcome = await this.send(message);
+    this.#keep(tried(this.#reported, notice, outcome.sent, now()));
+    onSent(this.channel, message.event, outcome);
+  }
+
+  async #sendAlive(): Promise<void> {
+    const { now, onSent } = this.#options;
+    this.#aliveDue = false;
+    this.#aliveAt = now();
+    const message = messageOf(null, true, now(), this.#options);
+    onSent(this.channel, message.event, await this.send(message));
+  }
+}

@@ -1,0 +1,649 @@
+import type { Writable } from 'node:stream';
+import { createIndexer, type Indexer } from '../catalog/indexer.ts';
+import type { Writer } from '../catalog/open-writer.ts';
+import type { Settings } from '../core/config-schema.ts';
+import { selects } from '../core/names.ts';
+import type { Wait } from '../core/pace.ts';
+import type { MailkeepError } from '../errors/mailkeep-error.ts';
+import { syncError } from '../errors/sync.ts';
+import type { Extractor } from '../mail/extraction.ts';
+import { openExtractorPool } from '../mail/mime-threads.ts';
+import type { RequestReport } from '../service/transport.ts';
+import {
+  type AccountOrigin,
+  AccountOrigins,
+  limiterStore,
+  RequestLog,
+} from '../sync/account-origins.ts';
+import { catalogMirror } from '../sync/committer.ts';
+import {
+  type AttachmentReading,
+  attachmentReading,
+  Meter,
+  Meters,
+  makePass,
+  SharedCommitter,
+  type SharedExtractors,
+  tidy,
+} from '../sync/make-run.ts';
+import { concernsOneAccount, type Mirror } from '../sync/ports.ts';
+import {
+  emptyResult,
+  failureOfAccount,
+  type MailboxResult,
+  NOTHING_DONE,
+  type ProgressListener,
+  type SyncFailure,
+  type SyncProgress,
+  type SyncResult,
+  totalsOf,
+} from '../sync/result.ts';
+import { planSync, type SyncPlan } from '../sync/run-sync.ts';
+import { type Narrowing, wantedOf } from '../sync/selection.ts';
+import type { Wanted } from '../sync/sync-memory.ts';
+import { noteUnwatchedMailboxes } from '../sync/usage.ts';
+import type { RunReport } from '../verify/facts.ts';
+import { Compaction } from '../verify/purge.ts';
+import { sayFacts, sentenceOf } from '../wording/sentence-of.ts';
+import type { Failure } from './notifier.ts';
+import type {
+  Aim,
+  DaemonClock,
+  PassRequest,
+  PassRunner,
+  RunInfo,
+  Survey,
+  WatchedMailbox,
+} from './ports.ts';
+
+/** What a pass by the clock takes from earlier ones: 55 minutes, so that with the wait for the next it is the hour. */
+const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
+/** Relinked messages that are fetched to see whether they are what was assumed, an hour and account. */
+const VERIFY_PER_HOUR = 20;
+
+/** How long the text of attachments is read at a time, when nothing else is to be done. */
+const ATTACHMENTS_MS = 2_000;
+
+const NOBODY: ProgressListener = () => {};
+
+interface PassesOptions {
+  readonly writer: Writer;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly settings: Settings;
+  /** Threads that others use as well, and that stay when the passes end; without them, these have their own. */
+  readonly extractors?: SharedExtractors;
+  readonly clock: DaemonClock;
+  readonly onRequest: (account: string, report: RequestReport) => void;
+  readonly onWait: (wait: Wait) => void;
+  /** After each round of sealing: when it began, and what it met that is not what was written. */
+  readonly onSealed: (startedAt: number, damaged: readonly MailkeepError[]) => void;
+  /** After the last of the rounds that read attachments and seal, with when the first one began. */
+  readonly onTidied: (startedAt: number) => void;
+}
+
+/** Makes the daemon's passes: one archive and one index, side by side, over all accounts. */
+export class Passes implements PassRunner {
+  readonly #options: PassesOptions;
+  readonly #mirror: Mirror;
+  readonly #extractor: Extractor;
+  readonly #indexer: Indexer;
+  readonly #attachments: AttachmentReading;
+  readonly #committer: SharedCommitter;
+  readonly #compaction: Compaction;
+  readonly #meters = new Meters((name) => this.#origins.get(name)?.requestsPerMinute() ?? 0);
+  #tidyingSince: number | undefined;
+  #settings: Settings;
+  #origins: AccountOrigins;
+
+  constructor(options: PassesOptions) {
+    this.#options = options;
+    const { writer, clock, extractors } = options;
+    this.#mirror = catalogMirror(writer.catalog);
+    this.#extractor = extractors?.messages ?? openExtractorPool();
+    this.#indexer = createIndexer({
+      store: writer.catalog.index,
+      sources: writer.sources,
+      segments: writer.segments,
+      extractor: this.#extractor,
+    });
+    this.#attachments = attachmentReading(
+      writer,
+      this.#indexer,
+      this.#extractor,
+      extractors?.attachments,
+    );
+    this.#compaction = new Compaction(writer);
+    this.#committer = new SharedCommitter({
+      log: writer.log,
+      mirror: this.#mirror,
+      now: () => clock.now(),
+      after: (ms, act) => clock.after(ms, act),
+    });
+    this.#settings = options.settings;
+    this.#origins = this.#open(options.settings);
+  }
+
+  /** The accounts of the configuration in force, with their connections. */
+  accounts(): AccountOrigin[] {
+    return this.#origins.all();
+  }
+
+  /** The configuration in force. */
+  get settings(): Settings {
+    return this.#settings;
+  }
+
+  /** Applies another configuration. No pass may be under way. When it throws, everything is as it was. */
+  async configure(settings: Settings): Promise<void> {
+    const old = this.#origins;
+    // What the limiter has learned reaches its successor by the state.
+    old.save();
+    this.#origins = this.#open(settings);
+    this.#settings = settings;
+    await old.close();
+  }
+
+  async close(): Promise<void> {
+    await this.#origins.close();
+    this.#origins.save();
+    const isShared = this.#options.extractors !== undefined;
+    await Promise.all([isShared ? undefined : this.#extractor.close(), this.#attachments.close()]);
+  }
+
+  async survey(name: string, fresh: boolean, signal: AbortSignal): Promise<Survey> {
+    const account = this.#origins.get(name);
+    // The configuration has just lost it.
+    if (account === undefined) return { mailboxes: [], result: emptyResult(0) };
+    const { settings } = account;
+    const before = account.listing;
+    if (fresh) account.listing = undefined;
+    const startedAt = this.#options.clock.now();
+    const wanted = { mailboxes: settings.mailboxes, folders: settings.folders };
+    try {
+      const meter = new Meter();
+      const none = await this.#meters.during(name, '', meter, NOBODY, async () => {
+        const origin = this.#origins.recent(account, () => undefined, this.#options.clock.now);
+        const listed = await origin.mailboxes(signal);
+        if (account.listing !== before) {
+          const noting = { memory: this.#options.writer.state, mirror: this.#mirror, origin };
+          const whole = { mailboxes: true, folders: true };
+          noteUnwatchedMailboxes(noting, listed, { ...wanted, whole });
+        }
+        // A pass over none of them: it notes which of those that were listed before are gone.
+        const others = [...settings.mailboxes.exclude, ...listed.map(({ address }) => address)];
+        return account.listing === before
+          ? emptyResult(0)
+          : this.#sync(
+              account,
+              { ...wanted, mailboxes: { ...wanted.mailboxes, exclude: others } },
+              {
+                signal,
+                meter,
+                aim: { full: false, acceptEndings: false },
+                rhythm: false,
+                sweptSince: null,
+                lane: () => undefined,
+                progress: NOBODY,
+              },
+            );
+      });
+      const mailboxes = (account.listing?.mailboxes ?? [])
+        .filter(({ address }) => selects(settings.mailboxes, address))
+        .map((mailbox) => ({ account: name, host: account.host, ...mailbox }));
+      return { mailboxes, result: none };
+    } catch (error) {
+      signal.throwIfAborted();
+      return { mailboxes: [], result: this.#failed(name, error, startedAt) };
+    }
+  }
+
+  async pass(request: PassRequest): Promise<SyncResult> {
+    const { mailbox, aim, begunAt, byHand, lane, signal, progress } = request;
+    const account = this.#origins.get(mailbox.account);
+    // The configuration was reloaded after the decision.
+    if (account === undefined || !selects(account.settings.mailboxes, mailbox.address)) {
+      return emptyResult(0);
+    }
+    const { folders } = account.settings;
+    const startedAt = this.#options.clock.now();
+    const wanted = {
+      mailboxes: { include: [mailbox.address], exclude: [] },
+      folders: aim.folders.length === 0 ? folders : { ...folders, only: aim.folders },
+      whole: { mailboxes: false, folders: aim.folders.length === 0 },
+    };
+    const meter = new Meter();
+    try {
+      return await this.#meters.during(mailbox.account, mailbox.resourceId, meter, progress, () =>
+        this.#sync(account, wanted, {
+          signal,
+          meter,
+          aim,
+          rhythm: !byHand,
+          sweptSince: aim.full ? begunAt : null,
+          lane,
+          progress,
+        }),
+      );
+    } catch (error) {
+      return this.#failed(mailbox.account, error, startedAt);
+    }
+  }
+
+  /** A failure that ended a pass for its account as a whole, as a result. Throws any other. */
+  #failed(account: string, error: unknown, startedAt: number): SyncResult {
+    if (!concernsOneAccount(error)) throw error;
+    const result = emptyResult(this.#options.clock.now() - startedAt);
+    return { ...result, failures: [failureOfAccount(account, error)] };
+  }
+
+  plan(
+    names: readonly string[],
+    narrowing: Narrowing,
+    full: boolean,
+    signal: AbortSignal,
+  ): Promise<SyncPlan> {
+    const accounts = names.flatMap((name) => this.#origins.get(name) ?? []);
+    const wanted = wantedOf(
+      accounts.map(({ settings }) => settings),
+      narrowing,
+    );
+    return planSync({
+      accounts: accounts.map((account) => ({
+        name: account.settings.name,
+        wanted: wanted(account.settings),
+        origin: this.#origins.recent(account, () => undefined, this.#options.clock.now),
+      })),
+      mirror: this.#mirror,
+      memory: this.#options.writer.state,
+      full,
+      signal,
+    });
+  }
+
+  has({ host, resourceId }: WatchedMailbox, uid: number): boolean {
+    const at = { host, mailbox: resourceId, folder: 'INBOX' };
+    const generation = this.#mirror.folder(at)?.generation;
+    if (generation === undefined) return false;
+    return (
+      this.#mirror.placed(at, generation, uid) !== undefined ||
+      this.#mirror.settledAs(at, generation, uid) !== undefined
+    );
+  }
+
+  async tidy(signal: AbortSignal): Promise<boolean> {
+    const { writer, clock, onSealed, onTidied } = this.#options;
+    const now = (): number => clock.now();
+    const since = this.#tidyingSince ?? now();
+    const left = await this.#attachments.read({ signal, forMs: ATTACHMENTS_MS, now });
+    // Not as after a first sync: closing the catalog's gaps would stop everything for as long as it takes.
+    const { number } = writer.catalog.reached();
+    const startedAt = now();
+    const damaged = await tidy(writer, Math.max(1, number), now, signal);
+    const compacted = this.#settings.archive.compact
+      ? await this.#compaction.step(this.#settings.minFreeBytes, signal)
+      : { damaged: [], more: false };
+    onSealed(startedAt, [...damaged, ...compacted.damaged]);
+    const isMore = left > 0 || compacted.more;
+    this.#tidyingSince = isMore ? since : undefined;
+    if (!isMore) onTidied(since);
+    return isMore;
+  }
+
+  recover(): void {
+    this.#committer.renew();
+  }
+
+  tokenMark(account: string): string | null {
+    return this.#origins.tokenMark(account);
+  }
+
+  async #sync(
+    account: AccountOrigin,
+    wanted: Wanted,
+    pass: Pick<PassRequest, 'signal' | 'lane' | 'progress'> & {
+      readonly meter: Meter;
+      readonly aim: Pick<Aim, 'full' | 'acceptEndings'>;
+      readonly rhythm: boolean;
+      readonly sweptSince: number | null;
+    },
+  ): Promise<SyncResult> {
+    const { writer, clock } = this.#options;
+    const { meter, aim, sweptSince, lane, progress, signal } = pass;
+    let onCommitted: (() => void) | undefined;
+    try {
+      return await makePass(writer, this.#settings, {
+        accounts: [
+          {
+            name: account.settings.name,
+            wanted,
+            origin: this.#origins.recent(account, lane, clock.now),
+          },
+        ],
+        concurrency: widthOf(this.#settings.rateLimit.concurrency, account),
+        policy: {
+          ...(pass.rhythm ? { rhythm: RHYTHM, verifyPerHour: VERIFY_PER_HOUR } : {}),
+          sweptSince,
+          full: aim.full,
+          acceptEndings: aim.acceptEndings,
+        },
+        mirror: this.#mirror,
+        indexing: this.#indexer,
+        tidy: () => Promise.resolve([]),
+        requests: () => meter.byOperation(),
+        now: () => clock.now(),
+        after: (ms, act) => clock.after(ms, act),
+        progress,
+        signal,
+        openCommitter: (listener) => {
+          onCommitted = listener;
+          return this.#committer.open(listener);
+        },
+      });
+    } finally {
+      if (onCommitted !== undefined) this.#committer.release(onCommitted);
+    }
+  }
+
+  #open(settings: Settings): AccountOrigins {
+    const { writer, env, clock, onRequest, onWait } = this.#options;
+    return new AccountOrigins({
+      accounts: settings.accounts,
+      rateLimit: settings.rateLimit,
+      env,
+      clock,
+      spoolDir: writer.spoolDir,
+      store: limiterStore(writer.state),
+      requests: new RequestLog(writer.state, settings.rateLimit.requestsPerMinute, clock.now),
+      onRequest: (account, report) => {
+        this.#meters.count(account, report);
+        onRequest(account, report);
+      },
+      onWait,
+    });
+  }
+}
+
+/** Where there are several mailboxes, one that is slow to answer must not take all the turns there are. */
+function widthOf(concurrency: number, { listing }: AccountOrigin): number {
+  return (listing?.mailboxes.length ?? 0) > 1 ? Math.max(1, concurrency - 1) : concurrency;
+}
+
+/** Some passes that were started for one reason, and what they came to together. */
+export class Run {
+  readonly done: Promise<SyncResult>;
+  readonly #results: SyncResult[] = [];
+  readonly #failures: SyncFailure[] = [];
+  #open = 0;
+  #resolve: (result: SyncResult) => void = () => {};
+
+  constructor(
+    readonly info: RunInfo,
+    private readonly now: () => number,
+    /** Receives the events of its passes. */
+    private readonly progress: ProgressListener = () => {},
+  ) {
+    this.done = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+  }
+
+  /** Counts a pass, or the survey before the passes, that the run waits for. */
+  begin(): void {
+    this.#open += 1;
+  }
+
+  /** Takes the result of one of them, or of a part of one. */
+  add(result: SyncResult): void {
+    const whole = result.failures.filter(({ mailbox }) => mailbox === null);
+    this.fail(whole);
+    const failures = result.failures.filter(({ mailbox }) => mailbox !== null);
+    this.#results.push(whole.length === 0 ? result : { ...result, failures });
+  }
+
+  /** Receives a failure that ended more than one of them; it is reported once. */
+  fail(failures: readonly SyncFailure[]): void {
+    for (const failure of failures) {
+      const known = this.#failures.some(
+        ({ account, code }) => account === failure.account && code === failure.code,
+      );
+      if (!known) this.#failures.push(failure);
+    }
+  }
+
+  /** One of them is over; the last one ends the run. */
+  end(): void {
+    this.#open -= 1;
+    if (this.#open > 0) return;
+    const merged = mergeResults(this.#results, this.now() - this.info.startedAt);
+    this.#resolve({ ...merged, failures: [...this.#failures, ...merged.failures] });
+  }
+
+  report(event: SyncProgress): void {
+    this.progress(event);
+  }
+}
+
+/** The result of passes together. Passes over the same mailbox become one line, the last one's proofs. */
+export function mergeResults(results: readonly SyncResult[], durationMs: number): SyncResult {
+  const mailboxes = new Map<string, MailboxResult>();
+  const certificates = new Map<string, SyncResult['certificates'][number]>();
+  const excluded = new Map<string, SyncResult['excluded'][number]>();
+  const requestsByOperation: Record<string, number> = {};
+  for (const result of results) {
+    for (const mailbox of result.mailboxes) {
+      const before = mailboxes.get(mailbox.address);
+      mailboxes.set(mailbox.address, before === undefined ? mailbox : together(before, mailbox));
+    }
+    for (const one of result.certificates) {
+      certificates.set(JSON.stringify([one.mailbox, one.folder]), one);
+    }
+    for (const one of result.excluded) {
+      excluded.set(JSON.stringify([one.mailbox, one.folder]), one);
+    }
+    for (const [operation, count] of Object.entries(result.requestsByOperation)) {
+      requestsByOperation[operation] = (requestsByOperation[operation] ?? 0) + count;
+    }
+  }
+  const sum = (of: (result: SyncResult) => number): number =>
+    results.reduce((total, result) => total + of(result), 0);
+  const indexMs = sum(({ timings }) => timings.indexMs);
+  return {
+    mailboxes: [...mailboxes.values()].sort((a, b) => (a.address < b.address ? -1 : 1)),
+    requests: sum(({ requests }) => requests),
+    requestsByOperation,
+    // Passes overlap: their indexing cannot have taken longer than all of them.
+    timings: {
+      fetchMs: Math.max(0, durationMs - indexMs),
+      indexMs: Math.min(indexMs, durationMs),
+    },
+    durationMs,
+    failures: results.flatMap(({ failures }) => failures),
+    certificates: [...certificates.values()],
+    excluded: [...excluded.values()],
+  };
+}
+
+/** What changed adds up; what there is now is what the later one says. */
+function together(before: MailboxResult, after: MailboxResult): MailboxResult {
+  const both = [before, after];
+  return {
+    ...after,
+    ...totalsOf(both, 'added', 'ended', 'flagsChanged', 'relinked', 'verified', 'corrected'),
+    ...totalsOf(both, 'bytes'),
+  };
+}
+
+/** What is known of a pass that was interrupted: messages and bytes that became durable. */
+export function partialResult(
+  { address }: { readonly address: string },
+  { messages: added, bytes }: { readonly messages: number; readonly bytes: number },
+): SyncResult {
+  return {
+    ...emptyResult(0),
+    mailboxes: added === 0 ? [] : [{ ...NOTHING_DONE, address, added, bytes }],
+  };
+}
+
+/** What is worth a line in a log. Lines carry counts, codes and durations: no addresses, subjects or secrets. */
+export interface EventLog {
+  readonly request: (report: RequestReport) => void;
+  readonly progress: ProgressListener;
+  readonly result: (result: SyncResult) => void;
+}
+
+const SILENT: EventLog = { request: () => {}, progress: () => {}, result: () => {} };
+
+/** Should a secret get into a line by mistake, it is cut out of it. */
+const REDACTED = ['token', 'password', 'secret', 'authorization', 'cookie'].flatMap((name) => [
+  name,
+  `*.${name}`,
+  `*.*.${name}`,
+]);
+
+/** Returns what every log has in common: which fields a line has, and what is cut out of it. */
+export function lineOptions(timestamp: () => string) {
+  return {
+    base: null,
+    redact: { paths: REDACTED, censor: '***' },
+    timestamp,
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+}
+
+/** Opens a log of JSON Lines; `silent` costs nothing. */
+export async function openLog(
+  stream: Writable,
+  level: Settings['log']['level'],
+): Promise<EventLog> {
+  if (level === 'silent') return SILENT;
+  const { pino } = await import('pino');
+  const log = pino({ ...lineOptions(pino.stdTimeFunctions.isoTime), level }, stream);
+  return {
+    request: ({ operation, surface, host, status, ms, bytes }) =>
+      log.debug({ operation, surface, host, status, ms, bytes }, 'request'),
+    progress(event) {
+      switch (event.event) {
+        case 'forecast':
+          log.info({ account: event.account, ...event.forecast }, 'forecast');
+          return;
+        case 'waiting':
+          log.info({ until: new Date(event.until).toISOString(), reason: event.reason }, 'waiting');
+          return;
+        case 'stored':
+          log.debug(
+            { account: event.account, messages: event.messages, bytes: event.bytes },
+            'stored',
+          );
+          return;
+        case 'indexing':
+          log.debug({ indexed: event.indexed, remaining: event.remaining }, 'indexing');
+          return;
+        case 'sealing':
+          log.info({ segment: event.segment }, 'sealing');
+          return;
+        case 'mailbox-started':
+        case 'mailbox-finished':
+        case 'requests':
+          return;
+      }
+    },
+    result(result) {
+      for (const { account, code, family, uid } of result.failures) {
+        log.warn({ account, code, family, uid }, 'failure');
+      }
+      const { requests, durationMs, timings, mailboxes, failures, certificates } = result;
+      log.info(
+        {
+          mailboxes: mailboxes.length,
+          ...totalsOf(mailboxes, 'added', 'ended', 'flagsChanged', 'relinked'),
+          ...totalsOf(mailboxes, 'quarantined', 'held', 'bytes'),
+          requests,
+          failures: failures.length,
+          complete: certificates.every(({ complete }) => complete),
+          ...timings,
+          durationMs,
+        },
+        'pass',
+      );
+    },
+  };
+}
+
+/** Returns an error as those who are to be notified read it. */
+export function failureOf(error: MailkeepError): Failure {
+  const { family, code } = error;
+  return { family, code, message: sentenceOf(error).message };
+}
+
+/** What a run of passes came to, for metrics and notifications. */
+export function syncRunReport(
+  { mailboxes, failures, requests }: SyncResult,
+  run: Pick<RunReport, 'kind' | 'accounts' | 'startedAt' | 'endedAt'>,
+): RunReport {
+  return {
+    ...run,
+    outcome: 'done',
+    failures: [
+      ...failures.map(({ account, mailbox, family, code, facts }) => ({
+        account,
+        mailbox,
+        family,
+        code,
+        message: sayFacts(code, facts).message,
+      })),
+      ...heldFailures(mailboxes),
+    ],
+    // A mailbox that the pass did not get to, or not through, may be as broken as it was.
+    mailboxes: mailboxes
+      .filter(({ comparison }) => comparison === 'all')
+      .map(({ address }) => address),
+    counts: { ...totalsOf(mailboxes, 'added', 'ended', 'bytes'), requests },
+  };
+}
+
+/** What the brake holds needs somebody to look, though no request failed. Quarantine is counted, and left to `status`. */
+function heldFailures(mailboxes: SyncResult['mailboxes']): RunReport['failures'] {
+  return mailboxes
+    .filter(({ held }) => held > 0)
+    .map(({ address, held, heldUntil: until }) => {
+      const error = syncError('sync.held', { held, mailboxes: [address], until });
+      return { account: null, mailbox: address, ...failureOf(error) };
+    });
+}
+
+/** What came of bringing a copy up to date, or of reading it back. Times are milliseconds since the epoch. */
+export function copyReport(
+  kind: 'copy' | 'copy-check',
+  to: string,
+  startedAt: number,
+  endedAt: number,
+  failure: Failure | null,
+): RunReport {
+  return {
+    ...choreReport(kind, startedAt, endedAt, null),
+    copy: to,
+    outcome: failure === null ? 'done' : 'failed',
+    failures: failure === null ? [] : [{ account: null, mailbox: null, ...failure }],
+  };
+}
+
+/** What came of something that is done by the clock and is about the archive as a whole. Times are milliseconds since the epoch. */
+export function choreReport(
+  kind: 'verify' | 'prune' | 'seal' | 'copy' | 'copy-check',
+  startedAt: number,
+  endedAt: number,
+  error: MailkeepError | null,
+  messages?: number,
+): RunReport {
+  return {
+    kind,
+    messages,
+    startedAt,
+    endedAt,
+    outcome: error === null ? 'done' : 'failed',
+    failures: error === null ? [] : [{ account: null, mailbox: null, ...failureOf(error) }],
+    accounts: [],
+    mailboxes: [],
+    counts: { added: 0, ended: 0, bytes: 0, requests: 0 },
+  };
+}

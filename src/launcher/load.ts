@@ -1,8 +1,0 @@
-/** Loads the program's modules: `import()` in a file of its own, because old versions of Node.js cannot parse it. */
-import('../cli/main.ts').catch((error: unknown) => {
-  const reason = error instanceof Error ? error.message : String(error);
-  process.stderr.write(
-    `mailkeep: The program cannot be loaded: ${reason}\nInstall it again. If that does not help, please report it.\n`,
-  );
-  process.exitCode = 1;
-});

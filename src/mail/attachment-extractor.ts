@@ -1,0 +1,191 @@
+import { PieceFeed, type PieceMessage, postPiece } from '../core/in-thread.ts';
+import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
+import { extractorClosed, mimeWorkerFailed } from '../errors/mime.ts';
+import type { ThreadEnded } from '../errors/threads.ts';
+import type { AttachmentExtractor, AttachmentJob, AttachmentOutcome } from './attachment-text.ts';
+import { ATTACHMENT_LIMITS, type AttachmentLimits } from './attachment-text.ts';
+import { reasonOfEnd } from './extraction.ts';
+
+export interface AttachmentWorkerData {
+  readonly limits: AttachmentLimits;
+}
+
+/** To the worker: a job, then pieces of its source as they are asked for, then the source's end. */
+export type ToWorker =
+  | { readonly kind: 'job'; readonly form: string; readonly number: number | null }
+  | PieceMessage;
+
+export type FromWorker =
+  /** Asks for the next piece of the source; the first time, once the code for its form is loaded. */
+  | { readonly kind: 'next' }
+  /** `worn`: the worker should be replaced, for its memory or for what its parser may still do. */
+  | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome; readonly worn: boolean };
+
+interface AttachmentExtractorOptions {
+  readonly limits?: Partial<AttachmentLimits>;
+  /** The built worker, where it is not in its usual place. */
+  readonly workerFile?: URL;
+  /** Bytes the process takes. */
+  readonly memory?: () => number;
+}
+
+/** How often the process's memory is looked at while an attachment is read. */
+const WATCH_MS = 10;
+
+/** Reads attachments in one worker thread, which is started when first needed and replaced when it had to be ended. */
+export function openAttachmentExtractor(
+  options: AttachmentExtractorOptions = {},
+): AttachmentExtractor {
+  const limits = { ...ATTACHMENT_LIMITS, ...options.limits };
+  const workerFile = options.workerFile ?? builtWorker('attachment-worker');
+  const memory = options.memory ?? (() => process.memoryUsage.rss());
+  let thread: AttachmentThread | null = null;
+  let previous: Promise<unknown> = Promise.resolve();
+  let closed = false;
+  const run = async (job: AttachmentJob): Promise<AttachmentOutcome> => {
+    if (closed) throw extractorClosed();
+    // Two threads at once would take the memory of two.
+    if (thread?.ended === true) await thread.end();
+    if (thread === null || thread.ended) thread = new AttachmentThread(workerFile, limits, memory);
+    return await thread.run(job);
+  };
+  return {
+    extract(job) {
+      const outcome = previous.then(() => run(job));
+      previous = outcome.catch(() => undefined);
+      return outcome;
+    },
+    rest() {
+      const ended = previous.then(() => thread?.end());
+      previous = ended.catch(() => undefined);
+      return ended;
+    },
+    async close() {
+      closed = true;
+      await thread?.end();
+    },
+  };
+}
+
+interface Running {
+  readonly resolve: (outcome: AttachmentOutcome) => void;
+  readonly reject: (error: unknown) => void;
+  readonly feed: PieceFeed;
+  readonly limitMs: number;
+  readonly worked: ((ms: number) => void) | undefined;
+  isFed: boolean;
+}
+
+/** One worker thread, the attachment it is on, and the watch over its memory. */
+class AttachmentThread {
+  readonly #thread: WorkerThread<ToWorker, FromWorker>;
+  #running: Running | null = null;
+  #watch: NodeJS.Timeout | null = null;
+
+  constructor(
+    file: URL,
+    private readonly limits: AttachmentLimits,
+    private readonly memory: () => number,
+  ) {
+    const data: AttachmentWorkerData = { limits };
+    this.#thread = new WorkerThread(
+      // Whatever a parser prints is no business of anybody's terminal.
+      { name: 'mailkeep-attachments', file, data, heap: limits, silent: true },
+      {
+        // A thread that is ended while it loads looks like one that cannot start.
+        started: () => this.#guard(),
+        message: (message) => this.#receive(message),
+        ended: (end) => this.#ended(end),
+      },
+    );
+  }
+
+  /** True when it takes no more attachments. */
+  get ended(): boolean {
+    return this.#thread.ending;
+  }
+
+  run({ form, number, source, limitMs, worked }: AttachmentJob): Promise<AttachmentOutcome> {
+    return new Promise((resolve, reject) => {
+      this.#running = {
+        ...{ resolve, reject, worked, isFed: false },
+        feed: new PieceFeed(source),
+        limitMs: Math.min(limitMs ?? this.limits.attachmentMs, this.limits.attachmentMs),
+      };
+      this.#thread.ref();
+      this.#guard();
+      this.#thread.post({ kind: 'job', form, number });
+    });
+  }
+
+  end(): Promise<void> {
+    return this.#thread.end();
+  }
+
+  #receive(message: FromWorker): void {
+    if (message.kind === 'next') {
+      this.#feedNext().catch((error: unknown) => this.#abandon(error));
+      return;
+    }
+    this.#settle(({ resolve }) => resolve(message.outcome));
+    if (message.worn) void this.end();
+  }
+
+  async #feedNext(): Promise<void> {
+    const running = this.#running;
+    if (running?.isFed === false) {
+      // What loading took is not the attachment's doing.
+      running.isFed = true;
+      this.#thread.limitWork(running.limitMs);
+    }
+    const piece = await running?.feed.next();
+    if (piece !== undefined && this.#running === running) postPiece(this.#thread, piece);
+  }
+
+  /** The source failed: the worker is in the middle of a job that will not be finished. */
+  #abandon(error: unknown): void {
+    this.#settle(({ reject }) => reject(error));
+    void this.end();
+  }
+
+  #settle(act: (running: Running) => void): void {
+    const running = this.#running;
+    if (running === null) return;
+    this.#running = null;
+    const worked = this.#unguard();
+    running.worked?.(worked);
+    // An idle thread does not keep the process alive.
+    this.#thread.unref();
+    void running.feed.close().catch(() => undefined);
+    act(running);
+  }
+
+  #ended(end: ThreadEnded): void {
+    const { started, reason, file } = end.facts;
+    this.#settle(({ resolve, reject }) => {
+      if (!started) reject(mimeWorkerFailed(file, end.cause ?? reason));
+      else if (reason === 'closed') reject(extractorClosed());
+      else resolve({ status: 'failed', reason: reasonOfEnd(end) });
+    });
+  }
+
+  #guard(): void {
+    this.#unguard();
+    if (this.#running === null) return;
+    if (!this.#thread.started) return;
+    this.#thread.limitWork(this.limits.attachmentMs);
+    const ground = this.memory();
+    this.#watch = setInterval(() => {
+      if (this.memory() - ground <= this.limits.growthBytes) return;
+      this.#unguard();
+      this.#thread.stop('memory');
+    }, WATCH_MS);
+  }
+
+  /** Returns the milliseconds of work so far. */
+  #unguard(): number {
+    if (this.#watch !== null) clearInterval(this.#watch);
+    this.#watch = null;
+    return this.#thread.disarm();
+  }
+}

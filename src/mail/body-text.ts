@@ -1,0 +1,250 @@
+import { cutText } from './charsets.ts';
+import { formattedText, htmlText, type LinkStyle } from './html-text.ts';
+import {
+  type BodyKind,
+  bodyKind,
+  type Leaf,
+  type LeafContent,
+  leafText,
+  type Part,
+} from './part-tree.ts';
+
+/** UTF-16 units of each text that are compared. */
+const COMPARED_CHARS = 256 * 1024;
+/** Signs that a word may have in it at once, as in `48.20`, `77-9921` and addresses. */
+const SIGNS_INSIDE = 3;
+
+/** What a form of a text says that others do not. */
+interface NewWords {
+  /** New words are more than half of all. */
+  readonly isMost: boolean;
+  /** The new words in their order, each with its neighbours, so that phrases of them are found; may be empty. */
+  readonly text: string;
+}
+
+/** Compares the words of a text with those of others, whatever their case, spacing and line breaks. Takes linear time. */
+function newWords(text: string, others: readonly string[]): NewWords {
+  const known = new Set<number>();
+  for (const other of others) {
+    const lower = cutText(other, COMPARED_CHARS).toLowerCase();
+    scan(lower, true, (hash) => known.add(hash));
+  }
+  const compared = cutText(text, COMPARED_CHARS);
+  const lower = compared.toLowerCase();
+  // Some capitals have no single letter for their lower case.
+  const shown = lower.length === compared.length ? compared : lower;
+  const starts: number[] = [];
+  const ends: number[] = [];
+  const isNew: boolean[] = [];
+  let count = 0;
+  scan(lower, false, (hash, start, end) => {
+    starts.push(start);
+    ends.push(end);
+    isNew.push(!known.has(hash));
+    if (!known.has(hash)) count++;
+  });
+  const pieces: string[] = [];
+  let from = -1;
+  for (let i = 0; i <= isNew.length; i++) {
+    const isNear = i < isNew.length && (isNew[i] || isNew[i - 1] || isNew[i + 1]);
+    if (isNear && from < 0) from = starts[i] ?? 0;
+    if (isNear || from < 0) continue;
+    pieces.push(shown.slice(from, ends[i - 1]));
+    from = -1;
+  }
+  return { isMost: 2 * count > isNew.length, text: pieces.join('\n') };
+}
+
+type TakeUnit = (hash: number, start: number, end: number) => void;
+
+/**
+ * Finds the words of a text; of scripts without spaces, all pairs of neighbouring characters.
+ *
+ * @param isWrapped lines may end between any two characters of such a script
+ */
+function scan(text: string, isWrapped: boolean, take: TakeUnit): void {
+  let start = -1;
+  let end = 0;
+  let hash = 0;
+  /** Where the last character of a script without spaces is, if a pair may begin with it. */
+  let before = -1;
+  const close = () => {
+    if (start >= 0) take(hash, start, end);
+    start = -1;
+  };
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (isUnspaced(code)) {
+      close();
+      if (before >= 0) take(mixed(text.charCodeAt(before), code), before, i + 1);
+      else if (!isUnspaced(text.charCodeAt(i + 1))) take(code, i, i + 1);
+      before = i;
+      continue;
+    }
+    const isBlank = code <= 0x20 || code === 0xa0 || code === 0x3000;
+    if (!isBlank || !isWrapped) before = -1;
+    if (isWordUnit(code)) {
+      if (start < 0) {
+        start = i;
+        end = i;
+        hash = 0;
+      }
+      for (; end <= i; end++) hash = mixed(hash, text.charCodeAt(end));
+    } else if (isBlank || i - end >= SIGNS_INSIDE) close();
+  }
+  close();
+}
+
+/** Thirty bits, which need no object: two words of a message hardly ever share them. */
+function mixed(hash: number, code: number): number {
+  return (Math.imul(hash, 0x01000193) ^ code) & 0x3fffffff;
+}
+
+/** Letters, digits and marks, roughly: outside of ASCII, all but the common signs. */
+function isWordUnit(code: number): boolean {
+  if (code < 0x80)
+    return (
+      (code >= 0x30 && code <= 0x39) ||
+      (code >= 0x41 && code <= 0x5a) ||
+      (code >= 0x61 && code <= 0x7a)
+    );
+  return code >= 0xc0 && (code < 0x2000 || code > 0x2bff) && (code < 0xfe00 || code > 0xff0f);
+}
+
+/** Scripts without spaces, or with words that stick together: see `UNSPACED` in normalise.ts. */
+function isUnspaced(code: number): boolean {
+  if (code < 0x0e00) return false;
+  return (
+    code <= 0x0eff ||
+    (code >= 0x1000 && code <= 0x11ff) ||
+    (code >= 0x1780 && code <= 0x17ff) ||
+    (code >= 0x3005 && code <= 0x9fff && (code < 0x3008 || code > 0x3020)) ||
+    (code >= 0xac00 && code <= 0xdfff) ||
+    (code >= 0xf900 && code <= 0xfaff)
+  );
+}
+
+interface BodyLimits {
+  readonly bodyChars: number;
+  readonly htmlChars: number;
+  readonly htmlTags: number;
+}
+
+/** Text of a message's own bodies, in the order of the source. */
+interface BodyText {
+  readonly text: string;
+  readonly cut: boolean;
+  /** Tags of HTML that were read as trees. */
+  readonly tags: number;
+}
+
+/** A body in its form in the message, before HTML became text. */
+interface Piece {
+  readonly kind: BodyKind;
+  readonly leaf: Leaf<LeafContent>;
+}
+
+/** HTML before its pictures are taken out may be this many times as long as the text that is kept. */
+const RAW_HTML = 4;
+
+/**
+ * The text of all bodies under a part. Of a multipart/alternative, the plain text comes first; a form of it that says
+ * much more follows ("Your program cannot show this message", with a newsletter). For the index (`short` links), words
+ * that only the other form has follow in any case, since readers of other programs saw them.
+ */
+export function bodyText(root: Part<LeafContent>, links: LinkStyle, limits: BodyLimits): BodyText {
+  let cut = false;
+  let tags = 0;
+  let room = limits.bodyChars;
+  const texts: string[] = [];
+  const add = (text: string) => {
+    if (text.trim() === '') return;
+    if (text.length > room) cut = true;
+    if (room <= 0) return;
+    const kept = cutText(text, room);
+    texts.push(kept);
+    room -= kept.length;
+  };
+  const textOf = ({ kind, leaf }: Piece): string => {
+    if (leaf.content.cut) cut = true;
+    const isMarkup = kind === 'html' || /html/.test(leaf.info.contentType);
+    // One char beyond the ceiling shows that there was more.
+    const raw = leafText(leaf.info, leaf.content, (isMarkup ? RAW_HTML : 1) * limits.bodyChars + 1);
+    if (!isMarkup)
+      return kind === 'plain' ? raw : (formattedText(raw, leaf.info.contentType) ?? raw);
+    const left = limits.htmlTags - tags;
+    const converted = htmlText(raw, links, { chars: limits.htmlChars, tags: left });
+    tags += converted.tags;
+    if (converted.cut) cut = true;
+    return converted.text;
+  };
+  const visit = (part: Part<LeafContent>): void => {
+    if (part.kind === 'leaf') {
+      const piece = pieceOf(part);
+      if (piece !== null && room > 0) add(textOf(piece));
+    } else if (part.subtype === 'alternative') {
+      for (const text of alternative(part, textOf, links === 'short')) add(text);
+    } else {
+      for (const child of part.children) visit(child);
+    }
+  };
+  visit(root);
+  return { text: texts.join('\n\n'), cut, tags };
+}
+
+/** Returns the HTML of each body that is HTML, at most `maxChars` of each. */
+export function htmlBodies(leaves: readonly Leaf<LeafContent>[], maxChars: number): string[] {
+  return leaves
+    .filter(({ info }) => bodyKind(info) === 'html')
+    .map(({ info, content }) => leafText(info, content, maxChars));
+}
+
+/** An empty part has its line end. Bytes. */
+const LINE_END = 2;
+
+/** Returns whether a body is plain text, and not empty. */
+export function hasPlainBody(leaves: readonly Leaf<LeafContent>[]): boolean {
+  return leaves.some(({ info, content }) => bodyKind(info) === 'plain' && content.size > LINE_END);
+}
+
+function pieceOf(leaf: Leaf<LeafContent>): Piece | null {
+  const kind = bodyKind(leaf.info);
+  return kind === null ? null : { kind, leaf };
+}
+
+/** The text of a multipart/alternative: forms that nobody is meant to read where there is a better one are left out. */
+function alternative(
+  part: Part<LeafContent>,
+  textOf: (piece: Piece) => string,
+  isForIndex: boolean,
+): string[] {
+  const pieces = piecesUnder(part);
+  const textOfKind = (wanted: BodyKind): string =>
+    pieces
+      .filter(({ kind }) => kind === wanted)
+      .map(textOf)
+      .join('\n\n')
+      .trim();
+  const plain = textOfKind('plain');
+  const html = textOfKind('html');
+  const texts = [plain === '' && html === '' ? textOfKind('rich') || textOfKind('other') : plain];
+  for (const other of [html, textOfKind('event')])
+    texts.push(...addition(texts, other, isForIndex));
+  return texts;
+}
+
+function piecesUnder(part: Part<LeafContent>): Piece[] {
+  if (part.kind === 'multipart') return part.children.flatMap(piecesUnder);
+  const piece = pieceOf(part);
+  return piece === null ? [] : [piece];
+}
+
+/** What another form of the same text adds: all of it, if it says much more; else, for the index, its new words. */
+function addition(texts: readonly string[], other: string, isForIndex: boolean): string[] {
+  const { isMost, text } = newWords(other.replace(LINK, ' '), texts);
+  if (isMost || texts.every((one) => one === '')) return [other];
+  return isForIndex ? [text] : [];
+}
+
+/** An address behind the words of a link. */
+const LINK = /\[(?:https?|ftp|mailto|tel|sms):[^\]\s]{1,2000}\]/gi;

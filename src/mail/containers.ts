@@ -1,0 +1,580 @@
+import { inflateSync } from 'node:zlib';
+import { decodeText } from './charsets.ts';
+import type { LeafInfo } from './part-tree.ts';
+
+/** Groups that hold no text of the document. */
+const DESTINATIONS =
+  /^(?:fonttbl|colortbl|stylesheet|info|pict|object|objdata|fldinst|filetbl|listtable|listoverridetable|rsidtbl|generator|themedata|datastore|latentstyles|xmlnstbl|revtbl|nonshppict)$/;
+
+const SIGNS: Readonly<Record<string, string>> = {
+  par: '\n',
+  line: '\n',
+  sect: '\n',
+  page: '\n',
+  row: '\n',
+  cell: '\t',
+  tab: '\t',
+  emdash: '—',
+  endash: '–',
+  bullet: '•',
+  lquote: '‘',
+  rquote: '’',
+  ldblquote: '“',
+  rdblquote: '”',
+  '~': ' ',
+  _: '-',
+  '\\': '\\',
+  '{': '{',
+  '}': '}',
+  '\n': '\n',
+  '\r': '\n',
+};
+
+/** Code pages of the charsets that a font may have. */
+const FONT_PAGES: Readonly<Record<number, number>> = {
+  77: 10000,
+  128: 932,
+  129: 949,
+  130: 1361,
+  134: 936,
+  136: 950,
+  161: 1253,
+  162: 1254,
+  163: 1258,
+  177: 1255,
+  178: 1256,
+  186: 1257,
+  204: 1251,
+  222: 874,
+  238: 1250,
+};
+
+interface Group {
+  /** Holds no text. */
+  hidden: boolean;
+  isFontTable: boolean;
+  font: number;
+  /** Characters behind a Unicode one that stand for it in old programs. */
+  substitutes: number;
+}
+
+/** Groups within groups whose settings are kept apart. */
+const MAX_DEPTH = 500;
+const TOKEN =
+  /\\(?:([a-z]{1,32})(-?\d{1,9})? ?|'([\da-f]{2})|([^a-z']))|([{}])|[\r\n]+|([^\\{}\r\n]+)|\\/giy;
+
+/** Text of a document in Rich Text Format 1.9, without its fields' instructions and pictures. Takes linear time. */
+export function rtfText(source: string): string {
+  const reader = new RtfReader();
+  TOKEN.lastIndex = 0;
+  for (let token = TOKEN.exec(source); token !== null; token = TOKEN.exec(source)) {
+    const [, word, parameter, hex, sign, brace, text] = token;
+    if (brace === '{') reader.open();
+    else if (brace === '}') reader.close();
+    else if (word !== undefined) {
+      const value = parameter === undefined ? null : Number(parameter);
+      if (word === 'bin') TOKEN.lastIndex += Math.max(0, value ?? 0);
+      else reader.control(word, value);
+    } else if (hex !== undefined) reader.addByte(Number.parseInt(hex, 16));
+    else if (sign === '*') reader.hide();
+    else if (sign !== undefined) reader.add(SIGNS[sign] ?? '');
+    else if (text !== undefined) reader.add(text);
+  }
+  return reader.text();
+}
+
+class RtfReader {
+  readonly #pieces: string[] = [];
+  readonly #groups: Group[] = [];
+  readonly #pages = new Map<number, number>();
+  #group: Group = { hidden: false, isFontTable: false, font: 0, substitutes: 1 };
+  #depth = 0;
+  #page = 1252;
+  #bytes: number[] = [];
+  /** Characters that are left out: they stand for one that was added. */
+  #skipped = 0;
+  /** Within what Outlook adds to HTML in RTF for programs that know RTF only. */
+  #isRepeated = false;
+
+  open(): void {
+    this.#flush();
+    this.#depth++;
+    if (this.#depth <= MAX_DEPTH) {
+      this.#groups.push(this.#group);
+      this.#group = { ...this.#group };
+    }
+  }
+
+  close(): void {
+    this.#flush();
+    if (this.#depth > 0 && this.#depth-- <= MAX_DEPTH)
+      this.#group = this.#groups.pop() ?? this.#group;
+  }
+
+  hide(): void {
+    this.#group.hidden = true;
+  }
+
+  control(word: string, value: number | null): void {
+    if (word === 'u' && value !== null) {
+      this.#flush();
+      this.#push(String.fromCharCode(value & 0xffff));
+      this.#skipped = this.#group.substitutes;
+      return;
+    }
+    if (DESTINATIONS.test(word)) {
+      this.#group.hidden = true;
+      this.#group.isFontTable ||= word === 'fonttbl';
+    } else if (word === 'ansicpg') this.#page = value ?? this.#page;
+    else if (word === 'mac') this.#page = 10000;
+    else if (word === 'pc') this.#page = 437;
+    else if (word === 'uc') this.#group.substitutes = Math.max(0, value ?? 1);
+    else if (word === 'htmlrtf') this.#isRepeated = value !== 0;
+    else if (word === 'f' && value !== null) {
+      this.#flush();
+      this.#group.font = value;
+    } else if (word === 'fcharset' && this.#group.isFontTable) {
+      const page = FONT_PAGES[value ?? 0];
+      if (page !== undefined) this.#pages.set(this.#group.font, page);
+    } else if (Object.hasOwn(SIGNS, word)) this.add(SIGNS[word] ?? '');
+  }
+
+  addByte(byte: number): void {
+    if (this.#skipped > 0) this.#skipped--;
+    else this.#bytes.push(byte);
+  }
+
+  add(text: string): void {
+    this.#flush();
+    const from = Math.min(this.#skipped, text.length);
+    this.#skipped -= from;
+    this.#push(text.slice(from));
+  }
+
+  text(): string {
+    this.#flush();
+    return this.#pieces.join('');
+  }
+
+  #push(text: string): void {
+    if (!this.#group.hidden && !this.#isRepeated) this.#pieces.push(text);
+  }
+
+  #flush(): void {
+    if (this.#bytes.length === 0) return;
+    const page = this.#pages.get(this.#group.font) ?? this.#page;
+    const bytes = Buffer.from(this.#bytes);
+    this.#bytes = [];
+    this.#push(decodeText(bytes, page === 10000 ? 'macintosh' : `cp${page}`));
+  }
+}
+
+/** A part within a file that is a container; null `info` where `bytes` are a part with its own header. */
+interface ContainedPart {
+  readonly info: Pick<LeafInfo, 'contentType' | 'filename' | 'contentId'> | null;
+  readonly bytes: Buffer;
+}
+
+/** TNEF (MS-OXTNEF): attributes of a message and of its attachments, which hold MAPI properties. */
+const SIGNATURE = 0x223e9f78;
+
+const BODY = 0x800c;
+const MESSAGE_PROPERTIES = 0x9003;
+const CODEPAGE = 0x9007;
+const NEW_ATTACHMENT = 0x9002;
+const ATTACHMENT_TITLE = 0x8010;
+const ATTACHMENT_DATA = 0x800f;
+const ATTACHMENT_PROPERTIES = 0x9005;
+
+const PR_BODY = 0x1000;
+const PR_RTF_COMPRESSED = 0x1009;
+const PR_HTML = 0x1013;
+const PR_ATTACH_DATA = 0x3701;
+const PR_ATTACH_FILENAME = 0x3704;
+const PR_ATTACH_LONG_FILENAME = 0x3707;
+const PR_ATTACH_MIME_TAG = 0x370e;
+const PR_ATTACH_CONTENT_ID = 0x3712;
+
+const STRING8 = 0x1e;
+const UNICODE = 0x1f;
+const OBJECT = 0x0d;
+const BINARY = 0x102;
+const MULTIPLE = 0x1000;
+/** Bytes of values of a fixed size, filled up to four. */
+const FIXED: Readonly<Record<number, number>> = {
+  ...{ 2: 4, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 10: 4, 11: 4, 20: 8, 64: 8, 72: 16 },
+};
+
+/** Attachments of one container, and containers within containers. */
+const MOST_ATTACHMENTS = 1000;
+const MOST_LEVELS = 8;
+
+interface Property {
+  readonly type: number;
+  readonly value: Buffer;
+}
+
+interface Attachment {
+  title: Buffer | null;
+  data: Buffer | null;
+  properties: ReadonlyMap<number, Property>;
+}
+
+/**
+ * Returns the text and the attachments of a message in TNEF (`winmail.dat`); null for other bytes. Reads each byte once,
+ * copies texts only, and stops at the first attribute that does not fit.
+ */
+function tnefParts(bytes: Buffer, level = 0): ContainedPart[] | null {
+  if (bytes.length < 6 || bytes.readUInt32LE(0) !== SIGNATURE) return null;
+  let body: Buffer | null = null;
+  let properties: ReadonlyMap<number, Property> = new Map();
+  let charset = 'windows-1252';
+  const attachments: Attachment[] = [];
+  for (const { id, value } of attributesOf(bytes)) {
+    const attachment = attachments.at(-1);
+    if (id === BODY) body = value;
+    else if (id === MESSAGE_PROPERTIES) properties = propertiesOf(value);
+    else if (id === CODEPAGE && value.length >= 4) charset = `cp${value.readUInt32LE(0)}`;
+    else if (id === NEW_ATTACHMENT && attachments.length < MOST_ATTACHMENTS)
+      attachments.push({ title: null, data: null, properties: new Map() });
+    else if (attachment === undefined) continue;
+    else if (id === ATTACHMENT_TITLE) attachment.title = value;
+    else if (id === ATTACHMENT_DATA) attachment.data = value;
+    else if (id === ATTACHMENT_PROPERTIES) attachment.properties = propertiesOf(value);
+  }
+  const text = textOf(body, properties, charset);
+  return [
+    ...(text === null ? [] : [text]),
+    ...attachments.flatMap((attachment) => partsOf(attachment, charset, level)),
+  ];
+}
+
+function* attributesOf(bytes: Buffer): Generator<{ readonly id: number; readonly value: Buffer }> {
+  // Signature and key; each attribute has a level, an id with a type, a length, and a checksum behind it.
+  for (let at = 6; at + 9 <= bytes.length; ) {
+    const id = bytes.readUInt16LE(at + 1);
+    const from = at + 9;
+    const to = from + bytes.readUInt32LE(at + 5);
+    if (to > bytes.length) return;
+    yield { id, value: bytes.subarray(from, to) };
+    at = to + 2;
+  }
+}
+
+function propertiesOf(bytes: Buffer): ReadonlyMap<number, Property> {
+  const found = new Map<number, Property>();
+  try {
+    let at = 4;
+    for (let left = bytes.readUInt32LE(0); left > 0 && at + 4 <= bytes.length; left--) {
+      const type = bytes.readUInt16LE(at) & ~MULTIPLE;
+      const isMultiple = (bytes.readUInt16LE(at) & MULTIPLE) !== 0;
+      const id = bytes.readUInt16LE(at + 2);
+      at += 4;
+      // A name: a set, and a number or a text.
+      if (id >= 0x8000) {
+        const isText = bytes.readUInt32LE(at + 16) === 1;
+        at += 24 + (isText ? filled(bytes.readUInt32LE(at + 20)) : 0);
+      }
+      const fixed = FIXED[type];
+      if (fixed === undefined && ![STRING8, UNICODE, OBJECT, BINARY].includes(type)) break;
+      let values = 1;
+      if (isMultiple || fixed === undefined) {
+        values = bytes.readUInt32LE(at);
+        at += 4;
+      }
+      for (; values > 0 && at <= bytes.length; values--) {
+        const size = fixed ?? bytes.readUInt32LE(at);
+        if (fixed === undefined) at += 4;
+        if (at + size > bytes.length) return found;
+        found.set(id, { type, value: bytes.subarray(at, at + size) });
+        at += filled(size);
+      }
+    }
+  } catch (error) {
+    // It ends before it says so.
+    if (!(error instanceof RangeError)) throw error;
+  }
+  return found;
+}
+
+function filled(size: number): number {
+  return Math.ceil(size / 4) * 4;
+}
+
+function stringOf(property: Property | undefined, charset: string): string | null {
+  if (property === undefined) return null;
+  const { type, value } = property;
+  const text = type === UNICODE ? value.toString('utf16le') : decodeText(value, charset);
+  return untilNul(text) || null;
+}
+
+/** Texts end with a NUL. */
+function untilNul(text: string): string {
+  return text.split('\0', 1)[0] ?? '';
+}
+
+/** The text of the message: as it is, or that of its HTML or RTF. */
+function textOf(
+  body: Buffer | null,
+  properties: ReadonlyMap<number, Property>,
+  charset: string,
+): ContainedPart | null {
+  const html = properties.get(PR_HTML);
+  if (html !== undefined) return part('text/html', null, htmlBytes(html));
+  const rtf = properties.get(PR_RTF_COMPRESSED);
+  const text =
+    stringOf(properties.get(PR_BODY), charset) ??
+    (body === null ? null : untilNul(decodeText(body, charset))) ??
+    (rtf === undefined ? null : rtfText(uncompressedRtf(rtf.value).toString('latin1')));
+  return text === null || text.trim() === '' ? null : part('text/plain', null, Buffer.from(text));
+}
+
+/** Its own charset is in a `meta` element, which only bytes may have. */
+function htmlBytes({ type, value }: Property): Buffer {
+  return type === UNICODE ? Buffer.from(value.toString('utf16le')) : value;
+}
+
+function partsOf(
+  { title, data, properties }: Attachment,
+  charset: string,
+  level: number,
+): ContainedPart[] {
+  const name =
+    stringOf(properties.get(PR_ATTACH_LONG_FILENAME), charset) ??
+    stringOf(properties.get(PR_ATTACH_FILENAME), charset) ??
+    (title === null ? null : untilNul(decodeText(title, charset)));
+  const object = properties.get(PR_ATTACH_DATA);
+  // The identifier of an interface comes before an embedded message.
+  const embedded = object?.type === OBJECT ? object.value.subarray(16) : object?.value;
+  const bytes = data ?? embedded ?? Buffer.alloc(0);
+  const inner = object?.type === OBJECT && level < MOST_LEVELS ? tnefParts(bytes, level + 1) : null;
+  if (inner !== null) return inner;
+  const type = stringOf(properties.get(PR_ATTACH_MIME_TAG), charset) ?? '';
+  const contentType = /^[\w.+-]{1,127}\/[\w.+-]{1,127}$/.test(type)
+    ? type.toLowerCase()
+    : 'application/octet-stream';
+  const contentId = stringOf(properties.get(PR_ATTACH_CONTENT_ID), charset);
+  return [part(contentType, name ?? 'attachment.dat', bytes, contentId)];
+}
+
+function part(
+  contentType: string,
+  filename: string | null,
+  bytes: Buffer,
+  contentId: string | null = null,
+): ContainedPart {
+  return { info: { contentType, filename, contentId }, bytes };
+}
+
+/** What a compressed text may refer to before it begins (MS-OXRTFCP 2.1.3.1.4). */
+const DICTIONARY = Buffer.from(
+  '{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript \\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par \\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx',
+  'latin1',
+);
+const COMPRESSED_RTF = 0x75465a4c;
+const MOST_RTF_BYTES = 8 * 1024 * 1024;
+
+/** Undoes the compression of RTF in TNEF (MS-OXRTFCP); what follows a defect is left out. */
+function uncompressedRtf(bytes: Buffer): Buffer {
+  if (bytes.length < 16) return Buffer.alloc(0);
+  if (bytes.readUInt32LE(8) !== COMPRESSED_RTF) return bytes.subarray(16);
+  const window = Buffer.alloc(4096, ' ');
+  DICTIONARY.copy(window);
+  let write = DICTIONARY.length;
+  const size = Math.min(bytes.readUInt32LE(4), MOST_RTF_BYTES);
+  const out = Buffer.alloc(size);
+  let length = 0;
+  const put = (byte: number): void => {
+    window[write] = byte;
+    write = (write + 1) % 4096;
+    if (length < size) out[length++] = byte;
+  };
+  for (let at = 16; at < bytes.length && length < size; ) {
+    const flags = bytes[at++] ?? 0;
+    for (let bit = 0; bit < 8 && at < bytes.length; bit++) {
+      if ((flags & (1 << bit)) === 0) {
+        put(bytes[at++] ?? 0);
+        continue;
+      }
+      const reference = ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0);
+      at += 2;
+      const from = reference >> 4;
+      if (from === write) return out.subarray(0, length);
+      for (let i = 0; i < (reference & 15) + 2; i++) put(window[(from + i) % 4096] ?? 0);
+    }
+  }
+  return out.subarray(0, length);
+}
+
+const CMS = /^application\/(?:x-)?pkcs7-mime$/i;
+const CMS_NAME = /\.p7[mz]$/i;
+const TNEF = /^application\/(?:x-|vnd\.)?ms-tnef$/i;
+const TNEF_NAME = /^(?:winmail[^/]*|win)\.dat$/i;
+
+/** Bytes of a container that is opened, and those that a compressed one may unpack to. */
+export const MOST_CONTAINER_BYTES = 24 * 1024 * 1024;
+
+/** Returns whether a leaf may hold parts of the message that programs show in its stead: signed mail, or mail of Exchange. */
+export function isContainer({ contentType, filename }: LeafInfo): boolean {
+  const name = filename ?? '';
+  return (
+    CMS.test(contentType) || TNEF.test(contentType) || CMS_NAME.test(name) || TNEF_NAME.test(name)
+  );
+}
+
+/**
+ * Returns what a container holds, in its order; nothing where it is encrypted, or none. No signature is checked: what
+ * follows a defect is left out.
+ */
+export function containedParts({ filename }: LeafInfo, bytes: Buffer): ContainedPart[] {
+  const tnef = tnefParts(bytes);
+  if (tnef !== null) return tnef;
+  const content = cmsContent(unarmoured(bytes));
+  if (content === null || content.length === 0) return [];
+  // A signed file, not a signed message: `bill.xml.p7m`.
+  const inner = /^(.+\.\w{1,5})\.p7m$/i.exec(filename ?? '')?.[1];
+  if (inner === undefined) return [{ info: null, bytes: content }];
+  return [
+    {
+      info: { contentType: 'application/octet-stream', filename: inner, contentId: null },
+      bytes: content,
+    },
+  ];
+}
+
+/** Object identifiers of content types (RFC 5652, RFC 3274, RFC 5083), encoded. */
+const PKCS7 = '2a864886f70d0107';
+const SIGNED = `${PKCS7}02`;
+const COMPRESSED = '2a864886f70d0109100109';
+const ENCRYPTED = [`${PKCS7}03`, `${PKCS7}04`, `${PKCS7}06`, '2a864886f70d0109100117'];
+
+/** Returns whether the beginning of a file says that it is encrypted: S/MIME, or OpenPGP in its armour. */
+export function isEncrypted(head: Buffer): boolean {
+  if (/^\s*-----BEGIN PGP MESSAGE-----/.test(head.toString('latin1', 0, 200))) return true;
+  const cms = contentInfo(unarmoured(head));
+  return cms !== null && ENCRYPTED.includes(cms.type);
+}
+
+/** Some programs encode twice, or write PEM. */
+function unarmoured(bytes: Buffer): Buffer {
+  const head = bytes.toString('latin1', 0, 64);
+  if (!/^(?:-----BEGIN (?:PKCS7|CMS)-----\s|MI[A-Za-z0-9+/])/.test(head)) return bytes;
+  return Buffer.from(bytes.toString('latin1').replace(/-----[A-Z0-9 ]{1,30}-----/g, ''), 'base64');
+}
+
+/** An element of BER (ITU-T X.690): where its content is; `to` is the end of what is there if that is cut off. */
+interface Element {
+  readonly tag: number;
+  readonly from: number;
+  /** Null for an indefinite length: its content ends with an element of zeros. */
+  readonly to: number | null;
+}
+
+const SEQUENCE = 0x30;
+const OBJECT_IDENTIFIER = 0x06;
+const OCTETS = 0x04;
+const OCTETS_IN_PIECES = 0x24;
+const EXPLICIT = 0xa0;
+const END_OF_CONTENTS = 0x00;
+
+/** Reads the head of an element; undefined for none, and for tags that are not needed here. */
+function elementAt(bytes: Buffer, at: number): Element | undefined {
+  const tag = bytes[at];
+  const first = bytes[at + 1];
+  if (tag === undefined || first === undefined || (tag & 0x1f) === 0x1f) return undefined;
+  const from = at + 2;
+  if (first === 0x80) return { tag, from, to: null };
+  if (first < 0x80) return { tag, from, to: Math.min(from + first, bytes.length) };
+  const size = first & 0x7f;
+  if (size > 6 || from + size > bytes.length) return undefined;
+  return {
+    tag,
+    from: from + size,
+    to: Math.min(from + size + bytes.readUIntBE(from, size), bytes.length),
+  };
+}
+
+/** Where the element behind this one begins. Counts levels: hostile ones may be as deep as they are long. */
+function behind(bytes: Buffer, { from, to }: Element): number {
+  if (to !== null) return to;
+  let at = from;
+  for (let level = 1; level > 0; ) {
+    const element = elementAt(bytes, at);
+    if (element === undefined) return bytes.length;
+    if (element.tag === END_OF_CONTENTS) level -= 1;
+    if (element.to === null) level += 1;
+    at = element.to ?? element.from;
+  }
+  return at;
+}
+
+/** The elements within one. */
+function* elementsIn(bytes: Buffer, outer: Element): Generator<Element> {
+  const end = outer.to ?? bytes.length;
+  for (let at = outer.from; at < end; ) {
+    const element = elementAt(bytes, at);
+    if (element === undefined || element.tag === END_OF_CONTENTS) return;
+    yield element;
+    at = behind(bytes, element);
+  }
+}
+
+/** A type and what is explicitly tagged behind it: ContentInfo and EncapsulatedContentInfo. */
+function typed(bytes: Buffer, outer: Element | undefined) {
+  if (outer?.tag !== SEQUENCE) return null;
+  const [name, tagged] = [...firstOf(elementsIn(bytes, outer), 2)];
+  if (name?.tag !== OBJECT_IDENTIFIER || name.to === null) return null;
+  const type = bytes.toString('hex', name.from, name.to);
+  const [content] = tagged?.tag === EXPLICIT ? firstOf(elementsIn(bytes, tagged), 1) : [];
+  return { type, content };
+}
+
+function* firstOf<T>(values: Iterable<T>, count: number): Generator<T> {
+  let left = count;
+  for (const value of values) {
+    if (left-- <= 0) return;
+    yield value;
+  }
+}
+
+function contentInfo(bytes: Buffer) {
+  return typed(bytes, elementAt(bytes, 0));
+}
+
+/** The content of signed or compressed data; null for everything else, and for a signature that has none. */
+function cmsContent(bytes: Buffer): Buffer | null {
+  const cms = contentInfo(bytes);
+  if (cms === null || cms.content === undefined) return null;
+  if (cms.type !== SIGNED && cms.type !== COMPRESSED) return null;
+  // Version, algorithms, content; what follows are certificates and signatures.
+  for (const element of firstOf(elementsIn(bytes, cms.content), 3)) {
+    const content = element.tag === SEQUENCE ? typed(bytes, element)?.content : undefined;
+    if (content === undefined) continue;
+    const octets = octetsOf(bytes, content);
+    return cms.type === SIGNED ? octets : inflated(octets);
+  }
+  return null;
+}
+
+function octetsOf(bytes: Buffer, outer: Element): Buffer {
+  if (outer.tag === OCTETS) return bytes.subarray(outer.from, outer.to ?? bytes.length);
+  const pieces: Buffer[] = [];
+  const end = behind(bytes, outer);
+  // Pieces may be in pieces themselves: their heads are passed over.
+  for (let at = outer.from; outer.tag === OCTETS_IN_PIECES && at < end; ) {
+    const element = elementAt(bytes, at);
+    if (element === undefined) break;
+    const isPiece = element.tag === OCTETS && element.to !== null;
+    if (isPiece) pieces.push(bytes.subarray(element.from, element.to ?? end));
+    at = element.tag === OCTETS_IN_PIECES ? element.from : (element.to ?? element.from);
+  }
+  return Buffer.concat(pieces);
+}
+
+function inflated(bytes: Buffer): Buffer | null {
+  try {
+    return inflateSync(bytes, { maxOutputLength: MOST_CONTAINER_BYTES });
+  } catch {
+    return null;
+  }
+}

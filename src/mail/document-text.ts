@@ -1,0 +1,273 @@
+import { StringDecoder } from 'node:string_decoder';
+import { Parser } from 'htmlparser2';
+import type { AttachmentFailure, AttachmentLimits, AttachmentOutcome } from './attachment-text.ts';
+import { cutText, decodeMarkup, withoutNul } from './charsets.ts';
+import { DEFAULT_LIMITS } from './extraction.ts';
+import { formattedText, htmlText } from './html-text.ts';
+
+/** Thrown while an attachment is read, where it turns out to be one that cannot be. */
+export class Unreadable extends Error {
+  override readonly name = 'Unreadable';
+
+  constructor(readonly reason: AttachmentFailure) {
+    super(reason);
+  }
+}
+
+/** Gathers text up to a ceiling. */
+export class TextSink {
+  readonly #pieces: string[] = [];
+  #length = 0;
+  #overflowed = false;
+
+  constructor(private readonly max: number) {}
+
+  /** True when nothing more is taken: reading on is of no use. */
+  get full(): boolean {
+    return this.#length >= this.max;
+  }
+
+  get room(): number {
+    return this.max - this.#length;
+  }
+
+  add(text: string): void {
+    if (text === '') return;
+    if (text.length > this.room) this.#overflowed = true;
+    if (this.full) return;
+    const kept = cutText(text, this.room);
+    this.#pieces.push(kept);
+    // A surrogate pair that would be cut leaves room for half of it, which nothing fills.
+    this.#length = kept.length < text.length ? this.max : this.#length + kept.length;
+  }
+
+  /** The text was known to go on. */
+  cut(): void {
+    this.#overflowed = true;
+  }
+
+  result(): { readonly text: string; readonly truncated: boolean } {
+    const text = withoutNul(this.#pieces.join(''))
+      .split('\n')
+      .map(withoutTrailingBlanks)
+      .join('\n')
+      .replace(/\n{3,}/g, '\n\n')
+      .trim();
+    return { text, truncated: this.#overflowed };
+  }
+}
+
+/** A line without the blanks at its end; an expression for them would try again from each of those within. */
+function withoutTrailingBlanks(line: string): string {
+  let end = line.length;
+  while (end > 0 && ' \t\u00a0'.includes(line.charAt(end - 1))) end--;
+  return line.slice(0, end);
+}
+
+/** Compound File Binary: old office formats, and new ones under a password. */
+const COMPOUND_FILE = Buffer.from('d0cf11e0a1b11ae1', 'hex');
+const RICH_TEXT = Buffer.from('{\\rtf');
+const ENCRYPTED_PACKAGE = Buffer.from('EncryptedPackage', 'utf16le');
+/** Controls that text has: tab, line feed, form feed, carriage return. */
+const WHITE: ReadonlySet<number> = new Set([9, 10, 12, 13]);
+/** Bytes of text that are looked at for a char that is kept: no charset needs more, markup may. */
+const BYTES_PER_CHAR = 8;
+
+/**
+ * The text of an attachment. What its bytes are counts for more than what the mail calls them.
+ *
+ * @param form see `AttachmentForm` in extract-message.ts
+ */
+export async function documentText(
+  bytes: Buffer,
+  form: string,
+  limits: AttachmentLimits,
+): Promise<AttachmentOutcome> {
+  const sink = new TextSink(limits.chars);
+  try {
+    await readInto(sink, bytes, form, limits);
+  } catch (error) {
+    if (error instanceof Unreadable) return { status: 'failed', reason: error.reason };
+    throw error;
+  }
+  return { status: 'done', ...sink.result() };
+}
+
+/** @throws Unreadable */
+async function readInto(
+  sink: TextSink,
+  bytes: Buffer,
+  form: string,
+  limits: AttachmentLimits,
+): Promise<void> {
+  const [kind = '', charset = ''] = form.split(':');
+  if (kind === 'encrypted') throw new Unreadable('encrypted');
+  if (kind === 'pdf' || kind === 'office') return await readBinary(sink, bytes, limits);
+  if (kind === 'old-office') {
+    if (!hasTextOnly(bytes)) return await readBinary(sink, bytes, limits);
+    // Reports are sent as tables in HTML, or with tabs, under the name of a workbook.
+    const isHtml = /^\s*<(?:!doctype|html|table|head|body|meta|\?xml)/i.test(
+      bytes.toString('latin1', 0, 200),
+    );
+    return await readInto(sink, bytes, isHtml ? 'html:' : 'text:', limits);
+  }
+  if (kind === 'mail') {
+    const { mailText } = await import('./attached-mail-text.ts');
+    return await mailText(bytes, sink, limits, (inner, innerForm) =>
+      readInto(sink, inner, innerForm, limits),
+    );
+  }
+  if (isPdf(bytes) || isZip(bytes)) return await readBinary(sink, bytes, limits);
+  const most = limits.chars * BYTES_PER_CHAR;
+  const text = decodeMarkup(bytes.subarray(0, most), charset === '' ? null : charset);
+  if (bytes.length > most) sink.cut();
+  // Binary under the name of a text: its bytes are no words.
+  if (looksBinary(bytes)) throw new Unreadable('unsupported');
+  if (kind === 'html') {
+    const most = { chars: limits.chars * 2, tags: DEFAULT_LIMITS.htmlTags };
+    const converted = htmlText(text, 'short', most);
+    sink.add(converted.text);
+    if (converted.cut) sink.cut();
+  } else sink.add(formattedText(text) ?? text.replace(/\r\n?/g, '\n'));
+}
+
+/** Loads what reads PDFs, which takes longer than to read one. */
+export async function loadPdfReader() {
+  const { pdfText, loadPdfJs } = await import('./pdf-text.ts');
+  await loadPdfJs();
+  return pdfText;
+}
+
+async function readBinary(sink: TextSink, bytes: Buffer, limits: AttachmentLimits): Promise<void> {
+  if (isPdf(bytes)) {
+    const pdfText = await loadPdfReader();
+    return await pdfText(bytes, sink, limits);
+  }
+  if (isZip(bytes)) {
+    const { officeText } = await import('./office-text.ts');
+    return await officeText(bytes, sink, limits);
+  }
+  if (bytes.subarray(0, 8).equals(COMPOUND_FILE))
+    throw new Unreadable(bytes.includes(ENCRYPTED_PACKAGE) ? 'encrypted' : 'unsupported');
+  if (bytes.subarray(0, 5).equals(RICH_TEXT)) throw new Unreadable('unsupported');
+  throw new Unreadable('malformed');
+}
+
+/** Returns whether bytes may be text that is no program's format. */
+function hasTextOnly(bytes: Buffer): boolean {
+  const head = bytes.subarray(0, 4096);
+  const isTagged = isPdf(bytes) || head.subarray(0, RICH_TEXT.length).equals(RICH_TEXT);
+  return !isTagged && head.every((byte) => byte > 0x1f || WHITE.has(byte));
+}
+
+/** Readers accept a header within the first kilobyte. */
+function isPdf(bytes: Buffer): boolean {
+  return bytes.subarray(0, 1024).includes('%PDF-');
+}
+
+function isZip(bytes: Buffer): boolean {
+  return bytes.subarray(0, 4).equals(Buffer.from('PK\u0003\u0004'));
+}
+
+/** NULs that are not those of UTF-16. */
+function looksBinary(bytes: Buffer): boolean {
+  const head = bytes.subarray(0, 4096);
+  if (head[0] === 0xff || head[0] === 0xfe) return false;
+  let nuls = 0;
+  for (const byte of head) if (byte === 0) nuls++;
+  return nuls > head.length / 10;
+}
+
+/**
+ * Elements within elements, of which office programs write some dozens: the parser keeps the open ones in an array
+ * whose front it shifts at every tag.
+ */
+const MAX_DEPTH = 1000;
+
+/** Which elements of a kind of XML hold text; names without their namespace's prefix. */
+export interface MarkupRules {
+  /** Only below this element. */
+  readonly within?: string;
+  /** Elements in which text counts, at whatever depth. */
+  readonly text: ReadonlySet<string>;
+  /** Elements in which nothing counts. */
+  readonly skip: ReadonlySet<string>;
+  readonly skipWhen?: (name: string, attributes: Readonly<Record<string, string>>) => boolean;
+  /** Elements at whose end a line ends. */
+  readonly lineEnds: ReadonlySet<string>;
+  /** Elements that are a sign. */
+  readonly signs?: Readonly<Record<string, string>>;
+  /** Elements at whose end words end. */
+  readonly blanks: ReadonlySet<string>;
+  /** An attribute that is text. */
+  readonly attribute?: { readonly element: string; readonly name: string };
+}
+
+/**
+ * Text out of XML as it comes, without a tree. The parser reads no document type, so it knows no entity but XML's
+ * own and opens nothing outside; nesting is counted, not recursed into. `write` throws `Unreadable` (`malformed`) for
+ * XML that nests deeper than 1,000 levels.
+ */
+export class MarkupText {
+  readonly #parser: Parser;
+  readonly #decoder = new StringDecoder('utf8');
+  /** Elements that are open, of those that decide what counts. */
+  #within = 0;
+  #text = 0;
+  /** Depth at which skipping began; 0: nothing is skipped. */
+  #skipFrom = 0;
+  #depth = 0;
+
+  constructor(rules: MarkupRules, into: TextSink) {
+    this.#within = rules.within === undefined ? 1 : 0;
+    this.#parser = new Parser(
+      {
+        onopentag: (tag, attributes) => {
+          const name = localName(tag);
+          this.#depth++;
+          if (this.#depth > MAX_DEPTH) throw new Unreadable('malformed');
+          if (this.#skipFrom > 0) return;
+          if (rules.skip.has(name) || rules.skipWhen?.(name, attributes) === true) {
+            this.#skipFrom = this.#depth;
+            return;
+          }
+          if (this.#within > 0) into.add(rules.signs?.[name] ?? '');
+          if (name === rules.within) this.#within++;
+          if (rules.text.has(name)) this.#text++;
+          if (rules.attribute?.element === name) {
+            into.add(attributes[rules.attribute.name] ?? '');
+          }
+        },
+        ontext: (text) => {
+          if (this.#skipFrom === 0 && this.#within > 0 && this.#text > 0) into.add(text);
+        },
+        onclosetag: (tag) => {
+          const name = localName(tag);
+          const skipped = this.#skipFrom > 0;
+          if (this.#skipFrom === this.#depth) this.#skipFrom = 0;
+          this.#depth--;
+          if (skipped) return;
+          if (name === rules.within) this.#within--;
+          if (rules.text.has(name)) this.#text--;
+          if (this.#within <= 0) return;
+          if (rules.lineEnds.has(name)) into.add('\n');
+          else if (rules.blanks.has(name)) into.add(' ');
+        },
+      },
+      { xmlMode: true, decodeEntities: true },
+    );
+  }
+
+  write(piece: Buffer): void {
+    this.#parser.write(this.#decoder.write(piece));
+  }
+
+  end(): void {
+    this.#parser.write(this.#decoder.end());
+    this.#parser.end();
+  }
+}
+
+function localName(tag: string): string {
+  return tag.slice(tag.indexOf(':') + 1);
+}

@@ -1,0 +1,343 @@
+import { createHash, type Hash } from 'node:crypto';
+import { bodyText } from './body-text.ts';
+import { cutText, withoutNul } from './charsets.ts';
+import { isEncrypted } from './containers.ts';
+import type {
+  ExtractedAttachment,
+  Extraction,
+  HashedAttachment,
+  MimeLimits,
+  UnparsedReason,
+} from './extraction.ts';
+import { type HeaderFacts, headerFacts, readHeaderBlock } from './headers.ts';
+import {
+  type Breach,
+  bytesOf,
+  collectText,
+  EMBEDDED,
+  isBodyText,
+  isListed,
+  type Leaf,
+  type LeafContent,
+  type LeafInfo,
+  type Part,
+  parseTree,
+  type TakeLeaf,
+} from './part-tree.ts';
+
+const MAX_FILENAME_CHARS = 1000;
+
+/** All leaves under a part in the order of the source, each with its depth (the part's own is `depth`). */
+function* leavesOf<T>(
+  part: Part<T>,
+  depth: number,
+): Iterable<{ readonly leaf: Leaf<T>; readonly depth: number }> {
+  if (part.kind === 'leaf') yield { leaf: part, depth };
+  else for (const child of part.children) yield* leavesOf(child, depth + 1);
+}
+
+/** Returns all leaves of a message in the order of the source; none where it has no root. */
+export function leavesIn<T>(root: Part<T> | null): Leaf<T>[] {
+  return root === null ? [] : [...leavesOf(root, 1)].map(({ leaf }) => leaf);
+}
+
+/** A leaf as the attachment of this number. */
+export function attachmentOf(
+  { info, content }: Leaf<{ readonly size: number }>,
+  number: number,
+): ExtractedAttachment {
+  return {
+    number,
+    filename: nameOf(info),
+    contentType: info.contentType,
+    size: content.size,
+    inline: info.disposition === 'inline' || (info.disposition === null && info.related),
+    contentId: info.contentId === null ? null : cutText(withoutNul(info.contentId), 998),
+  };
+}
+
+/** The file name as the mail gives it, which may be anything but endless. */
+function nameOf({ filename }: LeafInfo): string | null {
+  return filename === null ? null : cutText(withoutNul(filename), MAX_FILENAME_CHARS);
+}
+
+/**
+ * How the bytes of an attachment are read as text: `pdf`, `office` (OOXML or ODF), `old-office` (only what is another form
+ * under such a name), `encrypted` (not read), `mail`, or `text`, `html` or
+ * `calendar` with a colon and the charset the mail names (nothing where it names none). Together with the bytes it
+ * decides the text, so that the same attachment in ten messages is read once.
+ */
+type AttachmentForm = string;
+
+const PDF = /^application\/(?:x-)?pdf$/;
+const OFFICE =
+  /^application\/vnd\.(?:openxmlformats-officedocument\.(?:wordprocessingml|spreadsheetml|presentationml)\.|oasis\.opendocument\.|ms-(?:word|excel|powerpoint)\.\w+\.macroenabled)/;
+/** Types of old office formats, which programs use for new ones and for tables as text. None of the old is read. */
+const OLD_OFFICE =
+  /^application\/(?:x-)?(?:msword|ms-?word|msexcel|excel|mspowerpoint|vnd\.ms-(?:excel|word|powerpoint|office)|rtf)$/;
+/** Types of which nothing but a document has an ending of one. */
+const MEDIA = /^(?:image|audio|video|font)\//;
+const MAIL = /^message\/(?:rfc822|global|news)$/;
+/** Types outside text/ whose bytes are text all the same. */
+const TEXT =
+  /^(?:application\/(?:json|xml|csv|x-csv|x-sh|x-patch|x-ruby|x-python|x-tex|sql|yaml|x-yaml))$/;
+const CALENDAR = /^(?:text|application)\/(?:calendar|ics|x-vcalendar)$/;
+const HTML = /^(?:text\/html|application\/xhtml\+xml)$/;
+
+const BY_ENDING: Readonly<Record<string, string>> = {
+  pdf: 'pdf',
+  ...each(
+    'office',
+    'docx docm dotx dotm xlsx xlsm xltx xltm pptx pptm ppsx ppsm potx odt ott ods ots odp otp odg',
+  ),
+  ...each('old-office', 'doc dot xls xlt ppt pps pot rtf'),
+  eml: 'mail',
+  ics: 'calendar',
+  ...each('html', 'html htm xhtml'),
+  ...each('text', 'txt text csv tsv md log json xml yaml yml ini diff patch tex vcf'),
+};
+
+/** Bytes at the beginning of a file that tell what it is. */
+const MAGIC_BYTES = 1024;
+
+/**
+ * The form of a leaf that has text to be searched, or null. A type that has a form of its own outranks the file name,
+ * and that the first bytes: programs label documents as `application/octet-stream`, `application/zip` or an old format.
+ *
+ * @param head the first 1,024 bytes
+ */
+export function attachmentForm(
+  { contentType, filename, charset }: LeafInfo,
+  head: Buffer,
+): AttachmentForm | null {
+  const type = contentType.toLowerCase();
+  const ending = byEnding(filename);
+  const form =
+    formOf(type) ??
+    (MEDIA.test(type) && ending !== 'pdf' && ending !== 'office' ? null : ending) ??
+    (OLD_OFFICE.test(type) ? 'old-office' : byMagic(head));
+  if (form !== 'text' && form !== 'html' && form !== 'calendar') return form;
+  return `${form}:${(charset ?? '').trim().toLowerCase().slice(0, 40)}`;
+}
+
+function formOf(type: string): string | null {
+  if (PDF.test(type)) return 'pdf';
+  if (OFFICE.test(type)) return 'office';
+  if (MAIL.test(type)) return 'mail';
+  if (CALENDAR.test(type)) return 'calendar';
+  if (HTML.test(type)) return 'html';
+  return type.startsWith('text/') || TEXT.test(type) ? 'text' : null;
+}
+
+function byEnding(filename: string | null): string | null {
+  const ending = /\.([a-z]{2,5})[\s.]*$/i.exec(filename ?? '')?.[1]?.toLowerCase();
+  return ending === undefined ? null : (BY_ENDING[ending] ?? null);
+}
+
+/** Names of the first entries of OOXML and ODF packages, behind the 30 bytes of a local header. */
+const PACKAGE =
+  /^(?:\[Content_Types\]\.xml|_rels\/|docProps\/|(?:word|xl|ppt)\/|mimetypeapplication\/vnd\.oasis\.opendocument)/;
+
+function byMagic(head: Buffer): string | null {
+  if (isEncrypted(head)) return 'encrypted';
+  const text = head.subarray(0, MAGIC_BYTES).toString('latin1');
+  if (text.includes('%PDF-')) return 'pdf';
+  return text.startsWith('PK\x03\x04') && PACKAGE.test(text.slice(30)) ? 'office' : null;
+}
+
+function each(form: string, endings: string): Record<string, string> {
+  return Object.fromEntries(endings.split(' ').map((ending) => [ending, form]));
+}
+
+/** The text of further attachments of a message is not read; they are found by name. */
+const MAX_DOCUMENTS = 200;
+
+/** Lists the attachments of a message, and hashes their bytes as they pass. */
+class AttachmentHashes {
+  readonly #hashes = new Map<LeafContent, Hash>();
+  readonly #heads = new Map<LeafContent, Buffer>();
+
+  /** As `take`, hashing what is listed. */
+  passing(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
+    return (info) => {
+      const { content, sink } = take(info);
+      if (!isListed(info)) return { content, sink };
+      const hash = createHash('sha256');
+      this.#hashes.set(content, hash);
+      return {
+        content,
+        sink: (chunk) => {
+          hash.update(chunk);
+          const head = this.#heads.get(content) ?? Buffer.alloc(0);
+          if (head.length < MAGIC_BYTES)
+            this.#heads.set(content, Buffer.concat([head, chunk.subarray(0, MAGIC_BYTES)]));
+          return sink(chunk);
+        },
+      };
+    };
+  }
+
+  /**
+   * Returns the attachments, numbered from 1. To be called once.
+   *
+   * @param leaves all leaves of the message, in order
+   * @param cut true when the source continues after the last of them
+   */
+  attachments(leaves: readonly Leaf<LeafContent>[], cut: boolean): HashedAttachment[] {
+    const last = leaves.at(-1);
+    let documents = 0;
+    return leaves
+      .filter(({ info }) => isListed(info))
+      .map((leaf, i) => {
+        // What is a body already is searched as one.
+        const head = this.#heads.get(leaf.content) ?? Buffer.alloc(0);
+        const form = isBodyText(leaf.info) ? null : attachmentForm(leaf.info, head);
+        if (form !== null) documents += 1;
+        const complete = !cut || leaf !== last;
+        return {
+          ...attachmentOf(leaf, i + 1),
+          form: documents > MAX_DOCUMENTS ? null : form,
+          hash: complete ? (this.#hashes.get(leaf.content)?.digest('hex') ?? null) : null,
+        };
+      });
+  }
+}
+
+/**
+ * Everything of a message that can be searched. Never rejects because of the message: one that breaks a limit
+ * or the parser is `unparsed`, with its headers and whatever text came before.
+ *
+ * @param cut true when `source` is only the beginning of the message
+ */
+export async function extractMessage(
+  source: Buffer,
+  cut: boolean,
+  limits: MimeLimits,
+): Promise<Extraction> {
+  const block = readHeaderBlock(source, limits.headerBytes);
+  const facts = headerFacts(block.fields, limits);
+  const found: Findings = {
+    breach: null,
+    cut,
+    truncated: cut || block.cut,
+    bodies: [],
+    attachments: [],
+    partsLeft: limits.parts,
+    charsLeft: limits.bodyChars,
+    tagsLeft: limits.htmlTags,
+  };
+  await look(source, 0, 0, found, limits);
+  return extraction(facts, found.breach, found);
+}
+
+/** Headers only, for a message that ended its worker. */
+export function extractHeaders(
+  source: Buffer,
+  cut: boolean,
+  reason: UnparsedReason,
+  limits: MimeLimits,
+): Extraction {
+  const block = readHeaderBlock(source, limits.headerBytes);
+  return extraction(headerFacts(block.fields, limits), reason, {
+    truncated: cut || block.cut,
+    bodies: [],
+    attachments: [],
+  });
+}
+
+interface Findings {
+  breach: Breach | null;
+  /** The source continues after what is read. */
+  readonly cut: boolean;
+  truncated: boolean;
+  readonly bodies: string[];
+  readonly attachments: HashedAttachment[];
+  partsLeft: number;
+  charsLeft: number;
+  tagsLeft: number;
+}
+
+function extraction(
+  facts: HeaderFacts,
+  reason: UnparsedReason | null,
+  found: Pick<Findings, 'truncated' | 'bodies' | 'attachments'>,
+): Extraction {
+  return {
+    status: reason === null ? 'parsed' : 'unparsed',
+    reason,
+    subject: facts.subject,
+    from: facts.from,
+    to: facts.to,
+    cc: facts.cc,
+    bcc: facts.bcc,
+    deliveredTo: facts.deliveredTo,
+    body: found.bodies.join('\n\n'),
+    attachments: found.attachments,
+    listId: facts.listId,
+    messageId: facts.messageId,
+    references: facts.references,
+    senders: facts.senders,
+    recipients: facts.recipients,
+    truncated: found.truncated,
+  };
+}
+
+/** Collects from one message, and then from those attached to it. `level` counts messages, `depth` parts. */
+async function look(
+  source: Buffer,
+  level: number,
+  depth: number,
+  found: Findings,
+  limits: MimeLimits,
+): Promise<void> {
+  const collect = collectText(limits);
+  // Attachments of attached messages are searched by name too, but only the message's own are listed.
+  const hashes = level === 0 ? new AttachmentHashes() : null;
+  const take = hashes?.passing(collect) ?? collect;
+  const left = { ...limits, depth: limits.depth - depth, parts: found.partsLeft };
+  const tree = await parseTree(source, take, left);
+  found.partsLeft -= tree.parts;
+  found.breach ??= tree.breach;
+  if (tree.root === null) return;
+  const body = bodyText(tree.root, 'short', {
+    bodyChars: found.charsLeft,
+    htmlChars: limits.htmlChars,
+    htmlTags: found.tagsLeft,
+  });
+  if (body.text !== '') found.bodies.push(body.text);
+  found.charsLeft -= body.text.length;
+  found.tagsLeft -= body.tags;
+  if (body.cut) found.truncated = true;
+  if (hashes !== null)
+    found.attachments.push(...hashes.attachments(leavesIn(tree.root), found.cut));
+  for (const { leaf, depth: below } of leavesOf(tree.root, depth + 1)) {
+    if (level > 0 && leaf.info.filename !== null) found.bodies.push(nameOf(leaf.info) ?? '');
+    if (EMBEDDED.test(leaf.info.contentType)) await lookInside(leaf, level, below, found, limits);
+  }
+}
+
+async function lookInside(
+  leaf: Leaf<LeafContent>,
+  level: number,
+  depth: number,
+  found: Findings,
+  limits: MimeLimits,
+): Promise<void> {
+  if (leaf.content.cut) found.truncated = true;
+  if (found.breach !== null) return;
+  if (level >= limits.embedded || found.charsLeft <= 0) {
+    found.truncated = true;
+    return;
+  }
+  if (depth >= limits.depth) found.breach = 'depth';
+  else if (found.partsLeft <= 0) found.breach = 'parts';
+  else {
+    const source = bytesOf(leaf.content);
+    const facts = headerFacts(readHeaderBlock(source, limits.headerBytes).fields, limits);
+    const head = [facts.subject, facts.from, facts.to, facts.cc].filter((line) => line !== '');
+    const text = cutText(head.join('\n'), found.charsLeft);
+    if (text !== '') found.bodies.push(text);
+    found.charsLeft -= text.length;
+    await look(source, level + 1, depth, found, limits);
+  }
+}

@@ -1,0 +1,512 @@
+import { isUtf8 } from 'node:buffer';
+import { domainToUnicode } from 'node:url';
+import libmime from 'libmime';
+import addressparser from 'nodemailer/lib/addressparser';
+import { cutText, decodeText } from './charsets.ts';
+import type { Extraction, MimeLimits } from './extraction.ts';
+import { usableId } from './identity.ts';
+import { base64Bytes, decodeWordsBy, quotedBytes } from './listed-text.ts';
+
+/** Decodes the encoded words of a text, whose charsets are treated as those of bodies are. */
+function decodeWords(text: string): string {
+  return decodeWordsBy(text, decodeText);
+}
+
+/** libmime with these decoders, which it uses for the parameters of a header (RFC 2231). */
+class Parameters extends libmime.Libmime {
+  override decodeWords(text: string): string {
+    return decodeWords(text);
+  }
+
+  override decodeWord(charset: string, encoding: string, text: string): string {
+    const bytes = encoding.toUpperCase() === 'B' ? base64Bytes(text) : quotedBytes(text);
+    return decodeText(bytes, charset);
+  }
+}
+
+const parameters = new Parameters();
+
+/** A quoted parameter, with the rest that is not its own: another one follows, or the next semicolon. */
+const QUOTED = /(=[ \t]{0,9}"(?:[^"\\]|\\.)*")(?:(?=[ \t]+[\w*-]+=)|[^;"]*)/g;
+
+/** Returns a parameter of a header value such as Content-Disposition, decoded, or null where it has none. */
+export function headerParameter(value: string, name: string): string | null {
+  const found = parameters.parseHeaderValue(value.replace(QUOTED, '$1;')).params[name];
+  return found === undefined || found === '' ? null : decodeWords(found);
+}
+
+/** One header field: its value is unfolded and still encoded, one char a byte. */
+export interface RawField {
+  /** In lower case. */
+  readonly name: string;
+  /** The name as it is spelled in the source. */
+  readonly label: string;
+  readonly value: string;
+}
+
+export interface HeaderBlock {
+  readonly fields: readonly RawField[];
+  /** Where the body begins in the source; its length when the block does not end. */
+  readonly end: number;
+  /** True when the ceiling was reached before the block's end. */
+  readonly cut: boolean;
+}
+
+/**
+ * Reads the header block at the start of a message leniently, see `walkHeader`; a block that never ends is read as far as
+ * `maxBytes`. Never throws. (RFC 5322 section 2.2.)
+ */
+export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
+  const limit = Math.min(source.length, maxBytes);
+  const fields: RawField[] = [];
+  const isWhole = source.length <= maxBytes;
+  const start = messageStart(source);
+  // A damaged line is shown if it has a name and a value.
+  const end = walkHeader(source.subarray(0, limit), start, true, isWhole, (lines) => {
+    const field = fieldOf(unfolded(lines.toString('latin1')));
+    if (field !== null) fields.push(field);
+  });
+  return { fields, end: end ?? limit, cut: end === null };
+}
+
+/** Names that begin a header even behind an empty line. */
+const KNOWN =
+  /^(?:>?From |(?:from|to|cc|bcc|date|subject|sender|reply-to|return-path|received|message-id|mime-version|delivered-to|(?:content|x|list|dkim|arc|resent|authentication)-[\w-]+)[ \t]*:)/i;
+
+/** Where the header of a message begins: behind a byte order mark, and behind empty lines. */
+export function messageStart(source: Buffer): number {
+  const marked = source[0] === 0xef && source[1] === 0xbb && source[2] === 0xbf ? 3 : 0;
+  let at = marked;
+  while (source[at] === LF || source[at] === CR) at++;
+  return KNOWN.test(source.toString('latin1', at, at + 100)) ? at : marked;
+}
+
+const TAB = 0x09;
+const LF = 0x0a;
+const CR = 0x0d;
+const SPACE = 0x20;
+const DASH = 0x2d;
+const COLON = 0x3a;
+
+/**
+ * Walks through the header block of a message or part. An empty line ends it, and so does a line that is neither field
+ * nor continuation, such as a delimiter: the body begins with it. But a "From " line of an mbox is passed over, and so is
+ * a damaged one, or a delimiter that is stray (one at the start, or a closing one), before fields that say how to read the
+ * body.
+ *
+ * @param isRoot true for the header of a message: before its Content-Type, no delimiter ends it
+ * @param isWhole false where the source continues
+ * @param onField takes the lines of a field, or of a damaged one, with their ends
+ * @returns where the body begins; null where that depends on bytes to come
+ */
+export function walkHeader(
+  source: Buffer,
+  from: number,
+  isRoot: boolean,
+  isWhole: boolean,
+  onField: (lines: Buffer, isDamaged: boolean) => void,
+): number | null {
+  const lines = new Lines(source, from);
+  /** Where the field begins that is open. */
+  let field = -1;
+  /** Up to here, lines that are no fields end nothing. */
+  let certain = from;
+  let isDamaged = false;
+  let mayEnd = !isRoot;
+  const close = (end: number) => {
+    if (field >= 0) {
+      mayEnd ||= TYPE_FIELD.test(source.toString('latin1', field, field + 40));
+      onField(source.subarray(field, end), isDamaged);
+    }
+    field = -1;
+    isDamaged = false;
+  };
+  for (let at = from; ; at = lines.next) {
+    const isThere = lines.read(at);
+    const isCut = !isWhole && (!isThere || lines.next === source.length);
+    const first = source[at];
+    const isContinued = (first === SPACE || first === TAB) && at > from;
+    if (isCut) {
+      if (!isContinued) close(at);
+      if (isThere && !isContinued && isField(source, at, lines.end)) field = at;
+      close(source.length);
+      return null;
+    }
+    if (isContinued) continue;
+    close(at);
+    if (!isThere || lines.end === at) return lines.next;
+    if (isField(source, at, lines.end)) field = at;
+    else if (certain <= at) {
+      const isOpening = isDelimiter(source, at) && !isClosing(source, at, lines.end);
+      const isEnd = at > from && mayEnd && isOpening;
+      const ahead = isEnd ? at : fieldAhead(source, lines, at);
+      if (ahead === null && !isWhole) return null;
+      if (ahead === null || ahead === at) return at;
+      certain = ahead;
+    }
+    if (field < 0 && !isPostmark(source, at) && !isDelimiter(source, at)) {
+      field = at;
+      isDamaged = true;
+    }
+  }
+}
+
+const TYPE_FIELD = /^content-type[ \t]*:/i;
+const MIME_FIELD = /^(?:mime-version|content-(?:type|transfer-encoding|disposition))[ \t]*:/i;
+
+/**
+ * Where a field begins behind a line that is none: right behind a "From " line, else where the body is described. The
+ * line itself where there is none; null where the source ends before that is known.
+ */
+function fieldAhead(source: Buffer, { next, isMac }: Lines, line: number): number | null {
+  const isStart = isPostmark(source, line);
+  const lines = new Lines(source, next, isMac);
+  let wasOdd = true;
+  for (let at = next; lines.read(at); at = lines.next) {
+    if (lines.end === at || isDelimiter(source, at)) return line;
+    if (isStart) return isField(source, at, lines.end) ? at : line;
+    if (MIME_FIELD.test(source.toString('latin1', at, Math.min(lines.end, at + 40)))) return at;
+    if (source[at] === SPACE || source[at] === TAB) continue;
+    // Two in a row are text.
+    const isOdd = !isField(source, at, lines.end);
+    if (isOdd && wasOdd) return line;
+    wasOdd = isOdd;
+  }
+  return null;
+}
+
+/** Whether a line starts a message of an mbox. */
+function isPostmark(source: Buffer, line: number): boolean {
+  return /^>?From /.test(source.toString('latin1', line, line + 6));
+}
+
+/** Whether a line may be a delimiter; names of fields do not begin like that. */
+function isDelimiter(source: Buffer, line: number): boolean {
+  return source[line] === DASH && source[line + 1] === DASH;
+}
+
+/** Whether a delimiter is a closing one, behind which no part can begin, or two dashes alone. */
+function isClosing(source: Buffer, line: number, end: number): boolean {
+  let last = end;
+  while (source[last - 1] === SPACE || source[last - 1] === TAB) last--;
+  return last >= line + 2 && source[last - 1] === DASH && source[last - 2] === DASH;
+}
+
+/** Whether a line begins with a name and a colon; some programs put blanks between them. */
+function isField(source: Buffer, start: number, end: number): boolean {
+  let at = start;
+  for (; at < end; at++) {
+    const byte = source[at] ?? 0;
+    if (byte <= SPACE || byte === COLON || byte > 0x7e) break;
+  }
+  if (at === start || isDelimiter(source, start)) return false;
+  while (at < end && (source[at] === SPACE || source[at] === TAB)) at++;
+  return at < end && source[at] === COLON;
+}
+
+/**
+ * Finds the lines of a header block. A line ends with LF, CR LF or, as files from text modes of other systems have it,
+ * CR CR LF. A CR alone ends lines where the first line ends with one; elsewhere where it ends an empty line, or another
+ * field or a delimiter follows.
+ */
+class Lines {
+  /** Where the line's text ends, and where the next line begins. */
+  end = 0;
+  next = 0;
+  #lf: number;
+  /** The next run of carriage returns. */
+  #cr = -1;
+  #run = -1;
+  readonly isMac: boolean;
+
+  constructor(
+    private readonly source: Buffer,
+    from: number,
+    isMac?: boolean,
+  ) {
+    this.#lf = from - 1;
+    this.#find(from);
+    this.isMac = isMac ?? this.#run < this.#lf;
+  }
+
+  /** False at the end of the source, which ends a line as well. */
+  read(at: number): boolean {
+    const { source } = this;
+    for (let from = at; ; from = this.#run) {
+      this.#find(from);
+      const cr = Math.max(this.#cr, from);
+      if (cr >= this.#lf || this.#run === this.#lf) {
+        this.end = Math.min(cr, this.#lf);
+        this.next = Math.min(this.#lf + 1, source.length);
+        break;
+      }
+      if (this.isMac || cr === at || this.#startsLine(cr + 1)) {
+        this.end = cr;
+        this.next = cr + 1;
+        break;
+      }
+    }
+    return at < source.length;
+  }
+
+  #find(from: number): void {
+    const { source } = this;
+    if (this.#lf < from) this.#lf = orEnd(source.indexOf(LF, from), source);
+    if (this.#run > from) return;
+    this.#cr = orEnd(source.indexOf(CR, from), source);
+    this.#run = this.#cr;
+    while (source[this.#run] === CR) this.#run++;
+  }
+
+  #startsLine(at: number): boolean {
+    const { source } = this;
+    const byte = source[at];
+    if (byte === undefined || byte === CR || byte === SPACE || byte === TAB) return true;
+    return isDelimiter(source, at) || isField(source, at, Math.min(source.length, at + 80));
+  }
+}
+
+function orEnd(at: number, source: Buffer): number {
+  return at < 0 ? source.length : at;
+}
+/** The lines of a field as one. */
+function unfolded(lines: string): string {
+  return lines.replace(/[\r\n]+/g, (_, at: number, all: string) => {
+    const end = /[^\r\n]/g;
+    end.lastIndex = at;
+    const next = end.exec(all)?.[0] ?? ' ';
+    return next === ' ' || next === '\t' ? '' : ' ';
+  });
+}
+
+function fieldOf(line: string): RawField | null {
+  const colon = line.indexOf(':');
+  if (colon <= 0) return null;
+  const label = line.slice(0, colon).trim();
+  if (label === '' || label.length > 256) return null;
+  return { name: label.toLowerCase(), label, value: line.slice(colon + 1).trim() };
+}
+
+/**
+ * The bytes of a raw value as Unicode; encoded words are left as they are, for the syntax around them. Raw
+ * 8-bit text that is not UTF-8 is in the charset `hint` of the body, as old programs wrote it.
+ */
+export function rawText(value: string, hint: string | null): string {
+  // Most headers are plain ASCII, and then the one-char-a-byte string is the text already.
+  if (!/[\0\x80-\xff]/.test(value) && !value.includes('\x1b')) return value;
+  const bytes = Buffer.from(value, 'latin1');
+  return decodeText(bytes, isUtf8(bytes) ? null : hint);
+}
+
+/** The charset that the Content-Type of a header block names, or null. */
+export function charsetHint(fields: readonly RawField[]): string | null {
+  return charsetNamed(fields.find(({ name }) => name === 'content-type')?.value ?? '');
+}
+
+/** The charset in a Content-Type, however its parameters are written; or null. */
+export function charsetNamed(contentType: string): string | null {
+  return /charset\s{0,9}[=:]\s{0,9}["']?([\w.:-]{1,40})/i.exec(contentType)?.[1] ?? null;
+}
+
+/** A header's text for readers: raw 8-bit bytes decoded, then encoded words (RFC 2047). */
+export function fieldText(value: string, maxChars: number, hint: string | null): string {
+  return decodeWords(rawText(cutText(value, maxChars), hint));
+}
+
+/**
+ * Names and addresses of all fields with one of these names, as one searchable line: `Name <address>, …`,
+ * in the order of the names and then of the message. Raw 8-bit text is in the charset `hint`. An internationalized domain is given in both spellings.
+ */
+function addressText(
+  fields: readonly RawField[],
+  names: readonly string[],
+  hint: string | null,
+  limits: { readonly fieldChars: number; readonly addressChars: number },
+): string {
+  const seen = new Set<string>();
+  let length = 0;
+  for (const name of names) {
+    for (const field of fields) {
+      if (field.name !== name) continue;
+      if (length >= limits.addressChars) break;
+      for (const { text } of addressesOf(cutText(field.value, limits.fieldChars), hint)) {
+        length += text.length + 2;
+        seen.add(text);
+      }
+    }
+  }
+  return cutText([...seen].join(', '), limits.addressChars);
+}
+
+/** One entry of an address field. */
+interface AddressEntry {
+  /** `Name <address>`, or whichever of both there is. */
+  readonly text: string;
+  /** In lower case; null where there is none that mail could be sent to. */
+  readonly address: string | null;
+}
+
+/** What recent address fields say: a mailbox has few correspondents, and its owner is in most of the mail. */
+const recent = new Map<string, readonly AddressEntry[]>();
+const RECENT_FIELDS = 1000;
+const RECENT_CHARS = 256;
+
+function addressesOf(value: string, hint: string | null): readonly AddressEntry[] {
+  const text = rawText(value, hint);
+  if (text.length > RECENT_CHARS) return parseAddresses(text);
+  const known = recent.get(text);
+  if (known !== undefined) return known;
+  if (recent.size >= RECENT_FIELDS) recent.clear();
+  // A part of a string keeps all of it in memory: here, the header block.
+  const copy = Buffer.from(text, 'utf16le').toString('utf16le');
+  const addresses = parseAddresses(copy);
+  recent.set(copy, addresses);
+  return addresses;
+}
+
+function parseAddresses(text: string): AddressEntry[] {
+  if (text === '') return [];
+  return addressparser(text, { flatten: true })
+    .map(({ name, address }) => {
+      const readable = decodeWords(name).replace(/\s+/g, ' ').trim();
+      const decoded = decodeWords(address).trim();
+      const mailbox = withUnicodeDomain(decoded);
+      const shown = readable === '' || readable === mailbox ? mailbox : `${readable} <${mailbox}>`;
+      return { text: mailbox === '' ? readable : shown, address: usable(decoded) };
+    })
+    .filter((entry) => entry.text !== '');
+}
+
+/** No address is longer (RFC 5321 section 4.5.3.1). */
+const ADDRESS_CHARS = 320;
+
+function usable(address: string): string | null {
+  const lower = address.toLowerCase();
+  return lower.length <= ADDRESS_CHARS && /^[^\s<>@]+@[^\s<>@]+$/.test(lower) ? lower : null;
+}
+
+/** People of one message that count, the first ones: lists of recipients may be endless. */
+const MAX_PEOPLE = 200;
+
+function peopleIn(
+  fields: readonly RawField[],
+  names: readonly string[],
+  hint: string | null,
+  fieldChars: number,
+): string[] {
+  const found = new Set<string>();
+  for (const field of fields) {
+    if (!names.includes(field.name) || found.size >= MAX_PEOPLE) continue;
+    for (const { address } of addressesOf(cutText(field.value, fieldChars), hint))
+      if (address !== null) found.add(address);
+  }
+  return [...found].slice(0, MAX_PEOPLE);
+}
+
+function withUnicodeDomain(address: string): string {
+  const at = address.lastIndexOf('@');
+  if (at < 0 || !/(^|\.)xn--/i.test(address.slice(at + 1))) return address;
+  const domain = domainToUnicode(address.slice(at + 1));
+  return domain === '' ? address : `${address} ${address.slice(0, at + 1)}${domain}`;
+}
+
+/** What a header block says that can be searched. */
+export type HeaderFacts = Pick<
+  Extraction,
+  | 'subject'
+  | 'from'
+  | 'to'
+  | 'cc'
+  | 'bcc'
+  | 'deliveredTo'
+  | 'listId'
+  | 'messageId'
+  | 'references'
+  | 'senders'
+  | 'recipients'
+>;
+
+/** References beyond these are the oldest of a very long thread. */
+const MAX_REFERENCES = 200;
+
+/** Reads the searchable fields of a header block; what is missing is empty or null. Never throws. */
+export function headerFacts(fields: readonly RawField[], limits: MimeLimits): HeaderFacts {
+  const hint = charsetHint(fields);
+  const first = (name: string): string => {
+    const field = fields.find((f) => f.name === name && f.value !== '');
+    return field === undefined ? '' : fieldText(field.value, limits.fieldChars, hint);
+  };
+  const addresses = (...names: string[]) => addressText(fields, names, hint, limits);
+  const people = (...names: string[]) => peopleIn(fields, names, hint, limits.fieldChars);
+  return {
+    subject: first('subject').replace(/\s+/g, ' ').trim(),
+    from: addresses('from', 'sender', 'reply-to'),
+    to: addresses('to'),
+    cc: addresses('cc'),
+    bcc: addresses('bcc'),
+    deliveredTo: addresses('delivered-to', 'x-original-to'),
+    listId: listIdOf(first('list-id')),
+    messageId: messageIds(first('message-id'))[0] ?? null,
+    references: references(first('references'), first('in-reply-to'), (id) =>
+      people('from', 'to', 'cc', 'reply-to').includes(id.toLowerCase()),
+    ),
+    senders: people('from'),
+    recipients: people('to', 'cc', 'bcc'),
+  };
+}
+
+/** `Friends <friends.example.org>` names the list `friends.example.org` (RFC 2919); the name stays searchable. */
+function listIdOf(value: string): string | null {
+  const text = value.replace(/\s+/g, ' ').trim();
+  if (text === '') return null;
+  const id = /<([^<>]{1,1000})>/.exec(text)?.[1]?.trim();
+  return id === undefined || id === '' ? cutText(text, 1000) : id;
+}
+
+/** Thread ancestors, oldest first: References, and In-Reply-To if it adds one (RFC 5322 section 3.6.4). */
+function references(
+  field: string,
+  inReplyTo: string,
+  isAddress: (id: string) => boolean,
+): string[] {
+  const ids = new Set(messageIds(field));
+  for (const id of repliedTo(inReplyTo, isAddress)) ids.add(id);
+  return [...ids].slice(-MAX_REFERENCES);
+}
+
+/**
+ * The ids in In-Reply-To. Old programs wrote prose around one, with the name, address and date of the original, as in
+ * `<id@host> from Carol <carol@example.org> at "10:00"`: of such, the first that is no address (RFC 5256 section 3).
+ */
+function repliedTo(value: string, isAddress: (id: string) => boolean): string[] {
+  const ids = bracketed(value).filter((id) => usableId(id) !== null);
+  if (ids.length === 0) return [];
+  if (!/[^\s,;]/.test(value.replace(BRACKETED, ' '))) return ids.filter((id) => !isAddress(id));
+  let done = 0;
+  for (const match of value.matchAll(BRACKETED)) {
+    const id = withoutSpaces(match[1] ?? '');
+    const before = value.slice(done, match.index);
+    done = match.index + match[0].length;
+    if (/^[^@]+@[^@]+$/.test(id) && !SENDER.test(before) && !isAddress(id)) return [id];
+  }
+  return [];
+}
+
+/** Words that end with the name of a person, whose address follows. */
+const SENDER = /\b(?:from|by|von|de)\s[^<>\d]{0,200}$/i;
+const BRACKETED = /<([^<>]{1,998})>/g;
+
+function withoutSpaces(id: string): string {
+  return id.replace(/\s+/g, '');
+}
+
+function bracketed(value: string): string[] {
+  return [...value.matchAll(BRACKETED)].map((match) => withoutSpaces(match[1] ?? ''));
+}
+
+/** Message ids in a field, without their angle brackets; words without brackets count where no id has any. */
+function messageIds(value: string): string[] {
+  const ids = bracketed(value);
+  const found = ids.length > 0 ? ids : value.split(/[\s,]+/).map((id) => id.replace(/^<|>$/g, ''));
+  return found.filter((id) => usableId(id) !== null && id.length <= 998);
+}

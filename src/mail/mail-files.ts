@@ -1,0 +1,499 @@
+import { closeSync, fstatSync, readSync } from 'node:fs';
+import { type FilePath, openRegularFile } from '../core/files.ts';
+
+/**
+ * mbox files as programs write them. A message begins with a delimiter: a line of "From ", a sender and a date, with header
+ * fields in the next line or an empty line before it. Any other line that begins with "From " is text of the message.
+ * Content-Length (mboxcl, mboxcl2) decides where it leads exactly to a delimiter or to the end of the file. Otherwise
+ * mboxrd applies: a `>` was put before each line of any number of `>`s followed by "From ". Reading an mboxo file as
+ * mboxrd is right too, but for lines that were `>From ` before they were quoted.
+ */
+
+/** Where a message of an mbox lies: the bytes from `start` to `end`, delimiter and closing empty line left out. */
+export interface MboxRange {
+  readonly start: number;
+  readonly end: number;
+  /** Lines in it that carry a quoting `>`: none where Content-Length made quoting unnecessary. */
+  readonly quotedLines: number;
+  /** The date in the delimiter, as text; empty for none. */
+  readonly date: string;
+  /** False where the delimiter names nobody, as those of Thunderbird do. */
+  readonly hasSender: boolean;
+  /** What ends lines: a lone CR counts in files of old Macs only, as elsewhere nobody quoted what follows one. */
+  readonly lineEnds: LineEnds;
+}
+
+/** A line that may be a delimiter or text. */
+export interface DoubtfulLine {
+  readonly offset: number;
+  readonly text: string;
+  /** True if it was taken for a delimiter, and so is in no message. */
+  readonly isDelimiter: boolean;
+}
+
+interface MboxOptions {
+  /**
+   * Called once with how many bytes lie before the first delimiter, and so in no message; not for empty lines and the
+   * mark of UTF-8.
+   */
+  readonly onStray?: (bytes: number) => void;
+  readonly onDoubt?: (line: DoubtfulLine) => void;
+  /** False to ignore Content-Length. */
+  readonly contentLengths?: boolean;
+}
+
+type LineEnds = 'lf' | 'cr';
+
+const CHUNK_BYTES = 1 << 20;
+/** Only this many bytes of a long line are checked. */
+const LINE_BYTES = 4096;
+/** Longer lines are no delimiters. */
+const DELIMITER_CHARS = 512;
+const LF = 10;
+const CR = 13;
+const GREATER = 62;
+const FROM = Buffer.from('From ');
+const UTF8_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+const NO_BYTES: Buffer = Buffer.alloc(0);
+
+/** Finds the messages of an mbox in one pass; memory does not depend on its size. @throws system errors */
+export function* mboxRanges(
+  path: FilePath,
+  { onStray = () => {}, onDoubt = () => {}, contentLengths = true }: MboxOptions = {},
+): Generator<MboxRange, void, undefined> {
+  const lines = new Lines(path);
+  let open: Omit<MboxRange, 'end' | 'quotedLines'> | undefined;
+  /** Where Content-Length says that the open message ends. */
+  let until: number | undefined;
+  let contentLength: number | undefined;
+  let inHeader = false;
+  let isQuoted = true;
+  let quotedLines = 0;
+  let afterEmpty = true;
+  let emptyAt = 0;
+  let size = 0;
+  let isStray = false;
+  const closed = (end: number): MboxRange[] => {
+    if (open === undefined) return [];
+    const range = { ...open, end: until ?? Math.max(end, open.start) };
+    return [{ ...range, quotedLines: isQuoted ? quotedLines : 0 }];
+  };
+  try {
+    for (let line = lines.next(); line !== undefined; line = lines.next()) {
+      const { bytes, offset } = line;
+      size = offset + line.length;
+      const isWithin = until !== undefined && offset < until;
+      if (bytes[0] === FROM[0] && startsWith(bytes, FROM, 0)) {
+        const text = delimiterText(bytes);
+        const end = lines.delimiterEnd(line, text.length);
+        const isApart = afterEmpty || until !== undefined;
+        const where = open === undefined ? 'start' : isApart ? 'after-empty' : 'within';
+        const { is, isDoubtful, sender, date } = judged(text, where, lines.peek(end.offset));
+        const isDelimiter = is === 'delimiter' && !isWithin;
+        if (isWithin) isQuoted = false;
+        if (isWithin ? is === 'delimiter' && !isDoubtful : isDoubtful) {
+          onDoubt({ offset, text, isDelimiter });
+        }
+        if (isDelimiter) {
+          if (open === undefined && isStray) onStray(offset);
+          yield* closed(afterEmpty ? emptyAt : offset);
+          size = end.offset;
+          lines.continueAt(size, end.lineEnds);
+          const hasSender = !/^-?\s*$/.test(sender);
+          open = { start: size, date, hasSender, lineEnds: end.lineEnds };
+          [until, contentLength, inHeader, isQuoted, quotedLines] = [
+            undefined,
+            undefined,
+            true,
+            true,
+            0,
+          ];
+          afterEmpty = false;
+          // A delimiter with nothing behind it is an empty message.
+          emptyAt = size;
+          continue;
+        }
+      }
+      afterEmpty = isEmptyLine(bytes);
+      if (afterEmpty) {
+        emptyAt = offset;
+        if (inHeader && contentLengths && contentLength !== undefined) {
+          const end = size + contentLength;
+          if (lines.isEndOfMessage(end)) until = end;
+        }
+        inHeader = false;
+      } else {
+        isStray = true;
+        if (!isWithin) until = undefined;
+        if (inHeader) contentLength ??= lengthIn(bytes);
+        if (bytes[0] === GREATER && isQuotedFrom(bytes)) quotedLines += 1;
+      }
+    }
+    if (open === undefined && isStray) onStray(size);
+    yield* closed(afterEmpty ? emptyAt : size);
+  } finally {
+    lines.close();
+  }
+}
+
+/** True if a file that begins with these bytes is an mbox. */
+export function beginsMbox(head: Buffer): boolean {
+  let start = startsWith(head, UTF8_MARK, 0) ? UTF8_MARK.length : 0;
+  while (head[start] === LF || head[start] === CR) start += 1;
+  const line = head.subarray(start, start + LINE_BYTES);
+  if (!startsWith(line, FROM, 0)) return false;
+  const text = delimiterText(line);
+  const next = withoutLineEnd(line.toString('latin1', text.length));
+  return judged(text, 'start', next).is === 'delimiter';
+}
+
+const ZONE = String.raw`(?:[+-]\d{2}:?\d{2}|[a-z]{1,5}(?:[+-]\d{1,2}(?::?\d{2})?)?)`;
+const TIME = String.raw`\d{1,2}[:.]\d{2}(?:[:.]\d{2}(?:\.\d{1,9})?)?(?: ?[ap]m)?`;
+const WORD = String.raw`[^\s\d,]{2,14}`;
+/** ctime with a zone before or behind the year, RFC 5322 and ISO 8601. */
+const DATES = [
+  String.raw`(?:${WORD},? +)?${WORD} +\d{1,2},? +${TIME}(?: +${ZONE}){0,2} +\d{2,4}(?: +${ZONE}){0,2}`,
+  String.raw`(?:${WORD},? +)?\d{1,2}\.?[ -]+${WORD}[ -]+\d{2,4},? +${TIME}(?: +${ZONE}){0,2}`,
+  String.raw`(?:${WORD},? +)?${WORD} +\d{1,2},? +\d{4},? +${TIME}(?: +${ZONE}){0,2}`,
+  String.raw`\d{1,2}[/.]\d{1,2}[/.]\d{2,4},? +${TIME}(?: +${ZONE}){0,2}`,
+  String.raw`(?:${WORD},? +)?\d{4}-\d{2}-\d{2}[t ] *${TIME} *${ZONE}?`,
+].join('|');
+const DELIMITER = new RegExp(
+  String.raw`^From (.*?)(?<=[ \t])(${DATES})(?: +\([^()]*\))?(?: +remote from \S+)?[ \t]*$`,
+  'i',
+);
+const FIELD = /^[!-9;-~]{1,76}[ \t]*:/;
+const USUAL_FIELD =
+  /^(?:from|to|cc|bcc|subject|date|received|message-id|return-path|reply-to|sender|delivered-to|mime-version|content-[a-z-]+|in-reply-to|references|status|list-[a-z-]+|dkim-[a-z-]+|arc-[a-z-]+|x-[!-9;-~]+)[ \t]*:/i;
+
+interface Judgement {
+  readonly is: 'delimiter' | 'text';
+  readonly isDoubtful: boolean;
+  readonly sender: string;
+  readonly date: string;
+}
+
+/** Decides about a line that begins with "From ", by itself, by where it is and by what follows it. */
+function judged(text: string, where: 'start' | 'after-empty' | 'within', next: string): Judgement {
+  const found = text.length > DELIMITER_CHARS ? null : DELIMITER.exec(text);
+  const [, sender = '', date = ''] = found ?? [];
+  // Programs write addresses with blanks in quotes or angle brackets; other words are a sentence.
+  const isSender = /^\S*\s*$|@|^"/.test(sender);
+  const isApart = where !== 'within';
+  const hasField = FIELD.test(next) || next.startsWith('>From ');
+  const decided = (isDelimiter: boolean, isDoubtful: boolean): Judgement => {
+    return { is: isDelimiter ? 'delimiter' : 'text', isDoubtful, sender, date };
+  };
+  if (date !== '') {
+    if (hasField && isSender) return decided(true, false);
+    const hasNothing = /^(?:[\r\n]|From |$)/.test(next);
+    return decided(isApart && (isSender || hasField), !(isApart && isSender && hasNothing));
+  }
+  const hasUsualField = USUAL_FIELD.test(next);
+  const rest = text.slice(FROM.length).trim();
+  // Newer versions of Thunderbird write neither sender nor date.
+  if (rest === '' || rest === '-') return decided(isApart && hasUsualField, false);
+  const [word = ''] = rest.split(/[ \t]/, 1);
+  const isAddress = /^[^@]+@[^@]+$/.test(word) || word.toUpperCase() === 'MAILER-DAEMON';
+  const isDelimiter = where === 'start' ? hasField : isApart && isAddress && hasUsualField;
+  return decided(isDelimiter, isDelimiter || (isApart && hasUsualField));
+}
+
+/** A line as far as its first CR: behind it may be the lines of an old Mac's file. */
+function delimiterText(bytes: Buffer): string {
+  const cut = bytes.findIndex((byte) => byte === CR || byte === LF);
+  return bytes.toString('latin1', 0, cut < 0 ? bytes.length : cut);
+}
+
+function isEmptyLine(bytes: Buffer): boolean {
+  return bytes.every((byte) => byte === CR);
+}
+
+function withoutLineEnd(text: string): string {
+  return text.replace(/^\r*\n|^\r/, '');
+}
+
+function lengthIn(bytes: Buffer): number | undefined {
+  const digits = /^content-length[ \t]*:[ \t]*(\d{1,15})[ \t\r]*$/i.exec(
+    bytes.toString('latin1'),
+  )?.[1];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+interface Line {
+  /** Without the end of the line, and cut to `LINE_BYTES`. Valid until the next line is read. */
+  readonly bytes: Buffer;
+  readonly offset: number;
+  /** With the end of the line. */
+  readonly length: number;
+}
+
+/** The lines of a file, one after the other. */
+class Lines {
+  readonly #fd: number;
+  readonly #size: number;
+  readonly #chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+  /** The part of the file in `#chunk`, and where the next line begins. */
+  #from = 0;
+  #to = 0;
+  #at = 0;
+  #ends: LineEnds = 'lf';
+
+  constructor(path: FilePath) {
+    this.#fd = openRegularFile(path);
+    this.#size = fstatSync(this.#fd).size;
+  }
+
+  close(): void {
+    closeSync(this.#fd);
+  }
+
+  next(): Line | undefined {
+    const offset = this.#at;
+    let bytes: Buffer = NO_BYTES;
+    for (;;) {
+      if (this.#at >= this.#to && !this.#fill()) return this.#line(bytes, offset);
+      const start = this.#at - this.#from;
+      const filled = this.#chunk.subarray(0, this.#to - this.#from);
+      const end = lineEndIn(filled, start, this.#ends);
+      const piece = filled.subarray(start, end < 0 ? filled.length : end);
+      const cut = piece.subarray(0, LINE_BYTES - bytes.length);
+      this.#at += piece.length;
+      if (end < 0) {
+        bytes = Buffer.concat([bytes, cut]);
+        continue;
+      }
+      this.#at += 1;
+      bytes = bytes.length === 0 ? cut : Buffer.concat([bytes, cut]);
+      if (filled[end] === CR) {
+        const isLast = this.#at === this.#to;
+        if (isLast) bytes = Buffer.from(bytes);
+        if ((!isLast || this.#fill()) && this.#chunk[this.#at - this.#from] === LF) this.#at += 1;
+      }
+      return this.#line(bytes, offset);
+    }
+  }
+
+  #line(bytes: Buffer, offset: number): Line | undefined {
+    if (this.#at === offset) return undefined;
+    // The file's first line may begin with the mark of UTF-8.
+    const isMarked = offset === 0 && startsWith(bytes, UTF8_MARK, 0);
+    const text = isMarked ? bytes.subarray(UTF8_MARK.length) : bytes;
+    return { bytes: text, offset, length: this.#at - offset };
+  }
+
+  /** Where the line of a delimiter ends whose text has this length, and which ends of lines follow it. */
+  delimiterEnd({ bytes, offset, length }: Line, text: number) {
+    const rest = bytes.subarray(text);
+    const isLone = rest.length > 0 && !isEmptyLine(rest);
+    const mark = offset === 0 && this.peek(0, 3) === UTF8_MARK.toString('latin1') ? 3 : 0;
+    if (isLone) return { offset: offset + mark + text + 1, lineEnds: 'cr' as const };
+    const last = this.peek(offset + length - 1, 1);
+    return { offset: offset + length, lineEnds: last === '\r' ? ('cr' as const) : ('lf' as const) };
+  }
+
+  /** True if the file ends at an offset, or a delimiter is there, behind one end of a line at most. */
+  isEndOfMessage(offset: number): boolean {
+    if (offset >= this.#size) return offset === this.#size;
+    const rest = withoutLineEnd(this.peek(offset, LINE_BYTES));
+    if (rest === '' || !rest.startsWith('From ')) return rest === '';
+    const text = rest.split(/[\r\n]/, 1)[0] ?? '';
+    const next = withoutLineEnd(rest.slice(text.length));
+    return judged(text, 'after-empty', next).is === 'delimiter';
+  }
+
+  /** The bytes from an offset on, a character each. */
+  peek(offset: number, length = 160): string {
+    const end = Math.min(offset + length, this.#size);
+    if (offset >= this.#from && end <= this.#to) {
+      return this.#chunk.toString('latin1', offset - this.#from, end - this.#from);
+    }
+    const bytes = Buffer.alloc(Math.max(0, end - offset));
+    const got = bytes.length === 0 ? 0 : readSync(this.#fd, bytes, 0, bytes.length, offset);
+    return bytes.toString('latin1', 0, got);
+  }
+
+  /** Continues at an offset, with other ends of lines. */
+  continueAt(offset: number, ends: LineEnds): void {
+    this.#ends = ends;
+    this.#at = offset;
+    if (offset < this.#from || offset > this.#to) [this.#from, this.#to] = [offset, offset];
+  }
+
+  #fill(): boolean {
+    const got = readSync(this.#fd, this.#chunk, 0, CHUNK_BYTES, this.#at);
+    this.#from = this.#at;
+    this.#to = this.#at + got;
+    return got > 0;
+  }
+}
+
+/** The index of the byte that ends a line, or -1. */
+function lineEndIn(bytes: Buffer, start: number, ends: LineEnds): number {
+  if (ends === 'lf') return bytes.indexOf(LF, start);
+  for (let at = start; at < bytes.length; at += 1) {
+    if (bytes[at] === LF || bytes[at] === CR) return at;
+  }
+  return -1;
+}
+
+/** Takes one `>` off every quoted "From " line of a whole message. */
+export function unquoted(bytes: Buffer, lineEnds: LineEnds = 'lf'): Buffer {
+  const lines = new LineQuotes(-1, lineEnds);
+  return Buffer.concat([...lines.take(bytes), ...lines.end()]);
+}
+
+/** Puts a `>` before, or takes one off, the "From " lines of a message that comes in pieces. */
+export class LineQuotes {
+  /** The end of the last piece that may yet turn out to be in a "From " line: at most a `>` and letters of "From ". */
+  #held = Buffer.alloc(0);
+  #atLineStart = true;
+
+  /** @param change 1 to quote, -1 to unquote */
+  constructor(
+    private readonly change: 1 | -1,
+    private readonly lineEnds: LineEnds = 'lf',
+  ) {}
+
+  /** The pieces that are settled now. They may be views of `piece`. */
+  *take(piece: Buffer): Generator<Buffer, void, undefined> {
+    let bytes = piece;
+    if (this.#held.length > 0) {
+      bytes = Buffer.concat([this.#held, piece]);
+      this.#held = Buffer.alloc(0);
+    }
+    let yielded = 0;
+    let at = 0;
+    while (at < bytes.length) {
+      if (this.#atLineStart) {
+        const kind = lineKind(bytes, at);
+        if (kind === 'undecided') {
+          // It does not matter which `>` is put or taken: all but the one to take are settled, however many come.
+          const letters = afterQuotes(bytes, at);
+          const settled = this.change === 1 ? letters : Math.max(at, letters - 1);
+          if (settled > yielded) yield bytes.subarray(yielded, settled);
+          this.#held = Buffer.from(bytes.subarray(settled));
+          return;
+        }
+        if (kind === 'from' && this.change === 1) {
+          yield bytes.subarray(yielded, at);
+          yield QUOTE;
+          yielded = at;
+        } else if (kind === 'from' && bytes[at] === GREATER) {
+          yield bytes.subarray(yielded, at);
+          yielded = at + 1;
+        }
+        this.#atLineStart = false;
+      }
+      const end = lineEndIn(bytes, at, this.lineEnds);
+      if (end < 0) break;
+      at = end + 1;
+      this.#atLineStart = true;
+    }
+    if (bytes.length > yielded) yield bytes.subarray(yielded);
+  }
+
+  /** What was held back at the end of the message. */
+  *end(): Generator<Buffer, void, undefined> {
+    if (this.#held.length > 0) yield this.#held;
+    this.#held = Buffer.alloc(0);
+    this.#atLineStart = true;
+  }
+}
+
+const QUOTE = Buffer.from('>');
+
+function lineKind(bytes: Buffer, start: number): 'from' | 'other' | 'undecided' {
+  let at = afterQuotes(bytes, start);
+  for (const byte of FROM) {
+    if (at >= bytes.length) return 'undecided';
+    if (bytes[at] !== byte) return 'other';
+    at += 1;
+  }
+  return 'from';
+}
+
+function afterQuotes(bytes: Buffer, start: number): number {
+  let at = start;
+  while (bytes[at] === GREATER) at += 1;
+  return at;
+}
+
+function startsWith(bytes: Buffer, prefix: Buffer, at: number): boolean {
+  return (
+    bytes.length >= at + prefix.length &&
+    bytes.compare(prefix, 0, prefix.length, at, at + prefix.length) === 0
+  );
+}
+
+function isQuotedFrom(line: Buffer): boolean {
+  const at = afterQuotes(line, 0);
+  return at > 0 && startsWith(line, FROM, at);
+}
+
+/**
+ * What the names in a Maildir say (cr.yp.to/proto/maildir.html, and Maildir++ for folders).
+ */
+
+/** Info letters, in the order in which names carry them, with the flag that each stands for. */
+const LETTERS: readonly (readonly [letter: string, flag: string])[] = [
+  ['D', '\\Draft'],
+  ['F', '\\Flagged'],
+  ['P', '$forwarded'],
+  ['R', '\\Answered'],
+  ['S', '\\Seen'],
+  ['T', '\\Deleted'],
+];
+
+/**
+ * Returns the flags in the info part of a name, in the order of its letters.
+ *
+ * @param keywords what small letters stand for in this Maildir
+ */
+export function flagsFromName(
+  name: string,
+  keywords: ReadonlyMap<string, string> = new Map(),
+): string[] {
+  const letters = new Set(/[:;!]2,([A-Za-z]*)$/.exec(name)?.[1]);
+  return [...letters].flatMap(
+    (letter) => LETTERS.find(([known]) => known === letter)?.[1] ?? keywords.get(letter) ?? [],
+  );
+}
+
+/** The info letters of a set of flags, sorted; keywords have none. Flags are compared without regard to case. */
+export function lettersOf(flags: readonly string[]): string {
+  const set = new Set(flags.map((flag) => flag.toLowerCase()));
+  return LETTERS.filter(([, flag]) => set.has(flag.toLowerCase()))
+    .map(([letter]) => letter)
+    .join('');
+}
+
+/** The part of a name that stays when a message is marked. */
+export function uniquePart(name: string): string {
+  return name.replace(/[:;!]2,[A-Za-z]*$/, '');
+}
+
+/** The seconds a Maildir name begins with, in milliseconds; NaN for a name of another make. */
+export function receivedFromName(name: string): number {
+  const seconds = /^(\d{9,10})\./.exec(name)?.[1];
+  return seconds === undefined ? Number.NaN : Number(seconds) * 1000;
+}
+
+/** Modified UTF-7 (RFC 3501, 5.1.3), in which Maildir++ names folders; a name that is none stays as it is. */
+export function decodeModifiedUtf7(name: string): string {
+  return name.replace(/&([A-Za-z0-9+,]*)-/g, (whole, encoded: string) => {
+    if (encoded === '') return '&';
+    const bytes = Buffer.from(encoded.replaceAll(',', '/'), 'base64');
+    if (bytes.length === 0 || bytes.length % 2 !== 0) return whole;
+    return bytes.swap16().toString('utf16le');
+  });
+}
+
+/** The reverse: printable ASCII stays, but for `&`. */
+export function encodeModifiedUtf7(text: string): string {
+  return text.replace(/&|[^\x20-\x7e]+/g, (run) => {
+    if (run === '&') return '&-';
+    const bytes = Buffer.from(run, 'utf16le').swap16();
+    return `&${bytes.toString('base64').replace(/=+$/, '').replaceAll('/', ',')}-`;
+  });
+}

@@ -1,0 +1,603 @@
+import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { PieceFeed, postPiece } from '../core/in-thread.ts';
+import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
+import { extractorClosed, mailUnreadable, mimeWorkerFailed } from '../errors/mime.ts';
+import type { ThreadEnded } from '../errors/threads.ts';
+import {
+  DEFAULT_LIMITS,
+  type ExtractionJob,
+  type Extractor,
+  emptyExtraction,
+  type IndexEntry,
+  indexEntry,
+  type MimeLimits,
+  reasonOfEnd,
+  receiveEntries,
+  type UnparsedReason,
+} from './extraction.ts';
+import type {
+  ExtractWorkerData,
+  FromReader,
+  GroupedJob,
+  GroupResults,
+  JobGroup,
+  ReadWant,
+  ReadWorkerData,
+  ToReader,
+} from './reading.ts';
+
+/** A message that waits for its extraction. */
+interface PendingJob {
+  readonly seq: number;
+  readonly source: Uint8Array;
+  readonly cut: boolean;
+  readonly unparsed: UnparsedReason | null;
+  /** True when it must not share a group: a thread ended and could not say on which message. */
+  readonly alone: boolean;
+  readonly resolve: (entry: IndexEntry) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** What a thread tells its pool. */
+interface ThreadEvents {
+  done(job: PendingJob, entry: IndexEntry): void;
+  /** A group came back: there is room for another. */
+  ready(): void;
+  ended(end: ThreadEnd): void;
+}
+
+/** A thread is gone. */
+interface ThreadEnd {
+  /** The message it was on. */
+  readonly culprit: { readonly job: PendingJob; readonly reason: UnparsedReason } | null;
+  /** What it had not answered besides. */
+  readonly left: readonly PendingJob[];
+  readonly end: ThreadEnded;
+}
+
+/** Messages in a group, at most. */
+const GROUP_JOBS = 16;
+/** Bytes of sources in a group; a message larger than this travels alone, in memory shared with the worker. */
+const GROUP_BYTES = 256 * 1024;
+/**
+ * Groups that lie in the port of a thread, the one that is worked on included: enough to keep it busy while the main
+ * thread writes some hundred messages into the index.
+ */
+const GROUPS_AHEAD = 12;
+
+/** One worker thread, the groups it was given, and the limit on the message it is on. */
+class ExtractorThread {
+  readonly #thread: WorkerThread<JobGroup, GroupResults>;
+  readonly #current: Int32Array;
+  readonly #outstanding = new Map<number, PendingJob>();
+  #groups = 0;
+  #bytes = 0;
+  #worn = false;
+  #ending = false;
+
+  constructor(
+    workerFile: URL,
+    private readonly limits: MimeLimits,
+    private readonly events: ThreadEvents,
+  ) {
+    const current = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+    this.#current = new Int32Array(current);
+    const data: ExtractWorkerData = { mode: 'extract', limits, current };
+    this.#thread = new WorkerThread(
+      {
+        ...{ name: 'mailkeep-mime', file: workerFile, data, heap: limits },
+        workNumber: () => Atomics.load(this.#current, 0),
+      },
+      {
+        message: (message) => this.#receive(message),
+        ended: (end) => this.#ended(end),
+      },
+    );
+    this.#thread.unref();
+  }
+
+  get outstandingJobs(): number {
+    return this.#outstanding.size;
+  }
+
+  hasRoomFor(job: PendingJob): boolean {
+    if (this.#thread.ending || this.#worn) return false;
+    if (this.#groups === 0) return true;
+    // Large messages wait for an idle thread, so that at most one a thread is held in memory twice.
+    return (
+      this.#groups < GROUPS_AHEAD &&
+      this.#bytes + job.source.byteLength <= GROUPS_AHEAD * GROUP_BYTES
+    );
+  }
+
+  /** Sends the first jobs of the queue, `share` of them at most; returns how many. */
+  take(queue: readonly PendingJob[], share: number): number {
+    const jobs: PendingJob[] = [];
+    let bytes = 0;
+    for (const job of queue.slice(0, Math.max(1, Math.min(share, GROUP_JOBS)))) {
+      if (jobs.length > 0 && bytes + job.source.byteLength > GROUP_BYTES) break;
+      if (jobs.length > 0 && job.alone) break;
+      jobs.push(job);
+      bytes += job.source.byteLength;
+      if (job.alone) break;
+    }
+    this.#send(jobs, bytes);
+    return jobs.length;
+  }
+
+  /** Ends an idle thread, because only that gives its memory back; the pool may start another when it is gone. */
+  async retire(): Promise<void> {
+    this.#worn = true;
+    await this.#thread.end();
+  }
+
+  async end(): Promise<void> {
+    this.#ending = true;
+    await this.#thread.end();
+  }
+
+  #send(jobs: readonly PendingJob[], bytes: number): void {
+    // The sources stay here until their results came: a thread that ends takes its copy with it.
+    const shared = bytes > GROUP_BYTES;
+    const buffer = shared ? new SharedArrayBuffer(bytes) : new ArrayBuffer(bytes);
+    const view = new Uint8Array(buffer);
+    const grouped: GroupedJob[] = [];
+    let offset = 0;
+    for (const job of jobs) {
+      const length = job.source.byteLength;
+      view.set(job.source, offset);
+      grouped.push({ seq: job.seq, offset, length, cut: job.cut, unparsed: job.unparsed });
+      this.#outstanding.set(job.seq, shared ? { ...job, source: view } : job);
+      offset += length;
+    }
+    if (this.#groups === 0) this.#thread.limitWork(this.limits.messageMs);
+    this.#groups++;
+    this.#bytes += bytes;
+    this.#thread.ref();
+    const group: JobGroup = { buffer, jobs: grouped };
+    this.#thread.post(group, buffer instanceof ArrayBuffer ? [buffer] : []);
+  }
+
+  #receive({ results, bytes, worn }: GroupResults): void {
+    this.#groups--;
+    this.#worn ||= worn;
+    for (const { seq, entry } of receiveEntries(results, bytes)) {
+      const job = this.#outstanding.get(seq);
+      if (job === undefined) continue;
+      this.#outstanding.delete(seq);
+      this.#bytes -= job.source.byteLength;
+      this.events.done(job, entry);
+    }
+    // An idle thread does not keep the process alive.
+    if (this.#groups === 0) {
+      this.#thread.disarm();
+      this.#thread.unref();
+    }
+    if (this.#groups === 0 && this.#worn) void this.retire();
+    else this.events.ready();
+  }
+
+  #ended(end: ThreadEnded): void {
+    if (this.#ending && this.#outstanding.size === 0) return;
+    const seq = Atomics.load(this.#current, 0);
+    const { started } = end.facts;
+    const jobs = [...this.#outstanding.values()];
+    // Between two messages, as when the results do not fit into memory, only a message alone is told for certain.
+    const culprit = this.#outstanding.get(seq) ?? (jobs.length === 1 ? jobs[0] : undefined);
+    this.#outstanding.clear();
+    const known = culprit !== undefined && started;
+    this.events.ended({
+      culprit: known ? { job: culprit, reason: reasonOfEnd(end) } : null,
+      left: known
+        ? jobs.filter((job) => job !== culprit)
+        : jobs.map((job) => ({ ...job, alone: job.alone || started })),
+      end,
+    });
+  }
+}
+
+export interface ExtractorPoolOptions {
+  /**
+   * Worker threads; by default one a core but one, at least 1 and at most 4: the main thread writes the index
+   * meanwhile, and each worker costs some 80 MB.
+   */
+  readonly workers?: number;
+  readonly limits?: Partial<MimeLimits>;
+  /** The built worker, where it is not in its usual place. */
+  readonly workerFile?: URL;
+}
+
+/** Threads in a row that ended before they began to work, after which the installation is taken for broken. */
+const MAX_FAILED_STARTS = 3;
+const MAX_SEQ = 0x7fff_ffff;
+
+/**
+ * Opens an extractor over worker threads. Threads start when there is work for them. A message that takes too
+ * long, too much memory or ends its thread in any other way comes back `unparsed` with its headers; the others
+ * that waited in that thread are done elsewhere.
+ */
+export function openExtractorPool(options: ExtractorPoolOptions = {}): Extractor {
+  return new ExtractorPool(options);
+}
+
+class ExtractorPool implements Extractor {
+  readonly width: number;
+  readonly #limits: MimeLimits;
+  readonly #workers: number;
+  readonly #workerFile: URL;
+  readonly #threads = new Set<ExtractorThread>();
+  readonly #queue: PendingJob[] = [];
+  readonly #idle: (() => void)[] = [];
+  #nextSeq = 1;
+  #unsettled = 0;
+  #failedStarts = 0;
+  #pumping = false;
+  #closed = false;
+  #closing: Promise<void> | null = null;
+
+  constructor(options: ExtractorPoolOptions) {
+    this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
+    this.#workers = Math.max(1, options.workers ?? Math.min(4, availableParallelism() - 1));
+    this.#workerFile = options.workerFile ?? builtWorker('mime-worker');
+    this.width = this.#workers * GROUPS_AHEAD * GROUP_JOBS;
+  }
+
+  extract(job: ExtractionJob): Promise<IndexEntry> {
+    if (this.#closed) return Promise.reject(extractorClosed());
+    return new Promise<IndexEntry>((resolve, reject) => {
+      const long = job.source.byteLength > this.#limits.sourceBytes;
+      this.#queue.push({
+        seq: this.#nextSeq,
+        source: long ? job.source.subarray(0, this.#limits.sourceBytes) : job.source,
+        cut: job.cut || long,
+        unparsed: null,
+        alone: false,
+        resolve,
+        reject,
+      });
+      this.#nextSeq = this.#nextSeq === MAX_SEQ ? 1 : this.#nextSeq + 1;
+      this.#unsettled++;
+      this.#pumpSoon();
+    });
+  }
+
+  async rest(): Promise<void> {
+    const idle = [...this.#threads].filter(({ outstandingJobs }) => outstandingJobs === 0);
+    await Promise.all(idle.map((thread) => thread.retire()));
+  }
+
+  close(): Promise<void> {
+    this.#closed = true;
+    this.#closing ??= this.#drain();
+    return this.#closing;
+  }
+
+  async #drain(): Promise<void> {
+    if (this.#unsettled > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    await Promise.all([...this.#threads].map((thread) => thread.end()));
+  }
+
+  /** Once a turn of the event loop, so that calls made together travel together. */
+  #pumpSoon(): void {
+    if (this.#pumping) return;
+    this.#pumping = true;
+    queueMicrotask(() => {
+      this.#pumping = false;
+      this.#pump();
+    });
+  }
+
+  #pump(): void {
+    while (this.#queue.length > 0) {
+      const thread = this.#threadWithRoom();
+      if (thread === null) break;
+      const share = Math.ceil(this.#queue.length / this.#workers);
+      const taken = thread.take(this.#queue, share);
+      this.#queue.splice(0, taken);
+    }
+  }
+
+  /** The least busy thread that takes more; a new one while all are busy and there may be more. */
+  #threadWithRoom(): ExtractorThread | null {
+    let best: ExtractorThread | null = null;
+    for (const thread of this.#threads) {
+      if (best === null || thread.outstandingJobs < best.outstandingJobs) best = thread;
+    }
+    if ((best === null || best.outstandingJobs > 0) && this.#threads.size < this.#workers) {
+      return this.#startThread();
+    }
+    const next = this.#queue[0];
+    return best !== null && next !== undefined && best.hasRoomFor(next) ? best : null;
+  }
+
+  #startThread(): ExtractorThread {
+    const thread = new ExtractorThread(this.#workerFile, this.#limits, {
+      done: (job, entry) => {
+        this.#failedStarts = 0;
+        this.#settle(() => job.resolve(entry));
+      },
+      ready: () => this.#pumpSoon(),
+      ended: (end) => this.#threadEnded(thread, end),
+    });
+    this.#threads.add(thread);
+    return thread;
+  }
+
+  #threadEnded(thread: ExtractorThread, { left, culprit, end }: ThreadEnd): void {
+    this.#threads.delete(thread);
+    const again = [...left];
+    if (culprit !== null) {
+      const { job, reason } = culprit;
+      // Headers are asked for once; a message whose headers end a worker too has nothing more to give.
+      if (job.unparsed === null) again.unshift({ ...job, unparsed: reason, alone: true });
+      else {
+        const nothing = emptyExtraction(job.unparsed ?? reason);
+        this.#settle(() => job.resolve(indexEntry(nothing)));
+      }
+    }
+    this.#queue.unshift(...again);
+    if (!end.facts.started) this.#failedStarts++;
+    if (this.#failedStarts >= MAX_FAILED_STARTS) this.#giveUp(end.cause);
+    else this.#pumpSoon();
+  }
+
+  #giveUp(cause: unknown): void {
+    const error = mimeWorkerFailed(fileURLToPath(this.#workerFile), cause);
+    for (const job of this.#queue.splice(0)) this.#settle(() => job.reject(error));
+    this.#failedStarts = 0;
+  }
+
+  #settle(settle: () => void): void {
+    this.#unsettled--;
+    settle();
+    if (this.#unsettled === 0) for (const resolve of this.#idle.splice(0)) resolve();
+  }
+}
+
+/** What a reader answers; its requests for more of the source are met in here. */
+type ReaderAnswer = Exclude<FromReader, { readonly kind: 'next' }>;
+
+/**
+ * Runs one reading in a worker, alone there, and yields its answers. The next answer after a `chunk` is asked for
+ * when the consumer asks for it, so that a slow consumer holds back the worker and the source. Throws
+ * `mail-unreadable` when the worker runs out of memory, fails, or stays silent for longer than a message may
+ * take; and whatever `source` throws. The worker is ended when the consumer stops, unless `spare` keeps it.
+ */
+export async function* readInWorker(
+  source: AsyncIterable<Uint8Array>,
+  want: ReadWant,
+  options: ReadingOptions,
+): AsyncGenerator<ReaderAnswer, void, undefined> {
+  const { spare, signal } = options;
+  signal?.throwIfAborted();
+  const thread = spare?.take(want) ?? new ReadingThread(options, want);
+  const leave = (): void => thread.leave(signal?.reason);
+  signal?.addEventListener('abort', leave, { once: true });
+  thread.begin(source);
+  try {
+    for (;;) {
+      const answer = await thread.answer();
+      yield answer;
+      if (isLast(answer)) return;
+      if (answer.kind === 'chunk') thread.more();
+    }
+  } finally {
+    signal?.removeEventListener('abort', leave);
+    if (spare?.keeps(thread, want) === true) await thread.rest();
+    else await thread.end();
+    spare?.prepare();
+  }
+}
+
+/** Messages that a thread reads at most, and bytes of the largest one after which it reads another. */
+const MOST_READ = 100;
+const MOST_BYTES = 1024 * 1024;
+
+/**
+ * MiB of the young generation of a thread that reads: three times V8's own size. What is wide enough for messages on their
+ * way to the index makes each of the threads that wait 5 MB larger, and reading a message no faster.
+ */
+const YOUNG_MB = 3;
+
+class ReadingThread {
+  readonly #thread: WorkerThread<ToReader, FromReader>;
+  #feed: PieceFeed | null = null;
+  readonly #messageMs: number;
+  readonly #answers: ReaderAnswer[] = [];
+  #waiting: { resolve: (a: ReaderAnswer) => void; reject: (e: unknown) => void } | null = null;
+  #failure: { readonly error: unknown } | null = null;
+  #read = 0;
+  #bytes = 0;
+  /** Whether its source was given to the thread to its end, and its last answer has come. */
+  #isThrough = { source: false, answers: false };
+
+  /** @param want null for a thread that waits for it, and then for another */
+  constructor(
+    options: ReadingOptions,
+    private readonly want: ReadWant | null,
+  ) {
+    const limits = limitsOf(options);
+    this.#messageMs = limits.messageMs;
+    const file = options.workerFile ?? builtWorker('mime-worker');
+    const data: ReadWorkerData = { mode: 'read', limits, want };
+    this.#thread = new WorkerThread(
+      {
+        ...{ name: 'mailkeep-read', file, data },
+        heap: { ...limits, youngGenerationMb: Math.min(limits.youngGenerationMb, YOUNG_MB) },
+      },
+      {
+        message: (message) => this.#receive(message),
+        ended: (end) => this.#fail(mailUnreadable(reasonOfEnd(end))),
+      },
+    );
+    if (want === null) this.#thread.unref();
+  }
+
+  /** True for a thread that ended before it was used. */
+  get isGone(): boolean {
+    return this.#thread.ending || this.#failure !== null;
+  }
+
+  /** True for a thread that can read another message: nothing of the last one is left in it or on its way. */
+  get canReadAnother(): boolean {
+    const { source, answers } = this.#isThrough;
+    const isUsable = this.want === null && !this.isGone && this.#answers.length === 0;
+    return isUsable && source && answers && this.#read < MOST_READ && this.#bytes <= MOST_BYTES;
+  }
+
+  /** Posts what is wanted to a thread that was started without. */
+  use(want: ReadWant): void {
+    this.#read += 1;
+    this.#bytes = 0;
+    this.#isThrough = { source: false, answers: false };
+    this.#thread.ref();
+    this.#thread.post({ kind: 'want', want });
+  }
+
+  /** Starts to read. */
+  begin(source: AsyncIterable<Uint8Array>): void {
+    this.#feed = new PieceFeed(source);
+    this.#thread.limitWork(this.#messageMs);
+  }
+
+  answer(): Promise<ReaderAnswer> {
+    const answer = this.#answers.shift();
+    if (answer !== undefined) return Promise.resolve(answer);
+    if (this.#failure !== null) return Promise.reject(this.#failure.error);
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+    });
+  }
+
+  /** Nobody waits for what is read any more: the next answer is this error. */
+  leave(reason: unknown): void {
+    this.#fail(reason);
+  }
+
+  /** Lets the worker send the next chunk. */
+  more(): void {
+    this.#thread.limitWork(this.#messageMs);
+    this.#thread.post({ kind: 'more' });
+  }
+
+  async end(): Promise<void> {
+    await this.#thread.end();
+    await this.#feed?.close();
+  }
+
+  /** Waits for another message; the process may end meanwhile. */
+  async rest(): Promise<void> {
+    this.#thread.unref();
+    await this.#feed?.close();
+  }
+
+  #receive(message: FromReader): void {
+    this.#thread.disarm();
+    if (message.kind !== 'next' && isLast(message)) this.#isThrough.answers = true;
+    if (message.kind === 'next') {
+      this.#feedNext().catch((error: unknown) => this.#fail(error));
+    } else if (this.#waiting !== null) {
+      const { resolve } = this.#waiting;
+      this.#waiting = null;
+      resolve(message);
+    } else {
+      this.#answers.push(message);
+    }
+  }
+
+  async #feedNext(): Promise<void> {
+    const piece = await this.#feed?.next();
+    if (piece === undefined) return;
+    if (this.#thread.ending) return;
+    if (piece.kind === 'end') this.#isThrough.source = true;
+    else this.#bytes += piece.bytes.byteLength;
+    this.#thread.limitWork(this.#messageMs);
+    postPiece(this.#thread, piece);
+  }
+
+  #fail(error: unknown): void {
+    this.#thread.disarm();
+    this.#failure ??= { error };
+    this.#waiting?.reject(this.#failure.error);
+    this.#waiting = null;
+  }
+}
+
+export interface ReadingOptions {
+  readonly limits?: Partial<MimeLimits>;
+  /** The built worker, where it is not in its usual place. */
+  readonly workerFile?: URL;
+  /** A thread that may be started already, under the spare's own options. */
+  readonly spare?: SpareReader;
+  /** Whether pictures of other servers are counted, which takes as long as to make a page of the HTML. */
+  readonly countsRemote?: boolean;
+  /** Ends the reading, and throws its reason, when it is aborted. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Keeps threads for programs that read messages now and then: to start one takes longer than to read a message. One
+ * waits that has read nothing yet, and one that reads messages for people, one after the other. What shows HTML or hands
+ * out attachments has a thread that no other message was in.
+ */
+export class SpareReader {
+  #fresh: ReadingThread | undefined;
+  #used: ReadingThread | undefined;
+  #closed = false;
+
+  constructor(
+    private readonly options: Omit<ReadingOptions, 'spare' | 'signal' | 'countsRemote'> = {},
+  ) {}
+
+  /** Starts a thread unless one waits. It does not keep the process alive. */
+  prepare(): void {
+    if (this.#closed || this.#fresh?.isGone === false) return;
+    this.#fresh = new ReadingThread(this.options, null);
+  }
+
+  /** Returns a thread that waits, told what is wanted; undefined where none does. */
+  take(want: ReadWant): ReadingThread | undefined {
+    const thread = (isForPeople(want) ? this.#takeUsed() : undefined) ?? this.#takeFresh();
+    thread?.use(want);
+    return thread;
+  }
+
+  /** Takes a thread back that has done what was wanted, unless it has to be ended. */
+  keeps(thread: ReadingThread, want: ReadWant): boolean {
+    const isKept =
+      !this.#closed && this.#used === undefined && isForPeople(want) && thread.canReadAnother;
+    if (isKept) this.#used = thread;
+    return isKept;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([this.#takeFresh()?.end(), this.#takeUsed()?.end()]);
+  }
+
+  #takeFresh(): ReadingThread | undefined {
+    const fresh = this.#fresh;
+    this.#fresh = undefined;
+    return fresh?.isGone === false ? fresh : undefined;
+  }
+
+  #takeUsed(): ReadingThread | undefined {
+    const used = this.#used;
+    this.#used = undefined;
+    return used?.isGone === false ? used : undefined;
+  }
+}
+
+function isLast({ kind }: ReaderAnswer): boolean {
+  return kind === 'message' || kind === 'page' || kind === 'finished';
+}
+
+function isForPeople({ kind }: ReadWant): boolean {
+  return kind === 'message';
+}
+
+/** Limits of a reading: those of every message, unless its options say others. */
+export function limitsOf({ limits }: ReadingOptions): MimeLimits {
+  return { ...DEFAULT_LIMITS, ...limits };
+}

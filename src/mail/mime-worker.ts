@@ -1,0 +1,296 @@
+import { workerData } from 'node:worker_threads';
+import { isWorn, openThreadPort, PieceIntake } from '../core/in-thread.ts';
+import { bodyText, hasPlainBody, htmlBodies } from './body-text.ts';
+import { isContainer, isEncrypted } from './containers.ts';
+import { attachmentOf, extractHeaders, extractMessage, leavesIn } from './extract-message.ts';
+import {
+  type Extraction,
+  emptyExtraction,
+  type IndexEntry,
+  indexEntry,
+  type MessageReading,
+  type MimeLimits,
+  sendEntries,
+  type UnparsedReason,
+} from './extraction.ts';
+import {
+  charsetHint,
+  fieldText,
+  type HeaderBlock,
+  headerFacts,
+  readHeaderBlock,
+} from './headers.ts';
+import {
+  collectText,
+  isListed,
+  type Leaf,
+  type LeafContent,
+  type ParsedTree,
+  parseTree,
+  type TakeLeaf,
+} from './part-tree.ts';
+import type {
+  ExtractWorkerData,
+  FromReader,
+  GroupedJob,
+  GroupResults,
+  JobGroup,
+  ReadWant,
+  ReadWorkerData,
+  ToReader,
+} from './reading.ts';
+
+/** Answers job groups, one message after the other, and shows in `current` which one it is on. */
+function serveExtraction(data: ExtractWorkerData): void {
+  const current = new Int32Array(data.current);
+  let previous: Promise<void> = Promise.resolve();
+  const port = openThreadPort<JobGroup, GroupResults>((group) => {
+    previous = previous.then(async () => {
+      const results: { seq: number; entry: IndexEntry }[] = [];
+      for (const job of group.jobs) {
+        Atomics.store(current, 0, job.seq);
+        const extraction = await extractJob(group, job, data.limits);
+        results.push({ seq: job.seq, entry: indexEntry(extraction) });
+      }
+      Atomics.store(current, 0, 0);
+      const worn = isWorn(data.limits.wornBytes);
+      const sent = sendEntries(results);
+      port.send({ ...sent, worn }, [sent.bytes]);
+    });
+  });
+}
+
+async function extractJob(
+  group: JobGroup,
+  job: GroupedJob,
+  limits: MimeLimits,
+): Promise<Extraction> {
+  const source = Buffer.from(group.buffer, job.offset, job.length);
+  let reason = job.unparsed;
+  if (reason === null) {
+    try {
+      return await withStrayErrors(() => extractMessage(source, job.cut, limits));
+    } catch {
+      // The parser failed in a way it does not report; which way is of no use to anybody but its authors.
+      reason = 'malformed';
+    }
+  }
+  try {
+    return extractHeaders(source, job.cut, reason, limits);
+  } catch {
+    return emptyExtraction(reason);
+  }
+}
+
+/** Also fails when something is thrown in a callback that nobody waits for, as stream code may. */
+function withStrayErrors<T>(run: () => Promise<T>): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    process.once('uncaughtException', reject);
+    run()
+      .then(resolve, reject)
+      .finally(() => process.off('uncaughtException', reject));
+  });
+}
+
+/** The reader's end of the wire: pieces are asked for one at a time, chunks sent one at a time. */
+class ReaderWire {
+  readonly #intake = new PieceIntake(() => this.send({ kind: 'next' }));
+  readonly #port = openThreadPort<ToReader, FromReader>((message) => {
+    if (message.kind === 'more') this.#awaitedMore?.();
+    else if (message.kind === 'want') this.#wanted(message.want);
+    else this.#intake.take(message);
+  });
+  #wanted: (want: ReadWant) => void = () => undefined;
+  #want = this.#awaitWant();
+  #awaitedMore: (() => void) | null = null;
+  #sending: Promise<void> = Promise.resolve();
+
+  /** Returns what is wanted next, once the host posts it. */
+  async nextWant(): Promise<ReadWant> {
+    const want = await this.#want;
+    this.#want = this.#awaitWant();
+    return want;
+  }
+
+  #awaitWant(): Promise<ReadWant> {
+    return new Promise((resolve) => {
+      this.#wanted = resolve;
+    });
+  }
+
+  send(message: FromReader): void {
+    this.#port.send(message);
+  }
+
+  /** Resolves when the next chunk may follow; parts whose ends and beginnings meet wait for each other. */
+  sendChunk(number: number, chunk: Buffer): Promise<void> {
+    // A copy of its own: the chunk may be a view of a much larger buffer, which would travel whole.
+    const bytes = new Uint8Array(chunk);
+    const sent = this.#sending.then(
+      () =>
+        new Promise<void>((resolve) => {
+          this.#awaitedMore = resolve;
+          this.send({ kind: 'chunk', number, bytes });
+        }),
+    );
+    this.#sending = sent;
+    return sent;
+  }
+
+  pieces(): AsyncIterable<Uint8Array> {
+    return this.#intake.pieces();
+  }
+
+  close(): void {
+    this.#port.close();
+  }
+}
+
+/**
+ * Reads the one message that this thread is started for, and lets the thread end; or, started without one, whatever the
+ * host posts until it ends the thread.
+ */
+async function serveReading({ limits, want }: ReadWorkerData): Promise<void> {
+  const wire = new ReaderWire();
+  if (want !== null) {
+    await serve(wire, want, limits);
+    wire.close();
+    return;
+  }
+  for (;;) await serve(wire, await wire.nextWant(), limits);
+}
+
+async function serve(wire: ReaderWire, want: ReadWant, limits: MimeLimits): Promise<void> {
+  if (want.kind === 'attachments') {
+    await sendAttachments(wire, limits);
+  } else if (want.kind === 'page') {
+    const { safePage } = await import('./safe-page.ts');
+    wire.send({ kind: 'page', ...(await safePage(wire.pieces(), limits, want.links)) });
+  } else {
+    const head = new Head(limits.headerBytes);
+    const source = head.passing(wire.pieces());
+    let message: MessageReading;
+    if (want.kind === 'message') {
+      const tree = await parseTree(source, collectText(limits), limits);
+      message = reading(head.block(), tree, tree.breach, limits);
+      if (want.countsRemote && message.html !== null) {
+        const { remotePictures } = await import('./safe-page.ts');
+        message = { ...message, remote: remotePictures(message.html) };
+      }
+    } else {
+      for await (const _ of source) if (head.full) break;
+      message = reading(head.block(), null, want.reason, limits);
+    }
+    wire.send({ kind: 'message', message });
+  }
+}
+
+function reading(
+  block: HeaderBlock,
+  tree: ParsedTree<LeafContent> | null,
+  reason: UnparsedReason | null,
+  limits: MimeLimits,
+): MessageReading {
+  const { subject, from, to, cc, bcc, messageId } = headerFacts(block.fields, limits);
+  const hint = charsetHint(block.fields);
+  const root = tree?.root ?? null;
+  const body = root === null ? { text: '', cut: false } : bodyText(root, 'full', limits);
+  const leaves = leavesIn(root);
+  const html = htmlBodies(leaves, limits.textPartBytes);
+  return {
+    reason,
+    headers: block.fields.map(({ label, value }) => ({
+      name: label,
+      value: fieldText(value, limits.fieldChars, hint),
+    })),
+    ...{ subject, from, to, cc, bcc, messageId },
+    encrypted: encryptionOf(leaves, body.text),
+    text: body.text,
+    html: html.length === 0 ? null : html.join('\n'),
+    remote: null,
+    hasPlain: hasPlainBody(leaves),
+    attachments: leaves
+      .filter(({ info }) => isListed(info))
+      .map((leaf, i) => attachmentOf(leaf, i + 1)),
+    truncated: block.cut || body.cut,
+  };
+}
+
+function encryptionOf(
+  leaves: readonly Leaf<LeafContent>[],
+  text: string,
+): MessageReading['encrypted'] {
+  const isPgp = leaves.some(({ info }) => info.contentType === 'application/pgp-encrypted');
+  if (isPgp || /^-----BEGIN PGP MESSAGE-----/m.test(text)) return 'OpenPGP';
+  const isCms = leaves.some(({ info, content }) => {
+    const { head } = content;
+    return isContainer(info) && head !== undefined && isEncrypted(head);
+  });
+  return isCms ? 'S/MIME' : null;
+}
+
+async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<void> {
+  let listed = 0;
+  /** The number of the last leaf if that is an attachment: a breach may cut it off. */
+  let last: number | null = null;
+  const ended = new Set<number>();
+  const completeAll = (): void => {
+    for (const number of ended) {
+      if (number === last) continue;
+      ended.delete(number);
+      wire.send({ kind: 'complete', number });
+    }
+  };
+  const take: TakeLeaf<{ size: number }> = (info) => {
+    const content = { size: 0 };
+    last = null;
+    if (!isListed(info)) return { content, sink: () => undefined };
+    const number = ++listed;
+    last = number;
+    const attachment = attachmentOf({ kind: 'leaf', info, content }, number);
+    wire.send({ kind: 'attachment', attachment });
+    return {
+      content,
+      sink: (chunk) => wire.sendChunk(number, chunk),
+      ended: () => {
+        ended.add(number);
+        completeAll();
+      },
+    };
+  };
+  const { breach } = await parseTree(wire.pieces(), take, limits);
+  if (breach === null) last = null;
+  completeAll();
+  wire.send({ kind: 'finished', breach });
+}
+
+/** Keeps the beginning of a source that passes by, for its header block. */
+class Head {
+  readonly #kept: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(private readonly max: number) {}
+
+  get full(): boolean {
+    return this.#bytes > this.max;
+  }
+
+  async *passing(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+    for await (const piece of source) {
+      if (!this.full) {
+        this.#kept.push(Buffer.from(piece));
+        this.#bytes += piece.byteLength;
+      }
+      yield piece;
+    }
+  }
+
+  block(): HeaderBlock {
+    return readHeaderBlock(Buffer.concat(this.#kept), this.max);
+  }
+}
+
+/** Entry of the mime worker thread; mime-threads.ts and reading.ts are its other sides. */
+const data: ExtractWorkerData | ReadWorkerData = workerData;
+if (data.mode === 'extract') serveExtraction(data);
+else await serveReading(data);

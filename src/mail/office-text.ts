@@ -1,0 +1,194 @@
+import type { Entry, ZipFile } from 'yauzl';
+import yauzl from 'yauzl';
+import type { AttachmentLimits } from './attachment-text.ts';
+import { type MarkupRules, MarkupText, type TextSink, Unreadable } from './document-text.ts';
+
+interface ZipEntry {
+  readonly name: string;
+  readonly entry: Entry;
+}
+
+export interface OpenZip {
+  readonly entries: readonly ZipEntry[];
+  /** Unpacked bytes of an entry; all that is read counts towards one ceiling. */
+  read(entry: ZipEntry): AsyncIterable<Buffer>;
+}
+
+/**
+ * The entries of a zip in memory. What the zip says of its sizes is not believed: bytes are counted as they come.
+ *
+ * @throws Unreadable `bomb`, `encrypted`, `malformed`
+ */
+async function openZip(
+  bytes: Buffer,
+  limits: Pick<AttachmentLimits, 'entries' | 'inflatedBytes'>,
+): Promise<OpenZip> {
+  const zip = await opened(bytes);
+  if (zip.entryCount > limits.entries) throw new Unreadable('bomb');
+  const entries = await listed(zip, limits.entries);
+  let inflated = 0;
+  return {
+    entries,
+    async *read({ entry }) {
+      if (entry.isEncrypted()) throw new Unreadable('encrypted');
+      const stream = await openedEntry(zip, entry);
+      try {
+        for await (const piece of stream) {
+          if (!Buffer.isBuffer(piece)) continue;
+          inflated += piece.length;
+          if (inflated > limits.inflatedBytes) throw new Unreadable('bomb');
+          yield piece;
+        }
+      } catch (error) {
+        throw error instanceof Unreadable ? error : new Unreadable('malformed');
+      } finally {
+        stream.destroy();
+      }
+    },
+  };
+}
+
+function opened(bytes: Buffer): Promise<ZipFile> {
+  return new Promise((resolve, reject) => {
+    // Names are only compared, never opened as files, so strange ones are no reason to refuse.
+    yauzl.fromBuffer(bytes, { lazyEntries: true, validateEntrySizes: true }, (error, zip) => {
+      if (error === null) resolve(zip);
+      else reject(new Unreadable('malformed'));
+    });
+  });
+}
+
+function listed(zip: ZipFile, max: number): Promise<ZipEntry[]> {
+  return new Promise((resolve, reject) => {
+    const entries: ZipEntry[] = [];
+    zip.on('entry', (entry: Entry) => {
+      entries.push({ name: entry.fileName, entry });
+      if (entries.length > max) reject(new Unreadable('bomb'));
+      else zip.readEntry();
+    });
+    zip.on('end', () => resolve(entries));
+    zip.on('error', () => reject(new Unreadable('malformed')));
+    zip.readEntry();
+  });
+}
+
+function openedEntry(
+  zip: ZipFile,
+  entry: Entry,
+): Promise<NodeJS.ReadableStream & { destroy(): void }> {
+  return new Promise((resolve, reject) => {
+    zip.openReadStream(entry, (error, stream) => {
+      if (error === null) resolve(stream);
+      else reject(new Unreadable('malformed'));
+    });
+  });
+}
+
+/** A part of a package that holds text: which entries, and how their elements are read. */
+interface PartKind {
+  readonly name: RegExp;
+  readonly rules: MarkupRules;
+}
+
+const names = (list: string): ReadonlySet<string> => new Set(list.split(' '));
+
+/** DrawingML and WordprocessingML: runs of text in `t`, one paragraph a `p`. */
+const WORDS: MarkupRules = {
+  text: names('t'),
+  skip: names('rPh'),
+  lineEnds: names('p si br cr comment'),
+  // `softHyphen` is a place where a word may break: nothing.
+  signs: { noBreakHyphen: '-' },
+  blanks: names('tab ptab'),
+};
+/** A sheet's own values; most texts stand in the shared strings. `v` of a cell of type `s` is a number of one. */
+const CELLS: MarkupRules = {
+  text: names('t v'),
+  skip: names('rPh f'),
+  skipWhen: (name, attributes) => name === 'c' && /^[sbe]$/.test(attributes.t ?? ''),
+  lineEnds: names('row'),
+  blanks: names('c'),
+};
+const SHEET_NAMES: MarkupRules = {
+  text: names(''),
+  skip: names(''),
+  lineEnds: names('sheet'),
+  blanks: names(''),
+  attribute: { element: 'sheet', name: 'name' },
+};
+const OPEN_DOCUMENT: MarkupRules = {
+  within: 'body',
+  text: names('p h'),
+  skip: names('tracked-changes script'),
+  lineEnds: names('p h line-break table-row'),
+  blanks: names('tab s'),
+};
+
+const PARTS: readonly PartKind[] = [
+  {
+    name: /^word\/(?:document|footnotes|endnotes|comments|header|footer)\d*\.xml$/,
+    rules: WORDS,
+  },
+  { name: /^xl\/workbook\.xml$/, rules: SHEET_NAMES },
+  { name: /^xl\/sharedstrings\.xml$/, rules: WORDS },
+  { name: /^xl\/worksheets\/[^/]+\.xml$/, rules: CELLS },
+  { name: /^xl\/(?:comments[^/]*|comments\/[^/]+|drawings\/[^/]+)\.xml$/, rules: WORDS },
+  { name: /^ppt\/slides\/[^/]+\.xml$/, rules: WORDS },
+  { name: /^ppt\/(?:notesslides|comments)\/[^/]+\.xml$/, rules: WORDS },
+  { name: /^content\.xml$/, rules: OPEN_DOCUMENT },
+];
+
+/** Order by numbers within names, so that slide 10 follows slide 9. */
+const natural = new Intl.Collator('en', { numeric: true });
+
+/**
+ * Adds the text of an office document: OOXML (DOCX, XLSX, PPTX) or ODF. Entries are read where their names say that
+ * they hold text, unpacked while they are counted; nothing is written, no zip inside is opened, and no entity but
+ * XML's own is known.
+ *
+ * @throws Unreadable `bomb`, `encrypted`, `malformed`, `unsupported`
+ */
+export async function officeText(
+  bytes: Buffer,
+  into: TextSink,
+  limits: Pick<AttachmentLimits, 'entries' | 'inflatedBytes'>,
+): Promise<void> {
+  const zip = await openZip(bytes, limits);
+  const parts = zip.entries
+    .flatMap((entry) => {
+      // Office names are compared without regard to case (ECMA-376 part 2, 6.2.2.3).
+      const kind = PARTS.findIndex(({ name }) => name.test(entry.name.toLowerCase()));
+      return kind < 0 ? [] : [{ entry, kind }];
+    })
+    .sort((a, b) => a.kind - b.kind || natural.compare(a.entry.name, b.entry.name));
+  if (parts.length === 0) throw new Unreadable('unsupported');
+  const manifest = zip.entries.find(({ name }) => name === 'META-INF/manifest.xml');
+  if (manifest !== undefined && (await saysEncrypted(zip.read(manifest)))) {
+    throw new Unreadable('encrypted');
+  }
+  for (const { entry, kind } of parts) {
+    const rules = PARTS[kind]?.rules;
+    if (rules === undefined) continue;
+    const markup = new MarkupText(rules, into);
+    for await (const piece of zip.read(entry)) {
+      markup.write(piece);
+      if (into.full) {
+        into.cut();
+        return;
+      }
+    }
+    markup.end();
+    into.add('\n\n');
+  }
+}
+
+/** An encrypted OpenDocument names its entries in clear, and says so in its manifest. */
+async function saysEncrypted(pieces: AsyncIterable<Buffer>): Promise<boolean> {
+  let before = '';
+  for await (const piece of pieces) {
+    const text = before + piece.toString('latin1');
+    if (text.includes('encryption-data')) return true;
+    before = text.slice(-20);
+  }
+  return false;
+}

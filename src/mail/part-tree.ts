@@ -1,0 +1,872 @@
+import libmime from 'libmime';
+import { MailParser, type SplitPart } from 'mailparser';
+import { cutText, decodeMarkup, decodeText } from './charsets.ts';
+import { containedParts, isContainer, MOST_CONTAINER_BYTES } from './containers.ts';
+import { charsetNamed, headerParameter, messageStart, rawText, walkHeader } from './headers.ts';
+import { Base64, QuotedPrintable, type TransferDecoder, Uuencoded } from './transfer-decoding.ts';
+
+/** What the header block of a leaf says of it. */
+export interface LeafInfo {
+  readonly contentType: string;
+  readonly charset: string | null;
+  /** `inline`, `attachment`, or null where the mail does not say. */
+  readonly disposition: string | null;
+  readonly filename: string | null;
+  /** Without angle brackets. */
+  readonly contentId: string | null;
+  readonly flowed: boolean;
+  readonly deleteSpace: boolean;
+  /** True under a multipart/related. */
+  readonly related: boolean;
+}
+
+/** A leaf without a header block. */
+export const PLAIN_TEXT: LeafInfo = {
+  contentType: 'text/plain',
+  charset: null,
+  disposition: null,
+  filename: null,
+  contentId: null,
+  flowed: false,
+  deleteSpace: false,
+  related: false,
+};
+
+/** What the header block of a part says of it. */
+interface PartInfo {
+  readonly leaf: LeafInfo;
+  /** Lower-case subtype of a multipart; null for a leaf. */
+  readonly multipart: string | null;
+  /** In which ways the boundary can be read, one char a byte. */
+  readonly boundaries: readonly string[];
+  /** Transfer encoding, in lower case. */
+  readonly encoding: string;
+}
+
+/** mailparser's own header parsing, without the streams around it. */
+type PartClass = new (parent: false, config: object) => SplitPart;
+const MimePart = new MailParser().splitter.node.constructor as PartClass;
+
+/**
+ * Reads what a part is from its `Content-` fields. Of several types the first counts; but a part is a multipart if one of
+ * them names a boundary, and has the boundaries of all: parts behind another one would be lost.
+ *
+ * @param around subtypes of the multiparts that it is in, the innermost last
+ */
+function partInfo(fields: readonly Buffer[], around: readonly string[]): PartInfo {
+  const info = infoOf(fields, around);
+  const parted = fields.filter((lines) => PARTED.test(lines.toString('latin1')));
+  if (parted.length <= (info.boundaries.length > 0 ? 1 : 0)) return info;
+  const others = parted.slice(0, MOST_TYPES).map((lines) => infoOf([lines], around));
+  const boundaries = [info, ...others].flatMap((one) => one.boundaries);
+  const multipart = info.multipart ?? others[0]?.multipart ?? null;
+  return { ...info, multipart, boundaries: [...new Set(boundaries)] };
+}
+
+const PARTED = /^content-type[ \t]*:\s*multipart\/[\s\S]*boundary/i;
+const MOST_TYPES = 8;
+
+function infoOf(fields: readonly Buffer[], around: readonly string[]): PartInfo {
+  const node = new MimePart(false, {});
+  for (const lines of fields) node.addHeaderChunk(withLineEnd(lines));
+  node.parseHeaders();
+  const type = fieldValue(node, 'content-type');
+  const contentType = contentTypeOf(node, around.at(-1) === 'digest' && type === null);
+  const leaf: LeafInfo = {
+    contentType,
+    charset: node.charset || charsetNamed(type ?? ''),
+    disposition: node.disposition || null,
+    filename: node.filename === false ? null : fileName(node),
+    contentId: (fieldValue(node, 'content-id') ?? '').replace(/^<|>$/g, '') || null,
+    flowed: node.flowed,
+    deleteSpace: node.delSp,
+    related: around.includes('related'),
+  };
+  const isMultipart = contentType.startsWith('multipart/');
+  return {
+    leaf,
+    multipart: isMultipart ? contentType.slice('multipart/'.length) : null,
+    boundaries: isMultipart ? boundariesOf(node, type ?? '') : [],
+    encoding: /[\w-]+/.exec(node.encoding || '')?.[0] ?? '',
+  };
+}
+
+/** One line end, for mailsplit takes quadratic time to look for the last of many. */
+function withLineEnd(lines: Buffer): Buffer {
+  const text = lines.toString('latin1');
+  return Buffer.from(
+    `${text
+      .split(/[\r\n]+/)
+      .join('\r\n')
+      .trimEnd()}\r\n`,
+    'latin1',
+  );
+}
+
+function contentTypeOf({ contentType }: SplitPart, isUntoldInDigest: boolean): string {
+  // The parts of a digest are messages unless they say otherwise (RFC 2046 section 5.1.5).
+  if (isUntoldInDigest) return 'message/rfc822';
+  // A type that is none is plain text (RFC 2045 section 5.2), and an odd multipart is mixed (RFC 2046 section 5.1.7).
+  const type = /^([\w!#$&.+^-]{1,127})\s{0,9}\/\s{0,9}([\w!#$&.+^-]{1,127})(?=$|[\s;,(])/.exec(
+    contentType || '',
+  );
+  if (type !== null) return `${type[1]}/${type[2]}`;
+  return /^multipart\s{0,9}\//.test(contentType || '') ? 'multipart/mixed' : 'text/plain';
+}
+
+/** With and without what may be a comment or a quote, for a parameter that is missing where only its semicolon is. */
+function boundariesOf({ _boundary: read }: SplitPart, type: string): string[] {
+  const text = read === false ? '' : read.toString('utf8');
+  const named = /\bboundary\s{0,9}=\s{0,9}(?:"([^"]{1,200})"|([^\s";]{1,200}))/i.exec(type);
+  const ways = [text, text.replace(/\s{0,9}\([^()]{0,200}\)$/, ''), text.replace(/^'(.*)'$/, '$1')];
+  const all = [...ways, named?.[1] ?? named?.[2] ?? ''].map((way) => way.trimEnd());
+  // A header that is no UTF-8 is read as Latin-1.
+  const bytes = all.flatMap((way) => [
+    Buffer.from(way).toString('latin1'),
+    Buffer.from(way, 'latin1').toString('latin1'),
+  ]);
+  return [...new Set(bytes)].filter((way) => way !== '');
+}
+
+/** Read from the source, because mailsplit loses bytes that are not what their label says. */
+function fileName(node: SplitPart): string | null {
+  return (
+    headerParameter(fieldValue(node, 'content-disposition') ?? '', 'filename') ??
+    headerParameter(fieldValue(node, 'content-type') ?? '', 'name')
+  );
+}
+
+/** The first field of that name, unfolded, or null; raw 8-bit text in it is UTF-8, or in the charset of the part. */
+function fieldValue({ headers, charset }: SplitPart, name: string): string | null {
+  const lines = headers === false ? [] : headers.getList();
+  const line = lines.find(({ key }) => key === name)?.line;
+  if (line === undefined) return null;
+  const unfolded = line.slice(line.indexOf(':') + 1).replace(/\r?\n[ \t]*/g, ' ');
+  return rawText(unfolded.trim(), charset || null);
+}
+
+/** Why a message was not parsed to its end. */
+export type Breach = 'depth' | 'parts' | 'header';
+
+/**
+ * Takes a leaf's bytes in order, transfer encoding undone. A promise holds the next piece of the source back until it is
+ * settled.
+ */
+type LeafSink = (chunk: Buffer) => Promise<void> | undefined;
+
+export interface Leaf<T> {
+  readonly kind: 'leaf';
+  readonly info: LeafInfo;
+  readonly content: T;
+}
+interface Multipart<T> {
+  readonly kind: 'multipart';
+  /** Lower-case subtype, such as `mixed` or `alternative`. */
+  readonly subtype: string;
+  readonly children: readonly Part<T>[];
+}
+export type Part<T> = Leaf<T> | Multipart<T>;
+
+/** What becomes of a leaf: the caller keeps, counts or drops its bytes. */
+export type TakeLeaf<T> = (info: LeafInfo) => Taken<T>;
+
+interface Taken<T> {
+  readonly content: T;
+  readonly sink: LeafSink;
+  /** Called once, when the sink has taken the leaf's last bytes: of those there are, where a breach cut it off. */
+  readonly ended?: () => void;
+}
+
+export interface TreeLimits {
+  readonly headerBytes: number;
+  readonly depth: number;
+  readonly parts: number;
+  /** Bytes kept of a multipart without parts, and one piece more so that the sink sees there is more. */
+  readonly textPartBytes: number;
+}
+
+export interface ParsedTree<T> {
+  /** Null when not even the header block ended. */
+  readonly root: Part<T> | null;
+  /** Null when the source was parsed to its end; else the tree is what came before. */
+  readonly breach: Breach | null;
+  readonly parts: number;
+}
+
+/** Bytes of a stream that are parsed before a sink can hold the source back. */
+const PIECE = 64 * 1024;
+
+/**
+ * Splits a raw message into its parts as its bytes come. A delimiter of any multipart ends all that is open within it (RFC
+ * 2046 section 5.1.2), for closing ones may be missing; a multipart continues behind its own closing one where another
+ * delimiter follows. mailparser reads the header of each part. Attached messages are leaves: the caller decides whether
+ * to look inside. Text behind base64 and files within text, uuencoded, are leaves of their own, and so are the parts of
+ * signed mail and of TNEF, behind the file that contains them.
+ *
+ * @returns the tree, or what there was of it when a limit was met; rejects only when reading `source` or a sink rejects
+ */
+export async function parseTree<T>(
+  source: Buffer | AsyncIterable<Uint8Array>,
+  take: TakeLeaf<T>,
+  limits: TreeLimits,
+): Promise<ParsedTree<T>> {
+  const splitter = new Splitter(take, limits);
+  if (Buffer.isBuffer(source)) splitter.read(source, true);
+  else {
+    for await (const chunk of source) {
+      const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+      for (let at = 0; at < bytes.length; at += PIECE) {
+        splitter.read(bytes.subarray(at, at + PIECE), false);
+        await splitter.settle();
+      }
+      if (splitter.breach !== null) break;
+    }
+    splitter.read(NOTHING, true);
+  }
+  await splitter.settle();
+  return { root: splitter.root, breach: splitter.breach, parts: splitter.count };
+}
+
+const NOTHING = Buffer.alloc(0);
+const LF = 0x0a;
+const CR = 0x0d;
+const DASH = 0x2d;
+const SPACE = 0x20;
+const TAB = 0x09;
+/** Bytes of a delimiter line alongside its boundary. */
+const PADDING = 1024;
+/** Carriage returns that end a line together with a line feed. */
+const MOST_RETURNS = 8;
+
+/** Takes the body of a leaf, or a multipart's text alongside its parts. */
+interface Body {
+  add(bytes: Buffer): void;
+  end(): void;
+}
+
+/** A part whose end has not come. */
+interface Open<T> extends Body {
+  readonly depth: number;
+  readonly part: Leaf<T> | OpenMultipart<T>;
+  readonly boundaries: string[];
+}
+
+interface OpenMultipart<T> extends Multipart<T> {
+  readonly children: Part<T>[];
+}
+
+interface Delimiter<T> {
+  /** The multipart whose it is; undefined for a line that is none. */
+  readonly of: Open<T> | undefined;
+  readonly closes: boolean;
+  readonly next: number;
+}
+
+class Splitter<T> {
+  breach: Breach | null = null;
+  count = 0;
+  root: Part<T> | null = null;
+  /** Leaves found within a root that is a leaf. */
+  readonly #alongside: Part<T>[] = [];
+  /** The last of the leaves found within the one that is read. */
+  #lastAlongside: Body | null = null;
+  /** From the root to the part that is read. */
+  readonly #open: Open<T>[] = [];
+  /** Open multiparts by their boundaries, the innermost of several. */
+  readonly #boundaries = new Map<string, Open<T>>();
+  #longest = 0;
+  /** Whether a header comes next. */
+  #isHeader = true;
+  /** Whether the body that comes next begins a line. */
+  #isLineStart = true;
+  /** Whether the header of the open part was just read. */
+  #isBodyStart = false;
+  #bytes: Buffer = NOTHING;
+  #at = 0;
+  #final = false;
+  /** The next line ends before two dashes. */
+  readonly #dashes = { lf: -1, cr: -1 };
+  #busy: Promise<void>[] = [];
+
+  constructor(
+    private readonly take: TakeLeaf<T>,
+    private readonly limits: TreeLimits,
+  ) {}
+
+  /** @param final true for the last piece */
+  read(chunk: Buffer, final: boolean): void {
+    const rest = this.#bytes.subarray(this.#at);
+    this.#bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    this.#at = 0;
+    this.#final = final;
+    this.#dashes.lf = -1;
+    this.#dashes.cr = -1;
+    while (this.breach === null) if (!(this.#isHeader ? this.#header() : this.#body())) break;
+    if (!final) return;
+    this.#close(0);
+    if (this.root !== null && this.#alongside.length > 0)
+      this.root = {
+        kind: 'multipart',
+        subtype: 'mixed',
+        children: [this.root, ...this.#alongside],
+      };
+  }
+
+  /** Resolves when all sinks can take more. */
+  async settle(): Promise<void> {
+    const busy = this.#busy.splice(0);
+    if (busy.length > 0) await Promise.all(busy);
+  }
+
+  /** Begins within a multipart, behind its header. */
+  within(info: PartInfo): OpenMultipart<T> {
+    const part: OpenMultipart<T> = { kind: 'multipart', subtype: '', children: [] };
+    const body = this.#multipartBody(part, { ...info, encoding: '' }, 1);
+    this.#push({ depth: 1, part, boundaries: [...info.boundaries], ...body });
+    this.#isHeader = false;
+    return part;
+  }
+
+  /** Reads a header; false where more bytes have to come. */
+  #header(): boolean {
+    const bytes = this.#bytes;
+    const isRoot = this.#open.length === 0;
+    if (isRoot && !this.#final && bytes.length < PADDING) return false;
+    // A delimiter right behind another one: no part is between them.
+    const delimiter = isRoot ? null : this.#delimiter(this.#at);
+    if (delimiter === undefined) return false;
+    if (delimiter?.of !== undefined) {
+      // Where one of two is the closing one, a part may still follow.
+      const closes = delimiter.closes && delimiter.of !== this.#open.at(-1);
+      return this.#meet(delimiter.of, { ...delimiter, closes });
+    }
+    const from = isRoot ? messageStart(bytes) : this.#at;
+    const limit = from + this.limits.headerBytes + 1;
+    const isCut = bytes.length >= limit;
+    const fields: Buffer[] = [];
+    const isWhole = this.#final && !isCut;
+    const end = walkHeader(bytes.subarray(0, limit), from, isRoot, isWhole, (lines, isDamaged) => {
+      if (!isDamaged && isContentField(lines[0])) fields.push(lines);
+    });
+    if (end === null) {
+      if (isCut) this.breach = 'header';
+      return false;
+    }
+    this.#begin(fields);
+    this.#at = end;
+    this.#isHeader = false;
+    this.#isLineStart = true;
+    this.#isBodyStart = true;
+    return true;
+  }
+
+  #begin(fields: readonly Buffer[]): void {
+    const parent = this.#open.at(-1);
+    const around = this.#open.map(({ part }) => (part.kind === 'leaf' ? '' : part.subtype));
+    const depth = (parent?.depth ?? 0) + 1;
+    if (!this.#counts(depth)) return;
+    const info = partInfo(fields, around);
+    let open: Open<T>;
+    if (info.multipart === null) {
+      const taken = this.take(info.leaf);
+      const part: Leaf<T> = { kind: 'leaf', info: info.leaf, content: taken.content };
+      const bytes = this.#bytesOf(taken);
+      const body = isContainer(info.leaf) ? this.#containerBody(info.leaf, depth, bytes) : bytes;
+      open = { depth, part, boundaries: [], ...this.#leafBody(info, body) };
+    } else {
+      const part: OpenMultipart<T> = { kind: 'multipart', subtype: info.multipart, children: [] };
+      const body = this.#multipartBody(part, info, depth);
+      open = { depth, part, boundaries: [...info.boundaries], ...body };
+    }
+    if (parent === undefined) this.root = open.part;
+    else if (parent.part.kind === 'multipart') parent.part.children.push(open.part);
+    this.#push(open);
+  }
+
+  /** Counts one more part; false where a limit is met. */
+  #counts(depth: number): boolean {
+    this.count += 1;
+    if (depth > this.limits.depth) this.breach = 'depth';
+    else if (this.count > this.limits.parts) this.breach = 'parts';
+    return this.breach === null;
+  }
+
+  /** Reads a body up to the next delimiter; false where more bytes have to come. */
+  #body(): boolean {
+    const bytes = this.#bytes;
+    const from = this.#at;
+    // The first delimiter of a multipart may be lost.
+    if (this.#isBodyStart && this.#open.at(-1)?.part.kind === 'multipart') {
+      if (bytes.length < from + CONTENT.length && !this.#final) return false;
+      this.#isHeader = isContent(bytes.toString('latin1', from, from + CONTENT.length));
+    }
+    this.#isBodyStart = false;
+    if (this.#isHeader) return true;
+    const mayEnd = this.#boundaries.size > 0 || this.#open.at(-1)?.part.kind === 'multipart';
+    let line = mayEnd ? this.#dashedLine(from, this.#isLineStart) : -1;
+    for (; line >= 0; line = this.#dashedLine(line, false)) {
+      const delimiter = this.#delimiter(line);
+      const end = line === from ? from : this.#lineEnd(line);
+      if (delimiter === undefined) return this.#pass(end);
+      if (delimiter.of === undefined) continue;
+      this.#pass(end);
+      return this.#meet(delimiter.of, delimiter);
+    }
+    return this.#pass(this.#final || !mayEnd ? bytes.length : this.#undecided(from));
+  }
+
+  /** Hands on the body up to there. */
+  #pass(end: number): false {
+    if (end > this.#at) {
+      this.#open.at(-1)?.add(this.#bytes.subarray(this.#at, end));
+      this.#isLineStart = false;
+      this.#at = end;
+    }
+    return false;
+  }
+
+  /** The next line that begins with two dashes; -1 where none does. */
+  #dashedLine(from: number, isLineStart: boolean): number {
+    const bytes = this.#bytes;
+    const dashes = this.#dashes;
+    if (isLineStart && bytes[from] === DASH && bytes[from + 1] === DASH) return from;
+    if (dashes.lf < from) dashes.lf = orEnd(bytes.indexOf('\n--', from), bytes);
+    if (dashes.cr < from) dashes.cr = orEnd(bytes.indexOf('\r--', from), bytes);
+    const line = Math.min(dashes.lf, dashes.cr) + 1;
+    return line > bytes.length ? -1 : line;
+  }
+
+  /** Where the end of the line before begins, which belongs to the delimiter. */
+  #lineEnd(line: number): number {
+    const bytes = this.#bytes;
+    let end = line - 1;
+    if (bytes[end] === LF) {
+      const least = Math.max(this.#at, end - MOST_RETURNS);
+      while (end > least && bytes[end - 1] === CR) end--;
+    }
+    return end;
+  }
+
+  /** Where the last line begins, with the end of the line before, if it may be a delimiter. */
+  #undecided(from: number): number {
+    const bytes = this.#bytes;
+    const body = bytes.subarray(from);
+    const end = Math.max(body.lastIndexOf(LF), body.lastIndexOf(CR));
+    if (end < 0 && !this.#isLineStart) return bytes.length;
+    const line = from + end + 1;
+    const isOpen = line === bytes.length || (line + 1 === bytes.length && bytes[line] === DASH);
+    if (!isOpen) return bytes.length;
+    return end < 0 ? from : this.#lineEnd(line);
+  }
+
+  /** Reads a line that may be a delimiter; undefined where more bytes have to come. */
+  #delimiter(line: number): Delimiter<T> | undefined {
+    const bytes = this.#bytes;
+    const none = { of: undefined, closes: false, next: line };
+    if (bytes.length < line + 2 && !this.#final) return undefined;
+    if (bytes[line] !== DASH || bytes[line + 1] !== DASH) return none;
+    const most = line + 2 + this.#longest + PADDING;
+    let end = line + 2;
+    while (end < most && end < bytes.length && bytes[end] !== LF && bytes[end] !== CR) end++;
+    if (end === most) return none;
+    let next = end;
+    while (bytes[next] === CR && next < end + MOST_RETURNS) next++;
+    if (next === bytes.length && !this.#final) return undefined;
+    next = bytes[next] === LF ? next + 1 : Math.min(end + 1, bytes.length);
+    // Blanks at its end are padding (RFC 2046 section 5.1.1).
+    while (bytes[end - 1] === SPACE || bytes[end - 1] === TAB) end--;
+    const name = bytes.toString('latin1', line + 2, end);
+    const of = this.#boundaries.get(name);
+    if (of !== undefined) return { of, closes: false, next };
+    const closed = name.endsWith('--') ? this.#boundaries.get(name.slice(0, -2)) : undefined;
+    if (closed !== undefined) return { of: closed, closes: true, next };
+    const last = this.#open.at(-1);
+    if (last?.part.kind !== 'multipart' || last.part.children.length > 0 || name === '')
+      return none;
+    if (bytes.length < next + CONTENT.length && !this.#final) return undefined;
+    if (!isBoundaryOf(last, name, bytes.toString('latin1', next, next + CONTENT.length)))
+      return none;
+    last.boundaries.push(name);
+    this.#index();
+    return { of: last, closes: false, next };
+  }
+
+  /** Ends all that is open within the multipart of a delimiter. */
+  #meet(of: Open<T>, { closes, next }: Delimiter<T>): true {
+    this.#close(this.#open.indexOf(of) + 1);
+    this.#isHeader = !closes;
+    this.#isLineStart = true;
+    this.#at = next;
+    return true;
+  }
+
+  #push(open: Open<T>): void {
+    this.#open.push(open);
+    this.#index();
+  }
+
+  #close(depth: number): void {
+    if (this.#open.length <= depth) return;
+    while (this.#open.length > depth) {
+      this.#open.at(-1)?.end();
+      this.#endAlongside();
+      this.#open.pop();
+    }
+    this.#index();
+  }
+
+  #index(): void {
+    this.#boundaries.clear();
+    this.#longest = 0;
+    for (const open of this.#open) {
+      for (const boundary of open.boundaries) {
+        this.#boundaries.set(boundary, open);
+        this.#longest = Math.max(this.#longest, boundary.length);
+      }
+    }
+  }
+
+  /** Decodes the body of a leaf. */
+  #leafBody({ leaf, encoding }: PartInfo, to: Body): Body {
+    const isText =
+      leaf.contentType === 'text/plain' &&
+      leaf.filename === null &&
+      leaf.disposition !== 'attachment';
+    if (UUENCODED.test(encoding)) return this.#uuencodedBody(to);
+    const decoder = this.#decoderOf(encoding);
+    const decoded = isText ? this.#filesInText(to) : to;
+    if (decoder === null) return decoded;
+    return {
+      add: (bytes) => decoded.add(decoder.some(bytes)),
+      end: () => {
+        decoded.add(decoder.rest());
+        decoded.end();
+      },
+    };
+  }
+
+  #decoderOf(encoding: string): TransferDecoder | null {
+    if (encoding === 'quoted-printable') return new QuotedPrintable();
+    return encoding === 'base64' ? new Base64(this.#textAlongside()) : null;
+  }
+
+  /** Hands bytes to a sink. */
+  #bytesOf({ sink, ended }: Taken<T>): Body {
+    let last: Promise<void> | undefined;
+    return {
+      add: (bytes) => {
+        if (bytes.length === 0) return;
+        const taken = sink(bytes);
+        if (taken !== undefined) this.#busy.push(taken);
+        last = taken ?? last;
+      },
+      end: () => {
+        if (last === undefined) ended?.();
+        else this.#busy.push(last.then(ended));
+      },
+    };
+  }
+
+  /** Text whose uuencoded files are leaves alongside it. */
+  #filesInText(to: Body): Body {
+    let into = to;
+    const file = (filename: string): void => {
+      const ending = /\.(\w{1,10})$/.exec(filename)?.[1];
+      const contentType =
+        ending === undefined ? 'application/octet-stream' : libmime.detectMimeType(ending);
+      into = this.#leafAlongside({
+        ...PLAIN_TEXT,
+        contentType,
+        disposition: 'attachment',
+        filename,
+      });
+    };
+    const text = (bytes: Buffer): void => to.add(bytes);
+    const files = new Uuencoded({ text, file, bytes: (bytes) => into.add(bytes) });
+    return {
+      add: (bytes) => files.some(bytes),
+      end: () => {
+        files.rest();
+        to.end();
+      },
+    };
+  }
+
+  /** A leaf that is a uuencoded file, or is taken as it is where none begins in it. */
+  #uuencodedBody(to: Body): Body {
+    let state: 'before' | 'file' | 'raw' = 'before';
+    let held: Buffer[] = [];
+    let heldBytes = 0;
+    const out = (bytes: Buffer): void => to.add(bytes);
+    const alongside = this.#textAlongside();
+    const release = (into: (bytes: Buffer) => void) => {
+      for (const bytes of held) into(bytes);
+      held = [];
+    };
+    const text = (bytes: Buffer): void => {
+      if (state === 'raw') out(bytes);
+      else if (state === 'file') alongside(bytes);
+      else {
+        held.push(bytes);
+        heldBytes += bytes.length;
+        if (heldBytes <= PIECE) return;
+        state = 'raw';
+        release(out);
+      }
+    };
+    const file = (): void => {
+      if (state === 'before') state = 'file';
+      release(alongside);
+    };
+    const files = new Uuencoded({ text, file, bytes: out });
+    return {
+      add: (bytes) => files.some(bytes),
+      end: () => {
+        files.rest();
+        release(out);
+        to.end();
+      },
+    };
+  }
+
+  /** Takes text that is a leaf of its own once there is more of it than blanks. */
+  #textAlongside(): (bytes: Buffer) => void {
+    let into: Body | null = null;
+    return (bytes) => {
+      if (into === null && bytes.every((byte) => byte <= SPACE)) return;
+      into ??= this.#leafAlongside(PLAIN_TEXT);
+      into.add(bytes);
+    };
+  }
+
+  /** A leaf with the parts that it contains, once it has ended. */
+  #containerBody(info: LeafInfo, depth: number, to: Body): Body {
+    let kept: Buffer[] = [];
+    let size = 0;
+    return {
+      add: (bytes) => {
+        to.add(bytes);
+        size += bytes.length;
+        if (size > MOST_CONTAINER_BYTES) kept = [];
+        else kept.push(Buffer.from(bytes));
+      },
+      end: () => {
+        to.end();
+        for (const part of containedParts(info, Buffer.concat(kept))) {
+          if (this.breach !== null) return;
+          if (part.info === null) this.#messageAlongside(part.bytes, depth);
+          else this.#leafAlongside({ ...PLAIN_TEXT, ...part.info }).add(part.bytes);
+        }
+      },
+    };
+  }
+
+  /** Reads a part with a header of its own, which is not in the source. */
+  #messageAlongside(source: Buffer, depth: number): void {
+    const { limits } = this;
+    const left = { ...limits, depth: limits.depth - depth, parts: limits.parts - this.count };
+    const inner = new Splitter(this.take, left);
+    inner.read(source, true);
+    this.count += inner.count;
+    this.breach ??= inner.breach;
+    this.#busy.push(...inner.#busy.splice(0));
+    if (inner.root !== null) this.#putAlongside(inner.root);
+  }
+
+  #putAlongside(part: Part<T>): void {
+    const around = this.#open.findLast((open) => open.part.kind === 'multipart')?.part;
+    if (around?.kind === 'multipart') around.children.push(part);
+    else this.#alongside.push(part);
+  }
+
+  #leafAlongside(info: LeafInfo): Body {
+    this.#endAlongside();
+    if (!this.#counts(0)) return { add: () => {}, end: () => {} };
+    const taken = this.take(info);
+    this.#putAlongside({ kind: 'leaf', info, content: taken.content });
+    this.#lastAlongside = this.#bytesOf(taken);
+    return this.#lastAlongside;
+  }
+
+  #endAlongside(): void {
+    this.#lastAlongside?.end();
+    this.#lastAlongside = null;
+  }
+
+  /**
+   * A multipart without parts is text, or a file if it has a name: better too much than nothing. What its transfer encoding hides (RFC 2045 section 6.4
+   * forbids one) is looked through for parts as well.
+   */
+  #multipartBody(part: OpenMultipart<T>, info: PartInfo, depth: number): Body {
+    let kept: Buffer[] = [];
+    let bytes = 0;
+    const decoder = this.#decoderOf(info.encoding);
+    const { limits } = this;
+    const left = { ...limits, depth: limits.depth - depth + 1, parts: limits.parts - this.count };
+    const inner = decoder === null ? null : new Splitter(this.take, left);
+    const hidden = inner?.within(info);
+    const look = (some: Buffer, final: boolean): void => {
+      if (inner === null) return;
+      const before = inner.count;
+      inner.read(some, final);
+      this.count += inner.count - before;
+      this.breach ??= inner.breach;
+      this.#busy.push(...inner.#busy.splice(0));
+    };
+    return {
+      add: (some) => {
+        if (part.children.length > 0) kept = [];
+        else if (decoder !== null) look(decoder.some(some), false);
+        else if (bytes <= limits.textPartBytes) {
+          kept.push(some);
+          bytes += some.length;
+        }
+      },
+      end: () => {
+        const isEmpty = part.children.length === 0;
+        if (decoder !== null && hidden !== undefined && (isEmpty || hidden.children.length > 0)) {
+          look(decoder.rest(), true);
+          part.children.unshift(...hidden.children);
+        } else if (isEmpty && this.breach === null) {
+          const { filename, disposition } = info.leaf;
+          const isFile = filename !== null || disposition === 'attachment';
+          const leaf = isFile ? info.leaf : PLAIN_TEXT;
+          const taken = this.take(leaf);
+          part.children.push({ kind: 'leaf', info: leaf, content: taken.content });
+          const text = this.#bytesOf(taken);
+          for (const some of kept) text.add(some);
+          text.end();
+        }
+      },
+    };
+  }
+}
+
+const UUENCODED = /^(?:x-)?uue(?:ncode)?$/;
+const CONTENT = 'content-';
+
+/**
+ * Whether a line of dashes and a name is a delimiter of a multipart without parts, whose header says something else: it
+ * differs in case only, or the header of a part follows.
+ */
+function isBoundaryOf({ boundaries }: Open<unknown>, name: string, next: string): boolean {
+  const isNamed = boundaries.some((known) => known.toLowerCase() === name.toLowerCase());
+  return isNamed || isContent(next);
+}
+
+function isContent(start: string): boolean {
+  return start.toLowerCase() === CONTENT;
+}
+
+function isContentField(byte = 0): boolean {
+  return (byte | 0x20) === 0x63;
+}
+
+function orEnd(at: number, bytes: Buffer): number {
+  return at < 0 ? bytes.length : at;
+}
+
+/** What is held of a leaf: its decoded size, and its bytes where they can be text. */
+export interface LeafContent {
+  size: number;
+  /** Null when the bytes are counted only. */
+  kept: Buffer[] | null;
+  keptBytes: number;
+  /** True when more bytes came than are kept. */
+  cut: boolean;
+  /** The first bytes of what is counted only. */
+  head?: Buffer;
+}
+
+/** Enough to tell an encrypted file from others. */
+const HEAD_BYTES = 200;
+
+export const EMBEDDED = /^message\/(?:rfc822|global|news)$/;
+const REPORT = /^message\/(?:delivery-status|disposition-notification|feedback-report)$/;
+
+/**
+ * What a body is: plain text, HTML, a calendar or an address card, text with a markup of its own, or text of another
+ * kind, such as a patch.
+ */
+export type BodyKind = 'plain' | 'html' | 'event' | 'rich' | 'other';
+
+const EVENT = /^text\/(?:calendar|x-vcalendar|vcard|x-vcard|directory)$/;
+const RICH = /^text\/(?:enriched|richtext|rtf)$/;
+const CODE = /^text\/(?:css|javascript|ecmascript|x-javascript)$/;
+
+/** Returns what a leaf is as text of the message itself; null for a leaf that is none. */
+export function bodyKind(info: LeafInfo): BodyKind | null {
+  const { contentType, disposition, filename, related } = info;
+  if (disposition === 'attachment') return null;
+  if (contentType === 'text/html') return 'html';
+  if (contentType === 'text/plain' || REPORT.test(contentType)) return 'plain';
+  // Other text is a body when nobody gave it a file's name, and no page uses it.
+  if (!contentType.startsWith('text/') || filename !== null) return null;
+  if (related && CODE.test(contentType)) return null;
+  if (EVENT.test(contentType)) return 'event';
+  return RICH.test(contentType) ? 'rich' : 'other';
+}
+
+/** True for a leaf that is read as text of the message itself. */
+export function isBodyText(info: LeafInfo): boolean {
+  return bodyKind(info) !== null;
+}
+
+/** True for a leaf that is listed among the attachments; an inline text with a file name is both. */
+export function isListed(info: LeafInfo): boolean {
+  return info.filename !== null || !isBodyText(info);
+}
+
+/** Keeps the bytes of bodies and attached messages up to their ceilings, and counts those of everything else. */
+export function collectText(limits: {
+  readonly textPartBytes: number;
+  readonly embeddedBytes: number;
+}): TakeLeaf<LeafContent> {
+  return (info) => {
+    const embedded = EMBEDDED.test(info.contentType);
+    const keep = embedded || isBodyText(info);
+    const max = embedded ? limits.embeddedBytes : limits.textPartBytes;
+    const content: LeafContent = { size: 0, kept: keep ? [] : null, keptBytes: 0, cut: false };
+    const sink = (chunk: Buffer) => {
+      content.size += chunk.length;
+      if (content.kept === null) {
+        const head = content.head ?? Buffer.alloc(0);
+        if (head.length < HEAD_BYTES)
+          content.head = Buffer.concat([head, chunk.subarray(0, HEAD_BYTES)]);
+        return undefined;
+      }
+      const room = max - content.keptBytes;
+      if (room > 0) {
+        content.kept.push(chunk.length > room ? chunk.subarray(0, room) : chunk);
+        content.keptBytes += Math.min(room, chunk.length);
+      }
+      if (chunk.length > room) content.cut = true;
+      return undefined;
+    };
+    return { content, sink };
+  };
+}
+
+/** The kept bytes in one piece. */
+export function bytesOf(content: LeafContent): Buffer {
+  const kept = content.kept ?? [];
+  return kept.length === 1 && kept[0] !== undefined ? kept[0] : Buffer.concat(kept);
+}
+
+/** The first `maxChars` of a leaf's text: charset decoded, soft line breaks undone, lines ended by LF. */
+export function leafText(info: LeafInfo, content: LeafContent, maxChars: number): string {
+  let bytes = bytesOf(content);
+  if (info.flowed && info.contentType === 'text/plain') {
+    // On bytes: a soft break is ASCII in every charset that mail may flow.
+    const flowed = libmime.decodeFlowed(bytes.toString('latin1'), info.deleteSpace);
+    bytes = Buffer.from(flowed, 'latin1');
+  }
+  const decode = info.contentType === 'text/html' ? decodeMarkup : decodeText;
+  const text = cutText(decode(bytes, info.charset), maxChars);
+  return text.includes('\r') ? text.replace(/\r+\n?/g, lineEnds) : text;
+}
+
+/** CR LF and CR CR LF end one line, and so does a CR alone. */
+function lineEnds(run: string): string {
+  return run.endsWith('\n') ? '\n' : '\n'.repeat(run.length);
+}

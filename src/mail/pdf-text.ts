@@ -1,0 +1,257 @@
+import type { PDFDocumentProxy, PDFPageProxy } from 'unpdf/pdfjs';
+import type { AttachmentLimits } from './attachment-text.ts';
+import { type TextSink, Unreadable } from './document-text.ts';
+
+let current: Bound | null = null;
+let installed = false;
+
+/**
+ * Bounds what pdf.js does for the document that is read next in this thread: bytes that the streams of one page unpack to
+ * together, the size of each buffer, forms drawn, codes mapped. pdf.js has no setting for these. It gathers each stream as a whole before it reads the first
+ * operator, and all streams of a page at once; the constructors it calls for that are therefore replaced in this thread.
+ * It makes a set for each form that it draws, and calls `String.fromCharCode` for each code of a range. Only one document
+ * at a time. Buffers double in size, so a power of two is used best for `pageBytes`.
+ */
+function boundWork(limits: PageLimits): Bound {
+  install();
+  current = new Bound(limits);
+  return current;
+}
+
+type PageLimits = Pick<AttachmentLimits, 'pages' | 'pageBytes' | 'pageForms' | 'pageCodes'>;
+
+/** Holds what pdf.js unpacks, draws and maps of one page within bounds. */
+class Bound {
+  #unpacked = 0;
+  #forms = 0;
+  #codes = 0;
+  #passed = false;
+  readonly #breach: Promise<never>;
+  #fail: (reason: Unreadable) => void = () => undefined;
+
+  constructor(private readonly limits: PageLimits) {
+    this.#breach = new Promise((_, reject) => {
+      this.#fail = reject;
+    });
+    // Between two pages nobody waits for it.
+    this.#breach.catch(() => undefined);
+  }
+
+  /** True when the document was refused more. */
+  get passed(): boolean {
+    return this.#passed;
+  }
+
+  /** Starts the next page: what earlier pages unpacked counts no longer. */
+  nextPage(): void {
+    this.#unpacked = 0;
+    this.#forms = 0;
+    this.#codes = 0;
+  }
+
+  /**
+   * Resolves with what `work` resolves with. Once the bound is passed, pdf.js gets nothing more and may wait for ever:
+   * the thread is then of no further use.
+   *
+   * @throws Unreadable `bomb`, once the bound is passed; what `work` throws
+   */
+  async within<T>(work: Promise<T>): Promise<T> {
+    let result: T;
+    try {
+      result = await Promise.race([work, this.#breach]);
+    } catch (error) {
+      throw this.#passed ? new Unreadable('bomb') : error;
+    }
+    // pdf.js may have read on without a buffer that it was refused.
+    if (this.#passed) throw new Unreadable('bomb');
+    return result;
+  }
+
+  /** Lifts the bound, unless it was passed: pdf.js may still be at work then. */
+  lift(): void {
+    if (current === this && !this.#passed) current = null;
+  }
+
+  /** Returns whether a stream may hand out so many more bytes. */
+  unpack(bytes: number): boolean {
+    this.#unpacked += bytes;
+    if (this.#unpacked > this.limits.pageBytes) this.#pass();
+    return !this.#passed;
+  }
+
+  /** @throws Unreadable `bomb` */
+  draw(): void {
+    if (++this.#forms > this.limits.pageForms) this.#refuse();
+  }
+
+  /** @throws Unreadable `bomb`, not for each further code: pdf.js reads on after an error, and cannot without any */
+  map(): void {
+    if (++this.#codes <= this.limits.pageCodes) return;
+    this.#codes = 0;
+    this.#refuse();
+  }
+
+  /** @throws Unreadable `bomb` */
+  allocate(bytes: number): void {
+    if (bytes > this.limits.pageBytes) this.#refuse();
+  }
+
+  #refuse(): never {
+    this.#pass();
+    throw new Unreadable('bomb');
+  }
+
+  #pass(): void {
+    this.#passed = true;
+    this.#fail(new Unreadable('bomb'));
+  }
+}
+
+function install(): void {
+  if (installed) return;
+  installed = true;
+  // Streams that are inflated by the platform: content, fonts, character maps.
+  globalThis.DecompressionStream = new Proxy(DecompressionStream, {
+    construct(target, [format]: ConstructorParameters<typeof DecompressionStream>) {
+      const stream = new target(format);
+      const bound = current;
+      return bound === null ? stream : counted(stream, bound);
+    },
+  });
+  // Every other decoder doubles one buffer until its stream fits in.
+  const bounded: Uint8ArrayConstructor = new Proxy(Uint8Array, {
+    construct(target, args: unknown[], newTarget) {
+      const [length] = args;
+      if (typeof length === 'number') current?.allocate(length);
+      return Reflect.construct(target, args, newTarget === bounded ? target : newTarget);
+    },
+  });
+  globalThis.Uint8Array = bounded;
+  globalThis.Set = new Proxy(Set, {
+    construct(target, args: ConstructorParameters<SetConstructor>, newTarget) {
+      current?.draw();
+      return Reflect.construct(target, args, newTarget);
+    },
+  });
+  const { fromCharCode } = String;
+  String.fromCharCode = (...codes) => {
+    current?.map();
+    return fromCharCode(...codes);
+  };
+}
+
+function counted(
+  { readable, writable }: DecompressionStream,
+  bound: Bound,
+): Pick<DecompressionStream, 'readable' | 'writable'> {
+  const counter = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+    transform(chunk, controller) {
+      // An error would make pdf.js inflate the stream again, by itself.
+      if (!bound.unpack(chunk.byteLength)) return new Promise<void>(() => undefined);
+      controller.enqueue(chunk);
+      return undefined;
+    },
+  });
+  return { readable: readable.pipeThrough(counter), writable };
+}
+
+/** Loads megabytes of code, for attachments that are PDFs only. */
+export async function loadPdfJs() {
+  const unpdf = await import('unpdf');
+  await unpdf.getResolvedPDFJS();
+  return unpdf;
+}
+
+/**
+ * Adds the text of a PDF, page by page. Scripts in it are never run: nothing here has an engine for them, and
+ * neither fonts nor pictures are drawn.
+ *
+ * @throws Unreadable `bomb` (the thread is of no further use then), `encrypted`, `malformed`
+ */
+export async function pdfText(
+  bytes: Uint8Array,
+  into: TextSink,
+  limits: PageLimits,
+): Promise<void> {
+  const { getDocumentProxy } = await loadPdfJs();
+  const bound = boundWork(limits);
+  try {
+    const pdf = await opened(
+      bound.within(
+        // A copy: the parser takes the buffer away from its owner.
+        getDocumentProxy(new Uint8Array(bytes), {
+          verbosity: 0,
+          enableXfa: false,
+          disableFontFace: true,
+          useSystemFonts: false,
+        }),
+      ),
+    );
+    try {
+      await addPages(pdf, into, limits.pages, bound);
+    } finally {
+      // Without end where pdf.js waits for a stream that hands out nothing more.
+      if (!bound.passed) await pdf.loadingTask.destroy();
+    }
+  } finally {
+    bound.lift();
+  }
+}
+
+/** @throws Unreadable `bomb`; `malformed` where no page can be read */
+async function addPages(
+  pdf: PDFDocumentProxy,
+  into: TextSink,
+  pages: number,
+  bound: Bound,
+): Promise<void> {
+  let failed: unknown;
+  let read = 0;
+  for (let number = 1; number <= pdf.numPages && !into.full; number++) {
+    if (number > pages) {
+      into.cut();
+      break;
+    }
+    bound.nextPage();
+    try {
+      const page = await bound.within(pdf.getPage(number));
+      for (const piece of await bound.within(pageText(page, into.room))) into.add(piece);
+      into.add('\n\n');
+      page.cleanup();
+      read++;
+    } catch (error) {
+      if (error instanceof Unreadable) throw error;
+      // One bad page does not take the others away.
+      failed ??= error;
+    }
+  }
+  if (read === 0 && failed !== undefined) throw new Unreadable('malformed');
+}
+
+/** Returns the text of a page in pieces; of a longer one somewhat more than `room`, in UTF-16 units. */
+async function pageText(page: PDFPageProxy, room: number): Promise<readonly string[]> {
+  const pieces: string[] = [];
+  let length = 0;
+  // As a stream, because a page may hold millions of short texts, each an object with its place. It is read to its
+  // end: pdf.js throws astray when a stream is cancelled.
+  for await (const { items } of page.streamTextContent()) {
+    for (const item of items) {
+      if (length > room || !('str' in item)) continue;
+      const piece = item.hasEOL ? `${item.str}\n` : item.str;
+      if (piece === '') continue;
+      pieces.push(piece);
+      length += piece.length;
+    }
+  }
+  return pieces;
+}
+
+async function opened<T>(opening: Promise<T>): Promise<T> {
+  try {
+    return await opening;
+  } catch (error) {
+    if (error instanceof Unreadable) throw error;
+    const encrypted = error instanceof Error && error.name === 'PasswordException';
+    throw new Unreadable(encrypted ? 'encrypted' : 'malformed');
+  }
+}

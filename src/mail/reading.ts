@@ -1,0 +1,242 @@
+import type { PieceMessage } from '../core/in-thread.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
+import { mailUnreadable } from '../errors/mime.ts';
+import type {
+  ExtractedAttachment,
+  MessageReading,
+  MimeLimits,
+  SentEntry,
+  UnparsedReason,
+} from './extraction.ts';
+import { limitsOf, type ReadingOptions, readInWorker } from './mime-threads.ts';
+import type { RemotePictures } from './safe-page.ts';
+
+/**
+ * One message in full, for people to read, parsed in a worker as its bytes come: a source of any size passes
+ * through. A message that will not parse comes with its headers and a `reason`; only what `source` throws is
+ * thrown.
+ */
+export async function readMessage(
+  source: AsyncIterable<Uint8Array>,
+  options: ReadingOptions = {},
+): Promise<MessageReading> {
+  const head: Uint8Array[] = [];
+  try {
+    return await messageIn(keepingHead(source, head, limitsOf(options).headerBytes), {
+      kind: 'message',
+      countsRemote: options.countsRemote ?? false,
+    });
+  } catch (error) {
+    if (!hasCode(error, 'mail-unreadable')) throw error;
+    return await headersOnly(unparsedReason(error.facts.reason));
+  }
+
+  async function messageIn(from: AsyncIterable<Uint8Array>, want: ReadWant) {
+    for await (const answer of readInWorker(from, want, options)) {
+      if (answer.kind === 'message') return answer.message;
+    }
+    throw mailUnreadable('malformed');
+  }
+
+  async function headersOnly(reason: UnparsedReason): Promise<MessageReading> {
+    try {
+      return await messageIn(each(head), { kind: 'headers', reason });
+    } catch (error) {
+      if (hasCode(error, 'mail-unreadable')) return nothingRead(reason);
+      throw error;
+    }
+  }
+}
+
+/**
+ * A step of reading all attachments of a message. Each attachment is announced before its first bytes and completed
+ * after its last ones. Any number may be announced before the first is completed, and their bytes may take turns.
+ */
+type AttachmentPiece =
+  | { readonly attachment: Omit<ExtractedAttachment, 'size'> }
+  | { readonly number: number; readonly bytes: Uint8Array }
+  | { readonly number: number; readonly isComplete: true };
+
+/**
+ * All attachments of a message in one go. Throws `mail-unreadable` when the message cannot be parsed to its end
+ * (attachments completed before have all their bytes), and whatever `source` throws.
+ */
+export async function* openAttachments(
+  source: AsyncIterable<Uint8Array>,
+  options: ReadingOptions = {},
+): AsyncGenerator<AttachmentPiece, void, undefined> {
+  for await (const answer of readInWorker(source, { kind: 'attachments' }, options)) {
+    if (answer.kind === 'attachment') {
+      const { size: _, ...attachment } = answer.attachment;
+      yield { attachment };
+    } else if (answer.kind === 'chunk') yield { number: answer.number, bytes: answer.bytes };
+    else if (answer.kind === 'complete') yield { number: answer.number, isComplete: true };
+    else if (answer.kind === 'finished') {
+      if (answer.breach !== null) throw mailUnreadable(answer.breach);
+      return;
+    }
+  }
+}
+
+/**
+ * A message's HTML as a page that is safe to open (see safe-page.ts), with the pictures that it brings along; null
+ * where it has none. Throws `mail-unreadable`, and whatever `source` throws.
+ */
+export async function readPage(
+  source: AsyncIterable<Uint8Array>,
+  options: ReadingOptions = {},
+): Promise<string | null> {
+  return (await readFramedPage(source, null, options))?.page ?? null;
+}
+
+/**
+ * The same page, with its links leading to `links` where that is given, and how many pictures of other servers it was to
+ * show.
+ */
+export async function readFramedPage(
+  source: AsyncIterable<Uint8Array>,
+  links: LinkTarget,
+  options: ReadingOptions = {},
+): Promise<{ readonly page: string; readonly remote: RemotePictures } | null> {
+  for await (const answer of readInWorker(source, { kind: 'page', links }, options)) {
+    if (answer.kind !== 'page') continue;
+    const { page, remote, reason } = answer;
+    if (page !== null) return { page, remote };
+    if (reason !== null) throw mailUnreadable(reason);
+    return null;
+  }
+  throw mailUnreadable('malformed');
+}
+
+/** Passes a source on, keeping its first bytes in case the message ends its worker. */
+async function* keepingHead(
+  source: AsyncIterable<Uint8Array>,
+  head: Uint8Array[],
+  max: number,
+): AsyncGenerator<Uint8Array> {
+  let room = max;
+  for await (const piece of source) {
+    if (room > 0) {
+      head.push(piece.slice(0, room));
+      room -= piece.byteLength;
+    }
+    yield piece;
+  }
+}
+
+async function* each(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+  yield* pieces;
+}
+
+const REASONS: readonly UnparsedReason[] = [
+  'timeout',
+  'memory',
+  'depth',
+  'parts',
+  'header',
+  'malformed',
+];
+
+function unparsedReason(reason: unknown): UnparsedReason {
+  return REASONS.find((known) => known === reason) ?? 'malformed';
+}
+
+function nothingRead(reason: UnparsedReason): MessageReading {
+  return {
+    reason,
+    headers: [],
+    subject: '',
+    from: '',
+    to: '',
+    cc: '',
+    bcc: '',
+    messageId: null,
+    encrypted: null,
+    text: '',
+    html: null,
+    remote: null,
+    hasPlain: false,
+    attachments: [],
+    truncated: false,
+  };
+}
+
+/** What a worker thread is started with. */
+export interface ExtractWorkerData {
+  readonly mode: 'extract';
+  readonly limits: MimeLimits;
+  /** One Int32: the sequence number of the message the worker is on, 0 while it is on none. */
+  readonly current: SharedArrayBuffer;
+}
+
+/** One message of a group; its source lies in the group's buffer, or apart where it is large. */
+export interface GroupedJob {
+  readonly seq: number;
+  readonly offset: number;
+  readonly length: number;
+  readonly cut: boolean;
+  /** Set when the message ended a worker: only its headers are wanted, as unparsed for this reason. */
+  readonly unparsed: UnparsedReason | null;
+}
+
+/** Messages travel in groups: posting each alone would cost as much as parsing a short one. */
+export interface JobGroup {
+  readonly buffer: ArrayBuffer | SharedArrayBuffer;
+  readonly jobs: readonly GroupedJob[];
+}
+
+export interface GroupResults {
+  readonly results: readonly { readonly seq: number; readonly entry: SentEntry }[];
+  /** The bytes of all entries, see `sendEntries`. */
+  readonly bytes: ArrayBuffer;
+  /** True when the worker holds so much memory that it should be replaced. */
+  readonly worn: boolean;
+}
+
+/** A worker that reads messages, one at a time, each of which it asks for piece by piece. */
+export interface ReadWorkerData {
+  readonly mode: 'read';
+  readonly limits: MimeLimits;
+  /** Null for a thread that is started ahead: it is posted what is wanted before each message. Others read one. */
+  readonly want: ReadWant | null;
+}
+
+/**
+ * Where the links of a page lead: null, to where the sender had them lead; else to this address with the sender's behind
+ * it, percent-encoded.
+ */
+export type LinkTarget = string | null;
+
+export type ReadWant =
+  | { readonly kind: 'message'; readonly countsRemote: boolean }
+  /** Headers only, as of a message that is unreadable for this reason. */
+  | { readonly kind: 'headers'; readonly reason: UnparsedReason }
+  /** Every attachment, in one go. */
+  | { readonly kind: 'attachments' }
+  /** The HTML as a page that is safe to open. */
+  | { readonly kind: 'page'; readonly links: LinkTarget };
+
+/** To the reader: what is wanted, a piece of the source, its end, or leave to send the next chunk. */
+export type ToReader =
+  | PieceMessage
+  | { readonly kind: 'more' }
+  | { readonly kind: 'want'; readonly want: ReadWant };
+
+export type FromReader =
+  /** Asks for the next piece of the source. */
+  | { readonly kind: 'next' }
+  | { readonly kind: 'message'; readonly message: MessageReading }
+  | { readonly kind: 'attachment'; readonly attachment: ExtractedAttachment }
+  /** Bytes of an attachment, in order; those of two may take turns. The next ones come after `more`. */
+  | { readonly kind: 'chunk'; readonly number: number; readonly bytes: Uint8Array }
+  /** All bytes of an attachment were sent. */
+  | { readonly kind: 'complete'; readonly number: number }
+  /** Null where the message has no HTML. */
+  | {
+      readonly kind: 'page';
+      readonly page: string | null;
+      readonly remote: RemotePictures;
+      readonly reason: UnparsedReason | null;
+    }
+  /** Nothing more comes. */
+  | { readonly kind: 'finished'; readonly breach: UnparsedReason | null };

@@ -1,0 +1,95 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { z } from 'zod';
+import { parseJson } from '../archive/format.ts';
+import { demoError } from '../errors/demo.ts';
+import { hasEnded, killed } from './children.ts';
+
+const lineShape = z.looseObject({
+  msg: z.string(),
+  account: z.string().optional(),
+  /** Of a run: messages that it found, and requests that it took. */
+  ...{ added: z.int().optional(), requests: z.int().optional() },
+});
+const PROGRAM = 'mailkeep fleet worker';
+/** Characters of what it wrote last that an error shows. */
+const SHOWN = 400;
+
+/** `mailkeep fleet worker` as a process of its own, and what its log says. */
+export class DemoWorker {
+  /** Names of accounts whose archives it has opened, and when: milliseconds since the epoch. */
+  readonly open = new Map<string, number>();
+  /** Names of accounts that were mirrored to their end at least once. */
+  readonly mirrored = new Set<string>();
+  /** Runs that found nothing new, and their requests. */
+  readonly quiet = { runs: 0, requests: 0 };
+  /** Resident memory when its session had begun, before it opened anything. Bytes. */
+  emptyBytes = 0;
+  readonly #child: ChildProcess;
+  readonly #read: Promise<void>;
+  #last = '';
+
+  /**
+   * @param dir of the node, with its configuration
+   * @param now returns milliseconds since the epoch
+   */
+  constructor(
+    dir: string,
+    env: Readonly<Record<string, string | undefined>>,
+    private readonly now: () => number,
+  ) {
+    const [, program = ''] = process.argv;
+    const child = spawn(process.execPath, [program, 'fleet', 'worker'], {
+      cwd: dir,
+      env: { ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    child.on('error', () => undefined);
+    const lines = createInterface({ input: child.stdout });
+    lines.on('line', (text) => this.#note(text));
+    this.#read = new Promise((resolve) => lines.once('close', resolve));
+    child.stderr.on('data', (bytes) => {
+      this.#last = (this.#last + String(bytes)).slice(-SHOWN);
+    });
+  }
+
+  /** @throws demo-server-ended */
+  refuseEnd(): void {
+    if (hasEnded(this.#child)) {
+      throw demoError('demo-server-ended', { program: PROGRAM, log: this.#last });
+    }
+  }
+
+  /** Ends it as a power cut would; resolves when all it had written was read. */
+  async kill(): Promise<void> {
+    await killed(this.#child);
+    await this.#read;
+  }
+
+  /** Resident memory now, in bytes; 0 where the system does not say (it has no /proc). */
+  get residentBytes(): number {
+    try {
+      const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');
+      return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
+    } catch {
+      return 0;
+    }
+  }
+
+  #note(text: string): void {
+    // Of a worker that is killed, the last line may be cut off.
+    const { success, data } = lineShape.safeParse(parseJson(text));
+    if (!success) return;
+    const { msg, account, added, requests = 0 } = data;
+    if (msg === 'session begun') this.emptyBytes = this.residentBytes;
+    if (account === undefined) return;
+    if (msg === 'archive opened') this.open.set(account, this.now());
+    if (msg !== 'run finished') return;
+    this.mirrored.add(account);
+    if (added !== 0) return;
+    this.quiet.runs += 1;
+    this.quiet.requests += requests;
+  }
+}

@@ -1,0 +1,428 @@
+import { z } from 'zod';
+import { statusRefusal } from '../service/surface.ts';
+import type { Folder } from './folder.ts';
+import { type Random, randomFrom } from './generated-mail.ts';
+import type { RateBlock } from './sandbox.ts';
+import type { Mailbox, ServiceState } from './store.ts';
+
+/** Which requests a fault meets, and how often. */
+const target = {
+  /** Operation id; `*` for every one. */
+  operation: z.string().default('*'),
+  /** Share of the requests, decided by a seeded draw. */
+  probability: z.number().min(0).max(1).optional(),
+  /** The requests that are met, counted from 1 since the rule was made. */
+  schedule: z.array(z.int().min(1)).optional(),
+  /** Every n-th request. */
+  every: z.int().min(1).optional(),
+  /** The rule ends after so many hits. */
+  times: z.int().min(1).optional(),
+};
+
+const mailboxChange = {
+  /** Resource id or address; the mailbox of the request where it is left out. */
+  mailbox: z.string().optional(),
+  /** Folder path; the folder of the request where it is left out. */
+  folder: z.string().optional(),
+  ...target,
+};
+
+/**
+ * A fault on request. Without probability, schedule or every it meets all requests of its operation.
+ * The kinds `arrive`, `move`, `vanish` and `renumber` change the mailbox right after the answer was made, so
+ * that the next page of a walk meets another folder.
+ */
+const faultRule = z.discriminatedUnion('kind', [
+  /** An error in the envelope of the surface; `retryAfter` in seconds. */
+  z.object({
+    kind: z.literal('status'),
+    status: z.literal([400, 401, 403, 404, 408, 409, 422, 429, 500, 502, 503, 504]),
+    code: z.string().optional(),
+    retryAfter: z.number().min(0).optional(),
+    ...target,
+  }),
+  /** The operation is carried out, and its answer has status 202: it completes asynchronously. */
+  z.object({ kind: z.literal('accepted'), ...target }),
+  /** The connection is closed without an answer. */
+  z.object({ kind: z.literal('close'), ...target }),
+  /**
+   * The body ends early: `declared` with the full Content-Length, then the connection breaks; `chunked`
+   * without a length, then the connection breaks; `silent` a clean end that nothing but the size gives away.
+   */
+  z.object({
+    kind: z.literal('cut'),
+    mode: z.enum(['declared', 'chunked', 'silent']).default('declared'),
+    /** Share of the body that is sent. */
+    keep: z.number().min(0).max(1).default(0.5),
+    ...target,
+  }),
+  /** The body comes in pieces over this time. */
+  z.object({ kind: z.literal('slow'), overMs: z.int().min(1).default(1000), ...target }),
+  /** A body that is no JSON, under a JSON type. */
+  z.object({ kind: z.literal('broken-json'), ...target }),
+  /** A maintenance page with status 200 instead of the answer. */
+  z.object({ kind: z.literal('html-page'), ...target }),
+  /** `pagination.total` is off by this. */
+  z.object({ kind: z.literal('wrong-total'), by: z.int().default(1), ...target }),
+  /** Every `size` in a listing is off by this. */
+  z.object({ kind: z.literal('wrong-size'), by: z.int().default(1), ...target }),
+  /** New mail arrives. */
+  z.object({ kind: z.literal('arrive'), count: z.int().min(1).default(1), ...mailboxChange }),
+  /** Messages move away: the newest, or those of `uids`. */
+  z.object({
+    kind: z.literal('move'),
+    uids: z.array(z.int().min(1)).optional(),
+    to: z.string(),
+    ...mailboxChange,
+  }),
+  /** Messages are deleted: the newest, or those of `uids`. */
+  z.object({
+    kind: z.literal('vanish'),
+    uids: z.array(z.int().min(1)).optional(),
+    ...mailboxChange,
+  }),
+  /** The folder is made again: the same messages under new uids from `firstUid` on. */
+  z.object({ kind: z.literal('renumber'), firstUid: z.int().min(1).default(1), ...mailboxChange }),
+]);
+type FaultRule = z.output<typeof faultRule>;
+export type FaultInput = z.input<typeof faultRule>;
+type MailboxFault = Extract<FaultRule, { kind: 'arrive' | 'move' | 'vanish' | 'renumber' }>;
+/** Faults of the answer itself. */
+export type ReplyFault = Exclude<FaultRule, MailboxFault>;
+
+/** The faults of one request, by what they concern. */
+interface StruckFaults {
+  readonly ofReply: readonly ReplyFault[];
+  readonly ofMailbox: readonly MailboxFault[];
+}
+
+/** A rule and how often it was looked at and struck. */
+interface ActiveFault {
+  readonly id: number;
+  readonly rule: FaultRule;
+  readonly seen: number;
+  readonly hits: number;
+}
+
+/** The faults that were asked for. Draws come from a seed, so that a run can be had again. */
+export class Faults {
+  readonly #active: { id: number; rule: FaultRule; seen: number; hits: number }[] = [];
+  readonly #random: Random;
+  #nextId = 1;
+
+  constructor(seed: number) {
+    this.#random = randomFrom(seed, 'faults');
+  }
+
+  /** @returns the rule's id. @throws ZodError for what is no rule */
+  add(input: unknown): number {
+    const rule = faultRule.parse(input);
+    const id = this.#nextId;
+    this.#nextId += 1;
+    this.#active.push({ id, rule, seen: 0, hits: 0 });
+    return id;
+  }
+
+  list(): ActiveFault[] {
+    return this.#active.map((fault) => ({ ...fault }));
+  }
+
+  clear(): void {
+    this.#active.length = 0;
+  }
+
+  /**
+   * The rules that strike this request, oldest first.
+   *
+   * @throws Refusal where a rule is a status
+   */
+  strike(operation: string): StruckFaults {
+    if (this.#active.length === 0) return NONE;
+    const struck: FaultRule[] = [];
+    for (const fault of this.#active) {
+      const { rule } = fault;
+      if (rule.operation !== '*' && rule.operation !== operation) continue;
+      if (rule.times !== undefined && fault.hits >= rule.times) continue;
+      fault.seen += 1;
+      if (rule.schedule !== undefined && !rule.schedule.includes(fault.seen)) continue;
+      if (rule.every !== undefined && fault.seen % rule.every !== 0) continue;
+      if (rule.probability !== undefined && this.#random.unit() >= rule.probability) continue;
+      fault.hits += 1;
+      struck.push(rule);
+    }
+    const status = struck.find((rule) => rule.kind === 'status');
+    if (status !== undefined) throw statusRefusal(status.status, status.code, status.retryAfter);
+    const ofMailbox = struck.filter(isMailboxFault);
+    return { ofReply: struck.filter((rule) => !isMailboxFault(rule)), ofMailbox };
+  }
+}
+
+const NONE: StruckFaults = { ofReply: [], ofMailbox: [] };
+
+function isMailboxFault(rule: FaultRule): rule is MailboxFault {
+  return ['arrive', 'move', 'vanish', 'renumber'].includes(rule.kind);
+}
+
+/** Puts new mail into a folder, received now, and notifies webhooks. @returns its uid */
+export function deliver(
+  service: ServiceState,
+  mailbox: Mailbox,
+  folder: Folder,
+  source: Buffer,
+  flags: readonly string[] = [],
+  received: number = service.now(),
+): number {
+  const uid = service.store.add(folder, source, received, flags);
+  service.store.announce(mailbox, folder, uid);
+  return uid;
+}
+
+/**
+ * Changes a mailbox behind a client's back. A mailbox or folder that is not there is left alone.
+ *
+ * @param of what the request is about, for faults that name no place
+ */
+export function applyMailboxFault(
+  service: ServiceState,
+  fault: MailboxFault,
+  of: { readonly mailbox: string | undefined; readonly folder?: string | undefined },
+): void {
+  const mailbox = findMailbox(service, fault.mailbox ?? of.mailbox ?? '');
+  const folder = mailbox?.folders.get(fault.folder ?? of.folder ?? 'INBOX');
+  if (mailbox === null || folder === undefined) return;
+  const { store } = service;
+  switch (fault.kind) {
+    case 'arrive':
+      for (let count = 0; count < fault.count; count += 1) {
+        deliver(service, mailbox, folder, placeholderMail(mailbox, folder.nextUid, service.now()));
+      }
+      return;
+    case 'move': {
+      const target = store.folderFor(mailbox, fault.to);
+      for (const uid of fault.uids ?? [folder.lastUid]) store.move(folder, uid, target);
+      return;
+    }
+    case 'vanish':
+      for (const uid of fault.uids ?? [folder.lastUid]) store.remove(folder, uid);
+      return;
+    case 'renumber':
+      store.renumber(folder, fault.firstUid);
+      return;
+  }
+}
+
+/** A mailbox by resource id or address. */
+export function findMailbox(service: ServiceState, name: string): Mailbox | null {
+  return service.store.mailboxes.get(name) ?? service.store.mailboxByAddress(name);
+}
+
+function placeholderMail(mailbox: Mailbox, uid: number, nowMs: number): Buffer {
+  return Buffer.from(
+    [
+      'From: Somebody <somebody@example.net>',
+      `To: ${mailbox.address}`,
+      `Subject: New mail ${uid}`,
+      `Date: ${new Date(nowMs).toUTCString().replace('GMT', '+0000')}`,
+      `Message-ID: <arrived.${uid}.${nowMs}@example.net>`,
+      '',
+      'This came while somebody was looking.',
+      '',
+    ].join('\r\n'),
+  );
+}
+
+/** Requests answered, counted by the service itself. The control endpoint's own are not among them. */
+export interface RequestCounts {
+  readonly total: number;
+  readonly byOperation: Readonly<Record<string, number>>;
+  /** By HTTP status; `0` for connections closed or cut on purpose. */
+  readonly byStatus: Readonly<Record<string, number>>;
+  /** `operation status`, such as `getMessageSource 429`. */
+  readonly byOutcome: Readonly<Record<string, number>>;
+}
+
+/** One line of the log. No addresses, subjects or tokens. */
+interface LoggedRequest {
+  readonly at: string;
+  readonly operation: string;
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  readonly durationMs: number;
+}
+
+const KEPT = 1000;
+
+/** Counts requests and remembers the last thousand. */
+export class RequestLog {
+  readonly #outcomes = new Map<string, number>();
+  readonly #last: LoggedRequest[] = [];
+  #next = 0;
+
+  /** Begins to time a request. The returned function, called once with its status, counts it and adds its line. */
+  begin(
+    request: Pick<LoggedRequest, 'operation' | 'method' | 'path'>,
+    now: () => number,
+  ): (status: number) => void {
+    const started = performance.now();
+    return (status) => {
+      const durationMs = Math.round((performance.now() - started) * 1000) / 1000;
+      this.#record({ at: new Date(now()).toISOString(), ...request, status, durationMs });
+    };
+  }
+
+  counts(): RequestCounts {
+    let total = 0;
+    const byOperation: Record<string, number> = {};
+    const byStatus: Record<string, number> = {};
+    for (const [outcome, count] of this.#outcomes) {
+      const [operation = '', status = ''] = outcome.split(' ');
+      total += count;
+      byOperation[operation] = (byOperation[operation] ?? 0) + count;
+      byStatus[status] = (byStatus[status] ?? 0) + count;
+    }
+    return { total, byOperation, byStatus, byOutcome: Object.fromEntries(this.#outcomes) };
+  }
+
+  /** The last requests, oldest first. */
+  last(): LoggedRequest[] {
+    return this.#last.length < KEPT
+      ? [...this.#last]
+      : [...this.#last.slice(this.#next), ...this.#last.slice(0, this.#next)];
+  }
+
+  reset(): void {
+    this.#outcomes.clear();
+    this.#last.length = 0;
+    this.#next = 0;
+  }
+
+  #record(line: LoggedRequest): void {
+    const outcome = `${line.operation} ${line.status}`;
+    this.#outcomes.set(outcome, (this.#outcomes.get(outcome) ?? 0) + 1);
+    if (this.#last.length < KEPT) this.#last.push(line);
+    else this.#last[this.#next] = line;
+    this.#next = (this.#next + 1) % KEPT;
+  }
+}
+
+interface Offender {
+  refusals: number;
+  blockedUntil: number;
+}
+
+/** Addresses that kept sending requests in spite of a rate limit. Without a block, none is ever blocked. */
+export class AddressBlocks {
+  readonly #offenders = new Map<string, Offender>();
+
+  constructor(private readonly block: RateBlock | null) {}
+
+  /** Returns the seconds that a block has left, or 0. Asking does not prolong it. */
+  remaining(address: string, now: number): number {
+    const until = this.#offenders.get(address)?.blockedUntil ?? 0;
+    return Math.max(0, Math.ceil((until - now) / 1000));
+  }
+
+  /** Forgets the refusals of an address, of which a request was allowed. */
+  allowed(address: string): void {
+    this.#offenders.delete(address);
+  }
+
+  /** Counts a refusal. @returns the seconds of the block that it starts, or 0 */
+  refused(address: string, now: number): number {
+    if (this.block === null) return 0;
+    const offender = this.#offenders.get(address) ?? { refusals: 0, blockedUntil: 0 };
+    offender.refusals += 1;
+    this.#offenders.set(address, offender);
+    if (offender.refusals < this.block.refusals) return 0;
+    offender.refusals = 0;
+    offender.blockedUntil = now + this.block.forMs;
+    return Math.ceil(this.block.forMs / 1000);
+  }
+}
+
+type RateDecision =
+  | { readonly allowed: true }
+  | { readonly allowed: false; readonly retryAfterSeconds: number };
+
+/** At most `limit` requests in any 60 seconds, per key (a token, an address): an exact sliding window. */
+export class RateWindow {
+  readonly #rings = new Map<string, { readonly times: Float64Array; next: number }>();
+
+  constructor(
+    readonly limit: number,
+    private readonly windowMs = 60_000,
+  ) {}
+
+  /** Counts a request, unless the window is full. */
+  take(key: string, now: number): RateDecision {
+    let ring = this.#rings.get(key);
+    if (ring === undefined) {
+      ring = { times: new Float64Array(this.limit).fill(Number.NEGATIVE_INFINITY), next: 0 };
+      this.#rings.set(key, ring);
+    }
+    const retryAfterSeconds = this.freeInSeconds(key, now);
+    if (retryAfterSeconds > 0) return { allowed: false, retryAfterSeconds };
+    ring.times[ring.next] = now;
+    ring.next = (ring.next + 1) % this.limit;
+    return { allowed: true };
+  }
+
+  /** Seconds until a request would be allowed; 0 for now. */
+  freeInSeconds(key: string, now: number): number {
+    const ring = this.#rings.get(key);
+    // The slot to be overwritten next holds the time of the request `limit` requests ago.
+    const oldest = ring?.times[ring.next] ?? Number.NEGATIVE_INFINITY;
+    return Math.max(0, Math.ceil((oldest + this.windowMs - now) / 1000));
+  }
+
+  /** Requests that would be allowed right now. Looks at the whole window: not for large limits on a hot path. */
+  remaining(key: string, now: number): number {
+    const times = this.#rings.get(key)?.times;
+    if (times === undefined) return this.limit;
+    let free = 0;
+    for (const time of times) if (time + this.windowMs <= now) free += 1;
+    return free;
+  }
+}
+
+/** What an answer says about the limit, whether the request is allowed or not. */
+export interface RateAnswer {
+  readonly allowed: boolean;
+  /** Nothing is answered to this address for a while, since it did not heed the limit. */
+  readonly blocked: boolean;
+  readonly limit: number;
+  readonly remaining: number;
+  /** Seconds until a request is allowed again; 0 where one is allowed now. */
+  readonly retryAfter: number;
+}
+
+/** Requests of an address in any minute, and the block of those that go on in spite of refusals. */
+export class RequestRate {
+  readonly #window: RateWindow;
+  readonly #blocks: AddressBlocks;
+
+  constructor(perMinute: number, block: RateBlock | null) {
+    this.#window = new RateWindow(perMinute);
+    this.#blocks = new AddressBlocks(block);
+  }
+
+  /** Counts a request. A blocked one does not make the block longer. */
+  take(address: string, now: number): RateAnswer {
+    const { limit } = this.#window;
+    const blocked = this.#blocks.remaining(address, now);
+    if (blocked > 0) {
+      return { allowed: false, blocked: true, limit, remaining: 0, retryAfter: blocked };
+    }
+    const decision = this.#window.take(address, now);
+    if (decision.allowed) {
+      this.#blocks.allowed(address);
+      const remaining = this.#window.remaining(address, now);
+      const retryAfter = remaining > 0 ? 0 : this.#window.freeInSeconds(address, now);
+      return { allowed: true, blocked: false, limit, remaining, retryAfter };
+    }
+    const started = this.#blocks.refused(address, now);
+    const retryAfter = started > 0 ? started : decision.retryAfterSeconds;
+    return { allowed: false, blocked: started > 0, limit, remaining: 0, retryAfter };
+  }
+}

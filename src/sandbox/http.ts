@@ -1,0 +1,656 @@
+import { timingSafeEqual } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { ZodError, z } from 'zod';
+import { hasCode } from '../errors/mailkeep-error.ts';
+import { serviceError } from '../errors/small-families.ts';
+import {
+  bodyTooLarge,
+  dataReply,
+  envelope,
+  invalid,
+  NO_CONTENT,
+  parseJsonBody,
+  problemsByField,
+  type ReadyReply,
+  Refusal,
+  type Reply,
+  type RouteMatch,
+  RouteTable,
+  splitUrl,
+  statusRefusal,
+  tooSoon,
+  unauthorized,
+} from '../service/surface.ts';
+import {
+  AddressBlocks,
+  applyMailboxFault,
+  deliver,
+  type Faults,
+  findMailbox,
+  RateWindow,
+  type ReplyFault,
+  type RequestLog,
+} from './faults.ts';
+import type { Folder } from './folder.ts';
+import type { Call, Operation } from './operation-call.ts';
+import { MAILBOX_OPERATIONS } from './operations.ts';
+import { readRange } from './seed.ts';
+import type { Mailbox, ServiceState } from './store.ts';
+
+/**
+ * Reads a JSON object body. No body at all counts as `{}`, since the interface only says that one may come.
+ *
+ * @param ceiling bytes accepted at most
+ * @throws Refusal 422 for a larger body, or one that is no JSON object
+ */
+export async function readJsonBody(request: IncomingMessage, ceiling: number): Promise<unknown> {
+  const bytes = await readBody(request, ceiling);
+  return parseJsonBody(bytes, request.headers['content-type']);
+}
+
+async function readBody(request: IncomingMessage, ceiling: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of request) {
+    if (!Buffer.isBuffer(chunk)) continue;
+    length += chunk.length;
+    if (length <= ceiling) chunks.push(chunk);
+    // What is too large is read to its end and thrown away: a client that is answered while it is still
+    // sending often sees a broken connection instead of the answer. Within reason.
+    else if (length > ceiling * PATIENCE) throw bodyTooLarge(ceiling, { connection: 'close' });
+  }
+  if (length > ceiling) throw bodyTooLarge(ceiling);
+  return Buffer.concat(chunks, length);
+}
+
+/** How many times the ceiling a body may be before the connection is broken. */
+const PATIENCE = 8;
+
+/** Sends a complete answer; one from a file is streamed. */
+async function sendReply(response: ServerResponse, reply: Reply): Promise<void> {
+  if (reply.kind !== 'file') return sendReady(response, reply);
+  const { path, start, length } = reply.range;
+  response.writeHead(200, { 'content-type': reply.type, 'content-length': length });
+  await pipeline(createReadStream(path, { start, end: start + length - 1 }), response);
+}
+
+/** Sends a complete answer within this turn of the event loop. */
+export function sendReady(response: ServerResponse, reply: ReadyReply): void {
+  const { status, headers, body } = wholeBody(reply);
+  const length = reply.kind === 'empty' ? {} : { 'content-length': body.length };
+  response.writeHead(status, { ...headers, ...length });
+  response.end(body);
+}
+
+/** An answer, and the faults that bend it. */
+export interface Outcome {
+  readonly reply: Reply;
+  readonly faults: readonly ReplyFault[];
+}
+
+/**
+ * Sends an answer late, and as faults bend it. The first fault that concerns the body wins.
+ *
+ * @returns the status that was sent, 0 where the connection was broken on purpose
+ */
+export async function sendFaultyReply(
+  response: ServerResponse,
+  { reply, faults }: Outcome,
+  latencyMs: number,
+): Promise<number> {
+  if (latencyMs > 0) await delay(latencyMs);
+  let bent = reply;
+  for (const fault of faults) {
+    const whole = wholeBody(bent);
+    const { status, body } = whole;
+    switch (fault.kind) {
+      case 'close':
+        response.socket?.destroy();
+        return 0;
+      case 'cut':
+        return cutBody(response, whole, fault);
+      case 'slow':
+        await slowBody(response, whole, fault.overMs);
+        return status;
+      case 'broken-json':
+        bent = { kind: 'text', status, text: brokenJson(body) };
+        break;
+      case 'html-page':
+        sendReady(response, MAINTENANCE);
+        return 200;
+      case 'wrong-total':
+        if (bent.kind === 'text') bent = { ...bent, text: shifted(bent.text, 'total', fault.by) };
+        break;
+      case 'wrong-size':
+        if (bent.kind === 'text') bent = { ...bent, text: shifted(bent.text, 'size', fault.by) };
+        break;
+      case 'accepted':
+        // As the interface knows it from orders: poll the resource, and do not send it again.
+        if (bent.kind === 'text' && status < 300) bent = { ...bent, status: 202 };
+        break;
+      case 'status':
+        // Answered before the operation was run.
+        break;
+    }
+  }
+  await sendReply(response, bent);
+  return response.statusCode;
+}
+
+const MAINTENANCE: ReadyReply = {
+  kind: 'bytes',
+  type: 'text/html; charset=utf-8',
+  bytes: Buffer.from(
+    '<!DOCTYPE html><html><head><title>Maintenance</title></head><body><h1>We will be back soon</h1></body></html>\n',
+  ),
+};
+
+interface WholeReply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+function wholeBody(reply: Reply): WholeReply {
+  switch (reply.kind) {
+    case 'empty':
+      return { status: reply.status, headers: {}, body: Buffer.alloc(0) };
+    case 'text':
+      return {
+        status: reply.status,
+        headers: { 'content-type': 'application/json; charset=utf-8', ...reply.headers },
+        body: Buffer.from(reply.text),
+      };
+    case 'bytes':
+      return { status: 200, headers: { 'content-type': reply.type }, body: reply.bytes };
+    case 'file':
+      return {
+        status: 200,
+        headers: { 'content-type': reply.type },
+        body: readRange(reply.range, Number.POSITIVE_INFINITY, false),
+      };
+  }
+}
+
+function cutBody(
+  response: ServerResponse,
+  { status, headers, body }: WholeReply,
+  fault: ReplyFault & { kind: 'cut' },
+): number {
+  const kept = body.subarray(0, Math.min(body.length, Math.floor(body.length * fault.keep)));
+  if (fault.mode === 'silent') {
+    // No Content-Length, a proper end: only a client that knows the size can notice.
+    response.writeHead(status, { ...headers, 'transfer-encoding': 'chunked' });
+    response.end(kept);
+    return status;
+  }
+  response.writeHead(
+    status,
+    fault.mode === 'declared' ? { ...headers, 'content-length': body.length } : { ...headers },
+  );
+  response.flushHeaders();
+  // Ending the socket sends what was written, then FIN: the client has all that was kept, and no more.
+  response.write(kept, () => response.socket?.destroySoon());
+  return 0;
+}
+
+const SLOW_PIECES = 10;
+
+async function slowBody(
+  response: ServerResponse,
+  { status, headers, body }: WholeReply,
+  overMs: number,
+): Promise<void> {
+  response.writeHead(status, { ...headers, 'content-length': body.length });
+  for (let piece = 0; piece < SLOW_PIECES; piece += 1) {
+    if (response.destroyed) return;
+    const start = Math.floor((body.length * piece) / SLOW_PIECES);
+    const stop = Math.floor((body.length * (piece + 1)) / SLOW_PIECES);
+    if (stop > start) response.write(body.subarray(start, stop));
+    await delay(overMs / SLOW_PIECES);
+  }
+  response.end();
+}
+
+/** Half of the text and a stray quote: never valid JSON. */
+function brokenJson(body: Buffer): string {
+  return `${body.toString('utf8', 0, Math.floor(body.length / 2))}"{`;
+}
+
+/** Numbers under a name shifted, never below 0. A quote inside of a JSON string is escaped, so no text of mail matches. */
+function shifted(text: string, name: string, by: number): string {
+  return text.replace(
+    new RegExp(`(?<!\\\\)"${name}":(\\d+)`, 'g'),
+    (_, value: string) => `"${name}":${Math.max(0, Number(value) + by)}`,
+  );
+}
+
+const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
+
+/** Serves the mailbox surface, and answers every path nobody else knows in its envelope. */
+export class MailboxSurface implements Surface {
+  readonly prefix = '';
+  readonly refusal = envelope;
+  readonly #window: RateWindow | null;
+  readonly #blocks: AddressBlocks;
+
+  constructor(
+    private readonly service: ServiceState,
+    private readonly faults: Faults,
+    private readonly log: RequestLog,
+  ) {
+    const { requestsPerMinute: limit, block } = service.settings;
+    this.#window = limit === null ? null : new RateWindow(limit);
+    this.#blocks = new AddressBlocks(limit === null ? null : block);
+  }
+
+  /** Never rejects: what goes wrong becomes an answer, or a broken connection. */
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    const { path, query } = splitUrl(request.url);
+    const method = request.method ?? 'GET';
+    const match = ROUTES.match(method, path);
+    const operation = match.kind === 'found' ? match.route.id : 'unknown';
+    const finish = this.log.begin({ operation, method, path }, this.service.now);
+    const fail = (error: unknown) => {
+      if (response.destroyed) {
+        // The client went away, most likely in the middle of its body.
+        finish(0);
+        return;
+      }
+      if (!(error instanceof Refusal)) this.service.report(error);
+      this.#send(response, { reply: envelope(refused(error)), faults: [] }, finish);
+    };
+    if (match.kind !== 'found') {
+      fail(noRoute(match));
+      return;
+    }
+    try {
+      const outcome = this.#answer(request, match.route, match.params, query);
+      if (outcome instanceof Promise) {
+        outcome.then((ready) => this.#send(response, ready, finish), fail);
+      } else this.#send(response, outcome, finish);
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  /** Synchronous where the operation is, since promises are a third of the cost of a small answer. */
+  #answer(
+    request: IncomingMessage,
+    operation: Operation,
+    params: Readonly<Record<string, string>>,
+    query: URLSearchParams,
+  ): Outcome | Promise<Outcome> {
+    const service = this.service;
+    const { authorization } = request.headers;
+    const address = request.socket.remoteAddress ?? '';
+    const blocked = this.#blocks.remaining(address, service.now());
+    if (blocked > 0) throw addressBlocked(blocked);
+    const token = service.tokens.authorize(authorization, 'mailbox', service.now());
+    if (token === null) {
+      throw unauthorized('The token is missing, malformed, expired or revoked');
+    }
+    this.#limit(authorization ?? '', address);
+    const { ofReply: faults, ofMailbox } = this.faults.strike(operation.id);
+    const call: Call = { service, operation, token, params, query, body: undefined };
+    const done = (reply: Reply): Outcome => {
+      const of = { mailbox: params.mailboxResourceId, folder: params.folder };
+      for (const fault of ofMailbox) applyMailboxFault(service, fault, of);
+      return { reply, faults };
+    };
+    if (operation.takesBody) {
+      return readJsonBody(request, service.settings.maxBodyBytes)
+        .then((body) => operation.handle({ ...call, body }))
+        .then(done);
+    }
+    const reply = operation.handle(call);
+    return reply instanceof Promise ? reply.then(done) : done(reply);
+  }
+
+  /** Counts a request of a token. @throws Refusal 429 */
+  #limit(token: string, address: string): void {
+    const now = this.service.now();
+    const rate = this.#window?.take(token, now);
+    if (rate === undefined) return;
+    if (rate.allowed) {
+      this.#blocks.allowed(address);
+      return;
+    }
+    const started = this.#blocks.refused(address, now);
+    if (started > 0) throw addressBlocked(started);
+    throw statusRefusal(429, undefined, rate.retryAfterSeconds);
+  }
+
+  #send(response: ServerResponse, outcome: Outcome, finish: (status: number) => void): void {
+    const { reply, faults } = outcome;
+    const { latencyMs } = this.service.settings;
+    if (latencyMs === 0 && faults.length === 0 && reply.kind !== 'file') {
+      sendReady(response, reply);
+      finish(response.statusCode);
+      return;
+    }
+    sendFaultyReply(response, outcome, latencyMs).then(finish, (error: unknown) => {
+      // A client that went away is no failure of ours; a file that vanished while it was streamed is.
+      if (!isPrematureClose(error)) this.service.report(error);
+      response.destroy();
+      finish(0);
+    });
+  }
+}
+
+/** The failure of a request in the words of the service, where it has any. */
+function refused(error: unknown): unknown {
+  return hasCode(error, 'sandbox-source-changed')
+    ? new Refusal(500, 'ERR_SOURCE_CHANGED', 'The file behind this message has changed')
+    : error;
+}
+
+/** A path or a method that nothing answers: the interface knows 404, and no 405. */
+function noRoute(match: Exclude<RouteMatch<Operation>, { kind: 'found' }>): Refusal {
+  if (match.kind === 'unknown') return new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route');
+  const allow = match.allowed.join(', ');
+  return new Refusal(
+    404,
+    'ERR_NOT_FOUND',
+    `There is no such route; this path has ${allow}`,
+    { allowed: match.allowed },
+    { allow },
+  );
+}
+
+function addressBlocked(retryAfter: number): Refusal {
+  const message =
+    'This address is blocked for a while: it kept sending requests in spite of the rate limit';
+  return tooSoon('ERR_ADDRESS_BLOCKED', message, retryAfter);
+}
+
+function isPrematureClose(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
+}
+
+const place = { mailbox: z.string(), folder: z.string().default('INBOX') };
+
+const deliverBody = z.object({
+  ...place,
+  /** The raw source as text; `base64` for one that is no UTF-8. */
+  source: z.string().optional(),
+  base64: z.base64().optional(),
+  flags: z.array(z.string()).default([]),
+  /** ISO 8601; now where it is left out. */
+  received: z.iso.datetime({ offset: true }).optional(),
+});
+
+const changeBody = z.discriminatedUnion('action', [
+  z.object({ action: z.literal('delete'), uids: z.array(z.int().min(1)), ...place }),
+  z.object({ action: z.literal('move'), uids: z.array(z.int().min(1)), to: z.string(), ...place }),
+  z.object({ action: z.literal('copy'), uids: z.array(z.int().min(1)), to: z.string(), ...place }),
+  z.object({
+    action: z.literal('flags'),
+    uids: z.array(z.int().min(1)),
+    add: z.array(z.string()).default([]),
+    remove: z.array(z.string()).default([]),
+    ...place,
+  }),
+  z.object({ action: z.literal('renumber'), firstUid: z.int().min(1).default(1), ...place }),
+]);
+
+const standingBody = z.object({ mailbox: z.string(), status: z.enum(['active', 'suspended']) });
+
+const tokenBody = z.discriminatedUnion('surface', [
+  z.object({
+    surface: z.literal('mailbox'),
+    token: z.string().min(8),
+    orderId: z.string(),
+    mailboxes: z.array(z.string()).nullable().default(null),
+    expiresAt: z.iso.datetime({ offset: true }).nullable().default(null),
+  }),
+  z.object({
+    surface: z.literal('platform'),
+    token: z.string().min(8),
+    userId: z.string(),
+    expiresAt: z.iso.datetime({ offset: true }).nullable().default(null),
+  }),
+]);
+
+const MAX_BODY_BYTES = 256 * 1024 * 1024;
+
+/**
+ * The control endpoint of tests and demonstrations, at `/control/…`, with a token of its own: request counts,
+ * faults, mail from outside, changes behind a client's back, tokens. No part of the service's interface.
+ */
+export class ControlSurface implements Surface {
+  readonly prefix = '/control/';
+  readonly refusal = envelope;
+  readonly #token: Buffer;
+
+  constructor(
+    private readonly service: ServiceState,
+    private readonly faults: Faults,
+    private readonly log: RequestLog,
+    token: string,
+  ) {
+    this.#token = Buffer.from(`Bearer ${token}`);
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    this.#answer(request).then(
+      (reply) => sendReply(response, reply),
+      (error: unknown) =>
+        sendReply(
+          response,
+          envelope(error instanceof ZodError ? invalid(problemsByField(error.issues)) : error),
+        ),
+    );
+  }
+
+  async #answer(request: IncomingMessage): Promise<Reply> {
+    const given = Buffer.from(request.headers.authorization ?? '');
+    if (given.length !== this.#token.length || !timingSafeEqual(given, this.#token)) {
+      throw new Refusal(401, 'ERR_UNAUTHORIZED', 'The control token is missing or wrong');
+    }
+    const path = (request.url ?? '').split('?', 1)[0] ?? '';
+    switch (`${request.method} ${path}`) {
+      case 'GET /control/requests':
+        return dataReply({ ...this.log.counts(), last: this.log.last() });
+      case 'DELETE /control/requests':
+        this.log.reset();
+        return NO_CONTENT;
+      case 'GET /control/faults':
+        return dataReply(this.faults.list());
+      case 'POST /control/faults':
+        return dataReply({ id: this.faults.add(await body(request)) }, 201);
+      case 'DELETE /control/faults':
+        this.faults.clear();
+        return NO_CONTENT;
+      case 'POST /control/deliver':
+        return this.#deliver(deliverBody.parse(await body(request)));
+      case 'POST /control/change':
+        return this.#change(changeBody.parse(await body(request)));
+      case 'POST /control/standing': {
+        const standing = standingBody.parse(await body(request));
+        const { mailbox } = this.#place({ mailbox: standing.mailbox, folder: 'INBOX' });
+        this.service.standings.setStatus(mailbox, standing.status);
+        return NO_CONTENT;
+      }
+      case 'POST /control/tokens':
+        return this.#putToken(tokenBody.parse(await body(request)));
+      case 'POST /control/tokens/revoke': {
+        const { token } = z.object({ token: z.string() }).parse(await body(request));
+        this.service.tokens.revoke(token, this.service.now());
+        return NO_CONTENT;
+      }
+      default:
+        throw new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route');
+    }
+  }
+
+  #deliver(mail: z.output<typeof deliverBody>): Reply {
+    const { mailbox, folder } = this.#place(mail);
+    const source =
+      mail.base64 === undefined
+        ? Buffer.from(mail.source ?? '')
+        : Buffer.from(mail.base64, 'base64');
+    const received = mail.received === undefined ? this.service.now() : Date.parse(mail.received);
+    const uid = deliver(this.service, mailbox, folder, source, mail.flags, received);
+    return dataReply({ uid }, 201);
+  }
+
+  #change(change: z.output<typeof changeBody>): Reply {
+    const { mailbox, folder } = this.#place(change);
+    const { store } = this.service;
+    switch (change.action) {
+      case 'delete':
+        for (const uid of change.uids) store.remove(folder, uid);
+        return NO_CONTENT;
+      case 'move':
+      case 'copy': {
+        const target = store.folderFor(mailbox, change.to);
+        const uids = change.uids.map((uid) => store[change.action](folder, uid, target));
+        return dataReply({ uids });
+      }
+      case 'flags':
+        for (const uid of change.uids) store.changeFlags(folder, uid, change.add, change.remove);
+        return NO_CONTENT;
+      case 'renumber':
+        store.renumber(folder, change.firstUid);
+        return NO_CONTENT;
+    }
+  }
+
+  #putToken(body: z.output<typeof tokenBody>): Reply {
+    const expiresAt = body.expiresAt === null ? null : Date.parse(body.expiresAt);
+    const { token, ...reach } = body;
+    this.service.tokens.put(token, { ...reach, expiresAt, revokedAt: null });
+    return NO_CONTENT;
+  }
+
+  #place(at: { readonly mailbox: string; readonly folder: string }): {
+    readonly mailbox: Mailbox;
+    readonly folder: Folder;
+  } {
+    const mailbox = findMailbox(this.service, at.mailbox);
+    if (mailbox === null) throw invalid({ mailbox: ['is not known'] });
+    return { mailbox, folder: this.service.store.folderFor(mailbox, at.folder) };
+  }
+}
+
+function body(request: IncomingMessage): Promise<unknown> {
+  return readJsonBody(request, MAX_BODY_BYTES);
+}
+
+/**
+ * Answers bytes that are no HTTP request, or one with too long a header, which never reach a surface: errors
+ * have an envelope here as well. The path is what its first line shows, empty where it shows none.
+ */
+function refuseUnreadable(
+  error: Error,
+  socket: Duplex,
+  envelopeAt: (path: string, refusal: Refusal) => Reply,
+): void {
+  const code = 'code' in error ? error.code : '';
+  // Gone, or in the middle of an answer already.
+  if (code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const reply = envelopeAt(pathOf(error), refusalOf(code));
+  if (reply.kind !== 'text') throw new TypeError('an envelope is text');
+  const headers = {
+    ...reply.headers,
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': String(Buffer.byteLength(reply.text)),
+    connection: 'close',
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${reply.status} Refused\r\n${lines.join('')}\r\n${reply.text}`);
+}
+
+function refusalOf(code: unknown): Refusal {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return new Refusal(431, 'ERR_HEADER_TOO_LARGE', 'The header is too long');
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new Refusal(408, 'ERR_REQUEST_TIMEOUT', 'The request took too long to arrive');
+    default:
+      return new Refusal(
+        400,
+        'ERR_BAD_REQUEST',
+        'This is no HTTP request, or its method is unknown',
+      );
+  }
+}
+
+function pathOf(error: Error): string {
+  if (!('rawPacket' in error) || !Buffer.isBuffer(error.rawPacket)) return '';
+  return /^\S+ (\S+)/.exec(error.rawPacket.toString('latin1', 0, 1024))?.[1] ?? '';
+}
+
+/** A part of the service that answers the paths below a prefix. */
+export interface Surface {
+  readonly prefix: string;
+  handle(request: IncomingMessage, response: ServerResponse): void;
+  /** How it answers a request that could not be read, which came from this address. */
+  refusal(refusal: Refusal, address: string): Reply;
+}
+
+interface Listener {
+  /** `http://127.0.0.1:PORT`, without a slash at the end. */
+  readonly url: string;
+  /** Stops listening and breaks what is still open. */
+  close(): Promise<void>;
+}
+
+/**
+ * Listens on the loopback address.
+ *
+ * @param port 0 for any free one
+ * @param surfaces tried in order; the last one with an empty prefix answers everything else
+ * @throws MailkeepError `sandbox-cannot-listen`
+ */
+export async function listen(port: number, surfaces: readonly Surface[]): Promise<Listener> {
+  const surfaceOf = (url: string): Surface => {
+    const surface = surfaces.find(({ prefix }) => url.startsWith(prefix));
+    if (surface === undefined) throw new TypeError('the last surface answers everything');
+    return surface;
+  };
+  const answer = (request: IncomingMessage, response: ServerResponse) => {
+    surfaceOf(request.url ?? '/').handle(request, response);
+  };
+  // Without a Host header or with an unknown expectation Node.js would answer by itself, in no envelope.
+  const server = createServer({ keepAliveTimeout: 60_000, requireHostHeader: false }, answer);
+  server.on('checkExpectation', answer);
+  server.on('clientError', (error, socket) => {
+    const address = socket instanceof Socket ? (socket.remoteAddress ?? '') : '';
+    refuseUnreadable(error, socket, (path, refusal) => surfaceOf(path).refusal(refusal, address));
+  });
+  const host = '127.0.0.1';
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(port, host, resolve);
+    });
+  } catch (error) {
+    const reason = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    throw serviceError('sandbox-cannot-listen', { host, port, reason }, error);
+  }
+  return {
+    url: `http://${host}:${portOf(server.address())}`,
+    close: () => closeServer(server),
+  };
+}
+
+function portOf(address: AddressInfo | string | null): number {
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.close((error) => (error === undefined ? resolve() : reject(error)));
+    server.closeAllConnections();
+  });
+}

@@ -1,0 +1,82 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { envelope, Refusal, unauthorized } from '../service/surface.ts';
+import type { Surface } from './http.ts';
+import { sendReady } from './http.ts';
+import type { ServiceState } from './store.ts';
+
+interface Opened {
+  handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * The MCP endpoint, at `/mcp`: the mailbox surface as tools, over streamable HTTP, for the same bearer token.
+ * The MCP library is loaded with the first request that has one.
+ */
+export class McpEndpoint implements Surface {
+  readonly prefix = '/mcp';
+  readonly refusal = envelope;
+  #opened: Promise<Opened> | null = null;
+
+  /** @param baseUrl of the mailbox surface, known once the service listens */
+  constructor(
+    private readonly service: ServiceState,
+    private readonly baseUrl: () => string,
+  ) {}
+
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    this.#answer(request, response).catch((error: unknown) => {
+      if (!(error instanceof Refusal)) this.service.report(error);
+      if (response.headersSent) response.destroy();
+      else sendReady(response, envelope(error));
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#opened !== null) await (await this.#opened).close();
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const service = this.service;
+    const path = (request.url ?? '').split('?', 1)[0] ?? '';
+    if (path !== '/mcp' && path !== '/mcp/') {
+      throw new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route');
+    }
+    const { origin } = request.headers;
+    if (origin !== undefined && !isOwn(origin, this.baseUrl())) {
+      throw new Refusal(
+        403,
+        'ERR_FORBIDDEN_ORIGIN',
+        'A web page of another origin may not call these tools',
+      );
+    }
+    if (
+      service.tokens.authorize(request.headers.authorization, 'mailbox', service.now()) === null
+    ) {
+      throw unauthorized('The token is missing, malformed, expired or revoked');
+    }
+    this.#opened ??= open(this.baseUrl(), service);
+    await (await this.#opened).handle(request, response);
+  }
+}
+
+/**
+ * Whether a page of this origin may call: only one of the service itself, under either name of the loopback interface.
+ * A page elsewhere may have got here by rebinding its own name (MCP, "Streamable HTTP", security warning).
+ */
+function isOwn(origin: string, baseUrl: string): boolean {
+  const { port } = new URL(baseUrl);
+  return origin === baseUrl || origin === `http://localhost:${port}`;
+}
+
+async function open(baseUrl: string, service: ServiceState): Promise<Opened> {
+  const [{ getRequestListener }, { openMcpService }] = await Promise.all([
+    import('@hono/node-server'),
+    import('./mcp.ts'),
+  ]);
+  const mcp = openMcpService(baseUrl, service.settings.maxBodyBytes);
+  const handle = getRequestListener((request) => mcp.fetch(request), {
+    overrideGlobalObjects: false,
+  });
+  return { handle, close: () => mcp.close() };
+}

@@ -1,0 +1,426 @@
+import { type CallToolResult, createMcpHandler, McpServer } from '@modelcontextprotocol/server';
+import { Pool } from 'undici';
+import { z } from 'zod';
+import { MAILBOX_OPERATIONS } from '../service/mailbox-wire.ts';
+import type { MailboxOperationName } from '../service/platform-wire.ts';
+import { type Operation, type Param, readParam } from '../service/wire.ts';
+
+/** What the mailbox surface answered. */
+interface Forwarded {
+  readonly status: number;
+  readonly contentType: string;
+  readonly bytes: Buffer;
+}
+
+type Forward = (request: ToolRequest, authorization: string) => Promise<Forwarded>;
+
+/** A client has to hold the answer as one JSON text: more than this is no answer for it. */
+const MOST_ANSWER_BYTES = 16 * 1024 * 1024;
+
+/** Thrown for an answer of more than `MOST_ANSWER_BYTES`. */
+class AnswerTooLarge extends Error {}
+
+/**
+ * Sends requests to the mailbox surface as any client would, with the caller's own token: rights, limits,
+ * faults and the request log are those of the surface, and nothing else is reached.
+ */
+function openForward(baseUrl: string): {
+  readonly forward: Forward;
+  close(): Promise<void>;
+} {
+  const pool = new Pool(baseUrl, { connections: 8 });
+  return {
+    forward: async ({ method, path, body }, authorization) => {
+      const answer = await pool.request({
+        method,
+        path,
+        headers: { 'content-type': 'application/json', authorization },
+        ...(body === null ? {} : { body }),
+      });
+      const chunks: Buffer[] = [];
+      let length = 0;
+      for await (const chunk of answer.body) {
+        if (!Buffer.isBuffer(chunk)) continue;
+        length += chunk.length;
+        if (length > MOST_ANSWER_BYTES) throw new AnswerTooLarge();
+        chunks.push(chunk);
+      }
+      return {
+        status: answer.statusCode,
+        contentType: String(answer.headers['content-type'] ?? ''),
+        bytes: Buffer.concat(chunks, length),
+      };
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+/** What a tool takes: path and query parameters and the fields of the body, side by side. */
+function toolInput(operation: Operation): z.ZodObject {
+  const fields: Record<string, z.ZodType> = {};
+  for (const param of operation.params) fields[param.name] = paramSchema(param);
+  // The refinements of a body as a whole are left to the surface, which checks every request.
+  return z.strictObject({ ...fields, ...bodyFields(operation) });
+}
+
+function paramSchema(param: Param): z.ZodType {
+  const schema = (param.type === 'integer' ? integer(param) : string(param)).describe(param.help);
+  return param.required ? schema : schema.optional();
+}
+
+function integer({ min, max }: Extract<Param, { type: 'integer' }>): z.ZodInt {
+  const low = min === undefined ? z.int() : z.int().min(min);
+  return max === undefined ? low : low.max(max);
+}
+
+function string({ values, minLength }: Extract<Param, { type: 'string' }>): z.ZodType {
+  return values === undefined ? z.string().min(minLength ?? 0) : z.enum(values);
+}
+
+function bodyFields({ body }: Operation): Readonly<Record<string, z.core.$ZodType>> {
+  return body instanceof z.ZodObject ? body.shape : {};
+}
+
+/** A request as the mailbox surface takes it. */
+interface ToolRequest {
+  readonly method: string;
+  /** Path and query, percent-encoded. */
+  readonly path: string;
+  /** JSON text; null where the operation takes none. */
+  readonly body: string | null;
+}
+
+/** The request that a tool's arguments stand for. */
+function toolRequest(operation: Operation, input: Readonly<Record<string, unknown>>): ToolRequest {
+  let { path } = operation;
+  const query = new URLSearchParams();
+  for (const param of operation.params) {
+    const value = input[param.name];
+    if (typeof value !== 'string' && typeof value !== 'number') continue;
+    const reading = readParam(param, value);
+    const text = String(reading.ok ? reading.value : value);
+    if (param.in === 'path') path = path.replace(`{${param.name}}`, () => encodeURIComponent(text));
+    else query.set(param.name, text);
+  }
+  const body: Record<string, unknown> = {};
+  for (const name of Object.keys(bodyFields(operation))) {
+    if (input[name] !== undefined) body[name] = input[name];
+  }
+  return {
+    method: operation.method,
+    path: query.size === 0 ? path : `${path}?${query}`,
+    body: operation.body === null ? null : JSON.stringify(body),
+  };
+}
+
+/**
+ * What tools answer, for clients that check it: the service's own records, strictly. The schemas of `wire/` read an
+ * answer leniently and so describe it loosely.
+ */
+
+const time = z.iso.datetime();
+const count = z.int().min(0);
+const uid = z.int().min(1);
+const address = z.object({ name: z.string(), address: z.string() });
+
+const folder = z.object({
+  path: z.string(),
+  name: z.string(),
+  delimiter: z.string(),
+  specialUse: z.string().nullable().describe('RFC 6154 attribute, such as \\Sent'),
+  messageCount: count,
+  unreadCount: count,
+});
+
+const message = z.object({
+  uid,
+  path: z.string().describe('full path of the folder'),
+  date: time.describe('when the message was received'),
+  flags: z.array(z.string()),
+  unseen: z.boolean(),
+  size: count.describe('bytes of the raw source'),
+  subject: z.string().nullable(),
+  from: address.nullable(),
+  to: z.array(address),
+  cc: z.array(address),
+  bcc: z.array(address),
+  messageId: z.string().nullable(),
+  inReplyTo: z.string().nullable(),
+  attachments: z.array(
+    z.object({
+      id: z.string(),
+      contentType: z.string(),
+      sizeBytes: count,
+      inline: z.boolean(),
+      filename: z.string().nullable(),
+      contentId: z.string().nullable(),
+    }),
+  ),
+});
+
+const webhook = z.object({
+  id: z.string(),
+  accountResourceId: z.string(),
+  mailbox: z.string(),
+  name: z.string(),
+  description: z.string().nullable(),
+  events: z.array(z.string()),
+  status: z.string(),
+  url: z.string(),
+  createdAt: time,
+  updatedAt: time,
+});
+const webhookWithSecret = webhook.extend({ secret: z.string() });
+
+const usage = { usage: count, limit: count, percentage: count };
+const quota = z.object({
+  quotas: z.array(z.object({ resourceName: z.string(), ...usage })),
+  totalUsage: count,
+  totalLimit: count,
+  totalPercentage: count,
+  supported: z.boolean(),
+});
+
+const account = z.object({
+  orderResourceId: z.string(),
+  mailboxes: z.array(z.object({ resourceId: z.string(), address: z.string() })),
+});
+const flagsResult = z.object({
+  successful: z.array(uid),
+  failed: z.array(z.object({ uid, reason: z.string() })),
+});
+const messageText = z.object({ text: z.string(), html: z.string() });
+const webhookTest = z.object({
+  httpStatus: z.int().describe('0 where no answer came'),
+  success: z.boolean(),
+  error: z.string().nullable(),
+});
+
+const one = (record: z.ZodType) => z.object({ data: record });
+const page = (record: z.ZodType) =>
+  z.object({
+    data: z.array(record),
+    pagination: z.object({ page: count, perPage: count, total: count, totalPages: count }),
+  });
+const nothing = z.object({ data: z.null() });
+
+const OUTPUT: Readonly<Record<string, z.ZodObject>> = {
+  getCurrentAccount: one(account),
+  getQuota: one(quota),
+  listFolders: page(folder),
+  createFolder: one(folder),
+  updateFolder: one(folder),
+  listMessages: page(message),
+  searchMessages: page(message),
+  updateMessageFlags: one(flagsResult),
+  getMessage: one(message),
+  patchMessage: one(message),
+  getMessageText: one(messageText),
+  listWebhooks: page(webhook),
+  createWebhook: one(webhookWithSecret),
+  getWebhook: one(webhook),
+  updateWebhook: one(webhook),
+  regenerateWebhookSecret: one(webhookWithSecret),
+  testWebhook: one(webhookTest),
+} satisfies Partial<Record<MailboxOperationName, z.ZodObject>>;
+
+/** What a tool answers; null where the answer is bytes, which are an embedded resource. */
+function toolOutput({ name, response }: Operation): z.ZodObject | null {
+  return response.kind === 'bytes' ? null : (OUTPUT[name] ?? nothing);
+}
+
+const jsonObject = z.record(z.string(), z.unknown());
+
+/**
+ * What a tool answers: the surface's JSON as text and as structured content, raw bytes as a resource.
+ *
+ * @param output what the structured content must be; null where the answer is bytes
+ */
+export function toolResult(
+  { status, contentType, bytes }: Forwarded,
+  uri: string,
+  output: z.ZodObject | null,
+): CallToolResult {
+  if (status >= 400) return failure(bytes.toString('utf8'));
+  if (output !== null) {
+    const json = status === 204 ? { data: null } : readJson(contentType, bytes);
+    // A page of a proxy, or an answer that broke: a client that checks the output must not get it as one.
+    return output.safeParse(json).success ? structured(json) : failure(NOT_AN_ANSWER);
+  }
+  return { content: [{ type: 'resource', resource: resource(uri, contentType, bytes) }] };
+}
+
+/** A tool error for an answer that did not arrive. */
+export function unanswered(error: unknown): CallToolResult {
+  const envelope =
+    error instanceof AnswerTooLarge
+      ? {
+          error: 'The answer is too large for a tool result',
+          code: 'ERR_ANSWER_TOO_LARGE',
+          params: { maxBytes: MOST_ANSWER_BYTES },
+        }
+      : { error: 'The service could not be asked', code: 'ERR_UPSTREAM_UNREACHABLE', params: {} };
+  return failure(JSON.stringify(envelope));
+}
+
+function structured(value: unknown): CallToolResult {
+  const content: CallToolResult['content'] = [{ type: 'text', text: JSON.stringify(value) }];
+  const read = jsonObject.safeParse(value);
+  return read.success ? { content, structuredContent: read.data } : { content };
+}
+
+/** The error envelope of the surface as it came. */
+function failure(envelope: string): CallToolResult {
+  return { isError: true, content: [{ type: 'text', text: envelope }] };
+}
+
+const NOT_AN_ANSWER = JSON.stringify({
+  error: 'The service answered something other than the interface describes',
+  code: 'ERR_UPSTREAM_UNREADABLE',
+  params: {},
+});
+
+/** Undefined where it is no JSON. */
+function readJson(contentType: string, bytes: Buffer): unknown {
+  if (!/^application\/json\b/.test(contentType)) return undefined;
+  try {
+    return JSON.parse(bytes.toString('utf8'));
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** Bytes that are UTF-8 stand as text, which a model can read; it is exact, since decoding them loses nothing. */
+function resource(
+  uri: string,
+  contentType: string,
+  bytes: Buffer,
+): { uri: string; mimeType: string } & ({ text: string } | { blob: string }) {
+  const mimeType = contentType.split(';', 1)[0] ?? contentType;
+  const text = utf8(bytes);
+  return text === null
+    ? { uri, mimeType, blob: bytes.toString('base64') }
+    : { uri, mimeType, text };
+}
+
+function utf8(bytes: Buffer): string | null {
+  // A zero byte is valid UTF-8 and hardly ever text.
+  if (bytes.includes(0)) return null;
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+export interface McpService {
+  /** Answers one request of the streamable HTTP transport; its token has been checked. */
+  fetch(request: Request): Promise<Response>;
+  close(): Promise<void>;
+}
+
+/** What a summary leaves out and a model has to know. */
+const NOTES: Readonly<Record<string, string>> = {
+  getCurrentAccount: 'Begin here: every other tool takes the resourceId of a mailbox.',
+  createFolder: 'The name is the full path, its parts joined by dots, such as INBOX.Invoices.',
+  updateFolder: 'The name is the new full path; subfolders move along.',
+  searchMessages:
+    'subject, from, to, cc and body are alternatives to each other; all other criteria must hold as well.',
+  getMessageText: 'Use getMessage or getMessageSource to look without marking.',
+  updateMessageFlags:
+    'Give addFlags, removeFlags or both. The answer tells the outcome of each uid.',
+  patchMessage: 'Give addFlags, removeFlags or both.',
+  sendEmail:
+    'Needs to, cc or bcc. Give inReplyTo for a reply or forwardOf for a forward, never both.',
+};
+
+/** Tools that reach beyond the service: recipients of mail, and URLs that the caller names. */
+const OPEN_WORLD: ReadonlySet<string> = new Set([
+  'sendEmail',
+  'createWebhook',
+  'updateWebhook',
+  'testWebhook',
+]);
+
+const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set(['GET', 'PUT', 'PATCH', 'DELETE']);
+/** POST operations that change nothing more when they are called again with the same arguments. */
+const IDEMPOTENT_POSTS: ReadonlySet<string> = new Set([
+  'searchMessages',
+  'updateMessageFlags',
+  'deleteMessages',
+]);
+
+interface Tool {
+  readonly operation: Operation;
+  readonly title: string;
+  readonly input: ReturnType<typeof toolInput>;
+  readonly output: z.ZodObject | null;
+}
+
+const TOOLS: readonly Tool[] = Object.values(MAILBOX_OPERATIONS).map((operation) => ({
+  operation,
+  title: titleOf(operation.name),
+  input: toolInput(operation),
+  output: toolOutput(operation),
+}));
+
+/** `getMessageSource` is "Get message source". */
+function titleOf(name: string): string {
+  const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** The mailbox surface as tools, one for each operation and named after it. */
+export function openMcpService(baseUrl: string, maxBodyBytes: number): McpService {
+  const { forward, close } = openForward(baseUrl);
+  const handler = createMcpHandler(
+    ({ requestInfo }) => serverFor(forward, requestInfo?.headers.get('authorization') ?? ''),
+    { maxRequestBodySize: maxBodyBytes },
+  );
+  return {
+    fetch: (request) => handler.fetch(request),
+    close: async () => {
+      await handler.close();
+      await close();
+    },
+  };
+}
+
+/** A server for one request: it knows no token but the caller's. */
+function serverFor(forward: Forward, authorization: string): McpServer {
+  const server = new McpServer(
+    { name: 'mailkeep-sandbox', version: '1.2.2' },
+    { instructions: 'Mailboxes of a hosted mail service: read, search, organise and send mail.' },
+  );
+  for (const { operation, title, input, output } of TOOLS) {
+    const note = NOTES[operation.name];
+    server.registerTool(
+      operation.name,
+      {
+        title,
+        description: note === undefined ? `${operation.summary}.` : `${operation.summary}. ${note}`,
+        inputSchema: input,
+        ...(output === null ? {} : { outputSchema: output }),
+        annotations: {
+          title,
+          readOnlyHint: operation.read && operation.sideEffect === null,
+          destructiveHint: operation.destructive,
+          idempotentHint:
+            IDEMPOTENT_METHODS.has(operation.method) || IDEMPOTENT_POSTS.has(operation.name),
+          openWorldHint: OPEN_WORLD.has(operation.name),
+        },
+      },
+      async (args: Readonly<Record<string, unknown>>) => {
+        const request = toolRequest(operation, args);
+        try {
+          const answer = await forward(request, authorization);
+          return toolResult(answer, `mailbox:${request.path}`, output);
+        } catch (error) {
+          return unanswered(error);
+        }
+      },
+    );
+  }
+  return server;
+}

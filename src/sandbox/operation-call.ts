@@ -1,0 +1,107 @@
+import type { z } from 'zod';
+import type { Reply, Routed } from '../service/surface.ts';
+import { bodyFrom, Refusal, spelledPath, uidFrom } from '../service/surface.ts';
+import { type MailboxToken, reaches } from './accounts.ts';
+import type { Entry, Folder } from './folder.ts';
+import type { Mailbox, ServiceState } from './store.ts';
+
+/** A request that was routed and authorized, with its body read. */
+export interface Call {
+  readonly service: ServiceState;
+  readonly operation: Operation;
+  readonly token: MailboxToken;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
+  /** A JSON object where the operation takes one. */
+  readonly body: unknown;
+}
+
+export type Handler = (call: Call) => Reply | Promise<Reply>;
+
+/** An operation of the mailbox surface. */
+export interface Operation extends Routed {
+  readonly id: string;
+  /** Whether the interface gives it a body. Where it does not, what is sent all the same is not read. */
+  readonly takesBody: boolean;
+  /** Statuses of 4xx and 5xx the interface declares for it. */
+  readonly declared: readonly number[];
+  readonly handle: Handler;
+}
+
+/**
+ * The mailbox of the path. One that is not there and one the token may not reach look the same, in the status
+ * the operation declares for it: 404 where it does, else 403.
+ */
+export function mailboxOf(call: Call): Mailbox {
+  const resourceId = call.params.mailboxResourceId ?? '';
+  const params = { mailboxResourceId: resourceId };
+  const mailbox = call.service.store.mailboxes.get(resourceId);
+  if (mailbox === undefined) {
+    const status = call.operation.declared.includes(404) ? 404 : 403;
+    throw new Refusal(status, 'ERR_MAILBOX_NOT_FOUND', 'The mailbox does not exist', params);
+  }
+  if (!reaches(call.token, mailbox)) {
+    throw new Refusal(403, 'ERR_FORBIDDEN', 'The token does not reach this mailbox', params);
+  }
+  if (call.service.standings.isSuspended(mailbox)) {
+    throw new Refusal(403, 'ERR_MAILBOX_SUSPENDED', 'The mailbox is suspended', params);
+  }
+  return mailbox;
+}
+
+/** What is not there: 404 where the operation declares it, else 422. */
+export function missing(
+  call: Call,
+  code: string,
+  message: string,
+  params: Readonly<Record<string, unknown>>,
+): Refusal {
+  return new Refusal(call.operation.declared.includes(404) ? 404 : 422, code, message, params);
+}
+
+/** The folder of the path. */
+export function folderOf(call: Call): { readonly mailbox: Mailbox; readonly folder: Folder } {
+  const mailbox = mailboxOf(call);
+  const path = call.params.folder ?? '';
+  const folder = findFolder(mailbox, path);
+  if (folder === null) {
+    throw missing(call, 'ERR_FOLDER_NOT_FOUND', 'The folder does not exist', { folder: path });
+  }
+  return { mailbox, folder };
+}
+
+/** The folder a body names; one that is not there makes the body invalid. */
+export function targetFolderOf(mailbox: Mailbox, path: string): Folder {
+  const folder = findFolder(mailbox, path);
+  if (folder !== null) return folder;
+  throw new Refusal(422, 'ERR_FOLDER_NOT_FOUND', 'The target folder does not exist', {
+    folder: path,
+  });
+}
+
+export function findFolder(mailbox: Mailbox, path: string): Folder | null {
+  return mailbox.folders.get(spelledPath(path)) ?? null;
+}
+
+/** The uid of the path: an integer from 1 on. */
+export function uidOf(call: Call): number {
+  return uidFrom(call.params.uid);
+}
+
+/** The message of the path. */
+export function entryOf(call: Call): Entry {
+  const { folder } = folderOf(call);
+  const uid = uidOf(call);
+  const entry = folder.get(uid);
+  if (entry === null) throw messageMissing(call, uid);
+  return entry;
+}
+
+export function messageMissing(call: Call, uid: number): Refusal {
+  return missing(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
+}
+
+/** A body by its schema. @throws Refusal 422 with every problem by its path */
+export function bodyOf<T extends z.ZodType>(call: Call, schema: T): z.output<T> {
+  return bodyFrom(call.body, schema);
+}

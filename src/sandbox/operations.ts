@@ -1,0 +1,528 @@
+import {
+  deleteMessagesRequest,
+  type FolderRecord,
+  feedbackRequest,
+  folderRequest,
+  MAILBOX_OPERATIONS as INTERFACE,
+  messageFlagsRequest,
+  moveMessageRequest,
+  moveMessagesRequest,
+  patchMessageRequest,
+  searchRequest,
+  WEBHOOK_STATUSES,
+  type WebhookRecord,
+  type WebhookTestRecord,
+} from '../service/mailbox-wire.ts';
+import { readAttachment, renderText } from '../service/message-view.ts';
+import type { MailboxOperationName } from '../service/platform-wire.ts';
+import {
+  allWithin,
+  byFolderPath,
+  dataReply,
+  factsTest,
+  invalid,
+  NO_CONTENT,
+  pageOf,
+  pageOfAll,
+  pageOffset,
+  pageOfSorted,
+  pageOfSpans,
+  pageReply,
+  Refusal,
+  type Reply,
+  routePath,
+  sortOf,
+  sourceTest,
+  spansOfCriteria,
+  spelledPath,
+  tooSoon,
+} from '../service/surface.ts';
+import { reaches } from './accounts.ts';
+import type { Entry, Folder } from './folder.ts';
+import {
+  bodyOf,
+  type Call,
+  entryOf,
+  folderOf,
+  type Handler,
+  mailboxOf,
+  messageMissing,
+  missing,
+  type Operation,
+  targetFolderOf,
+  uidOf,
+} from './operation-call.ts';
+import { assertThere } from './seed.ts';
+import { sendEmail } from './send-email.ts';
+import { DELIMITER, type Mailbox, STANDING_FOLDERS, withSubfolders } from './store.ts';
+import { type Webhook, webhookOperations } from './webhooks.ts';
+
+/** The order of the token and the mailboxes it reaches. */
+function getCurrentAccount({ service, token }: Call): Reply {
+  const mailboxes = [...service.store.mailboxes.values()]
+    .filter((mailbox) => reaches(token, mailbox))
+    .map(({ resourceId, address }) => ({ resourceId, address }));
+  return dataReply({ orderResourceId: token.orderId, mailboxes });
+}
+
+function getQuota(call: Call): Reply {
+  const mailbox = mailboxOf(call);
+  const { store, settings } = call.service;
+  const { bytes, messages } = store.usage(mailbox);
+  const storage = quotaOf('STORAGE', bytes, settings.storageQuotaBytes);
+  return dataReply({
+    quotas: [storage, quotaOf('MESSAGE', messages, settings.messageQuota)],
+    totalUsage: storage.usage,
+    totalLimit: storage.limit,
+    totalPercentage: storage.percentage,
+    supported: true,
+  });
+}
+
+/** A resource with its percentage as a whole number: 0 to 100, and more where a mailbox holds more than it may. */
+function quotaOf(resourceName: string, usage: number, limit: number) {
+  const percentage = limit === 0 ? 100 : Math.round((usage / limit) * 100);
+  return { resourceName, usage, limit, percentage };
+}
+
+const KIND = 'feedback';
+
+/** Takes feedback, once per customer and interval, and keeps it without what looks like a secret. */
+function submitFeedback(call: Call): Reply {
+  const mailbox = mailboxOf(call);
+  const { score, message } = bodyOf(call, feedbackRequest);
+  const { store, settings, now } = call.service;
+  const at = now();
+  // A customer is whom the order belongs to.
+  const free = lastSubmission(call, mailbox.orderId) + settings.feedbackIntervalMs;
+  if (at < free) {
+    const retryAfter = Math.ceil((free - at) / 1000);
+    const message = 'Feedback was submitted a moment ago; wait and retry';
+    throw tooSoon('ERR_FEEDBACK_RATE_LIMIT', message, retryAfter);
+  }
+  store.putDocument(KIND, mailbox.orderId, {
+    at,
+    mailboxResourceId: mailbox.resourceId,
+    score,
+    message: scrubSecrets(withoutTokens(call, message)),
+  });
+  return NO_CONTENT;
+}
+
+/** Takes out the tokens that this service gave out itself. */
+function withoutTokens({ service }: Call, text: string): string {
+  return text.replace(/[\w.~+/=-]+/g, (word) =>
+    service.tokens.has(word) || service.tokens.has(word.replace(/\.$/, '')) ? '[removed]' : word,
+  );
+}
+
+function lastSubmission(call: Call, orderId: string): number {
+  for (const { id, body } of call.service.store.documents(KIND)) {
+    if (id !== orderId || typeof body !== 'object' || body === null) continue;
+    if ('at' in body && typeof body.at === 'number') return body.at;
+  }
+  return Number.NEGATIVE_INFINITY;
+}
+
+/** What a value is named by. A value follows `=`, `:` or `is`, or is the next word with a digit in it. */
+const NAMED = String.raw`\b(pass(?:word|wd|code|phrase)?|pwd|pw|pin|secret|token|credentials?|(?:api|access|private)[-_ ]?key)`;
+
+const SECRETS: readonly (readonly [RegExp, string])[] = [
+  [/\b(bearer|basic)\s+[^\s"',;]+/gi, '$1 [removed]'],
+  [new RegExp(`${NAMED}("?\\s*[:=]\\s*|\\s+is\\s+)("[^"]*"|[^\\s"}]+)`, 'gi'), '$1$2[removed]'],
+  [new RegExp(`${NAMED}(\\s+)(?=[^\\s\\d]*\\d)\\S+`, 'gi'), '$1$2[removed]'],
+  [/(:\/\/)[^\s/@]+@/g, '$1[removed]@'],
+  // Prefixes that tokens and keys are known by.
+  [/\b(?:mbx|plt|ctl|whsec|sk|pk|gh[a-z]|xox[a-z])[-_][\w.-]+/g, '[removed]'],
+];
+
+const WORD = /[\w.~+/=-]{8,}/g;
+
+/** Takes out what looks like a token or a password. A heuristic: it errs on the side of taking out too much. */
+export function scrubSecrets(text: string): string {
+  const scrubbed = SECRETS.reduce((kept, [pattern, by]) => kept.replace(pattern, by), text);
+  return scrubbed.replace(WORD, (word) => (looksSecret(word) ? '[removed]' : word));
+}
+
+/** A long run in which letters and digits mix (tokens, keys, hashes), or a short one that changes between them. */
+function looksSecret(word: string): boolean {
+  if (!/\d/.test(word) || !/[A-Za-z]/.test(word)) return false;
+  if (word.length >= 20) return true;
+  return /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d[A-Za-z]+\d/.test(word);
+}
+
+/** All folders, INBOX first, then by path. */
+function listFolders(call: Call): Reply {
+  const mailbox = mailboxOf(call);
+  const page = pageOf(call.query, 50, 100);
+  const folders = [...mailbox.folders.values()].sort(byFolderPath);
+  return pageOfAll(folders, page, folderRecordOf);
+}
+
+function folderRecordOf(folder: Folder): FolderRecord {
+  return {
+    path: folder.path,
+    name: folder.path.slice(folder.path.lastIndexOf(DELIMITER) + 1),
+    delimiter: DELIMITER,
+    specialUse: folder.specialUse,
+    messageCount: folder.count,
+    unreadCount: folder.unread,
+  };
+}
+
+/** Creates a folder by its full path, and the folders above it that are not there. */
+function createFolder(call: Call): Reply {
+  const mailbox = mailboxOf(call);
+  const path = newPath(bodyOf(call, folderRequest).name);
+  if (mailbox.folders.has(path)) throw exists(path);
+  const { store } = call.service;
+  const folder = store.atomically(() => store.folderWithParents(mailbox, path));
+  return dataReply(folderRecordOf(folder), 201);
+}
+
+/** Renames a folder and everything below it to a new full path. */
+function updateFolder(call: Call): Reply {
+  const { mailbox, folder } = folderOf(call);
+  const path = newPath(bodyOf(call, folderRequest).name);
+  if (path === folder.path) return dataReply(folderRecordOf(folder));
+  refuseStanding(folder);
+  if (path.startsWith(folder.path + DELIMITER)) {
+    throw invalid({ name: ['must not lie below the folder itself'] });
+  }
+  const { store } = call.service;
+  const moved = withSubfolders(mailbox, folder.path);
+  for (const { path: old } of moved) {
+    const renamed = path + old.slice(folder.path.length);
+    if (mailbox.folders.has(renamed)) throw exists(renamed);
+  }
+  store.atomically(() => {
+    const end = path.lastIndexOf(DELIMITER);
+    if (end >= 0) store.folderWithParents(mailbox, path.slice(0, end));
+    store.renameFolder(mailbox, folder.path, path);
+  });
+  return dataReply(folderRecordOf(folder));
+}
+
+/** Deletes a folder, everything below it and all messages in them, for good. */
+function deleteFolder(call: Call): Reply {
+  const { mailbox, folder } = folderOf(call);
+  for (const affected of withSubfolders(mailbox, folder.path)) refuseStanding(affected);
+  call.service.store.deleteFolder(mailbox, folder.path);
+  return NO_CONTENT;
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
+const BAD_NAME = /[\x00-\x1f\x7f-\x9f/*%\\]|\p{Surrogate}/u;
+
+function newPath(name: string): string {
+  const path = spelledPath(name);
+  if (BAD_NAME.test(path) || path.split(DELIMITER).some((part) => part.trim() === '')) {
+    throw invalid({ name: ['must be a path of names joined by dots, without / * % \\'] });
+  }
+  return path;
+}
+
+function refuseStanding(folder: Folder): void {
+  if (!STANDING_FOLDERS.has(folder.path)) return;
+  throw new Refusal(409, 'ERR_FOLDER_PROTECTED', 'This folder is part of every mailbox', {
+    folder: folder.path,
+  });
+}
+
+function exists(path: string): Refusal {
+  return new Refusal(409, 'ERR_FOLDER_EXISTS', 'A folder of this path exists', { folder: path });
+}
+
+/** The rendered text and HTML; marks the message as read. */
+async function getMessageText(call: Call): Promise<Reply> {
+  const entry = entryOf(call);
+  const rendered = await renderText(call.service.store.read(entry.source));
+  // The message may have gone while it was rendered: then there is nothing to mark.
+  call.service.store.changeFlags(folderOf(call).folder, uidOf(call), ['\\Seen'], []);
+  return dataReply(rendered);
+}
+
+/** The decoded bytes of one attachment. */
+function getMessageAttachment(call: Call): Reply {
+  const entry = entryOf(call);
+  const attachmentId = call.params.attachmentId ?? '';
+  const bytes = readAttachment(call.service.store.read(entry.source), attachmentId);
+  if (bytes === null) {
+    throw missing(call, 'ERR_ATTACHMENT_NOT_FOUND', 'The attachment does not exist', {
+      uid: entry.uid,
+      attachmentId,
+    });
+  }
+  return { kind: 'bytes', type: 'application/octet-stream', bytes };
+}
+
+function listMessages(call: Call): Reply {
+  const { folder } = folderOf(call);
+  const page = pageOf(call.query, 25, 100);
+  const { field, descending } = sortOf(call.query);
+  const { store } = call.service;
+  const entries = folder.page(field, descending, pageOffset(page), page.perPage, store);
+  return pageReply(
+    entries.map((entry) => store.records.messageJson(folder, entry)),
+    page,
+    folder.count,
+  );
+}
+
+function getMessage(call: Call): Reply {
+  const json = call.service.store.records.messageJson(folderOf(call).folder, entryOf(call));
+  return { kind: 'text', status: 200, text: `{"data":${json}}` };
+}
+
+function patchMessage(call: Call): Reply {
+  const { folder } = folderOf(call);
+  const uid = uidOf(call);
+  const { add, remove } = flagChange(bodyOf(call, patchMessageRequest));
+  if (call.service.store.changeFlags(folder, uid, add, remove) === null) {
+    throw messageMissing(call, uid);
+  }
+  return getMessage(call);
+}
+
+/** 200 when every uid was found, else 207 with what happened to each. */
+function updateMessageFlags(call: Call): Reply {
+  const { folder } = folderOf(call);
+  const body = bodyOf(call, messageFlagsRequest);
+  const { add, remove } = flagChange(body);
+  const { store } = call.service;
+  const successful: number[] = [];
+  const failed: { uid: number; reason: string }[] = [];
+  store.atomically(() => {
+    for (const uid of new Set(body.uids)) {
+      if (store.changeFlags(folder, uid, add, remove) === null) {
+        failed.push({ uid, reason: 'The message does not exist' });
+      } else successful.push(uid);
+    }
+  });
+  return dataReply({ successful, failed }, failed.length === 0 ? 200 : 207);
+}
+
+function moveMessage(call: Call): Reply {
+  const { mailbox, folder } = folderOf(call);
+  const uid = uidOf(call);
+  const target = targetFolderOf(mailbox, bodyOf(call, moveMessageRequest).targetFolder);
+  if (call.service.store.move(folder, uid, target) === null) throw messageMissing(call, uid);
+  return NO_CONTENT;
+}
+
+/** Moves the uids that are there, in the order given; as in IMAP the others are passed over. */
+function moveMessages(call: Call): Reply {
+  const { mailbox, folder } = folderOf(call);
+  const body = bodyOf(call, moveMessagesRequest);
+  const target = targetFolderOf(mailbox, body.targetFolder);
+  const { store } = call.service;
+  store.atomically(() => {
+    for (const uid of new Set(body.uids)) store.move(folder, uid, target);
+  });
+  return NO_CONTENT;
+}
+
+/** Done when the message is not there any more, whoever removed it: the interface declares no 404 here. */
+function deleteMessage(call: Call): Reply {
+  const { folder } = folderOf(call);
+  call.service.store.remove(folder, uidOf(call));
+  return NO_CONTENT;
+}
+
+function deleteMessages(call: Call): Reply {
+  const { folder } = folderOf(call);
+  const { uids } = bodyOf(call, deleteMessagesRequest);
+  const { store } = call.service;
+  store.atomically(() => {
+    for (const uid of uids) store.remove(folder, uid);
+  });
+  return NO_CONTENT;
+}
+
+function deleteAllMessages(call: Call): Reply {
+  const { folder } = folderOf(call);
+  call.service.store.removeAll(folder);
+  return NO_CONTENT;
+}
+
+/** The source byte for byte. Reading it leaves `\Seen` alone. */
+function getMessageSource(call: Call): Reply {
+  const entry = entryOf(call);
+  const { store } = call.service;
+  const range = store.file(entry.source);
+  if (range !== null && range.length > STREAM_FROM_BYTES) {
+    // A stream that ends early would leave the client waiting for bytes that never come.
+    assertThere(range);
+    return { kind: 'file', type: 'message/rfc822', range };
+  }
+  return { kind: 'bytes', type: 'message/rfc822', bytes: store.read(entry.source) };
+}
+
+/** Sources larger than this are streamed from their file; smaller ones are quicker to read at once. */
+const STREAM_FROM_BYTES = 1 << 20;
+
+const SYSTEM_FLAGS = ['\\Seen', '\\Answered', '\\Flagged', '\\Deleted', '\\Draft'];
+/** An IMAP atom (RFC 3501, section 9): what a keyword may be. */
+const KEYWORD = /^[!#$&'+,\-./0-9:;<=>?@A-Z[^_`a-z|}~]+$/;
+
+/** Flags to add and remove, system flags in their usual spelling. @throws Refusal 422 for what is no flag */
+function flagChange(body: {
+  readonly addFlags?: readonly string[] | undefined;
+  readonly removeFlags?: readonly string[] | undefined;
+}): { readonly add: readonly string[]; readonly remove: readonly string[] } {
+  return {
+    add: spelled('addFlags', body.addFlags ?? []),
+    remove: spelled('removeFlags', body.removeFlags ?? []),
+  };
+}
+
+function spelled(field: string, flags: readonly string[]): string[] {
+  return flags.map((flag) => {
+    if (!flag.startsWith('\\')) {
+      if (KEYWORD.test(flag)) return flag;
+      throw invalid({ [field]: [`${JSON.stringify(flag)} is not a flag`] });
+    }
+    const known = SYSTEM_FLAGS.find((system) => system.toLowerCase() === flag.toLowerCase());
+    if (known !== undefined) return known;
+    throw invalid({ [field]: [`${JSON.stringify(flag)} is not one of ${SYSTEM_FLAGS.join(' ')}`] });
+  });
+}
+
+function searchMessages(call: Call): Reply {
+  const { folder } = folderOf(call);
+  const page = pageOf(call.query, 25, 100);
+  const { field, descending } = sortOf(call.query);
+  const criteria = bodyOf(call, searchRequest);
+  const { store } = call.service;
+  const spans = spansOfCriteria(criteria, folder.lastUid);
+  const facts = factsTest(criteria);
+  const source = sourceTest(criteria);
+  const matches = (entry: Entry): boolean =>
+    (facts === null ||
+      facts({
+        flags: entry.flags,
+        received: () => store.received(entry.source),
+        size: () => store.size(entry.source),
+      })) &&
+    (source === null || source(store.read(entry.source)));
+  const keyOf = {
+    uid: null,
+    date: (entry: Entry) => store.received(entry.source),
+    size: (entry: Entry) => store.size(entry.source),
+  }[field];
+  const found =
+    facts === null && source === null && field === 'uid'
+      ? pageOfSpans(folder, spans, page, descending)
+      : pageOfSorted(allWithin(folder, spans).filter(matches), keyOf, page, descending);
+  return pageReply(
+    found.entries.map((entry) => store.records.messageJson(folder, entry)),
+    page,
+    found.total,
+  );
+}
+
+function listWebhooks(call: Call): Reply {
+  const mailbox = mailboxOf(call);
+  const page = pageOf(call.query, 50, 1000);
+  const status = call.query.get('status');
+  if (status !== null && !WEBHOOK_STATUSES.some((known) => known === status)) {
+    throw invalid({ status: [`must be one of ${WEBHOOK_STATUSES.join(', ')}`] });
+  }
+  const all = call.service.webhooks
+    .of(new Set([mailbox.resourceId]))
+    .filter((webhook) => status === null || webhook.status === status);
+  return pageOfAll(all, page, (webhook) => webhookRecordOf(mailbox, webhook));
+}
+
+const { createWebhook, getWebhook, updateWebhook, regenerateWebhookSecret } =
+  webhookOperations<Call>({
+    body: bodyOf,
+    mailboxOf,
+    webhookOf,
+    checkCreate: () => {},
+    urlRefusal: (problem) => invalid({ url: [problem] }),
+    recordOf: webhookRecordOf,
+    reply: dataReply,
+  });
+
+function deleteWebhook(call: Call): Reply {
+  call.service.webhooks.remove(webhookOf(call).webhook);
+  return NO_CONTENT;
+}
+
+/** Sends one delivery, now, whatever the webhook's status, without retries. This surface declares no limit for it. */
+async function testWebhook(call: Call): Promise<Reply> {
+  const { mailbox, webhook } = webhookOf(call);
+  const outcome = await call.service.deliveries.test(mailbox, webhook);
+  const record: WebhookTestRecord = {
+    // An integer always, as the interface declares it: 0 where no answer came.
+    httpStatus: outcome.httpStatus ?? 0,
+    success: outcome.success,
+    error: outcome.error,
+  };
+  return dataReply(record);
+}
+
+function webhookOf(call: Call): { readonly mailbox: Mailbox; readonly webhook: Webhook } {
+  const mailbox = mailboxOf(call);
+  const id = call.params.webhookId ?? '';
+  const webhook = call.service.webhooks.get(id);
+  if (webhook === null || webhook.mailbox !== mailbox.resourceId) {
+    throw new Refusal(404, 'ERR_WEBHOOK_NOT_FOUND', 'The webhook does not exist', {
+      webhookId: id,
+    });
+  }
+  return { mailbox, webhook };
+}
+
+function webhookRecordOf(mailbox: Mailbox, webhook: Webhook): WebhookRecord {
+  return {
+    id: webhook.id,
+    accountResourceId: mailbox.resourceId,
+    mailbox: mailbox.address,
+    name: webhook.name,
+    description: webhook.description,
+    events: webhook.events,
+    status: webhook.status,
+    url: webhook.url,
+    createdAt: new Date(webhook.createdAt).toISOString(),
+    updatedAt: new Date(webhook.updatedAt).toISOString(),
+  };
+}
+
+function operation(id: MailboxOperationName, handle: Handler): Operation {
+  const { method, path, body, errors } = INTERFACE[id];
+  return { id, method, path: routePath(path), takesBody: body !== null, declared: errors, handle };
+}
+
+/** The 28 operations of the mailbox surface, with the error statuses the interface declares for each. */
+export const MAILBOX_OPERATIONS: readonly Operation[] = [
+  operation('getCurrentAccount', getCurrentAccount),
+  operation('submitFeedback', submitFeedback),
+  operation('getQuota', getQuota),
+  operation('listFolders', listFolders),
+  operation('createFolder', createFolder),
+  operation('updateFolder', updateFolder),
+  operation('deleteFolder', deleteFolder),
+  operation('listMessages', listMessages),
+  operation('deleteAllMessages', deleteAllMessages),
+  operation('searchMessages', searchMessages),
+  operation('updateMessageFlags', updateMessageFlags),
+  operation('moveMessages', moveMessages),
+  operation('deleteMessages', deleteMessages),
+  operation('getMessage', getMessage),
+  operation('patchMessage', patchMessage),
+  operation('deleteMessage', deleteMessage),
+  operation('getMessageSource', getMessageSource),
+  operation('getMessageText', getMessageText),
+  operation('getMessageAttachment', getMessageAttachment),
+  operation('moveMessage', moveMessage),
+  operation('sendEmail', sendEmail),
+  operation('listWebhooks', listWebhooks),
+  operation('createWebhook', createWebhook),
+  operation('getWebhook', getWebhook),
+  operation('updateWebhook', updateWebhook),
+  operation('deleteWebhook', deleteWebhook),
+  operation('regenerateWebhookSecret', regenerateWebhookSecret),
+  operation('testWebhook', testWebhook),
+];

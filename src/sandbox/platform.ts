@@ -1,0 +1,522 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { z } from 'zod';
+import {
+  type DeliveryLogRecord,
+  PLATFORM_OPERATIONS,
+  type PlatformMailboxRecord,
+  type PlatformMeta,
+  type PlatformOperationName,
+  type PlatformWebhookRecord,
+} from '../service/platform-wire.ts';
+import {
+  invalid,
+  type Page,
+  pageOffset,
+  problemsByField,
+  Refusal,
+  type Reply,
+  type Routed,
+  type RouteMatch,
+  RouteTable,
+  routePath,
+  splitUrl,
+  tooSoon,
+  unauthorized,
+} from '../service/surface.ts';
+import { describeParam, fieldOf, type Operation, type Param, readParam } from '../service/wire.ts';
+import type { Order, PlatformToken } from './accounts.ts';
+import {
+  applyMailboxFault,
+  type Faults,
+  type RateAnswer,
+  type RequestLog,
+  RequestRate,
+} from './faults.ts';
+import { type Outcome, readJsonBody, type Surface, sendFaultyReply } from './http.ts';
+import type { Mailbox, ServiceState } from './store.ts';
+import { type Webhook, webhookOperations } from './webhooks.ts';
+
+/** A request of the platform surface that was routed and authorized, with its parameters checked. */
+interface PlatformCall {
+  readonly service: ServiceState;
+  readonly token: PlatformToken;
+  readonly params: Readonly<Record<string, string>>;
+  /** By name; what was left out has its default, or is not there. */
+  readonly query: ReadonlyMap<string, string | number>;
+  /** A JSON object where the operation takes one. */
+  readonly body: unknown;
+}
+
+type PlatformHandler = (call: PlatformCall) => Reply | Promise<Reply>;
+
+/** No identifier of this service is longer. */
+const LONGEST_ID = 255;
+
+/**
+ * Checks path and query by what the operation declares. An empty value in the query counts as none.
+ *
+ * @throws Refusal 422 with every parameter that does not fit
+ */
+function readQuery(
+  operation: Operation,
+  params: Readonly<Record<string, string>>,
+  given: URLSearchParams,
+): ReadonlyMap<string, string | number> {
+  const values = new Map<string, string | number>();
+  const wrong: Record<string, string[]> = {};
+  for (const param of operation.params) {
+    if (param.in === 'path') {
+      if ((params[param.name] ?? '').length > LONGEST_ID) {
+        wrong[param.name] = [`The ${param.name} must not have more than ${LONGEST_ID} characters.`];
+      }
+      continue;
+    }
+    const text = given.get(param.name) ?? '';
+    if (text === '') {
+      if (param.default !== undefined) values.set(param.name, param.default);
+      continue;
+    }
+    const reading = readParam(param, text);
+    if (reading.ok) values.set(param.name, reading.value);
+    else wrong[param.name] = [expectation(param)];
+  }
+  if (Object.keys(wrong).length > 0) throw refused(wrong);
+  return values;
+}
+
+function expectation(param: Param): string {
+  if (param.type === 'string') return `The ${param.name} must be ${describeParam(param)}.`;
+  const most = param.max === undefined ? '' : ` and at most ${param.max}`;
+  return `The ${param.name} must be an integer of at least ${param.min ?? 0}${most}.`;
+}
+
+/** 422 whose message is the first problem. */
+function refused(fields: Readonly<Record<string, readonly string[]>>): Refusal {
+  const { status, code, params } = invalid(fields);
+  return new Refusal(status, code, Object.values(fields)[0]?.[0] ?? 'Validation failed.', params);
+}
+
+/** Everything the owner of the token cannot see is not there: this surface knows no 403. */
+function notFound(what: string): Refusal {
+  return new Refusal(404, 'ERR_NOT_FOUND', `The ${what} does not exist.`);
+}
+
+function orderOf({ service, token, params }: PlatformCall): Order {
+  const order = service.orders.get(params.orderId ?? '');
+  if (order === null || order.userId !== token.userId) throw notFound('order');
+  return order;
+}
+
+function mailboxOf({ service, token, params }: PlatformCall): Mailbox {
+  const mailbox = service.orders.mailboxOfUser(params.mailboxId ?? '', token.userId);
+  if (mailbox === null) throw notFound('mailbox');
+  return mailbox;
+}
+
+function webhookOf(call: PlatformCall): {
+  readonly mailbox: Mailbox;
+  readonly webhook: Webhook;
+} {
+  const { service, token, params } = call;
+  const webhook = service.webhooks.get(params.webhookId ?? '');
+  const mailbox =
+    webhook === null ? null : service.orders.mailboxOfUser(webhook.mailbox, token.userId);
+  if (webhook === null || mailbox === null) throw notFound('webhook');
+  return { mailbox, webhook };
+}
+
+/** Resource ids of an order's mailboxes; only the one of `mailbox_id` where that is given, and none where it is no mailbox of the order. */
+function mailboxIdsOf(call: PlatformCall): ReadonlySet<string> {
+  const only = call.query.get('mailbox_id');
+  return new Set(
+    call.service.orders
+      .mailboxesOf(orderOf(call))
+      .map(({ resourceId }) => resourceId)
+      .filter((resourceId) => only === undefined || resourceId === only),
+  );
+}
+
+/** One page of a collection that is there as a whole. */
+function collection<T>(
+  call: PlatformCall,
+  all: readonly T[],
+  recordOf: (item: T) => unknown,
+): Reply {
+  const page: Page = {
+    page: Number(call.query.get('page')),
+    perPage: Number(call.query.get('per_page')),
+  };
+  const offset = pageOffset(page);
+  const meta: PlatformMeta = { current_page: page.page, per_page: page.perPage, total: all.length };
+  const data = all.slice(offset, offset + page.perPage).map(recordOf);
+  return resource({ data, meta });
+}
+
+/** A single resource stands bare. */
+function resource(body: unknown, status = 200): Reply {
+  return { kind: 'text', status, text: JSON.stringify(body) };
+}
+
+/** A body by its schema. @throws Refusal 422 with every problem by its field */
+function readBody<T extends z.ZodType>(call: PlatformCall, schema: T): z.output<T> {
+  const result = schema.safeParse(call.body);
+  if (result.success) return result.data;
+  const problems = problemsByField(result.error.issues, (issue, field) => {
+    const missing =
+      issue.code === 'invalid_type' && issue.path.reduce(fieldOf, call.body) === undefined;
+    return `The ${field} ${missing ? 'is required' : problemOf(issue)}.`;
+  });
+  throw refused(problems);
+}
+
+function problemOf(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return `must be of type ${issue.expected}`;
+    case 'invalid_value':
+      return `must be one of ${issue.values.map(String).join(', ')}`;
+    case 'invalid_format':
+      return issue.format === 'url' ? 'must be an http or https URL' : `must be a ${issue.format}`;
+    case 'too_small':
+      return `must have at least ${issue.minimum} ${unitOf(issue.origin)}`;
+    case 'too_big':
+      return `must not have more than ${issue.maximum} ${unitOf(issue.origin)}`;
+    default:
+      return issue.message;
+  }
+}
+
+function unitOf(origin: string): string {
+  return origin === 'string' ? 'characters' : 'entries';
+}
+
+/** In order of creation. */
+function listWebhooks(call: PlatformCall): Reply {
+  const { webhooks, store } = call.service;
+  const status = call.query.get('status');
+  const all = webhooks
+    .of(mailboxIdsOf(call))
+    .filter((webhook) => status === undefined || webhook.status === status);
+  return collection(call, all, (webhook) =>
+    webhookRecordOf(store.mailboxes.get(webhook.mailbox), webhook),
+  );
+}
+
+const { createWebhook, getWebhook, updateWebhook, regenerateWebhookSecret } =
+  webhookOperations<PlatformCall>({
+    body: readBody,
+    mailboxOf,
+    webhookOf,
+    checkCreate({ service }, mailbox) {
+      if (!service.standings.isSuspended(mailbox)) return;
+      throw new Refusal(409, 'ERR_MAILBOX_SUSPENDED', 'The mailbox is suspended.');
+    },
+    urlRefusal: (problem) => refused({ url: [`The url ${problem}.`] }),
+    recordOf: webhookRecordOf,
+    reply: resource,
+  });
+
+function deleteWebhook(call: PlatformCall): Reply {
+  call.service.webhooks.remove(webhookOf(call).webhook);
+  return resource({ message: 'The webhook was deleted.' });
+}
+
+/** One delivery, now, whatever the webhook's status; it is not tried again, and rate limited. */
+async function testWebhook(call: PlatformCall): Promise<Reply> {
+  const { mailbox, webhook } = webhookOf(call);
+  const { deliveries, webhookTests, now } = call.service;
+  const rate = webhookTests.take(webhook.id, now());
+  if (!rate.allowed) {
+    const message = 'This webhook was tested a moment ago; wait and retry';
+    throw tooSoon('ERR_WEBHOOK_TEST_RATE_LIMIT', message, rate.retryAfterSeconds);
+  }
+  const { httpStatus, success, error } = await deliveries.test(mailbox, webhook);
+  return resource({
+    // An integer or nothing: the interface knows no null here.
+    ...(httpStatus === null ? {} : { http_status: httpStatus }),
+    is_successful: success,
+    error,
+  });
+}
+
+function webhookRecordOf(mailbox: Mailbox | undefined, webhook: Webhook): PlatformWebhookRecord {
+  return {
+    id: webhook.id,
+    mailbox: { id: webhook.mailbox, address: mailbox?.address ?? '' },
+    name: webhook.name,
+    description: webhook.description,
+    events: webhook.events,
+    status: webhook.status,
+    url: webhook.url,
+    created_at: new Date(webhook.createdAt).toISOString(),
+    updated_at: new Date(webhook.updatedAt).toISOString(),
+  };
+}
+
+/** What became of deliveries, newest first: one entry for each, changed by every attempt. */
+function listDeliveryLogs(call: PlatformCall): Reply {
+  const { deliveries, store } = call.service;
+  return collection(
+    call,
+    deliveries.list(mailboxIdsOf(call)),
+    (delivery): DeliveryLogRecord => ({
+      created_at: new Date(delivery.createdAt).toISOString(),
+      mailbox_address: store.mailboxes.get(delivery.mailbox)?.address ?? '',
+      webhook_url: delivery.url,
+      is_successful: delivery.state === 'delivered',
+      duration: delivery.durationMs,
+      // The first attempt is no retry; a delivery that was never tried has none either.
+      retry_count: Math.max(0, delivery.attempts - 1),
+      max_retry_count: delivery.maxAttempts - 1,
+    }),
+  );
+}
+
+/** Mailboxes of an order whose address contains the search text, with what they hold. */
+function listMailboxes(call: PlatformCall): Reply {
+  const { service, query } = call;
+  const wanted = String(query.get('search') ?? '').toLowerCase();
+  const found = service.orders
+    .mailboxesOf(orderOf(call))
+    .filter(({ address }) => address.toLowerCase().includes(wanted));
+  const sorted = sortedBy(String(query.get('sort') ?? 'address'), found, service);
+  return collection(call, sorted, (mailbox) => mailboxRecordOf(mailbox, service));
+}
+
+type SortKey = (mailbox: Mailbox, service: ServiceState) => string | number;
+
+const SORT_KEYS: Readonly<Record<string, SortKey>> = {
+  address: ({ address }) => address.toLowerCase(),
+  status: (mailbox, { standings }) => standings.of(mailbox).status,
+  created_at: (mailbox, { standings }) => standings.of(mailbox).createdAt,
+  updated_at: (mailbox, { standings }) => standings.of(mailbox).updatedAt,
+  storage_used: (mailbox, { store }) => store.usage(mailbox).bytes,
+  messages_used: (mailbox, { store }) => store.usage(mailbox).messages,
+};
+
+/** Ties go by resource id, so that pages do not overlap. */
+function sortedBy(sort: string, mailboxes: readonly Mailbox[], service: ServiceState): Mailbox[] {
+  const descending = sort.startsWith('-');
+  const field = descending ? sort.slice(1) : sort;
+  const keyOf = Object.hasOwn(SORT_KEYS, field) ? SORT_KEYS[field] : undefined;
+  if (keyOf === undefined) {
+    throw refused({
+      sort: [
+        `The sort must be one of ${Object.keys(SORT_KEYS).join(', ')}; a leading - is descending.`,
+      ],
+    });
+  }
+  const keyed = mailboxes.map((mailbox) => ({ mailbox, key: keyOf(mailbox, service) }));
+  keyed.sort((a, b) => order(a.key, b.key) || order(a.mailbox.resourceId, b.mailbox.resourceId));
+  if (descending) keyed.reverse();
+  return keyed.map(({ mailbox }) => mailbox);
+}
+
+function order<T extends string | number>(a: T, b: T): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
+
+const BYTES_PER_KILOBYTE = 1024;
+
+function mailboxRecordOf(
+  mailbox: Mailbox,
+  { store, standings, settings, now }: ServiceState,
+): PlatformMailboxRecord {
+  const { status, createdAt, updatedAt } = standings.of(mailbox);
+  const usage = store.usage(mailbox);
+  return {
+    id: mailbox.resourceId,
+    address: mailbox.address,
+    status,
+    usage: {
+      storage_used: Math.ceil(usage.bytes / BYTES_PER_KILOBYTE),
+      storage_quota: Math.floor(settings.storageQuotaBytes / BYTES_PER_KILOBYTE),
+      messages_used: usage.messages,
+      messages_quota: settings.messageQuota,
+      // Counted for this answer.
+      synced_at: new Date(now()).toISOString(),
+    },
+    created_at: new Date(createdAt).toISOString(),
+    updated_at: new Date(updatedAt).toISOString(),
+  };
+}
+
+interface PlatformRoute extends Routed {
+  readonly operation: Operation;
+  readonly handle: PlatformHandler;
+}
+
+/** The 9 operations of the platform surface. */
+const PLATFORM_ROUTES: readonly PlatformRoute[] = [
+  route('listWebhooks', listWebhooks),
+  route('createWebhook', createWebhook),
+  route('getWebhook', getWebhook),
+  route('updateWebhook', updateWebhook),
+  route('deleteWebhook', deleteWebhook),
+  route('regenerateWebhookSecret', regenerateWebhookSecret),
+  route('testWebhook', testWebhook),
+  route('listDeliveryLogs', listDeliveryLogs),
+  route('listMailboxes', listMailboxes),
+];
+
+function route(name: PlatformOperationName, handle: PlatformHandler): PlatformRoute {
+  const operation = PLATFORM_OPERATIONS[name];
+  return { method: operation.method, path: routePath(operation.path), operation, handle };
+}
+
+/**
+ * What could not be processed as sent is 400 on this surface: bodies that are too large or no JSON object, and bytes
+ * that are no HTTP request.
+ */
+const BAD_REQUEST_CODES: ReadonlySet<string> = new Set([
+  'ERR_INVALID_JSON',
+  'ERR_CONTENT_TYPE',
+  'ERR_BODY_TOO_LARGE',
+  'ERR_BAD_REQUEST',
+  'ERR_REQUEST_TIMEOUT',
+  'ERR_HEADER_TOO_LARGE',
+]);
+
+/**
+ * An error in the envelope of the platform surface: `message`, `correlation_id` and, on 422 only, `errors` by
+ * field. An unexpected error is a 500 that reveals nothing about its cause.
+ */
+function platformEnvelope(error: unknown, correlationId: string): Reply {
+  const refusal =
+    error instanceof Refusal ? error : new Refusal(500, 'ERR_INTERNAL', 'The service failed');
+  const status = BAD_REQUEST_CODES.has(refusal.code) ? 400 : refusal.status;
+  const body = {
+    message: refusal.message,
+    correlation_id: correlationId,
+    ...(status === 422 ? { errors: refusal.params.fields ?? {} } : {}),
+  };
+  return { kind: 'text', status, text: JSON.stringify(body), headers: refusal.headers };
+}
+
+const ROUTES = new RouteTable(PLATFORM_ROUTES);
+
+/** Serves the platform surface: webhook management for mail orders. */
+export class PlatformSurface implements Surface {
+  readonly prefix = '/api/mail/';
+  readonly #rate: RequestRate | null;
+
+  constructor(
+    private readonly service: ServiceState,
+    private readonly faults: Faults,
+    private readonly log: RequestLog,
+  ) {
+    const { platformRequestsPerMinute, platformBlock } = service.settings;
+    this.#rate =
+      platformRequestsPerMinute === null
+        ? null
+        : new RequestRate(platformRequestsPerMinute, platformBlock);
+  }
+
+  /** Never rejects: what goes wrong becomes an answer, or a broken connection. */
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    const { path, query } = splitUrl(request.url);
+    const method = request.method ?? 'GET';
+    const match = ROUTES.match(method, path);
+    const operation = match.kind === 'found' ? match.route.operation.name : 'unknown';
+    const finish = this.log.begin({ operation, method, path }, this.service.now);
+    const correlationId = randomUUID();
+    response.setHeader('x-correlation-id', correlationId);
+    this.#outcome(request, response, match, query)
+      .catch((error: unknown): Outcome => {
+        // A client that went away in the middle of its body is no failure of the service.
+        if (!(error instanceof Refusal) && !response.destroyed) this.service.report(error);
+        return { reply: platformEnvelope(error, correlationId), faults: [] };
+      })
+      .then((outcome) => sendFaultyReply(response, outcome, this.service.settings.latencyMs))
+      .then(finish, (error: unknown) => {
+        this.service.report(error);
+        response.destroy();
+        finish(0);
+      });
+  }
+
+  /** Answers a request that could not be read and so has no route. It counts, and shows the limit, like any other. */
+  refusal(refusal: Refusal, address: string): Reply {
+    const correlationId = randomUUID();
+    const rate = this.#rate?.take(address, this.service.now());
+    const { status, code, message, params } =
+      rate === undefined || rate.allowed ? refusal : tooMany(rate);
+    const headers = { ...limitHeaders(rate), 'x-correlation-id': correlationId };
+    return platformEnvelope(new Refusal(status, code, message, params, headers), correlationId);
+  }
+
+  async #outcome(
+    request: IncomingMessage,
+    response: ServerResponse,
+    match: RouteMatch<PlatformRoute>,
+    query: URLSearchParams,
+  ): Promise<Outcome> {
+    this.#limit(request.socket.remoteAddress ?? '', response);
+    if (match.kind === 'unknown') {
+      throw new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route.');
+    }
+    if (match.kind === 'wrong-method') {
+      const allow = match.allowed.join(', ');
+      throw new Refusal(
+        404,
+        'ERR_NOT_FOUND',
+        `There is no such route; this path has ${allow}.`,
+        {},
+        { allow },
+      );
+    }
+    return this.#answer(request, match.route, match.params, query);
+  }
+
+  /** Counts the request, and adds the limit to any answer. @throws Refusal 429 */
+  #limit(address: string, response: ServerResponse): void {
+    const rate = this.#rate?.take(address, this.service.now());
+    if (rate === undefined) return;
+    for (const [name, value] of Object.entries(limitHeaders(rate))) response.setHeader(name, value);
+    if (!rate.allowed) throw tooMany(rate);
+  }
+
+  async #answer(
+    request: IncomingMessage,
+    { operation, handle }: PlatformRoute,
+    params: Readonly<Record<string, string>>,
+    given: URLSearchParams,
+  ): Promise<Outcome> {
+    const service = this.service;
+    const token = service.tokens.authorize(
+      request.headers.authorization,
+      'platform',
+      service.now(),
+    );
+    if (token === null) {
+      throw unauthorized('The token is missing, malformed, expired or revoked.');
+    }
+    const { ofReply: faults, ofMailbox } = this.faults.strike(operation.name);
+    const query = readQuery(operation, params, given);
+    const body =
+      operation.body === null
+        ? undefined
+        : await readJsonBody(request, service.settings.maxBodyBytes);
+    const reply = await handle({ service, token, params, query, body });
+    for (const fault of ofMailbox) applyMailboxFault(service, fault, { mailbox: params.mailboxId });
+    return { reply, faults };
+  }
+}
+
+function limitHeaders(rate: RateAnswer | undefined): Readonly<Record<string, string>> {
+  if (rate === undefined) return {};
+  return {
+    'X-RateLimit-Limit': String(rate.limit),
+    'X-RateLimit-Remaining': String(rate.remaining),
+    'Retry-After': String(rate.retryAfter),
+  };
+}
+
+function tooMany({ blocked }: RateAnswer): Refusal {
+  const message = blocked
+    ? 'This address is blocked for a while: it kept sending requests in spite of the rate limit.'
+    : 'Too many requests.';
+  return new Refusal(429, 'ERR_RATE_LIMIT', message);
+}

@@ -1,0 +1,386 @@
+import {
+  closeSync,
+  type Dirent,
+  fstatSync,
+  openSync,
+  readdirSync,
+  readSync,
+  type Stats,
+  statSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { serviceError } from '../errors/small-families.ts';
+import { parseHeaderDate } from '../mail/header-date.ts';
+import {
+  decodeModifiedUtf7,
+  flagsFromName,
+  type MboxRange,
+  mboxRanges,
+  receivedFromName,
+  unquoted,
+} from '../mail/mail-files.ts';
+import { receivedFromSource } from '../service/message-view.ts';
+import type { FileRange } from '../service/surface.ts';
+import { type MailSeed, planAt, receivedAt, writeMessage } from './generated-mail.ts';
+import type { Mailbox, SourceBlock, Store } from './store.ts';
+
+/** Generated mail, generated again for each read: a million messages take no more room than their sizes. */
+export class GeneratedBlock implements SourceBlock {
+  /** 0 until the message was written once. */
+  readonly #sizes: Uint32Array;
+
+  constructor(private readonly mail: MailSeed) {
+    this.#sizes = new Uint32Array(mail.count);
+  }
+
+  get count(): number {
+    return this.mail.count;
+  }
+
+  size(number: number): number {
+    const known = this.#sizes[number] ?? 0;
+    return known > 0 ? known : this.read(number).length;
+  }
+
+  read(number: number): Buffer {
+    const source = writeMessage(this.mail, number);
+    this.#sizes[number] = source.length;
+    return source;
+  }
+
+  received(number: number): number {
+    return receivedAt(this.mail, number);
+  }
+
+  file(): null {
+    return null;
+  }
+
+  /** Folder path and flags of a message. */
+  place(number: number): { readonly folder: string; readonly flags: readonly string[] } {
+    return planAt(this.mail, number);
+  }
+}
+
+export interface GeneratedMail {
+  /** Messages in all mailboxes together. */
+  readonly messages?: number;
+  /** Received date of the newest message; a fixed day where it is left out, so that everything is reproducible. */
+  readonly newest?: number;
+}
+
+const DEFAULT_MESSAGES = 1000;
+const DEFAULT_NEWEST = Date.UTC(2026, 0, 5, 9, 30);
+
+/** Fills mailboxes with generated mail, the first one with twice as much as each of the others. */
+export function loadGenerated(
+  store: Store,
+  mailboxes: readonly Mailbox[],
+  seed: number,
+  { messages = DEFAULT_MESSAGES, newest = DEFAULT_NEWEST }: GeneratedMail,
+): void {
+  let left = messages;
+  mailboxes.forEach((mailbox, ordinal) => {
+    const isLast = ordinal === mailboxes.length - 1;
+    const share = Math.ceil((messages * (ordinal === 0 ? 2 : 1)) / (mailboxes.length + 1));
+    const count = isLast ? left : Math.min(left, share);
+    left -= count;
+    const block = new GeneratedBlock({
+      seed: seed * 1009 + ordinal,
+      documentSeed: seed,
+      count,
+      owner: mailbox.address,
+      newest,
+    });
+    store.place(block, placements(store, mailbox, block));
+  });
+}
+
+function* placements(store: Store, mailbox: Mailbox, block: GeneratedBlock) {
+  for (let number = 0; number < block.count; number += 1) {
+    const { folder, flags } = block.place(number);
+    yield { folder: store.folderWithParents(mailbox, folder), number, flags };
+  }
+}
+
+/** As much of a file as is read to find the date in its header. */
+const HEAD_BYTES = 65_536;
+
+/**
+ * Files that are one message each, byte for byte. Only paths and sizes are held; a name that is no UTF-8 is
+ * a Buffer.
+ */
+class FileBlock implements SourceBlock {
+  readonly #sizes: Float64Array;
+  /** NaN until somebody asks. */
+  readonly #received: Float64Array;
+
+  /** @param received dates that are known without reading (from Maildir names), NaN elsewhere */
+  constructor(
+    private readonly paths: readonly (string | Buffer)[],
+    received?: Float64Array,
+  ) {
+    this.#sizes = Float64Array.from(paths, (path) => statSync(path).size);
+    this.#received = received ?? new Float64Array(paths.length).fill(Number.NaN);
+  }
+
+  get count(): number {
+    return this.paths.length;
+  }
+
+  size(number: number): number {
+    return this.#sizes[number] ?? 0;
+  }
+
+  read(number: number): Buffer {
+    return this.#readHead(number, Number.POSITIVE_INFINITY);
+  }
+
+  received(number: number): number {
+    const known = this.#received[number] ?? 0;
+    if (!Number.isNaN(known)) return known;
+    const received = receivedFromSource(this.#readHead(number, HEAD_BYTES));
+    this.#received[number] = received;
+    return received;
+  }
+
+  file(number: number): FileRange {
+    return { path: this.#path(number), start: 0, length: this.size(number) };
+  }
+
+  #path(number: number): string | Buffer {
+    const path = this.paths[number];
+    if (path === undefined) throw new RangeError(`no source ${number} in this block`);
+    return path;
+  }
+
+  #readHead(number: number, ceiling: number): Buffer {
+    return readRange(this.file(number), ceiling, true);
+  }
+}
+
+/** @throws MailkeepError `sandbox-source-changed` for a range that is not all there any more */
+export function assertThere(range: FileRange): void {
+  const size = statSync(range.path, { throwIfNoEntry: false })?.size ?? -1;
+  if (size < range.start + range.length) {
+    throw serviceError('sandbox-source-changed', { path: range.path.toString() });
+  }
+}
+
+/**
+ * Reads a range of a file, at most `ceiling` bytes of it.
+ *
+ * @param whole true where the range is all of the file, so that growth is noticed too
+ * @throws MailkeepError `sandbox-source-changed`
+ */
+export function readRange(range: FileRange, ceiling: number, whole: boolean): Buffer {
+  const wanted = Math.min(range.length, ceiling);
+  const bytes = Buffer.allocUnsafe(wanted);
+  const changed = (cause?: unknown) =>
+    serviceError('sandbox-source-changed', { path: range.path.toString() }, cause);
+  let fd: number;
+  try {
+    fd = openSync(range.path, 'r');
+  } catch (error) {
+    throw changed(error);
+  }
+  try {
+    let filled = 0;
+    while (filled < wanted) {
+      const count = readSync(fd, bytes, filled, wanted - filled, range.start + filled);
+      if (count === 0) throw changed();
+      filled += count;
+    }
+    if (whole && fstatSync(fd).size !== range.length) throw changed();
+  } finally {
+    closeSync(fd);
+  }
+  return bytes;
+}
+
+/** The messages of one folder of a Maildir, in file-name order (which is order of delivery). */
+interface MaildirFolder {
+  /** Path in the mailbox: `INBOX`, `INBOX.Lists.foo`. */
+  readonly path: string;
+  readonly block: FileBlock;
+  /** Flags of each message, in the order of the block. */
+  readonly flags: readonly (readonly string[])[];
+}
+
+/** True for a folder with `cur/` and `new/`. */
+function isMaildir(path: string): boolean {
+  return ['cur', 'new'].every(
+    (name) => statSync(join(path, name), { throwIfNoEntry: false })?.isDirectory() ?? false,
+  );
+}
+
+/** A Maildir and its Maildir++ subfolders (`.Sent`, `.Lists.foo`), in order of their names. */
+function readMaildir(root: string): MaildirFolder[] {
+  const subfolders = readdirSync(root, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && /^\.[^.]/.test(entry.name))
+    .map((entry) => entry.name)
+    .filter((name) => isMaildir(join(root, name)))
+    .sort();
+  return [
+    readFolder(root, 'INBOX'),
+    ...subfolders.map((name) => readFolder(join(root, name), `INBOX${decodeModifiedUtf7(name)}`)),
+  ];
+}
+
+function readFolder(root: string, path: string): MaildirFolder {
+  const files = ['cur', 'new']
+    .flatMap((place) =>
+      readdirSync(join(root, place), { withFileTypes: true })
+        .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
+        .map((entry) => ({ name: entry.name, place })),
+    )
+    .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.place < b.place ? -1 : 1));
+  return {
+    path,
+    block: new FileBlock(
+      files.map((file) => join(root, file.place, file.name)),
+      Float64Array.from(files, (file) => receivedFromName(file.name)),
+    ),
+    flags: files.map((file) => (file.place === 'new' ? [] : flagsFromName(file.name))),
+  };
+}
+
+/** The messages of an mbox file, read as mboxrd. Only where they lie is held. */
+class MboxBlock implements SourceBlock {
+  readonly #starts: Float64Array;
+  readonly #ends: Float64Array;
+  readonly #quotedLines: Float64Array;
+  /** Dates of the delimiters; NaN where there is none, until somebody asks. */
+  readonly #received: Float64Array;
+  readonly #lineEnds: readonly MboxRange['lineEnds'][];
+
+  /** @throws the system's error where the file cannot be read */
+  constructor(private readonly path: string) {
+    const ranges: MboxRange[] = [...mboxRanges(path)];
+    this.#starts = Float64Array.from(ranges, ({ start }) => start);
+    this.#ends = Float64Array.from(ranges, ({ end }) => end);
+    this.#quotedLines = Float64Array.from(ranges, ({ quotedLines }) => quotedLines);
+    this.#received = Float64Array.from(ranges, ({ date }) => parseHeaderDate(date) ?? Number.NaN);
+    this.#lineEnds = ranges.map(({ lineEnds }) => lineEnds);
+  }
+
+  get count(): number {
+    return this.#starts.length;
+  }
+
+  size(number: number): number {
+    return this.#range(number).length - (this.#quotedLines[number] ?? 0);
+  }
+
+  read(number: number): Buffer {
+    const bytes = readRange(this.#range(number), Number.POSITIVE_INFINITY, false);
+    return (this.#quotedLines[number] ?? 0) > 0 ? unquoted(bytes, this.#lineEnds[number]) : bytes;
+  }
+
+  received(number: number): number {
+    const known = this.#received[number] ?? 0;
+    if (!Number.isNaN(known)) return known;
+    const received = receivedFromSource(this.read(number));
+    this.#received[number] = received;
+    return received;
+  }
+
+  file(number: number): FileRange | null {
+    return (this.#quotedLines[number] ?? 0) > 0 ? null : this.#range(number);
+  }
+
+  #range(number: number): FileRange {
+    const start = this.#starts[number];
+    const end = this.#ends[number];
+    if (start === undefined || end === undefined) throw new RangeError(`no source ${number}`);
+    return { path: this.path, start, length: end - start };
+  }
+}
+
+/**
+ * Fills a mailbox from a path: a folder with `cur/` and `new/` is a Maildir; any other folder is walked, each
+ * regular file that is not hidden being one message byte for byte, in path order; a file ending in `.mbox` is
+ * an mbox; any other file is one message.
+ *
+ * @throws MailkeepError `sandbox-seed-unreadable`
+ */
+export function loadPath(store: Store, mailbox: Mailbox, path: string): void {
+  try {
+    loadReadable(store, mailbox, path, statSync(path));
+  } catch (error) {
+    if (!(error instanceof Error && 'syscall' in error)) throw error;
+    throw serviceError('sandbox-seed-unreadable', { path, reason: error.message }, error);
+  }
+}
+
+/** Other files have lines with colons as well, such as /etc/passwd: a field that messages have must be there. */
+const FIELD =
+  /^(?:bcc|cc|content-type|date|delivered-to|from|message-id|mime-version|received|return-path|subject|to)[ \t]*:/im;
+
+function beginsWithHeader(path: string, size: number): boolean {
+  const begin = readRange(
+    { path, start: 0, length: Math.min(size, 65_536) },
+    Number.POSITIVE_INFINITY,
+    false,
+  );
+  return FIELD.test(begin.toString('latin1').split(/\r?\n\r?\n/, 1)[0] ?? '');
+}
+
+function loadReadable(store: Store, mailbox: Mailbox, path: string, stats: Stats): void {
+  if (!stats.isDirectory()) {
+    if (path.endsWith('.mbox')) intoInbox(store, mailbox, new MboxBlock(path));
+    else {
+      if (!path.endsWith('.eml') && !beginsWithHeader(path, stats.size))
+        throw serviceError('sandbox-seed-unreadable', { path, reason: 'it is not a message' });
+      intoInbox(store, mailbox, new FileBlock([path]));
+    }
+    return;
+  }
+  if (!isMaildir(path)) {
+    intoInbox(store, mailbox, new FileBlock(walk(path)));
+    return;
+  }
+  for (const { path: folderPath, block, flags } of readMaildir(path)) {
+    const folder = store.folderFor(mailbox, folderPath);
+    store.place(
+      block,
+      flags.map((set, number) => ({ folder, number, flags: set })),
+    );
+  }
+}
+
+function intoInbox(store: Store, mailbox: Mailbox, block: SourceBlock): void {
+  const folder = store.folderFor(mailbox, 'INBOX');
+  store.place(
+    block,
+    Array.from({ length: block.count }, (_, number) => ({ folder, number, flags: [] })),
+  );
+}
+
+const SLASH = Buffer.from('/');
+const DOT = 46;
+
+/** Regular files below a folder, hidden ones and hidden folders left out, links not followed, sorted by the bytes of their paths. */
+function walk(root: string): (string | Buffer)[] {
+  const found: Buffer[] = [];
+  const pending: Buffer[] = [Buffer.from(root)];
+  for (let folder = pending.pop(); folder !== undefined; folder = pending.pop()) {
+    const entries: Dirent<Buffer>[] = readdirSync(folder, {
+      withFileTypes: true,
+      // Names are bytes; one that is no UTF-8 would not be found again as a string.
+      encoding: 'buffer',
+    });
+    for (const entry of entries) {
+      if (entry.name[0] === DOT) continue;
+      const path = Buffer.concat([folder, SLASH, entry.name]);
+      if (entry.isDirectory()) pending.push(path);
+      else if (entry.isFile()) found.push(path);
+    }
+  }
+  return found.sort(Buffer.compare).map(textWhereUtf8);
+}
+
+function textWhereUtf8(path: Buffer): string | Buffer {
+  const text = path.toString('utf8');
+  return Buffer.from(text).equals(path) ? text : path;
+}

@@ -1,0 +1,533 @@
+import { createHash } from 'node:crypto';
+import { EventEmitter } from 'node:events';
+import { z } from 'zod';
+import { type FlagSet, flagSet } from '../core/types.ts';
+import { type ImmutableRecord, readListingRecord } from '../service/message-view.ts';
+import { type FileRange, hasFlag } from '../service/surface.ts';
+import type { Orders, Standings, Tokens } from './accounts.ts';
+import type { RateWindow } from './faults.ts';
+import { type Entry, FlagTable, Folder, type SourceFacts } from './folder.ts';
+import type { ServiceSettings } from './sandbox.ts';
+import type { Deliveries, Webhooks } from './webhooks.ts';
+
+/**
+ * Raw sources that came together: files of a folder, a range of an mbox, a run of the generator, one delivery.
+ * Nothing of a source lies in memory because its block does. Numbers are 0-based within the block.
+ */
+export interface SourceBlock {
+  readonly count: number;
+  /** Bytes of the source. May have to read or generate it. */
+  size(number: number): number;
+  /** The whole source. Throws ServiceError `source-changed` when the file behind it is not what it was. */
+  read(number: number): Buffer;
+  /** Received date in milliseconds since the epoch. May have to read the source's header. */
+  received(number: number): number;
+  /** Where the bytes lie as they are in a file, for sending a large one without holding it in memory. */
+  file(number: number): FileRange | null;
+}
+
+/** A block of sources held in memory. */
+export class MemoryBlock implements SourceBlock {
+  readonly #sources: readonly Buffer[];
+  readonly #received: readonly number[];
+
+  constructor(sources: readonly Buffer[], received: readonly number[]) {
+    this.#sources = sources;
+    this.#received = received;
+  }
+
+  get count(): number {
+    return this.#sources.length;
+  }
+
+  size(number: number): number {
+    return this.read(number).length;
+  }
+
+  read(number: number): Buffer {
+    const source = this.#sources[number];
+    if (source === undefined) throw new RangeError(`no source ${number} in this block`);
+    return source;
+  }
+
+  received(number: number): number {
+    return this.#received[number] ?? 0;
+  }
+
+  file(): null {
+    return null;
+  }
+}
+
+export const mailboxRow = z.object({
+  resourceId: z.string(),
+  address: z.string(),
+  orderId: z.string(),
+});
+export type MailboxRow = Readonly<z.output<typeof mailboxRow>>;
+
+export const folderRow = z.object({
+  id: z.number(),
+  mailbox: z.string(),
+  path: z.string(),
+  specialUse: z.string().nullable(),
+  nextUid: z.number(),
+});
+export type FolderRow = Readonly<z.output<typeof folderRow>>;
+
+export interface MessageRow {
+  readonly uid: number;
+  readonly source: number;
+  readonly flags: FlagSet;
+}
+
+/** A record of another concern (tokens, webhooks, deliveries …), kept as JSON under its kind and id. */
+export interface DocumentRow {
+  readonly id: string;
+  readonly body: unknown;
+}
+
+/**
+ * What keeps the store's state: memory, or a SQLite file. The store holds the folders' indexes itself and
+ * reports every change to the backend before any answer is sent; the backend holds raw sources and gives the
+ * rest back when the store is opened.
+ */
+export interface StoreBackend {
+  mailboxes(): readonly MailboxRow[];
+  folders(): readonly FolderRow[];
+  messages(folder: number): Iterable<MessageRow>;
+  documents(kind: string): Iterable<DocumentRow>;
+
+  addMailbox(row: MailboxRow): void;
+  addFolder(row: FolderRow): void;
+  /** Path, special use or next uid of a folder changed. */
+  changeFolder(row: FolderRow): void;
+  removeFolder(folder: number): void;
+  addMessage(folder: number, row: MessageRow): void;
+  setFlags(folder: number, uid: number, flags: FlagSet): void;
+  removeMessage(folder: number, uid: number): void;
+  putDocument(kind: string, id: string, body: unknown): void;
+  removeDocument(kind: string, id: string): void;
+
+  /** Takes over a block's sources. @returns the source number of its first one; the others follow */
+  addSources(block: SourceBlock): number;
+  /** No message refers to this source any more. */
+  releaseSource(source: number): void;
+  sourceSize(source: number): number;
+  /** Received date in milliseconds since the epoch. */
+  sourceReceived(source: number): number;
+  readSource(source: number): Buffer;
+  /** Where the source lies as it is in a file, or null when it must be read. */
+  sourceFile(source: number): FileRange | null;
+
+  /** All changes made by `act` are kept, or none where it throws. May be nested. */
+  atomically<T>(act: () => T): T;
+  close(): void;
+}
+
+/** A mailbox of an order, with its folders by path. */
+export interface Mailbox {
+  readonly resourceId: string;
+  readonly address: string;
+  readonly orderId: string;
+  readonly folders: Map<string, Folder>;
+}
+
+export const DELIMITER = '.';
+
+/** The folders every mailbox has from its first day (RFC 6154 attributes), and keeps. */
+export const STANDING_FOLDERS: ReadonlyMap<string, string | null> = new Map([
+  ['INBOX', null],
+  ['INBOX.Sent', '\\Sent'],
+  ['INBOX.Drafts', '\\Drafts'],
+  ['INBOX.Trash', '\\Trash'],
+]);
+
+/** Special use that a folder's name brings with it when a Maildir or the generator makes it. */
+function specialUseOf(path: string): string | null {
+  const standing = STANDING_FOLDERS.get(path);
+  if (standing !== undefined) return standing;
+  if (path === 'INBOX.Junk' || path === 'INBOX.Spam') return '\\Junk';
+  return path === 'INBOX.Archive' ? '\\Archive' : null;
+}
+
+/** A folder and everything below it, parents first. */
+export function withSubfolders(mailbox: Mailbox, path: string): Folder[] {
+  return [...mailbox.folders.values()]
+    .filter((folder) => folder.path === path || folder.path.startsWith(path + DELIMITER))
+    .sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** What the cache asks of the store. */
+type RecordSources = Pick<StoreBackend, 'readSource' | 'sourceReceived'>;
+
+/** Characters of JSON kept at most: 64 M, some 100,000 records. */
+const DEFAULT_CEILING = 64 * 1024 * 1024;
+
+/**
+ * Listing records as JSON text, made when they are first listed: text is several times smaller than the
+ * objects it stands for, and needs no serialising when a page is sent. The oldest go first.
+ */
+class RecordCache {
+  readonly #fragments = new Map<number, string>();
+  #characters = 0;
+
+  constructor(
+    private readonly sources: RecordSources,
+    private readonly ceiling: number = DEFAULT_CEILING,
+  ) {}
+
+  /** A message record as JSON text; the costly part of it comes ready from the cache. */
+  messageJson(folder: Folder, entry: Entry): string {
+    const unseen = !entry.flags.includes('\\Seen');
+    return `{"uid":${entry.uid},"path":${JSON.stringify(folder.path)},"flags":${JSON.stringify(entry.flags)},"unseen":${unseen},${this.#fragment(entry.source)}}`;
+  }
+
+  /** `"date":…,"size":…,…`: the members of a message's JSON object that never change, without braces. */
+  #fragment(source: number): string {
+    const known = this.#fragments.get(source);
+    if (known !== undefined) return known;
+    const date = new Date(this.sources.sourceReceived(source)).toISOString();
+    const record: { date: string } & ImmutableRecord = {
+      date,
+      ...readListingRecord(this.sources.readSource(source)),
+    };
+    const fragment = JSON.stringify(record).slice(1, -1);
+    this.#fragments.set(source, fragment);
+    this.#characters += fragment.length;
+    if (this.#characters > this.ceiling) this.#shrink();
+    return fragment;
+  }
+
+  forget(source: number): void {
+    this.#characters -= this.#fragments.get(source)?.length ?? 0;
+    this.#fragments.delete(source);
+  }
+
+  #shrink(): void {
+    for (const source of this.#fragments.keys()) {
+      if (this.#characters <= this.ceiling * 0.9) return;
+      this.forget(source);
+    }
+  }
+}
+
+/** Mail that came in from outside or from another mailbox; moves and seeds are none. */
+export interface Arrival {
+  readonly mailbox: Mailbox;
+  readonly folder: Folder;
+  readonly uid: number;
+}
+
+interface StoreEvents {
+  arrived: [Arrival];
+}
+
+/** A message of a block that is to be placed in a folder. */
+interface Placement {
+  /** Number of the source within its block. */
+  readonly number: number;
+  readonly flags: Iterable<string>;
+}
+
+/**
+ * The state of the service: mailboxes, folders, messages, raw sources. Every change goes through it, and
+ * through its backend before it returns.
+ */
+export class Store implements SourceFacts {
+  readonly events = new EventEmitter<StoreEvents>();
+  readonly mailboxes = new Map<string, Mailbox>();
+  readonly records: RecordCache;
+  readonly #flagTable = new FlagTable();
+  /** How many places a source has, where it is more than one. */
+  readonly #shared = new Map<number, number>();
+  #nextFolder = 1;
+
+  constructor(private readonly backend: StoreBackend) {
+    this.records = new RecordCache(backend);
+    this.#open();
+  }
+
+  /** Adds a mailbox with its standing folders. The resource id follows from seed and address, so a new start is the same origin. */
+  addMailbox(address: string, orderId: string, seed: number): Mailbox {
+    const resourceId = resourceIdOf('AC', `${seed}/${orderId}/${address}`);
+    const mailbox: Mailbox = { resourceId, address, orderId, folders: new Map() };
+    this.atomically(() => {
+      this.backend.addMailbox({ resourceId, address, orderId });
+      this.mailboxes.set(resourceId, mailbox);
+      for (const path of STANDING_FOLDERS.keys()) this.createFolder(mailbox, path);
+    });
+    return mailbox;
+  }
+
+  mailboxByAddress(address: string): Mailbox | null {
+    const wanted = address.toLowerCase();
+    for (const mailbox of this.mailboxes.values()) {
+      if (mailbox.address.toLowerCase() === wanted) return mailbox;
+    }
+    return null;
+  }
+
+  /** Creates a folder; the caller has made sure that the path is free. */
+  createFolder(mailbox: Mailbox, path: string): Folder {
+    const folder = new Folder(this.#nextFolder, path, specialUseOf(path), 1, this.#flagTable);
+    this.#nextFolder += 1;
+    this.backend.addFolder(folderRowOf(mailbox, folder));
+    mailbox.folders.set(path, folder);
+    return folder;
+  }
+
+  folderFor(mailbox: Mailbox, path: string): Folder {
+    return mailbox.folders.get(path) ?? this.createFolder(mailbox, path);
+  }
+
+  /** The folder of a path. One that is not there is created, with the folders above it. */
+  folderWithParents(mailbox: Mailbox, path: string): Folder {
+    const end = path.lastIndexOf(DELIMITER);
+    if (end > 0 && !mailbox.folders.has(path)) {
+      this.folderWithParents(mailbox, path.slice(0, end));
+    }
+    return this.folderFor(mailbox, path);
+  }
+
+  /** Renames a folder and everything below it; uids stay. The caller has made sure that the new paths are free. */
+  renameFolder(mailbox: Mailbox, from: string, to: string): void {
+    this.atomically(() => {
+      for (const folder of withSubfolders(mailbox, from)) {
+        mailbox.folders.delete(folder.path);
+        folder.path = to + folder.path.slice(from.length);
+        mailbox.folders.set(folder.path, folder);
+        this.backend.changeFolder(folderRowOf(mailbox, folder));
+      }
+    });
+  }
+
+  /** Deletes a folder, everything below it, and all their messages. */
+  deleteFolder(mailbox: Mailbox, path: string): void {
+    this.atomically(() => {
+      for (const folder of withSubfolders(mailbox, path)) {
+        for (const entry of folder.entries()) this.#release(entry.source);
+        mailbox.folders.delete(folder.path);
+        this.backend.removeFolder(folder.id);
+      }
+    });
+  }
+
+  /** Places messages of a block under the next uids, in the order given. @returns the first source number */
+  place(block: SourceBlock, placements: Iterable<Placement & { readonly folder: Folder }>): number {
+    return this.atomically(() => {
+      const first = this.backend.addSources(block);
+      for (const { folder, number, flags } of placements) {
+        this.#append(folder, first + number, flags);
+      }
+      return first;
+    });
+  }
+
+  /** Puts one new message into a folder, silently: a draft, a sent copy. @returns its uid */
+  add(folder: Folder, source: Buffer, received: number, flags: Iterable<string>): number {
+    return this.addEverywhere([{ folder, flags }], source, received)[0] ?? 0;
+  }
+
+  /** One new message in several places, its bytes kept once. @returns its uids, in the order of the places */
+  addEverywhere(
+    places: readonly { readonly folder: Folder; readonly flags: Iterable<string> }[],
+    source: Buffer,
+    received: number,
+  ): number[] {
+    return this.atomically(() => {
+      const number = this.backend.addSources(new MemoryBlock([source], [received]));
+      if (places.length > 1) this.#shared.set(number, places.length);
+      return places.map(({ folder, flags }) => this.#append(folder, number, flags));
+    });
+  }
+
+  /** Tells everybody that asked to know that this message is new mail. */
+  announce(mailbox: Mailbox, folder: Folder, uid: number): void {
+    this.events.emit('arrived', { mailbox, folder, uid });
+  }
+
+  /** @returns the new flags, or null when there is no such message */
+  changeFlags(
+    folder: Folder,
+    uid: number,
+    add: readonly string[],
+    remove: readonly string[],
+  ): FlagSet | null {
+    const entry = folder.get(uid);
+    if (entry === null) return null;
+    const kept = entry.flags.filter((flag) => !hasFlag(remove, flag));
+    const flags = flagSet([...kept, ...add.filter((flag) => !hasFlag(kept, flag))]);
+    this.backend.setFlags(folder.id, uid, flags);
+    folder.setFlags(uid, flags);
+    return flags;
+  }
+
+  /** Removes a message for good. @returns false when there is none */
+  remove(folder: Folder, uid: number): boolean {
+    const entry = folder.get(uid);
+    if (entry === null) return false;
+    this.backend.removeMessage(folder.id, uid);
+    folder.remove(uid);
+    this.#release(entry.source);
+    return true;
+  }
+
+  removeAll(folder: Folder): void {
+    this.atomically(() => {
+      for (const entry of [...folder.entries()]) this.remove(folder, entry.uid);
+    });
+  }
+
+  /** Moves a message; it gets a new uid in the target. @returns that uid, or null when there is no such message */
+  move(from: Folder, uid: number, to: Folder): number | null {
+    const entry = from.get(uid);
+    if (entry === null) return null;
+    return this.atomically(() => {
+      from.remove(uid);
+      this.backend.removeMessage(from.id, uid);
+      return this.#append(to, entry.source, entry.flags);
+    });
+  }
+
+  /** Copies a message, its bytes kept once. @returns the uid in the target, or null when there is no such message */
+  copy(from: Folder, uid: number, to: Folder): number | null {
+    const entry = from.get(uid);
+    if (entry === null) return null;
+    return this.atomically(() => {
+      const copied = this.#append(to, entry.source, entry.flags);
+      this.#shared.set(entry.source, (this.#shared.get(entry.source) ?? 1) + 1);
+      return copied;
+    });
+  }
+
+  /** The same messages under new uids from `firstUid` on, as after a folder was deleted and made again. */
+  renumber(folder: Folder, firstUid: number): void {
+    this.atomically(() => {
+      const entries = folder.renumber(firstUid);
+      for (const entry of entries) this.backend.removeMessage(folder.id, entry.uid);
+      for (const entry of entries) this.#append(folder, entry.source, entry.flags);
+    });
+  }
+
+  /** What a mailbox holds, counted when it is asked for. */
+  usage(mailbox: Mailbox): { readonly bytes: number; readonly messages: number } {
+    let bytes = 0;
+    let messages = 0;
+    for (const folder of mailbox.folders.values()) {
+      messages += folder.count;
+      for (const entry of folder.entries()) bytes += this.backend.sourceSize(entry.source);
+    }
+    return { bytes, messages };
+  }
+
+  /** Bytes of a raw source. */
+  size(source: number): number {
+    return this.backend.sourceSize(source);
+  }
+
+  received(source: number): number {
+    return this.backend.sourceReceived(source);
+  }
+
+  read(source: number): Buffer {
+    return this.backend.readSource(source);
+  }
+
+  file(source: number): ReturnType<StoreBackend['sourceFile']> {
+    return this.backend.sourceFile(source);
+  }
+
+  documents(kind: string): ReturnType<StoreBackend['documents']> {
+    return this.backend.documents(kind);
+  }
+
+  putDocument(kind: string, id: string, body: unknown): void {
+    this.backend.putDocument(kind, id, body);
+  }
+
+  removeDocument(kind: string, id: string): void {
+    this.backend.removeDocument(kind, id);
+  }
+
+  /** All of `act` is kept by the backend, or nothing. `act` must not fail half way for reasons of its own. */
+  atomically<T>(act: () => T): T {
+    return this.backend.atomically(act);
+  }
+
+  close(): void {
+    this.events.removeAllListeners();
+    this.backend.close();
+  }
+
+  #append(folder: Folder, source: number, flags: Iterable<string>): number {
+    const uid = folder.nextUid;
+    const set = flagSet(flags);
+    this.backend.addMessage(folder.id, { uid, source, flags: set });
+    folder.append(uid, source, set);
+    return uid;
+  }
+
+  #release(source: number): void {
+    const places = this.#shared.get(source) ?? 1;
+    if (places > 2) this.#shared.set(source, places - 1);
+    else if (places === 2) this.#shared.delete(source);
+    else {
+      this.records.forget(source);
+      this.backend.releaseSource(source);
+    }
+  }
+
+  #open(): void {
+    for (const row of this.backend.mailboxes()) {
+      this.mailboxes.set(row.resourceId, { ...row, folders: new Map() });
+    }
+    const seen = new Set<number>();
+    for (const row of this.backend.folders()) {
+      const mailbox = this.mailboxes.get(row.mailbox);
+      if (mailbox === undefined) continue;
+      const folder = new Folder(row.id, row.path, row.specialUse, 1, this.#flagTable);
+      for (const message of this.backend.messages(row.id)) {
+        folder.append(message.uid, message.source, message.flags);
+        if (seen.has(message.source)) {
+          this.#shared.set(message.source, (this.#shared.get(message.source) ?? 1) + 1);
+        } else seen.add(message.source);
+      }
+      folder.reserve(row.nextUid);
+      mailbox.folders.set(row.path, folder);
+      this.#nextFolder = Math.max(this.#nextFolder, row.id + 1);
+    }
+  }
+}
+
+function folderRowOf(mailbox: Mailbox, folder: Folder): FolderRow {
+  return {
+    id: folder.id,
+    mailbox: mailbox.resourceId,
+    path: folder.path,
+    specialUse: folder.specialUse,
+    nextUid: folder.nextUid,
+  };
+}
+
+/** A stable identifier in the service's style: a prefix and 24 characters that follow from `name`. */
+export function resourceIdOf(prefix: string, name: string): string {
+  return prefix + createHash('sha256').update(name).digest('hex').slice(0, 24).toUpperCase();
+}
+
+/** What the operations of all surfaces work on. */
+export interface ServiceState {
+  readonly store: Store;
+  readonly tokens: Tokens;
+  readonly orders: Orders;
+  readonly standings: Standings;
+  readonly webhooks: Webhooks;
+  readonly deliveries: Deliveries;
+  /** Test deliveries of the platform surface, by webhook. */
+  readonly webhookTests: RateWindow;
+  readonly settings: ServiceSettings;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  /** Receives every unexpected failure; the client only gets a 500. */
+  readonly report: (error: unknown) => void;
+}

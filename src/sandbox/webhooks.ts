@@ -1,0 +1,748 @@
+import { randomBytes } from 'node:crypto';
+import { EventEmitter } from 'node:events';
+import { BlockList, isIP } from 'node:net';
+import type { Agent } from 'undici';
+import { z } from 'zod';
+import { createWebhookRequest, updateWebhookRequest } from '../service/mailbox-wire.ts';
+import type { DeliveryBody } from '../service/platform-wire.ts';
+import type { Refusal, Reply } from '../service/surface.ts';
+import type { ServiceSettings } from './sandbox.ts';
+import type { Arrival, Mailbox, ServiceState, Store } from './store.ts';
+
+/** A UUID of version 7 (RFC 9562, 5.7): 48 bits of Unix milliseconds, the rest random. */
+function uuidV7(nowMs: number): string {
+  const bytes = randomBytes(16);
+  bytes.writeUIntBE(Math.floor(nowMs), 0, 6);
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x70, 6);
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
+const webhookState = z.object({
+  id: z.string(),
+  /** Resource id of the mailbox it is attached to. */
+  mailbox: z.string(),
+  name: z.string(),
+  description: z.string().nullable(),
+  events: z.array(z.string()),
+  status: z.enum(['active', 'paused', 'disabled']),
+  url: z.string(),
+  secret: z.string(),
+  /** Milliseconds since the epoch. */
+  createdAt: z.number(),
+  updatedAt: z.number(),
+});
+export type Webhook = z.infer<typeof webhookState>;
+
+/** The fields a client sets. */
+type WebhookFields = Pick<Webhook, 'name' | 'description' | 'events' | 'status' | 'url'>;
+
+/** Called after the store has the change. */
+interface WebhookEvents {
+  changed: [Webhook];
+  removed: [Webhook];
+}
+
+const KIND = 'webhook';
+
+/** The webhooks of all mailboxes; both surfaces manage the same ones. */
+export class Webhooks {
+  readonly events = new EventEmitter<WebhookEvents>();
+  readonly #byId = new Map<string, Webhook>();
+
+  constructor(
+    private readonly store: Store,
+    private readonly now: () => number,
+  ) {
+    for (const { id, body } of store.documents(KIND)) this.#byId.set(id, webhookState.parse(body));
+  }
+
+  get(id: string): Webhook | null {
+    return this.#byId.get(id.toLowerCase()) ?? null;
+  }
+
+  /** Of some mailboxes, in order of creation. */
+  of(mailboxes: ReadonlySet<string>): Webhook[] {
+    return [...this.#byId.values()].filter((webhook) => mailboxes.has(webhook.mailbox));
+  }
+
+  create(mailbox: Mailbox, fields: WebhookFields): Webhook {
+    const now = this.now();
+    return this.#keep({
+      ...fields,
+      id: uuidV7(now),
+      mailbox: mailbox.resourceId,
+      secret: newSecret(),
+      createdAt: now,
+      updatedAt: now,
+    });
+  }
+
+  update(webhook: Webhook, change: Partial<WebhookFields>): Webhook {
+    return this.#change({ ...webhook, ...change, updatedAt: this.now() });
+  }
+
+  /** A new secret; the old one is dead at once. */
+  regenerateSecret(webhook: Webhook): Webhook {
+    return this.#change({ ...webhook, secret: newSecret(), updatedAt: this.now() });
+  }
+
+  remove(webhook: Webhook): void {
+    this.#byId.delete(webhook.id);
+    this.store.removeDocument(KIND, webhook.id);
+    this.events.emit('removed', webhook);
+  }
+
+  #change(webhook: Webhook): Webhook {
+    this.#keep(webhook);
+    this.events.emit('changed', webhook);
+    return webhook;
+  }
+
+  #keep(webhook: Webhook): Webhook {
+    this.#byId.set(webhook.id, webhook);
+    this.store.putDocument(KIND, webhook.id, webhook);
+    return webhook;
+  }
+}
+
+function newSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64url')}`;
+}
+
+/** Where a delivery goes, and the secret that authenticates the sender. */
+interface DeliveryTarget {
+  readonly url: string;
+  readonly secret: string;
+}
+
+/** What one POST to a webhook's URL came to. */
+interface DeliveryOutcome {
+  /** Null when no answer came. */
+  readonly httpStatus: number | null;
+  /** True for any 2xx. */
+  readonly success: boolean;
+  /** Why not: what the endpoint said, else what happened to the connection. Never the secret. */
+  readonly error: string | null;
+  readonly durationMs: number;
+}
+
+/** POSTs a JSON text once. Never rejects for what the receiver does. */
+type Send = (target: DeliveryTarget, body: string, signal: AbortSignal) => Promise<DeliveryOutcome>;
+
+export interface Sender {
+  readonly send: Send;
+  /** Breaks what is open. */
+  close(): Promise<void>;
+}
+
+/** More of an answer is not read: the status says enough. */
+const MOST_ANSWER_BYTES = 64 * 1024;
+/** Of an endpoint's own words this much is kept. */
+const MOST_ERROR_CHARACTERS = 1000;
+
+/**
+ * Sends over connections of its own, one for each delivery: receivers come and go, and a connection that was
+ * kept open would fail a delivery to one that only restarted. Redirects are not followed, since the secret
+ * would go along.
+ *
+ * @param timeoutMs for the whole exchange
+ */
+export function openSender(timeoutMs: number): Sender {
+  let agent: Promise<Agent> | null = null;
+  const opened = () => {
+    // Loaded with the first delivery: undici takes longer to load than the rest of the service.
+    agent ??= import('./sending-agent.ts').then(({ sendingAgent }) =>
+      sendingAgent(timeoutMs, MOST_ANSWER_BYTES),
+    );
+    return agent;
+  };
+  return {
+    send: async (target, body, signal) => sendOnce(await opened(), target, body, timeoutMs, signal),
+    close: async () => {
+      if (agent !== null) await (await agent).destroy();
+    },
+  };
+}
+
+async function sendOnce(
+  agent: Agent,
+  target: DeliveryTarget,
+  body: string,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<DeliveryOutcome> {
+  const started = performance.now();
+  const outcome = (httpStatus: number | null, error: string | null): DeliveryOutcome => ({
+    httpStatus,
+    success: error === null,
+    error: error === null ? null : error.replaceAll(target.secret, '[secret]'),
+    // Clients take an entry of no duration for one that was never tried.
+    durationMs: Math.max(1, Math.round(performance.now() - started)),
+  });
+  const timeout = AbortSignal.timeout(timeoutMs);
+  try {
+    const url = new URL(target.url);
+    const answer = await agent.request({
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        authorization: `Bearer ${target.secret}`,
+        'user-agent': 'mailkeep-sandbox',
+      },
+      body,
+      signal: AbortSignal.any([signal, timeout]),
+    });
+    const { statusCode } = answer;
+    const said = await readStart(answer.body);
+    if (statusCode >= 200 && statusCode < 300) return outcome(statusCode, null);
+    return outcome(
+      statusCode,
+      `The endpoint answered ${statusCode}${said === '' ? '' : `: ${said}`}`,
+    );
+  } catch (error) {
+    if (timeout.aborted) return outcome(null, `No answer within ${timeoutMs} ms`);
+    if (signal.aborted) return outcome(null, 'The delivery was called off');
+    return outcome(null, reasonOf(error));
+  }
+}
+
+/** The beginning of an answer as one line. The status is known by now: a body that breaks off changes nothing. */
+async function readStart(body: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of body) {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length >= MOST_ANSWER_BYTES) break;
+    }
+  } catch {
+    // What came is what there is.
+  }
+  return Buffer.concat(chunks)
+    .toString('utf8', 0, MOST_ANSWER_BYTES)
+    .replace(/[\p{Cc}\s]+/gu, ' ')
+    .trim()
+    .slice(0, MOST_ERROR_CHARACTERS);
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
+  // Where several addresses were tried there is a code and no message.
+  return error.message === '' ? code : error.message;
+}
+
+/** One event on its way to one webhook, or what became of it. */
+const deliveryState = z.object({
+  /** A UUID of version 7, so that ids sort by age. */
+  id: z.string(),
+  /** Id of the webhook, which may have been deleted since. */
+  webhook: z.string(),
+  /** Resource id of the mailbox. */
+  mailbox: z.string(),
+  /** Where the last attempt went. */
+  url: z.string(),
+  /** Milliseconds since the epoch. */
+  createdAt: z.number(),
+  state: z.enum(['queued', 'delivered', 'failed']),
+  attempts: z.number(),
+  maxAttempts: z.number(),
+  /** Of the last attempt. */
+  durationMs: z.number(),
+  /** When the next attempt is due, in milliseconds since the epoch; null once there is none. */
+  nextAt: z.number().nullable(),
+  /** The JSON text to send; null once it was. */
+  body: z.string().nullable(),
+});
+export type Delivery = z.infer<typeof deliveryState>;
+
+/** Newest first. */
+function byAge(a: Delivery, b: Delivery): number {
+  return b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1);
+}
+
+/** Milliseconds before the attempt that follows `attempts` failed ones: doubling, up to a longest. */
+function backoff(attempts: number, firstMs: number, longestMs: number): number {
+  return Math.min(longestMs, firstMs * 2 ** Math.min(attempts - 1, 30));
+}
+
+/** Finished deliveries that are remembered; the oldest go first. */
+const DEFAULT_KEPT = 10_000;
+const DELIVERY_KIND = 'delivery';
+
+/** Deliveries as the store keeps them: the ones under way, which a restart takes up again, and the finished ones. */
+export class DeliveryLog {
+  readonly #queued = new Map<string, Delivery>();
+  /** In the order in which they ended. */
+  readonly #finished = new Map<string, Delivery>();
+
+  constructor(
+    private readonly store: Store,
+    private readonly kept = DEFAULT_KEPT,
+  ) {
+    for (const { body } of store.documents(DELIVERY_KIND)) this.#hold(deliveryState.parse(body));
+  }
+
+  get queuedCount(): number {
+    return this.#queued.size;
+  }
+
+  /** A delivery that is still under way. */
+  getQueued(id: string): Delivery | null {
+    return this.#queued.get(id) ?? null;
+  }
+
+  queued(): Delivery[] {
+    return [...this.#queued.values()];
+  }
+
+  finished(): Delivery[] {
+    return [...this.#finished.values()];
+  }
+
+  put(delivery: Delivery): void {
+    this.store.putDocument(DELIVERY_KIND, delivery.id, delivery);
+    this.#hold(delivery);
+    for (const oldest of this.#finished.keys()) {
+      if (this.#finished.size <= this.kept) break;
+      this.remove(oldest);
+    }
+  }
+
+  remove(id: string): void {
+    this.store.removeDocument(DELIVERY_KIND, id);
+    this.#queued.delete(id);
+    this.#finished.delete(id);
+  }
+
+  #hold(delivery: Delivery): void {
+    this.#queued.delete(delivery.id);
+    if (delivery.state === 'queued') this.#queued.set(delivery.id, delivery);
+    else this.#finished.set(delivery.id, delivery);
+  }
+}
+
+/** The body of a delivery about new mail: the event, the mailbox and the message as a listing shows it. */
+function arrivalPayload(
+  store: Store,
+  { mailbox, folder, uid }: Arrival,
+): Record<keyof DeliveryBody, unknown> {
+  const entry = folder.get(uid);
+  const data: unknown = entry === null ? {} : JSON.parse(store.records.messageJson(folder, entry));
+  return { event: 'message.received', mailbox: mailbox.address, data };
+}
+
+/** The body of a test delivery: the same shape about a message that is nowhere. */
+function testPayload(mailbox: Mailbox, nowMs: number): DeliveryBody {
+  return {
+    event: 'message.received',
+    mailbox: mailbox.address,
+    data: {
+      uid: 1,
+      path: 'INBOX',
+      date: new Date(nowMs).toISOString(),
+      flags: [],
+      unseen: true,
+      size: 0,
+      subject: 'Test delivery',
+      from: { name: '', address: mailbox.address },
+      to: [{ name: '', address: mailbox.address }],
+      cc: [],
+      bcc: [],
+      messageId: null,
+      inReplyTo: null,
+      attachments: [],
+    },
+  };
+}
+
+/** Calls `act` after so many milliseconds, unless it is cancelled. */
+export type Timer = (ms: number, act: () => void) => () => void;
+
+export const realTimer: Timer = (ms, act) => {
+  const handle = setTimeout(act, ms);
+  return () => clearTimeout(handle);
+};
+
+type DeliverySettings = Pick<
+  ServiceSettings,
+  'webhookAttempts' | 'webhookFirstRetryMs' | 'webhookLongestRetryMs'
+>;
+
+interface DeliveryPorts {
+  readonly store: Store;
+  readonly webhooks: Webhooks;
+  readonly settings: DeliverySettings;
+  readonly send: Send;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly timer: Timer;
+  readonly report: (error: unknown) => void;
+}
+
+/** Deliveries under way to one webhook at once; the others wait, so that one receiver holds up no other. */
+const WIDTH = 4;
+/** Deliveries that may wait in all; what comes on top is logged as failed without an attempt. */
+const MOST_QUEUED = 10_000;
+
+/** Where a queued delivery is: until when its timer runs, in line, being sent, or held while its webhook is paused. */
+type Phase =
+  | { readonly kind: 'timed'; readonly cancel: () => void }
+  | { readonly kind: 'waiting' }
+  | { readonly kind: 'sending'; readonly abort: AbortController }
+  | { readonly kind: 'held' };
+
+/**
+ * Delivers arriving mail to the webhooks of its mailbox, at least once: a delivery is kept until the receiver
+ * took it or the attempts ran out, over restarts as well. Every attempt goes to the URL and with the secret
+ * the webhook has by then.
+ */
+export class Deliveries {
+  readonly #log: DeliveryLog;
+  readonly #phases = new Map<string, Phase>();
+  /** By webhook: deliveries that are due, and how many are being sent. */
+  readonly #lanes = new Map<string, { readonly waiting: string[]; sending: number }>();
+  readonly #running = new Set<Promise<void>>();
+  /** Test deliveries being sent, with the id of their webhook. */
+  readonly #tests = new Map<AbortController, string>();
+  #closed = false;
+
+  constructor(private readonly ports: DeliveryPorts) {
+    this.#log = new DeliveryLog(ports.store);
+    ports.webhooks.events.on('changed', (webhook) => this.#changed(webhook));
+    ports.webhooks.events.on('removed', (webhook) => this.#removed(webhook));
+    ports.store.events.on('arrived', (arrival) => this.#arrived(arrival));
+  }
+
+  /** Takes up what was queued when the service stopped. */
+  start(): void {
+    for (const delivery of this.#log.queued()) {
+      if (this.ports.webhooks.get(delivery.webhook) === null) this.#giveUp(delivery);
+      else this.#schedule(delivery);
+    }
+  }
+
+  /** What became of deliveries, and what is being tried again, newest first. */
+  list(mailboxes: ReadonlySet<string>): Delivery[] {
+    return [...this.#log.queued(), ...this.#log.finished()]
+      .filter(({ mailbox, state, attempts }) => {
+        return mailboxes.has(mailbox) && (state !== 'queued' || attempts > 0);
+      })
+      .sort(byAge);
+  }
+
+  /** One delivery of a sample, now, whatever the webhook's status. It is not retried; the log records it. */
+  async test(mailbox: Mailbox, webhook: Webhook): Promise<DeliveryOutcome> {
+    const { send, now } = this.ports;
+    const createdAt = now();
+    const abort = new AbortController();
+    const body = JSON.stringify(testPayload(mailbox, createdAt));
+    this.#tests.set(abort, webhook.id);
+    const outcome = await send(webhook, body, abort.signal).finally(() => {
+      this.#tests.delete(abort);
+    });
+    if (this.#closed) return outcome;
+    this.#log.put({
+      id: uuidV7(createdAt),
+      webhook: webhook.id,
+      mailbox: mailbox.resourceId,
+      url: webhook.url,
+      createdAt,
+      state: outcome.success ? 'delivered' : 'failed',
+      attempts: 1,
+      maxAttempts: 1,
+      durationMs: outcome.durationMs,
+      nextAt: null,
+      body: null,
+    });
+    return outcome;
+  }
+
+  /** Resolves once nothing is being sent. Retries may still be due later. */
+  async idle(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running);
+  }
+
+  /** Breaks off what is being sent; it stays queued, and a restart sends it again. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const phase of this.#phases.values()) stop(phase);
+    for (const abort of this.#tests.keys()) abort.abort();
+    await Promise.all(this.#running);
+  }
+
+  #arrived(arrival: Arrival): void {
+    const { webhooks, store, settings, report } = this.ports;
+    const { resourceId } = arrival.mailbox;
+    const targets = webhooks
+      .of(new Set([resourceId]))
+      .filter(({ status, events }) => status === 'active' && events.includes('message.received'));
+    if (targets.length === 0) return;
+    // Nothing that goes wrong here may reach whoever brought the mail.
+    try {
+      const body = JSON.stringify(arrivalPayload(store, arrival));
+      const createdAt = this.ports.now();
+      for (const { id, url } of targets) {
+        const full = this.#log.queuedCount >= MOST_QUEUED;
+        const delivery: Delivery = {
+          id: uuidV7(createdAt),
+          webhook: id,
+          mailbox: resourceId,
+          url,
+          createdAt,
+          state: full ? 'failed' : 'queued',
+          attempts: 0,
+          maxAttempts: settings.webhookAttempts,
+          durationMs: 0,
+          nextAt: full ? null : createdAt,
+          body: full ? null : body,
+        };
+        this.#log.put(delivery);
+        if (!full) this.#schedule(delivery);
+      }
+    } catch (error) {
+      report(error);
+    }
+  }
+
+  #schedule(delivery: Delivery): void {
+    const wait = (delivery.nextAt ?? 0) - this.ports.now();
+    if (wait <= 0) {
+      this.#line(delivery);
+      return;
+    }
+    const cancel = this.ports.timer(wait, () => this.#line(delivery));
+    this.#phases.set(delivery.id, { kind: 'timed', cancel });
+  }
+
+  #line(delivery: Delivery): void {
+    this.#phases.set(delivery.id, { kind: 'waiting' });
+    const lane = this.#lanes.get(delivery.webhook) ?? { waiting: [], sending: 0 };
+    lane.waiting.push(delivery.id);
+    this.#lanes.set(delivery.webhook, lane);
+    this.#pump(delivery.webhook);
+  }
+
+  #pump(webhookId: string): void {
+    const lane = this.#lanes.get(webhookId);
+    if (lane === undefined || this.#closed) return;
+    while (lane.sending < WIDTH) {
+      const id = lane.waiting.shift();
+      if (id === undefined) break;
+      const delivery = this.#log.getQueued(id);
+      // Given up in the meantime, or held and put in line again: only one of its places counts.
+      if (delivery === null || this.#phases.get(id)?.kind !== 'waiting') continue;
+      this.#begin(delivery, lane);
+    }
+    if (lane.waiting.length === 0 && lane.sending === 0) this.#lanes.delete(webhookId);
+  }
+
+  #begin(delivery: Delivery, lane: { sending: number }): void {
+    const webhook = this.ports.webhooks.get(delivery.webhook);
+    if (webhook === null || webhook.status === 'disabled' || delivery.body === null) {
+      this.#giveUp(delivery);
+      return;
+    }
+    if (webhook.status === 'paused') {
+      this.#phases.set(delivery.id, { kind: 'held' });
+      return;
+    }
+    const abort = new AbortController();
+    this.#phases.set(delivery.id, { kind: 'sending', abort });
+    lane.sending += 1;
+    const run = this.ports
+      .send(webhook, delivery.body, abort.signal)
+      .then((outcome) => this.#attempted(delivery, webhook, outcome))
+      .catch((error: unknown) => this.ports.report(error))
+      .finally(() => {
+        this.#running.delete(run);
+        lane.sending -= 1;
+        this.#pump(delivery.webhook);
+      });
+    this.#running.add(run);
+  }
+
+  #attempted(before: Delivery, webhook: Webhook, outcome: DeliveryOutcome): void {
+    if (this.#closed) return;
+    const { now, settings, webhooks } = this.ports;
+    const attempts = before.attempts + 1;
+    const done = {
+      ...before,
+      url: webhook.url,
+      attempts,
+      durationMs: outcome.durationMs,
+      nextAt: null,
+      body: null,
+    };
+    this.#phases.delete(before.id);
+    const status = webhooks.get(before.webhook)?.status ?? 'disabled';
+    if (outcome.success) this.#log.put({ ...done, state: 'delivered' });
+    else if (attempts >= before.maxAttempts || status === 'disabled') {
+      this.#log.put({ ...done, state: 'failed' });
+    } else {
+      const wait = backoff(attempts, settings.webhookFirstRetryMs, settings.webhookLongestRetryMs);
+      const next: Delivery = { ...done, body: before.body, nextAt: now() + wait };
+      this.#log.put(next);
+      this.#schedule(next);
+    }
+  }
+
+  /** Ends a queued delivery without another attempt. One that was never tried leaves nothing in the log. */
+  #giveUp(delivery: Delivery): void {
+    this.#phases.delete(delivery.id);
+    if (delivery.attempts === 0) this.#log.remove(delivery.id);
+    else this.#log.put({ ...delivery, state: 'failed', nextAt: null, body: null });
+  }
+
+  #changed(webhook: Webhook): void {
+    for (const delivery of this.#queuedOf(webhook)) {
+      const phase = this.#phases.get(delivery.id);
+      if (webhook.status === 'active' && phase?.kind === 'held') this.#line(delivery);
+      if (webhook.status === 'disabled' && phase?.kind !== 'sending') {
+        if (phase !== undefined) stop(phase);
+        this.#giveUp(delivery);
+      }
+    }
+  }
+
+  /** After this nothing goes out: timers are cancelled and what is being sent is broken off. */
+  #removed(webhook: Webhook): void {
+    for (const [abort, id] of this.#tests) if (id === webhook.id) abort.abort();
+    for (const delivery of this.#queuedOf(webhook)) {
+      const phase = this.#phases.get(delivery.id);
+      if (phase !== undefined) stop(phase);
+      // What is being sent counts as an attempt: #attempted logs it once it is broken off.
+      if (phase?.kind !== 'sending') this.#giveUp(delivery);
+    }
+  }
+
+  #queuedOf(webhook: Webhook): Delivery[] {
+    return this.#log.queued().filter((delivery) => delivery.webhook === webhook.id);
+  }
+}
+
+function stop(phase: Phase): void {
+  if (phase.kind === 'timed') phase.cancel();
+  if (phase.kind === 'sending') phase.abort.abort();
+}
+
+/** Addresses that lead back into one's own machine or network (RFC 6890). */
+const INSIDE = new BlockList();
+for (const [network, bits] of [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.168.0.0', 16],
+] as const) {
+  INSIDE.addSubnet(network, bits, 'ipv4');
+}
+for (const [network, bits] of [
+  ['::', 127],
+  ['fc00::', 7],
+  ['fe80::', 10],
+] as const) {
+  INSIDE.addSubnet(network, bits, 'ipv6');
+}
+
+/**
+ * What is wrong with a URL as the target of a webhook; null when nothing is.
+ *
+ * @param url an http or https URL
+ * @param local plain http and targets inside of one's own network are fine
+ */
+export function targetProblem(url: string, local: boolean): string | null {
+  const { protocol, hostname, username, password } = new URL(url);
+  if (username !== '' || password !== '') return 'must not hold a user name or a password';
+  if (local) return null;
+  if (protocol !== 'https:') return 'must be an https URL';
+  return leadsInside(hostname) ? 'must not name this machine or a private network' : null;
+}
+
+function leadsInside(hostname: string): boolean {
+  const host = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
+  switch (isIP(host)) {
+    case 4:
+      return INSIDE.check(host, 'ipv4');
+    case 6:
+      // BlockList knows an IPv4 address in IPv6 notation (::ffff:0:0/96) for what it is.
+      return INSIDE.check(host, 'ipv6');
+    default:
+      return host === 'localhost' || host.endsWith('.localhost');
+  }
+}
+
+/** How a surface reads a call about webhooks, and how it answers one. */
+interface WebhookSurface<Call> {
+  /** A body by its schema. @throws Refusal */
+  body<T extends z.ZodType>(call: Call, schema: T): z.output<T>;
+  /** The mailbox of the path. @throws Refusal */
+  mailboxOf(call: Call): Mailbox;
+  /** The webhook of the path, with its mailbox. @throws Refusal */
+  webhookOf(call: Call): { readonly mailbox: Mailbox; readonly webhook: Webhook };
+  /** Refuses a new webhook for a mailbox that may have none. @throws Refusal */
+  checkCreate(call: Call, mailbox: Mailbox): void;
+  /** The refusal of a target, `must be an https URL` for example. */
+  urlRefusal(problem: string): Refusal;
+  recordOf(mailbox: Mailbox, webhook: Webhook): object;
+  reply(record: object, status?: number): Reply;
+}
+
+/** What both surfaces do alike: they manage the same webhooks, from the same fields. */
+export function webhookOperations<Call extends { readonly service: ServiceState }>(
+  surface: WebhookSurface<Call>,
+) {
+  const checkUrl = ({ service }: Call, url: string): void => {
+    const problem = targetProblem(url, service.settings.localWebhooks);
+    if (problem !== null) throw surface.urlRefusal(problem);
+  };
+  const withSecret = (mailbox: Mailbox, webhook: Webhook): object => ({
+    ...surface.recordOf(mailbox, webhook),
+    secret: webhook.secret,
+  });
+  return {
+    /** Creates a webhook. Its secret is returned here and never again. */
+    createWebhook(call: Call): Reply {
+      const mailbox = surface.mailboxOf(call);
+      const { name, description, events, status, url } = surface.body(call, createWebhookRequest);
+      checkUrl(call, url);
+      surface.checkCreate(call, mailbox);
+      const webhook = call.service.webhooks.create(mailbox, {
+        name,
+        description: description ?? null,
+        events: [...new Set(events)],
+        status: status ?? 'active',
+        url,
+      });
+      return surface.reply(withSecret(mailbox, webhook), 201);
+    },
+
+    getWebhook(call: Call): Reply {
+      const { mailbox, webhook } = surface.webhookOf(call);
+      return surface.reply(surface.recordOf(mailbox, webhook));
+    },
+
+    updateWebhook(call: Call): Reply {
+      const { mailbox, webhook } = surface.webhookOf(call);
+      const body = surface.body(call, updateWebhookRequest);
+      const { name = webhook.name, url = webhook.url, status = webhook.status } = body;
+      const { description = webhook.description, events = webhook.events } = body;
+      if (body.url !== undefined) checkUrl(call, url);
+      const change = { name, url, status, description, events: [...new Set(events)] };
+      return surface.reply(
+        surface.recordOf(mailbox, call.service.webhooks.update(webhook, change)),
+      );
+    },
+
+    regenerateWebhookSecret(call: Call): Reply {
+      const { mailbox, webhook } = surface.webhookOf(call);
+      return surface.reply(withSecret(mailbox, call.service.webhooks.regenerateSecret(webhook)));
+    },
+  };
+}

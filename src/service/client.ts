@@ -1,0 +1,656 @@
+import { createHash } from 'node:crypto';
+import type { Listing } from '../core/types.ts';
+import { originError } from '../errors/origin.ts';
+import {
+  type AccountRecord,
+  accountRecord,
+  type CreateWebhookRequest,
+  decodeListing,
+  type FeedbackRequest,
+  type FlagsResultRecord,
+  type FolderRecord,
+  flagsResultRecord,
+  folderRecord,
+  MAILBOX_OPERATIONS as MAILBOX_OPS,
+  type MessageFlagsRequest,
+  type MessageTextRecord,
+  messageTextRecord,
+  type PatchMessageRequest,
+  type QuotaRecord,
+  quotaRecord,
+  type SearchRequest,
+  type SendRequest,
+  type UpdateWebhookRequest,
+  type WebhookRecord,
+  type WebhookTestRecord,
+  type WebhookWithSecretRecord,
+  webhookRecord,
+  webhookTestRecord,
+  webhookWithSecretRecord,
+} from './mailbox-wire.ts';
+import {
+  type DeliveryLogRecord,
+  deliveryLogRecord,
+  PLATFORM_OPERATIONS as OPS,
+  type PlatformMailboxRecord,
+  type PlatformMessageRecord,
+  type PlatformWebhookRecord,
+  type PlatformWebhookTestRecord,
+  type PlatformWebhookWithSecretRecord,
+  platformMailboxRecord,
+  platformMessageRecord,
+  platformWebhookRecord,
+  platformWebhookTestRecord,
+  platformWebhookWithSecretRecord,
+} from './platform-wire.ts';
+import {
+  type Bytes,
+  bySchema,
+  MOST_IDLE_PAGES,
+  MOST_MAILBOXES,
+  MOST_MESSAGE_PAGES,
+  MOST_PAGES,
+  type Page,
+  type ParamValues,
+} from './requests.ts';
+import {
+  type Accepted,
+  type CallOptions,
+  type ClientOptions,
+  type RawAnswer,
+  type SpoolOptions,
+  SurfaceClient,
+} from './surface-client.ts';
+import { tooLarge } from './transport.ts';
+import type { Operation, Surface } from './wire.ts';
+
+/** `perPage` is always sent; 100 when left out. */
+export interface PageOptions extends CallOptions {
+  readonly page?: number;
+  readonly perPage?: number;
+}
+
+/** What the clients of both surfaces have in common. */
+abstract class Client {
+  protected readonly calls: SurfaceClient;
+
+  /** @throws base-url-invalid */
+  constructor(surface: Surface, options: ClientOptions) {
+    this.calls = new SurfaceClient(surface, options);
+  }
+
+  /** Host and port of the service. */
+  get host(): string {
+    return this.calls.host;
+  }
+
+  /** Breaks what is in flight and lets go of the connections. */
+  close(): Promise<void> {
+    return this.calls.close();
+  }
+
+  /** Calls any operation of the surface; the answer is checked for its type only. */
+  call(
+    operation: Operation,
+    params: ParamValues,
+    body?: unknown,
+    options?: SpoolOptions,
+  ): Promise<RawAnswer> {
+    return this.calls.raw(operation, params, body, options);
+  }
+
+  /** Every item of every page. */
+  protected async *each<T>(
+    operation: Operation,
+    read: (page: number) => Promise<Page<T>>,
+  ): AsyncGenerator<T, void, undefined> {
+    for await (const { items } of eachPage(operation, this.host, read)) yield* items;
+  }
+}
+
+/**
+ * Yields the pages of a collection, one request each, on demand, without what the page before showed. Pages are offsets
+ * into a set that may change meanwhile: an item can still come twice or not at all. A short page is not the end, and
+ * neither is the page size that was asked for: only the service's own total marks the end.
+ *
+ * @throws origin.paging when pages stop bringing anything new before the total is reached
+ * @throws origin.too-large when a total would take more pages than any real collection has
+ */
+export async function* eachPage<T>(
+  operation: Operation,
+  host: string,
+  read: (page: number) => Promise<Page<T>>,
+): AsyncGenerator<Page<T>, void, undefined> {
+  const most = MESSAGES.has(operation.name) ? MOST_MESSAGE_PAGES : MOST_PAGES;
+  const earlier = new Set<string>();
+  let before: ReadonlySet<string> = new Set();
+  let shown = 0;
+  /** Items of all pages, also those that the page before showed: a set that grows at its beginning shifts them down. */
+  let counted = 0;
+  let idle = 0;
+  for (let page = 1; page <= most; page += 1) {
+    const answer = await read(page);
+    const prints = answer.items.map(printOf);
+    const isRepeated = earlier.has(printOf(prints));
+    const items = isRepeated ? [] : answer.items.filter((_, i) => !before.has(prints[i] ?? ''));
+    if (!isRepeated) {
+      earlier.add(printOf(prints));
+      before = new Set(prints);
+      counted += answer.items.length;
+    }
+    shown += items.length;
+    yield { ...answer, items };
+    if (shown >= answer.total || (items.length === 0 && counted >= answer.total)) return;
+    idle = items.length === 0 ? idle + 1 : 0;
+    if (idle >= MOST_IDLE_PAGES) {
+      const facts = { operation: operation.name, host, page, shown, total: answer.total };
+      throw originError('origin.paging', facts);
+    }
+  }
+  throw tooLarge(operation, host, 'pages', most);
+}
+
+const MESSAGES: ReadonlySet<string> = new Set(['listMessages', 'searchMessages']);
+
+function printOf(item: unknown): string {
+  return createHash('sha256').update(JSON.stringify(item)).digest('base64');
+}
+
+export interface PlatformWebhookPageOptions extends PageOptions {
+  /** Only those of this mailbox, by its resource id. */
+  readonly mailboxId?: string;
+  readonly status?: 'active' | 'paused' | 'disabled';
+}
+
+export interface DeliveryLogPageOptions extends PageOptions {
+  /** Only those of this mailbox, by its resource id. */
+  readonly mailboxId?: string;
+}
+
+export interface PlatformMailboxPageOptions extends PageOptions {
+  readonly search?: string;
+  readonly sort?: string;
+}
+
+const webhook = bySchema(platformWebhookRecord);
+const withSecret = bySchema(platformWebhookWithSecretRecord);
+const webhookTest = bySchema(platformWebhookTestRecord);
+const message = bySchema(platformMessageRecord);
+const deliveryLog = bySchema(deliveryLogRecord);
+const mailbox = bySchema(platformMailboxRecord);
+
+/**
+ * The platform surface, as far as it concerns webhooks of mail orders; its records are in snake_case as they
+ * come. Every method is one operation and, failures apart, one request; those that begin with `each` ask page
+ * after page as they are read. What changes something may be answered with 202: then it returns `Accepted`.
+ *
+ * All throw: `MailkeepError` with the codes of `origin.ts`; the signal's reason when it aborts. This surface
+ * says 404 where the token may not see a resource.
+ */
+export class PlatformClient extends Client {
+  /** @throws base-url-invalid */
+  constructor(options: ClientOptions) {
+    super('platform', options);
+  }
+
+  listWebhooks(
+    orderId: string,
+    options?: PlatformWebhookPageOptions,
+  ): Promise<Page<PlatformWebhookRecord>> {
+    const params = {
+      orderId,
+      mailbox_id: options?.mailboxId,
+      status: options?.status,
+      ...paging(options),
+    };
+    return this.calls.page(OPS.listWebhooks, params, undefined, webhook, options);
+  }
+
+  eachWebhook(
+    orderId: string,
+    options?: Omit<PlatformWebhookPageOptions, 'page'>,
+  ): AsyncGenerator<PlatformWebhookRecord, void> {
+    return this.each(OPS.listWebhooks, (page) => this.listWebhooks(orderId, { ...options, page }));
+  }
+
+  /** The secret is shown here and never again. */
+  createWebhook(
+    mailboxId: string,
+    fields: CreateWebhookRequest,
+    options?: CallOptions,
+  ): Promise<PlatformWebhookWithSecretRecord | Accepted> {
+    const params = { mailboxId };
+    return this.calls.recordOrAccepted(OPS.createWebhook, params, fields, withSecret, options);
+  }
+
+  getWebhook(webhookId: string, options?: CallOptions): Promise<PlatformWebhookRecord> {
+    return this.calls.record(OPS.getWebhook, { webhookId }, undefined, webhook, options);
+  }
+
+  updateWebhook(
+    webhookId: string,
+    fields: UpdateWebhookRequest,
+    options?: CallOptions,
+  ): Promise<PlatformWebhookRecord | Accepted> {
+    const params = { webhookId };
+    return this.calls.recordOrAccepted(OPS.updateWebhook, params, fields, webhook, options);
+  }
+
+  /** Deletes the webhook for good. */
+  deleteWebhook(
+    webhookId: string,
+    options?: CallOptions,
+  ): Promise<PlatformMessageRecord | Accepted> {
+    const params = { webhookId };
+    return this.calls.recordOrAccepted(OPS.deleteWebhook, params, undefined, message, options);
+  }
+
+  /** The old secret is dead at once. */
+  regenerateWebhookSecret(
+    webhookId: string,
+    options?: CallOptions,
+  ): Promise<PlatformWebhookWithSecretRecord | Accepted> {
+    const operation = OPS.regenerateWebhookSecret;
+    const params = { webhookId };
+    return this.calls.recordOrAccepted(operation, params, undefined, withSecret, options);
+  }
+
+  /** Sends one test delivery; rate limited on its own. */
+  testWebhook(
+    webhookId: string,
+    options?: CallOptions,
+  ): Promise<PlatformWebhookTestRecord | Accepted> {
+    const params = { webhookId };
+    return this.calls.recordOrAccepted(OPS.testWebhook, params, undefined, webhookTest, options);
+  }
+
+  listDeliveryLogs(
+    orderId: string,
+    options?: DeliveryLogPageOptions,
+  ): Promise<Page<DeliveryLogRecord>> {
+    const params = { orderId, mailbox_id: options?.mailboxId, ...paging(options) };
+    return this.calls.page(OPS.listDeliveryLogs, params, undefined, deliveryLog, options);
+  }
+
+  eachDeliveryLog(
+    orderId: string,
+    options?: Omit<DeliveryLogPageOptions, 'page'>,
+  ): AsyncGenerator<DeliveryLogRecord, void> {
+    return this.each(OPS.listDeliveryLogs, (page) =>
+      this.listDeliveryLogs(orderId, { ...options, page }),
+    );
+  }
+
+  listMailboxes(
+    orderId: string,
+    options?: PlatformMailboxPageOptions,
+  ): Promise<Page<PlatformMailboxRecord>> {
+    const params = { orderId, search: options?.search, sort: options?.sort, ...paging(options) };
+    return this.calls.page(OPS.listMailboxes, params, undefined, mailbox, options);
+  }
+
+  eachMailbox(
+    orderId: string,
+    options?: Omit<PlatformMailboxPageOptions, 'page'>,
+  ): AsyncGenerator<PlatformMailboxRecord, void> {
+    return this.each(OPS.listMailboxes, (page) =>
+      this.listMailboxes(orderId, { ...options, page }),
+    );
+  }
+}
+
+function paging(options: PageOptions | undefined) {
+  return { page: options?.page, per_page: options?.perPage ?? 100 };
+}
+
+/** A folder of a mailbox, as the mailbox surface addresses it. */
+export interface FolderRef {
+  readonly mailbox: string;
+  /** Full path, not encoded. */
+  readonly folder: string;
+}
+
+export interface MessageRef extends FolderRef {
+  readonly uid: number;
+}
+
+export interface WebhookRef {
+  readonly mailbox: string;
+  readonly webhookId: string;
+}
+
+export interface MessagePageOptions extends PageOptions {
+  readonly sort?: 'uid' | '-uid' | 'date' | '-date' | 'size' | '-size';
+}
+
+export interface WebhookPageOptions extends PageOptions {
+  readonly status?: 'active' | 'paused' | 'disabled';
+}
+
+const account = bySchema(accountRecord);
+const folder = bySchema(folderRecord);
+const quota = bySchema(quotaRecord);
+const messageText = bySchema(messageTextRecord);
+const flagsResult = bySchema(flagsResultRecord);
+const mailboxWebhook = bySchema(webhookRecord);
+const mailboxWebhookWithSecret = bySchema(webhookWithSecretRecord);
+const mailboxWebhookTest = bySchema(webhookTestRecord);
+
+/**
+ * The mailbox surface, whole. Every method is one operation of the interface and, failures apart, one request;
+ * those that begin with `each` ask page after page as they are read.
+ *
+ * All throw: `MailkeepError` with the codes of `origin.ts`; the signal's reason when it aborts.
+ */
+export class MailboxClient extends Client {
+  /** @throws base-url-invalid */
+  constructor(options: ClientOptions) {
+    super('mailbox', options);
+  }
+
+  /** @throws origin.too-large for more mailboxes than any order has */
+  async getCurrentAccount(options?: CallOptions): Promise<AccountRecord> {
+    const operation = MAILBOX_OPS.getCurrentAccount;
+    const found = await this.calls.record(operation, {}, undefined, account, options);
+    if (found.mailboxes.length <= MOST_MAILBOXES) return found;
+    throw tooLarge(operation, this.host, 'mailboxes', MOST_MAILBOXES);
+  }
+
+  /** At most one in ten seconds for a customer. */
+  submitFeedback(mailbox: string, feedback: FeedbackRequest, options?: CallOptions): Promise<void> {
+    return this.calls.done(MAILBOX_OPS.submitFeedback, inMailbox(mailbox), feedback, options);
+  }
+
+  getQuota(mailbox: string, options?: CallOptions): Promise<QuotaRecord> {
+    return this.calls.record(MAILBOX_OPS.getQuota, inMailbox(mailbox), undefined, quota, options);
+  }
+
+  listFolders(mailbox: string, options?: PageOptions): Promise<Page<FolderRecord>> {
+    const params = { ...inMailbox(mailbox), ...pageParameters(options) };
+    return this.calls.page(MAILBOX_OPS.listFolders, params, undefined, folder, options);
+  }
+
+  eachFolder(mailbox: string, options?: CallOptions): AsyncGenerator<FolderRecord, void> {
+    return this.each(MAILBOX_OPS.listFolders, (page) =>
+      this.listFolders(mailbox, { ...options, page }),
+    );
+  }
+
+  /** `name` is the full path of the new folder. */
+  createFolder(mailbox: string, name: string, options?: CallOptions): Promise<FolderRecord> {
+    return this.calls.record(
+      MAILBOX_OPS.createFolder,
+      inMailbox(mailbox),
+      { name },
+      folder,
+      options,
+    );
+  }
+
+  /** Renames a folder. */
+  updateFolder(at: FolderRef, name: string, options?: CallOptions): Promise<FolderRecord> {
+    return this.calls.record(MAILBOX_OPS.updateFolder, inFolder(at), { name }, folder, options);
+  }
+
+  /** Deletes the folder, its subfolders and all their messages for good. */
+  deleteFolder(at: FolderRef, options?: CallOptions): Promise<void> {
+    return this.calls.done(MAILBOX_OPS.deleteFolder, inFolder(at), undefined, options);
+  }
+
+  listMessages(at: FolderRef, options?: MessagePageOptions): Promise<Page<Listing>> {
+    const params = { ...inFolder(at), ...pageParameters(options), sort: options?.sort };
+    return this.calls.page(MAILBOX_OPS.listMessages, params, undefined, decodeListing, options);
+  }
+
+  eachMessage(
+    at: FolderRef,
+    options?: Omit<MessagePageOptions, 'page'>,
+  ): AsyncGenerator<Listing, void> {
+    return this.each(MAILBOX_OPS.listMessages, (page) =>
+      this.listMessages(at, { ...options, page }),
+    );
+  }
+
+  /** Deletes every message of the folder for good. */
+  deleteAllMessages(at: FolderRef, options?: CallOptions): Promise<void> {
+    return this.calls.done(MAILBOX_OPS.deleteAllMessages, inFolder(at), undefined, options);
+  }
+
+  searchMessages(
+    at: FolderRef,
+    criteria: SearchRequest,
+    options?: MessagePageOptions,
+  ): Promise<Page<Listing>> {
+    const params = { ...inFolder(at), ...pageParameters(options), sort: options?.sort };
+    return this.calls.page(MAILBOX_OPS.searchMessages, params, criteria, decodeListing, options);
+  }
+
+  eachFound(
+    at: FolderRef,
+    criteria: SearchRequest,
+    options?: Omit<MessagePageOptions, 'page'>,
+  ): AsyncGenerator<Listing, void> {
+    return this.each(MAILBOX_OPS.searchMessages, (page) =>
+      this.searchMessages(at, criteria, { ...options, page }),
+    );
+  }
+
+  /** Up to 100 messages; those that could not be changed are named in `failed`. */
+  updateMessageFlags(
+    at: FolderRef,
+    change: MessageFlagsRequest,
+    options?: CallOptions,
+  ): Promise<FlagsResultRecord> {
+    return this.calls.record(
+      MAILBOX_OPS.updateMessageFlags,
+      inFolder(at),
+      change,
+      flagsResult,
+      options,
+    );
+  }
+
+  /** Up to 100 messages. */
+  moveMessages(
+    at: FolderRef,
+    uids: number[],
+    targetFolder: string,
+    options?: CallOptions,
+  ): Promise<void> {
+    return this.calls.done(MAILBOX_OPS.moveMessages, inFolder(at), { uids, targetFolder }, options);
+  }
+
+  /** Deletes up to 100 messages for good. */
+  deleteMessages(at: FolderRef, uids: number[], options?: CallOptions): Promise<void> {
+    return this.calls.done(MAILBOX_OPS.deleteMessages, inFolder(at), { uids }, options);
+  }
+
+  getMessage(at: MessageRef, options?: CallOptions): Promise<Listing> {
+    return this.calls.record(
+      MAILBOX_OPS.getMessage,
+      inMessage(at),
+      undefined,
+      decodeListing,
+      options,
+    );
+  }
+
+  patchMessage(
+    at: MessageRef,
+    change: PatchMessageRequest,
+    options?: CallOptions,
+  ): Promise<Listing> {
+    return this.calls.record(
+      MAILBOX_OPS.patchMessage,
+      inMessage(at),
+      change,
+      decodeListing,
+      options,
+    );
+  }
+
+  /** Deletes the message for good. */
+  deleteMessage(at: MessageRef, options?: CallOptions): Promise<void> {
+    return this.calls.done(MAILBOX_OPS.deleteMessage, inMessage(at), undefined, options);
+  }
+
+  /**
+   * Returns the raw source, complete as far as HTTP shows it: of type `message/rfc822` and as long as announced. Above
+   * the limit for memory it comes as a file of mode 0600, which the caller deletes.
+   *
+   * @throws origin.not-mail for anything of another type, origin.too-large, spool-failed
+   */
+  getMessageSource(at: MessageRef, options?: SpoolOptions): Promise<Bytes> {
+    return this.calls.bytes(MAILBOX_OPS.getMessageSource, inMessage(at), options);
+  }
+
+  /** The rendered text and HTML. The service marks the message as read. */
+  getMessageText(at: MessageRef, options?: CallOptions): Promise<MessageTextRecord> {
+    return this.calls.record(
+      MAILBOX_OPS.getMessageText,
+      inMessage(at),
+      undefined,
+      messageText,
+      options,
+    );
+  }
+
+  /** One attachment, decoded; as a file where it is too large for memory. */
+  getMessageAttachment(
+    at: MessageRef,
+    attachmentId: string,
+    options?: SpoolOptions,
+  ): Promise<Bytes> {
+    const params = { ...inMessage(at), attachmentId };
+    return this.calls.bytes(MAILBOX_OPS.getMessageAttachment, params, options);
+  }
+
+  moveMessage(at: MessageRef, targetFolder: string, options?: CallOptions): Promise<void> {
+    return this.calls.done(MAILBOX_OPS.moveMessage, inMessage(at), { targetFolder }, options);
+  }
+
+  /** Sends a message, a reply (`inReplyTo`) or a forward (`forwardOf`). */
+  sendEmail(mailbox: string, mail: SendRequest, options?: CallOptions): Promise<void> {
+    return this.calls.done(MAILBOX_OPS.sendEmail, inMailbox(mailbox), mail, options);
+  }
+
+  listWebhooks(mailbox: string, options?: WebhookPageOptions): Promise<Page<WebhookRecord>> {
+    const params = { ...inMailbox(mailbox), ...pageParameters(options), status: options?.status };
+    return this.calls.page(MAILBOX_OPS.listWebhooks, params, undefined, mailboxWebhook, options);
+  }
+
+  eachWebhook(
+    mailbox: string,
+    options?: Omit<WebhookPageOptions, 'page'>,
+  ): AsyncGenerator<WebhookRecord, void> {
+    return this.each(MAILBOX_OPS.listWebhooks, (page) =>
+      this.listWebhooks(mailbox, { ...options, page }),
+    );
+  }
+
+  /** The secret is shown here and never again. */
+  createWebhook(
+    mailbox: string,
+    fields: CreateWebhookRequest,
+    options?: CallOptions,
+  ): Promise<WebhookWithSecretRecord> {
+    const params = inMailbox(mailbox);
+    return this.calls.record(
+      MAILBOX_OPS.createWebhook,
+      params,
+      fields,
+      mailboxWebhookWithSecret,
+      options,
+    );
+  }
+
+  getWebhook(at: WebhookRef, options?: CallOptions): Promise<WebhookRecord> {
+    return this.calls.record(
+      MAILBOX_OPS.getWebhook,
+      inWebhook(at),
+      undefined,
+      mailboxWebhook,
+      options,
+    );
+  }
+
+  updateWebhook(
+    at: WebhookRef,
+    fields: UpdateWebhookRequest,
+    options?: CallOptions,
+  ): Promise<WebhookRecord> {
+    return this.calls.record(
+      MAILBOX_OPS.updateWebhook,
+      inWebhook(at),
+      fields,
+      mailboxWebhook,
+      options,
+    );
+  }
+
+  /** Deletes the webhook for good. */
+  deleteWebhook(at: WebhookRef, options?: CallOptions): Promise<void> {
+    return this.calls.done(MAILBOX_OPS.deleteWebhook, inWebhook(at), undefined, options);
+  }
+
+  /** The old secret is dead at once. */
+  regenerateWebhookSecret(at: WebhookRef, options?: CallOptions): Promise<WebhookWithSecretRecord> {
+    const params = inWebhook(at);
+    return this.calls.record(
+      MAILBOX_OPS.regenerateWebhookSecret,
+      params,
+      undefined,
+      mailboxWebhookWithSecret,
+      options,
+    );
+  }
+
+  testWebhook(at: WebhookRef, options?: CallOptions): Promise<WebhookTestRecord> {
+    return this.calls.record(
+      MAILBOX_OPS.testWebhook,
+      inWebhook(at),
+      undefined,
+      mailboxWebhookTest,
+      options,
+    );
+  }
+}
+
+function pageParameters(options: PageOptions | undefined) {
+  return { page: options?.page, perPage: options?.perPage ?? 100 };
+}
+
+function inMailbox(mailbox: string) {
+  return { mailboxResourceId: mailbox };
+}
+
+function inFolder({ mailbox, folder }: FolderRef) {
+  return { mailboxResourceId: mailbox, folder };
+}
+
+function inMessage({ mailbox, folder, uid }: MessageRef) {
+  return { mailboxResourceId: mailbox, folder, uid };
+}
+
+function inWebhook({ mailbox, webhookId }: WebhookRef) {
+  return { mailboxResourceId: mailbox, webhookId };
+}
+
+/** Lists folders as `eachFolder` does, with the total of each page. */
+export function folderPages(
+  client: MailboxClient,
+  mailbox: string,
+  options?: CallOptions,
+): AsyncGenerator<Page<FolderRecord>, void> {
+  const read = (page: number) => client.listFolders(mailbox, { ...options, page });
+  return eachPage(MAILBOX_OPS.listFolders, client.host, read);
+}
+
+/** Returns the error for a listing of folders that is longer than its reader takes. */
+export function tooManyFolders(
+  client: MailboxClient,
+  what: 'folders' | 'folder names',
+  limit: number,
+): Error {
+  return tooLarge(MAILBOX_OPS.listFolders, client.host, what, limit);
+}

@@ -1,0 +1,788 @@
+import { z } from 'zod';
+import { type Address, flagSet, type ListedAttachment, type Listing } from '../core/types.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
+import { originError } from '../errors/origin.ts';
+import {
+  count,
+  flag,
+  list,
+  operationsOf,
+  orElse,
+  type Param,
+  parseUidSet,
+  quantity,
+  quantityOrNull,
+  text,
+  textOrNull,
+  typeName,
+  uid as uidField,
+} from './wire.ts';
+
+/** Records of the mailbox surface, in camelCase. Every success but 204 wraps one, or a list of them, in `data`. */
+
+export const accountRecord = z.looseObject({
+  orderResourceId: textOrNull,
+  mailboxes: z.array(z.looseObject({ resourceId: z.string().min(1), address: z.string() })),
+});
+export type AccountRecord = z.output<typeof accountRecord>;
+
+/**
+ * A folder. `messageCount` must be there: a count that is merely missing would read as an emptied folder.
+ * A missing `name` is the last part of the path. An empty path is left to the reader: it must not hide the other folders.
+ */
+export const folderRecord = z
+  .looseObject({
+    path: z.string(),
+    name: z.string().nullish(),
+    delimiter: orElse(z.string(), '.'),
+    specialUse: textOrNull,
+    messageCount: z.int().min(0),
+    unreadCount: count,
+  })
+  .transform((folder) => ({ ...folder, name: folder.name ?? leafName(folder) }));
+export type FolderRecord = z.output<typeof folderRecord>;
+
+function leafName(folder: { readonly path: string; readonly delimiter: string }): string {
+  if (folder.delimiter === '') return folder.path;
+  return folder.path.slice(folder.path.lastIndexOf(folder.delimiter) + 1);
+}
+
+const addressRecord = z.looseObject({ name: text, address: text });
+
+const attachmentRecord = z.looseObject({
+  id: z.string(),
+  contentType: text,
+  sizeBytes: count,
+  inline: flag,
+  filename: textOrNull,
+  contentId: textOrNull,
+});
+
+/**
+ * A message as listings, searches and `getMessage` show it. This schema is the shape for services, samples and
+ * descriptions; clients decode with `decodeListing`, which reads the same shape several times faster.
+ */
+export const messageRecord = z.looseObject({
+  uid: uidField,
+  path: text,
+  date: text,
+  flags: list(z.string()),
+  unseen: flag,
+  size: count,
+  subject: textOrNull,
+  from: orElse(addressRecord, null),
+  to: list(addressRecord),
+  cc: list(addressRecord),
+  bcc: list(addressRecord),
+  messageId: textOrNull,
+  inReplyTo: textOrNull,
+  attachments: list(attachmentRecord),
+});
+
+export const messageTextRecord = z.looseObject({ text: textOrNull, html: textOrNull });
+export type MessageTextRecord = z.output<typeof messageTextRecord>;
+
+/** The outcome of a bulk flag update: 200 when all succeeded, 207 when `failed` is not empty. */
+export const flagsResultRecord = z.looseObject({
+  successful: list(uidField),
+  failed: list(z.looseObject({ uid: uidField, reason: text })),
+});
+export type FlagsResultRecord = z.output<typeof flagsResultRecord>;
+
+/** `STORAGE` counts bytes, `MESSAGE` counts messages; `percentage` is 0 to 100. */
+export const quotaRecord = z.looseObject({
+  quotas: list(
+    z.looseObject({
+      resourceName: z.string(),
+      usage: quantity,
+      limit: quantityOrNull,
+      percentage: quantityOrNull,
+    }),
+  ),
+  totalUsage: quantityOrNull,
+  totalLimit: quantityOrNull,
+  totalPercentage: quantityOrNull,
+  supported: orElse(z.boolean(), true),
+});
+export type QuotaRecord = z.output<typeof quotaRecord>;
+
+export const WEBHOOK_STATUSES = ['active', 'paused', 'disabled'] as const;
+/** The only kind of event the service knows. */
+const WEBHOOK_EVENTS = ['message.received'] as const;
+
+/** Statuses and events are read as any text: a newer service may know more of them than this program. */
+export const webhookRecord = z.looseObject({
+  id: z.string().min(1),
+  accountResourceId: textOrNull,
+  mailbox: text,
+  name: text,
+  description: textOrNull,
+  events: list(z.string()),
+  status: text,
+  url: text,
+  createdAt: textOrNull,
+  updatedAt: textOrNull,
+});
+export type WebhookRecord = z.output<typeof webhookRecord>;
+
+/** The answer to creating a webhook, or a new secret for it: the only one that shows the secret. */
+export const webhookWithSecretRecord = webhookRecord.extend({ secret: z.string().min(1) });
+export type WebhookWithSecretRecord = z.output<typeof webhookWithSecretRecord>;
+
+export const webhookTestRecord = z.looseObject({
+  httpStatus: quantityOrNull,
+  success: flag,
+  error: textOrNull,
+});
+export type WebhookTestRecord = z.output<typeof webhookTestRecord>;
+
+/** Stands next to `data` of a collection. Only `total` marks the end: pages can be short. */
+export const mailboxPagination = z.looseObject({
+  page: z.int().min(1),
+  perPage: z.int().min(1),
+  total: z.int().min(0),
+  totalPages: z.int().min(0).optional(),
+});
+
+/** Every 4xx and 5xx of the mailbox surface. Clients branch on `code`; `error` is for logs. */
+export const mailboxErrorRecord = z.looseObject({
+  error: text,
+  code: text,
+  params: z
+    .record(z.string(), z.unknown())
+    .nullish()
+    .catch(undefined)
+    .transform((value) => value ?? {}),
+});
+
+/**
+ * Request bodies of the mailbox surface, with the bounds the interface gives. Unknown fields are dropped here, so
+ * that a service may ignore them; a client refuses them before it sends (`encodeBody`).
+ */
+
+export const feedbackRequest = z.object({
+  score: z.int().min(1).max(10),
+  message: z.string().min(1).max(2000),
+});
+export type FeedbackRequest = z.input<typeof feedbackRequest>;
+
+/** Creates a folder by its full path, or renames one. */
+export const folderRequest = z.object({ name: z.string().trim().min(1).max(100) });
+
+const flagName = z.string().min(1).max(255);
+const flagNames = z.array(flagName);
+const uids = z.array(uidField).min(1).max(100);
+
+function changesSomething(change: {
+  readonly addFlags?: readonly string[] | undefined;
+  readonly removeFlags?: readonly string[] | undefined;
+}): boolean {
+  return (change.addFlags?.length ?? 0) + (change.removeFlags?.length ?? 0) > 0;
+}
+const needsFlags = { error: 'needs addFlags or removeFlags', path: ['addFlags'] };
+
+export const patchMessageRequest = z
+  .object({ addFlags: flagNames.optional(), removeFlags: flagNames.optional() })
+  .refine(changesSomething, needsFlags);
+export type PatchMessageRequest = z.input<typeof patchMessageRequest>;
+
+export const messageFlagsRequest = z
+  .object({ uids, addFlags: flagNames.optional(), removeFlags: flagNames.optional() })
+  .refine(changesSomething, needsFlags);
+export type MessageFlagsRequest = z.input<typeof messageFlagsRequest>;
+
+const targetFolder = z.string().min(1).max(100);
+
+export const moveMessageRequest = z.object({ targetFolder });
+
+export const moveMessagesRequest = z.object({ uids, targetFolder });
+
+export const deleteMessagesRequest = z.object({ uids });
+
+/** A day as `YYYY-MM-DD` that exists; compared with the received date. */
+const day = z.iso.date();
+const term = z.string().min(1).max(1024);
+const addressTerm = z.string().min(1).max(320);
+
+/**
+ * Criteria of `searchMessages`. `subject`, `from`, `to`, `cc` and `body` are OR-combined with each other and
+ * AND-combined with all the rest. An empty object matches everything.
+ */
+export const searchRequest = z.object({
+  since: day.optional(),
+  before: day.optional(),
+  /** Messages that carry all of them. */
+  flags: z.array(flagName).optional(),
+  uid: z
+    .string()
+    .refine((set) => parseUidSet(set) !== null, { error: 'not an IMAP uid set' })
+    .optional(),
+  /** `Name:value`, a substring of that header. */
+  header: term.regex(/^[!-9;-~]+:/, { error: 'not of the form Name:value' }).optional(),
+  larger: z.int().min(0).optional(),
+  smaller: z.int().min(0).optional(),
+  text: term.optional(),
+  subject: term.optional(),
+  from: addressTerm.optional(),
+  to: addressTerm.optional(),
+  cc: addressTerm.optional(),
+  body: term.optional(),
+});
+export type SearchRequest = z.input<typeof searchRequest>;
+
+const plainAddress = z
+  .string()
+  .max(320)
+  .regex(/^[^\s@<>]+@[^\s@<>]+$/, { error: 'not a plain address' });
+const addresses = z.array(plainAddress);
+const sourceReference = z.object({ uid: uidField, folder: z.string().min(1) });
+
+export const sendRequest = z
+  .object({
+    to: addresses.optional(),
+    cc: addresses.optional(),
+    bcc: addresses.optional(),
+    displayName: z.string().optional(),
+    subject: z.string().optional(),
+    text: z.string().optional(),
+    html: z.string().optional(),
+    attachments: z
+      .array(
+        z.object({
+          filename: z.string().optional(),
+          content: z.string(),
+          contentType: z.string().optional(),
+          cid: z.string().optional(),
+          /** How `content` is written; base64 when left out. */
+          encoding: z.string().optional(),
+        }),
+      )
+      .optional(),
+    inReplyTo: sourceReference.optional(),
+    forwardOf: sourceReference.optional(),
+  })
+  .refine((mail) => (mail.to?.length ?? 0) + (mail.cc?.length ?? 0) + (mail.bcc?.length ?? 0) > 0, {
+    error: 'needs at least one of to, cc and bcc',
+    path: ['to'],
+  })
+  .refine((mail) => mail.inReplyTo === undefined || mail.forwardOf === undefined, {
+    error: 'cannot be a reply and a forward at once',
+    path: ['forwardOf'],
+  });
+export type SendRequest = z.input<typeof sendRequest>;
+
+const webhookFields = {
+  name: z.string().min(1).max(255),
+  url: z.url({ protocol: /^https?$/ }).max(2048),
+  events: z.array(z.enum(WEBHOOK_EVENTS)).min(1),
+  description: z.string().nullable().optional(),
+  status: z.enum(WEBHOOK_STATUSES).optional(),
+};
+
+/** Both surfaces create webhooks from the same fields. */
+export const createWebhookRequest = z.object(webhookFields);
+export type CreateWebhookRequest = z.input<typeof createWebhookRequest>;
+
+export const updateWebhookRequest = z.object(webhookFields).partial();
+export type UpdateWebhookRequest = z.input<typeof updateWebhookRequest>;
+
+/** Parameters that operations share; what differs between the surfaces is their names. */
+
+const MESSAGE_SORTS = ['uid', '-uid', 'date', '-date', 'size', '-size'] as const;
+
+const mailbox = pathId(
+  'mailboxResourceId',
+  'resource id of the mailbox, as getCurrentAccount returns it',
+);
+const folder = pathId('folder', 'full path of the folder');
+const uid: Param = {
+  name: 'uid',
+  in: 'path',
+  type: 'integer',
+  required: true,
+  min: 1,
+  help: 'uid of the message within the folder',
+};
+const attachmentId = pathId('attachmentId', 'id of the attachment, as the message lists it');
+export const webhookId = pathId('webhookId', 'id of the webhook');
+export const page: Param = countFromOne('page', 1, 'page, from 1');
+const sort: Param = {
+  ...anyText('sort', 'order; a leading - is descending'),
+  values: MESSAGE_SORTS,
+  default: '-uid',
+};
+export const status: Param = {
+  ...anyText('status', 'only webhooks of this status'),
+  values: WEBHOOK_STATUSES,
+};
+
+/** Returns a parameter that is a segment of the path, never empty. */
+export function pathId(name: string, help: string): Param {
+  return { name, in: 'path', type: 'string', required: true, minLength: 1, help };
+}
+
+/** Returns a parameter of the query that may be any text, or be left out. */
+export function anyText(name: string, help: string): Param & { readonly type: 'string' } {
+  return { name, in: 'query', type: 'string', required: false, help };
+}
+
+/** Returns the parameter for the items a page. */
+export function pageSize(name: 'perPage' | 'per_page', byDefault: number, max: number): Param {
+  return { ...countFromOne(name, byDefault, 'items a page'), max };
+}
+
+function countFromOne(
+  name: string,
+  byDefault: number,
+  help: string,
+): Param & { readonly type: 'integer' } {
+  return { name, in: 'query', type: 'integer', required: false, min: 1, default: byDefault, help };
+}
+
+const MAILBOX = '/api/v1/mailboxes/{mailboxResourceId}';
+const FOLDER = `${MAILBOX}/folders/{folder}`;
+const MESSAGE = `${FOLDER}/messages/{uid}`;
+const WEBHOOK = `${MAILBOX}/webhooks/{webhookId}`;
+
+/** Answers without a body. */
+const empty = { response: { kind: 'empty' }, success: [204] } as const;
+
+/** The 28 operations of the mailbox surface. */
+export const MAILBOX_OPERATIONS = operationsOf('mailbox', [401, 403, 422, 500, 502], {
+  getCurrentAccount: {
+    method: 'GET',
+    path: '/api/v1/me',
+    params: [],
+    response: { kind: 'data', record: accountRecord },
+    errors: [401, 500, 502],
+    summary: 'The order and the mailboxes the token reaches',
+  },
+  submitFeedback: {
+    method: 'POST',
+    path: `${MAILBOX}/feedback`,
+    params: [mailbox],
+    body: feedbackRequest,
+    ...empty,
+    errors: [401, 403, 422, 429, 500, 502, 504],
+    ownLimit: true,
+    summary: 'Send feedback about the interface to the service, at most once in ten seconds',
+  },
+  getQuota: {
+    method: 'GET',
+    path: `${MAILBOX}/quota`,
+    params: [mailbox],
+    response: { kind: 'data', record: quotaRecord },
+    errors: [401, 403, 500, 502],
+    summary: 'Storage and messages used and allowed',
+  },
+  listFolders: {
+    method: 'GET',
+    path: `${MAILBOX}/folders`,
+    params: [mailbox, page, pageSize('perPage', 50, 100)],
+    response: { kind: 'page', record: folderRecord },
+    summary: 'Folders with their counts',
+  },
+  createFolder: {
+    method: 'POST',
+    path: `${MAILBOX}/folders`,
+    params: [mailbox],
+    body: folderRequest,
+    response: { kind: 'data', record: folderRecord },
+    success: [201],
+    errors: [401, 403, 409, 422, 500, 502],
+    summary: 'Create a folder',
+  },
+  updateFolder: {
+    method: 'PUT',
+    path: FOLDER,
+    params: [mailbox, folder],
+    body: folderRequest,
+    response: { kind: 'data', record: folderRecord },
+    errors: [401, 403, 409, 422, 500, 502],
+    summary: 'Rename a folder',
+  },
+  deleteFolder: {
+    method: 'DELETE',
+    path: FOLDER,
+    params: [mailbox, folder],
+    ...empty,
+    errors: [401, 403, 404, 409, 422, 500, 502],
+    destructive: true,
+    summary: 'Delete a folder, its subfolders and all their messages for good',
+  },
+  listMessages: {
+    method: 'GET',
+    path: `${FOLDER}/messages`,
+    params: [mailbox, folder, page, pageSize('perPage', 25, 100), sort],
+    response: { kind: 'page', record: messageRecord },
+    summary: 'Messages of a folder',
+  },
+  deleteAllMessages: {
+    method: 'DELETE',
+    path: `${FOLDER}/messages`,
+    params: [mailbox, folder],
+    ...empty,
+    errors: [401, 403, 404, 422, 500, 502],
+    destructive: true,
+    summary: 'Empty a folder for good',
+  },
+  searchMessages: {
+    method: 'POST',
+    path: `${FOLDER}/messages/search`,
+    params: [mailbox, folder, page, pageSize('perPage', 25, 100), sort],
+    body: searchRequest,
+    response: { kind: 'page', record: messageRecord },
+    read: true,
+    summary: 'Messages of a folder that meet criteria',
+  },
+  updateMessageFlags: {
+    method: 'POST',
+    path: `${FOLDER}/messages/flags`,
+    params: [mailbox, folder],
+    body: messageFlagsRequest,
+    response: { kind: 'data', record: flagsResultRecord },
+    success: [200, 207],
+    summary: 'Add and remove flags of up to 100 messages',
+  },
+  moveMessages: {
+    method: 'POST',
+    path: `${FOLDER}/messages/move`,
+    params: [mailbox, folder],
+    body: moveMessagesRequest,
+    ...empty,
+    summary: 'Move up to 100 messages to another folder',
+  },
+  deleteMessages: {
+    method: 'POST',
+    path: `${FOLDER}/messages/delete`,
+    params: [mailbox, folder],
+    body: deleteMessagesRequest,
+    ...empty,
+    destructive: true,
+    summary: 'Delete up to 100 messages for good',
+  },
+  getMessage: {
+    method: 'GET',
+    path: MESSAGE,
+    params: [mailbox, folder, uid],
+    response: { kind: 'data', record: messageRecord },
+    errors: [401, 403, 404, 422, 500, 502],
+    summary: 'One message as the listing shows it',
+  },
+  patchMessage: {
+    method: 'PATCH',
+    path: MESSAGE,
+    params: [mailbox, folder, uid],
+    body: patchMessageRequest,
+    response: { kind: 'data', record: messageRecord },
+    errors: [401, 403, 404, 422, 500, 502],
+    summary: 'Add and remove flags of one message',
+  },
+  deleteMessage: {
+    method: 'DELETE',
+    path: MESSAGE,
+    params: [mailbox, folder, uid],
+    ...empty,
+    destructive: true,
+    summary: 'Delete one message for good',
+  },
+  getMessageSource: {
+    method: 'GET',
+    path: `${MESSAGE}/source`,
+    params: [mailbox, folder, uid],
+    response: { kind: 'bytes', contentType: 'message/rfc822' },
+    errors: [401, 403, 404, 422, 500, 502],
+    summary: 'The raw source of a message, byte for byte',
+  },
+  getMessageText: {
+    method: 'GET',
+    path: `${MESSAGE}/text`,
+    params: [mailbox, folder, uid],
+    response: { kind: 'data', record: messageTextRecord },
+    errors: [401, 403, 404, 422, 500, 502],
+    sideEffect: 'marks-seen',
+    summary: 'The text and HTML of a message; marks it as read',
+  },
+  getMessageAttachment: {
+    method: 'GET',
+    path: `${MESSAGE}/attachments/{attachmentId}`,
+    params: [mailbox, folder, uid, attachmentId],
+    response: { kind: 'bytes', contentType: 'application/octet-stream' },
+    errors: [401, 403, 404, 422, 500, 502],
+    summary: 'One attachment, decoded',
+  },
+  moveMessage: {
+    method: 'POST',
+    path: `${MESSAGE}/move`,
+    params: [mailbox, folder, uid],
+    body: moveMessageRequest,
+    ...empty,
+    summary: 'Move one message to another folder',
+  },
+  sendEmail: {
+    method: 'POST',
+    path: `${MAILBOX}/send`,
+    params: [mailbox],
+    body: sendRequest,
+    ...empty,
+    summary: 'Send a message, a reply or a forward; a copy goes to INBOX.Sent',
+  },
+  listWebhooks: {
+    method: 'GET',
+    path: `${MAILBOX}/webhooks`,
+    params: [mailbox, status, page, pageSize('perPage', 50, 1000)],
+    response: { kind: 'page', record: webhookRecord },
+    summary: 'Webhooks of a mailbox',
+  },
+  createWebhook: {
+    method: 'POST',
+    path: `${MAILBOX}/webhooks`,
+    params: [mailbox],
+    body: createWebhookRequest,
+    response: { kind: 'data', record: webhookWithSecretRecord },
+    success: [201],
+    summary: 'Create a webhook; the only answer that shows its secret',
+  },
+  getWebhook: {
+    method: 'GET',
+    path: WEBHOOK,
+    params: [mailbox, webhookId],
+    response: { kind: 'data', record: webhookRecord },
+    errors: [401, 403, 404, 500, 502],
+    summary: 'One webhook',
+  },
+  updateWebhook: {
+    method: 'PATCH',
+    path: WEBHOOK,
+    params: [mailbox, webhookId],
+    body: updateWebhookRequest,
+    response: { kind: 'data', record: webhookRecord },
+    errors: [401, 403, 404, 422, 500, 502],
+    summary: 'Change a webhook',
+  },
+  deleteWebhook: {
+    method: 'DELETE',
+    path: WEBHOOK,
+    params: [mailbox, webhookId],
+    ...empty,
+    errors: [401, 403, 404, 500, 502],
+    destructive: true,
+    summary: 'Delete a webhook for good',
+  },
+  regenerateWebhookSecret: {
+    method: 'POST',
+    path: `${WEBHOOK}/regenerate-secret`,
+    params: [mailbox, webhookId],
+    response: { kind: 'data', record: webhookWithSecretRecord },
+    errors: [401, 403, 404, 500, 502],
+    destructive: true,
+    summary: 'Make a new secret; the old one is dead at once',
+  },
+  testWebhook: {
+    method: 'POST',
+    path: `${WEBHOOK}/test`,
+    params: [mailbox, webhookId],
+    response: { kind: 'data', record: webhookTestRecord },
+    errors: [401, 403, 404, 500, 502],
+    ownLimit: true,
+    summary: 'Send one test delivery',
+  },
+});
+
+/**
+ * Message records are decoded by hand: pages of 100 are the bulk of what is read, and this is several times
+ * faster than the schema (`messageRecord`), which a test holds it against.
+ */
+
+/** Fields of the record that a listing has names for, or that only repeat the place (`path`) and the flags (`unseen`). */
+const NAMED = new Set([
+  'uid',
+  'path',
+  'date',
+  'flags',
+  'unseen',
+  'size',
+  'subject',
+  'from',
+  'to',
+  'cc',
+  'bcc',
+  'messageId',
+  'inReplyTo',
+  'attachments',
+]);
+
+/** Without them a record says nothing, or something false: no flags would be taken for flags that are gone. */
+const FIRM = new Set(['uid', 'flags']);
+
+const NOTHING: Readonly<Record<string, unknown>> = Object.freeze({});
+/** What is nested deeper is no field of mail; whoever walks it by calling itself runs out of stack. */
+const MOST_NESTED = 100;
+const TOO_DEEP = `left out: nested more than ${MOST_NESTED} deep`;
+
+const NO_ADDRESSES: readonly Address[] = Object.freeze([]);
+const NO_ATTACHMENTS: readonly ListedAttachment[] = Object.freeze([]);
+
+/**
+ * Decodes one message record leniently: only `uid` is required; a field that is missing or null is null or
+ * empty; an unknown field goes to `extra`. So does, unchanged, one of a wrong type, which counts as missing:
+ * a message that is listed oddly must not hide the others of its page.
+ *
+ * @param path where the record stands in the answer, such as `data[3]`, for the error
+ * @throws origin.shape where it is no record, without a uid, or its flags cannot be read
+ */
+export function decodeListing(record: unknown, operation: string, path = 'data'): Listing {
+  const at: At = { operation, path };
+  try {
+    return decodeSound(at, record);
+  } catch (error) {
+    if (!hasCode(error, 'origin.shape') || !isObject(record)) throw error;
+    return decodeSalvaged(at, record);
+  }
+}
+
+/** Leaves out the fields that are of a wrong type, and keeps them in `extra`. */
+function decodeSalvaged(at: At, record: Readonly<Record<string, unknown>>): Listing {
+  const sound: Record<string, unknown> = { ...record };
+  const odd: Record<string, unknown> = {};
+  for (const field of NAMED) {
+    if (FIRM.has(field) || !(field in sound)) continue;
+    try {
+      decodeSound(at, { uid: 1, [field]: sound[field] });
+    } catch {
+      odd[field] = shallow(sound[field]);
+      delete sound[field];
+    }
+  }
+  const listing = decodeSound(at, sound);
+  return { ...listing, extra: { ...listing.extra, ...odd } };
+}
+
+function decodeSound(at: At, record: unknown): Listing {
+  if (!isObject(record)) throw wrong(at, '', record, 'object');
+  const { uid, from } = record;
+  if (typeof uid !== 'number' || !Number.isSafeInteger(uid) || uid < 1) {
+    throw wrong(at, 'uid', uid, 'integer at least 1');
+  }
+  return {
+    uid,
+    date: stringOrNull(at, 'date', record.date) ?? '',
+    flags: flags(at, record.flags),
+    size: whole(at, 'size', record.size),
+    subject: stringOrNull(at, 'subject', record.subject),
+    from: from === null || from === undefined ? null : address(at, 'from', from),
+    to: addressList(at, 'to', record.to),
+    cc: addressList(at, 'cc', record.cc),
+    bcc: addressList(at, 'bcc', record.bcc),
+    messageId: stringOrNull(at, 'messageId', record.messageId),
+    inReplyTo: stringOrNull(at, 'inReplyTo', record.inReplyTo),
+    attachments: attachments(at, record.attachments),
+    extra: unnamed(record),
+  };
+}
+
+interface At {
+  readonly operation: string;
+  readonly path: string;
+}
+
+function wrong({ operation, path }: At, field: string, found: unknown, expected: string): Error {
+  const full = field === '' ? path : `${path}.${field}`;
+  return originError('origin.shape', { operation, path: full, found: typeName(found), expected });
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function stringOrNull(at: At, field: string, value: unknown): string | null {
+  if (typeof value === 'string') return value;
+  if (value === null || value === undefined) return null;
+  throw wrong(at, field, value, 'string or null');
+}
+
+function whole(at: At, field: string, value: unknown): number {
+  if (value === null || value === undefined) return 0;
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
+  throw wrong(at, field, value, 'integer at least 0');
+}
+
+function items(at: At, field: string, value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  if (value === null || value === undefined) return [];
+  throw wrong(at, field, value, 'array');
+}
+
+function flags(at: At, value: unknown): readonly string[] {
+  const given = items(at, 'flags', value);
+  if (given.length === 0) return [];
+  const texts = given.map((flag, i) => {
+    if (typeof flag === 'string') return flag;
+    throw wrong(at, `flags[${i}]`, flag, 'string');
+  });
+  return texts.length === 1 ? texts : flagSet(texts);
+}
+
+function address(at: At, field: string, value: unknown): Address {
+  if (!isObject(value)) throw wrong(at, field, value, 'object');
+  return {
+    name: stringOrNull(at, `${field}.name`, value.name) ?? '',
+    address: stringOrNull(at, `${field}.address`, value.address) ?? '',
+  };
+}
+
+function addressList(at: At, field: string, value: unknown): readonly Address[] {
+  const given = items(at, field, value);
+  if (given.length === 0) return NO_ADDRESSES;
+  return given.map((item, i) => address(at, `${field}[${i}]`, item));
+}
+
+function attachments(at: At, value: unknown): readonly ListedAttachment[] {
+  const given = items(at, 'attachments', value);
+  if (given.length === 0) return NO_ATTACHMENTS;
+  return given.map((item, i) => {
+    const field = `attachments[${i}]`;
+    if (!isObject(item)) throw wrong(at, field, item, 'object');
+    const { inline } = item;
+    if (inline !== null && inline !== undefined && typeof inline !== 'boolean') {
+      throw wrong(at, `${field}.inline`, inline, 'boolean');
+    }
+    return {
+      // The interface calls it attachmentId where it names the parameter, and id in the record.
+      id: stringOrNull(at, `${field}.id`, item.id ?? item.attachmentId) ?? '',
+      contentType: stringOrNull(at, `${field}.contentType`, item.contentType) ?? '',
+      sizeBytes: whole(at, `${field}.sizeBytes`, item.sizeBytes),
+      inline: inline ?? false,
+      filename: stringOrNull(at, `${field}.filename`, item.filename),
+      contentId: stringOrNull(at, `${field}.contentId`, item.contentId),
+    };
+  });
+}
+
+/** Returns the unknown fields. `defineProperty` because a field may be called `__proto__`. */
+function unnamed(record: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  let extra: Record<string, unknown> | undefined;
+  for (const name in record) {
+    if (NAMED.has(name)) continue;
+    extra ??= {};
+    Object.defineProperty(extra, name, {
+      value: shallow(record[name]),
+      enumerable: true,
+      writable: true,
+      configurable: true,
+    });
+  }
+  return extra ?? NOTHING;
+}
+
+/** The value, or a word in its place where it is nested too deep. */
+function shallow(value: unknown): unknown {
+  let level = [value];
+  for (let depth = 0; depth <= MOST_NESTED; depth += 1) {
+    level = level.flatMap((item) =>
+      typeof item === 'object' && item !== null ? Object.values(item) : [],
+    );
+    if (level.length === 0) return value;
+  }
+  return TOO_DEEP;
+}

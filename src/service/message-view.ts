@@ -1,0 +1,503 @@
+import { isUtf8 } from 'node:buffer';
+import libmime from 'libmime';
+import { simpleParser } from 'mailparser';
+import addressparser from 'nodemailer/lib/addressparser';
+import type { Address, ListedAttachment, Listing } from '../core/types.ts';
+import { parseHeaderDate } from '../mail/header-date.ts';
+
+/**
+ * A header block read where it lies: names and unfolded values as Latin-1 text (one char per byte), so that
+ * nothing is lost before a caller knows which values it wants decoded.
+ */
+interface HeaderBlock {
+  /** Raw values in order of appearance, by lower-case field name. Only the names asked for. */
+  readonly fields: ReadonlyMap<string, readonly string[]>;
+  /** Offset of the first byte of the body; equals `end` where there is none. */
+  readonly bodyStart: number;
+}
+
+const LF = 10;
+const CR = 13;
+const SPACE = 32;
+const TAB = 9;
+/** A header block longer than this is cut: nobody lists by what comes after 256 kB of headers. */
+const HEADER_CEILING = 262_144;
+
+/** Offset just behind the empty line that ends the header block starting at `start`, or `end`. */
+export function headerEnd(source: Buffer, start: number, end: number): number {
+  let line = start;
+  while (line < end) {
+    const first = source[line];
+    if (first === LF) return line + 1;
+    if (first === CR && line + 1 < end && source[line + 1] === LF) return line + 2;
+    const lf = source.indexOf(LF, line);
+    if (lf < 0 || lf >= end) return end;
+    line = lf + 1;
+  }
+  return end;
+}
+
+/**
+ * Reads the wanted fields of the header block at `start`. Lines that are no field (an mbox "From " line, torn
+ * text) are passed over, never an error: mail comes in every shape.
+ *
+ * @param wanted lower-case field names
+ */
+export function readHeaderBlock(
+  source: Buffer,
+  start: number,
+  end: number,
+  wanted: ReadonlySet<string>,
+): HeaderBlock {
+  const bodyStart = headerEnd(source, start, end);
+  const text = source.toString('latin1', start, Math.min(bodyStart, start + HEADER_CEILING));
+  const fields = new Map<string, string[]>();
+  let at = 0;
+  while (at < text.length) {
+    let stop = text.indexOf('\n', at);
+    if (stop < 0) stop = text.length;
+    const lineStart = at;
+    // A field continues while the next line begins with white space (RFC 5322, 2.2.3).
+    let next = stop + 1;
+    while (next < text.length) {
+      const first = text.charCodeAt(next);
+      if (first !== SPACE && first !== TAB) break;
+      stop = text.indexOf('\n', next);
+      if (stop < 0) stop = text.length;
+      next = stop + 1;
+    }
+    at = next;
+    const colon = text.indexOf(':', lineStart);
+    if (colon <= lineStart || colon > stop || colon - lineStart > 64) continue;
+    const name = text.slice(lineStart, colon).trimEnd().toLowerCase();
+    if (!wanted.has(name)) continue;
+    const value = unfold(text.slice(colon + 1, stop));
+    const known = fields.get(name);
+    if (known === undefined) fields.set(name, [value]);
+    else known.push(value);
+  }
+  return { fields, bodyStart };
+}
+
+function unfold(value: string): string {
+  return value.includes('\n') ? value.replace(/\r?\n[ \t]*/g, ' ').trim() : value.trim();
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: bytes above ASCII are what is looked for
+const NOT_ASCII = /[^\x00-\x7f]/;
+
+/**
+ * Raw header bytes (one char per byte) as text: encoded words decoded, and bytes above ASCII read as UTF-8
+ * (RFC 6532) or, where they are none, as windows-1252, which is what such senders used.
+ */
+export function decodeHeader(raw: string): string {
+  const text = decodeBytes(raw);
+  if (!text.includes('=?')) return text;
+  try {
+    return libmime.decodeWords(text);
+  } catch {
+    // An unknown charset label: the encoded form is still something to show.
+    return text;
+  }
+}
+
+function decodeBytes(raw: string): string {
+  if (!NOT_ASCII.test(raw)) return raw;
+  const bytes = Buffer.from(raw, 'latin1');
+  return isUtf8(bytes) ? bytes.toString('utf8') : new TextDecoder('windows-1252').decode(bytes);
+}
+
+/** Addresses of one field's values, groups flattened. Names are decoded after the split: a decoded name may hold a comma. */
+function decodeAddresses(values: readonly string[] | undefined): Address[] {
+  if (values === undefined) return [];
+  const out: Address[] = [];
+  for (const value of values) {
+    const plain = SIMPLE_ADDRESS.exec(value);
+    if (plain?.[2] !== undefined) {
+      out.push({ name: plain[1] ?? '', address: plain[2] });
+      continue;
+    }
+    for (const entry of addressparser(decodeBytes(value), { flatten: true })) {
+      const address = entry.address ?? '';
+      const name = entry.name ?? '';
+      if (address === '' && name === '') continue;
+      out.push({ name: decodeHeader(name), address });
+    }
+  }
+  return out;
+}
+
+/** `Name <local@domain>` or a bare address with nothing to decode or unquote: most of all mail. */
+const SIMPLE_ADDRESS =
+  /^(?:([A-Za-z0-9][A-Za-z0-9 .'-]*[A-Za-z0-9.]) )?<?([A-Za-z0-9._+-]+@[A-Za-z0-9.-]+)>?$/;
+
+/** A leaf of the MIME tree, as offsets into the raw source. */
+export interface Part {
+  /** IMAP-style section number: `1`, `2.1`. */
+  readonly section: string;
+  /** Lower-case `type/subtype`. */
+  readonly contentType: string;
+  readonly charset: string | null;
+  /** Lower-case transfer encoding; empty where none is declared. */
+  readonly encoding: string;
+  /** Lower-case disposition or empty. */
+  readonly disposition: string;
+  readonly filename: string | null;
+  /** Without angle brackets. */
+  readonly contentId: string | null;
+  /** True below a multipart/related. */
+  readonly related: boolean;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Ceilings on what a message may make us walk. */
+const MAX_DEPTH = 40;
+const MAX_PARTS = 1000;
+
+const PART_FIELDS: ReadonlySet<string> = new Set([
+  'content-type',
+  'content-transfer-encoding',
+  'content-disposition',
+  'content-id',
+]);
+
+type PartHeaders = Readonly<ReturnType<typeof partHeaders>>;
+
+/** Returns the four values that say what a part is, raw. */
+function partHeaders(fields: ReadonlyMap<string, readonly string[]>) {
+  return {
+    type: fields.get('content-type')?.[0],
+    encoding: fields.get('content-transfer-encoding')?.[0],
+    disposition: fields.get('content-disposition')?.[0],
+    id: fields.get('content-id')?.[0],
+  };
+}
+
+/** A body that cannot hold an attachment: plain text or HTML without a name or a disposition. */
+function isPlainBody(headers: PartHeaders): boolean {
+  return (
+    headers.disposition === undefined &&
+    (headers.type === undefined ||
+      (/^text\/(?:plain|html)\s*(?:;|$)/i.test(headers.type) && !/name/i.test(headers.type)))
+  );
+}
+
+/** Leaves of the tree below the entity at `[start, end)`, in order. Torn structure yields what can be determined. */
+function readParts(source: Buffer, headers: PartHeaders, bodyStart: number, end: number): Part[] {
+  const parts: Part[] = [];
+  walk(source, headers, bodyStart, end, '', 0, false, false, parts);
+  return parts;
+}
+
+/** Leaves of a whole message. */
+export function partsOf(source: Buffer): Part[] {
+  const { fields, bodyStart } = readHeaderBlock(source, 0, source.length, PART_FIELDS);
+  return readParts(source, partHeaders(fields), bodyStart, source.length);
+}
+
+function walk(
+  source: Buffer,
+  headers: PartHeaders,
+  start: number,
+  end: number,
+  section: string,
+  depth: number,
+  inDigest: boolean,
+  related: boolean,
+  parts: Part[],
+): void {
+  if (parts.length >= MAX_PARTS) return;
+  const type = structured(headers.type);
+  const fallback = inDigest ? 'message/rfc822' : 'text/plain';
+  const declared = type.value.toLowerCase();
+  const contentType = /^[^\s/]+\/[^\s/]+$/.test(declared) ? declared : fallback;
+  const boundary = type.params.boundary;
+  if (contentType.startsWith('multipart/') && boundary !== undefined && boundary !== '') {
+    if (depth >= MAX_DEPTH) return;
+    const digest = contentType === 'multipart/digest';
+    const inRelated = related || contentType === 'multipart/related';
+    let number = 0;
+    for (const [childStart, childEnd] of bodyParts(source, boundary, start, end)) {
+      number += 1;
+      if (number > MAX_PARTS) return;
+      const block = readHeaderBlock(source, childStart, childEnd, PART_FIELDS);
+      const name = section === '' ? String(number) : `${section}.${number}`;
+      const child = partHeaders(block.fields);
+      walk(source, child, block.bodyStart, childEnd, name, depth + 1, digest, inRelated, parts);
+    }
+    return;
+  }
+  const disposition = structured(headers.disposition);
+  const filename = disposition.params.filename ?? type.params.name;
+  parts.push({
+    section: section === '' ? '1' : section,
+    contentType,
+    charset: type.params.charset ?? null,
+    encoding: (headers.encoding ?? '').trim().toLowerCase(),
+    disposition: disposition.value.toLowerCase(),
+    filename: filename === undefined || filename === '' ? null : decodeHeader(filename),
+    contentId: contentId(headers.id),
+    related,
+    start,
+    end,
+  });
+}
+
+function structured(raw: string | undefined): {
+  readonly value: string;
+  readonly params: Readonly<Record<string, string>>;
+} {
+  if (raw === undefined) return { value: '', params: {} };
+  const plain = /^([\w.+-]+\/[\w.+-]+)\s*;?$/.exec(raw);
+  if (plain?.[1] !== undefined) return { value: plain[1], params: {} };
+  try {
+    const { value, params } = libmime.parseHeaderValue(raw);
+    return { value: value === false ? '' : value, params };
+  } catch {
+    return { value: raw.split(';', 1)[0]?.trim() ?? '', params: {} };
+  }
+}
+
+function contentId(raw: string | undefined): string | null {
+  const id = raw?.trim().replace(/^<|>$/g, '');
+  return id === undefined || id === '' ? null : id;
+}
+
+/** Ranges of the body parts between the lines of a boundary (RFC 2046, 5.1.1); an unclosed last part ends with its parent. */
+function* bodyParts(
+  source: Buffer,
+  boundary: string,
+  start: number,
+  end: number,
+): Generator<readonly [number, number]> {
+  const needle = Buffer.from(`--${boundary}`, 'latin1');
+  let partStart = -1;
+  let at = start;
+  while (at < end) {
+    const found = source.indexOf(needle, at);
+    if (found < 0 || found >= end) break;
+    at = found + needle.length;
+    if (found !== start && source[found - 1] !== 10) continue;
+    const closing = source[at] === 45 && source[at + 1] === 45;
+    let lineEnd = source.indexOf(10, at);
+    if (lineEnd < 0 || lineEnd >= end) lineEnd = end - 1;
+    if (!closing && source.toString('latin1', at, lineEnd).trim() !== '') continue;
+    if (partStart >= 0) {
+      // The line break before a boundary belongs to the boundary.
+      let partEnd = found - 1;
+      if (partEnd > partStart && source[partEnd - 1] === 13) partEnd -= 1;
+      yield [partStart, Math.max(partStart, partEnd)];
+    }
+    if (closing) return;
+    partStart = Math.min(lineEnd + 1, end);
+    at = partStart;
+  }
+  if (partStart >= 0 && partStart < end) yield [partStart, end];
+}
+
+/** The bytes of a part with its transfer encoding taken off; an unknown encoding is handed out as it lies. */
+export function decodedBody(source: Buffer, part: Part): Buffer {
+  const body = source.subarray(part.start, part.end);
+  switch (part.encoding) {
+    case 'base64':
+      return Buffer.from(body.toString('latin1'), 'base64');
+    case 'quoted-printable':
+      return decodeQuotedPrintable(body);
+    default:
+      return body;
+  }
+}
+
+/** How long `decodedBody` would be, without decoding where that is not needed. */
+export function decodedLength(source: Buffer, part: Part): number {
+  return part.encoding === 'base64'
+    ? base64Length(source, part.start, part.end)
+    : decodedBody(source, part).length;
+}
+
+/** 1 for the bytes Node decodes as base64 (both alphabets), 2 for the `=` at which it stops. */
+const BASE64_KINDS = new Uint8Array(256);
+for (const byte of Buffer.from(
+  'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_',
+)) {
+  BASE64_KINDS[byte] = 1;
+}
+BASE64_KINDS[61] = 2;
+
+/** Length of `Buffer.from(text, 'base64')` for the text in a range of bytes. */
+export function base64Length(bytes: Buffer, start: number, end: number): number {
+  let digits = 0;
+  for (let at = start; at < end; at += 1) {
+    const kind = BASE64_KINDS[bytes[at] ?? 0];
+    if (kind === 1) digits += 1;
+    else if (kind === 2) break;
+  }
+  return Math.floor((digits * 6) / 8);
+}
+const EQUALS = 61;
+
+/** RFC 2045, 6.7, leniently: what is no escape is itself, and white space before a line's end goes. */
+export function decodeQuotedPrintable(body: Buffer): Buffer {
+  const out = Buffer.allocUnsafe(body.length);
+  let length = 0;
+  /** Length of the output without the white space that may turn out to be trailing. */
+  let solid = 0;
+  for (let at = 0; at < body.length; at += 1) {
+    const byte = body[at] ?? 0;
+    if (byte === EQUALS) {
+      const lineEnd = softBreakEnd(body, at + 1);
+      if (lineEnd > 0) {
+        at = lineEnd;
+        solid = length;
+        continue;
+      }
+      const value = hexPair(body[at + 1], body[at + 2]);
+      if (value >= 0) {
+        out[length++] = value;
+        solid = length;
+        at += 2;
+        continue;
+      }
+    }
+    if (byte === LF || byte === CR) length = solid;
+    out[length++] = byte;
+    if (byte !== 32 && byte !== 9) solid = length;
+  }
+  return out.subarray(0, length);
+}
+
+/** Index of the LF that ends a soft line break starting behind the `=`, or 0. */
+function softBreakEnd(body: Buffer, from: number): number {
+  let at = from;
+  while (body[at] === 32 || body[at] === 9) at += 1;
+  if (body[at] === CR) at += 1;
+  return body[at] === LF ? at : 0;
+}
+
+function hexPair(high: number | undefined, low: number | undefined): number {
+  const a = hexDigit(high);
+  const b = hexDigit(low);
+  return a < 0 || b < 0 ? -1 : a * 16 + b;
+}
+
+function hexDigit(code: number | undefined): number {
+  if (code === undefined) return -1;
+  if (code >= 48 && code <= 57) return code - 48;
+  const upper = code & 0xdf;
+  return upper >= 65 && upper <= 70 ? upper - 55 : -1;
+}
+
+/** What a listing says of a message and its raw source alone decides; it never changes. */
+export type ImmutableRecord = Omit<Listing, 'uid' | 'date' | 'flags' | 'extra'>;
+
+const LISTED_FIELDS: ReadonlySet<string> = new Set([
+  'subject',
+  'from',
+  'to',
+  'cc',
+  'bcc',
+  'message-id',
+  'in-reply-to',
+  ...PART_FIELDS,
+]);
+
+/** Reads a listing record from a raw source. Never throws on malformed mail: what cannot be determined is null or empty. */
+export function readListingRecord(source: Buffer): ImmutableRecord {
+  const { fields, bodyStart } = readHeaderBlock(source, 0, source.length, LISTED_FIELDS);
+  const subject = fields.get('subject')?.[0];
+  return {
+    size: source.length,
+    subject: subject === undefined ? null : decodeHeader(subject),
+    from: decodeAddresses(fields.get('from'))[0] ?? null,
+    to: decodeAddresses(fields.get('to')),
+    cc: decodeAddresses(fields.get('cc')),
+    bcc: decodeAddresses(fields.get('bcc')),
+    messageId: identifier(fields.get('message-id')?.[0]),
+    inReplyTo: identifier(fields.get('in-reply-to')?.[0]),
+    attachments: listAttachments(source, partHeaders(fields), bodyStart),
+  };
+}
+
+function listAttachments(
+  source: Buffer,
+  headers: PartHeaders,
+  bodyStart: number,
+): ListedAttachment[] {
+  if (isPlainBody(headers)) return [];
+  return readParts(source, headers, bodyStart, source.length)
+    .filter(isAttachment)
+    .map((part) => ({
+      id: attachmentId(part),
+      contentType: part.contentType,
+      sizeBytes: decodedLength(source, part),
+      inline: part.disposition === 'inline' || (part.disposition === '' && part.contentId !== null),
+      filename: part.filename,
+      contentId: part.contentId,
+    }));
+}
+
+/** Every leaf but the texts a reader is shown as the message itself. */
+export function isAttachment(part: Part): boolean {
+  if (part.disposition === 'attachment' || part.filename !== null) return true;
+  return part.contentType !== 'text/plain' && part.contentType !== 'text/html';
+}
+
+/** Opaque to clients; ours are section numbers behind a prefix, so that they are stable and need no table. */
+function attachmentId(part: Part): string {
+  return `part-${part.section}`;
+}
+
+/** The decoded bytes of the attachment with this id. */
+export function readAttachment(source: Buffer, id: string): Buffer | null {
+  const part = partsOf(source).find(
+    (candidate) => isAttachment(candidate) && attachmentId(candidate) === id,
+  );
+  return part === undefined ? null : decodedBody(source, part);
+}
+
+/** Message-ID and In-Reply-To as they stand, angle brackets included. */
+function identifier(raw: string | undefined): string | null {
+  return raw === undefined || raw === '' ? null : decodeHeader(raw);
+}
+
+const DATE_FIELDS: ReadonlySet<string> = new Set(['date', 'received']);
+
+/** What a source without any usable date is said to have been received at, so that listings are reproducible. */
+export const UNDATED = Date.UTC(2000, 0, 1);
+
+/**
+ * Received date of a source that came without one: its Date header, else the topmost Received line, else a
+ * fixed instant. Never the clock or a file's mtime.
+ *
+ * @param head the source, or as much of its beginning as holds the header
+ */
+export function receivedFromSource(head: Buffer): number {
+  const { fields } = readHeaderBlock(head, 0, head.length, DATE_FIELDS);
+  const date = parseHeaderDate(fields.get('date')?.[0] ?? '');
+  if (date !== null) return date;
+  const received = fields.get('received')?.[0] ?? '';
+  return parseHeaderDate(received.slice(received.lastIndexOf(';') + 1)) ?? UNDATED;
+}
+
+/** What `getMessageText` answers. */
+export interface RenderedText {
+  readonly text: string;
+  readonly html: string;
+}
+
+/** Sources larger than this are cut before they are rendered, so that one request cannot stop the service. */
+const RENDER_CEILING = 16 * 1024 * 1024;
+
+/**
+ * Renders plain text and HTML, each made from the other where a message has only one of them. Both are texts, as the
+ * interface declares them; empty where there is nothing.
+ */
+export async function renderText(source: Buffer): Promise<RenderedText> {
+  const mail = await simpleParser(source.subarray(0, RENDER_CEILING), {
+    skipImageLinks: true,
+    skipTextLinks: true,
+  });
+  const html = mail.html === false ? (mail.textAsHtml ?? '') : mail.html;
+  return { text: mail.text ?? '', html };
+}

@@ -1,0 +1,265 @@
+import { z } from 'zod';
+import {
+  anyText,
+  createWebhookRequest,
+  MAILBOX_OPERATIONS,
+  page,
+  pageSize,
+  pathId,
+  status,
+  updateWebhookRequest,
+  webhookId,
+} from './mailbox-wire.ts';
+import {
+  count,
+  decodeIfFits,
+  flag,
+  list,
+  type Operation,
+  operationsOf,
+  orElse,
+  quantity,
+  quantityOrNull,
+  text,
+  textOrNull,
+} from './wire.ts';
+
+/** Records of the platform surface, in snake_case: single resources stand bare, collections have `data` and `meta`. */
+
+const mailboxReference = z.looseObject({ id: textOrNull, address: text });
+
+export const platformWebhookRecord = z.looseObject({
+  id: z.string().min(1),
+  mailbox: orElse(mailboxReference, null),
+  name: text,
+  description: textOrNull,
+  events: list(z.string()),
+  status: text,
+  url: text,
+  created_at: textOrNull,
+  updated_at: textOrNull,
+});
+export type PlatformWebhookRecord = z.output<typeof platformWebhookRecord>;
+
+export const platformWebhookWithSecretRecord = platformWebhookRecord.extend({
+  secret: z.string().min(1),
+});
+export type PlatformWebhookWithSecretRecord = z.output<typeof platformWebhookWithSecretRecord>;
+
+/** All three may be missing; a missing outcome is null, not a failure. */
+export const platformWebhookTestRecord = z.looseObject({
+  http_status: quantityOrNull,
+  is_successful: orElse(z.boolean(), null),
+  error: textOrNull,
+});
+export type PlatformWebhookTestRecord = z.output<typeof platformWebhookTestRecord>;
+
+export const platformMessageRecord = z.looseObject({ message: text });
+export type PlatformMessageRecord = z.output<typeof platformMessageRecord>;
+
+/** `duration` is in milliseconds; `retry_count` counts the attempts after the first, `max_retry_count` how many of them may be. */
+export const deliveryLogRecord = z.looseObject({
+  created_at: text,
+  mailbox_address: text,
+  webhook_url: text,
+  is_successful: flag,
+  duration: quantity,
+  retry_count: count,
+  max_retry_count: count,
+});
+export type DeliveryLogRecord = z.output<typeof deliveryLogRecord>;
+
+/** Storage is counted in kilobytes here, unlike on the mailbox surface. */
+export const platformMailboxRecord = z.looseObject({
+  id: z.string().min(1),
+  address: text,
+  status: text,
+  usage: orElse(
+    z.looseObject({
+      storage_used: quantityOrNull,
+      storage_quota: quantityOrNull,
+      messages_used: quantityOrNull,
+      messages_quota: quantityOrNull,
+      synced_at: textOrNull,
+    }),
+    null,
+  ),
+  created_at: textOrNull,
+  updated_at: textOrNull,
+});
+export type PlatformMailboxRecord = z.output<typeof platformMailboxRecord>;
+
+/** There is no last page and no next link: `total` marks the end. */
+export const platformMeta = z.looseObject({
+  current_page: z.int().min(1),
+  per_page: z.int().min(1),
+  total: z.int().min(0),
+});
+export type PlatformMeta = z.output<typeof platformMeta>;
+
+/** Every error of the platform surface; `errors` by field on 422 only. */
+export const platformErrorRecord = z.looseObject({
+  message: text,
+  correlation_id: textOrNull,
+  errors: z.record(z.string(), z.array(z.string())).optional().catch(undefined),
+});
+
+const ORDER = '/api/mail/v1/orders/{orderId}';
+const WEBHOOK = '/api/mail/v1/webhooks/{webhookId}';
+
+const orderId = pathId('orderId', 'resource id of the mail order');
+const mailboxId = pathId('mailboxId', 'resource id of the mailbox');
+const ofMailbox = anyText('mailbox_id', 'only those of this mailbox, by its resource id');
+const search = anyText('search', 'only mailboxes whose address contains this');
+const sort = anyText('sort', 'order; a leading - is descending');
+
+/** The 9 operations of the platform surface that concern webhooks of mail orders. */
+export const PLATFORM_OPERATIONS = operationsOf('platform', [401, 404, 422, 500], {
+  listWebhooks: {
+    method: 'GET',
+    path: `${ORDER}/webhooks`,
+    params: [orderId, ofMailbox, status, page, pageSize('per_page', 50, 100)],
+    response: { kind: 'page', record: platformWebhookRecord },
+    summary: 'Webhooks of an order',
+  },
+  createWebhook: {
+    method: 'POST',
+    path: '/api/mail/v1/mailboxes/{mailboxId}/webhooks',
+    params: [mailboxId],
+    body: createWebhookRequest,
+    response: { kind: 'bare', record: platformWebhookWithSecretRecord },
+    success: [201],
+    summary: 'Create a webhook; the only answer that shows its secret',
+  },
+  getWebhook: {
+    method: 'GET',
+    path: WEBHOOK,
+    params: [webhookId],
+    response: { kind: 'bare', record: platformWebhookRecord },
+    summary: 'One webhook',
+  },
+  updateWebhook: {
+    method: 'PATCH',
+    path: WEBHOOK,
+    params: [webhookId],
+    body: updateWebhookRequest,
+    response: { kind: 'bare', record: platformWebhookRecord },
+    summary: 'Change a webhook',
+  },
+  deleteWebhook: {
+    method: 'DELETE',
+    path: WEBHOOK,
+    params: [webhookId],
+    response: { kind: 'bare', record: platformMessageRecord },
+    destructive: true,
+    summary: 'Delete a webhook for good',
+  },
+  regenerateWebhookSecret: {
+    method: 'POST',
+    path: `${WEBHOOK}/regenerate-secret`,
+    params: [webhookId],
+    response: { kind: 'bare', record: platformWebhookWithSecretRecord },
+    destructive: true,
+    summary: 'Make a new secret; the old one is dead at once',
+  },
+  testWebhook: {
+    method: 'POST',
+    path: `${WEBHOOK}/test`,
+    params: [webhookId],
+    response: { kind: 'bare', record: platformWebhookTestRecord },
+    errors: [401, 404, 422, 429, 500],
+    ownLimit: true,
+    summary: 'Send one test delivery; rate limited',
+  },
+  listDeliveryLogs: {
+    method: 'GET',
+    path: `${ORDER}/webhooks/delivery-logs`,
+    params: [orderId, ofMailbox, page, pageSize('per_page', 25, 100)],
+    response: { kind: 'page', record: deliveryLogRecord },
+    summary: 'What became of the deliveries of an order',
+  },
+  listMailboxes: {
+    method: 'GET',
+    path: `${ORDER}/mailboxes`,
+    params: [orderId, search, sort, page, pageSize('per_page', 50, 100)],
+    response: { kind: 'page', record: platformMailboxRecord },
+    summary: 'Mailboxes of an order, with their usage',
+  },
+});
+
+/**
+ * The body of a webhook delivery as our own service sends it. No public text documents it, so that a receiver
+ * reads it with `readDelivery` and believes nothing in it but that something may have arrived.
+ */
+const deliveryBody = z.looseObject({
+  event: z.string(),
+  /** Address of the mailbox. */
+  mailbox: z.string(),
+  /** The message as a listing shows it. */
+  data: z.looseObject({}),
+});
+export type DeliveryBody = z.output<typeof deliveryBody>;
+
+/** What a delivery hints at: never data to store. */
+export interface DeliveryHint {
+  readonly event: string | null;
+  /** Address or resource id of the mailbox; null when the delivery does not name it. */
+  readonly mailbox: string | null;
+  readonly folder: string | null;
+  readonly uid: number | null;
+}
+
+const loose = z.looseObject({
+  event: z.string().max(255).nullish().catch(null),
+  mailbox: z
+    .union([
+      z.string().max(320),
+      z
+        .looseObject({
+          address: z.string().max(320).optional(),
+          resourceId: z.string().max(320).optional(),
+        })
+        .transform(({ address, resourceId }) => address ?? resourceId ?? null),
+    ])
+    .nullish()
+    .catch(null),
+  data: z
+    .looseObject({
+      path: z.string().max(1024).nullish().catch(null),
+      uid: z.int().min(1).nullish().catch(null),
+    })
+    .nullish()
+    .catch(null),
+});
+
+/** Reads a delivery; whatever does not fit is null. Never throws. */
+export function readDelivery(body: unknown): DeliveryHint {
+  const read = decodeIfFits(loose, body);
+  return {
+    event: read?.event ?? null,
+    mailbox: read?.mailbox ?? null,
+    folder: read?.data?.path ?? null,
+    uid: read?.data?.uid ?? null,
+  };
+}
+
+export type MailboxOperationName = keyof typeof MAILBOX_OPERATIONS;
+export type PlatformOperationName = keyof typeof PLATFORM_OPERATIONS;
+
+/** All operations, in the order of the interface: the mailbox surface first. */
+export const OPERATIONS: readonly Operation[] = [
+  ...Object.values(MAILBOX_OPERATIONS),
+  ...Object.values(PLATFORM_OPERATIONS),
+];
+
+/**
+ * Finds an operation by name. An operation of the platform surface is also found without its prefix where the
+ * mailbox surface has none of that name.
+ */
+export function findOperation(name: string): Operation | null {
+  return (
+    OPERATIONS.find((operation) => operation.name === name) ??
+    OPERATIONS.find((operation) => operation.name === `platform.${name}`) ??
+    null
+  );
+}

@@ -1,0 +1,574 @@
+import { createHash, type Hash, randomUUID } from 'node:crypto';
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import type { IncomingHttpHeaders } from 'node:http';
+import { join } from 'node:path';
+import type { z } from 'zod';
+import { errnoName } from '../errors/mailkeep-error.ts';
+import { originError } from '../errors/origin.ts';
+import { mailboxPagination } from './mailbox-wire.ts';
+import { platformMeta } from './platform-wire.ts';
+import type { Reply } from './transport.ts';
+import { decode, describeParam, type Operation, type Param, readParam, typeName } from './wire.ts';
+
+/** Where a surface is served. */
+export interface BaseUrl {
+  /** Scheme, host and port. */
+  readonly origin: string;
+  /** Host and port as the URL writes them: the port is left out where it is the scheme's own. */
+  readonly host: string;
+  /** The path before `/api/…`, without a slash at its end. */
+  readonly prefix: string;
+}
+
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
+
+/**
+ * Reads a base address. Plain http would show the token to everyone on the way, so it is taken for this
+ * machine only, unless `insecure`.
+ *
+ * @throws base-url-invalid
+ */
+export function readBaseUrl(text: string, insecure = false): BaseUrl {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null)
+    throw originError('base-url-invalid', { url: withoutSecrets(text), problem: 'no-url' });
+  const fail = (problem: 'scheme' | 'extras' | 'insecure') =>
+    originError('base-url-invalid', { url: `${url.protocol}//${url.host}`, problem });
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw fail('scheme');
+  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
+    throw fail('extras');
+  }
+  if (url.protocol === 'http:' && !insecure && !LOOPBACK.test(url.hostname)) throw fail('insecure');
+  return { origin: url.origin, host: url.host, prefix: url.pathname.replace(/\/+$/, '') };
+}
+
+/** What cannot be read as a URL may still hold credentials before an `@`. */
+function withoutSecrets(text: string): string {
+  return text.slice(text.lastIndexOf('@') + 1).slice(0, 200);
+}
+
+export type ParamValues = Readonly<Record<string, string | number | null | undefined>>;
+
+/** A piece of a path: text as it stands, or a parameter to fill in. */
+type Piece = string | Param;
+
+const pieces = new WeakMap<Operation, readonly Piece[]>();
+
+/**
+ * The path and query of a request. Every path parameter becomes one segment, whatever it holds; parameters
+ * left out are not sent.
+ *
+ * @throws request-invalid for a parameter that is missing, unknown or out of its bounds
+ */
+export function requestPath(operation: Operation, prefix: string, values: ParamValues): string {
+  let path = prefix;
+  for (const piece of piecesOf(operation)) {
+    path += typeof piece === 'string' ? piece : segment(operation, piece, values[piece.name]);
+  }
+  return path + query(operation, values);
+}
+
+function piecesOf(operation: Operation): readonly Piece[] {
+  let known = pieces.get(operation);
+  if (known === undefined) {
+    known = operation.path.split(/(\{\w+\})/).map((piece) => {
+      if (!piece.startsWith('{')) return piece;
+      const name = piece.slice(1, -1);
+      const param = operation.params.find((each) => each.name === name);
+      if (param === undefined) throw new RangeError(`${operation.name} has no parameter ${name}`);
+      return param;
+    });
+    pieces.set(operation, known);
+  }
+  return known;
+}
+
+function segment(
+  operation: Operation,
+  param: Param,
+  value: string | number | null | undefined,
+): string {
+  const text = String(checked(operation, param, value ?? ''));
+  // Servers and proxies read these as steps up the path, even percent-encoded.
+  if (text === '.' || text === '..') throw invalid(operation, param.name, 'a name that is no dots');
+  try {
+    return encodeURIComponent(text);
+  } catch {
+    throw invalid(operation, param.name, 'well-formed text');
+  }
+}
+
+function query(operation: Operation, values: ParamValues): string {
+  let text = '';
+  for (const name in values) {
+    const value = values[name];
+    if (value === undefined || value === null) continue;
+    const param = operation.params.find((each) => each.name === name);
+    if (param === undefined) throw invalid(operation, name, 'no such parameter');
+    if (param.in === 'path') continue;
+    try {
+      const encoded = encodeURIComponent(String(checked(operation, param, value)));
+      text += `${text === '' ? '?' : '&'}${name}=${encoded}`;
+    } catch (cause) {
+      if (cause instanceof URIError) throw invalid(operation, name, 'well-formed text');
+      throw cause;
+    }
+  }
+  return text;
+}
+
+function checked(operation: Operation, param: Param, value: string | number): string | number {
+  const read = readParam(param, value);
+  if (!read.ok) throw invalid(operation, param.name, describeParam(param));
+  return read.value;
+}
+
+function invalid(operation: Operation, field: string, expected: string): Error {
+  return originError('request-invalid', { operation: operation.name, field, expected });
+}
+
+/** Reads the token from where it is kept. Called when the first request needs it, and again after a 401. */
+export type TokenReader = () => string | Promise<string>;
+
+/** What an Authorization header can carry (RFC 6750, 2.1, and a little more). */
+const USABLE = /^[\x21-\x7e]+$/;
+
+/** The token in use. It is kept until the service refuses it: a file or secret store is not read for each request. */
+export class Credentials {
+  #token: string | undefined;
+  #reading: Promise<string> | undefined;
+
+  constructor(
+    private readonly read: TokenReader,
+    private readonly host: string,
+  ) {}
+
+  /** @throws what the reader throws; token-malformed */
+  token(): string | Promise<string> {
+    return this.#token ?? this.#readOnce();
+  }
+
+  /** Returns the token to use after `refused` was refused: read again, unless another call has done so; null if the same. */
+  async after(refused: string): Promise<string | null> {
+    if (this.#token === refused) this.#token = undefined;
+    const token = await this.token();
+    return token === refused ? null : token;
+  }
+
+  #readOnce(): Promise<string> {
+    this.#reading ??= this.#readNow().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async #readNow(): Promise<string> {
+    const token = (await this.read()).trim();
+    if (!USABLE.test(token)) throw originError('token-malformed', { host: this.host });
+    this.#token = token;
+    return token;
+  }
+}
+
+/** The type without its parameters, in lower case; empty where none was sent. */
+export function contentTypeOf(headers: IncomingHttpHeaders): string {
+  return (headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+}
+
+/** Content-Length, or null where it is missing or not a number. */
+export function contentLengthOf(headers: IncomingHttpHeaders): number | null {
+  const text = headers['content-length'];
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null;
+}
+
+/** Returns true for a body that was encoded although the request did not ask for that. */
+function isEncoded(headers: IncomingHttpHeaders): boolean {
+  const coding = headers['content-encoding'];
+  return coding !== undefined && coding !== '' && coding.toLowerCase() !== 'identity';
+}
+
+/**
+ * Retry-After in milliseconds (RFC 9110, 10.2.3: seconds or an HTTP date), or null where there is none that can
+ * be read. Not capped here: whoever waits caps it.
+ */
+export function retryAfterOf(headers: IncomingHttpHeaders, now: number): number | null {
+  const text = headers['retry-after']?.trim() ?? '';
+  if (/^\d{1,12}(\.\d{1,6})?$/.test(text)) return Math.round(Number(text) * 1000);
+  // HTTP dates begin with the name of a day; Date.parse alone would take nearly anything.
+  if (!/^(mon|tue|wed|thu|fri|sat|sun)/i.test(text)) return null;
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? null : Math.max(0, at - now);
+}
+
+/** A count in a header such as X-RateLimit-Limit, or null. */
+export function countOf(headers: IncomingHttpHeaders, name: string): number | null {
+  const value = headers[name];
+  const text = (Array.isArray(value) ? value[0] : value)?.trim() ?? '';
+  return /^\d{1,9}$/.test(text) ? Number(text) : null;
+}
+
+const PAGE_TYPES = new Set(['text/html', 'application/xhtml+xml']);
+
+/**
+ * Returns true for a web page, judged by its type or, where the type is inconclusive, by its first bytes: a portal's,
+ * or a maintenance notice.
+ */
+export function looksLikeWebPage(contentType: string, bytes: Buffer): boolean {
+  if (PAGE_TYPES.has(contentType)) return true;
+  if (contentType === 'application/json') return false;
+  return /^\s*<(!doctype\s+html|html|head|body)\b/i.test(bytes.toString('latin1', 0, 256));
+}
+
+type JsonReading = { readonly ok: true; readonly value: unknown } | { readonly ok: false };
+
+/**
+ * No answer of the service is nested deeper than a handful of levels. What is, is not its own, and would
+ * exhaust the stack of whatever walks the value later.
+ */
+const DEEPEST = 100;
+
+/**
+ * Reads JSON. Bytes that are no UTF-8 become replacement characters: one subject written wrongly must not make
+ * a whole page unreadable. What is nested too deep counts as broken.
+ */
+export function readJson(bytes: Buffer): JsonReading {
+  if (isTooDeep(bytes)) return { ok: false };
+  const text = bytes.toString('utf8');
+  try {
+    const value: unknown = JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text);
+    return { ok: true, value };
+  } catch {
+    return { ok: false };
+  }
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+/** `[` and `{` differ in this bit only, and so do `]` and `}`. */
+const CASE_BIT = 0x20;
+const OPENING = 0x7b;
+const CLOSING = 0x7d;
+
+/** Counts brackets outside of strings: before parsing, since that alone takes memory many times the size of deep text. */
+function isTooDeep(bytes: Buffer): boolean {
+  let depth = 0;
+  let inText = false;
+  for (let i = 0; i < bytes.length; i += 1) {
+    const byte = bytes[i] ?? 0;
+    if (byte === QUOTE) inText = !inText;
+    else if (inText) {
+      if (byte === BACKSLASH) i += 1;
+    } else if ((byte | CASE_BIT) === OPENING) {
+      depth += 1;
+      if (depth > DEEPEST) return true;
+    } else if ((byte | CASE_BIT) === CLOSING) depth -= 1;
+  }
+  return false;
+}
+
+/** Every ceiling on what a server may say, in one place. */
+const MIB = 1024 * 1024;
+
+/** A page of 100 messages is about 60 kB. */
+export const MOST_JSON_BYTES = 32 * MIB;
+/** Of an error's body no more than this is read: the status says enough. */
+export const MOST_ERROR_BYTES = 64 * 1024;
+export const MOST_HEADER_BYTES = 64 * 1024;
+/** Larger sources go through a file. */
+export const IN_MEMORY_BYTES = 8 * MIB;
+export const MOST_SOURCE_BYTES = 2 * 1024 * MIB;
+/** Ten million messages at 100 a page. */
+export const MOST_MESSAGE_PAGES = 100_000;
+/** Pages of any other collection: 100,000 webhooks, log entries or folders. */
+export const MOST_PAGES = 1_000;
+/** Consecutive pages without anything new before a collection counts as endless. */
+export const MOST_IDLE_PAGES = 3;
+/** Mailboxes that one token may reach; each costs memory and requests in every sync. */
+export const MOST_MAILBOXES = 20_000;
+/** Informational answers (1xx) before the real one. */
+export const MOST_INFORMATIONAL = 16;
+
+/** How long an answer may take. All in milliseconds. */
+export interface Timeouts {
+  readonly connect: number;
+  /** Until the answer begins. */
+  readonly headers: number;
+  /** Silence within the answer. */
+  readonly idle: number;
+  /**
+   * For the whole answer, in addition to the time its bytes need at `SLOWEST_BYTES_PER_MS`: an answer that drips
+   * for ever is stopped, a large source over a slow line is not.
+   */
+  readonly total: number;
+}
+
+export const TIMEOUTS: Timeouts = {
+  connect: 10_000,
+  headers: 60_000,
+  idle: 60_000,
+  total: 120_000,
+};
+
+/** 16 kB/s. */
+export const SLOWEST_BYTES_PER_MS = 16;
+
+/** A body that went to a file, which is the receiver's to delete. */
+interface FileBody {
+  readonly kind: 'file';
+  readonly path: string;
+  readonly size: number;
+  /** Lower-case hexadecimal SHA-256, computed as the bytes went by. */
+  readonly sha256: string;
+}
+
+interface BufferBody {
+  readonly kind: 'buffer';
+  readonly bytes: Buffer;
+}
+
+export type Body = BufferBody | FileBody;
+
+/** Takes the bytes of one answer as they come. */
+export interface BodyTaker {
+  /** Takes a chunk; `false` asks the sender to pause until `resume` (see the constructor) is called. */
+  take(chunk: Buffer): boolean;
+  finish(): Body | Promise<Body>;
+  /** Gives up and leaves nothing behind. Never throws. */
+  discard(): void | Promise<void>;
+}
+
+/** Collects in memory. Copies, because a chunk is a view of a larger buffer that would live as long. */
+export class MemoryTaker implements BodyTaker {
+  readonly #exact: Buffer | null;
+  readonly #chunks: Buffer[] = [];
+  #received = 0;
+
+  /** @param expected Content-Length, where it was sent and is below the ceiling */
+  constructor(expected: number | null) {
+    this.#exact = expected === null ? null : Buffer.allocUnsafe(expected);
+  }
+
+  take(chunk: Buffer): boolean {
+    if (this.#exact === null) this.#chunks.push(chunk);
+    else chunk.copy(this.#exact, this.#received);
+    this.#received += chunk.length;
+    return true;
+  }
+
+  finish(): BufferBody {
+    const bytes =
+      this.#exact === null ? Buffer.concat(this.#chunks) : this.#exact.subarray(0, this.#received);
+    return { kind: 'buffer', bytes };
+  }
+
+  discard(): void {
+    this.#chunks.length = 0;
+  }
+}
+
+/** Bytes on their way to the file before the sender is asked to pause. */
+const UNWRITTEN_BYTES = 1024 * 1024;
+
+interface SpoolTakerOptions {
+  readonly dir: string;
+  readonly inMemoryLimit: number;
+  readonly resume: () => void;
+  readonly fail: (error: Error) => void;
+}
+
+/**
+ * Collects in memory up to a limit, and beyond it in a file of mode 0600. Never holds more than the limit and a
+ * little in memory.
+ */
+export class SpoolTaker implements BodyTaker {
+  #chunks: Buffer[] = [];
+  #unwritten = 0;
+  #size = 0;
+  #file: SpoolFile | undefined;
+  #failure: Error | undefined;
+  #writing: Promise<void> | undefined;
+
+  constructor(private readonly options: SpoolTakerOptions) {}
+
+  take(chunk: Buffer): boolean {
+    this.#chunks.push(chunk);
+    this.#unwritten += chunk.length;
+    this.#size += chunk.length;
+    if (this.#size <= this.options.inMemoryLimit) return true;
+    this.#writing ??= this.#drain();
+    return this.#unwritten < UNWRITTEN_BYTES;
+  }
+
+  async finish(): Promise<Body> {
+    if (this.#file === undefined) {
+      const bytes = Buffer.concat(this.#chunks);
+      this.#chunks = [];
+      return { kind: 'buffer', bytes };
+    }
+    // A drain that was running may have ended before the last chunks came.
+    while (this.#writing !== undefined) await this.#writing;
+    if (this.#unwritten > 0) await this.#drain();
+    if (this.#failure !== undefined) throw this.#failure;
+    const { path, opened, hash } = this.#file;
+    await (await opened).close();
+    return { kind: 'file', path, size: this.#size, sha256: hash.digest('hex') };
+  }
+
+  async discard(): Promise<void> {
+    this.#chunks = [];
+    this.#unwritten = 0;
+    if (this.#file === undefined) return;
+    const { path, opened } = this.#file;
+    this.#file = undefined;
+    try {
+      await this.#writing;
+      await (await opened).close();
+    } catch {
+      // Why it is discarded is already known; that it cannot be closed as well adds nothing.
+    }
+    await rm(path, { force: true }).catch(() => {});
+  }
+
+  /** Writes the chunks that have arrived until none is left. A failure is passed on at once, so that no more is sent. */
+  async #drain(): Promise<void> {
+    try {
+      this.#file ??= this.#create();
+      const file = await this.#file.opened;
+      while (this.#chunks.length > 0) {
+        const bytes = Buffer.concat(this.#chunks);
+        this.#chunks = [];
+        this.#file.hash.update(bytes);
+        // writeFile on a handle continues where the last call ended, and writes every byte.
+        await file.writeFile(bytes);
+        this.#unwritten -= bytes.length;
+        this.options.resume();
+      }
+    } catch (cause) {
+      this.#failure = spoolError(this.options.dir, cause);
+      this.options.fail(this.#failure);
+    } finally {
+      this.#writing = undefined;
+    }
+  }
+
+  #create(): SpoolFile {
+    const path = join(this.options.dir, `source-${randomUUID()}.tmp`);
+    return { path, opened: open(path, 'wx', 0o600), hash: createHash('sha256') };
+  }
+}
+
+interface SpoolFile {
+  readonly path: string;
+  readonly opened: Promise<FileHandle>;
+  readonly hash: Hash;
+}
+
+function spoolError(dir: string, cause: unknown): Error {
+  return originError('spool-failed', { dir, reason: errnoName(cause) }, { cause });
+}
+
+/** Reads one value of an answer: `path` is where it stands, for errors. */
+export type Decoder<T> = (value: unknown, operation: string, path: string) => T;
+
+/** A decoder by schema. */
+export function bySchema<S extends z.ZodType>(schema: S): Decoder<z.output<S>> {
+  return (value, operation, path) => decode(schema, value, operation, path);
+}
+
+/** One page of a collection, whichever surface it came from. */
+export interface Page<T> {
+  readonly items: readonly T[];
+  readonly page: number;
+  readonly perPage: number;
+  /** Items of the whole collection, as the service counts them. Only this marks the end: a page can be short. */
+  readonly total: number;
+}
+
+/** The JSON of a success; undefined for a body that is empty. */
+export function jsonOf(operation: Operation, host: string, reply: Reply): unknown {
+  const bytes = reply.body.kind === 'buffer' ? reply.body.bytes : Buffer.alloc(0);
+  if (bytes.length === 0 && reply.status === 204) return undefined;
+  const contentType = contentTypeOf(reply.headers);
+  const fail = (what: 'web-page' | 'other-type' | 'broken' | 'encoded') =>
+    originError(
+      'origin.not-json',
+      { operation: operation.name, host, status: reply.status, what, contentType },
+      { retryable: true },
+    );
+  if (isEncoded(reply.headers)) throw fail('encoded');
+  if (looksLikeWebPage(contentType, bytes)) throw fail('web-page');
+  if (contentType !== '' && contentType !== 'application/json' && !contentType.endsWith('+json')) {
+    throw fail('other-type');
+  }
+  const json = readJson(bytes);
+  if (!json.ok) throw fail('broken');
+  return json.value;
+}
+
+/** The record of a success: under `data` on the mailbox surface, bare on the platform surface. */
+export function recordOf<T>(operation: Operation, json: unknown, decoder: Decoder<T>): T {
+  if (operation.response.kind === 'bare') return decoder(json, operation.name, '');
+  return decoder(field(operation, json, 'data'), operation.name, 'data');
+}
+
+export function pageOf<T>(operation: Operation, json: unknown, decoder: Decoder<T>): Page<T> {
+  const data = field(operation, json, 'data');
+  if (!Array.isArray(data)) {
+    throw misshapen(operation, 'data', data, 'array');
+  }
+  const items = data.map((item: unknown, i) => decoder(item, operation.name, `data[${i}]`));
+  if (operation.surface === 'mailbox') {
+    const found = field(operation, json, 'pagination');
+    const read = decode(mailboxPagination, found, operation.name, 'pagination');
+    return { items, page: read.page, perPage: read.perPage, total: read.total };
+  }
+  const read = decode(platformMeta, field(operation, json, 'meta'), operation.name, 'meta');
+  return { items, page: read.current_page, perPage: read.per_page, total: read.total };
+}
+
+function field(operation: Operation, json: unknown, name: string): unknown {
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
+    throw misshapen(operation, '', json, 'object');
+  }
+  return Object.getOwnPropertyDescriptor(json, name)?.value;
+}
+
+function misshapen({ name }: Operation, path: string, found: unknown, expected: string): Error {
+  return originError('origin.shape', { operation: name, path, found: typeName(found), expected });
+}
+
+/** Bytes as they came, with the length and type that the service announced. The receiver deletes a file. */
+export type Bytes = Body & { readonly contentLength: number | null; readonly contentType: string };
+
+/**
+ * The bytes of a success, when they are of the type they should be and as many as announced.
+ *
+ * @throws origin.not-mail, origin.not-bytes, origin.cut-short
+ */
+export function bytesOf(operation: Operation, host: string, reply: Reply): Bytes {
+  const { body, contentLength } = reply;
+  const contentType = contentTypeOf(reply.headers);
+  const expected = operation.response.kind === 'bytes' ? operation.response.contentType : '';
+  if (contentType !== expected || isEncoded(reply.headers)) {
+    const begin = body.kind === 'buffer' ? body.bytes : Buffer.alloc(0);
+    const what = isEncoded(reply.headers)
+      ? 'encoded'
+      : looksLikeWebPage(contentType, begin)
+        ? 'web-page'
+        : 'other-type';
+    throw originError(
+      expected === 'message/rfc822' ? 'origin.not-mail' : 'origin.not-bytes',
+      { operation: operation.name, host, status: reply.status, what, contentType },
+      { retryable: true },
+    );
+  }
+  const size = body.kind === 'buffer' ? body.bytes.length : body.size;
+  if (contentLength !== null && contentLength !== size) {
+    throw originError(
+      'origin.cut-short',
+      { operation: operation.name, host, received: size, expected: contentLength },
+      { retryable: true },
+    );
+  }
+  return { ...body, contentLength, contentType };
+}

@@ -1,0 +1,509 @@
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { type Clock, type Lane, onAbort } from '../core/concurrency.ts';
+import { type Gate, Limiter } from '../core/pace.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import {
+  type OriginAnswer,
+  type OriginFacts,
+  OriginRefusal,
+  originError,
+  type RefusalCode,
+} from '../errors/origin.ts';
+import { mailboxErrorRecord } from './mailbox-wire.ts';
+import { platformErrorRecord } from './platform-wire.ts';
+import {
+  type Bytes,
+  bytesOf,
+  Credentials,
+  contentTypeOf,
+  type Decoder,
+  IN_MEMORY_BYTES,
+  jsonOf,
+  looksLikeWebPage,
+  MOST_SOURCE_BYTES,
+  type Page,
+  type ParamValues,
+  pageOf,
+  readBaseUrl,
+  readJson,
+  recordOf,
+  requestPath,
+  retryAfterOf,
+  TIMEOUTS,
+  type Timeouts,
+  type TokenReader,
+} from './requests.ts';
+import {
+  openTransport,
+  type Reply,
+  type Request,
+  type RequestReport,
+  type Send,
+  type Spool,
+  sendInTurn,
+  type Transport,
+} from './transport.ts';
+import { decodeIfFits, encodeBody, type Operation } from './wire.ts';
+
+/** The code of the mailbox surface for a mailbox that is not there, whatever the status. */
+const MAILBOX_NOT_FOUND = 'ERR_MAILBOX_NOT_FOUND';
+/** Statuses of a failure that may pass by itself. */
+const PASSING = new Set([408, 425, 500, 502, 503, 504, 507, 520, 521, 522, 523, 524, 529]);
+
+/**
+ * Returns the error for an answer that is not a success. A web page instead of the error envelope does not come from
+ * the service: a portal or a proxy must not be taken for a refused token or a missing mailbox.
+ */
+function refusalOf(operation: Operation, host: string, reply: Reply, now: number): Error {
+  const { status } = reply;
+  if (status >= 300 && status < 400) {
+    const to = originOf(reply.headers.location);
+    return originError('origin.redirected', { operation: operation.name, host, status, to });
+  }
+  const bytes = reply.body.kind === 'buffer' ? reply.body.bytes : Buffer.alloc(0);
+  const contentType = contentTypeOf(reply.headers);
+  if (status < 500 && status !== 429 && looksLikeWebPage(contentType, bytes)) {
+    return originError('origin.not-json', {
+      operation: operation.name,
+      host,
+      status,
+      what: 'web-page',
+      contentType,
+    });
+  }
+  const { code, answer } = readEnvelope(operation, bytes);
+  const retryAfterMs = retryAfterOf(reply.headers, now);
+  const facts = { operation: operation.name, host, status, code };
+  const refused = <C extends RefusalCode>(code: C, facts: OriginFacts[C], retryable = false) =>
+    new OriginRefusal(code, facts, status, answer, retryAfterMs, { retryable });
+  if (status === 401) return refused('auth.refused', { operation: operation.name, host });
+  if (status === 429) {
+    return refused('origin.rate-limited', { ...facts, waitMs: retryAfterMs ?? 0 }, true);
+  }
+  // An operation on no mailbox has none to miss: what answers is something else.
+  if (code === MAILBOX_NOT_FOUND && operation.path.includes('{'))
+    return refused('origin.mailbox-not-found', facts);
+  if (status === 403) return refused('origin.forbidden', facts);
+  return refused('origin.status', facts, PASSING.has(status));
+}
+
+interface Envelope {
+  readonly code: string;
+  readonly answer: OriginAnswer | null;
+}
+
+const NO_ENVELOPE: Envelope = { code: '', answer: null };
+
+function readEnvelope(operation: Operation, bytes: Buffer): Envelope {
+  const json = readJson(bytes);
+  if (!json.ok || typeof json.value !== 'object' || json.value === null) return NO_ENVELOPE;
+  if (operation.surface === 'mailbox') {
+    const read = decodeIfFits(mailboxErrorRecord, json.value);
+    if (read === undefined) return NO_ENVELOPE;
+    const { error: message, params } = read;
+    return {
+      code: codeName(read.code),
+      answer: { code: read.code, message, params, errors: {}, correlationId: null },
+    };
+  }
+  const read = decodeIfFits(platformErrorRecord, json.value);
+  if (read === undefined) return NO_ENVELOPE;
+  const { message, errors = {}, correlation_id: correlationId } = read;
+  return { code: '', answer: { code: '', message, params: {}, errors, correlationId } };
+}
+
+/** A code goes into facts, which are shown and logged: only what looks like one. */
+function codeName(code: string): string {
+  return /^[A-Z][A-Z0-9_]{0,99}$/.test(code) ? code : '';
+}
+
+function originOf(location: string | undefined): string | null {
+  if (location === undefined || !URL.canParse(location)) return null;
+  const { origin } = new URL(location);
+  return origin === 'null' ? null : origin;
+}
+
+/** How patient a client is. Times in milliseconds. */
+export interface RetryPolicy {
+  /** Tries in all. A 429 does not count: the limiter spaces those. */
+  readonly attempts: number;
+  /** The first wait is anything up to this, and the bound doubles. */
+  readonly firstWaitMs: number;
+  readonly longestWaitMs: number;
+  /** From the first failure on; a wait that would pass it is not begun. */
+  readonly budgetMs: number;
+}
+
+const RETRY_POLICY: RetryPolicy = {
+  attempts: 5,
+  firstWaitMs: 500,
+  longestWaitMs: 30_000,
+  budgetMs: 300_000,
+};
+
+/** A limit of an operation's own, such as feedback's, when it does not say how long it lasts. */
+const OWN_LIMIT_WAIT_MS = 10_000;
+
+interface Retries {
+  readonly policy: RetryPolicy;
+  readonly clock: Clock;
+  /** From 0 to 1, as Math.random. */
+  readonly random: () => number;
+  readonly gate: Gate;
+  readonly host: string;
+}
+
+/**
+ * The one layer that tries again. Reads go again after anything that may pass: 429, 408, 5xx, broken
+ * connections, bodies that are not what they should be. Writes go again only after a 429, or when they never
+ * left; otherwise the error says that they may have taken effect.
+ *
+ * @throws the last failure, or origin.outcome-unknown
+ */
+async function withRetries<T>(
+  retries: Retries,
+  operation: Operation,
+  signal: AbortSignal | undefined,
+  attempt: () => Promise<T>,
+): Promise<T> {
+  const { policy, clock, gate } = retries;
+  let failedSince: number | undefined;
+  let failures = 0;
+  for (;;) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof MailkeepError)) throw error;
+      if (!mayRepeat(operation, error)) throw outcomeOf(retries, operation, error);
+      const now = clock.now();
+      failedSince ??= now;
+      const left = failedSince + policy.budgetMs - now;
+      const refusedByRate = error.code === 'origin.rate-limited';
+      if (!refusedByRate) failures += 1;
+      const wait = waitOf(retries, operation, error, failures);
+      if (failures >= policy.attempts || wait > left) throw withHostWait(gate, error);
+      // Without a limit of its own, a 429 waits at the gate, as everybody behind it does.
+      if (wait > 0 && !(refusedByRate && !operation.ownLimit)) await sleep(clock, wait, signal);
+    }
+  }
+}
+
+function mayRepeat(operation: Operation, error: MailkeepError): boolean {
+  if (!error.retryable) return false;
+  if (operation.read || error.code === 'origin.rate-limited') return true;
+  return error.facts.sent === false;
+}
+
+/** Failures that leave open whether a write took effect. The rest are answers: it did not, or it did. */
+const UNCERTAIN = new Set([
+  'origin.unreachable',
+  'origin.timeout',
+  'origin.cut-short',
+  'origin.not-json',
+  'origin.shape',
+  'origin.too-large',
+]);
+
+function outcomeOf(retries: Retries, operation: Operation, error: MailkeepError): Error {
+  if (operation.read || error.facts.sent === false) return error;
+  const status = error instanceof OriginRefusal ? error.status : Number(error.facts.status ?? 0);
+  const uncertain =
+    error instanceof OriginRefusal
+      ? error.retryable && error.code === 'origin.status'
+      : UNCERTAIN.has(error.code) && (status < 300 || status >= 500);
+  if (!uncertain) return error;
+  return originError(
+    'origin.outcome-unknown',
+    { operation: operation.name, host: retries.host, reason: error.code, status },
+    { cause: error },
+  );
+}
+
+function waitOf(
+  retries: Retries,
+  operation: Operation,
+  error: MailkeepError,
+  failures: number,
+): number {
+  const asked = error instanceof OriginRefusal ? error.retryAfterMs : null;
+  if (error.code === 'origin.rate-limited') {
+    return operation.ownLimit ? (asked ?? OWN_LIMIT_WAIT_MS) : retries.gate.heldForMs;
+  }
+  const { firstWaitMs, longestWaitMs } = retries.policy;
+  const bound = Math.min(longestWaitMs, firstWaitMs * 2 ** (failures - 1));
+  return Math.max(asked ?? 0, retries.random() * bound);
+}
+
+/** Adds to a rate-limited failure how long the host still has to be left alone, as far as the gate knows. */
+function withHostWait(gate: Gate, error: MailkeepError): Error {
+  if (!isRateLimited(error)) return error;
+  const { code, facts, status, answer, retryAfterMs, retryable } = error;
+  const waitMs = Math.max(retryAfterMs ?? 0, gate.heldForMs);
+  return new OriginRefusal(code, { ...facts, waitMs }, status, answer, retryAfterMs, { retryable });
+}
+
+function isRateLimited(error: MailkeepError): error is OriginRefusal<'origin.rate-limited'> {
+  return error instanceof OriginRefusal && error.code === 'origin.rate-limited';
+}
+
+function sleep(clock: Clock, ms: number, signal: AbortSignal | undefined): Promise<void> {
+  if (signal?.aborted === true) return Promise.reject(signal.reason);
+  return new Promise((resolve, reject) => {
+    let release = () => {};
+    const cancel = clock.after(ms, () => {
+      release();
+      resolve();
+    });
+    if (signal !== undefined) {
+      release = onAbort(signal, () => {
+        cancel();
+        reject(signal.reason);
+      });
+    }
+  });
+}
+
+export interface ClientOptions {
+  /** Where the surface is served, without `/api/…`. Plain http for this machine only. */
+  readonly baseUrl: string;
+  /** The token, or what reads it: when the first request needs it, and again after a 401. */
+  readonly token: string | TokenReader;
+  /** Allows plain http beyond this machine: the token goes readable over the network. */
+  readonly insecure?: boolean;
+  /** The limiter of the process. Without one the client makes its own from the two numbers below. */
+  readonly limiter?: Limiter;
+  /** Stands for the token at the limiter without containing it; clients with the same label and host share a gate. */
+  readonly label?: string;
+  /** Ceiling; 60 when left out. Has no effect when `limiter` is given. */
+  readonly requestsPerMinute?: number;
+  /** Requests in flight at once; 4 when left out. Has no effect when `limiter` is given. */
+  readonly concurrency?: number;
+  readonly timeouts?: Partial<Timeouts>;
+  readonly retries?: Partial<RetryPolicy>;
+  /** Called for every request that was sent, whatever its outcome. */
+  readonly onRequest?: (report: RequestReport) => void;
+  readonly userAgent?: string;
+  /** For tests: time and chance. */
+  readonly clock?: Clock;
+  readonly random?: () => number;
+}
+
+/** Options of a single call, in addition to its parameters. */
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Who goes first when requests must wait; `new-mail` when left out. */
+  readonly lane?: Lane | undefined;
+}
+
+export interface SpoolOptions extends CallOptions {
+  /** Where bytes go that are too many for memory; the system's folder for temporary files when left out. */
+  readonly spoolDir?: string | undefined;
+  /** 8 MiB when left out. */
+  readonly inMemoryLimit?: number | undefined;
+  /** The most bytes to take; 2 GiB when left out. */
+  readonly ceiling?: number | undefined;
+}
+
+/** A 202: the service took the request and finishes it later. It is never sent again. */
+export class Accepted {
+  /** Body of the answer, undecoded. */
+  constructor(readonly body: unknown) {}
+}
+
+/** An answer as it came, for callers that take any operation. */
+export type RawAnswer =
+  | { readonly kind: 'json'; readonly status: number; readonly json: unknown }
+  | { readonly kind: 'empty'; readonly status: number }
+  | { readonly kind: 'bytes'; readonly status: number; readonly body: Bytes };
+
+/** Calls operations of one surface: builds the request, sends it in turn, tries again where that is safe, decodes. */
+export class SurfaceClient {
+  /** Host and port. */
+  readonly host: string;
+  readonly gate: Gate;
+  readonly #surface: Operation['surface'];
+  readonly #prefix: string;
+  readonly #transport: Transport;
+  readonly #send: Send;
+  readonly #retries: Retries;
+
+  /** @throws base-url-invalid */
+  constructor(surface: Operation['surface'], options: ClientOptions) {
+    const base = readBaseUrl(options.baseUrl, options.insecure);
+    const { token } = options;
+    const limiter =
+      options.limiter ??
+      new Limiter({
+        policy: {
+          requestsPerMinute: options.requestsPerMinute ?? 60,
+          concurrency: options.concurrency ?? 4,
+        },
+        ...(options.clock === undefined ? {} : { clock: options.clock }),
+      });
+    const { clock } = limiter;
+    const now = () => clock.now();
+    this.#surface = surface;
+    this.host = base.host;
+    this.gate = limiter.gate(base.host, options.label ?? surface);
+    this.#prefix = base.prefix;
+    this.#transport = openTransport({
+      base,
+      connections: limiter.concurrency,
+      timeouts: { ...TIMEOUTS, ...options.timeouts },
+      userAgent: options.userAgent ?? 'mailkeep',
+      now,
+      onRequest: options.onRequest,
+    });
+    this.#send = sendInTurn({
+      transport: this.#transport,
+      gate: this.gate,
+      credentials: new Credentials(typeof token === 'string' ? () => token : token, base.host),
+      now,
+    });
+    this.#retries = {
+      policy: { ...RETRY_POLICY, ...options.retries },
+      clock,
+      random: options.random ?? Math.random,
+      gate: this.gate,
+      host: base.host,
+    };
+  }
+
+  /** Breaks what is in flight and lets go of the connections. */
+  close(): Promise<void> {
+    return this.#transport.close();
+  }
+
+  record<T>(
+    operation: Operation,
+    params: ParamValues,
+    body: unknown,
+    decoder: Decoder<T>,
+    options: CallOptions | undefined,
+  ): Promise<T> {
+    return this.#call(operation, params, body, options, null, (reply) =>
+      recordOf(operation, jsonOf(operation, this.host, reply), decoder),
+    );
+  }
+
+  /** As `record`, but a 202 is an answer of its own. */
+  recordOrAccepted<T>(
+    operation: Operation,
+    params: ParamValues,
+    body: unknown,
+    decoder: Decoder<T>,
+    options: CallOptions | undefined,
+  ): Promise<T | Accepted> {
+    return this.#call(operation, params, body, options, null, (reply) => {
+      const empty = reply.body.kind === 'buffer' && reply.body.bytes.length === 0;
+      if (reply.status === 202) {
+        return new Accepted(empty ? undefined : jsonOf(operation, this.host, reply));
+      }
+      return recordOf(operation, jsonOf(operation, this.host, reply), decoder);
+    });
+  }
+
+  page<T>(
+    operation: Operation,
+    params: ParamValues,
+    body: unknown,
+    decoder: Decoder<T>,
+    options: CallOptions | undefined,
+  ): Promise<Page<T>> {
+    return this.#call(operation, params, body, options, null, (reply) =>
+      pageOf(operation, jsonOf(operation, this.host, reply), decoder),
+    );
+  }
+
+  /** For operations that answer with nothing. A web page in its place is no success. */
+  done(
+    operation: Operation,
+    params: ParamValues,
+    body: unknown,
+    options: CallOptions | undefined,
+  ): Promise<void> {
+    return this.#call(operation, params, body, options, null, (reply) => {
+      if (reply.body.kind === 'file' || reply.body.bytes.length > 0) {
+        jsonOf(operation, this.host, reply);
+      }
+    });
+  }
+
+  bytes(
+    operation: Operation,
+    params: ParamValues,
+    options: SpoolOptions | undefined,
+  ): Promise<Bytes> {
+    return this.#call(operation, params, undefined, options, spoolOf(options), (reply) =>
+      bytesOf(operation, this.host, reply),
+    );
+  }
+
+  /** Calls any operation of this surface and leaves its answer as it came. */
+  raw(
+    operation: Operation,
+    params: ParamValues,
+    body: unknown,
+    options: SpoolOptions | undefined,
+  ): Promise<RawAnswer> {
+    if (operation.surface !== this.#surface) {
+      throw new RangeError(`${operation.name} is not of the ${this.#surface} surface`);
+    }
+    const spool = operation.response.kind === 'bytes' ? spoolOf(options) : null;
+    return this.#call<RawAnswer>(operation, params, body, options, spool, (reply) => {
+      const { status } = reply;
+      if (operation.response.kind === 'bytes') {
+        return { kind: 'bytes', status, body: bytesOf(operation, this.host, reply) };
+      }
+      if (reply.body.kind === 'buffer' && reply.body.bytes.length === 0) {
+        if (operation.response.kind === 'empty' || status === 202) return { kind: 'empty', status };
+      }
+      return { kind: 'json', status, json: jsonOf(operation, this.host, reply) };
+    });
+  }
+
+  async #call<T>(
+    operation: Operation,
+    params: ParamValues,
+    body: unknown,
+    options: CallOptions | undefined,
+    spool: Spool | null,
+    read: (reply: Reply) => T,
+  ): Promise<T> {
+    const request: Request = {
+      operation,
+      path: requestPath(operation, this.#prefix, params),
+      body: encoded(operation, body),
+      spool,
+      lane: options?.lane ?? 'new-mail',
+      key: String(params.mailboxResourceId ?? ''),
+      signal: options?.signal,
+    };
+    return withRetries(this.#retries, operation, request.signal, async () => {
+      const reply = await this.#send(request);
+      try {
+        if (reply.status >= 300) {
+          throw refusalOf(operation, this.host, reply, this.#retries.clock.now());
+        }
+        return read(reply);
+      } catch (error) {
+        if (reply.body.kind === 'file') await rm(reply.body.path, { force: true });
+        throw error;
+      }
+    });
+  }
+}
+
+function encoded(operation: Operation, body: unknown): string | null {
+  if (operation.body === null) return null;
+  return JSON.stringify(encodeBody(operation.body, body ?? {}, operation.name));
+}
+
+function spoolOf(options: SpoolOptions | undefined): Spool {
+  return {
+    dir: options?.spoolDir ?? tmpdir(),
+    inMemoryLimit: options?.inMemoryLimit ?? IN_MEMORY_BYTES,
+    ceiling: options?.ceiling ?? MOST_SOURCE_BYTES,
+  };
+}

@@ -1,0 +1,616 @@
+import type { z } from 'zod';
+import type { searchRequest } from './mailbox-wire.ts';
+import { decodedBody, decodeHeader, headerEnd, partsOf, readHeaderBlock } from './message-view.ts';
+import { parseUidSet, type UidRange } from './wire.ts';
+
+/** Values of one header field, decoded, in lower case. */
+function searchableHeader(source: Buffer, name: string): string[] {
+  const { fields } = readHeaderBlock(source, 0, source.length, new Set([name]));
+  return (fields.get(name) ?? []).map((value) => decodeHeader(value).toLowerCase());
+}
+
+/** The whole header block, encoded words decoded, in lower case. */
+function searchableHeaders(source: Buffer): string {
+  const end = headerEnd(source, 0, source.length);
+  return decodeHeader(source.toString('latin1', 0, end).replace(/\r?\n[ \t]+/g, ' ')).toLowerCase();
+}
+
+/** The text parts of a message, transfer encoding and charset decoded, in lower case; HTML with its tags. */
+function searchableBody(source: Buffer): string {
+  return partsOf(source)
+    .filter((part) => part.contentType.startsWith('text/'))
+    .map((part) => decodeText(decodedBody(source, part), part.charset).toLowerCase())
+    .join('\n');
+}
+
+/** Text in its charset; an unknown or missing one is UTF-8 where that fits, else windows-1252. */
+function decodeText(bytes: Buffer, charset: string | null): string {
+  for (const label of [charset, 'utf-8']) {
+    if (label === null) continue;
+    try {
+      return new TextDecoder(label.trim(), { fatal: label === 'utf-8' }).decode(bytes);
+    } catch {
+      // A label that names no charset, or bytes that are no UTF-8: the next one is tried.
+    }
+  }
+  return new TextDecoder('windows-1252').decode(bytes);
+}
+
+export interface FileRange {
+  readonly path: string | Buffer;
+  readonly start: number;
+  readonly length: number;
+}
+
+/** What an operation answers, before faults and latency have their say. */
+export type Reply =
+  | { readonly kind: 'empty'; readonly status: number }
+  | {
+      readonly kind: 'text';
+      readonly status: number;
+      readonly text: string;
+      readonly headers?: Readonly<Record<string, string>>;
+    }
+  | { readonly kind: 'bytes'; readonly type: string; readonly bytes: Buffer }
+  /** A large source that is streamed from its file instead of being read whole. */
+  | { readonly kind: 'file'; readonly type: string; readonly range: FileRange };
+
+/** An answer whose bytes are in memory. */
+export type ReadyReply = Exclude<Reply, { kind: 'file' }>;
+
+export const NO_CONTENT: ReadyReply = { kind: 'empty', status: 204 };
+
+/** A single resource or a list in the `data` wrapper. */
+export function dataReply(data: unknown, status = 200): ReadyReply {
+  return { kind: 'text', status, text: JSON.stringify({ data }) };
+}
+
+/** Returns a page: items that are JSON texts already, with their pagination. */
+export function pageReply(items: readonly string[], page: Page, total: number): ReadyReply {
+  const totalPages = Math.ceil(total / page.perPage);
+  return {
+    kind: 'text',
+    status: 200,
+    text: `{"data":[${items.join(',')}],"pagination":{"page":${page.page},"perPage":${page.perPage},"total":${total},"totalPages":${totalPages}}}`,
+  };
+}
+
+/** Returns one page of a collection that is there as a whole. */
+export function pageOfAll<T>(
+  all: readonly T[],
+  page: Page,
+  recordOf: (item: T) => object,
+): ReadyReply {
+  const offset = pageOffset(page);
+  const items = all.slice(offset, offset + page.perPage);
+  return pageReply(
+    items.map((item) => JSON.stringify(recordOf(item))),
+    page,
+    all.length,
+  );
+}
+
+/** Which page was asked for; both are 1-based and within their limits. */
+export interface Page {
+  readonly page: number;
+  readonly perPage: number;
+}
+
+export function pageOffset(page: Page): number {
+  return (page.page - 1) * page.perPage;
+}
+
+/** The messages of a folder in the order of their uids. */
+export interface UidOrder<Entry> {
+  /** How many there are. */
+  readonly count: number;
+  /** The highest uid; 0 in an empty folder. */
+  readonly lastUid: number;
+  /** How many have `low <= uid <= high`. */
+  countBetween(low: number, high: number): number;
+  /** Returns messages of a uid range, ascending; `skip` of them are passed over. */
+  between(low: number, high: number, skip: number, limit: number): Entry[];
+}
+
+/** A page of messages, and how many there are on all pages. */
+export interface FoundPage<Entry> {
+  readonly entries: readonly Entry[];
+  readonly total: number;
+}
+
+/** A closed range of uids, `low <= high`. */
+interface Span {
+  readonly low: number;
+  readonly high: number;
+}
+
+/**
+ * The uids a set stands for in a folder whose highest uid is `last`: sorted, disjoint, not touching. `*` is
+ * the highest uid, so `n:*` with n beyond it is the last message, as in IMAP (RFC 3501, 6.4.8).
+ */
+export function spansOf(ranges: readonly UidRange[], last: number): Span[] {
+  const sorted = ranges
+    .map(({ from, to }) => {
+      const a = from === '*' ? last : from;
+      const b = to === '*' ? last : to;
+      return { low: Math.min(a, b), high: Math.max(a, b) };
+    })
+    .sort((a, b) => a.low - b.low);
+  const spans: Span[] = [];
+  for (const span of sorted) {
+    const before = spans.at(-1);
+    if (before === undefined || span.low > before.high + 1) spans.push(span);
+    else spans[spans.length - 1] = { low: before.low, high: Math.max(before.high, span.high) };
+  }
+  return spans;
+}
+
+/** Returns all messages of some uid ranges, ascending. */
+export function allWithin<Entry>(folder: UidOrder<Entry>, spans: readonly Span[]): Entry[] {
+  return spans.flatMap(({ low, high }) => folder.between(low, high, 0, folder.count));
+}
+
+/** Returns a page of nothing but uid ranges, found without looking at messages outside of it. */
+export function pageOfSpans<Entry>(
+  folder: UidOrder<Entry>,
+  spans: readonly Span[],
+  page: Page,
+  descending: boolean,
+): FoundPage<Entry> {
+  const counts = spans.map(({ low, high }) => folder.countBetween(low, high));
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  const offset = pageOffset(page);
+  // A descending page is an ascending stretch read backwards.
+  const first = descending ? Math.max(0, total - offset - page.perPage) : offset;
+  const stop = descending ? Math.max(0, total - offset) : Math.min(total, offset + page.perPage);
+  const entries: Entry[] = [];
+  let passed = 0;
+  spans.forEach(({ low, high }, index) => {
+    const count = counts[index] ?? 0;
+    const skip = Math.max(0, first - passed);
+    const limit = Math.min(count, stop - passed) - skip;
+    if (limit > 0) entries.push(...folder.between(low, high, skip, limit));
+    passed += count;
+  });
+  return { entries: descending ? entries.reverse() : entries, total };
+}
+
+/**
+ * Returns a page of messages that are all there.
+ *
+ * @param all ascending by uid; sorted in place
+ * @param keyOf what they are sorted by, ties by uid; null sorts by uid
+ */
+export function pageOfSorted<Entry extends { readonly uid: number }>(
+  all: Entry[],
+  keyOf: ((entry: Entry) => number) | null,
+  page: Page,
+  descending: boolean,
+): FoundPage<Entry> {
+  if (keyOf !== null) {
+    const keys = new Map(all.map((entry) => [entry.uid, keyOf(entry)]));
+    all.sort((a, b) => (keys.get(a.uid) ?? 0) - (keys.get(b.uid) ?? 0) || a.uid - b.uid);
+  }
+  if (descending) all.reverse();
+  const offset = pageOffset(page);
+  return { entries: all.slice(offset, offset + page.perPage), total: all.length };
+}
+
+/** What a search asks for; all of it must hold, but the alternatives among its substrings. */
+export type Criteria = z.output<typeof searchRequest>;
+
+/** Returns the uid ranges of a search in a folder whose highest uid is `last`. */
+export function spansOfCriteria({ uid }: Criteria, last: number): Span[] {
+  const ranges = uid === undefined ? null : parseUidSet(uid);
+  return ranges === null ? [{ low: 1, high: last }] : spansOf(ranges, last);
+}
+
+/** What is known of a message without reading it. */
+interface MessageFacts {
+  readonly flags: readonly string[];
+  /** Milliseconds since the epoch. */
+  received(): number;
+  /** Bytes. */
+  size(): number;
+}
+
+type Test<T> = (of: T) => boolean;
+
+const DAY_MS = 86_400_000;
+
+/**
+ * Returns the test of the criteria that need no source, or null where there are none. Days are UTC; `since` includes its
+ * day, `before` does not; `larger` and `smaller` exclude their size, as in IMAP.
+ */
+export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
+  const { flags, since, before, larger, smaller } = criteria;
+  const tests: Test<MessageFacts>[] = [];
+  // A million times the same flag is one flag.
+  const wanted = [...new Set(flags?.map((flag) => flag.toLowerCase()))];
+  if (flags !== undefined) tests.push((of) => wanted.every((flag) => hasFlag(of.flags, flag)));
+  if (since !== undefined || before !== undefined) {
+    // Messages without a date are before every day, and match none.
+    const from = since === undefined ? Number.MIN_SAFE_INTEGER : Date.parse(since);
+    const to = before === undefined ? Number.POSITIVE_INFINITY : Date.parse(before);
+    tests.push((of) => {
+      const day = Math.floor(of.received() / DAY_MS) * DAY_MS;
+      return day >= from && day < to;
+    });
+  }
+  if (larger !== undefined) tests.push((of) => of.size() > larger);
+  if (smaller !== undefined) tests.push((of) => of.size() < smaller);
+  return all(tests);
+}
+
+/**
+ * Returns the test of the criteria that look into the raw source, or null where there are none. `subject`, `from`, `to`,
+ * `cc` and `body` are alternatives to each other; all else must hold.
+ */
+export function sourceTest(criteria: Criteria): Test<Buffer> | null {
+  const { header, text } = criteria;
+  const tests: Test<Buffer>[] = [];
+  if (header !== undefined) {
+    const colon = header.indexOf(':');
+    const name = header.slice(0, colon).toLowerCase();
+    const value = header
+      .slice(colon + 1)
+      .trim()
+      .toLowerCase();
+    tests.push((raw) => searchableHeader(raw, name).some((found) => found.includes(value)));
+  }
+  const alternatives = alternativesOf(criteria);
+  if (alternatives.length > 0) tests.push((raw) => alternatives.some((test) => test(raw)));
+  if (text !== undefined) {
+    const wanted = text.toLowerCase();
+    tests.push(
+      (raw) => searchableHeaders(raw).includes(wanted) || searchableBody(raw).includes(wanted),
+    );
+  }
+  return all(tests);
+}
+
+/** Returns whether the criteria look beyond the headers of a message. */
+export function needsBody({ body, text }: Criteria): boolean {
+  return body !== undefined || text !== undefined;
+}
+
+function alternativesOf(criteria: Criteria): Test<Buffer>[] {
+  const alternatives: Test<Buffer>[] = [];
+  for (const name of ['subject', 'from', 'to', 'cc'] as const) {
+    const wanted = criteria[name]?.toLowerCase();
+    if (wanted === undefined) continue;
+    alternatives.push((raw) => searchableHeader(raw, name).some((found) => found.includes(wanted)));
+  }
+  const body = criteria.body?.toLowerCase();
+  if (body !== undefined) alternatives.push((raw) => searchableBody(raw).includes(body));
+  return alternatives;
+}
+
+/** A test that holds where all of them do; cheap ones come first. */
+function all<T>(tests: readonly Test<T>[]): Test<T> | null {
+  return tests.length === 0 ? null : (of) => tests.every((test) => test(of));
+}
+
+/** Returns whether a flag is among others, in whatever case (RFC 3501, 2.3.2). */
+export function hasFlag(flags: readonly string[], flag: string): boolean {
+  const wanted = flag.toLowerCase();
+  return flags.some((candidate) => candidate.toLowerCase() === wanted);
+}
+
+/** Plain values that describe the error to a client; the `params` of the error envelope. */
+type RefusalParams = Readonly<Record<string, unknown>>;
+
+/** An answer of 4xx or 5xx, thrown by an operation and written in the envelope of its surface. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal';
+
+  constructor(
+    readonly status: number,
+    /** SCREAMING_SNAKE_CASE, as clients branch on it. */
+    readonly code: string,
+    message: string,
+    readonly params: RefusalParams = {},
+    readonly headers: Readonly<Record<string, string>> = {},
+    /** `cause`: what whoever runs this should know, and the client is not shown. */
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}
+
+/** 401, in the words of the surface. */
+export function unauthorized(message: string): Refusal {
+  return new Refusal(401, 'ERR_UNAUTHORIZED', message, {}, { 'www-authenticate': 'Bearer' });
+}
+
+/** 429 that says when to come again, in seconds from now. */
+export function tooSoon(code: string, message: string, retryAfter: number): Refusal {
+  const headers = { 'retry-after': String(retryAfter) };
+  return new Refusal(429, code, message, { retryAfter }, headers);
+}
+
+/** Problems of a body by field, each worded by `word`. A field is named by its path. */
+export function problemsByField(
+  issues: readonly z.core.$ZodIssue[],
+  word: (issue: z.core.$ZodIssue, field: string) => string = ({ message }) => message,
+): Record<string, string[]> {
+  const fields: Record<string, string[]> = {};
+  for (const issue of issues) {
+    const field = issue.path.map(String).join('.') || 'body';
+    fields[field] = [...(fields[field] ?? []), word(issue, field)];
+  }
+  return fields;
+}
+
+/** 422: what is wrong with each field, by its path in body or query. */
+export function invalid(fields: Readonly<Record<string, readonly string[]>>): Refusal {
+  const [first] = Object.entries(fields);
+  const message =
+    first === undefined ? 'Validation failed' : `${first[0]}: ${first[1][0] ?? 'is not valid'}`;
+  return new Refusal(422, 'ERR_VALIDATION_FAILED', message, { fields });
+}
+
+/** An error in the envelope of the mailbox surface. An unexpected error is a 500 that reveals nothing about its cause. */
+export function envelope(error: unknown): ReadyReply {
+  const refusal = error instanceof Refusal ? error : statusRefusal(500, undefined, undefined);
+  const { message, code, params, status, headers } = refusal;
+  return {
+    kind: 'text',
+    status,
+    text: JSON.stringify({ error: message, code, params }),
+    headers,
+  };
+}
+
+const STATUS_CODES: Readonly<Record<number, readonly [code: string, message: string]>> = {
+  400: ['ERR_BAD_REQUEST', 'The request could not be processed as sent'],
+  401: ['ERR_UNAUTHORIZED', 'The token is missing, malformed, expired or revoked'],
+  403: ['ERR_FORBIDDEN', 'The token does not reach this'],
+  404: ['ERR_NOT_FOUND', 'There is no such thing'],
+  408: ['ERR_REQUEST_TIMEOUT', 'The request took too long to arrive'],
+  409: ['ERR_CONFLICT', 'The state of the resource forbids this'],
+  422: ['ERR_VALIDATION_FAILED', 'Validation failed'],
+  429: ['ERR_RATE_LIMIT', 'Too many requests'],
+  500: ['ERR_INTERNAL', 'The service failed'],
+  502: ['ERR_UPSTREAM_UNREACHABLE', 'The mail server cannot be reached'],
+  503: ['ERR_UNAVAILABLE', 'The service is down for maintenance'],
+  504: ['ERR_UPSTREAM_TIMEOUT', 'The mail server did not answer in time'],
+};
+
+/** The refusal a bare status stands for; `retryAfter` in seconds. */
+export function statusRefusal(
+  status: number,
+  code: string | undefined,
+  retryAfter: number | undefined,
+): Refusal {
+  const [usual, message] = STATUS_CODES[status] ?? ['ERR_UNKNOWN', 'The request failed'];
+  return new Refusal(
+    status,
+    code ?? usual,
+    message,
+    retryAfter === undefined ? {} : { retryAfter },
+    retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) },
+  );
+}
+
+/**
+ * Reads a JSON object body. No body at all counts as `{}`, since the interface only says that one may come.
+ *
+ * @throws Refusal 422 for what is no JSON object
+ */
+export function parseJsonBody(bytes: Uint8Array, contentType: string | undefined): unknown {
+  if (bytes.length === 0) return {};
+  if (
+    contentType !== undefined &&
+    !/^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(contentType)
+  ) {
+    throw new Refusal(422, 'ERR_CONTENT_TYPE', 'The body must be sent as application/json', {
+      contentType,
+    });
+  }
+  let body: unknown;
+  try {
+    body = JSON.parse(Buffer.from(bytes).toString('utf8'));
+  } catch {
+    throw new Refusal(422, 'ERR_INVALID_JSON', 'The body is not valid JSON');
+  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new Refusal(422, 'ERR_INVALID_JSON', 'The body must be a JSON object');
+  }
+  return body;
+}
+
+/** The refusal of a body of more than `ceiling` bytes. */
+export function bodyTooLarge(
+  ceiling: number,
+  headers: Readonly<Record<string, string>> = {},
+): Refusal {
+  const params = { maxBytes: ceiling };
+  return new Refusal(422, 'ERR_BODY_TOO_LARGE', 'The body is too large', params, headers);
+}
+
+/** What a listing can be sorted by. */
+export type SortField = 'uid' | 'date' | 'size';
+
+export interface Sort {
+  readonly field: SortField;
+  readonly descending: boolean;
+}
+
+/**
+ * Reads `page` and `perPage` of a query.
+ *
+ * @throws Refusal 422
+ */
+export function pageOf(query: URLSearchParams, defaultPerPage: number, maxPerPage: number): Page {
+  const wrong: Record<string, string[]> = {};
+  const page = integer(query.get('page'), 1, Number.MAX_SAFE_INTEGER, 1);
+  const perPage = integer(query.get('perPage'), 1, maxPerPage, defaultPerPage);
+  if (page === null) wrong.page = ['must be an integer of at least 1'];
+  if (perPage === null) wrong.perPage = [`must be an integer from 1 to ${maxPerPage}`];
+  if (page === null || perPage === null) throw invalid(wrong);
+  return { page, perPage };
+}
+
+function integer(raw: string | null, low: number, high: number, fallback: number): number | null {
+  if (raw === null) return fallback;
+  if (!/^\d{1,16}$/.test(raw)) return null;
+  const value = Number(raw);
+  return value >= low && value <= high ? value : null;
+}
+
+/**
+ * Reads `sort` of a query: `uid`, `date` or `size`, with `-` for descending; `-uid` by default.
+ *
+ * @throws Refusal 422
+ */
+export function sortOf(query: URLSearchParams): Sort {
+  const raw = query.get('sort') ?? '-uid';
+  const descending = raw.startsWith('-');
+  const field = descending ? raw.slice(1) : raw;
+  if (field === 'uid' || field === 'date' || field === 'size') return { field, descending };
+  throw invalid({ sort: ['must be one of uid, -uid, date, -date, size, -size'] });
+}
+
+/**
+ * Reads the uid of a path: an integer from 1 on.
+ *
+ * @throws Refusal 422
+ */
+export function uidFrom(raw = ''): number {
+  const uid = /^\d{1,15}$/.test(raw) ? Number(raw) : 0;
+  if (uid < 1) throw invalid({ uid: ['must be an integer of at least 1'] });
+  return uid;
+}
+
+/**
+ * Reads a body by its schema.
+ *
+ * @throws Refusal 422 with every problem by its path
+ */
+export function bodyFrom<T extends z.ZodType>(body: unknown, schema: T): z.output<T> {
+  const result = schema.safeParse(body);
+  if (result.success) return result.data;
+  throw invalid(problemsByField(result.error.issues));
+}
+
+/** Returns a folder's path as it is spelled: INBOX is the same in any case (RFC 3501, 5.1), other names are not. */
+export function spelledPath(path: string): string {
+  return /^inbox(?=$|\.)/i.test(path) ? `INBOX${path.slice(5)}` : path;
+}
+
+/** INBOX first, then by path. */
+export function byFolderPath(
+  { path: a }: { readonly path: string },
+  { path: b }: { readonly path: string },
+): number {
+  if (a === 'INBOX' || b === 'INBOX') return a === b ? 0 : a === 'INBOX' ? -1 : 1;
+  return a < b ? -1 : 1;
+}
+
+/** A path with named segments: `/api/v1/mailboxes/:mailboxResourceId/quota`. */
+export interface Routed {
+  readonly method: string;
+  readonly path: string;
+}
+
+/** Returns a path of the interface, such as `/folders/{folder}`, as one with named segments. */
+export function routePath(path: string): string {
+  return path.replace(/\{(\w+)\}/g, ':$1');
+}
+
+/** Parts a request target into its path, still percent-encoded, and its query. */
+export function splitUrl(url = '/'): { readonly path: string; readonly query: URLSearchParams } {
+  const mark = url.indexOf('?');
+  return mark < 0
+    ? { path: url, query: NO_QUERY }
+    : { path: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) };
+}
+
+const NO_QUERY = new URLSearchParams();
+
+export type RouteMatch<T extends Routed> =
+  | { readonly kind: 'found'; readonly route: T; readonly params: Readonly<Record<string, string>> }
+  | { readonly kind: 'wrong-method'; readonly allowed: readonly string[] }
+  | { readonly kind: 'unknown' };
+
+interface Compiled<T> {
+  readonly route: T;
+  readonly segments: readonly string[];
+}
+
+/**
+ * Finds the route of a method and a path. A literal segment wins over a named one, also when only the named
+ * one knows the method: `GET …/messages/search` is a wrong method, not a message called "search".
+ */
+export class RouteTable<T extends Routed> {
+  readonly #byLength = new Map<number, Compiled<T>[]>();
+
+  constructor(routes: readonly T[]) {
+    for (const route of routes) {
+      const segments = route.path.split('/');
+      const same = this.#byLength.get(segments.length) ?? [];
+      same.push({ route, segments });
+      this.#byLength.set(segments.length, same);
+    }
+    for (const same of this.#byLength.values()) {
+      same.sort((a, b) => named(a.segments) - named(b.segments));
+    }
+  }
+
+  /** @param path percent-encoded, without query */
+  match(method: string, path: string): RouteMatch<T> {
+    const segments = path.split('/');
+    const allowed: string[] = [];
+    let matchedNames = -1;
+    for (const candidate of this.#byLength.get(segments.length) ?? []) {
+      const names = named(candidate.segments);
+      if (matchedNames >= 0 && names > matchedNames) break;
+      if (!fits(candidate.segments, segments)) continue;
+      if (candidate.route.method === method) {
+        const params = bind(candidate.segments, segments);
+        return { kind: 'found', route: candidate.route, params };
+      }
+      matchedNames = names;
+      allowed.push(candidate.route.method);
+    }
+    return allowed.length > 0 ? { kind: 'wrong-method', allowed } : { kind: 'unknown' };
+  }
+}
+
+function named(segments: readonly string[]): number {
+  return segments.filter((segment) => segment.startsWith(':')).length;
+}
+
+function fits(pattern: readonly string[], segments: readonly string[]): boolean {
+  for (let index = 0; index < pattern.length; index += 1) {
+    const expected = pattern[index] ?? '';
+    const found = segments[index] ?? '';
+    if (expected.startsWith(':') ? found === '' : expected !== found) return false;
+  }
+  return true;
+}
+
+/**
+ * Returns the values of the named segments. One that is not valid percent-encoding stays as it was sent: it names
+ * nothing that exists, so its operation refuses it with a status that it declares.
+ */
+function bind(pattern: readonly string[], segments: readonly string[]): Record<string, string> {
+  const params: Record<string, string> = {};
+  for (let index = 0; index < pattern.length; index += 1) {
+    const expected = pattern[index] ?? '';
+    if (!expected.startsWith(':')) continue;
+    const raw = segments[index] ?? '';
+    params[expected.slice(1)] = raw.includes('%') ? decoded(raw) : raw;
+  }
+  return params;
+}
+
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch (error) {
+    if (error instanceof URIError) return segment;
+    throw error;
+  }
+}

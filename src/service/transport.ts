@@ -1,0 +1,486 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { buildConnector, type Dispatcher, errors, Pool } from 'undici';
+import { type Lane, onAbort } from '../core/concurrency.ts';
+import type { Gate } from '../core/pace.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
+import { originError, type TooLarge } from '../errors/origin.ts';
+import {
+  type BaseUrl,
+  type Body,
+  type BodyTaker,
+  type Credentials,
+  contentLengthOf,
+  countOf,
+  MemoryTaker,
+  MOST_ERROR_BYTES,
+  MOST_HEADER_BYTES,
+  MOST_INFORMATIONAL,
+  MOST_JSON_BYTES,
+  retryAfterOf,
+  SLOWEST_BYTES_PER_MS,
+  SpoolTaker,
+  type Timeouts,
+} from './requests.ts';
+import type { Operation } from './wire.ts';
+
+/** Certificates that do not hold: trying again changes nothing. */
+const TLS_REFUSALS = /^(CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_SSL_|EPROTO)/;
+
+/** How far an exchange had come when it failed. */
+interface Progress {
+  readonly operation: Operation;
+  readonly host: string;
+  readonly timeouts: Timeouts;
+  /** The request began to be written. */
+  readonly sent: boolean;
+  /** The answer's headers had come. */
+  readonly answering: boolean;
+  readonly received: number;
+  readonly expected: number | null;
+}
+
+/** Names what broke an exchange, by the failure's code and never by its text. */
+function exchangeError(cause: Error, progress: Progress): Error {
+  const { host, timeouts, sent } = progress;
+  const operation = progress.operation.name;
+  const code = codeOf(cause);
+  const timeout = (phase: 'connect' | 'headers' | 'idle', afterMs: number) =>
+    originError(
+      'origin.timeout',
+      { operation, host, phase, afterMs, sent },
+      { cause, retryable: true },
+    );
+  switch (code) {
+    case 'UND_ERR_CONNECT_TIMEOUT':
+      return timeout('connect', timeouts.connect);
+    case 'UND_ERR_HEADERS_TIMEOUT':
+      return timeout('headers', timeouts.headers);
+    case 'UND_ERR_BODY_TIMEOUT':
+      return timeout('idle', timeouts.idle);
+    case 'UND_ERR_HEADERS_OVERFLOW':
+      return tooLarge(progress.operation, host, 'headers', MOST_HEADER_BYTES);
+  }
+  if (progress.answering) {
+    return originError(
+      'origin.cut-short',
+      { operation, host, received: progress.received, expected: progress.expected },
+      { cause, retryable: true },
+    );
+  }
+  return originError(
+    'origin.unreachable',
+    { operation, host, reason: code, sent },
+    { cause, retryable: !TLS_REFUSALS.test(code) },
+  );
+}
+
+/** Where several addresses were tried, the first failure stands for all. */
+function codeOf(error: unknown): string {
+  if (error instanceof errors.HTTPParserError) return 'not-http';
+  if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
+  return errnoName(error);
+}
+
+export function tooLarge(operation: Operation, host: string, what: TooLarge, limit: number): Error {
+  return originError('origin.too-large', { operation: operation.name, host, what, limit });
+}
+
+function tooSlow(operation: Operation, host: string, afterMs: number): Error {
+  return originError(
+    'origin.timeout',
+    { operation: operation.name, host, phase: 'total', afterMs, sent: true },
+    { retryable: true },
+  );
+}
+
+/** One request over the wire, without patience: no retries, no limits, no redirects. */
+export interface Transport {
+  /**
+   * Resolves with the answer, read to its end, whatever its status.
+   *
+   * @throws origin.unreachable, origin.timeout, origin.cut-short, origin.too-large, spool-failed; the signal's
+   *   reason when it aborts
+   */
+  send(request: Request, token: string): Promise<Reply>;
+  /** Breaks what is in flight and lets go of the connections. */
+  close(): Promise<void>;
+}
+
+interface TransportOptions {
+  readonly base: BaseUrl;
+  readonly connections: number;
+  readonly timeouts: Timeouts;
+  readonly userAgent: string;
+  readonly now: () => number;
+  readonly onRequest?: ((report: RequestReport) => void) | undefined;
+}
+
+/** A transport over connections of its own to one host. */
+export function openTransport(options: TransportOptions): Transport {
+  const { base, timeouts } = options;
+  const paused: Paused = new Set();
+  const pool = new Pool(base.origin, {
+    connections: options.connections,
+    pipelining: 1,
+    connect: connector(timeouts.connect, paused),
+    headersTimeout: timeouts.headers,
+    bodyTimeout: timeouts.idle,
+    maxHeaderSize: MOST_HEADER_BYTES,
+  });
+  let sent: { readonly token: string; readonly headers: HeaderSets } | undefined;
+  return {
+    async send(request, token) {
+      if (sent?.token !== token) sent = { token, headers: headerSets(token, options.userAgent) };
+      const { headers } = sent;
+      const { method, response } = request.operation;
+      const exchange = new Exchange(options, request, paused);
+      pool.dispatch(
+        {
+          path: request.path,
+          method,
+          headers: response.kind === 'bytes' ? headers.bytes : headers.json,
+          body: request.body,
+        },
+        exchange,
+      );
+      exchange.watchSignal();
+      return exchange.answer;
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+/** The answers that undici was asked to wait with, because the disk is slower than the network. */
+type Paused = Set<Dispatcher.DispatchController>;
+
+/**
+ * Connects as undici does, and lets every paused answer continue when a connection ends. undici 7 ends the process
+ * with an assertion where a server closes the connection of an answer that is paused
+ * (https://github.com/nodejs/undici/issues/5360); 8 does not, but needs Node.js 22.19. What continues is bytes
+ * that have arrived: nothing more is read from a connection that has ended.
+ */
+function connector(timeout: number, paused: Paused): buildConnector.connector {
+  const connect = buildConnector({ timeout });
+  return (target, connected) =>
+    connect(target, (...result) => {
+      // undici adds its own listener afterwards, so this one comes first.
+      result[1]?.on('end', () => {
+        for (const controller of [...paused]) controller.resume();
+      });
+      connected(...result);
+    });
+}
+
+interface HeaderSets {
+  readonly json: string[];
+  readonly bytes: string[];
+}
+
+/** Made once a token: undici takes flat lists as they are. */
+function headerSets(token: string, userAgent: string): HeaderSets {
+  const common = [
+    'authorization',
+    `Bearer ${token}`,
+    'content-type',
+    'application/json',
+    'user-agent',
+    userAgent,
+    'accept',
+  ];
+  return { json: [...common, 'application/json'], bytes: [...common, '*/*'] };
+}
+
+/**
+ * Follows one request through undici's handler interface. It is used instead of `request()` because it shows
+ * when undici begins to write a request (so that a write that never left may be sent again), and because the
+ * ceiling stops a body while it arrives.
+ */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #answer = Promise.withResolvers<Reply>();
+  readonly #startedAt: number;
+  #controller: Dispatcher.DispatchController | undefined;
+  #unwatch: (() => void) | undefined;
+  #status = 0;
+  #headers: IncomingHttpHeaders = {};
+  #contentLength: number | null = null;
+  #taker: BodyTaker | undefined;
+  #ceiling = 0;
+  #received = 0;
+  #informational = 0;
+  #over = false;
+
+  constructor(
+    private readonly options: TransportOptions,
+    private readonly request: Request,
+    private readonly paused: Paused,
+  ) {
+    this.#startedAt = options.now();
+  }
+
+  get answer(): Promise<Reply> {
+    return this.#answer.promise;
+  }
+
+  watchSignal(): void {
+    const { signal } = this.request;
+    if (signal === undefined || this.#over) return;
+    if (signal.aborted) this.#fail(signal.reason);
+    else this.#unwatch = onAbort(signal, () => this.#fail(signal.reason));
+  }
+
+  /** Called when the request is about to be written: from here on it may have taken effect. */
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    // Given up while it waited for a connection.
+    if (this.#over) controller.abort(new Error('given up'));
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+  ): void {
+    if (status < 200) {
+      this.#informational += 1;
+      if (this.#informational > MOST_INFORMATIONAL) {
+        this.#fail(
+          tooLarge(this.request.operation, this.options.base.host, 'headers', MOST_HEADER_BYTES),
+        );
+      }
+      return;
+    }
+    this.#status = status;
+    this.#headers = headers;
+    this.#contentLength = contentLengthOf(headers);
+    const { operation, spool } = this.request;
+    const success = status < 300;
+    const spooled = success && operation.response.kind === 'bytes' ? spool : null;
+    this.#ceiling = success ? (spooled?.ceiling ?? MOST_JSON_BYTES) : MOST_ERROR_BYTES;
+    const announced = this.#contentLength;
+    if (success && announced !== null && announced > this.#ceiling) {
+      this.#fail(this.#tooLarge());
+    } else if (spooled === null || (announced !== null && announced <= spooled.inMemoryLimit)) {
+      const exact = success && announced !== null && announced <= MOST_JSON_BYTES;
+      this.#taker = new MemoryTaker(exact ? announced : null);
+    } else {
+      this.#taker = new SpoolTaker({
+        dir: spooled.dir,
+        inMemoryLimit: spooled.inMemoryLimit,
+        resume: () => {
+          this.paused.delete(controller);
+          controller.resume();
+        },
+        fail: (error) => this.#fail(error),
+      });
+    }
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    // The parser hands on an empty chunk when it continues behind the last byte: an answer that paused for it would be
+    // paused when its connection ends.
+    if (this.#over || chunk.length === 0) return;
+    this.#received += chunk.length;
+    if (this.#received > this.#ceiling) {
+      // The status of an error says enough; a success that does not end is none.
+      if (this.#status >= 300) {
+        this.#finish();
+        controller.abort(new Error('read enough'));
+      } else this.#fail(this.#tooLarge());
+      return;
+    }
+    const { timeouts, now } = this.options;
+    const allowed = timeouts.total + this.#received / SLOWEST_BYTES_PER_MS;
+    if (now() - this.#startedAt > allowed) {
+      this.#fail(tooSlow(this.request.operation, this.options.base.host, Math.round(allowed)));
+      return;
+    }
+    if (this.#taker?.take(chunk) === false) {
+      this.paused.add(controller);
+      controller.pause();
+    }
+  }
+
+  onResponseEnd(): void {
+    this.#finish();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#over) return;
+    // The body of an error may break off: its status was understood.
+    if (this.#status >= 300) this.#finish();
+    else {
+      this.#fail(
+        exchangeError(error, {
+          operation: this.request.operation,
+          host: this.options.base.host,
+          timeouts: this.options.timeouts,
+          sent: this.#controller !== undefined,
+          answering: this.#status !== 0,
+          received: this.#received,
+          expected: this.#contentLength,
+        }),
+      );
+    }
+  }
+
+  #tooLarge(): Error {
+    const { operation, spool } = this.request;
+    const what =
+      operation.response.kind !== 'bytes' || spool === null
+        ? 'json'
+        : operation.response.contentType === 'message/rfc822'
+          ? 'source'
+          : 'attachment';
+    return tooLarge(operation, this.options.base.host, what, this.#ceiling);
+  }
+
+  #finish(): void {
+    if (this.#over) return;
+    const taker = this.#taker;
+    const body = taker?.finish() ?? { kind: 'buffer', bytes: Buffer.alloc(0) };
+    if (body instanceof Promise) {
+      // The file may yet fail to take the last bytes; until then a signal may still end it.
+      body.then(
+        (written) => this.#succeed(written),
+        (error: unknown) => this.#fail(error),
+      );
+    } else this.#succeed(body);
+  }
+
+  #succeed(body: Body): void {
+    if (this.#over) {
+      // Given up while the last bytes were written: whoever asked is gone.
+      void this.#taker?.discard();
+      return;
+    }
+    this.#end();
+    this.#answer.resolve({
+      status: this.#status,
+      headers: this.#headers,
+      body,
+      contentLength: this.#contentLength,
+    });
+  }
+
+  #fail(error: unknown): void {
+    if (this.#over) return;
+    this.#end();
+    this.#controller?.abort(error instanceof Error ? error : new Error('given up'));
+    const discarded = this.#taker?.discard();
+    if (discarded === undefined) this.#answer.reject(error);
+    else void discarded.then(() => this.#answer.reject(error));
+  }
+
+  #end(): void {
+    this.#over = true;
+    this.#unwatch?.();
+    if (this.#controller !== undefined) this.paused.delete(this.#controller);
+    const { now, base, onRequest } = this.options;
+    // What never left is no request: the origin did not see it.
+    if (this.#controller === undefined) return;
+    onRequest?.({
+      operation: this.request.operation.name,
+      key: this.request.key,
+      surface: this.request.operation.surface,
+      host: base.host,
+      status: this.#status,
+      ms: now() - this.#startedAt,
+      bytes: this.#received,
+    });
+  }
+}
+
+/** Sends one request and reads its answer, whatever the status. */
+export type Send = (request: Request) => Promise<Reply>;
+
+/**
+ * Sends in turn: waits at the gate, sends with the token in use, and lets the gate learn from the answer. After
+ * a 401 the token is read once more; if it is another one, the request goes again with it.
+ */
+export function sendInTurn(options: {
+  readonly transport: Transport;
+  readonly gate: Gate;
+  readonly credentials: Credentials;
+  readonly now: () => number;
+}): Send {
+  const { transport, gate, credentials, now } = options;
+
+  async function pass(request: Request, token: string): Promise<Reply> {
+    request.signal?.throwIfAborted();
+    const startedAt = gate.tryEnter() ?? (await gate.enter(request));
+    let reply: Reply;
+    try {
+      reply = await transport.send(request, token);
+    } catch (error) {
+      gate.leave(null);
+      throw error;
+    }
+    const ownLimit = reply.status === 429 && request.operation.ownLimit;
+    gate.leave(
+      ownLimit
+        ? null
+        : {
+            status: reply.status,
+            startedAt,
+            retryAfterMs: retryAfterOf(reply.headers, now()),
+            limit: countOf(reply.headers, 'x-ratelimit-limit'),
+            remaining: countOf(reply.headers, 'x-ratelimit-remaining'),
+          },
+    );
+    return reply;
+  }
+
+  return async (request) => {
+    const token = credentials.token();
+    const used = typeof token === 'string' ? token : await token;
+    const reply = await pass(request, used);
+    if (reply.status !== 401) return reply;
+    const renewed = await credentials.after(used);
+    return renewed === null ? reply : pass(request, renewed);
+  };
+}
+
+/** Where a body of bytes goes when it is too large for memory. */
+export interface Spool {
+  readonly dir: string;
+  readonly inMemoryLimit: number;
+  readonly ceiling: number;
+}
+
+/** One request, before a token and a turn are found for it. */
+export interface Request {
+  readonly operation: Operation;
+  /** Path and query, encoded. */
+  readonly path: string;
+  /** JSON, or null for none. */
+  readonly body: string | null;
+  /** For operations that answer with bytes. */
+  readonly spool: Spool | null;
+  readonly lane: Lane;
+  /** Who takes turns within the lane: the mailbox. */
+  readonly key: string;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** One answer, whatever its status, read to its end. */
+export interface Reply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Body;
+  /** Content-Length, null where it was not sent. */
+  readonly contentLength: number | null;
+}
+
+/** What one HTTP exchange cost. */
+export interface RequestReport {
+  readonly operation: string;
+  /** Resource id of the mailbox it was about; empty for none. */
+  readonly key: string;
+  readonly surface: 'mailbox' | 'platform';
+  readonly host: string;
+  /** 0 where no answer came. */
+  readonly status: number;
+  readonly ms: number;
+  /** Of the answer's body. */
+  readonly bytes: number;
+}

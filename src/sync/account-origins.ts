@@ -1,0 +1,313 @@
+import { statSync } from 'node:fs';
+import path from 'node:path';
+import type { Clock, Lane } from '../core/concurrency.ts';
+import type { AccountSettings, Settings, TokenSource } from '../core/config-schema.ts';
+import { Limiter, type LimiterStore, type Wait } from '../core/pace.ts';
+import { readToken } from '../core/secrets.ts';
+import type { StateFile } from '../core/state.ts';
+import {
+  REQUEST_DAYS,
+  type RequestCount,
+  requestKey,
+  requestsOf,
+  utcDay,
+  utcDayBefore,
+} from '../core/state-runs.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { MailboxClient, PlatformClient } from '../service/client.ts';
+import type { RetryPolicy } from '../service/surface-client.ts';
+import type { RequestReport } from '../service/transport.ts';
+import { apiOrigin, orderUsages } from './api-origin.ts';
+import type { Origin, OriginMailbox } from './ports.ts';
+
+/** What of an account's configuration it takes to reach its service. */
+type ReachableAccount = Pick<AccountSettings, 'name' | 'baseUrl' | 'token' | 'insecure'> &
+  Partial<Pick<AccountSettings, 'platform'>>;
+
+/** Both surfaces of an account. Close them: connections are kept open. */
+export interface AccountClients {
+  readonly mailbox: MailboxClient;
+  /** Null where the configuration has no token for the platform surface. */
+  readonly platform: PlatformClient | null;
+}
+
+/**
+ * Opens the clients of an account. This is the one place where transport, limiter and retries are stacked: a client
+ * sends each request through the limiter's gate, and retries it where that is safe.
+ *
+ * @param options.token reads a token each time one is needed
+ */
+export function openClients(
+  account: ReachableAccount,
+  options: {
+    readonly limiter: Limiter;
+    readonly token: (source: TokenSource) => Promise<string>;
+    readonly retries?: Partial<RetryPolicy>;
+    readonly platformRetries?: Partial<RetryPolicy>;
+    readonly onRequest?: (report: RequestReport) => void;
+  },
+): AccountClients {
+  const { limiter, token, retries = {}, platformRetries = retries, onRequest } = options;
+  const { name, insecure, platform = null } = account;
+  const shared = { insecure, limiter, ...(onRequest === undefined ? {} : { onRequest }) };
+  const mailbox = new MailboxClient({
+    ...shared,
+    baseUrl: account.baseUrl,
+    token: () => token(account.token),
+    label: name,
+    retries,
+  });
+  if (platform === null) return { mailbox, platform };
+  return {
+    mailbox,
+    platform: new PlatformClient({
+      ...shared,
+      baseUrl: platform.url,
+      token: () => token(platform.token),
+      label: `${name} platform`,
+      retries: platformRetries,
+    }),
+  };
+}
+
+/** How long a listing of an account's mailboxes stays valid. */
+const LISTING_MS = 3_600_000;
+
+/** For those who wait: what the platform surface reports is welcome, and not worth a long wait. */
+export const PLATFORM_PATIENCE: Partial<RetryPolicy> = { budgetMs: 10_000 };
+
+/** An account of the configuration with the connection to its service. */
+export interface AccountOrigin<A extends ReachableAccount = AccountSettings>
+  extends AccountClients {
+  readonly settings: A;
+  readonly host: string;
+  /** Returns the requests per minute in force, as `Origin` has it. */
+  readonly requestsPerMinute: () => number;
+  /** The last listing of its mailboxes, and when it was asked for. */
+  listing: { readonly at: number; readonly mailboxes: readonly OriginMailbox[] } | undefined;
+  /** Resource id of the mail order; null until the configuration or the service has named it. */
+  order: string | null;
+}
+
+/** Returns the mail order of an account, by which the platform surface knows its mailboxes; asks for it if needed. */
+export async function orderOf(
+  account: Pick<AccountOrigin, 'mailbox' | 'order'>,
+  signal: AbortSignal,
+): Promise<string> {
+  // An answer without one is not kept: the next may have it.
+  account.order ??= (await account.mailbox.getCurrentAccount({ signal })).orderResourceId || null;
+  return account.order ?? '';
+}
+
+interface AccountOriginsOptions<A extends ReachableAccount> {
+  readonly accounts: readonly A[];
+  readonly rateLimit: Settings['rateLimit'];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Where large sources wait. */
+  readonly spoolDir: string;
+  readonly clock?: Clock;
+  /** Where the limiter keeps what it learned; without one it learns again. */
+  readonly store?: LimiterStore;
+  /** Where requests are counted; without one they are not. */
+  readonly requests?: RequestLog;
+  readonly retries?: Partial<RetryPolicy>;
+  readonly platformRetries?: Partial<RetryPolicy>;
+  readonly onRequest?: (account: string, report: RequestReport) => void;
+  readonly onWait?: (wait: Wait) => void;
+}
+
+/** Accounts behind one limiter. Close it. */
+export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
+  readonly #options: AccountOriginsOptions<A>;
+  readonly #accounts = new Map<string, AccountOrigin<A>>();
+  readonly #limiter: Limiter;
+
+  constructor(options: AccountOriginsOptions<A>) {
+    this.#options = options;
+    const { accounts, rateLimit, env, spoolDir, clock, store } = options;
+    const { requests, onRequest, onWait } = options;
+    this.#limiter = new Limiter({
+      policy: rateLimit,
+      ...(clock === undefined ? {} : { clock }),
+      ...(store === undefined ? {} : { store }),
+      ...(onWait === undefined ? {} : { onWait }),
+    });
+    const { retries = {}, platformRetries = {} } = options;
+    for (const settings of accounts) {
+      const clients = openClients(settings, {
+        limiter: this.#limiter,
+        token: async (source) => (await readToken(source, env)).reveal(),
+        retries,
+        platformRetries,
+        onRequest: (report) => {
+          requests?.note(settings.name, report);
+          onRequest?.(settings.name, report);
+        },
+      });
+      const { host } = apiOrigin(clients.mailbox, spoolDir);
+      const order = settings.platform?.orderId ?? null;
+      const { name } = settings;
+      const gate = this.#limiter.gate(clients.mailbox.host, name);
+      const requestsPerMinute = () => gate.rate;
+      const own = { settings, ...clients, host, requestsPerMinute, listing: undefined, order };
+      this.#accounts.set(name, own);
+    }
+  }
+
+  all(): AccountOrigin<A>[] {
+    return [...this.#accounts.values()];
+  }
+
+  get(name: string): AccountOrigin<A> | undefined {
+    return this.#accounts.get(name);
+  }
+
+  /** Returns an origin that asks the service for everything, the platform surface for usages where there is one. */
+  fresh(account: AccountOrigin<A>): Origin {
+    const origin = this.#surface(account);
+    const { platform } = account;
+    if (platform === null) return origin;
+    let listed = false;
+    const mailboxes: Origin['mailboxes'] = async (signal) => {
+      const found = await origin.mailboxes(signal);
+      listed = true;
+      return found;
+    };
+    return {
+      ...origin,
+      mailboxes,
+      async usages(mostPages, signal) {
+        // The mailboxes were listed before anybody asks for their usage; a service may name no order.
+        if (account.order === null && !listed) await mailboxes(signal);
+        return orderUsages(platform, account.order ?? '', mostPages, signal);
+      },
+    };
+  }
+
+  /** Returns the origin of one pass of many. Its mailboxes are those of the last listing, while that is recent. */
+  recent(account: AccountOrigin<A>, lane: () => Lane | undefined, now: () => number): Origin {
+    const origin = this.#surface(account, lane);
+    return {
+      ...origin,
+      async mailboxes(signal) {
+        const { listing } = account;
+        const age = listing === undefined ? -1 : now() - listing.at;
+        if (listing !== undefined && age >= 0 && age < LISTING_MS) return listing.mailboxes;
+        const at = now();
+        const mailboxes = await origin.mailboxes(signal);
+        account.listing = { at, mailboxes };
+        return mailboxes;
+      },
+    };
+  }
+
+  #surface(account: AccountOrigin<A>, lane?: () => Lane | undefined): Origin {
+    const origin = apiOrigin(account.mailbox, this.#options.spoolDir, lane, (id) => {
+      account.order ??= id || null;
+    });
+    return { ...origin, requestsPerMinute: account.requestsPerMinute };
+  }
+
+  /** Returns a mark of a token's file that changes with it; null for a token that changes with the configuration only. */
+  tokenMark(name: string): string | null {
+    const source = this.#accounts.get(name)?.settings.token;
+    if (source?.kind !== 'file' && source?.kind !== 'credential') return null;
+    const folder = this.#options.env.CREDENTIALS_DIRECTORY ?? '';
+    const file = source.kind === 'file' ? source.name : path.join(folder, source.name);
+    const stat = statSync(file, { throwIfNoEntry: false });
+    return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
+  }
+
+  /** Keeps what the limiter learned, and how many requests there were. */
+  save(): void {
+    this.#limiter.save();
+    this.#options.requests?.save();
+  }
+
+  /** Aborts what is in flight. */
+  async close(): Promise<void> {
+    await Promise.all(
+      this.all().flatMap(({ mailbox, platform }) => [mailbox.close(), platform?.close()]),
+    );
+  }
+}
+
+/** Returns the store of the limiter in an archive's state. */
+export function limiterStore(state: Pick<StateFile, 'get' | 'set'>): LimiterStore {
+  return {
+    load: (key) => state.get('limiter', key),
+    save: (key, learned) => state.set('limiter', key, learned),
+  };
+}
+
+/** Counts are written this often at most, in milliseconds. */
+const SAVE_EVERY_MS = 60_000;
+
+type Memory = Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;
+
+/**
+ * Counts the requests of each gate by hour and status, and keeps the counts in the archive's state. A state that cannot
+ * be written costs no request: the counts wait for the next time.
+ */
+export class RequestLog {
+  /** What is not written yet, by key, hour and status. */
+  readonly #counts = new Map<string, Map<string, RequestCount>>();
+  #savedAt: number;
+  #prunedOn = '';
+
+  /** @param perMinute what the configuration allows */
+  constructor(
+    private readonly state: Memory,
+    private readonly perMinute: number,
+    private readonly now: () => number,
+  ) {
+    this.#savedAt = now();
+  }
+
+  /** @param account its name in the configuration */
+  note(account: string, { host, surface, status }: RequestReport): void {
+    const at = this.now();
+    // The labels of gates, see `openClients`.
+    const gate = `${host} ${surface === 'platform' ? `${account} platform` : account}`;
+    const key = requestKey(utcDay(at), gate);
+    const counts = this.#counts.get(key) ?? new Map<string, RequestCount>();
+    this.#counts.set(key, counts);
+    add(counts, { hour: new Date(at).getUTCHours(), status, requests: 1 });
+    if (at - this.#savedAt >= SAVE_EVERY_MS || at < this.#savedAt) this.save();
+  }
+
+  /** Writes what was counted since the last time. */
+  save(): void {
+    const at = this.now();
+    this.#savedAt = at;
+    if (this.#counts.size === 0) return;
+    try {
+      this.state.together(() => this.#write(utcDay(at), utcDayBefore(at, REQUEST_DAYS)));
+    } catch (error) {
+      if (!(error instanceof MailkeepError)) throw error;
+      return;
+    }
+    this.#counts.clear();
+  }
+
+  #write(today: string, oldest: string): void {
+    for (const [key, counts] of this.#counts) {
+      const all = new Map<string, RequestCount>();
+      // Another process may have counted meanwhile.
+      for (const known of this.state.get('requests', key)?.hours ?? []) add(all, known);
+      for (const counted of counts.values()) add(all, counted);
+      const hours = [...all.values()].sort((a, b) => a.hour - b.hour || a.status - b.status);
+      this.state.set('requests', key, { perMinute: this.perMinute, hours });
+    }
+    if (this.#prunedOn === today) return;
+    for (const { key } of this.state.entries('requests'))
+      if (requestsOf(key).day < oldest) this.state.set('requests', key, null);
+    this.#prunedOn = today;
+  }
+}
+
+function add(counts: Map<string, RequestCount>, { hour, status, requests }: RequestCount): void {
+  const key = `${hour} ${status}`;
+  const known = counts.get(key)?.requests ?? 0;
+  counts.set(key, { hour, status, requests: known + requests });
+}

@@ -1,0 +1,395 @@
+import type { Lane } from '../core/concurrency.ts';
+import type { ListedFolder, Listing } from '../core/types.ts';
+import { hasCode, type MailkeepError } from '../errors/mailkeep-error.ts';
+import {
+  folderPages,
+  type MailboxClient,
+  type PlatformClient,
+  tooManyFolders,
+} from '../service/client.ts';
+import { MAILBOXES_A_REQUEST } from './plan/plan-folder.ts';
+import type {
+  FolderListing,
+  ListedUsage,
+  Memory,
+  Origin,
+  QuotaResource,
+  UidOrder,
+  UsageListing,
+} from './ports.ts';
+
+type PlatformMailbox = Awaited<ReturnType<PlatformClient['listMailboxes']>>['items'][number];
+
+const BYTES_PER_KILOBYTE = 1024;
+
+/**
+ * Lists the mailboxes of an order with their usage, 100 per request.
+ *
+ * @param mostPages if the order has more pages, only the first is read
+ * @throws as `PlatformClient`
+ */
+export async function orderUsages(
+  platform: Pick<PlatformClient, 'listMailboxes'>,
+  orderId: string,
+  mostPages: number,
+  signal: AbortSignal,
+): Promise<UsageListing> {
+  const mailboxes: ListedUsage[] = [];
+  for (let page = 1; ; page += 1) {
+    const asked = { page, perPage: MAILBOXES_A_REQUEST, signal };
+    const { items, perPage, total } = await platform.listMailboxes(orderId, asked);
+    mailboxes.push(...items.map(usageOf));
+    const pages = Math.max(1, Math.ceil(total / perPage));
+    if (page >= pages) return { mailboxes, pages, complete: mailboxes.length >= total };
+    if (pages > mostPages) return { mailboxes, pages, complete: false };
+  }
+}
+
+function usageOf({ address, status, usage }: PlatformMailbox): ListedUsage {
+  const countedAt = Date.parse(usage?.synced_at ?? '');
+  return {
+    address,
+    suspended: status === 'suspended',
+    countedAt: Number.isNaN(countedAt) ? null : countedAt,
+    resources: [
+      ...resource('STORAGE', usage?.storage_used, usage?.storage_quota, BYTES_PER_KILOBYTE),
+      ...resource('MESSAGE', usage?.messages_used, usage?.messages_quota, 1),
+    ],
+  };
+}
+
+function resource(
+  name: string,
+  used: number | null | undefined,
+  quota: number | null | undefined,
+  unit: number,
+): QuotaResource[] {
+  if (used === null || used === undefined || used < 0) return [];
+  const limit = quota === null || quota === undefined || quota < 0 ? null : quota * unit;
+  return [{ name, usage: used * unit, limit }];
+}
+
+/** No mailbox has as many; each costs memory for the complete pass. The listing is incomplete beyond it. */
+const MOST_FOLDERS = 20_000;
+/** Characters of all paths and names of a mailbox's folders. */
+const MOST_NAME_CHARS = 16 * 1024 * 1024;
+
+/**
+ * Returns the origin behind a client of the mailbox surface. It only reads: six operations and the quota.
+ *
+ * @param lane the lane that all requests wait in; while it returns undefined, each request has its own
+ * @param onOrder called with the mail order after every listing of mailboxes
+ */
+export function apiOrigin(
+  client: MailboxClient,
+  spoolDir: string,
+  lane: () => Lane | undefined = () => undefined,
+  onOrder: (orderId: string) => void = () => {},
+): Omit<Origin, 'requestsPerMinute'> {
+  return {
+    // Without the port: the same service on another port is the same host, and an archive belongs to hosts.
+    host: client.host.replace(/:\d+$/, ''),
+    async mailboxes(signal) {
+      const asked = { signal, lane: lane() };
+      const { mailboxes, orderResourceId } = await client.getCurrentAccount(asked);
+      if (orderResourceId !== null) onOrder(orderResourceId);
+      const byId = new Map(mailboxes.map(({ resourceId, address }) => [resourceId, address]));
+      return [...byId].map(([resourceId, address]) => ({ resourceId, address }));
+    },
+    async folders(mailbox, signal) {
+      // A folder that is created or renamed between two pages shifts the rest: one may come twice, or not at all.
+      const byPath = new Map<string, ListedFolder>();
+      let withoutPath = 0;
+      let nameChars = 0;
+      let counted = 0;
+      const listing = (problem?: MailkeepError): FolderListing => ({
+        folders: [...byPath.values()],
+        complete: problem === undefined && byPath.size >= counted,
+        withoutPath,
+        ...(problem === undefined ? {} : { problem }),
+      });
+      try {
+        for await (const page of folderPages(client, mailbox, { signal, lane: lane() })) {
+          counted = page.total;
+          for (const folder of page.items) {
+            nameChars += folder.path.length + folder.name.length;
+            if (nameChars > MOST_NAME_CHARS) {
+              throw tooManyFolders(client, 'folder names', MOST_NAME_CHARS);
+            }
+            if (folder.path === '') withoutPath += 1;
+            else byPath.set(wellFormed(folder.path), named(folder));
+            if (byPath.size > MOST_FOLDERS) throw tooManyFolders(client, 'folders', MOST_FOLDERS);
+          }
+        }
+        return listing();
+      } catch (error) {
+        const isEndless = hasCode(error, 'origin.paging') || hasCode(error, 'origin.too-large');
+        if (!isEndless || byPath.size === 0) throw error;
+        return listing(error);
+      }
+    },
+    async list(at, { page, perPage, order }, signal) {
+      const own: Lane = page === 1 && order === 'descending' ? 'new-mail' : 'backlog';
+      const options = { page, perPage, sort: sortBy(order), signal, lane: lane() ?? own };
+      return client.listMessages(at, options);
+    },
+    async search(at, { uids, perPage, order, flag, since }, signal) {
+      const options = {
+        page: 1,
+        perPage,
+        sort: sortBy(order),
+        signal,
+        lane: lane() ?? 'backlog',
+      };
+      const criteria = {
+        uid: uids,
+        ...(flag === undefined ? {} : { flags: [flag] }),
+        ...(since === undefined ? {} : { since }),
+      };
+      return client.searchMessages(at, criteria, options);
+    },
+    async quota(mailbox, signal) {
+      const { quotas } = await client.getQuota(mailbox, { signal, lane: 'sweep' });
+      return quotas.map(({ resourceName, usage, limit }) => ({ name: resourceName, usage, limit }));
+    },
+    async source(at, uid, signal) {
+      const options = { signal, spoolDir, lane: lane() ?? 'backlog' };
+      return client.getMessageSource({ ...at, uid }, options);
+    },
+  };
+}
+
+/** Makes names well-formed, as they are stored: half a surrogate pair is no text, and names that differ in nothing else are one. */
+function named(folder: ListedFolder): ListedFolder {
+  return { ...folder, path: wellFormed(folder.path), name: wellFormed(folder.name) };
+}
+
+function wellFormed(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, '\ufffd');
+}
+
+function sortBy(order: UidOrder): 'uid' | '-uid' {
+  return order === 'ascending' ? 'uid' : '-uid';
+}
+
+/** Fetches of a source that is shorter than listed, in one run, before it is quarantined. */
+export const FETCHES_IN_A_RUN = 3;
+/** Another run confirms a short source only when it comes at least this much later: 10 minutes. */
+export const CONFIRM_AFTER_MS = 600_000;
+/** Messages in a row that a size rule must explain before it is believed. */
+export const MESSAGES_TO_LEARN = 20;
+
+/** What judging needs to know about one fetch. */
+export interface FetchedFacts {
+  readonly size: number;
+  readonly sha256: string;
+  /** The Message-ID header without its angle brackets; null where there is none. */
+  readonly messageId: string | null;
+  /** False for what begins as a web page: a portal or a maintenance notice is never mail. */
+  readonly looksLikeMail: boolean;
+  /** Line ends of two bytes, and of a lone LF. */
+  readonly crlf: number;
+  readonly bareLf: number;
+}
+
+/** A fetch of an earlier run that was not accepted. */
+export interface EarlierFetch {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly sha256: string;
+}
+
+/**
+ * How a host's listed sizes always differ from the sources: `lf` counts one byte per line end where the source has two,
+ * `crlf` two where it has one, `offset` a constant number of bytes more (or fewer).
+ */
+export type SizeRule =
+  | { readonly kind: 'lf' }
+  | { readonly kind: 'crlf' }
+  | { readonly kind: 'offset'; readonly bytes: number };
+
+export type Judgement =
+  | { readonly verdict: 'accept'; readonly mark?: 'shorter-twice' | 'longer-twice' | 'host-rule' }
+  | { readonly verdict: 'again' }
+  | { readonly verdict: 'quarantine'; readonly reason: 'short' | 'size-disagrees' | 'not-mail' };
+
+/**
+ * Decides about a source by its fetches in this run (the latest last, at least one) and in earlier runs.
+ *
+ * A source of the listed size is complete. With another size, it must have the listed Message-ID. Then a host's learned
+ * rule accepts it at once; a longer source is accepted when two fetches agree; a shorter one only when another run, at
+ * least ten minutes later, gets the same bytes.
+ */
+export function judgeSource(input: {
+  readonly listing: Pick<Listing, 'size' | 'messageId'>;
+  readonly fetches: readonly [FetchedFacts, ...FetchedFacts[]];
+  readonly earlier: readonly EarlierFetch[];
+  readonly rule: SizeRule | null;
+  readonly now: number;
+}): Judgement {
+  const { listing, fetches, earlier, rule, now } = input;
+  const latest = fetches[fetches.length - 1] ?? fetches[0];
+  const mayRetry = fetches.length < FETCHES_IN_A_RUN;
+  const carries = carriesListedId(listing, latest);
+  if (!latest.looksLikeMail && !isMailAllTheSame(listing, latest)) {
+    return mayRetry ? { verdict: 'again' } : { verdict: 'quarantine', reason: 'not-mail' };
+  }
+  if (latest.size === listing.size) return { verdict: 'accept' };
+  if (carries && rule !== null && sizeByRule(rule, latest) === listing.size) {
+    return { verdict: 'accept', mark: 'host-rule' };
+  }
+  const shorter = latest.size < listing.size;
+  if (carries && !shorter) {
+    const agrees = fetches.slice(0, -1).some(({ sha256 }) => sha256 === latest.sha256);
+    if (agrees) return { verdict: 'accept', mark: 'longer-twice' };
+  }
+  if (mayRetry) return { verdict: 'again' };
+  if (carries && shorter) {
+    const confirmed = earlier.some(
+      ({ at, sha256 }) => sha256 === latest.sha256 && now - at >= CONFIRM_AFTER_MS,
+    );
+    if (confirmed) return { verdict: 'accept', mark: 'shorter-twice' };
+  }
+  return { verdict: 'quarantine', reason: shorter ? 'short' : 'size-disagrees' };
+}
+
+/**
+ * Returns whether what begins like a web page is mail that has lost its headers: it has the listed Message-ID or, where
+ * none is listed, the listed size to the byte. A portal's page can have neither.
+ */
+function isMailAllTheSame(
+  listing: Pick<Listing, 'size' | 'messageId'>,
+  fetched: FetchedFacts,
+): boolean {
+  if (!carriesListedId(listing, fetched)) return false;
+  return bareId(listing.messageId) !== null || fetched.size === listing.size;
+}
+
+/** Returns whether a source has the listed Message-ID; a message listed without one must come without one. */
+export function carriesListedId(
+  listing: Pick<Listing, 'messageId'>,
+  fetched: Pick<FetchedFacts, 'messageId'>,
+): boolean {
+  return bareId(listing.messageId) === bareId(fetched.messageId);
+}
+
+/** Strips the angle brackets that some listings keep. */
+function bareId(id: string | null): string | null {
+  const bare = id?.trim().replace(/^<|>$/g, '').trim() ?? '';
+  return bare === '' ? null : bare;
+}
+
+function sizeByRule(rule: SizeRule, fetched: FetchedFacts): number {
+  switch (rule.kind) {
+    case 'lf':
+      return fetched.size - fetched.crlf;
+    case 'crlf':
+      return fetched.size + fetched.bareLf;
+    case 'offset':
+      return fetched.size + rule.bytes;
+  }
+}
+
+/** How many messages in a row each rule explained, on one host. Plain data, because it is remembered between runs. */
+export interface SizeLessons {
+  readonly lf: number;
+  readonly crlf: number;
+  readonly offset: { readonly bytes: number; readonly count: number };
+}
+
+export const NO_LESSONS: SizeLessons = { lf: 0, crlf: 0, offset: { bytes: 0, count: 0 } };
+
+/**
+ * Learns from one message. `fetched` is undefined for a message whose size was as listed: that contradicts every rule,
+ * because a rule must always hold.
+ */
+export function learnSizes(
+  lessons: SizeLessons,
+  listing: Pick<Listing, 'size' | 'messageId'>,
+  fetched: FetchedFacts | undefined,
+): SizeLessons {
+  if (fetched === undefined || fetched.size === listing.size) {
+    return isBlank(lessons) ? lessons : NO_LESSONS;
+  }
+  if (!carriesListedId(listing, fetched)) return lessons;
+  const fits = (rule: SizeRule): boolean => sizeByRule(rule, fetched) === listing.size;
+  const bytes = listing.size - fetched.size;
+  return {
+    lf: fits({ kind: 'lf' }) ? lessons.lf + 1 : 0,
+    crlf: fits({ kind: 'crlf' }) ? lessons.crlf + 1 : 0,
+    offset: { bytes, count: lessons.offset.bytes === bytes ? lessons.offset.count + 1 : 1 },
+  };
+}
+
+function isBlank({ lf, crlf, offset }: SizeLessons): boolean {
+  return lf === 0 && crlf === 0 && offset.count === 0;
+}
+
+/** Returns the rule that a host follows; null while none is believed. */
+export function ruleOf({ lf, crlf, offset }: SizeLessons): SizeRule | null {
+  if (lf >= MESSAGES_TO_LEARN) return { kind: 'lf' };
+  if (crlf >= MESSAGES_TO_LEARN) return { kind: 'crlf' };
+  if (offset.count >= MESSAGES_TO_LEARN) return { kind: 'offset', bytes: offset.bytes };
+  return null;
+}
+
+/** Scope of memory: what was learned about each host's listed sizes. */
+const SIZE_LESSONS = 'size-lessons';
+
+/** Scope of memory: sources in a row with another Message-ID than listed, while their listing did not change. */
+const ODD_IDS = 'odd-ids';
+
+/** Learns, per host, by which rule listed sizes differ from the sources'. */
+export class HostRules {
+  #lessons: SizeLessons;
+  #oddIds: number;
+
+  constructor(
+    private readonly memory: Memory,
+    private readonly host: string,
+  ) {
+    this.#lessons = memory.get(SIZE_LESSONS, host) ?? NO_LESSONS;
+    this.#oddIds = memory.get(ODD_IDS, host) ?? 0;
+  }
+
+  get rule(): SizeRule | null {
+    return ruleOf(this.#lessons);
+  }
+
+  /** True for a host whose listings repeatedly show other Message-IDs than the sources. */
+  get spellsIdsItsWay(): boolean {
+    return this.#oddIds >= MESSAGES_TO_LEARN;
+  }
+
+  /** Learns from a source with another Message-ID than listed: is its uid still listed as before? */
+  learnIds(listedStill: boolean): void {
+    this.#oddIds = listedStill ? this.#oddIds + 1 : 0;
+    this.memory.set(ODD_IDS, this.host, this.#oddIds);
+  }
+
+  /** Learns from one message; `fetched` is undefined when its size was as listed. */
+  learn(listing: Listing, fetched: FetchedFacts | undefined): void {
+    const lessons = learnSizes(this.#lessons, listing, fetched);
+    if (lessons === this.#lessons) return;
+    this.#lessons = lessons;
+    this.memory.set(SIZE_LESSONS, this.host, lessons);
+  }
+}
+
+/** Failures in a row after which the host is failing, and not one message after the other. */
+const FAILURES_OF_A_HOST = 20;
+
+/** Counts requests that failed in a row, whatever their errors. */
+export class Trouble {
+  #inARow = 0;
+
+  /** @throws the error itself, when it is one of too many in a row */
+  failed(error: MailkeepError): void {
+    this.#inARow += 1;
+    if (this.#inARow >= FAILURES_OF_A_HOST) throw error;
+  }
+
+  over(): void {
+    this.#inARow = 0;
+  }
+}

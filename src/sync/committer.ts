@@ -1,0 +1,421 @@
+import { hash } from 'node:crypto';
+import type { Batch } from '../archive/batch.ts';
+import type { Fact } from '../archive/format.ts';
+import type { WritableCatalog } from '../catalog/catalog.ts';
+import type { BlobHash, FolderKey, Listing, MessageId, Place } from '../core/types.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { docidBase } from '../mail/docid.ts';
+import { NO_PLACES } from './plan/folder-evidence.ts';
+import {
+  type FetchedSource,
+  isUnaskable,
+  type KnownPlace,
+  type Log,
+  type Mirror,
+} from './ports.ts';
+import {
+  type ExcludedFolder,
+  type FolderCertificate,
+  type MailboxResult,
+  NOTHING_DONE,
+  type ProgressListener,
+  type SyncFailure,
+  type SyncProgress,
+} from './result.ts';
+
+/**
+ * A batch is closed at the first of these limits; the archive's documentation gives the reasons. Usual mail reaches 128
+ * messages before it reaches the bytes, which bound the memory of batches on their way.
+ */
+const BATCH_LIMITS = { messages: 128, bytes: 4 * 1024 * 1024, ageMs: 1000, records: 2048 };
+
+/** Commits that may be in progress while the next batch is collected. */
+const COMMITS_IN_FLIGHT = 1;
+
+type Accepted = Extract<Fact, { fact: 'appeared' }>['accepted'];
+
+interface StoreOptions {
+  readonly accepted?: Accepted;
+  /** The place was in quarantine until now. */
+  readonly wasQuarantined?: boolean;
+}
+
+/** What happened to a source: `size` in bytes. A source that was forgotten before is not written. */
+type PutSource =
+  | {
+      readonly is: 'stored';
+      readonly id: MessageId;
+      readonly docid: number;
+      readonly size: number;
+    }
+  | { readonly is: 'forgotten'; readonly id: MessageId };
+
+interface CommitterDeps {
+  readonly log: Log;
+  readonly mirror: Mirror;
+  readonly now: () => number;
+  /** Calls `act` once, after `ms`; the returned function cancels that. */
+  readonly after: (ms: number, act: () => void) => () => void;
+  /** Called after each batch is durable and folded. */
+  readonly onCommitted: () => void;
+}
+
+/**
+ * Collects what a pass learns into batches and makes them durable, in order: writes bytes and facts to the log, folds
+ * them into the catalog, then calls back whoever waits for them. The first failure is final: every later call throws
+ * it, so that nothing is reported as stored after it.
+ */
+export class Committer {
+  #batch: Batch;
+  #callbacks: (() => void)[] = [];
+  #messages = new Map<MessageId, { docid: number; size: number }>();
+  #inFlight = 0;
+  #tail: Promise<void> = Promise.resolve();
+  #failure: { readonly error: unknown } | undefined;
+  #cancelTimer: (() => void) | undefined;
+  /** Set while a large source is read from its file into the batch: no commit may split it. */
+  #large: Promise<void> | undefined;
+
+  constructor(private readonly deps: CommitterDeps) {
+    this.#batch = deps.log.newBatch();
+  }
+
+  /**
+   * Adds a message and its appearance at a place to the current batch. Bytes that the archive or a pending batch has
+   * already are not written again. Returns when there is room for more, usually before the bytes are durable;
+   * `onDurable` is called when they are.
+   *
+   * Bytes that were forgotten are not stored: their place is noted.
+   */
+  async storeSource(
+    place: Place,
+    listing: Listing,
+    source: FetchedSource,
+    { accepted, wasQuarantined = false }: StoreOptions,
+    onDurable: (is: PutSource['is']) => void,
+  ): Promise<PutSource> {
+    const put = await this.putSource(listing, source);
+    const { id, is } = put;
+    if (put.is === 'forgotten') {
+      this.noteForgotten(id, place, () => onDurable(is));
+      return put;
+    }
+    if (wasQuarantined) this.addFact({ fact: 'released', ...place, reason: 'stored' });
+    this.addFact(
+      {
+        fact: 'appeared',
+        host: place.host,
+        mailbox: place.mailbox,
+        folder: place.folder,
+        generation: place.generation,
+        uid: place.uid,
+        listing,
+        docid: put.docid,
+        message: id,
+        size: put.size,
+        ...(accepted === undefined ? {} : { accepted }),
+      },
+      () => onDurable(is),
+    );
+    await this.#room();
+    return put;
+  }
+
+  /**
+   * Adds the bytes of a message to the current batch, unless the archive or a pending batch has them, or they were
+   * forgotten. The caller adds the fact that refers to them.
+   */
+  async putSource(listing: Listing, source: FetchedSource): Promise<PutSource> {
+    const id = source.kind === 'buffer' ? hash('sha256', source.bytes) : source.sha256;
+    while (this.#large !== undefined) await this.#large;
+    this.#throwIfFailed();
+    let known = this.deps.mirror.message(id) ?? this.#messages.get(id);
+    if (known === undefined) {
+      if (this.deps.mirror.isForgotten(id)) return { is: 'forgotten', id };
+      const size = await this.#addBytes(id, source);
+      const docid = this.deps.mirror.docidFor(docidBase(listing.date, this.deps.now()));
+      known = { docid, size };
+      this.#messages.set(id, known);
+    }
+    return { is: 'stored', id, docid: known.docid, size: known.size };
+  }
+
+  /** Notes a place that shows forgotten bytes, so that they are not requested again. */
+  noteForgotten(message: MessageId, place: Place, onDurable?: () => void): void {
+    const { host, mailbox, folder, generation, uid } = place;
+    const places = [{ host, mailbox, folder, generation, uid }];
+    this.addFact({ fact: 'purged', message, reason: 'forgotten', places, again: true }, onDurable);
+  }
+
+  /** Adds bytes that are not (yet) the message: a blob that a quarantine fact refers to. */
+  keepAside(bytes: Buffer): BlobHash {
+    this.#throwIfFailed();
+    return this.#batch.addBlob(bytes);
+  }
+
+  /** Adds a fact to the current batch. */
+  addFact(fact: Fact, onDurable?: () => void): void {
+    this.#throwIfFailed();
+    this.#batch.addFact(fact);
+    if (onDurable !== undefined) this.#callbacks.push(onDurable);
+    if (this.#isFull()) this.#close();
+    else this.#cancelTimer ??= this.deps.after(BATCH_LIMITS.ageMs, () => this.#close());
+  }
+
+  /** Makes everything that was added durable. Throws what went wrong. */
+  async flush(): Promise<void> {
+    while (this.#large !== undefined) await this.#large;
+    if (this.#batch.records > 0 && this.#failure === undefined) this.#close();
+    await this.#tail;
+    this.#throwIfFailed();
+  }
+
+  async #addBytes(id: MessageId, source: FetchedSource): Promise<number> {
+    const isStored = (blob: BlobHash): boolean => this.deps.mirror.hasBlob(blob);
+    if (source.kind === 'buffer') return this.#batch.addSource(source.bytes, id, isStored).size;
+    const adding = this.#batch.addSourceFile(source.path, isStored, (blobs) =>
+      this.#enqueue(blobs, []),
+    );
+    this.#large = adding.then(
+      () => {},
+      () => {},
+    );
+    try {
+      return (await adding).size;
+    } finally {
+      this.#large = undefined;
+    }
+  }
+
+  #isFull(): boolean {
+    const { messages, bytes, records } = this.#batch;
+    return (
+      messages >= BATCH_LIMITS.messages ||
+      bytes >= BATCH_LIMITS.bytes ||
+      records >= BATCH_LIMITS.records
+    );
+  }
+
+  #close(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    if (this.#large !== undefined) {
+      this.#cancelTimer = this.deps.after(BATCH_LIMITS.ageMs, () => this.#close());
+      return;
+    }
+    if (this.#batch.records === 0 || this.#failure !== undefined) return;
+    const batch = this.#batch;
+    const callbacks = this.#callbacks;
+    this.#batch = this.deps.log.newBatch();
+    this.#callbacks = [];
+    void this.#enqueue(batch, callbacks);
+  }
+
+  /** Commits and folds in order. Never rejects: later calls throw the failure. */
+  #enqueue(batch: Batch, callbacks: readonly (() => void)[]): Promise<void> {
+    this.#inFlight += 1;
+    this.#tail = this.#tail
+      .then(async () => {
+        if (this.#failure !== undefined) return;
+        const committed = await this.deps.log.commit(batch);
+        this.deps.mirror.fold(committed);
+        for (const record of committed.records) {
+          if (record.kind === 'message') this.#messages.delete(record.id);
+        }
+        for (const callback of callbacks) callback();
+        this.deps.onCommitted();
+      })
+      .catch((error: unknown) => {
+        this.#failure ??= { error };
+      })
+      .finally(() => {
+        this.#inFlight -= 1;
+      });
+    return this.#tail;
+  }
+
+  async #room(): Promise<void> {
+    while (this.#inFlight > COMMITS_IN_FLIGHT && this.#failure === undefined) await this.#tail;
+    this.#throwIfFailed();
+  }
+
+  #throwIfFailed(): void {
+    if (this.#failure !== undefined) throw this.#failure.error;
+  }
+}
+
+type Counter = Exclude<keyof MailboxResult, 'address' | 'heldUntil' | 'comparison'>;
+
+const { heldUntil: _until, comparison: _comparison, ...NO_COUNTS } = NOTHING_DONE;
+
+type OfAnAccount = Extract<SyncProgress, { readonly account: string }>;
+/** Progress of one account; the ledger adds its name. */
+type AccountProgress = OfAnAccount extends infer T
+  ? T extends T
+    ? Omit<T, 'account'>
+    : never
+  : never;
+
+/** What one account's pass has done so far: counts by mailbox, failures, certificates. */
+export class Ledger {
+  readonly #mailboxes = new Map<string, Record<Counter, number>>();
+  /** Mailboxes whose counts changed since they were last reported. */
+  readonly #changed = new Set<string>();
+  /** Mailboxes whose folders were listed. */
+  readonly #opened = new Set<string>();
+  /** Until when the brake holds something of a mailbox, milliseconds since the epoch. */
+  readonly #heldUntil = new Map<string, number>();
+  readonly failures: SyncFailure[] = [];
+  readonly certificates: FolderCertificate[] = [];
+  readonly excluded: ExcludedFolder[] = [];
+
+  constructor(
+    private readonly account: string,
+    private readonly progress: ProgressListener,
+  ) {}
+
+  /** Adds to a mailbox's count; the first call for a mailbox puts it into the result. */
+  count(address: string, counter: Counter, by: number): void {
+    const counts = this.#mailboxes.get(address) ?? { ...NO_COUNTS };
+    counts[counter] += by;
+    this.#mailboxes.set(address, counts);
+    this.#changed.add(address);
+  }
+
+  /** Records that a mailbox was opened, and how many of its folders the pass covers. */
+  open(address: string, folders: number): void {
+    this.count(address, 'folders', folders);
+    this.#opened.add(address);
+  }
+
+  /** Records until when the brake holds places of a mailbox; of several folders the latest time counts. */
+  hold(address: string, until: number): void {
+    this.#heldUntil.set(address, Math.max(until, this.#heldUntil.get(address) ?? 0));
+  }
+
+  /** Records folders that the configuration leaves out. */
+  exclude(mailbox: string, folders: readonly string[]): void {
+    for (const folder of folders) this.excluded.push({ mailbox, folder });
+  }
+
+  /** Reports progress of this account. */
+  report(progress: AccountProgress): void {
+    this.progress({ ...progress, account: this.account });
+  }
+
+  /** Reports the counts of each mailbox that has changed; called after a batch became durable. */
+  announce(): void {
+    for (const address of this.#changed) {
+      const counts = this.#mailboxes.get(address);
+      if (counts === undefined) continue;
+      const { added: messages, bytes } = counts;
+      this.report({ event: 'stored', address, messages, bytes });
+    }
+    this.#changed.clear();
+  }
+
+  /** Records a failure that does not stop the rest. Throws anything but a MailkeepError: that is a bug. */
+  fail(
+    error: unknown,
+    at: { readonly mailbox?: string; readonly folder?: string; readonly place?: Place } = {},
+  ): void {
+    if (!(error instanceof MailkeepError)) throw error;
+    this.failures.push({
+      account: this.account,
+      mailbox: at.mailbox ?? null,
+      folder: at.folder ?? at.place?.folder ?? null,
+      uid: at.place?.uid ?? null,
+      // The origin chose the name that cannot be requested: the user did nothing wrong.
+      family: isUnaskable(error) ? 'origin' : error.family,
+      code: error.code,
+      facts: error.facts,
+    });
+  }
+
+  results(): MailboxResult[] {
+    return [...this.#mailboxes].map(([address, counts]) => {
+      const until = this.#heldUntil.get(address);
+      const all = this.#opened.has(address) && counts.compared >= counts.folders;
+      return {
+        address,
+        ...counts,
+        heldUntil: until === undefined ? null : new Date(until).toISOString(),
+        comparison: all ? 'all' : counts.compared > 0 ? 'some' : 'none',
+      };
+    });
+  }
+}
+
+/** Returns the catalog in the form that a pass reads it. */
+export function catalogMirror(catalog: WritableCatalog): Mirror {
+  const { folders, places, quarantine, messages, relinking } = catalog;
+  /** Reads from a folder by its number; an unknown folder has `nothing`. */
+  const inFolder = <T>(at: FolderKey, nothing: T, read: (folder: number) => T): T => {
+    const folder = folders.find(at)?.id;
+    return folder === undefined ? nothing : read(folder);
+  };
+  const inGeneration =
+    <T>(nothing: T, read: (folder: number, generation: number) => T) =>
+    (at: FolderKey, generation: number): T =>
+      inFolder(at, nothing, (folder) => read(folder, generation));
+  return {
+    mailboxAddress: (at) => folders.mailbox(at)?.address,
+    folder: (at) => folders.find(at),
+    openPlaces: (at, generation, { lo, hi }) =>
+      inFolder(at, new Map<number, KnownPlace>(), (folder) => {
+        const known = new Map<number, KnownPlace>();
+        const to = Number.isFinite(hi) ? { to: hi } : {};
+        for (const place of places.open({ folder, generation, from: lo, ...to })) {
+          known.set(place.uid, place);
+        }
+        return known;
+      }),
+    placed: (at, generation, uid) =>
+      inFolder(at, undefined, (folder) => relinking.placed(folder, generation, uid)),
+    endedFingerprint: (at, generation, uid) =>
+      inFolder(at, undefined, (folder) => {
+        const place = places.at(folder, generation, uid);
+        return place?.state === 'ended' ? place.fingerprint : undefined;
+      }),
+    isOpenSomewhere: (mailbox, print, before) => relinking.isOpenSomewhere(mailbox, print, before),
+    expectedUids: inGeneration([], relinking.expectedUids),
+    openUids: inGeneration([], relinking.openUids),
+    unread: inGeneration(0, relinking.unread),
+    uidsFlagged: (at, generation, flag) =>
+      inFolder(at, [], (folder) => relinking.uidsFlagged(folder, generation, flag)),
+    isAcknowledged: (at, { generation, uid }) =>
+      inFolder(at, false, (folder) => quarantine.isAcknowledged(folder, generation, uid)),
+    assumed: (mailbox, before, limit) => places.assumed(mailbox, before, limit),
+    heldUids: inGeneration([], relinking.heldUids),
+    olderGenerations(at) {
+      const folder = folders.find(at);
+      if (folder === undefined) return [];
+      return places.openGenerations(folder.id).filter((number) => number !== folder.generation);
+    },
+    folders: (mailbox) => folders.all({ mailbox }),
+    settledAs: (at, generation, uid) =>
+      inFolder(at, undefined, (folder) => {
+        const state = places.at(folder, generation, uid)?.state;
+        return state === 'open' ? undefined : state;
+      }),
+    highestUid: inGeneration(0, folders.highestUid),
+    quarantined: inGeneration([], relinking.quarantinedUids),
+    sumsOf: (at) =>
+      inFolder(at, NO_PLACES, (folder) => {
+        const { open, assumed, held, quarantined, forgotten } = folders.counts(folder);
+        return { stored: open - assumed - held, assumed, quarantined, held, forgotten };
+      }),
+    message: (id) => messages.find(id),
+    hasBlob: (hash) => messages.hasBlob(hash),
+    isForgotten: (id) => messages.purgedFor(id) === 'forgotten',
+    forgottenUids: inGeneration([], relinking.forgottenUids),
+    unplaced: (at, generation, { lo, hi }) =>
+      inFolder(at, [], (folder) => {
+        const quarantined = relinking.quarantinedUids(folder, generation);
+        const all = quarantined.concat(relinking.forgottenUids(folder, generation));
+        return all.filter((uid) => uid >= lo && uid <= hi);
+      }),
+    docidFor: (base) => catalog.docidFor(base),
+    fold: (batch) => catalog.foldBatch(batch),
+  };
+}

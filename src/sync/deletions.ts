@@ -1,0 +1,385 @@
+import type { PlacedMessage } from '../catalog/origin-places.ts';
+import { placeKey } from '../core/state.ts';
+import type { FolderKey, Listing, Place } from '../core/types.ts';
+import { fingerprint } from '../mail/identity.ts';
+import { FolderPass } from './folder-sync.ts';
+import {
+  brake,
+  type GonePlace,
+  judgeGeneration,
+  type NewPlace,
+  pairMoves,
+  type SampleAnswer,
+  samplePositions,
+} from './plan/folder-evidence.ts';
+import type { PassContext } from './ports.ts';
+import { forgetTries, heldSince, isHeldDue, rememberHeld } from './sync-memory.ts';
+import { askByName, canSearch, distrustSearch, walkByOffset } from './walk.ts';
+
+/**
+ * Releases the uids without an open place, quarantined and forgotten ones, that the origin no longer shows: they are
+ * neither counted nor asked about again.
+ *
+ * @param isGone all of the generation when left out
+ */
+export function releaseUnplaced(
+  ctx: PassContext,
+  at: FolderKey,
+  generation: number,
+  reason: 'missing' | 'renumbered' | 'folder-gone',
+  isGone: (uid: number) => boolean = () => true,
+): void {
+  const { host, mailbox, folder } = at;
+  for (const uid of ctx.mirror.quarantined(at, generation).filter(isGone)) {
+    const place = { host, mailbox, folder, generation, uid };
+    ctx.committer.addFact({ fact: 'released', ...place, reason: 'ended' });
+    forgetTries(ctx, place);
+  }
+  for (const uid of ctx.mirror.forgottenUids(at, generation).filter(isGone)) {
+    ctx.committer.addFact({ fact: 'ended', host, mailbox, folder, generation, uid, reason });
+  }
+}
+
+/**
+ * Asks for missing uids by name and returns those that are gone: an answered interval lacked them, *and* they do not
+ * answer now. Those that do answer are cleared: neither missing nor held any longer.
+ *
+ * Both answers may come from one search index that lags behind. Where the folder counts more messages than would
+ * be left, its listing decides.
+ */
+async function confirmGone(ctx: PassContext, pass: FolderPass): Promise<readonly number[]> {
+  const missing = [...pass.evidence.missing].sort((a, b) => a - b);
+  const { answered, silent } = await askByName(ctx, pass.at, missing);
+  const listed = await shownByListing(ctx, pass, silent);
+  const held = new Set(ctx.mirror.heldUids(pass.at, pass.generation));
+  for (const uid of [...answered.keys(), ...listed]) {
+    pass.evidence.clearMissing(uid);
+    if (held.has(uid)) ctx.committer.addFact({ fact: 'held', ...pass.place(uid), held: false });
+  }
+  return silent.filter((uid) => !listed.has(uid));
+}
+
+/** Returns those of the uids, ascending and denied by a search, that the listing of the folder shows all the same. */
+async function shownByListing(
+  ctx: PassContext,
+  pass: FolderPass,
+  silent: readonly number[],
+): Promise<ReadonlySet<number>> {
+  const shown = new Set<number>();
+  const lo = silent[0];
+  const hi = silent[silent.length - 1];
+  if (lo === undefined || hi === undefined || !canSearch(ctx.memory, pass.at.host)) return shown;
+  if (!(await pass.countsMoreWithout(silent.length))) return shown;
+  const denied = new Set(silent);
+  for await (const { items } of walkByOffset(ctx, pass.at, { lo, hi }, 'ascending')) {
+    for (const { uid } of items) if (denied.has(uid)) shown.add(uid);
+  }
+  if (shown.size > 0) distrustSearch(ctx.memory, pass.at.host);
+  return shown;
+}
+
+/** A folder of a mailbox whose places may be gone: one that is listed, or one that is deleted. */
+export interface EndingFolder {
+  readonly at: FolderKey;
+  readonly specialUse: string | null;
+  /** Open places of the current generation when the pass began. */
+  readonly open: number;
+  /** Its pass; undefined for a folder that the origin no longer lists. */
+  readonly pass: FolderPass | undefined;
+  readonly generation: number;
+  readonly renumbered: Renumbered | undefined;
+}
+
+interface Gone extends GonePlace {
+  readonly folder: EndingFolder;
+  readonly reason: 'missing' | 'renumbered' | 'folder-gone' | 'replaced';
+  readonly message: { readonly docid: number; readonly id: string; readonly size: number };
+}
+
+/**
+ * Records what the answers of this pass prove to be gone from a mailbox. Moves are relinked; the rest ends, or is
+ * held by the brake until a second check. A deferred message that is no move is fetched.
+ */
+export async function settleEndings(
+  ctx: PassContext,
+  address: string,
+  folders: readonly EndingFolder[],
+): Promise<void> {
+  const gone: Gone[] = [];
+  for (const folder of folders) gone.push(...(await goneFrom(ctx, folder)));
+  // What turned out to be there is no longer held: the catalog has to know before anything is decided.
+  await ctx.committer.flush();
+  const { relinks, fetch } = pairMoves(gone, folders.flatMap(newIn));
+  const byPlace = new Map(gone.map((item) => [placeKey(item.place), item]));
+  const moved = new Set(relinks.map(({ from }) => placeKey(from)));
+  const ended = new Set<string>();
+  const end = (item: Gone): void => {
+    const key = placeKey(item.place);
+    if (ended.has(key)) return;
+    ended.add(key);
+    const reason = moved.has(key) ? 'moved' : item.reason;
+    ctx.committer.addFact({ fact: 'ended', ...item.place, reason });
+    if (reason === 'replaced') ctx.ledger.count(address, 'ended', 1);
+  };
+  for (const { from, to, listing } of relinks) {
+    const source = byPlace.get(placeKey(from));
+    if (source === undefined) continue;
+    // A uid that shows another message has only one place at a time.
+    const occupied = byPlace.get(placeKey(to));
+    if (occupied !== undefined) end(occupied);
+    const { docid, id, size } = source.message;
+    const waiting = passOf(folders, to)?.evidence.takeDeferred(to.uid);
+    ctx.committer.addFact(
+      { fact: 'appeared', ...to, listing, docid, message: id, size, assumedFrom: from },
+      () => waiting?.ticket.settle(),
+    );
+    end(source);
+    ctx.ledger.count(address, 'relinked', 1);
+  }
+  const ending = new Map<EndingFolder, Gone[]>(folders.map((folder) => [folder, []]));
+  for (const item of gone) {
+    if (moved.has(placeKey(item.place))) continue;
+    if (item.reason === 'replaced') end(item);
+    else ending.get(item.folder)?.push(item);
+  }
+  const decisions = brake(
+    folders.map((folder) => ({
+      folder: folder.at.folder,
+      specialUse: folder.specialUse,
+      open: folder.open,
+      ending: ending.get(folder)?.length ?? 0,
+      empty: folder.pass === undefined || folder.pass.evidence.total === 0,
+    })),
+    ctx.policy.brake,
+  );
+  for (const [i, folder] of folders.entries()) {
+    endOrHold(ctx, address, folder, ending.get(folder) ?? [], decisions[i]?.hold ?? true);
+  }
+  for (const { place } of fetch) await passOf(folders, place)?.fetchDeferred(place.uid);
+}
+
+async function goneFrom(ctx: PassContext, folder: EndingFolder): Promise<Gone[]> {
+  const { at, generation, pass, renumbered } = folder;
+  const of = (number: number, uids: readonly number[], reason: Gone['reason']): Gone[] =>
+    uids.flatMap((uid) => {
+      const placed = ctx.mirror.placed(at, number, uid);
+      if (placed === undefined) return [];
+      const { host, mailbox, folder: path } = at;
+      const place: Place = { host, mailbox, folder: path, generation: number, uid };
+      return [{ place, fingerprint: placed.fingerprint, message: placed, folder, reason }];
+    });
+  const older = ctx.mirror
+    .olderGenerations(at)
+    .flatMap((number) => of(number, ctx.mirror.openUids(at, number), 'renumbered'));
+  if (pass === undefined) {
+    return [...older, ...of(generation, ctx.mirror.openUids(at, generation), 'folder-gone')];
+  }
+  if (renumbered !== undefined) return older;
+  older.push(...of(generation, [...pass.evidence.replaced], 'replaced'));
+  if (pass.failed) return older;
+  if (isHeldDue(ctx, at)) pass.evidence.suspectMissing(ctx.mirror.heldUids(at, generation));
+  if (pass.evidence.missing.size === 0) return older;
+  const silent = new Set(await confirmGone(ctx, pass));
+  releaseUnplaced(ctx, at, generation, 'missing', (uid) => silent.has(uid));
+  return [...older, ...of(generation, [...silent], 'missing')];
+}
+
+function newIn({ pass, renumbered }: EndingFolder): NewPlace[] {
+  const passes = [pass, renumbered?.pass].filter((item) => item !== undefined);
+  return passes.flatMap((item) =>
+    [...item.evidence.deferred.values()].map(({ listing, fingerprint }) => ({
+      place: item.place(listing.uid),
+      fingerprint,
+      listing,
+      draft: item.listed.specialUse === '\\Drafts' || listing.flags.includes('\\Draft'),
+    })),
+  );
+}
+
+function endOrHold(
+  ctx: PassContext,
+  address: string,
+  folder: EndingFolder,
+  ending: readonly Gone[],
+  alarm: boolean,
+): void {
+  const since = heldSince(ctx, folder.at);
+  const hold = !ctx.policy.acceptEndings && isHeld(ctx, folder, since, alarm);
+  const held = new Set(ctx.mirror.heldUids(folder.at, folder.generation));
+  for (const { place, reason } of ending) {
+    const already = place.generation === folder.generation && held.delete(place.uid);
+    if (!hold) {
+      ctx.committer.addFact({ fact: 'ended', ...place, reason });
+      ctx.ledger.count(address, 'ended', 1);
+      continue;
+    }
+    ctx.ledger.count(address, 'held', 1);
+    if (!already && !isAlreadyHeld(ctx, place)) {
+      ctx.committer.addFact({ fact: 'held', ...place, held: true });
+    }
+  }
+  // What is held and was not checked in this pass stays as it is.
+  ctx.ledger.count(address, 'held', held.size);
+  const holdsAny = (hold && ending.length > 0) || held.size > 0;
+  if (!holdsAny && since === undefined) return;
+  const from = since ?? ctx.now();
+  if (holdsAny) ctx.ledger.hold(address, from + ctx.policy.confirmAfterMs);
+  rememberHeld(ctx, folder.at, holdsAny ? from : undefined);
+}
+
+/** Makes pending deletions of the messages of a folder that one listing lacks: another one must lack it as well. */
+export function holdUnlisted(
+  ctx: PassContext,
+  address: string,
+  { at, generation }: EndingFolder,
+): void {
+  const uids = ctx.mirror.openUids(at, generation);
+  if (uids.length === 0) return;
+  const held = new Set(ctx.mirror.heldUids(at, generation));
+  for (const uid of uids) {
+    if (!held.has(uid)) ctx.committer.addFact({ fact: 'held', ...at, generation, uid, held: true });
+  }
+  ctx.ledger.count(address, 'held', uids.length);
+  const from = heldSince(ctx, at) ?? ctx.now();
+  ctx.ledger.hold(address, from + ctx.policy.confirmAfterMs);
+  rememberHeld(ctx, at, from);
+}
+
+/** Decides by the second check where something is held already, and in a renumbered folder by what reappears in it. */
+function isHeld(
+  ctx: PassContext,
+  folder: EndingFolder,
+  since: number | undefined,
+  alarm: boolean,
+): boolean {
+  if (since !== undefined) return ctx.now() - since < ctx.policy.confirmAfterMs;
+  return folder.renumbered === undefined ? alarm : !folder.renumbered.familiar;
+}
+
+function isAlreadyHeld(ctx: PassContext, { uid, generation, ...at }: Place): boolean {
+  const range = { lo: uid, hi: uid };
+  return ctx.mirror.openPlaces(at, generation, range).get(uid)?.held === true;
+}
+
+function passOf(folders: readonly EndingFolder[], place: Place): FolderPass | undefined {
+  const folder = folders.find((item) => isIn(item, place));
+  const { pass, renumbered } = folder ?? {};
+  return renumbered !== undefined && renumbered.pass.generation === place.generation
+    ? renumbered.pass
+    : pass;
+}
+
+function isIn(folder: EndingFolder, place: Place): boolean {
+  return folder.at.folder === place.folder && folder.at.mailbox === place.mailbox;
+}
+
+/** A generation that was just declared, and what remains to be checked in it. */
+export interface Renumbered {
+  readonly pass: FolderPass;
+  /** False when fewer than half of the sampled messages of the old generation appear in the new one. */
+  readonly familiar: boolean;
+}
+
+/**
+ * Decides what it means when uids answer that should not, or answer with other messages: nothing, single messages
+ * that were replaced, or a folder whose uids were reassigned. For a new generation it opens the pass, reads the
+ * newest page and walks the backlog, and returns it.
+ */
+export async function judgeFolder(
+  ctx: PassContext,
+  pass: FolderPass,
+): Promise<Renumbered | undefined> {
+  const { evidence } = pass;
+  if (evidence.contradicted.size === 0 && evidence.reappeared.size === 0) return undefined;
+  const uids = ctx.mirror.openUids(pass.at, pass.generation);
+  const sample = samplePositions(uids.length).flatMap((position) => uids[position] ?? []);
+  let verdict = judgeGeneration(await askSample(ctx, pass, sample));
+  if (verdict === 'doubtful') {
+    await pass.sweep();
+    const answers = uids.map((uid): SampleAnswer => {
+      if (evidence.missing.has(uid)) return 'missing';
+      const listing = evidence.contradicted.get(uid);
+      if (listing === undefined) return 'same';
+      return compare(ctx.mirror.placed(pass.at, pass.generation, uid), listing);
+    });
+    verdict = judgeGeneration(answers);
+  }
+  if (verdict === 'new') return renumber(ctx, pass, sample);
+  acceptSingles(ctx, pass);
+  return undefined;
+}
+
+/**
+ * Compares Message-ID and received date: do they still belong to the message that the uid appeared with? Where nothing
+ * names the message, every other listed field does: two of one date and one size may be different mail.
+ */
+function compare(placed: PlacedMessage | undefined, listing: Listing): SampleAnswer {
+  if (placed === undefined) return 'missing';
+  if (placed.fingerprint === fingerprint(listing)) return 'same';
+  if (bareId(listing.messageId) === '') return 'other';
+  const moment = Date.parse(listing.date);
+  const sameDate = placed.date === null ? Number.isNaN(moment) : placed.date === moment;
+  return sameDate && bareId(placed.messageId) === bareId(listing.messageId) ? 'same' : 'other';
+}
+
+function bareId(id: string | null): string {
+  return id?.trim().replace(/^<|>$/g, '') ?? '';
+}
+
+async function askSample(
+  ctx: PassContext,
+  pass: FolderPass,
+  uids: readonly number[],
+): Promise<SampleAnswer[]> {
+  const { answered } = await askByName(ctx, pass.at, uids);
+  const elsewhere = deferredPrints(pass);
+  return uids.map((uid) => {
+    const listing = answered.get(uid);
+    const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
+    if (listing !== undefined) return compare(placed, listing);
+    // Its message is in the folder, under another uid.
+    return placed !== undefined && elsewhere.has(placed.fingerprint) ? 'other' : 'missing';
+  });
+}
+
+function deferredPrints({ evidence }: FolderPass): ReadonlySet<string> {
+  return new Set([...evidence.deferred.values()].map((item) => item.fingerprint));
+}
+
+/**
+ * Decides each uid by itself: another listing of the same message, or another message. What shows another message, or
+ * answers again, may have come from another uid: it waits until it is known what is gone.
+ */
+function acceptSingles(ctx: PassContext, pass: FolderPass): void {
+  const { evidence } = pass;
+  for (const [uid, listing] of evidence.contradicted) {
+    const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
+    evidence.resolveContradicted(uid);
+    if (compare(placed, listing) === 'other') evidence.replace(listing, fingerprint(listing));
+  }
+  for (const listing of evidence.reappeared.values()) {
+    evidence.deferReappeared(listing, fingerprint(listing));
+  }
+}
+
+async function renumber(
+  ctx: PassContext,
+  old: FolderPass,
+  sample: readonly number[],
+): Promise<Renumbered> {
+  const sampled = sample.flatMap(
+    (uid) => ctx.mirror.placed(old.at, old.generation, uid)?.fingerprint ?? [],
+  );
+  const generation = old.generation + 1;
+  releaseUnplaced(ctx, old.at, old.generation, 'renumbered');
+  ctx.committer.addFact({ fact: 'generation', ...old.at, generation, reason: 'renumbered' });
+  old.evidence.abandon();
+  await ctx.queue.onIdle();
+  await ctx.committer.flush();
+  const pass = new FolderPass(ctx, old.at, old.listed, old.address, generation);
+  await pass.readHead();
+  await pass.walkBacklog();
+  const reappeared = deferredPrints(pass);
+  const known = sampled.filter((print) => reappeared.has(print)).length;
+  return { pass, familiar: known >= sampled.length / 2 };
+}

@@ -1,0 +1,109 @@
+import type { FolderKey, ListedFolder, MailboxKey } from '../core/types.ts';
+import { fingerprint } from '../mail/identity.ts';
+import { ALL_UIDS } from './plan/folder-evidence.ts';
+import { observe } from './plan/plan-folder.ts';
+import type { OriginMailbox } from './ports.ts';
+import { guard, type PassContext } from './ports.ts';
+import { surveyAccount, surveyMailbox, type Wanted } from './sync-memory.ts';
+import { verifyAssumed } from './verify-unverified.ts';
+import { walkRange } from './walk.ts';
+
+/**
+ * How archive and origin differ. `not-archived`: listed there, and no place here. `not-listed`: current here, and
+ * not listed there. `other-message` and `other-flags`: the uid is listed with another record, or with other flags.
+ */
+export type Difference =
+  | 'not-archived'
+  | 'not-listed'
+  | 'other-message'
+  | 'other-flags'
+  | 'folder-not-archived'
+  | 'folder-not-listed';
+
+export interface OriginFinding {
+  readonly mailbox: string;
+  readonly folder: string;
+  /** Null for what concerns the complete folder. */
+  readonly uid: number | null;
+  readonly difference: Difference;
+}
+
+export interface Examination {
+  /** Called for every difference, as it is found. */
+  readonly found: (finding: OriginFinding) => void;
+  /** Called for every folder whose uids were all compared, with the number of messages it lists. */
+  readonly compared: (mailbox: string, folder: string, messages: number) => void;
+}
+
+/**
+ * Compares an account's mailboxes with the archive: every uid, fingerprint and flag. Draws no conclusions: the next
+ * pass decides about differences. Only assumed places are settled, by fetching their sources.
+ */
+export async function examineAccount(
+  ctx: PassContext,
+  wanted: Wanted,
+  examination: Examination,
+): Promise<void> {
+  const { mailboxes } = await surveyAccount(ctx, wanted);
+  for (const mailbox of mailboxes) {
+    await guard(ctx, { mailbox: mailbox.address }, () =>
+      examineMailbox(ctx, mailbox, wanted, examination),
+    );
+  }
+}
+
+async function examineMailbox(
+  ctx: PassContext,
+  { resourceId, address }: OriginMailbox,
+  wanted: Wanted,
+  examination: Examination,
+): Promise<void> {
+  const { key, all, folders } = await surveyMailbox(ctx, { resourceId, address }, wanted);
+  ctx.ledger.open(address, folders.length);
+  const listed = new Set(all.folders.map(({ path }) => path));
+  for (const { folder } of ctx.mirror.folders(key)) {
+    if (listed.has(folder) || !all.complete) continue;
+    examination.found({ mailbox: address, folder, uid: null, difference: 'folder-not-listed' });
+  }
+  for (const folder of folders) {
+    await guard(ctx, { mailbox: address, folder: folder.path }, () =>
+      examineFolder(ctx, key, address, folder, examination),
+    );
+  }
+  await verifyAssumed(ctx, key, address, listed);
+  await ctx.committer.flush();
+}
+
+async function examineFolder(
+  ctx: PassContext,
+  key: MailboxKey,
+  address: string,
+  { path, messageCount }: ListedFolder,
+  { found, compared }: Examination,
+): Promise<void> {
+  const at: FolderKey = { ...key, folder: path };
+  const generation = ctx.mirror.folder(at)?.generation;
+  const report = (uid: number | null, difference: Difference): void =>
+    found({ mailbox: address, folder: path, uid, difference });
+  if (generation === undefined) {
+    if (messageCount > 0) report(null, 'folder-not-archived');
+    ctx.ledger.count(address, 'compared', 1);
+    return;
+  }
+  const known = (uid: number): boolean => {
+    const state = ctx.mirror.settledAs(at, generation, uid);
+    return state === 'quarantined' || state === 'forgotten';
+  };
+  let messages = 0;
+  for await (const { interval, items } of walkRange(ctx, at, ALL_UIDS, 'ascending')) {
+    messages += items.length;
+    const open = ctx.mirror.openPlaces(at, generation, interval);
+    const seen = observe(items, { open, settled: known }, fingerprint);
+    for (const { uid } of seen.appeared) report(uid, 'not-archived');
+    for (const { uid } of seen.contradicted) report(uid, 'other-message');
+    for (const { uid } of seen.flagsChanged) report(uid, 'other-flags');
+    for (const uid of seen.missing) if (open.get(uid)?.held !== true) report(uid, 'not-listed');
+  }
+  ctx.ledger.count(address, 'compared', 1);
+  compared(address, path, messages);
+}

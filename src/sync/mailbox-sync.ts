@@ -1,0 +1,536 @@
+import { isInbox, selects } from '../core/names.ts';
+import {
+  type FlagCounts,
+  folderKey,
+  generationKey,
+  type ScopeOf,
+  scopesOf,
+} from '../core/state.ts';
+import type { CountedFlag, FolderKey, ListedFolder, Listing, MailboxKey } from '../core/types.ts';
+import { syncError } from '../errors/sync.ts';
+import { fingerprint } from '../mail/identity.ts';
+import {
+  type EndingFolder,
+  holdUnlisted,
+  judgeFolder,
+  type Renumbered,
+  releaseUnplaced,
+  settleEndings,
+} from './deletions.ts';
+import { FolderPass } from './folder-sync.ts';
+import { openPlaces, SAMPLE_SIZE } from './plan/folder-evidence.ts';
+import { bisect, PAGE_SIZE, type UidInterval } from './plan/plan-folder.ts';
+import {
+  concernsOnly,
+  drain,
+  type FolderListing,
+  guard,
+  isRecent,
+  type KnownFolder,
+  type Memory,
+  type OriginMailbox,
+  type OriginPage,
+  type PassContext,
+} from './ports.ts';
+import type { FolderCertificate } from './result.ts';
+import { isQuiet, noteProof, surveyMailbox, type Wanted } from './sync-memory.ts';
+import { forgetSuspension, noteQuota, noteUnwatchedFolders } from './usage.ts';
+import { verifyAssumed } from './verify-unverified.ts';
+import { askByName, canSearch, FLAGS_UNHEEDED, newestPage } from './walk.ts';
+
+/** When a walk ends, a newest page older than this is requested again: one minute. */
+const LONG_WALK_MS = 60_000;
+/** Mail that arrives during a long walk is looked for this often before the pass ends. */
+const CERTIFYING_ROUNDS = 3;
+
+/** Certifies each folder; what arrived during a long walk is fetched first. */
+async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
+  let open = folders;
+  for (let round = 1; open.length > 0; round += 1) {
+    await drain(ctx);
+    const again: FolderPass[] = [];
+    for (const folder of open) {
+      folder.saveCoverage();
+      const certificate = certify(folder);
+      if (round < CERTIFYING_ROUNDS && isWorthAnotherLook(ctx, folder, certificate)) {
+        again.push(folder);
+      } else {
+        ctx.ledger.certificates.push(certificate);
+        if (!folder.failed) ctx.ledger.count(folder.address, 'compared', 1);
+        warnIfIncomplete(ctx, folder, noteProof(ctx, folder, certificate));
+      }
+    }
+    for (const folder of again) {
+      await folder.guarded(async () => {
+        folder.forgetHead();
+        await folder.readHead();
+        await folder.walkBacklog();
+      });
+    }
+    open = again;
+  }
+}
+
+/** States what the archive still has of folders that the listing lacks: pending deletions, until they are confirmed. */
+function certifyUnlisted(
+  { ledger, mirror }: PassContext,
+  mailbox: string,
+  folders: readonly { readonly at: FolderKey }[],
+): void {
+  for (const { at } of folders) {
+    const sums = mirror.sumsOf(at);
+    if (openPlaces(sums) === 0) continue;
+    ledger.certificates.push({
+      mailbox,
+      folder: at.folder,
+      originTotal: 0,
+      ...sums,
+      complete: false,
+    });
+  }
+}
+
+/** States what the answers about a folder prove. */
+function certify(folder: FolderPass): FolderCertificate {
+  const { evidence, sums } = folder;
+  return {
+    mailbox: folder.address,
+    folder: folder.at.folder,
+    originTotal: evidence.total,
+    ...sums,
+    complete: !folder.failed && evidence.isComplete(sums),
+  };
+}
+
+/** Sums that do not add up once mean that the folder changed during the pass; twice in a row, something is wrong. */
+function warnIfIncomplete(ctx: PassContext, folder: FolderPass, times: number): void {
+  if (times < 2) return;
+  const { total } = folder.evidence;
+  const error = syncError('sync.does-not-add-up', { total, times });
+  ctx.ledger.fail(error, { mailbox: folder.address, folder: folder.at.folder });
+}
+
+/** Returns whether the newest page is too old after a long walk, or counts changed during the first one. */
+function isWorthAnotherLook(
+  ctx: PassContext,
+  folder: FolderPass,
+  certificate: FolderCertificate,
+): boolean {
+  if (folder.failed || folder.isEmpty) return false;
+  if (ctx.now() - folder.evidence.askedAt > LONG_WALK_MS) return true;
+  return !certificate.complete && folder.evidence.isFirst;
+}
+
+/**
+ * Moves what is remembered of a folder to the path it was renamed to: every scope whose keys are folders or their
+ * generations. What is kept by place is learned again.
+ */
+export function renameFolder(memory: Memory, at: FolderKey, to: string, generation: number): void {
+  const renamed = { ...at, folder: to };
+  for (const scope of scopesOf('folder')) move(memory, scope, folderKey(at), folderKey(renamed));
+  for (const scope of scopesOf('generation')) {
+    move(memory, scope, generationKey(at, generation), generationKey(renamed, generation));
+  }
+}
+
+type Moved = ScopeOf<'folder' | 'generation'>;
+
+function move(memory: Memory, scope: Moved, from: string, to: string): void {
+  // What an earlier folder of the new name left is forgotten.
+  memory.set(scope, to, memory.get(scope, from) ?? null);
+  memory.set(scope, from, null);
+}
+
+type Missing = KnownFolder & { readonly folder: string };
+
+/**
+ * Finds folders that were renamed: one is no longer listed, and a new one shows the same messages under the same
+ * uids. Its places, generation and coverage continue under the new path; nothing is fetched. Requests at most one
+ * newest page for each new folder, and each page serves the pass later.
+ *
+ * @returns the newest pages that were requested, by path
+ */
+async function findRenames(
+  ctx: PassContext,
+  key: MailboxKey,
+  listed: readonly ListedFolder[],
+): Promise<Map<string, OriginPage>> {
+  const pages = new Map<string, OriginPage>();
+  const known = ctx.mirror.folders(key);
+  const paths = new Set(listed.map(({ path }) => path));
+  const missing = known.filter(({ folder }) => !paths.has(folder));
+  const knownPaths = new Set(known.map(({ folder }) => folder));
+  const fresh = listed.filter(({ path }) => !knownPaths.has(path));
+  for (const folder of fresh) {
+    if (missing.length === 0) break;
+    if (folder.messageCount === 0) continue;
+    const page = await newestPageIfAny(ctx, { ...key, folder: folder.path }, folder.messageCount);
+    if (page === undefined) continue;
+    pages.set(folder.path, page);
+    const from = missing.findIndex((candidate) => showsTheSame(ctx, key, candidate, page));
+    const [renamed] = from < 0 ? [] : missing.splice(from, 1);
+    if (renamed === undefined) continue;
+    const at = { ...key, folder: renamed.folder };
+    ctx.committer.addFact({ fact: 'folder-renamed', ...at, to: folder.path });
+    renameFolder(ctx.memory, at, folder.path, renamed.generation);
+  }
+  await ctx.committer.flush();
+  return pages;
+}
+
+/** A folder that fails here fails again, and is reported, when its turn comes: the mailbox does not wait for it. */
+async function newestPageIfAny(
+  ctx: PassContext,
+  at: FolderKey,
+  listed: number,
+): Promise<OriginPage | undefined> {
+  try {
+    return await newestPage(ctx, at, listed);
+  } catch (error) {
+    ctx.signal.throwIfAborted();
+    if (!concernsOnly(error)) throw error;
+    return undefined;
+  }
+}
+
+/** Returns whether every uid of the page that the old folder knew shows the same message, and they are enough. */
+function showsTheSame(
+  ctx: PassContext,
+  key: MailboxKey,
+  candidate: Missing,
+  page: OriginPage,
+): boolean {
+  const at = { ...key, folder: candidate.folder };
+  const lowest = page.items[page.items.length - 1]?.uid ?? 1;
+  const range = { lo: lowest, hi: Number.POSITIVE_INFINITY };
+  const open = ctx.mirror.openPlaces(at, candidate.generation, range);
+  let agreeing = 0;
+  for (const item of page.items) {
+    const place = open.get(item.uid);
+    if (place === undefined) continue;
+    if (place.fingerprint !== fingerprint(item)) return false;
+    agreeing += 1;
+  }
+  const all = ctx.mirror.openUids(at, candidate.generation).length;
+  return agreeing > 0 && agreeing >= Math.min(SAMPLE_SIZE, all);
+}
+
+/** Scope of memory: known folders that an earlier listing lacked. */
+const UNLISTED = 'unlisted';
+
+/** A known folder that the listing of this pass lacks. */
+interface UnlistedFolder extends EndingFolder {
+  /** True when an earlier pass's listing lacked it too: then it is gone. */
+  readonly isGone: boolean;
+}
+
+/**
+ * Returns the known folders that this listing lacks. Folders that the configuration leaves out stay as they are. A
+ * listing that shows fewer folders than it counts proves nothing about those it lacks.
+ *
+ * @throws MailkeepError `sync.no-inbox` for a listing without INBOX: every mailbox has one, so it is not complete
+ */
+function unlistedFolders(
+  ctx: PassContext,
+  key: MailboxKey,
+  { folders: listed, complete }: FolderListing,
+  wanted: Wanted,
+): UnlistedFolder[] {
+  const known = ctx.mirror.folders(key);
+  const paths = new Set(listed.map(({ path }) => path));
+  if (known.length > 0 && !listed.some(({ path }) => isInbox(path))) {
+    throw syncError('sync.no-inbox', { listed: listed.length });
+  }
+  if (!complete) return [];
+  return known
+    .filter(({ folder }) => !paths.has(folder) && selects(wanted.folders, folder))
+    .map((folder) => ({ ...folder, at: { ...key, folder: folder.folder } }))
+    .map(({ at, specialUse, generation }) => ({
+      at,
+      specialUse,
+      open: ctx.mirror.openUids(at, generation).length,
+      pass: undefined,
+      generation,
+      renumbered: undefined,
+      isGone: ctx.memory.get(UNLISTED, folderKey(at)) !== undefined,
+    }));
+}
+
+/** Remembers which known folders this listing lacks, and forgets those that are back. */
+function noteListing(
+  ctx: PassContext,
+  key: MailboxKey,
+  { folders: listed, complete }: FolderListing,
+): void {
+  const paths = new Set(listed.map(({ path }) => path));
+  for (const { folder } of ctx.mirror.folders(key)) {
+    const name = folderKey({ ...key, folder });
+    const known = ctx.memory.get(UNLISTED, name);
+    if (paths.has(folder)) {
+      if (known !== undefined) ctx.memory.set(UNLISTED, name, null);
+    } else if (known === undefined && complete) {
+      ctx.memory.set(UNLISTED, name, { since: ctx.startedAt });
+    }
+  }
+}
+
+/** Scope of memory: the counts at which a folder's flags were last compared. */
+const COMPARED = 'flag-counts';
+/** The most requests that a plain pass spends on a folder's older flags; the next sweep reads the rest. */
+const MOST_REQUESTS = 24;
+/** The listing counts neither starred nor answered messages: they are compared where flags changed, once an hour. */
+const ASK_AGAIN_MS = 3_600_000;
+const NEVER_COMPARED: FlagCounts = { theirs: -1, ours: -1, askedAt: Number.NEGATIVE_INFINITY };
+
+/**
+ * Finds messages below the newest page whose flags changed. The folder listing counts unread messages at no cost.
+ * Where that count differs from the archive's, searches that count the messages with a flag in a uid range find
+ * them. Changes that cancel out are left to the next sweep.
+ */
+async function findFlagChanges(ctx: PassContext, pass: FolderPass): Promise<void> {
+  const { evidence } = pass;
+  if (ctx.policy.full || evidence.isFirst || evidence.belowHead.hi < 1) return;
+  const { host } = pass.at;
+  if (!canSearch(ctx.memory, host) || ctx.memory.get(FLAGS_UNHEEDED, host) !== undefined) return;
+  const key = folderKey(pass.at);
+  const before = ctx.memory.get(COMPARED, key) ?? NEVER_COMPARED;
+  const theirs = pass.listed.unreadCount;
+  const ours = ctx.mirror.unread(pass.at, pass.generation);
+  const moved = theirs !== ours && !(before.theirs === theirs && before.ours === ours);
+  const askedLately = isRecent(before.askedAt, ctx.now(), ASK_AGAIN_MS);
+  const othersDue = (moved || evidence.flagsChanged) && !askedLately;
+  if (!moved && !othersDue) return;
+  const comparison = new Comparison(ctx, pass);
+  if (moved) await comparison.compare('\\Seen');
+  if (othersDue) {
+    await comparison.compare('\\Flagged');
+    await comparison.compare('\\Answered');
+  }
+  await ctx.committer.flush();
+  ctx.memory.set(COMPARED, key, {
+    theirs,
+    ours: ctx.mirror.unread(pass.at, pass.generation),
+    askedAt: othersDue ? ctx.now() : before.askedAt,
+  });
+}
+
+class Comparison {
+  #left = MOST_REQUESTS;
+
+  constructor(
+    private readonly ctx: PassContext,
+    private readonly pass: FolderPass,
+  ) {}
+
+  async compare(flag: CountedFlag): Promise<void> {
+    const range = this.pass.evidence.belowHead;
+    const uids = this.ctx.mirror.uidsFlagged(this.pass.at, this.pass.generation, flag);
+    const known = uids.filter((uid) => uid <= range.hi);
+    const total = (await this.#ask(range, flag, 1))?.total;
+    if (total === undefined) return;
+    const steps = bisect(known, range, total, PAGE_SIZE);
+    let step = steps.next();
+    while (step.done !== true) {
+      const { ask, range: part } = step.value;
+      if (ask === 'count') {
+        const page = await this.#ask(part, flag, 1);
+        if (page === undefined) return;
+        step = steps.next(page.total);
+      } else {
+        if (!(await this.#read(part, flag, known))) return;
+        step = steps.next(0);
+      }
+    }
+  }
+
+  /** Reads the messages of a range that have the flag. Those that should have it and do not are asked for by name. */
+  async #read(range: UidInterval, flag: CountedFlag, known: readonly number[]): Promise<boolean> {
+    const carriers = new Set<number>();
+    for (let lo = range.lo; lo <= range.hi; ) {
+      const page = await this.#ask({ lo, hi: range.hi }, flag, PAGE_SIZE);
+      if (page === undefined) return false;
+      this.pass.recordFlags(page.items);
+      for (const { uid } of page.items) carriers.add(uid);
+      const last = page.items[page.items.length - 1]?.uid;
+      if (page.total <= page.items.length || last === undefined) break;
+      lo = last + 1;
+    }
+    const lost = known.filter((uid) => uid >= range.lo && uid <= range.hi && !carriers.has(uid));
+    const named = lost.slice(0, this.#left * PAGE_SIZE);
+    this.#left -= Math.ceil(named.length / PAGE_SIZE);
+    const { answered } = await askByName(this.ctx, this.pass.at, named);
+    this.pass.recordFlags([...answered.values()]);
+    return this.#left > 0;
+  }
+
+  /** Requests a page of the messages that have the flag; undefined when the budget is spent or the host cannot answer. */
+  async #ask(
+    range: UidInterval,
+    flag: CountedFlag,
+    perPage: number,
+  ): Promise<OriginPage | undefined> {
+    if (this.#left <= 0) return undefined;
+    this.#left -= 1;
+    const { at } = this.pass;
+    const page = { uids: `${range.lo}:${range.hi}`, perPage, order: 'ascending', flag } as const;
+    let answer: OriginPage;
+    try {
+      answer = await this.ctx.origin.search(at, page, this.ctx.signal);
+    } catch (error) {
+      this.ctx.signal.throwIfAborted();
+      if (!concernsOnly(error)) throw error;
+      return undefined;
+    }
+    if (answer.items.every((item) => isAsked(item, range, flag))) return answer;
+    this.ctx.memory.set(FLAGS_UNHEEDED, at.host, true);
+    return undefined;
+  }
+}
+
+function isAsked({ uid, flags }: Listing, range: UidInterval, flag: CountedFlag): boolean {
+  return uid >= range.lo && uid <= range.hi && flags.includes(flag);
+}
+
+/** One mailbox in one pass. */
+export interface MailboxPass {
+  readonly mailbox: OriginMailbox;
+  readonly key: MailboxKey;
+  /** The folders that are asked in this pass. */
+  readonly folders: readonly FolderPass[];
+  /** Known folders that the listing lacks; gone are those that two complete listings, a pass apart, lack. */
+  readonly unlisted: readonly UnlistedFolder[];
+  /** Open places by path, before the pass changed anything. */
+  readonly openBefore: ReadonlyMap<string, number>;
+  /** Paths of all folders that the origin lists, also of those that are not asked. */
+  readonly listed: ReadonlySet<string>;
+}
+
+/** Reads a mailbox's folders, records which are new, renamed or changed, and opens their passes. */
+export async function openMailbox(
+  ctx: PassContext,
+  mailbox: OriginMailbox,
+  asked: Wanted,
+): Promise<MailboxPass> {
+  const { key, all, folders, excluded, wanted } = await surveyMailbox(ctx, mailbox, asked);
+  forgetSuspension(ctx.memory, key);
+  ctx.ledger.open(mailbox.address, folders.length);
+  ctx.ledger.exclude(mailbox.address, excluded);
+  if (!all.complete) ctx.ledger.fail(incompleteListing(all), { mailbox: mailbox.address });
+  if (ctx.mirror.mailboxAddress(key) !== mailbox.address) {
+    ctx.committer.addFact({ fact: 'mailbox', ...key, address: mailbox.address });
+  }
+  const pages = all.complete
+    ? await findRenames(ctx, key, all.folders)
+    : new Map<string, OriginPage>();
+  const unlisted = unlistedFolders(ctx, key, all, wanted);
+  noteListing(ctx, key, all);
+  noteUnwatchedFolders(ctx, key, wanted);
+  const passes = folders.flatMap((folder) =>
+    openFolder(ctx, key, folder, mailbox.address, pages.get(folder.path)),
+  );
+  const openBefore = new Map(passes.map(({ at, sums }) => [at.folder, openPlaces(sums)]));
+  const listed = new Set(all.folders.map(({ path }) => path));
+  return { mailbox, key, folders: passes, unlisted, openBefore, listed };
+}
+
+function incompleteListing({ folders, withoutPath = 0, problem }: FolderListing) {
+  if (problem !== undefined) return problem;
+  const shown = folders.length;
+  return withoutPath > 0
+    ? syncError('sync.folder-without-path', { withoutPath, shown })
+    : syncError('sync.folders-incomplete', { shown });
+}
+
+/** Opens the pass over a folder; none over one that is too quiet to be asked now. */
+function openFolder(
+  ctx: PassContext,
+  key: MailboxKey,
+  listed: ListedFolder,
+  address: string,
+  head: OriginPage | undefined,
+): FolderPass[] {
+  const at = { ...key, folder: listed.path };
+  const { name, delimiter, specialUse } = listed;
+  const known = ctx.mirror.folder(at);
+  const generation = known?.generation ?? 1;
+  const same =
+    known !== undefined &&
+    known.name === name &&
+    known.delimiter === delimiter &&
+    known.specialUse === specialUse;
+  if (!same) {
+    ctx.committer.addFact({ fact: 'folder', ...at, name, delimiter, specialUse, generation });
+  }
+  if (head === undefined && isQuiet(ctx, at, listed, generation)) {
+    ctx.ledger.count(address, 'compared', 1);
+    return [];
+  }
+  return [new FolderPass(ctx, at, listed, address, generation, head)];
+}
+
+/** Reads the newest page of every folder: new mail first, before any backlog. */
+export async function readNewestPages({ folders }: MailboxPass): Promise<void> {
+  for (const folder of folders) {
+    if (folder.isEmpty || folder.isBackwards) continue;
+    await folder.guarded(() => folder.readHead());
+  }
+}
+
+/** Fetches the backlog, records what is gone, updates older flags, and certifies what all answers prove. */
+export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promise<void> {
+  const { address } = pass.mailbox;
+  for (const folder of pass.folders) {
+    await folder.guarded(() => folder.retryQuarantined());
+    if (!folder.isEmpty) await folder.guarded(() => folder.walkBacklog());
+  }
+  for (const folder of pass.folders) await folder.guarded(() => folder.fetchPostponed());
+  await drain(ctx);
+  const renumbered = await judgeFolders(ctx, pass.folders);
+  await drain(ctx);
+  const ending = pass.folders.map(
+    (folder): EndingFolder => ({
+      at: folder.at,
+      specialUse: folder.listed.specialUse,
+      open: pass.openBefore.get(folder.at.folder) ?? 0,
+      pass: folder,
+      generation: folder.generation,
+      renumbered: renumbered.get(folder),
+    }),
+  );
+  const gone = pass.unlisted.filter(({ isGone }) => isGone);
+  await guard(ctx, { mailbox: address }, () => settleEndings(ctx, address, [...ending, ...gone]));
+  for (const folder of pass.unlisted) if (!folder.isGone) holdUnlisted(ctx, address, folder);
+  await drain(ctx);
+  for (const { at, generation } of gone) {
+    if (ctx.mirror.openUids(at, generation).length > 0) continue;
+    releaseUnplaced(ctx, at, generation, 'folder-gone');
+    ctx.committer.addFact({ fact: 'folder-gone', ...at });
+  }
+  const current = pass.folders.map((folder) => renumbered.get(folder)?.pass ?? folder);
+  for (const folder of current) await folder.guarded(() => findFlagChanges(ctx, folder));
+  await certifyAll(ctx, current);
+  certifyUnlisted(ctx, address, pass.unlisted);
+  await guard(ctx, { mailbox: address }, async () => {
+    await verifyAssumed(ctx, pass.key, address, pass.listed);
+    await ctx.committer.flush();
+  });
+  await noteQuota(ctx, pass.key);
+}
+
+/** Compares what older pages show, and returns the folders whose uids were reassigned. */
+async function judgeFolders(
+  ctx: PassContext,
+  folders: readonly FolderPass[],
+): Promise<ReadonlyMap<FolderPass, Renumbered>> {
+  const renumbered = new Map<FolderPass, Renumbered>();
+  for (const folder of folders) {
+    if (folder.isEmpty || folder.evidence.isFirst) continue;
+    await folder.guarded(async () => {
+      if (ctx.policy.full) await folder.sweep();
+      else await folder.findDifferences();
+      const judged = await judgeFolder(ctx, folder);
+      if (judged !== undefined) renumbered.set(folder, judged);
+    });
+  }
+  return renumbered;
+}

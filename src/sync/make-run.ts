@@ -1,0 +1,456 @@
+import { freeBytes } from '../archive/file-system.ts';
+import { dropOldGenerations, sealClosedSegments } from '../archive/seal.ts';
+import { noteDiskSample } from '../catalog/disk-samples.ts';
+import { createIndexer, type Indexer, readAttachments } from '../catalog/indexer.ts';
+import type { EngineContext } from '../catalog/open-reader.ts';
+import type { Writer } from '../catalog/open-writer.ts';
+import { systemClock } from '../core/concurrency.ts';
+import type { AccountSettings, Settings } from '../core/config-schema.ts';
+import type { StateFile } from '../core/state.ts';
+import type { RunRecord, RunTrouble } from '../core/state-runs.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { openAttachmentExtractor } from '../mail/attachment-extractor.ts';
+import type { AttachmentExtractor } from '../mail/attachment-text.ts';
+import type { Extractor } from '../mail/extraction.ts';
+import { openExtractorPool } from '../mail/mime-threads.ts';
+import type { RequestReport } from '../service/transport.ts';
+import { AccountOrigins, limiterStore, PLATFORM_PATIENCE, RequestLog } from './account-origins.ts';
+import { Committer, catalogMirror } from './committer.ts';
+import { BY_HAND, type PassPolicy } from './ports.ts';
+import {
+  type FolderCertificate,
+  type ProgressListener,
+  type SyncResult,
+  sumOf,
+  totalsOf,
+} from './result.ts';
+import { type AccountToSync, runSync, type SyncOptions } from './run-sync.ts';
+import { type Narrowing, wantedOf } from './selection.ts';
+
+/** What reads messages, and attachments: each of its threads takes some 100 MB. */
+export interface SharedExtractors {
+  readonly messages: Extractor;
+  readonly attachments: AttachmentExtractor;
+}
+
+/** Reads the text of attachments when messages themselves are searchable. */
+export interface AttachmentReading {
+  /**
+   * Continues where it stopped, for `forMs` milliseconds and until the current attachment is done; resolves with how
+   * many attachments are left.
+   */
+  read(options: {
+    readonly signal: AbortSignal;
+    readonly forMs: number;
+    readonly now: () => number;
+  }): Promise<number>;
+  close(): Promise<void>;
+}
+
+/**
+ * For the writer, at the end of a pass or in idle time. Its thread starts when there is something to read.
+ *
+ * @param shared one that others use as well: `close` leaves it open
+ */
+export function attachmentReading(
+  { catalog, sources, segments }: Pick<Writer, 'catalog' | 'sources' | 'segments'>,
+  indexer: Pick<Indexer, 'all'>,
+  messages: Pick<Extractor, 'rest'>,
+  shared?: AttachmentExtractor,
+): AttachmentReading {
+  const extractor = shared ?? openAttachmentExtractor();
+  return {
+    async read({ signal, forMs, now }) {
+      const until = now() + forMs;
+      const { remaining } = await readAttachments({
+        store: catalog.attachments,
+        sources,
+        segments,
+        extractor,
+        index: (stopped) => indexer.all(stopped),
+        makeRoom: () => messages.rest(),
+        signal,
+        // Honest mail waits behind attachments that take too long, and has its time all the same.
+        goOn: (lostMs) => now() < until + lostMs,
+      });
+      return remaining;
+    },
+    close: async () => {
+      if (shared === undefined) await extractor.close();
+    },
+  };
+}
+
+/** From this size on a segment is worth sealing at the end of a pass: a quiet day's mail is not. */
+const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
+
+/**
+ * Seals what is closed, publishes it, lets go of what that replaced, and closes the gaps of a first sync. The replaced file goes
+ * at once: the sealed one was read back and verified whole, and a reader that has the old one open keeps it, or
+ * finds the new one when it looks again. Keeping it would double the disk a first sync needs.
+ *
+ * Returns what was met that is not what was written; such a segment stays as it is.
+ */
+export async function tidy(
+  writer: Writer,
+  startedAtCommit: number,
+  now: () => number,
+  signal: AbortSignal,
+): Promise<readonly MailkeepError[]> {
+  const { dataDir, log, sources, catalog, codec, sealer, segments } = writer;
+  await log.rollIfLarger(WORTH_SEALING_BYTES);
+  const { sealed, damaged } = await sealClosedSegments({
+    dir: dataDir,
+    before: log.segment,
+    codec,
+    sealer,
+    signal,
+  }).finally(() => sealer.close());
+  const dropped = await dropOldGenerations({ dir: dataDir, now: now(), keepMs: 0, segments });
+  if (sealed.length + dropped.length > 0) sources.refresh();
+  if (startedAtCommit > 0 || signal.aborted) return damaged;
+  try {
+    catalog.compact();
+  } catch (error) {
+    // Somebody reads: the gaps fill with the mail to come.
+    if (!hasCode(error, 'catalog-busy')) throw error;
+  }
+  return damaged;
+}
+
+/** A pass in all that its purpose decides. The rest follows from the archive and the configuration. */
+interface PassOrder
+  extends Pick<
+      SyncOptions,
+      | 'accounts'
+      | 'pass'
+      | 'indexing'
+      | 'tidy'
+      | 'requests'
+      | 'now'
+      | 'after'
+      | 'progress'
+      | 'signal'
+      | 'openCommitter'
+    >,
+    Partial<Pick<SyncOptions, 'mirror' | 'concurrency'>> {
+  /** Where it differs from a pass by hand; `brake` and `confirmAfterMs` are the configuration's. */
+  readonly policy: Pick<PassPolicy, 'full' | 'acceptEndings'> & Partial<PassPolicy>;
+}
+
+/**
+ * Makes a pass over accounts. Every pass is composed here, whoever asked for it: the command, the daemon, or a
+ * comparison with the service.
+ *
+ * @throws what `runSync` throws
+ */
+export async function makePass(
+  writer: Writer,
+  settings: Settings,
+  { policy, ...order }: PassOrder,
+): Promise<SyncResult> {
+  const { sync, rateLimit, brake, minFreeBytes } = settings;
+  const result = await runSync({
+    order: sync.order,
+    first: sync.first,
+    concurrency: rateLimit.concurrency,
+    minFreeBytes,
+    startedAtCommit: writer.catalog.reached().number,
+    log: writer.log,
+    mirror: catalogMirror(writer.catalog),
+    memory: writer.state,
+    freeBytes: () => freeBytes(writer.dataDir),
+    ...order,
+    policy: { ...BY_HAND, confirmAfterMs: brake.confirmAfterMs, brake, ...policy },
+  });
+  noteDiskSample(writer.state, writer, order.now());
+  return result;
+}
+
+/** How long a pass reads the text of attachments once all messages are searchable; the next pass continues there. */
+const ATTACHMENTS_MS = 10_000;
+
+/**
+ * Makes one pass by hand over all accounts. When it returns, everything it stored is durable, searchable and sealed
+ * where that is worth it.
+ *
+ * @throws what `runSync` throws
+ */
+export async function syncAccounts(
+  { now, signal }: Pick<EngineContext, 'now' | 'signal'>,
+  writer: Writer,
+  settings: Settings,
+  { accounts, requests }: OpenAccounts,
+  aim: { readonly full: boolean; readonly acceptEndings: boolean },
+  progress: ProgressListener,
+): Promise<SyncResult> {
+  const { catalog, sources } = writer;
+  const startedAtCommit = catalog.reached().number;
+  const extractor = openExtractorPool();
+  const indexing = createIndexer({
+    store: catalog.index,
+    sources,
+    segments: writer.segments,
+    extractor,
+    progress: ({ indexed, remaining }) => progress({ event: 'indexing', indexed, remaining }),
+  });
+  const attachments = attachmentReading(writer, indexing, extractor);
+  try {
+    return await makePass(writer, settings, {
+      accounts,
+      policy: aim,
+      indexing,
+      tidy: async (until) => {
+        await attachments.read({ signal: until, forMs: ATTACHMENTS_MS, now });
+        // Nothing is read any more, and sealing takes memory too.
+        await Promise.all([extractor.close(), attachments.close()]);
+        return tidy(writer, startedAtCommit, now, until);
+      },
+      requests,
+      now,
+      after: (ms, act) => systemClock.after(ms, act),
+      progress,
+      signal,
+    });
+  } finally {
+    await Promise.all([extractor.close(), attachments.close()]);
+  }
+}
+
+/** Counts requests by operation; those that were retried count again. */
+export class Meter {
+  readonly #byOperation = new Map<string, number>();
+  requests = 0;
+
+  add({ operation }: RequestReport): void {
+    this.requests += 1;
+    this.#byOperation.set(operation, (this.#byOperation.get(operation) ?? 0) + 1);
+  }
+
+  byOperation(): Record<string, number> {
+    return Object.fromEntries([...this.#byOperation].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+}
+
+/** Counts the requests of passes that run at the same time: a mailbox has one pass at a time, so its requests are that pass's. */
+export class Meters {
+  readonly #open = new Map<string, { readonly meter: Meter; readonly report: () => void }>();
+
+  /** @param perMinute returns the requests per minute that an account may make now */
+  constructor(private readonly perMinute: (account: string) => number) {}
+
+  /** Counts a request for the pass it belongs to, if it belongs to one. */
+  count(account: string, report: RequestReport): void {
+    const open = this.#open.get(keyOf(account, report.key));
+    open?.meter.add(report);
+    open?.report();
+  }
+
+  /** Calls `act` while requests about a mailbox (`''`: about the account) are counted by `meter`. */
+  async during<T>(
+    account: string,
+    mailbox: string,
+    meter: Meter,
+    progress: ProgressListener,
+    act: () => Promise<T>,
+  ): Promise<T> {
+    const key = keyOf(account, mailbox);
+    const report = (): void => {
+      const { requests } = meter;
+      progress({ event: 'requests', account, requests, perMinute: this.perMinute(account) });
+    };
+    this.#open.set(key, { meter, report });
+    try {
+      return await act();
+    } finally {
+      this.#open.delete(key);
+    }
+  }
+}
+
+function keyOf(account: string, mailbox: string): string {
+  return `${account} ${mailbox}`;
+}
+
+/** The accounts of a pass by hand with their services open. */
+export interface OpenAccounts {
+  readonly accounts: readonly AccountToSync[];
+  /** Requests so far, by operation, over all accounts. */
+  readonly requests: () => Record<string, number>;
+}
+
+/** Those who follow a pass by hand. */
+interface PassListeners {
+  readonly progress: ProgressListener;
+  readonly request: (report: RequestReport) => void;
+}
+
+/** Opens the services of the chosen accounts behind one limiter, for as long as `act` takes. */
+export async function withAccounts<T>(
+  { surroundings, now }: Pick<EngineContext, 'surroundings' | 'now'>,
+  settings: Pick<Settings, 'rateLimit'>,
+  chosen: readonly AccountSettings[],
+  narrowing: Narrowing,
+  writer: Writer,
+  { progress, request }: PassListeners,
+  act: (open: OpenAccounts) => Promise<T>,
+): Promise<T> {
+  const wanted = wantedOf(chosen, narrowing);
+  const total = new Meter();
+  const byAccount = new Map(chosen.map(({ name }) => [name, new Meter()]));
+  const origins = new AccountOrigins({
+    accounts: chosen,
+    rateLimit: settings.rateLimit,
+    env: surroundings.env,
+    spoolDir: writer.spoolDir,
+    clock: { ...systemClock, now },
+    store: limiterStore(writer.state),
+    requests: new RequestLog(writer.state, settings.rateLimit.requestsPerMinute, now),
+    platformRetries: PLATFORM_PATIENCE,
+    onWait: ({ host, until, reason }) =>
+      progress({ event: 'waiting', account: host, until, reason }),
+    onRequest: (account, report) => {
+      total.add(report);
+      const own = byAccount.get(account);
+      own?.add(report);
+      const perMinute = origins.get(account)?.requestsPerMinute() ?? 0;
+      progress({ event: 'requests', account, requests: own?.requests ?? 0, perMinute });
+      request(report);
+    },
+  });
+  const accounts = origins.all().map((account) => ({
+    name: account.settings.name,
+    wanted: wanted(account.settings),
+    origin: origins.fresh(account),
+  }));
+  try {
+    return await act({ accounts, requests: () => total.byOperation() });
+  } finally {
+    await origins.close();
+    origins.save();
+  }
+}
+
+/** What is known of a run apart from its result. */
+export type RunFrame = Pick<RunRecord, 'kind' | 'account' | 'startedAt' | 'endedAt'>;
+
+/** Words for a failure, as the front end has them. */
+type Say = (failure: Pick<SyncResult['failures'][number], 'code' | 'facts'>) => string;
+
+/** What a run that is no pass leaves out. */
+export const NO_NUMBERS: Omit<RunRecord, keyof RunFrame> = {
+  outcome: 'done',
+  mailboxes: 0,
+  mailbox: null,
+  added: 0,
+  ended: 0,
+  flagsChanged: 0,
+  relinked: 0,
+  quarantined: 0,
+  held: 0,
+  bytes: 0,
+  requests: 0,
+  messages: null,
+  sum: null,
+  folders: [],
+  failures: 0,
+  troubles: [],
+};
+
+/** Returns what is kept of a pass. */
+export function recordOfPass(result: SyncResult, frame: RunFrame, say: Say): RunRecord {
+  const { mailboxes, certificates, failures, requests } = result;
+  const totals = totalsOf(mailboxes, 'added', 'ended', 'flagsChanged', 'relinked', 'corrected');
+  const { corrected, ...counts } = totals;
+  const isChanged = Object.values(totals).some((number) => number > 0) || failures.length > 0;
+  const [only] = mailboxes;
+  return {
+    ...frame,
+    ...NO_NUMBERS,
+    ...counts,
+    ...totalsOf(mailboxes, 'quarantined', 'held', 'bytes'),
+    // An account or the archive that failed as a whole leaves nothing else to report.
+    outcome: failures.some(({ mailbox }) => mailbox === null) ? 'failed' : 'done',
+    mailboxes: mailboxes.length,
+    mailbox: mailboxes.length === 1 ? (only?.address ?? null) : null,
+    requests,
+    sum: sumOf(certificates),
+    // Every five minutes the same sums would be most of what is kept.
+    folders: certificates.filter((folder) => isChanged || isOdd(folder)),
+    failures: failures.length,
+    troubles: failures.map((failure): RunTrouble => {
+      const { mailbox, folder, uid, code } = failure;
+      return { mailbox, folder, code, text: uid === null ? say(failure) : null };
+    }),
+  };
+}
+
+/** Returns what is kept of a pass that an error ended. */
+export function recordOfFailure(error: unknown, frame: RunFrame, text: string): RunRecord {
+  const isOurs = error instanceof MailkeepError;
+  if (isOurs && error.family === 'interrupted')
+    return { ...frame, ...NO_NUMBERS, outcome: 'interrupted' };
+  const code = isOurs ? error.code : 'bug';
+  const troubles = [{ mailbox: null, folder: null, code, text: isOurs ? text : null }];
+  return { ...frame, ...NO_NUMBERS, outcome: 'failed', failures: 1, troubles };
+}
+
+/**
+ * Keeps a run in the state. The state is a convenience: that it cannot be written is reported and fails nothing.
+ *
+ * @param failed called with the error
+ */
+export function keepRun(
+  state: Pick<StateFile, 'runs'>,
+  run: RunRecord,
+  failed: (error: unknown) => void,
+): void {
+  try {
+    state.runs.keep(run);
+  } catch (error) {
+    failed(error);
+  }
+}
+
+function isOdd({ complete, originTotal, stored }: FolderCertificate): boolean {
+  return !complete || originTotal !== stored;
+}
+
+type Deps = Omit<ConstructorParameters<typeof Committer>[0], 'onCommitted'>;
+
+/**
+ * One committer for concurrent passes: what they learn at the same time becomes durable together, and a message that
+ * two of them find is stored once.
+ */
+export class SharedCommitter {
+  readonly #listeners = new Set<() => void>();
+  #committer: Committer;
+
+  constructor(private readonly deps: Deps) {
+    this.#committer = this.#fresh();
+  }
+
+  /** The committer for one pass; `onCommitted` is called until `release`. */
+  open(onCommitted: () => void): Committer {
+    this.#listeners.add(onCommitted);
+    return this.#committer;
+  }
+
+  release(onCommitted: () => void): void {
+    this.#listeners.delete(onCommitted);
+  }
+
+  /** A committer that has failed stays so: what it had collected is fetched again by passes with another one. */
+  renew(): void {
+    this.#committer = this.#fresh();
+  }
+
+  #fresh(): Committer {
+    return new Committer({
+      ...this.deps,
+      onCommitted: () => {
+        for (const listener of this.#listeners) listener();
+      },
+    });
+  }
+}

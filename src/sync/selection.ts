@@ -1,0 +1,130 @@
+import { openCatalogReader } from '../catalog/catalog.ts';
+import type { AccountSettings, Settings } from '../core/config-schema.ts';
+import {
+  isInbox,
+  nearest,
+  nearestAddress,
+  nearestFolder,
+  type Selection,
+  selects,
+  specialUseCalled,
+} from '../core/names.ts';
+import { readState } from '../core/state.ts';
+import { usageError } from '../errors/usage.ts';
+import type { SyncResult } from './result.ts';
+import type { Wanted } from './sync-memory.ts';
+import { listedMailboxes } from './sync-memory.ts';
+
+/** What the command line narrows a pass to; empty lists narrow nothing. */
+export interface Narrowing {
+  readonly account: string | undefined;
+  readonly mailboxes: readonly string[];
+  readonly folders: readonly string[];
+}
+
+/** @throws usage-unknown-account */
+export function chosenAccounts(
+  { accounts }: Settings,
+  name: string | undefined,
+): readonly AccountSettings[] {
+  if (name === undefined) return accounts;
+  const chosen = accounts.filter((account) => account.name === name);
+  if (chosen.length === 0) {
+    const known = accounts.map((account) => account.name);
+    const suggestion = nearest(name, known);
+    throw usageError('usage-unknown-account', { account: name, known, suggestion });
+  }
+  return chosen;
+}
+
+/**
+ * `--mailbox` and `--folder` narrow what the configuration includes.
+ *
+ * @throws usage-option for a name that the configuration of no chosen account includes
+ */
+export function wantedOf(
+  accounts: readonly AccountSettings[],
+  { mailboxes, folders }: Narrowing,
+): (account: AccountSettings) => Wanted {
+  const byAddress = narrowed(
+    accounts.map((account) => account.mailboxes),
+    mailboxes,
+    '--mailbox',
+    () => false,
+  );
+  const byPath = narrowed(
+    accounts.map((account) => account.folders),
+    folders,
+    '--folder',
+    // Which folders these are is known once a mailbox has listed its own.
+    (name) => isInbox(name) || specialUseCalled(name) !== undefined,
+  );
+  return (account) => ({
+    mailboxes: byAddress(account.mailboxes),
+    folders: byPath(account.folders),
+    whole: { mailboxes: mailboxes.length === 0, folders: folders.length === 0 },
+  });
+}
+
+function narrowed(
+  selections: readonly Selection[],
+  names: readonly string[],
+  option: string,
+  mayStandFor: (name: string) => boolean,
+): (selection: Selection) => Selection {
+  const leftOut = names.find(
+    (name) =>
+      !name.includes('*') &&
+      !mayStandFor(name) &&
+      !selections.some((selection) => selects(selection, name)),
+  );
+  if (leftOut !== undefined) {
+    throw usageError('usage-option', { option, found: leftOut, expected: 'configured-name' });
+  }
+  return (selection) => (names.length === 0 ? selection : { ...selection, only: names });
+}
+
+/**
+ * Refuses names that nothing at the service has: the pass would look like one that found all well.
+ *
+ * @param dataDir the archive, for what it knows of the names there are
+ * @throws usage-unreachable-mailbox, usage-unlisted-folder
+ */
+export function refuseUnknownNames(
+  command: Narrowing,
+  { mailboxes, certificates, failures }: SyncResult,
+  dataDir: string,
+): void {
+  if (failures.length > 0) return;
+  const [mailbox] = command.mailboxes;
+  if (mailbox !== undefined && mailboxes.length === 0) {
+    const known = reachedAddresses(dataDir, command.account);
+    const suggestion = nearestAddress(mailbox, known);
+    throw usageError('usage-unreachable-mailbox', { mailbox, known, suggestion });
+  }
+  const [folder] = command.folders;
+  if (folder !== undefined && certificates.length === 0) {
+    const suggestion = nearestFolder(folder, knownFolders(dataDir));
+    throw usageError('usage-unlisted-folder', { folder, suggestion });
+  }
+}
+
+function reachedAddresses(dataDir: string, account: string | undefined): string[] {
+  const state = readState(dataDir);
+  try {
+    return listedMailboxes(state)
+      .filter((listed) => account === undefined || listed.account === account)
+      .map(({ address }) => address);
+  } finally {
+    state?.close();
+  }
+}
+
+function knownFolders(dataDir: string) {
+  const catalog = openCatalogReader(dataDir);
+  try {
+    return catalog.folders.all().map(({ folder, name }) => ({ path: folder, name }));
+  } finally {
+    catalog.close();
+  }
+}

@@ -1,0 +1,219 @@
+import { rm } from 'node:fs/promises';
+import type { AssumedPlace } from '../catalog/list.ts';
+import { accountKey, placeKey } from '../core/state.ts';
+import type { FolderKey, Listing, MailboxKey } from '../core/types.ts';
+import { syncError } from '../errors/sync.ts';
+import { fingerprint } from '../mail/identity.ts';
+import { type FetchingFolder, fetchJudged } from './folder-sync.ts';
+import { concernsOnly, isRecent, type Memory, type Origin, type PassContext } from './ports.ts';
+import { askByName, walkRange } from './walk.ts';
+
+/** Scope of memory: how many assumed places were checked in the current hour, by account and host. */
+const SPENT = 'assumed-checked';
+const HOUR_MS = 3_600_000;
+/** Scope of memory: when fetching an assumed place last failed. */
+const TRIED = 'assumed-tried';
+/** An incomplete one is retried a day later, so that it does not hold up the others. */
+const TRY_AGAIN_MS = 86_400_000;
+/** Places read from the catalog at a time. */
+const MOST_AT_ONCE = 100_000;
+/** Places read in addition, because so many of the oldest may have failed today. */
+const MOST_SET_ASIDE = 1_000;
+
+/**
+ * Fetches the sources of places whose bytes an earlier pass assumed, the oldest first, as many as the policy leaves
+ * for this hour. Each becomes stored, or is corrected by a fact of its own. A place that no longer answers, or whose
+ * source is incomplete, stays assumed.
+ *
+ * @param listed paths of the folders that the origin lists: a deleted folder cannot be asked
+ */
+export async function verifyAssumed(
+  ctx: PassContext,
+  mailbox: MailboxKey,
+  address: string,
+  listed: ReadonlySet<string>,
+): Promise<void> {
+  const budget = new HourlyBudget(ctx);
+  const places = ctx.mirror
+    .assumed(mailbox, ctx.startedAtCommit, Math.min(budget.left, MOST_AT_ONCE) + MOST_SET_ASIDE)
+    .filter((place) => listed.has(place.folder) && !wasTried(ctx, place))
+    .slice(0, budget.left);
+  for (const [folder, assumed] of byFolder(places)) {
+    const uids = assumed.map(({ uid }) => uid).sort((a, b) => a - b);
+    const { answered } = await askByName(ctx, folder.at, uids);
+    for (const place of assumed) {
+      const listing = answered.get(place.uid);
+      // Another listing at the uid means another message, not a wrong guess: the next pass finds out what happened.
+      if (listing === undefined || !showsTheSame(ctx, place, listing)) continue;
+      budget.spend();
+      await verifyOne(ctx, folder, address, place, listing);
+    }
+  }
+}
+
+/** Returns whether a uid still has the listing that the place was relinked by. */
+function showsTheSame(ctx: PassContext, place: AssumedPlace, listing: Listing): boolean {
+  const placed = ctx.mirror.placed(place, place.generation, place.uid);
+  return placed?.fingerprint === fingerprint(listing);
+}
+
+/** A check by hand tries every place; a pass of a daemon those that were not tried today. */
+function wasTried(ctx: PassContext, place: AssumedPlace): boolean {
+  if (ctx.policy.rhythm === null) return false;
+  const at = ctx.memory.get(TRIED, placeKey(place));
+  return at !== undefined && isRecent(at, ctx.now(), TRY_AGAIN_MS);
+}
+
+function noteTried(ctx: PassContext, place: AssumedPlace): void {
+  ctx.memory.set(TRIED, placeKey(place), ctx.now());
+}
+
+async function verifyOne(
+  ctx: PassContext,
+  folder: FetchingFolder,
+  address: string,
+  assumed: AssumedPlace,
+  listing: Listing,
+): Promise<void> {
+  const place = folder.place(assumed.uid);
+  try {
+    const { source, judgement } = await fetchJudged(ctx, folder, listing);
+    try {
+      await ctx.host.canary.watch(folder.at, listing, ctx.signal);
+      if (judgement.verdict !== 'accept') {
+        noteTried(ctx, assumed);
+        return;
+      }
+      const put = await ctx.committer.putSource(listing, source);
+      if (put.is === 'forgotten') {
+        // The guess was another message with the same listing; this one was forgotten and must not be stored.
+        ctx.committer.addFact({ fact: 'ended', ...place, reason: 'forgotten' });
+        ctx.committer.noteForgotten(put.id, place);
+        ctx.ledger.count(address, 'corrected', 1);
+        return;
+      }
+      const { id, docid, size } = put;
+      const corrected = id !== assumed.id;
+      ctx.committer.addFact({ fact: 'verified', ...place, message: id, docid, size, corrected });
+      ctx.ledger.count(address, corrected ? 'corrected' : 'verified', 1);
+    } finally {
+      if (source.kind === 'file') await rm(source.path, { force: true });
+    }
+  } catch (error) {
+    ctx.signal.throwIfAborted();
+    if (!concernsOnly(error)) throw error;
+    noteTried(ctx, assumed);
+    ctx.ledger.fail(error, { mailbox: address, place });
+  }
+}
+
+function byFolder(places: readonly AssumedPlace[]): Map<FetchingFolder, AssumedPlace[]> {
+  const folders = new Map<string, { folder: FetchingFolder; places: AssumedPlace[] }>();
+  for (const place of places) {
+    const { host, mailbox, folder: path, generation } = place;
+    const at = { host, mailbox, folder: path };
+    const key = JSON.stringify([path, generation]);
+    const group = folders.get(key) ?? {
+      folder: { at, place: (uid: number) => ({ ...at, generation, uid }) },
+      places: [],
+    };
+    group.places.push(place);
+    folders.set(key, group);
+  }
+  return new Map([...folders.values()].map(({ folder, places: list }) => [folder, list]));
+}
+
+/** How many fetches remain in this hour; remembered, so that frequent passes and restarts do not add up. */
+class HourlyBudget {
+  readonly #key: string;
+  #since: number;
+  #count: number;
+
+  constructor(private readonly ctx: PassContext) {
+    this.#key = accountKey(ctx.account, ctx.origin.host);
+    const kept = ctx.memory.get(SPENT, this.#key);
+    const same = kept !== undefined && isRecent(kept.since, ctx.now(), HOUR_MS);
+    this.#since = same ? kept.since : ctx.now();
+    this.#count = same ? kept.count : 0;
+  }
+
+  get left(): number {
+    return Math.max(0, this.ctx.policy.verifyPerHour - this.#count);
+  }
+
+  spend(): void {
+    this.#count += 1;
+    this.ctx.memory.set(SPENT, this.#key, { since: this.#since, count: this.#count });
+  }
+}
+
+/** Scope of memory: when a host last showed that reading a source leaves a message unseen. */
+const CANARY = 'canary';
+/** The proof is valid for a day: one request per day and host. */
+const PROOF_HOLDS_MS = 86_400_000;
+/** The owner may have read one message that turned seen in the meantime; two in a row were marked by us. */
+const WITNESSES = 2;
+const SEEN = '\\Seen';
+
+/**
+ * Checks, per host, that reading a source does not mark an unseen message as seen. No documentation guarantees it,
+ * and a backup must not change what its owner has read.
+ */
+export class Canary {
+  #watching = false;
+  #turned = 0;
+
+  constructor(
+    private readonly origin: Origin,
+    private readonly memory: Memory,
+    private readonly now: () => number,
+  ) {}
+
+  /**
+   * Checks a message again after its source was read. Costs a request only for an unseen message, and only until the
+   * host has passed the check for the day.
+   *
+   * @throws MailkeepError `sync.marks-seen` when two messages in a row turned seen: nothing more is read
+   */
+  async watch(at: FolderKey, listing: Listing, signal: AbortSignal): Promise<void> {
+    if (listing.flags.includes(SEEN) || this.#watching || this.#isProven()) return;
+    this.#watching = true;
+    try {
+      const now = await this.#listAgain(at, listing.uid, signal);
+      if (now === undefined) return;
+      if (!now.flags.includes(SEEN)) {
+        this.#turned = 0;
+        this.memory.set(CANARY, at.host, { provenAt: this.now() });
+        return;
+      }
+      this.#turned += 1;
+      if (this.#turned >= WITNESSES) {
+        throw syncError('sync.marks-seen', { host: at.host });
+      }
+    } finally {
+      this.#watching = false;
+    }
+  }
+
+  /** Returns the message as it is listed now; undefined when it is gone, or the origin does not answer. */
+  async #listAgain(at: FolderKey, uid: number, signal: AbortSignal): Promise<Listing | undefined> {
+    const deps = { origin: this.origin, memory: this.memory, signal };
+    try {
+      // Newest first: where a host does not search by uid, new mail is on the first page.
+      for await (const { items } of walkRange(deps, at, { lo: uid, hi: uid }, 'descending')) {
+        const found = items.find((item) => item.uid === uid);
+        if (found !== undefined) return found;
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      // This failure says nothing about the message: its source arrived.
+      if (!concernsOnly(error)) throw error;
+    }
+    return undefined;
+  }
+
+  #isProven(): boolean {
+    const proof = this.memory.get(CANARY, this.origin.host);
+    return proof !== undefined && isRecent(proof.provenAt, this.now(), PROOF_HOLDS_MS);
+  }
+}

@@ -1,0 +1,487 @@
+import type { FolderKey, Listing } from '../core/types.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { originError } from '../errors/origin.ts';
+import { syncError } from '../errors/sync.ts';
+import {
+  addInterval,
+  covers,
+  gapsOf,
+  PAGE_SIZE,
+  type PageQuestion,
+  type UidInterval,
+  type UidIntervals,
+  weighPage,
+} from './plan/plan-folder.ts';
+import { isRecent, type Memory, type Origin, type OriginPage, type UidOrder } from './ports.ts';
+
+/** A page that was weighed: the uids it covers, and its messages within them. */
+interface WalkedPage {
+  readonly interval: UidInterval;
+  readonly items: readonly Listing[];
+  readonly total: number;
+  /** True when the walk has reached the end of its range. */
+  readonly last: boolean;
+}
+
+/** How often a page that contradicts its own total is requested before it is accepted as it is. */
+const DOUBTS = 3;
+
+/** Scope of memory: hosts whose search does not answer as a walk needs. */
+const SEARCH_REFUSED = 'search-refused';
+/** Scope of memory: hosts whose search ignores flags. */
+export const FLAGS_UNHEEDED = 'flag-search-refused';
+const RECONSIDERED_AFTER_MS = 7 * 86_400_000;
+
+/**
+ * Walks the uids of a range, newest or oldest first, by keyset: each request starts beyond the last answer, so that
+ * mail which arrives or disappears in the meantime cannot hide anything. Where the host refuses to search by uid, or
+ * answers with other uids than requested, that is remembered, and overlapping pages are walked by offset.
+ */
+export async function* walkRange(
+  deps: { readonly origin: Origin; readonly memory: Memory; readonly signal: AbortSignal },
+  at: FolderKey,
+  range: UidInterval,
+  order: UidOrder,
+): AsyncGenerator<WalkedPage> {
+  let rest: UidInterval = range;
+  let perPage = PAGE_SIZE;
+  while (rest.lo <= rest.hi) {
+    const refusedBefore = !canSearch(deps.memory, at.host);
+    const page = refusedBefore
+      ? 'refused'
+      : await askKeyset(deps, at, { range: rest, order, perPage });
+    if (page === 'refused') {
+      for await (const walked of walkByOffset(deps, at, rest, order)) {
+        // Only now is it clear that the search was refused, and not that the folder is unknown.
+        if (!refusedBefore) deps.memory.set(SEARCH_REFUSED, at.host, true);
+        yield walked;
+      }
+      return;
+    }
+    yield page;
+    if (page.last) return;
+    // A host that gives fewer than were requested is not asked three times for each page.
+    perPage = Math.min(perPage, page.items.length);
+    rest =
+      order === 'descending'
+        ? { lo: rest.lo, hi: page.interval.lo - 1 }
+        : { lo: page.interval.hi + 1, hi: rest.hi };
+  }
+}
+
+/** Returns false for a host that is known not to search by uid. */
+export function canSearch(memory: Memory, host: string): boolean {
+  return memory.get(SEARCH_REFUSED, host) === undefined;
+}
+
+/** Remembers that a host's search denies messages that its listing shows: it is not used again. */
+export function distrustSearch(memory: Memory, host: string): void {
+  memory.set(SEARCH_REFUSED, host, true);
+}
+
+/**
+ * Forgets after a week what is remembered against a host: its index may have lagged, or the service was updated.
+ * Called once a pass.
+ */
+export function reconsiderSearch(memory: Memory, host: string, now: number): void {
+  for (const scope of [SEARCH_REFUSED, FLAGS_UNHEEDED] as const) {
+    const held = memory.get(scope, host);
+    if (held === true) memory.set(scope, host, { since: now });
+    else if (held !== undefined && !isRecent(held.since, now, RECONSIDERED_AFTER_MS)) {
+      memory.set(scope, host, null);
+    }
+  }
+}
+
+/**
+ * Requests the newest page of a folder. When it shows nothing although the listing, or its own total, counts messages,
+ * requests it once more: one of them is out of date.
+ *
+ * @throws MailkeepError `sync.counts-disagree` when they still disagree: such an answer proves nothing
+ */
+export async function newestPage(
+  deps: { readonly origin: Origin; readonly signal: AbortSignal },
+  at: FolderKey,
+  listed: number,
+): Promise<OriginPage> {
+  const newest = { page: 1, perPage: PAGE_SIZE, order: 'descending' } as const;
+  let counted = listed;
+  for (let tries = 1; tries <= 2; tries += 1) {
+    const page = await deps.origin.list(at, newest, deps.signal);
+    if (page.items.length > 0 || (page.total === 0 && listed === 0)) return page;
+    counted = Math.max(listed, page.total);
+  }
+  throw syncError('sync.counts-disagree', { folder: at.folder, listed: counted, shown: 0 });
+}
+
+async function askKeyset(
+  deps: { readonly origin: Origin; readonly signal: AbortSignal },
+  at: FolderKey,
+  question: PageQuestion,
+): Promise<WalkedPage | 'refused'> {
+  const { range, order, perPage } = question;
+  const uids = `${range.lo}:${range.hi === Number.POSITIVE_INFINITY ? '*' : range.hi}`;
+  for (let doubts = 1; ; doubts += 1) {
+    let answer: OriginPage;
+    try {
+      const asked = { uids, perPage: PAGE_SIZE, order } as const;
+      answer = await deps.origin.search(at, asked, deps.signal);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return 'refused';
+    }
+    const found = withinRange(answer, range);
+    if (found === 'wrong' || !inOrder(answer.items, order)) return 'refused';
+    const stated = Math.min(perPage, answer.perPage ?? perPage);
+    const page = weigh({ ...question, perPage: stated }, found);
+    if (page !== undefined && (!page.doubtful || doubts >= DOUBTS)) return page.page;
+    if (doubts >= DOUBTS) throw noProgress(at, 'searchMessages', 1, answer);
+  }
+}
+
+/**
+ * Drops the last message of the folder if it lies below the range: `n:*` with n beyond the last uid returns it, as in
+ * IMAP. Any other message outside the range, or more messages than the range has uids, means that the host does not
+ * search by uid.
+ */
+function withinRange(answer: OriginPage, range: UidInterval): OriginPage | 'wrong' {
+  const inside = answer.items.filter(({ uid }) => uid >= range.lo && uid <= range.hi);
+  if (inside.length === answer.items.length) {
+    return answer.total > range.hi - range.lo + 1 ? 'wrong' : answer;
+  }
+  const lastMessageOnly =
+    range.hi === Number.POSITIVE_INFINITY && answer.items.length === 1 && answer.total === 1;
+  return lastMessageOnly ? { items: [], total: 0 } : 'wrong';
+}
+
+function inOrder(items: readonly Listing[], order: UidOrder): boolean {
+  return items.every((item, i) => {
+    const before = items[i - 1];
+    if (before === undefined) return true;
+    return order === 'ascending' ? before.uid < item.uid : before.uid > item.uid;
+  });
+}
+
+function weigh(
+  question: PageQuestion,
+  answer: OriginPage,
+): { readonly page: WalkedPage; readonly doubtful: boolean } | undefined {
+  const evidence = weighPage(question, {
+    uids: answer.items.map(({ uid }) => uid),
+    total: answer.total,
+  });
+  if (evidence.interval === null) return undefined;
+  return {
+    page: {
+      interval: evidence.interval,
+      items: answer.items,
+      total: answer.total,
+      last: evidence.whole,
+    },
+    doubtful: evidence.doubtful,
+  };
+}
+
+/**
+ * Walks a range by offset. Each page overlaps the one before by at least one message: after a deletion has shifted the
+ * pages, the overlap is missing, and the walk steps back until it finds it again. Arrivals only repeat messages. Both
+ * orders share the code: uids are mapped to keys that ascend in the order of the walk. Where the host has page sizes of
+ * its own, so that no overlap can be requested, the rest is walked by `walkFixedPages`.
+ */
+export async function* walkByOffset(
+  deps: { readonly origin: Origin; readonly signal: AbortSignal },
+  at: FolderKey,
+  range: UidInterval,
+  order: UidOrder,
+): AsyncGenerator<WalkedPage> {
+  const key = (uid: number): number => (order === 'ascending' ? uid : -uid);
+  const first = order === 'ascending' ? range.lo : -range.hi;
+  const final = order === 'ascending' ? range.hi : -range.lo;
+  let seen = 0;
+  let distinct = 0;
+  let newest = Number.NEGATIVE_INFINITY;
+  let lastSeen = Number.NEGATIVE_INFINITY;
+  let upTo = first - 1;
+  let doubts = 0;
+  let idle = 0;
+  let isHonest = true;
+  while (idle < MOST_IDLE_STEPS) {
+    const { page, perPage } = pageOver(seen);
+    const answer = await deps.origin.list(at, { page, perPage, order }, deps.signal);
+    const { items, total } = answer;
+    if ((answer.perPage ?? perPage) !== perPage || items.length > perPage) break;
+    const start = (page - 1) * perPage;
+    const whole = total <= start + items.length;
+    if (!inOrder(items, order)) {
+      doubts += 1;
+      if (doubts >= DOUBTS) throw noProgress(at, 'listMessages', page, answer);
+      continue;
+    }
+    if (!whole && items.length < perPage) {
+      doubts += 1;
+      if (doubts < DOUBTS) continue;
+      isHonest = perPage !== PAGE_SIZE;
+      break;
+    }
+    doubts = 0;
+    const head = items[0];
+    if (start > 0 && (head === undefined || key(head.uid) > lastSeen)) {
+      // Something before this page is gone: messages that moved up past its start may not have been seen.
+      seen = Math.max(0, start - PAGE_SIZE + 1);
+      idle += 1;
+      continue;
+    }
+    seen = start + items.length;
+    const tail = items[items.length - 1];
+    const fresh = items.filter(({ uid }) => key(uid) > lastSeen).length;
+    idle = fresh > 0 ? 0 : idle + 1;
+    distinct += fresh;
+    if (page === 1) newest = Math.max(newest, head?.uid ?? 0);
+    if (whole && !(await isWhole(deps, at, { total, distinct, newest, order }))) {
+      throw noProgress(at, 'listMessages', page, answer, distinct);
+    }
+    if (tail !== undefined) lastSeen = Math.max(lastSeen, key(tail.uid));
+    const end = whole ? final : Math.min(lastSeen, final);
+    if (end <= upTo && !whole) continue;
+    const inside = items.filter(({ uid }) => key(uid) > upTo && key(uid) <= end);
+    const interval =
+      order === 'ascending' ? { lo: upTo + 1, hi: end } : { lo: -end, hi: -(upTo + 1) };
+    const last = whole || end >= final;
+    yield { interval, items: inside, total, last };
+    if (last) return;
+    upTo = end;
+  }
+  const rest =
+    order === 'ascending' ? { lo: upTo + 1, hi: range.hi } : { lo: range.lo, hi: -(upTo + 1) };
+  yield* walkFixedPages(deps, at, rest, isHonest);
+}
+
+/**
+ * Returns whether the messages seen in a walk are as many as the folder counts. Mail that arrived during a walk from the
+ * newest down is above its first page: it is counted with one more request.
+ */
+async function isWhole(
+  deps: { readonly origin: Origin; readonly signal: AbortSignal },
+  at: FolderKey,
+  walked: {
+    readonly total: number;
+    readonly distinct: number;
+    readonly newest: number;
+    readonly order: UidOrder;
+  },
+): Promise<boolean> {
+  const { total, distinct, newest, order } = walked;
+  if (total <= distinct) return true;
+  if (order === 'ascending') return false;
+  const question = { page: 1, perPage: PAGE_SIZE, order } as const;
+  const { items } = await deps.origin.list(at, question, deps.signal);
+  const arrived = items.filter(({ uid }) => uid > newest).length;
+  return arrived === items.length || total <= distinct + arrived;
+}
+
+/** Consecutive requests of a walk by offset that may bring no new uid, while deletions shift the pages. */
+const MOST_IDLE_STEPS = 60;
+/** What a page without a new uid counts for where nothing but the service explains it. */
+const FEW_STEPS = 20;
+
+/**
+ * Walks a range in pages whose size the host decides, newest first. Such pages never overlap. A page accounts for the
+ * uids between its first and its last. The uids between two neighbouring pages are accounted for once the next answer
+ * shows that nothing was deleted meanwhile: arrivals push messages down, so a message can only be missed if the total
+ * fell. Then the walk steps back. Where a host states another page size than it gives, its offsets prove nothing: gaps
+ * count only when all messages of its total were seen.
+ *
+ * @param isHonest false where the host gives fewer messages than the page size it states
+ * @throws origin.paging when the pages make no progress
+ */
+async function* walkFixedPages(
+  deps: { readonly origin: Origin; readonly signal: AbortSignal },
+  at: FolderKey,
+  range: UidInterval,
+  isHonest: boolean,
+): AsyncGenerator<WalkedPage> {
+  let isStated = isHonest;
+  let shown: UidIntervals = [];
+  let seen = 0;
+  let newest = 0;
+  let page = 1;
+  let size = 1;
+  let idle = 0;
+  let doubts = 0;
+  let restarts = 0;
+  let lastTotal = 0;
+  let leastTotal = Number.POSITIVE_INFINITY;
+  /** The lowest uid of the page before, where this one follows it; and the uids between it and the one before it. */
+  let before: number | undefined;
+  let between: UidInterval | undefined;
+  for (;;) {
+    const question = { page, perPage: PAGE_SIZE, order: 'descending' } as const;
+    const answer = await deps.origin.list(at, question, deps.signal);
+    const { items, total } = answer;
+    size = answer.perPage ?? Math.max(size, items.length);
+    const start = (page - 1) * size;
+    const isSorted = inOrder(items, 'descending');
+    const isShort = isStated && items.length < size && start + items.length < total;
+    doubts = isShort || !isSorted ? doubts + 1 : 0;
+    if (doubts > 0 && doubts < DOUBTS) continue;
+    const fell = Math.max(0, lastTotal - total);
+    lastTotal = total;
+    const isOdd = isStated ? isShort || items.length > size : fell > 0;
+    if (!isSorted || (isOdd && restarts >= DOUBTS)) {
+      throw noProgress(at, 'listMessages', page, answer, seen);
+    }
+    if (isOdd) {
+      // From here on only a complete count proves anything, and nothing may have been deleted during it.
+      isStated = false;
+      restarts += 1;
+      shown = [];
+      seen = 0;
+      newest = 0;
+      page = 1;
+      before = undefined;
+      between = undefined;
+      continue;
+    }
+    const fresh = items.filter(({ uid }) => !covers(shown, { lo: uid, hi: uid })).length;
+    idle = fresh > 0 || total < leastTotal ? 0 : idle + (isStated ? 1 : FEW_STEPS);
+    leastTotal = Math.min(leastTotal, total);
+    seen += fresh;
+    const head = items[0]?.uid ?? 0;
+    const last = items[items.length - 1]?.uid;
+    if (page === 1) newest = Math.max(newest, head);
+    const proven: UidInterval[] = [];
+    if (fell === 0 && between !== undefined) proven.push(between);
+    between = undefined;
+    if (last !== undefined) {
+      proven.push({ lo: last, hi: page === 1 ? Number.POSITIVE_INFINITY : head });
+      if (before !== undefined && isStated) between = { lo: head + 1, hi: before - 1 };
+    }
+    const reachesEnd = isStated
+      ? fell === 0 && start + items.length >= total
+      : seen >= total || fresh === 0;
+    const counts = { total, distinct: seen, newest, order: 'descending' } as const;
+    const whole = reachesEnd && (await isWhole(deps, at, counts));
+    if (isStated && reachesEnd && !whole) idle += FEW_STEPS;
+    if (!whole && idle >= MOST_IDLE_STEPS) {
+      throw noProgress(at, 'listMessages', page, answer, seen);
+    }
+    for (const interval of proven) shown = addInterval(shown, interval);
+    if (whole) proven.push(...gapsOf(shown, { lo: 1, hi: Number.POSITIVE_INFINITY }));
+    const isLast = whole || covers(shown, range);
+    for (const { lo, hi } of proven) {
+      const interval = { lo: Math.max(lo, range.lo), hi: Math.min(hi, range.hi) };
+      if (interval.lo > interval.hi) continue;
+      const inside = items.filter(({ uid }) => uid >= interval.lo && uid <= interval.hi);
+      yield { interval, items: inside, total, last: isLast };
+    }
+    if (isLast) return;
+    // What moved up may have left the last two pages before it was read there.
+    page = fell > 0 ? Math.max(1, page - 2 - Math.ceil(fell / size)) : page + 1;
+    before = fell > 0 ? undefined : (last ?? before);
+    if (fell > 0) between = undefined;
+  }
+}
+
+/**
+ * Returns the page, of at most `PAGE_SIZE`, that includes the last message seen so far and reaches furthest beyond it.
+ * Offsets are multiples of the page's size, so the size is chosen to make one of them fit.
+ */
+export function pageOver(seen: number): { readonly page: number; readonly perPage: number } {
+  if (seen === 0) return { page: 1, perPage: PAGE_SIZE };
+  let best = { page: 1, perPage: PAGE_SIZE, end: 0 };
+  for (let perPage = PAGE_SIZE; perPage > PAGE_SIZE / 2; perPage -= 1) {
+    const page = Math.floor((seen - 1) / perPage) + 1;
+    const end = page * perPage;
+    if (end > best.end) best = { page, perPage, end };
+  }
+  return best;
+}
+
+const REFUSALS: ReadonlySet<number> = new Set([400, 404, 405, 422, 501]);
+
+/** Returns whether a host refuses this kind of request in general: repeating it is useless. */
+export function isRefusal(error: unknown): boolean {
+  return (
+    error instanceof MailkeepError &&
+    error.code === 'origin.status' &&
+    REFUSALS.has(Number(error.facts.status))
+  );
+}
+
+function noProgress(
+  { host }: FolderKey,
+  operation: 'listMessages' | 'searchMessages',
+  page: number,
+  { items, total }: OriginPage,
+  shown = items.length,
+): MailkeepError {
+  return originError('origin.paging', { operation, host, page, shown, total });
+}
+
+/** The answer to asking for uids by name. */
+interface Named {
+  readonly answered: ReadonlyMap<number, Listing>;
+  /** Uids that do not answer. Where an answer leaves it open, a uid is in neither. */
+  readonly silent: readonly number[];
+}
+
+/**
+ * Asks a folder for single uids, 100 per request. Where the host does not search by uid, walks their range.
+ *
+ * @param uids ascending
+ */
+export async function askByName(
+  deps: { readonly origin: Origin; readonly memory: Memory; readonly signal: AbortSignal },
+  at: FolderKey,
+  uids: readonly number[],
+): Promise<Named> {
+  const answered = new Map<number, Listing>();
+  const lo = uids[0];
+  const hi = uids[uids.length - 1];
+  if (lo === undefined || hi === undefined) return { answered, silent: [] };
+  if (!canSearch(deps.memory, at.host)) return walked(deps, at, uids, { lo, hi });
+  const silent: number[] = [];
+  for (let from = 0; from < uids.length; ) {
+    const named = uids.slice(from, from + PAGE_SIZE);
+    const page = { uids: named.join(','), perPage: PAGE_SIZE, order: 'ascending' } as const;
+    let answer: OriginPage;
+    try {
+      answer = await deps.origin.search(at, page, deps.signal);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      // The walk finds out whether the search itself is refused, and remembers it.
+      return walked(deps, at, uids, { lo, hi });
+    }
+    const { items, total } = answer;
+    for (const listing of items) answered.set(listing.uid, listing);
+    // A total above the number of items leaves open which uids are there beyond the last item.
+    const decided = total <= items.length ? named : decidedBy(items, named);
+    silent.push(...decided.filter((uid) => !answered.has(uid)));
+    // A page that decides nothing is not asked for again.
+    from += decided.length === 0 ? named.length : decided.length;
+  }
+  return { answered, silent };
+}
+
+/** Returns the uids up to the last item of a page, if it shows only uids that were asked for, in order. */
+function decidedBy(items: readonly Listing[], named: readonly number[]): readonly number[] {
+  const isAnswer = items.every(
+    ({ uid }, i) => named.includes(uid) && uid > (items[i - 1]?.uid ?? 0),
+  );
+  const last = isAnswer ? (items[items.length - 1]?.uid ?? 0) : 0;
+  return named.filter((uid) => uid <= last);
+}
+
+async function walked(
+  deps: Parameters<typeof walkRange>[0],
+  at: FolderKey,
+  uids: readonly number[],
+  range: UidInterval,
+): Promise<Named> {
+  const wanted = new Set(uids);
+  const answered = new Map<number, Listing>();
+  for await (const { items } of walkRange(deps, at, range, 'ascending')) {
+    for (const listing of items) if (wanted.has(listing.uid)) answered.set(listing.uid, listing);
+  }
+  return { answered, silent: uids.filter((uid) => !answered.has(uid)) };
+}

@@ -1,0 +1,291 @@
+import { createHash } from 'node:crypto';
+import { lstatSync, readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { exportMissing } from '../errors/export.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
+import { LineQuotes, uniquePart } from '../mail/mail-files.ts';
+import {
+  type ExportFiles,
+  filePieces,
+  hashFile,
+  realExportFiles,
+  writerOf,
+} from './export-files.ts';
+import {
+  type ExportFormat,
+  type InMbox,
+  MANIFEST_NAME,
+  type ManifestEntry,
+  type ManifestFile,
+  type ManifestHead,
+  UNFINISHED_NAME,
+} from './export-manifest.ts';
+import { fileLines, linesOf, manifestEvents } from './export-target.ts';
+import { ZipReader, ZipUnreadable } from './read-zip.ts';
+
+/**
+ * Something about an export that is not as its manifest says.
+ * - `missing`: a message or file is not there; `changed`: its bytes are others
+ * - `unlisted`: a file that no manifest names (somebody put it there, or an export did not end)
+ * - `unfinished`: an export to this place did not end; running it again finishes it
+ * - `manifest`: the manifest is missing or is not what was written; `unreadable`: the zip is none
+ */
+export interface ExportFinding {
+  readonly kind: 'missing' | 'changed' | 'unlisted' | 'unfinished' | 'manifest' | 'unreadable';
+  /** Relative to the export. */
+  readonly path: string;
+  /** The message concerned, and its place. */
+  readonly id?: string;
+  readonly mailbox?: string;
+  readonly folder?: string;
+  readonly uid?: number;
+}
+
+/** Findings of these kinds mean that mail is not there as it was exported; the others are to be known. */
+const EXPORT_DAMAGE: ReadonlySet<ExportFinding['kind']> = new Set([
+  'missing',
+  'changed',
+  'manifest',
+  'unreadable',
+]);
+
+export interface ExportCheck {
+  readonly format: ExportFormat | null;
+  readonly commit: ManifestHead['commit'] | null;
+  readonly asOf: ManifestHead['asOf'];
+  /** Messages that were compared, and the bytes of their sources. */
+  readonly messages: number;
+  readonly bytes: number;
+  /** Places that the export itself says it has not. */
+  readonly lacking: number;
+  /** True when nothing is damaged. */
+  readonly sound: boolean;
+  /** Findings in all; `findings` names the first 10,000. */
+  readonly found: number;
+  readonly findings: readonly ExportFinding[];
+}
+
+interface CheckOptions {
+  /** The folder or zip file of an export; absolute. */
+  readonly at: string;
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: { readonly messages: number; readonly bytes: number }) => void;
+  readonly files?: ExportFiles;
+}
+
+/**
+ * Compares an export with its manifest: every byte is read and hashed again. Needs no archive.
+ *
+ * @throws export-missing when there is no export at this place; an `AbortError` when aborted
+ */
+export async function checkExport(options: CheckOptions): Promise<ExportCheck> {
+  const stats = statSync(options.at, { throwIfNoEntry: false });
+  if (!(stats?.isDirectory() || stats?.isFile())) throw exportMissing(options.at);
+  const check = new Check(options);
+  await (stats.isDirectory() ? check.folder() : check.zip());
+  return check.result();
+}
+
+const MOST_FINDINGS = 10_000;
+
+class Check {
+  readonly #files: ExportFiles;
+  readonly #findings: ExportFinding[] = [];
+  #found = 0;
+  #damage = 0;
+  #head: ManifestHead | null = null;
+  readonly #counts = { messages: 0, bytes: 0, lacking: 0 };
+  /** The beginning of a hash of each listed path, in hex: paths themselves would be several times as large. */
+  readonly #listed = new Set<string>();
+
+  constructor(private readonly options: CheckOptions) {
+    this.#files = options.files ?? realExportFiles;
+  }
+
+  result(): ExportCheck {
+    const { format = null, commit = null, asOf = null } = this.#head ?? {};
+    return {
+      format,
+      commit,
+      asOf,
+      ...this.#counts,
+      sound: this.#damage === 0,
+      found: this.#found,
+      findings: this.#findings,
+    };
+  }
+
+  async folder(): Promise<void> {
+    const { at } = this.options;
+    const manifest = path.join(at, MANIFEST_NAME);
+    const unfinished = this.#files.kindOf(path.join(at, UNFINISHED_NAME)) === 'file';
+    if (unfinished) this.#report({ kind: 'unfinished', path: UNFINISHED_NAME });
+    if (this.#files.kindOf(manifest) !== 'file') {
+      if (!unfinished) throw exportMissing(at);
+      return;
+    }
+    await this.#compare(manifest, fileLines(this.#files, manifest), {
+      entry: (entry) => this.#folderEntry(entry),
+      file: (file) => this.#folderFile(file),
+    });
+    this.#unlisted('');
+  }
+
+  async zip(): Promise<void> {
+    const { at } = this.options;
+    let zip: ZipReader | undefined;
+    try {
+      zip = await ZipReader.open(at);
+      const opened = zip;
+      const manifest = await opened.pieces(MANIFEST_NAME);
+      if (manifest === undefined) throw exportMissing(at);
+      await this.#compare(at, linesOf(manifest), {
+        entry: async (entry) => (await opened.hash(entry.path))?.sha256 ?? null,
+        file: async (file) => (await opened.hash(file.path))?.sha256 ?? null,
+      });
+      for (const name of zip.names()) {
+        const sidecar = this.#listed.has(mark(name.replace(/\.json$/, '.eml')));
+        if (name !== MANIFEST_NAME && !sidecar && !this.#listed.has(mark(name))) {
+          this.#report({ kind: 'unlisted', path: name });
+        }
+      }
+    } catch (error) {
+      if (!(error instanceof ZipUnreadable)) throw error;
+      this.#report({ kind: 'unreadable', path: path.basename(at) });
+    } finally {
+      zip?.close();
+    }
+  }
+
+  /** Each function returns the hash of what is there: null for nothing, undefined for what was already reported. */
+  async #compare(
+    file: string,
+    lines: AsyncIterable<string>,
+    hash: {
+      readonly entry: (entry: ManifestEntry) => Promise<string | null>;
+      readonly file: (file: ManifestFile) => Promise<string | null>;
+    },
+  ): Promise<void> {
+    const { signal, onProgress } = this.options;
+    try {
+      for await (const event of manifestEvents(file, lines)) {
+        signal.throwIfAborted();
+        if (event.what === 'head') this.#head = event.head;
+        else if (event.what === 'missing') this.#counts.lacking += 1;
+        else if (event.what === 'file') {
+          this.#listed.add(mark(event.file.path));
+          const found = await readable(() => hash.file(event.file));
+          this.#judge(found, event.file.sha256, { path: event.file.path });
+        } else {
+          const { entry } = event;
+          this.#listed.add(mark(entry.path));
+          const { sha256: id, mailbox, folder, uid } = entry;
+          const found = await readable(() => hash.entry(entry));
+          this.#judge(found, id, { path: entry.path, id, mailbox, folder, uid });
+          this.#counts.messages += 1;
+          this.#counts.bytes += entry.size;
+          onProgress?.({ messages: this.#counts.messages, bytes: this.#counts.bytes });
+        }
+      }
+    } catch (error) {
+      if (!hasCode(error, 'export-manifest-damaged')) throw error;
+      this.#report({ kind: 'manifest', path: MANIFEST_NAME });
+    }
+  }
+
+  #judge(found: string | null, wanted: string, about: Omit<ExportFinding, 'kind'>): void {
+    if (found === null) this.#report({ kind: 'missing', ...about });
+    else if (found !== wanted) this.#report({ kind: 'changed', ...about });
+  }
+
+  async #folderEntry(entry: ManifestEntry): Promise<string | null> {
+    const absolute = this.#absolute(entry.path);
+    if (entry.inMbox !== undefined) {
+      return this.#files.kindOf(absolute) === 'file'
+        ? hashInMbox(this.#files, absolute, entry.inMbox)
+        : null;
+    }
+    const there = this.#files.kindOf(absolute) === 'file' ? absolute : this.#remarked(absolute);
+    return there === undefined ? null : hashFile(this.#files, there).sha256;
+  }
+
+  async #folderFile(file: ManifestFile): Promise<string | null> {
+    const absolute = this.#absolute(file.path);
+    return this.#files.kindOf(absolute) === 'file' ? hashFile(this.#files, absolute).sha256 : null;
+  }
+
+  /** A message of a Maildir that a mail program marked since: its name has other flags, its bytes are the same. */
+  #remarked(absolute: string): string | undefined {
+    if (this.#head?.format !== 'maildir') return undefined;
+    const folder = path.dirname(absolute);
+    this.#cur ??= new Map();
+    let names = this.#cur.get(folder);
+    if (names === undefined) {
+      const list = this.#files.kindOf(folder) === 'folder' ? this.#files.list(folder) : [];
+      names = new Map(list.map((name) => [uniquePart(name), name]));
+      this.#cur = new Map([[folder, names]]);
+    }
+    const name = names.get(uniquePart(path.basename(absolute)));
+    if (name === undefined) return undefined;
+    const there = path.join(folder, name);
+    return this.#files.kindOf(there) === 'file' ? there : undefined;
+  }
+  #cur: Map<string, Map<string, string>> | undefined;
+
+  /** Names every file that the manifest does not; those of a Maildir by the part that stays. */
+  #unlisted(relative: string): void {
+    const folder = this.#absolute(relative);
+    for (const name of readdirSync(folder)) {
+      const at = relative === '' ? name : `${relative}/${name}`;
+      if (lstatSync(path.join(folder, name)).isDirectory()) this.#unlisted(at);
+      else if (at !== MANIFEST_NAME && at !== UNFINISHED_NAME && !this.#listed.has(mark(at))) {
+        // Hidden files are the system's or a mail program's; unfinished ones go with the next run.
+        if (name.startsWith('.') && writerOf(name) === undefined) continue;
+        this.#report({ kind: 'unlisted', path: at });
+      }
+    }
+  }
+
+  #absolute(relative: string): string {
+    return relative === '' ? this.options.at : path.join(this.options.at, ...relative.split('/'));
+  }
+
+  #report(finding: ExportFinding): void {
+    this.#found += 1;
+    if (EXPORT_DAMAGE.has(finding.kind)) this.#damage += 1;
+    if (this.#findings.length < MOST_FINDINGS) this.#findings.push(finding);
+  }
+}
+
+function mark(relative: string): string {
+  return createHash('sha256').update(uniquePart(relative)).digest('hex').slice(0, 16);
+}
+
+/** Returns no hash for what cannot be read: it is reported as changed. */
+async function readable(act: () => Promise<string | null>): Promise<string | null> {
+  try {
+    return await act();
+  } catch (error) {
+    const known =
+      error instanceof ZipUnreadable ||
+      (error instanceof Error && 'code' in error && error.code === 'EIO');
+    if (known) return '';
+    throw error;
+  }
+}
+
+/** SHA-256 of the source of a message in an mbox: quotes taken off, and what was put to it left out. */
+function hashInMbox(
+  files: ExportFiles,
+  absolute: string,
+  { offset, length, added, lineEndAdded }: InMbox,
+): string {
+  const digest = createHash('sha256');
+  const quotes = new LineQuotes(-1);
+  const range = { start: offset + added, end: offset + length - (lineEndAdded ? 1 : 0) };
+  for (const piece of filePieces(files, absolute, range)) {
+    for (const settled of quotes.take(piece)) digest.update(settled);
+  }
+  for (const rest of quotes.end()) digest.update(rest);
+  return digest.digest('hex');
+}

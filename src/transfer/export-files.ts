@@ -1,0 +1,326 @@
+import { createHash } from 'node:crypto';
+import { lstatSync, statSync } from 'node:fs';
+import { utimes } from 'node:fs/promises';
+import path from 'node:path';
+import {
+  createOrReplace,
+  type FileLayer,
+  type LogFile,
+  readFully,
+  realFiles,
+  writeAll,
+} from '../archive/file-system.ts';
+import { exportDiskFull, exportTargetLinked, exportWriteFailed } from '../errors/export.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
+
+/** What an export needs from the disk in addition to what the archive needs. */
+export interface ExportFiles extends FileLayer {
+  /** What a path leads to, links followed; `other` is a pipe, a socket or a device, which may not end. */
+  kindOf(path: string): 'file' | 'folder' | 'other' | undefined;
+  /** True for a link, which may lead out of the export. */
+  isLink(path: string): boolean;
+  /** Sets when a file was last written, milliseconds since the epoch. */
+  setModified(path: string, time: number): Promise<void>;
+}
+
+/** The disk itself. */
+export const realExportFiles: ExportFiles = {
+  ...realFiles,
+  kindOf(file) {
+    const stats = statSync(file, { throwIfNoEntry: false });
+    if (stats === undefined) return undefined;
+    if (stats.isDirectory()) return 'folder';
+    return stats.isFile() ? 'file' : 'other';
+  },
+  isLink: (file) => lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() ?? false,
+  async setModified(file, time) {
+    await utimes(file, time / 1000, time / 1000);
+  },
+};
+
+/** The folders that have to be synced, when this one is made, so that a power cut leaves it. */
+export function aboveMissing(files: ExportFiles, folder: string): string[] {
+  const above: string[] = [];
+  for (let at = folder; files.kindOf(at) === undefined; at = path.dirname(at)) {
+    if (path.dirname(at) === at) break;
+    above.push(path.dirname(at));
+  }
+  return above;
+}
+
+/** Returns the name of an unfinished file: it contains the writing process, so that no other removes the file. */
+export function temporaryName(pid: number, number: number): string {
+  return `.mailkeep-${pid}-${number}.tmp`;
+}
+
+const TEMPORARY = /^\.mailkeep-(\d+)-\d+\.tmp$/;
+
+/** Returns the process id in the name of an unfinished file, or undefined for any other name. */
+export function writerOf(name: string): number | undefined {
+  const pid = TEMPORARY.exec(name)?.[1];
+  return pid === undefined ? undefined : Number(pid);
+}
+
+/** True for a process that is there, on this machine. */
+export function isRunning(pid: number): boolean {
+  if (pid === process.pid) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return errnoOf(error) === 'EPERM';
+  }
+}
+
+/** A failing disk as an error of ours: no room, or the system's reason. Errors of another kind pass. */
+export async function writing<T>(file: string, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    throw failureOf(file, error);
+  }
+}
+
+function failureOf(file: string, error: unknown): unknown {
+  const errno = errnoOf(error);
+  if (errno === undefined) return error;
+  return errno === 'ENOSPC' || errno === 'EDQUOT'
+    ? exportDiskFull(file, error)
+    : exportWriteFailed(file, errno, error);
+}
+
+const BUFFERED_BYTES = 1024 * 1024;
+
+/** A file that is written from front to back, under a temporary name next to its final one. */
+export class NewFile {
+  /** Bytes so far. */
+  size = 0;
+  #pending: Uint8Array[] = [];
+  #pendingBytes = 0;
+  #written = 0;
+  #closed = false;
+
+  private constructor(
+    private readonly files: ExportFiles,
+    private readonly temporary: string,
+    private readonly file: LogFile,
+  ) {}
+
+  static async create(files: ExportFiles, temporary: string): Promise<NewFile> {
+    return new NewFile(files, temporary, await createOrReplace(files, temporary));
+  }
+
+  /** The bytes must not change afterwards. */
+  async write(bytes: Uint8Array): Promise<void> {
+    this.#pending.push(bytes);
+    this.#pendingBytes += bytes.length;
+    this.size += bytes.length;
+    if (this.#pendingBytes >= BUFFERED_BYTES) await this.#flush();
+  }
+
+  /**
+   * Makes the bytes durable and gives the file its final name, in place of what is there. The name is durable once
+   * its folder is synced.
+   */
+  async finish(final: string, modified?: number): Promise<void> {
+    await this.#flush();
+    if (modified !== undefined) await this.files.setModified(this.temporary, modified);
+    await this.file.datasync();
+    this.#close();
+    await this.files.rename(this.temporary, final);
+  }
+
+  /** Gives up: nothing stays. */
+  async discard(): Promise<void> {
+    this.#close();
+    await this.files.remove(this.temporary);
+  }
+
+  #close(): void {
+    if (!this.#closed) this.file.close();
+    this.#closed = true;
+  }
+
+  async #flush(): Promise<void> {
+    const [only] = this.#pending;
+    if (only === undefined) return;
+    const bytes = this.#pending.length === 1 ? only : Buffer.concat(this.#pending);
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    await writeAll(this.file, bytes, this.#written);
+    this.#written += bytes.length;
+  }
+}
+
+/** Writes into one folder tree: makes folders once, remembers what has to be synced, maps failures of the disk. */
+export class ExportFolder {
+  readonly #touched = new Set<string>();
+  readonly #made = new Set<string>();
+  #number = 0;
+
+  constructor(
+    readonly files: ExportFiles,
+    readonly root: string,
+    private readonly pid: number,
+  ) {}
+
+  /** The path on this system of a path of the export. */
+  absolute(relative: string): string {
+    return relative === '' ? this.root : path.join(this.root, ...relative.split('/'));
+  }
+
+  /**
+   * Makes a folder (relative path) with its parents. The root may be a link, what is below it is the export's own.
+   *
+   * @throws export-target-linked, export-disk-full, export-write-failed
+   */
+  makeFolder(relative: string): void {
+    if (this.#made.has(relative)) return;
+    this.#refuseLinks(relative);
+    const parts = relative === '' ? [] : relative.split('/');
+    for (let levels = 0; levels <= parts.length; levels += 1) {
+      const at = parts.slice(0, levels).join('/');
+      if (this.#made.has(at)) continue;
+      const folder = this.absolute(at);
+      const above = aboveMissing(this.files, folder);
+      if (above.length > 0) {
+        try {
+          this.files.makeFolder(folder);
+        } catch (error) {
+          throw failureOf(folder, error);
+        }
+        for (const parent of above) this.#touched.add(parent);
+      }
+      this.#made.add(at);
+    }
+  }
+
+  /** @throws export-target-linked for a folder below the root, on the way to this one or itself, that is a link */
+  #refuseLinks(relative: string): void {
+    const parts = relative === '' ? [] : relative.split('/');
+    for (const level of parts.keys()) {
+      const folder = this.absolute(parts.slice(0, level + 1).join('/'));
+      if (this.files.isLink(folder)) throw exportTargetLinked(folder);
+    }
+  }
+
+  /**
+   * Writes a file whole: `fill` gives its bytes. Where anything fails, nothing of it stays.
+   *
+   * @param temporaryIn the folder (relative) for the unfinished file, by default that of the file
+   * @throws export-disk-full, export-write-failed; what `fill` throws
+   */
+  async put(
+    relative: string,
+    fill: (file: NewFile) => Promise<void>,
+    options: { readonly modified?: number; readonly temporaryIn?: string } = {},
+  ): Promise<void> {
+    const folder = parentOf(relative);
+    const final = this.absolute(relative);
+    await writing(final, async () => {
+      this.makeFolder(folder);
+      const temporaryIn = this.absolute(options.temporaryIn ?? folder);
+      this.#number += 1;
+      const temporary = path.join(temporaryIn, temporaryName(this.pid, this.#number));
+      const file = await NewFile.create(this.files, temporary);
+      try {
+        await fill(file);
+        await file.finish(final, options.modified);
+      } catch (error) {
+        // Where even that fails, the next run takes it away.
+        await file.discard().catch(() => {});
+        throw error;
+      }
+      // The new name first: where both are one folder after the other, the file is never without any.
+      this.#touched.add(this.absolute(folder));
+      this.#touched.add(temporaryIn);
+    });
+  }
+
+  async rename(from: string, to: string): Promise<void> {
+    for (const relative of [from, to]) this.#refuseLinks(parentOf(relative));
+    await writing(this.absolute(to), async () => {
+      await this.files.rename(this.absolute(from), this.absolute(to));
+      for (const relative of [from, to]) {
+        this.#touched.add(path.dirname(this.absolute(relative)));
+      }
+    });
+  }
+
+  async remove(relative: string): Promise<void> {
+    this.#refuseLinks(parentOf(relative));
+    await writing(this.absolute(relative), async () => {
+      await this.files.remove(this.absolute(relative));
+      this.#touched.add(path.dirname(this.absolute(relative)));
+    });
+  }
+
+  /** An unfinished file that is written over many calls. */
+  async begin(relative: string): Promise<NewFile> {
+    this.#refuseLinks(parentOf(relative));
+    const folder = path.dirname(this.absolute(relative));
+    this.#number += 1;
+    const temporary = path.join(folder, temporaryName(this.pid, this.#number));
+    this.#touched.add(folder);
+    return await NewFile.create(this.files, temporary);
+  }
+
+  /** Takes away what killed runs left unfinished in a folder. */
+  async sweep(relative: string): Promise<void> {
+    this.#refuseLinks(relative);
+    const folder = this.absolute(relative);
+    if (this.files.kindOf(folder) !== 'folder') return;
+    for (const name of this.files.list(folder)) {
+      const pid = writerOf(name);
+      if (pid === undefined || isRunning(pid)) continue;
+      await writing(path.join(folder, name), () => this.files.remove(path.join(folder, name)));
+    }
+  }
+
+  /** Makes every name that was given or taken since the last time durable. */
+  async sync(): Promise<void> {
+    for (const folder of this.#touched) await writing(folder, () => this.files.syncFolder(folder));
+    this.#touched.clear();
+  }
+}
+
+function parentOf(relative: string): string {
+  return relative.split('/').slice(0, -1).join('/');
+}
+
+const CHUNK_BYTES = 256 * 1024;
+
+/** The bytes of a file from `start` up to `end`, in pieces that are used again: keep none. */
+export function* filePieces(
+  files: ExportFiles,
+  path: string,
+  range: { readonly start?: number; readonly end?: number } = {},
+): Generator<Buffer, void, undefined> {
+  const file = files.open(path, 'read');
+  try {
+    const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+    const end = range.end ?? Number.POSITIVE_INFINITY;
+    for (let at = range.start ?? 0; at < end; ) {
+      const got = readFully(file, chunk.subarray(0, Math.min(CHUNK_BYTES, end - at)), at);
+      if (got === 0) return;
+      yield chunk.subarray(0, got);
+      at += got;
+    }
+  } finally {
+    file.close();
+  }
+}
+
+/** SHA-256 of a file, and its size. */
+export function hashFile(
+  files: ExportFiles,
+  path: string,
+): { readonly sha256: string; readonly size: number } {
+  const digest = createHash('sha256');
+  let size = 0;
+  for (const piece of filePieces(files, path)) {
+    digest.update(piece);
+    size += piece.length;
+  }
+  return { sha256: digest.digest('hex'), size };
+}

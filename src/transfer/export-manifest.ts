@@ -1,0 +1,540 @@
+import { createHash } from 'node:crypto';
+import { isCount, isHash, isObject, parseJson } from '../archive/format.ts';
+import type { ListedPlace } from '../catalog/list.ts';
+import type { HistoryLine } from '../catalog/messages.ts';
+import type { SearchNode } from '../catalog/query-ast.ts';
+import { scratchDatabase } from '../core/sqlite.ts';
+import type { MessageId } from '../core/types.ts';
+import { isDated, receivedAt } from '../mail/docid.ts';
+import type { NamedFolder } from './export-names.ts';
+import type { ExportArchive, ExportSelection, SourceReader } from './plan-export.ts';
+
+export const EXPORT_FORMATS = ['eml', 'zip', 'mbox', 'maildir'] as const;
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];
+
+/** Next to the exported folders, and the last entry of a zip. */
+export const MANIFEST_NAME = 'mailkeep-export.json';
+/** Stands next to the manifest while an export is running, and after one that was interrupted. */
+export const UNFINISHED_NAME = 'mailkeep-export.unfinished.json';
+
+export const MANIFEST_VERSION = 'export 1';
+
+/** What the export is of. Nothing in it depends on the clock or the machine: the same state gives the same bytes. */
+export interface ManifestHead {
+  readonly mailkeep: typeof MANIFEST_VERSION;
+  readonly format: ExportFormat;
+  /** The commit that the archive had reached. */
+  readonly commit: { readonly number: number; readonly hash: string };
+  /** The commit as of which the export is, and its time; null for the present. */
+  readonly asOf: { readonly number: number; readonly time: string } | null;
+  readonly selection: {
+    readonly query: string | null;
+    /** How many messages were named by their ids, where they were. */
+    readonly ids?: number;
+    /** One name as text, several as a list; null for all. */
+    readonly mailbox: string | readonly string[] | null;
+    readonly folder: string | readonly string[] | null;
+    readonly deleted: boolean;
+    /** Present where messages that were deleted everywhere are exported along with the others. */
+    readonly withDeleted?: true;
+  };
+}
+
+/** One exported place. */
+export interface ManifestEntry {
+  /** Relative to the export, parted by `/`: the message's file, or the mbox it is in. */
+  readonly path: string;
+  /** The message's id: the SHA-256 of its source. */
+  readonly sha256: string;
+  /** Bytes of the source. */
+  readonly size: number;
+  /** The address. */
+  readonly mailbox: string;
+  readonly host: string;
+  readonly resourceId: string;
+  readonly folder: string;
+  /** What separates the levels of `folder`; absent in manifests of earlier versions. */
+  readonly delimiter?: string;
+  /** What the folder is for, such as `\\Sent`; absent where it has no special use. */
+  readonly specialUse?: string;
+  /** Where other folders had this path before: how many. */
+  readonly namesake?: number;
+  readonly generation: number;
+  readonly uid: number;
+  readonly flags: readonly string[];
+  readonly date: string | null;
+  readonly firstSeen: string | null;
+  readonly endedAt: string | null;
+  /** In an mbox: where the message is, behind its "From " line. */
+  readonly inMbox?: InMbox;
+}
+
+export interface InMbox {
+  readonly offset: number;
+  /** Bytes in the mbox, the empty line behind it left out. */
+  readonly length: number;
+  /** Bytes of header lines put before the source (Status and its like). */
+  readonly added: number;
+  /** True when the source has no line end at its end, and one was put there. */
+  readonly lineEndAdded: boolean;
+}
+
+/** Any other file of the export: an mbox, a sidecar. */
+export interface ManifestFile {
+  readonly path: string;
+  readonly sha256: string;
+  readonly size: number;
+}
+
+/** A place that the export should have and has not. */
+export interface MissingPlace {
+  readonly id: string | null;
+  readonly mailbox: string;
+  readonly folder: string;
+  /** As in an entry. */
+  readonly namesake?: number;
+  readonly generation: number;
+  readonly uid: number;
+  readonly reason: 'quarantined' | 'damaged' | 'purged';
+}
+
+interface ManifestParts {
+  readonly head: ManifestHead;
+  readonly entries: Iterable<ManifestEntry>;
+  readonly files: Iterable<ManifestFile>;
+  readonly missing: Iterable<MissingPlace>;
+}
+
+/**
+ * A manifest as text, in pieces: one JSON object, an item a line, so that one of any size can be read line by line.
+ * Its last field is the SHA-256 of every byte before the line that it stands in.
+ */
+export function* manifestText({ head, entries, files, missing }: ManifestParts) {
+  const digest = createHash('sha256');
+  let text = `${JSON.stringify(head).slice(0, -1)},\n`;
+  const flush = function* (): Generator<string> {
+    digest.update(text);
+    yield text;
+    text = '';
+  };
+  const lists: readonly (readonly [string, Iterable<unknown>])[] = [
+    ['entries', entries],
+    ['files', files],
+    ['missing', missing],
+  ];
+  for (const [name, items] of lists) {
+    text += `"${name}":[`;
+    let first = true;
+    for (const item of items) {
+      text += `${first ? '' : ','}\n${JSON.stringify(item)}`;
+      first = false;
+      if (text.length > 65_536) yield* flush();
+    }
+    text += '\n],\n';
+  }
+  yield* flush();
+  yield `"sha256":"${digest.digest('hex')}"}\n`;
+}
+
+export type ManifestEvent =
+  | { readonly what: 'head'; readonly head: ManifestHead }
+  | { readonly what: 'entry'; readonly entry: ManifestEntry }
+  | { readonly what: 'file'; readonly file: ManifestFile }
+  | { readonly what: 'missing'; readonly place: MissingPlace };
+
+/** The manifest is not what was written. */
+export class ManifestDamaged extends Error {}
+
+/** A list that a line may be in, from its first line to its last. */
+const EVENT_OF = { entries: 'entry', files: 'file', missing: 'missing' } as const;
+
+/**
+ * Reads a manifest back, line by line. Its content is proven only when it ends without an error: its last line
+ * has the hash of all others.
+ *
+ * @throws ManifestDamaged
+ */
+export async function* readManifest(
+  lines: AsyncIterable<string> | Iterable<string>,
+): AsyncGenerator<ManifestEvent, void, undefined> {
+  const digest = createHash('sha256');
+  let list: keyof typeof EVENT_OF | undefined;
+  let headRead = false;
+  for await (const line of lines) {
+    const seal = /^"sha256":"([0-9a-f]{64})"\}$/.exec(line)?.[1];
+    if (seal !== undefined) {
+      if (seal !== digest.digest('hex')) throw new ManifestDamaged('the hash differs');
+      return;
+    }
+    digest.update(`${line}\n`);
+    if (!headRead) {
+      headRead = true;
+      yield { what: 'head', head: headOf(line) };
+      continue;
+    }
+    const opened = /^"(entries|files|missing)":\[$/.exec(line)?.[1];
+    if (opened === 'entries' || opened === 'files' || opened === 'missing') list = opened;
+    else if (line === '],') list = undefined;
+    else if (list !== undefined) yield itemOf(list, line);
+    else throw new ManifestDamaged('a line that is none');
+  }
+  throw new ManifestDamaged('it ends early');
+}
+
+function headOf(line: string): ManifestHead {
+  const head = parseJson(`${line.replace(/,$/, '')}}`);
+  if (!isHead(head)) throw new ManifestDamaged('a head that is none');
+  if (head.mailkeep !== MANIFEST_VERSION) throw new ManifestDamaged('another version');
+  return head;
+}
+
+function itemOf(list: keyof typeof EVENT_OF, line: string): ManifestEvent {
+  const item = parseJson(line.replace(/,$/, ''));
+  if (list === 'entries' && isEntry(item)) return { what: 'entry', entry: item };
+  if (list === 'files' && isFile(item)) return { what: 'file', file: item };
+  if (list === 'missing' && isMissing(item)) return { what: 'missing', place: item };
+  throw new ManifestDamaged(`an item that is none of ${list}`);
+}
+
+/*
+ * A manifest is proven by a hash that anybody can compute: its lines may be forged. Fields that are shown, stored in a
+ * database or used for reading are therefore checked for their types.
+ */
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function isHead(value: unknown): value is ManifestHead {
+  if (!isObject(value)) return false;
+  const { format, commit, asOf, selection } = value;
+  return (
+    EXPORT_FORMATS.some((known) => known === format) &&
+    isObject(commit) &&
+    isCount(commit.number) &&
+    // Empty before the first commit.
+    (isHash(commit.hash) || commit.hash === '') &&
+    (asOf === null || (isObject(asOf) && isCount(asOf.number) && isMoment(asOf.time))) &&
+    isObject(selection)
+  );
+}
+
+function isEntry(value: unknown): value is ManifestEntry {
+  if (!isObject(value)) return false;
+  const { host, resourceId, delimiter, specialUse, flags, date, firstSeen, endedAt, inMbox } =
+    value;
+  return (
+    isFile(value) &&
+    isPlace(value) &&
+    typeof host === 'string' &&
+    typeof resourceId === 'string' &&
+    [delimiter, specialUse].every((text) => text === undefined || typeof text === 'string') &&
+    Array.isArray(flags) &&
+    flags.every((flag) => typeof flag === 'string') &&
+    [date, firstSeen, endedAt].every((time) => time === null || isMoment(time)) &&
+    (inMbox === undefined || isInMbox(inMbox))
+  );
+}
+
+function isFile(value: unknown): value is ManifestFile {
+  return (
+    isObject(value) &&
+    typeof value.path === 'string' &&
+    isHash(value.sha256) &&
+    isCount(value.size) &&
+    isInside(value.path)
+  );
+}
+
+function isMissing(value: unknown): value is MissingPlace {
+  return isObject(value) && isPlace(value) && (value.id === null || isHash(value.id));
+}
+
+function isPlace({ mailbox, folder, namesake, generation, uid }: Fields): boolean {
+  return (
+    typeof mailbox === 'string' &&
+    typeof folder === 'string' &&
+    (namesake === undefined || isCount(namesake)) &&
+    isCount(generation) &&
+    isCount(uid)
+  );
+}
+
+function isInMbox(value: unknown): value is InMbox {
+  if (!isObject(value)) return false;
+  const { offset, length, added, lineEndAdded } = value;
+  return [offset, length, added].every(isCount) && typeof lineEndAdded === 'boolean';
+}
+
+function isMoment(value: unknown): boolean {
+  return typeof value === 'string' && !Number.isNaN(Date.parse(value));
+}
+
+/** Returns whether a path stays inside its folder: a foreign manifest must not lead out of it. */
+function isInside(path: string): boolean {
+  return !path
+    .split('/')
+    .some((level) => /^(?:\.{0,2}|.*[\\\0:].*)$/s.test(level.replace(/:2,[A-Za-z]*$/, '')));
+}
+
+/** A place that a message has or had, according to its history. */
+interface SidecarPlace {
+  readonly mailbox: string;
+  readonly folder: string;
+  readonly generation: number;
+  readonly uid: number;
+  readonly flags: readonly string[];
+  readonly firstSeen: string | null;
+  readonly endedAt: string | null;
+}
+
+/** What the archive knows about an exported place and its message, apart from the bytes. */
+export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox'> {
+  readonly id: string;
+  readonly places: readonly SidecarPlace[];
+  readonly history: readonly Omit<HistoryLine, 'id'>[];
+}
+
+/** @param history all that happened to the message; what is later than the commit of the export is left out */
+export function sidecarOf(
+  { path: _path, sha256: id, inMbox: _inMbox, ...place }: ManifestEntry,
+  history: readonly HistoryLine[],
+  exported: number,
+): Sidecar {
+  const known = history.filter(({ commit }) => commit <= exported);
+  return {
+    id,
+    ...place,
+    places: placesOf(known),
+    history: known.map(({ id: _id, ...line }) => line),
+  };
+}
+
+function placesOf(history: readonly HistoryLine[]): SidecarPlace[] {
+  const places = new Map<string, SidecarPlace>();
+  for (const { event, time, mailbox, folder, generation, uid, flags } of history) {
+    const key = JSON.stringify([mailbox, folder, generation, uid]);
+    const before = places.get(key);
+    places.set(key, {
+      mailbox,
+      folder,
+      generation,
+      uid,
+      flags: flags ?? before?.flags ?? [],
+      firstSeen: before?.firstSeen ?? time,
+      endedAt: event === 'ended' ? time : event === 'reopened' ? null : (before?.endedAt ?? null),
+    });
+  }
+  return [...places.values()];
+}
+
+/** The sidecar of one message, as a file. */
+export function sidecarText(sidecar: Sidecar): string {
+  return `${JSON.stringify(sidecar, null, 2)}\n`;
+}
+
+/** The sidecars of a folder's messages in one file: an array, an item a line. */
+export async function* sidecarsText(sidecars: AsyncIterable<Sidecar>): AsyncGenerator<string> {
+  let first = true;
+  for await (const sidecar of sidecars) {
+    yield `${first ? '[' : ','}\n${JSON.stringify(sidecar)}`;
+    first = false;
+  }
+  yield first ? '[]\n' : '\n]\n';
+}
+
+/** A place of a selection; without an id while it is in quarantine. */
+export interface SelectedPlace extends Pick<ListedPlace, 'line' | 'generation' | 'docid'> {
+  readonly folder: NamedFolder & Pick<ListedPlace['folder'], 'specialUse' | 'namesake'>;
+}
+
+/** Takes what a selection has: first all folders, then its places. */
+export interface SelectionTaker {
+  /** @param met every folder there ever was, in the order in which the archive met them */
+  folders(met: readonly NamedFolder[]): void;
+  place(place: SelectedPlace): void;
+}
+
+/** What a manifest says of a selection. */
+export type Selected = Pick<ManifestHead, 'commit' | 'asOf' | 'selection'>;
+
+/** Where exported messages come from: an archive, with a selection of its places. */
+export interface ExportOrigin {
+  /** Gives the folders and every place of the selection, all as of one state of the archive. */
+  select(taker: SelectionTaker): Promise<Selected>;
+  readonly sources: SourceReader;
+  /** Returns all that happened to a message, in the order of time. */
+  history(id: MessageId): readonly HistoryLine[] | Promise<readonly HistoryLine[]>;
+}
+
+/** Returns the places of a selection of an archive, with their sources. */
+export function archiveOrigin({ catalog, sources, selection }: ExportArchive): ExportOrigin {
+  return {
+    sources,
+    history: (id) => catalog.history(id),
+    async select(taker) {
+      const chosen = new ChosenDocids();
+      try {
+        return catalog.snapshot(() => readSelection({ catalog, selection }, chosen, taker));
+      } finally {
+        chosen.close();
+      }
+    },
+  };
+}
+
+/** Sets of docids, in a temporary database: a query may find more than fits into memory. */
+class ChosenDocids {
+  readonly #db = scratchDatabase(`
+    CREATE TABLE found (docid INTEGER PRIMARY KEY);
+    CREATE TABLE gone (docid INTEGER PRIMARY KEY);
+    BEGIN`);
+  readonly #isFound = this.#asking('SELECT 1 FROM found WHERE docid = ?');
+  readonly #isGone = this.#asking('SELECT 1 FROM gone WHERE docid = ?');
+
+  /** Only messages with these docids are meant. */
+  narrow(docids: Iterable<number>): void {
+    const add = this.#db.prepare('INSERT OR IGNORE INTO found (docid) VALUES (?)');
+    for (const docid of docids) add.run(docid);
+  }
+
+  isFound(docid: number): boolean {
+    return this.#isFound(docid);
+  }
+
+  /** The lowest and the highest docid that is meant; undefined where none is. */
+  range(): { readonly low: number; readonly high: number } | undefined {
+    const row = this.#db
+      .prepare<[], { low: number | null; high: number | null }>(
+        'SELECT min(docid) AS low, max(docid) AS high FROM found',
+      )
+      .get();
+    const { low = null, high = null } = row ?? {};
+    return low === null || high === null ? undefined : { low, high };
+  }
+
+  /** Messages with these docids have no current place. */
+  noteGone(docids: Iterable<number>): void {
+    const add = this.#db.prepare('INSERT OR IGNORE INTO gone (docid) VALUES (?)');
+    for (const docid of docids) add.run(docid);
+  }
+
+  isGone(docid: number): boolean {
+    return this.#isGone(docid);
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  #asking(query: string): (docid: number) => boolean {
+    const statement = this.#db.prepare<[number], unknown>(query);
+    return (docid) => statement.get(docid) !== undefined;
+  }
+}
+
+type Archive = Pick<ExportArchive, 'catalog' | 'selection'>;
+
+function readSelection(
+  archive: Archive,
+  chosen: ChosenDocids,
+  { folders, place }: SelectionTaker,
+): Selected {
+  const { catalog, selection } = archive;
+  const { query, docids = null, asOf } = selection;
+  const isNarrowed = query !== null || docids !== null;
+  if (query !== null) {
+    const { text: _, ...asked } = query;
+    chosen.narrow(catalog.foundDocids({ ...asked, ...momentOf(asOf) }));
+  }
+  if (docids !== null) chosen.narrow(docids);
+  const met = catalog.folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
+  folders(met.map(({ folder: path, ...rest }) => ({ ...rest, path })));
+  for (const one of listed(archive, chosen, isNarrowed)) {
+    // Without bytes it is unknown whether the query would find a message.
+    if (isNarrowed && (one.line.id === null || !chosen.isFound(one.docid))) continue;
+    place(one);
+  }
+  const { number, hash } = catalog.reached();
+  const at = asOf === null ? null : catalog.commitAt(asOf);
+  return {
+    commit: { number, hash },
+    asOf:
+      asOf === null
+        ? null
+        : { number: at?.number ?? 0, time: new Date(at?.time ?? 0).toISOString() },
+    selection: saidOf(selection),
+  };
+}
+
+function saidOf(selection: ExportSelection): ManifestHead['selection'] {
+  const {
+    query,
+    docids = null,
+    mailboxes = [],
+    folders = [],
+    deleted,
+    withDeleted = false,
+  } = selection;
+  const only = (names: readonly string[]) => (names.length > 1 ? names : (names[0] ?? null));
+  return {
+    query: query?.text ?? null,
+    ...(docids === null ? {} : { ids: new Set(docids).size }),
+    ...{ mailbox: only(mailboxes), folder: only(folders), deleted },
+    ...(withDeleted ? { withDeleted } : {}),
+  };
+}
+
+function momentOf(asOf: number | null) {
+  return asOf === null ? {} : { asOf };
+}
+
+/** The places of a selection; where it is narrowed, of more messages than are meant. */
+function* listed(
+  { catalog, selection }: Archive,
+  chosen: ChosenDocids,
+  isNarrowed: boolean,
+): Generator<ListedPlace, void, undefined> {
+  const { query, mailboxes, folders, deleted, withDeleted = false, asOf } = selection;
+  const range = isNarrowed ? chosen.range() : undefined;
+  if (isNarrowed && range === undefined) return;
+  const moment = momentOf(asOf);
+  const filter = {
+    ...{ mailbox: mailboxes, folder: folders },
+    // Only the time in which the messages were received is walked over; those without a date lie in none.
+    ...(range === undefined || !isDated(range.low)
+      ? {}
+      : { from: receivedAt(range.low), to: receivedAt(range.high) + 1000 }),
+    ...moment,
+  };
+  yield* catalog.listPlaces({ ...filter, deleted });
+  if (deleted || !withDeleted) return;
+  const nodes = [IS_DELETED, ...(query === null ? [] : [query.node])];
+  const { accounts = new Map() } = query ?? {};
+  const node = { kind: 'and', nodes, span: IS_DELETED.span } as const;
+  chosen.noteGone(catalog.foundDocids({ node, accounts, ...moment }));
+  yield* lastPlaces(catalog.listPlaces({ ...filter, deleted: true }), (docid) =>
+    chosen.isGone(docid),
+  );
+}
+
+const IS_DELETED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
+
+/** Of each message that is gone, the ended place, or those that ended together last; places of one message come together. */
+function* lastPlaces(
+  ended: Iterable<ListedPlace>,
+  isGone: (docid: number) => boolean,
+): Generator<ListedPlace, void, undefined> {
+  let last: ListedPlace[] = [];
+  for (const place of ended) {
+    const [before] = last;
+    if (before !== undefined && before.docid !== place.docid) {
+      yield* last;
+      last = [];
+    }
+    if (!isGone(place.docid)) continue;
+    const at = place.line.endedAt ?? '';
+    const lastAt = last[0]?.line.endedAt ?? '';
+    if (last.length === 0 || at > lastAt) last = [place];
+    else if (at === lastAt) last.push(place);
+  }
+  yield* last;
+}

@@ -1,0 +1,941 @@
+import { createHash, type Hash } from 'node:crypto';
+import path from 'node:path';
+import { Readable } from 'node:stream';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { ZipFile } from 'yazl';
+import {
+  exportChanged,
+  exportFormatDiffers,
+  exportManifestDamaged,
+  exportTargetForeign,
+} from '../errors/export.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
+import { LineQuotes } from '../mail/mail-files.ts';
+import {
+  aboveMissing,
+  type ExportFiles,
+  ExportFolder,
+  filePieces,
+  hashFile,
+  isRunning,
+  NewFile,
+  temporaryName,
+  writerOf,
+  writing,
+} from './export-files.ts';
+import {
+  type ExportFormat,
+  type ExportOrigin,
+  type InMbox,
+  MANIFEST_NAME,
+  ManifestDamaged,
+  type ManifestEntry,
+  type ManifestEvent,
+  manifestText,
+  readManifest,
+  type Sidecar,
+  sidecarOf,
+  sidecarsText,
+  sidecarText,
+  UNFINISHED_NAME,
+} from './export-manifest.ts';
+import type { NamedMessage } from './export-names.ts';
+import {
+  type ExportPlan,
+  type ExportTarget,
+  entryOf,
+  type FormatWriter,
+  openSource,
+  type PlannedPlace,
+  type Source,
+  type WritingOptions,
+} from './plan-export.ts';
+import { ZipReader, ZipUnreadable } from './read-zip.ts';
+
+/** Names in a folder that belong to the system, not to anybody's export. */
+const SYSTEMS_OWN = /^(?:\.|lost\+found$|desktop\.ini$|thumbs\.db$|\$recycle\.bin$|system volume)/i;
+
+/** What is at the target of an export into a folder. */
+interface FolderTarget {
+  /** True when an earlier export is there, whole. */
+  readonly finished: boolean;
+  /** True when one was begun and did not end. */
+  readonly unfinished: boolean;
+}
+
+/**
+ * Inspects the folder that an export is to go to. Changes nothing.
+ *
+ * @throws export-target-foreign when it holds anything else, export-write-failed when it cannot be read
+ */
+async function inspectFolder(files: ExportFiles, folder: string): Promise<FolderTarget> {
+  return await writing(folder, async () => {
+    const kind = files.kindOf(folder);
+    if (kind === undefined) return { finished: false, unfinished: false };
+    if (kind !== 'folder') throw exportTargetForeign(folder, 'folder');
+    const finished = files.kindOf(path.join(folder, MANIFEST_NAME)) === 'file';
+    const unfinished = files.kindOf(path.join(folder, UNFINISHED_NAME)) === 'file';
+    // The marker is the first file of an export: before it there is nothing, or an unfinished one of itself.
+    const foreign = (name: string): boolean =>
+      !SYSTEMS_OWN.test(name) && writerOf(name) === undefined;
+    if (!finished && !unfinished && files.list(folder).some(foreign)) {
+      throw exportTargetForeign(folder, 'folder');
+    }
+    return { finished, unfinished };
+  });
+}
+
+/** Removes temporary files that killed runs left next to a zip. */
+async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
+  const folder = path.dirname(zip);
+  if (files.kindOf(folder) !== 'folder') return;
+  for (const name of files.list(folder)) {
+    const pid = name.startsWith(`.${path.basename(zip)}`)
+      ? writerOf(name.slice(path.basename(zip).length + 1))
+      : undefined;
+    if (pid === undefined || isRunning(pid)) continue;
+    await writing(name, () => files.remove(path.join(folder, name)));
+  }
+}
+
+/** Yields everything in a manifest; proven only when it ends. @throws export-manifest-damaged, export-format-differs */
+export async function* manifestEvents(
+  file: string,
+  lines: AsyncIterable<string> | Iterable<string>,
+  wanted?: ExportFormat,
+): AsyncGenerator<ManifestEvent, void, undefined> {
+  try {
+    for await (const event of readManifest(lines)) {
+      if (event.what === 'head' && wanted !== undefined && event.head.format !== wanted) {
+        throw exportFormatDiffers(path.dirname(file), event.head.format, wanted);
+      }
+      yield event;
+    }
+  } catch (error) {
+    throw error instanceof ManifestDamaged ? exportManifestDamaged(file) : error;
+  }
+}
+
+/** The longest line of a manifest: an entry with the longest names is a few kilobytes. */
+const LONGEST_LINE_BYTES = 1024 * 1024;
+const LF = 10;
+
+/**
+ * The lines of a text that comes in pieces of UTF-8. Other work gets its turn between pieces, an interruption too.
+ *
+ * @param longest bytes of a line
+ * @throws ManifestDamaged for a longer one
+ */
+export async function* linesOf(
+  pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
+  longest = LONGEST_LINE_BYTES,
+): AsyncGenerator<string, void, undefined> {
+  let begun: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of pieces) {
+    await nextTurn();
+    let from = 0;
+    for (;;) {
+      const found = piece.indexOf(LF, from);
+      const end = found === -1 ? piece.length : found;
+      bytes += end - from;
+      if (bytes > longest) throw new ManifestDamaged('a line that is too long');
+      // A copy: pieces are used again.
+      begun.push(Buffer.from(piece.subarray(from, end)));
+      if (found === -1) break;
+      yield Buffer.concat(begun).toString('utf8');
+      begun = [];
+      bytes = 0;
+      from = found + 1;
+    }
+  }
+  if (bytes > 0) yield Buffer.concat(begun).toString('utf8');
+}
+
+/** The lines of a file. */
+export function fileLines(files: ExportFiles, file: string): AsyncIterable<string> {
+  return linesOf(filePieces(files, file));
+}
+
+/** Files that are synced at a time: a disk takes several as fast as one. */
+const WIDTH = 8;
+
+interface FileWriterDeps {
+  readonly folder: ExportFolder;
+  readonly plan: ExportPlan;
+  /** Where the unfinished file for this path (relative) lies; by default next to it. */
+  readonly temporaryIn?: (path: string) => string;
+  /** Called before the first file of each folder is written. */
+  readonly prepare?: (folder: string) => void;
+  /** The sidecar of a message, or null for none. */
+  readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
+  /** True when an earlier run may have left files that no manifest lists. */
+  readonly resumed: boolean;
+}
+
+/** One file a place: .eml and Maildir. A file's time is the received date. */
+class FileWriter implements FormatWriter {
+  readonly width = WIDTH;
+  readonly provenFirst = false;
+  readonly #prepared = new Map<string, Promise<void>>();
+
+  constructor(private readonly deps: FileWriterDeps) {}
+
+  async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
+    const { folder, plan } = this.deps;
+    await this.#prepare(place.path.split('/').slice(0, -1).join('/'));
+    const there = await this.#isThere(place);
+    if (!there) {
+      const source = await open();
+      const { date } = place.line;
+      const temporaryIn = this.deps.temporaryIn?.(place.path);
+      await folder.put(
+        place.path,
+        async (file) => {
+          for await (const piece of source.pieces()) await file.write(piece);
+        },
+        {
+          ...(date === null ? {} : { modified: Math.max(0, Date.parse(date)) }),
+          ...(temporaryIn === undefined ? {} : { temporaryIn }),
+        },
+      );
+    }
+    plan.done(rank, place);
+    await this.#putSidecar(place);
+    return there ? 'there' : 'written';
+  }
+
+  async keep(): Promise<void> {
+    // Its file is there.
+  }
+
+  async finish(): Promise<void> {
+    await this.deps.folder.sync();
+  }
+
+  async discard(): Promise<void> {
+    await this.deps.folder.sync();
+  }
+
+  /** Once a folder; everybody who writes there waits for it. */
+  #prepare(path: string): Promise<void> {
+    const known = this.#prepared.get(path);
+    if (known !== undefined) return known;
+    const preparing = this.#prepareFolder(path);
+    this.#prepared.set(path, preparing);
+    return preparing;
+  }
+
+  async #prepareFolder(path: string): Promise<void> {
+    const { folder, prepare, resumed, temporaryIn } = this.deps;
+    await writing(folder.absolute(path), async () => {
+      folder.makeFolder(path);
+      prepare?.(path);
+    });
+    if (!resumed) return;
+    await folder.sweep(path);
+    if (temporaryIn !== undefined) await folder.sweep(temporaryIn(`${path}/x`));
+  }
+
+  /** True when the file has its name and its bytes already; one under the name of an earlier export is renamed. */
+  async #isThere({ path, before, line }: PlannedPlace): Promise<boolean> {
+    const { folder, plan } = this.deps;
+    const { files } = folder;
+    const whole = (relative: string): boolean => {
+      const absolute = folder.absolute(relative);
+      return files.kindOf(absolute) === 'file' && hashFile(files, absolute).sha256 === line.id;
+    };
+    if (whole(path)) return true;
+    if (before === null || !whole(before)) return false;
+    await folder.rename(before, path);
+    const old = sidecarPath(before);
+    if (plan.file(old) !== undefined) {
+      plan.dropFile(old);
+      if (files.kindOf(folder.absolute(old)) === 'file') await folder.remove(old);
+    }
+    return true;
+  }
+
+  async #putSidecar(place: PlannedPlace): Promise<void> {
+    const { folder, plan, sidecar } = this.deps;
+    const entry = entryOf(place);
+    const text = await sidecar(entry);
+    if (text === null) return;
+    const path = sidecarPath(place.path);
+    const bytes = Buffer.from(text);
+    const sha256 = createHash('sha256').update(bytes).digest('hex');
+    const absolute = folder.absolute(path);
+    const { files } = folder;
+    const same = files.kindOf(absolute) === 'file' && hashFile(files, absolute).sha256 === sha256;
+    if (!same) await folder.put(path, (file) => file.write(bytes));
+    plan.addFile({ path, sha256, size: bytes.length });
+  }
+}
+
+function sidecarPath(path: string): string {
+  return path.replace(/\.eml$/, '.json');
+}
+
+const DAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
+const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
+
+/** The "From " line of a message: its sender where that is one plain word, and its received time in UTC, as asctime writes it. */
+export function fromLine({ from, date }: Pick<NamedMessage, 'from' | 'date'>): string {
+  const address = from?.address ?? '';
+  const plain = address.includes('@', 1) && !address.endsWith('@') && /^[!-~]+$/.test(address);
+  const sender = plain ? address : 'MAILER-DAEMON';
+  const at = new Date(date ?? 0);
+  const two = (value: number, fill = '0'): string => String(value).padStart(2, fill);
+  const day = `${DAYS[at.getUTCDay()]} ${MONTHS[at.getUTCMonth()]} ${two(at.getUTCDate(), ' ')}`;
+  const time = `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}:${two(at.getUTCSeconds())}`;
+  return `From ${sender} ${day} ${time} ${String(at.getUTCFullYear()).padStart(4, '0')}\n`;
+}
+
+/** Letters of Status and X-Status, as mutt, Dovecot and Thunderbird's importers read them. */
+const STATUS = [['\\seen', 'R']] as const;
+const X_STATUS = [
+  ['\\answered', 'A'],
+  ['\\flagged', 'F'],
+  ['\\draft', 'T'],
+  ['\\deleted', 'D'],
+] as const;
+
+/** Returns the header lines for a message's flags; keywords that are not a single word are left out. */
+function statusHeaders(flags: readonly string[], lineEnd: string): string {
+  const set = new Set(flags.map((flag) => flag.toLowerCase()));
+  const letters = (table: readonly (readonly [string, string])[]): string =>
+    table.map(([flag, letter]) => (set.has(flag) ? letter : '')).join('');
+  const keywords = flags.filter((flag) => /^[!-[\]-~]+$/.test(flag));
+  // O: it is no longer new.
+  const lines = [`Status: ${letters(STATUS)}O`];
+  if (letters(X_STATUS) !== '') lines.push(`X-Status: ${letters(X_STATUS)}`);
+  if (keywords.length > 0) lines.push(`X-Keywords: ${keywords.join(' ')}`);
+  return lines.map((line) => line + lineEnd).join('');
+}
+
+/** The pieces of a source with every "From " line quoted, and a line end at the end where there is none. */
+export async function* quotedPieces(
+  pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
+): AsyncGenerator<Buffer, { readonly lineEndAdded: boolean }, undefined> {
+  const quotes = new LineQuotes(1);
+  let last: number | undefined;
+  const noted = (piece: Buffer): Buffer => {
+    if (piece.length > 0) last = piece[piece.length - 1];
+    return piece;
+  };
+  for await (const piece of pieces) for (const settled of quotes.take(piece)) yield noted(settled);
+  for (const rest of quotes.end()) yield noted(rest);
+  // An empty source needs none: it ends where it begins.
+  const lineEndAdded = last !== undefined && last !== 0x0a;
+  if (lineEndAdded) yield Buffer.from('\n');
+  return { lineEndAdded };
+}
+
+interface MboxWriterDeps {
+  readonly folder: ExportFolder;
+  readonly plan: ExportPlan;
+  /** True to write Status, X-Status and X-Keywords before each source: it is not bit-exact then. */
+  readonly statusHeaders: boolean;
+  /** True when new messages are appended to those of the earlier export, false when mboxes are rewritten. */
+  readonly incremental: boolean;
+  readonly resumed: boolean;
+}
+
+interface OpenMbox {
+  readonly relative: string;
+  readonly file: NewFile;
+  readonly hash: Hash;
+}
+
+/** One mbox a folder, in the mboxrd form. An mbox appears under its name only when it is whole. */
+class MboxWriter implements FormatWriter {
+  readonly width = 1;
+  readonly provenFirst = true;
+  #open: OpenMbox | undefined;
+
+  constructor(private readonly deps: MboxWriterDeps) {}
+
+  async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
+    const source = await open();
+    const mbox = await this.#mbox(place.path);
+    const { plan } = this.deps;
+    const inMbox = await writing(this.deps.folder.absolute(place.path), () =>
+      this.#append(mbox, place, source),
+    );
+    plan.done(rank, place, inMbox);
+    return 'written' as const;
+  }
+
+  /** The bytes of earlier messages stay where they are in an mbox that grows; a rewritten one has none of them. */
+  async keep(rank: number, entry: ManifestEntry): Promise<void> {
+    const { plan, incremental } = this.deps;
+    if (!plan.hasDue(entry.path) && this.#open?.relative !== entry.path) return;
+    if (!incremental) plan.failed(rank);
+  }
+
+  async finish(): Promise<void> {
+    await this.#close();
+    await this.deps.folder.sync();
+  }
+
+  async discard(): Promise<void> {
+    const mbox = this.#open;
+    this.#open = undefined;
+    await mbox?.file.discard();
+    await this.deps.folder.sync();
+  }
+
+  async #mbox(relative: string): Promise<OpenMbox> {
+    if (this.#open?.relative === relative) return this.#open;
+    await this.#close();
+    const { folder, resumed } = this.deps;
+    const parent = relative.split('/').slice(0, -1).join('/');
+    return await writing(folder.absolute(relative), async () => {
+      folder.makeFolder(parent);
+      if (resumed) await folder.sweep(parent);
+      const mbox = { relative, file: await folder.begin(relative), hash: createHash('sha256') };
+      this.#open = mbox;
+      await this.#copyEarlier(mbox);
+      return mbox;
+    });
+  }
+
+  /** The mbox of the earlier export, as long as its manifest says: what a killed run added is written again. */
+  async #copyEarlier(mbox: OpenMbox): Promise<void> {
+    const { folder, plan, incremental } = this.deps;
+    const earlier = incremental ? plan.file(mbox.relative) : undefined;
+    if (earlier === undefined) return;
+    const whole = folder.absolute(mbox.relative);
+    const range = { end: earlier.size };
+    for (const piece of filePieces(folder.files, whole, range)) {
+      await this.#write(mbox, Buffer.from(piece));
+    }
+    const same = mbox.hash.copy().digest('hex') === earlier.sha256;
+    if (!same) throw exportChanged(whole);
+  }
+
+  async #append(mbox: OpenMbox, { line }: PlannedPlace, source: Source): Promise<InMbox> {
+    await this.#write(mbox, Buffer.from(fromLine(line)));
+    const offset = mbox.file.size;
+    const pieces = source.pieces();
+    let added = 0;
+    if (this.deps.statusHeaders) {
+      const lineEnd = await lineEndOf(source);
+      const headers = Buffer.from(statusHeaders(line.flags, lineEnd));
+      added = headers.length;
+      await this.#write(mbox, headers);
+    }
+    const quoted = quotedPieces(pieces);
+    let next = await quoted.next();
+    for (; next.done !== true; next = await quoted.next()) await this.#write(mbox, next.value);
+    const length = mbox.file.size - offset;
+    await this.#write(mbox, Buffer.from('\n'));
+    return { offset, length, added, lineEndAdded: next.value.lineEndAdded };
+  }
+
+  async #write({ file, hash }: OpenMbox, bytes: Buffer): Promise<void> {
+    hash.update(bytes);
+    await file.write(bytes);
+  }
+
+  async #close(): Promise<void> {
+    const mbox = this.#open;
+    if (mbox === undefined) return;
+    const { folder, plan } = this.deps;
+    const { relative, file, hash } = mbox;
+    const final = folder.absolute(relative);
+    await writing(final, () => file.finish(path.normalize(final)));
+    this.#open = undefined;
+    plan.addFile({ path: relative, sha256: hash.digest('hex'), size: file.size });
+  }
+}
+
+/** The line end of a source, which lines put before it should have too. */
+async function lineEndOf(source: Source): Promise<string> {
+  for await (const piece of source.pieces()) {
+    const lf = piece.indexOf(0x0a);
+    return lf > 0 && piece[lf - 1] === 0x0d ? '\r\n' : '\n';
+  }
+  return '\n';
+}
+
+/** Returns where the sidecars of a folder go: next to its mbox, or next to `cur/` and `new/`. */
+function folderSidecarPath(messagePath: string): string {
+  return messagePath.endsWith('.mbox')
+    ? messagePath.replace(/\.mbox$/, '.json')
+    : messagePath.replace(/cur\/[^/]*$/, 'mailkeep-sidecar.json');
+}
+
+/** Writes one file of sidecars for each folder of the export. */
+async function writeFolderSidecars(
+  folder: ExportFolder,
+  plan: ExportPlan,
+  sidecar: (entry: ManifestEntry) => Promise<Sidecar>,
+): Promise<void> {
+  const entries = plan.entries();
+  let next = entries.next();
+  while (next.done !== true) {
+    const path = folderSidecarPath(next.value.path);
+    const inFolder = async function* (): AsyncGenerator<Sidecar> {
+      while (next.done !== true && folderSidecarPath(next.value.path) === path) {
+        yield await sidecar(next.value);
+        next = entries.next();
+      }
+    };
+    // What a killed run left of one.
+    await folder.sweep(path.split('/').slice(0, -1).join('/'));
+    const digest = createHash('sha256');
+    let size = 0;
+    await folder.put(path, async (file) => {
+      for await (const text of sidecarsText(inFolder())) {
+        const bytes = Buffer.from(text);
+        digest.update(bytes);
+        size += bytes.length;
+        await file.write(bytes);
+      }
+    });
+    plan.addFile({ path, sha256: digest.digest('hex'), size });
+  }
+}
+
+/** An export into a folder: .eml files, mboxes or Maildirs. */
+export function openFolderTarget(
+  origin: ExportOrigin,
+  options: WritingOptions,
+  files: ExportFiles,
+): ExportTarget {
+  const { to, format, incremental, statusHeaders } = options;
+  const folder = new ExportFolder(files, to, options.pid ?? process.pid);
+  const manifest = path.join(to, MANIFEST_NAME);
+  let found: FolderTarget = { finished: false, unfinished: false };
+  let commit = 0;
+  const sidecar = async (entry: ManifestEntry) =>
+    sidecarOf(entry, await origin.history(entry.sha256), commit);
+  return {
+    manifest,
+    async recall(plan) {
+      found = await inspectFolder(files, to);
+      if (!found.finished) return;
+      for await (const event of manifestEvents(manifest, fileLines(files, manifest), format)) {
+        if (event.what === 'entry') plan.addEarlier(event.entry);
+        else if (event.what === 'file') plan.addFile(event.file);
+        else if (event.what === 'missing' && incremental) plan.addMissing(event.place);
+      }
+    },
+    async begin(plan, of) {
+      commit = of;
+      folder.makeFolder('');
+      await folder.sweep('');
+      // Durable before the first message, so that what a kill leaves is known for an export.
+      const marker = Buffer.from(`${JSON.stringify({ mailkeep: 'unfinished export', format })}\n`);
+      await folder.put(UNFINISHED_NAME, (file) => file.write(marker));
+      await folder.sync();
+      const resumed = found.unfinished;
+      if (format === 'mbox') {
+        return new MboxWriter({ folder, plan, statusHeaders, incremental, resumed });
+      }
+      if (format === 'maildir') {
+        return new FileWriter({
+          folder,
+          plan,
+          resumed,
+          prepare: (cur) => {
+            for (const part of ['new', 'tmp']) folder.makeFolder(cur.replace(/cur$/, part));
+          },
+          temporaryIn: (file) => file.replace(/cur\/[^/]*$/, 'tmp'),
+          sidecar: async () => null,
+        });
+      }
+      return new FileWriter({
+        folder,
+        plan,
+        resumed,
+        sidecar: async (entry) => (options.sidecar ? sidecarText(await sidecar(entry)) : null),
+      });
+    },
+    async finish(writer, plan, head) {
+      await writer.finish();
+      if (options.sidecar && format !== 'eml') {
+        await writeFolderSidecars(folder, plan, sidecar);
+      }
+      const parts = {
+        head,
+        entries: plan.entries(),
+        files: plan.files(),
+        missing: plan.missing(),
+      };
+      await folder.put(MANIFEST_NAME, async (file) => {
+        for (const piece of manifestText(parts)) await file.write(Buffer.from(piece));
+      });
+      await folder.sync();
+      await folder.remove(UNFINISHED_NAME);
+      await folder.sync();
+    },
+    discard: (writer) => writer.discard(),
+  };
+}
+
+/** What the library knows of an entry, which its types do not have. */
+interface Entry {
+  readonly state: number;
+  getCentralDirectoryRecord(): Buffer;
+}
+
+/** The library's FILE_DATA_DONE. */
+const WRITTEN = 3;
+
+/**
+ * A zip that neither slows down nor takes more memory than its directory as it grows. yazl walks the list of all its
+ * entries, from the first, whenever one is added and whenever one is done, and keeps with each what its bytes came from.
+ * Here that list has no more than what is still to be written; of the others there is what the directory at the end
+ * of the file says of them.
+ */
+export class LongZip extends ZipFile {
+  declare private entries: Entry[];
+  readonly #written: Entry[] = [];
+  readonly #records = new Records();
+
+  /** How many entries are walked. */
+  get walked(): number {
+    return this.entries.length;
+  }
+
+  /** Takes what is written off the list: to be called when the turn of an entry has come. */
+  settle(): void {
+    const waiting: Entry[] = [];
+    for (const entry of this.entries) {
+      if (entry.state < WRITTEN) waiting.push(entry);
+      else {
+        const { state } = entry;
+        const record = this.#records.keep(entry.getCentralDirectoryRecord());
+        this.#written.push({ state, getCentralDirectoryRecord: () => record });
+      }
+    }
+    this.entries = waiting;
+  }
+
+  /** Nothing is added any more. */
+  finish(): void {
+    this.entries = [...this.#written, ...this.entries];
+    this.end();
+  }
+}
+
+const PAGE_BYTES = 1024 * 1024;
+
+/** Records of some hundred bytes. Each by itself would keep the 8 KiB alive that small buffers of all kinds share. */
+class Records {
+  #page = Buffer.alloc(0);
+  #used = 0;
+
+  keep(record: Buffer): Buffer {
+    if (this.#used + record.length > this.#page.length) {
+      this.#page = Buffer.allocUnsafeSlow(Math.max(PAGE_BYTES, record.length));
+      this.#used = 0;
+    }
+    const at = this.#used;
+    this.#used += record.copy(this.#page, at);
+    return this.#page.subarray(at, this.#used);
+  }
+}
+
+interface ZipWriterDeps {
+  readonly file: Pick<NewFile, 'write' | 'discard'>;
+  /** The zip's final name, for errors. */
+  readonly final: string;
+  readonly plan: ExportPlan;
+  /** The bytes of a place of the earlier export. */
+  readonly earlier: (entry: ManifestEntry) => Promise<Source>;
+  readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
+}
+
+/** The range of DOS times, less a day at either end, so that no time zone leads out of it. */
+const EARLIEST = Date.UTC(1980, 0, 2);
+const LATEST = Date.UTC(2107, 11, 30);
+
+/** A moment whose local time is UTC: a zip has local times too, and its bytes must not depend on the zone. */
+class UtcDate extends Date {
+  override getFullYear = (): number => this.getUTCFullYear();
+  override getMonth = (): number => this.getUTCMonth();
+  override getDate = (): number => this.getUTCDate();
+  override getHours = (): number => this.getUTCHours();
+  override getMinutes = (): number => this.getUTCMinutes();
+  override getSeconds = (): number => this.getUTCSeconds();
+}
+
+/** Returns a date as a zip has it: in UTC, and within the range that it knows. @param date milliseconds since the epoch */
+function zipTime(date: number | null): Date {
+  return new UtcDate(Math.min(LATEST, Math.max(EARLIEST, date ?? EARLIEST)));
+}
+
+/** One zip file. Nothing in it depends on the clock, the machine or the order in which the disk answers. */
+export class ZipWriter implements FormatWriter {
+  readonly width = 1;
+  readonly provenFirst = true;
+  readonly #zip = new LongZip();
+  readonly #written: Promise<void>;
+  #failure: { readonly error: unknown } | undefined;
+  /** Callers that wait for a turn or for the end: a failure is passed to each. */
+  readonly #waiting = new Set<(error: unknown) => void>();
+
+  constructor(private readonly deps: ZipWriterDeps) {
+    this.#zip.on('error', (error) => this.#fail(error));
+    this.#zip.outputStream.on('error', (error) => this.#fail(error));
+    this.#written = this.#drain();
+    this.#written.catch((error: unknown) => this.#fail(error));
+  }
+
+  async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
+    const source = await open();
+    await this.#add(place.path, place.line.date, place.line.size, source.pieces());
+    this.deps.plan.done(rank, place);
+    await this.#addSidecar(entryOf(place));
+    return 'written' as const;
+  }
+
+  async keep(_rank: number, entry: ManifestEntry): Promise<void> {
+    const source = await this.deps.earlier(entry);
+    await this.#add(entry.path, entry.date, entry.size, source.pieces());
+    await this.#addSidecar(entry);
+  }
+
+  /** The last entry. */
+  async addManifest(text: Iterable<string>): Promise<void> {
+    const bytes = function* (): Generator<Buffer> {
+      for (const piece of text) yield Buffer.from(piece);
+    };
+    await this.#add(MANIFEST_NAME, null, undefined, bytes());
+  }
+
+  async finish(): Promise<void> {
+    this.#zip.finish();
+    await this.#unlessFailed((resolve) => this.#written.then(resolve, () => {}));
+  }
+
+  async discard(): Promise<void> {
+    // The file is closed only when nothing is being written to it any more.
+    if (this.#zip.outputStream instanceof Readable) this.#zip.outputStream.destroy();
+    await this.#written.catch(() => {});
+    await this.deps.file.discard();
+  }
+
+  async #addSidecar(entry: ManifestEntry): Promise<void> {
+    const text = await this.deps.sidecar(entry);
+    if (text === null) return;
+    const bytes = Buffer.from(text);
+    await this.#add(sidecarPath(entry.path), entry.date, bytes.length, [bytes]);
+  }
+
+  /** Resolves when the turn of this entry has come: all before it are compressed. */
+  async #add(
+    path: string,
+    date: string | null,
+    size: number | undefined,
+    pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
+  ): Promise<void> {
+    const options = {
+      mtime: zipTime(date === null ? null : Date.parse(date)),
+      mode: 0o100600,
+      ...(size !== undefined && { size }),
+    };
+    await this.#unlessFailed((resolve) => {
+      this.#zip.addReadStreamLazy(path, options, (take) => {
+        this.#zip.settle();
+        const stream = Readable.from(pieces, { objectMode: false });
+        stream.on('error', (error) => this.#fail(error));
+        take(null, stream);
+        resolve();
+      });
+    });
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= { error };
+    for (const reject of this.#waiting) reject(error);
+  }
+
+  /** A race against one promise of failure would keep something of every wait until the end. */
+  async #unlessFailed(wait: (resolve: () => void) => void): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure.error;
+    let rejectWait: ((error: unknown) => void) | undefined;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        rejectWait = reject;
+        this.#waiting.add(reject);
+        wait(resolve);
+      });
+    } finally {
+      if (rejectWait !== undefined) this.#waiting.delete(rejectWait);
+    }
+  }
+
+  async #drain(): Promise<void> {
+    const { file, final } = this.deps;
+    for await (const chunk of this.#zip.outputStream) {
+      await writing(final, () => file.write(Buffer.from(chunk)));
+    }
+  }
+}
+
+/**
+ * Opens an export into a zip file. The file appears under its name only when it is complete, and replaces the earlier
+ * one: with `incremental` the messages of the earlier one come first.
+ */
+export function openZipTarget(
+  origin: ExportOrigin,
+  options: WritingOptions,
+  files: ExportFiles,
+): ExportTarget {
+  const { to, incremental, sidecar } = options;
+  const temporary = path.join(
+    path.dirname(to),
+    `.${path.basename(to)}${temporaryName(options.pid ?? process.pid, 1)}`,
+  );
+  let old: ZipReader | undefined;
+  let file: NewFile | undefined;
+  const forget = (): void => {
+    old?.close();
+    old = undefined;
+  };
+  /** From the archive; what was purged there is still in the zip before. */
+  const earlier = async (entry: ManifestEntry): Promise<Source> => {
+    // What is far away need not come a second time.
+    const nearby = origin.sources.bring && (await provenPieces(old, entry));
+    if (nearby !== undefined) return { pieces: () => nearby };
+    try {
+      return await openSource(origin.sources, entry.sha256, entry.size, true);
+    } catch (error) {
+      const gone = hasCode(error, 'bytes-purged') || hasCode(error, 'bytes-unknown');
+      const pieces = gone ? await provenPieces(old, entry) : undefined;
+      if (pieces !== undefined) return { pieces: () => pieces };
+      throw gone ? exportChanged(to) : error;
+    }
+  };
+  return {
+    manifest: MANIFEST_NAME,
+    async recall(plan) {
+      old = await lookAtZip(files, to);
+      if (old === undefined || !incremental) return;
+      const pieces = await old.pieces(MANIFEST_NAME);
+      if (pieces === undefined) return;
+      for await (const event of manifestEvents(to, linesOf(pieces), 'zip')) {
+        if (event.what === 'entry') plan.addEarlier(event.entry);
+        else if (event.what === 'missing') plan.addMissing(event.place);
+      }
+    },
+    async begin(plan, commit) {
+      file = await writing(to, async () => {
+        const folder = path.dirname(to);
+        const above = aboveMissing(files, folder);
+        files.makeFolder(folder);
+        for (const parent of above) await files.syncFolder(parent);
+        await sweepZip(files, to);
+        return await NewFile.create(files, temporary);
+      });
+      return new ZipWriter({
+        file,
+        final: to,
+        plan,
+        earlier,
+        sidecar: async (entry) =>
+          sidecar
+            ? sidecarText(sidecarOf(entry, await origin.history(entry.sha256), commit))
+            : null,
+      });
+    },
+    async finish(writer, plan, head) {
+      if (!(writer instanceof ZipWriter) || file === undefined) return;
+      await writer.addManifest(
+        manifestText({ head, entries: plan.entries(), files: [], missing: plan.missing() }),
+      );
+      await writer.finish();
+      const whole = file;
+      await writing(to, async () => {
+        await whole.finish(to);
+        await files.syncFolder(path.dirname(to));
+      });
+      forget();
+    },
+    async discard(writer) {
+      forget();
+      await writer.discard();
+    },
+  };
+}
+
+/** The zip at a path that an earlier export made, or undefined for none. @throws export-target-foreign */
+async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | undefined> {
+  const kind = await writing(to, async () => files.kindOf(to));
+  if (kind === undefined) return undefined;
+  if (kind !== 'file') throw exportTargetForeign(to, 'file');
+  try {
+    const zip = await writing(to, () => ZipReader.open(to));
+    if (zip.hasManifest) return zip;
+    zip.close();
+  } catch (error) {
+    if (!(error instanceof ZipUnreadable)) throw error;
+  }
+  throw exportTargetForeign(to, 'file');
+}
+
+async function provenPieces(old: ZipReader | undefined, entry: ManifestEntry) {
+  return (await old?.holds(entry)) === true ? await old?.pieces(entry.path) : undefined;
+}
+
+/** A file to be put into a zip. */
+export interface ZippedFile {
+  /** Its path in the zip; two files must not share one. */
+  readonly name: string;
+  /** Milliseconds since the epoch; null where it has none. */
+  readonly date: number | null;
+  readonly bytes: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+}
+
+/**
+ * Returns a zip of files as it is made. A file is asked for once all bytes of the one before have been taken, and given
+ * back where nobody wants the rest.
+ *
+ * @throws what `files` and their bytes throw; what came until then is no complete zip
+ */
+export async function* zipOfFiles(
+  files: AsyncIterable<ZippedFile>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const zip = new LongZip();
+  const output = zip.outputStream;
+  if (!(output instanceof Readable)) throw new TypeError('a zip without a stream');
+  const fail = (error: unknown): void => {
+    output.destroy(error instanceof Error ? error : new Error(String(error)));
+  };
+  zip.on('error', fail);
+  let isRead = true;
+  let abandon = (): void => {};
+  const add = ({ name, date, bytes }: ZippedFile): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const nobody = new Error('nobody reads the zip');
+      abandon = () => reject(nobody);
+      if (!isRead) {
+        abandon();
+        return;
+      }
+      zip.addReadStreamLazy(name, { mtime: zipTime(date), mode: 0o100600 }, (take) => {
+        zip.settle();
+        const stream = Readable.from(bytes, { objectMode: false });
+        abandon = () => stream.destroy(nobody);
+        stream.on('end', resolve);
+        stream.on('error', reject);
+        take(null, stream);
+      });
+    });
+  const adding = (async () => {
+    for await (const file of files) await add(file);
+    zip.finish();
+  })();
+  adding.catch(fail);
+  try {
+    for await (const piece of output) yield piece;
+  } finally {
+    isRead = false;
+    abandon();
+    await adding.catch(() => {});
+  }
+}

@@ -1,0 +1,348 @@
+import { createHash, hash } from 'node:crypto';
+import { createReadStream, existsSync, lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { MailParser } from 'mailparser';
+import { FOLDER_MODE } from '../archive/format.ts';
+import { startOf } from '../archive/lock.ts';
+import type { LogReader } from '../archive/log-reader.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { ComparedCatalog, StoredMessage, StoredSegment } from '../catalog/implied.ts';
+import { makeFolders } from '../core/files.ts';
+import type { MessageId } from '../core/types.ts';
+import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
+import { readHeaderBlock } from '../mail/headers.ts';
+import { checkExport } from './check-export.ts';
+import { isRunning, realExportFiles } from './export-files.ts';
+import { MANIFEST_NAME, type ManifestEntry } from './export-manifest.ts';
+import { fileLines, manifestEvents } from './export-target.ts';
+import { runExport } from './run-export.ts';
+
+/** An archive that this process may not write is drilled outside it. */
+const READ_ONLY = new Set(['EROFS', 'EACCES', 'EPERM']);
+
+/** Begins a name in the system's temporary folder, where other programs have theirs. */
+const PREFIX = 'mailkeep-';
+
+/** A process and, since pids are used again (in a container for every run), a mark of when it started. */
+const OWNER = /^drill-(\d+)-(?:([0-9a-f]{8})-)?/;
+
+/**
+ * Creates a folder that only its owner may read, in the archive or, where that is not writable, in the temporary folder.
+ * Those of killed drills, which hold plain mail, are removed from both.
+ *
+ * @param temporary the system's folder for temporary files
+ * @throws system errors of writing
+ */
+export function createWorkFolder(dir: string, temporary: string): string {
+  sweepTemporary(temporary);
+  const name = `drill-${process.pid}-${startMark(process.pid)}-`;
+  try {
+    const parent = path.join(dir, 'tmp');
+    makeFolders(parent, FOLDER_MODE);
+    sweep(parent, '');
+    return mkdtempSync(path.join(parent, name));
+  } catch (error) {
+    if (!READ_ONLY.has(errnoOf(error) ?? '')) throw error;
+    return mkdtempSync(path.join(temporary, `${PREFIX}${name}`));
+  }
+}
+
+/** One that cannot be listed has nothing that could be removed: whether a drill can work there shows when it tries. */
+function sweepTemporary(temporary: string): void {
+  try {
+    sweep(temporary, PREFIX);
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error;
+  }
+}
+
+function sweep(parent: string, prefix: string): void {
+  for (const name of readdirSync(parent)) {
+    if (!name.startsWith(prefix)) continue;
+    const [, pid, mark] = OWNER.exec(name.slice(prefix.length)) ?? [];
+    if (pid === undefined || isUnderWay(Number(pid), mark)) continue;
+    const folder = path.join(parent, name);
+    // What is in the archive is the archive's.
+    if (prefix === '' || isOwnFolder(folder)) rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function isUnderWay(pid: number, mark: string | undefined): boolean {
+  if (pid !== process.pid && !isRunning(pid)) return false;
+  return mark === undefined || mark === startMark(pid);
+}
+
+/** Everybody may put anything into a temporary folder. */
+function isOwnFolder(folder: string): boolean {
+  const stats = lstatSync(folder, { throwIfNoEntry: false });
+  if (stats === undefined || !stats.isDirectory()) return false;
+  const user = process.getuid?.();
+  return user === undefined || stats.uid === user;
+}
+
+/** 8 hex digits: the same for as long as the process runs, and the same for all where the system does not say. */
+function startMark(pid: number): string {
+  return hash('sha256', startOf(pid) ?? '').slice(0, 8);
+}
+
+/** Bytes of a message that are read for its header. */
+const HEAD_BYTES = 1024 * 1024;
+
+/** Fields of a header in order, `name: value`, white space made one space. */
+type Fields = readonly string[];
+
+/**
+ * The fields of a header as this project reads them; undefined where the header has lines that are no fields, or no
+ * empty line ends it within `HEAD_BYTES`: no two readers take those alike, and so a difference would say nothing.
+ */
+export function ownFields(head: Buffer): Fields | undefined {
+  const { fields, end, cut } = readHeaderBlock(head, HEAD_BYTES);
+  if (cut || !isWellFormed(head.toString('latin1', 0, end))) return undefined;
+  return fields.map(({ name, value }) => field(name, value));
+}
+
+/** The same by mailparser, which reads MIME for many other programs. */
+export async function parserFields(head: Buffer): Promise<Fields> {
+  const lines = await new Promise<readonly { readonly line: string }[]>((resolve, reject) => {
+    const parser = new MailParser();
+    let found: readonly { readonly line: string }[] = [];
+    parser.on('headerLines', (headerLines) => {
+      found = headerLines;
+    });
+    parser.on('data', (data) => {
+      if (data.type !== 'attachment') return;
+      data.content.resume();
+      data.release();
+    });
+    parser.once('error', reject);
+    parser.once('end', () => resolve(found));
+    parser.end(head);
+  });
+  return lines.map(({ line }) => {
+    const colon = line.indexOf(':');
+    return field(line.slice(0, colon).trim().toLowerCase(), line.slice(colon + 1));
+  });
+}
+
+function isWellFormed(block: string): boolean {
+  return /^(?:>?From .*\r?\n)?(?:[!-9;-~]+:.*\r?\n(?:[ \t].*\r?\n)*)+\r?\n$/.test(block);
+}
+
+function field(name: string, value: string): string {
+  return `${name}: ${value.replace(/\s+/g, ' ').trim()}`;
+}
+
+/** Some of the stored messages, each as likely as any other; all of them where there are not more than wanted. */
+export function pickSample(
+  segments: readonly StoredSegment[],
+  messagesIn: (segment: number, from: number) => readonly StoredMessage[],
+  wanted: number,
+  random: () => number,
+): MessageId[] {
+  const of = segments.reduce((sum, { messages }) => sum + messages, 0);
+  const ranks = pickRanks(Math.min(wanted, of), of, random);
+  const picked: MessageId[] = [];
+  let before = 0;
+  for (const { segment, messages } of segments) {
+    const here = ranks.filter((rank) => rank >= before && rank < before + messages);
+    if (here.length > 0) {
+      const stored = messagesIn(segment, 0);
+      picked.push(...here.flatMap((rank) => stored[rank - before]?.id ?? []));
+    }
+    before += messages;
+  }
+  return picked;
+}
+
+/** Distinct numbers below `of`, sorted (Floyd's way: as many draws as numbers). */
+function pickRanks(wanted: number, of: number, random: () => number): number[] {
+  const picked = new Set<number>();
+  for (let last = of - wanted; last < of; last += 1) {
+    const drawn = Math.floor(random() * (last + 1));
+    picked.add(picked.has(drawn) ? last : drawn);
+  }
+  return [...picked].sort((a, b) => a - b);
+}
+
+/** Numbers from 0 up to 1 that depend on the seed alone, so that a drill can be run again with the same messages. */
+export function seededRandom(seed: number): () => number {
+  let drawn = 0;
+  return () => {
+    drawn += 1;
+    return hash('sha256', `mailkeep drill ${seed} ${drawn}`, 'buffer').readUIntBE(0, 6) / 2 ** 48;
+  };
+}
+
+/**
+ * A message that did not come back as it is in the archive.
+ * - `lost`: its bytes could not be exported; `unlisted`: no place has it, so no export would
+ * - `bytes`, `headers`: what was exported, read back, has others
+ * - `manifest`: the export does not agree with its own manifest
+ */
+export interface DrillFinding {
+  readonly kind: 'lost' | 'unlisted' | 'bytes' | 'headers' | 'manifest';
+  /** Null for `manifest`. */
+  readonly id: MessageId | null;
+  /** In the export; null where there is none. */
+  readonly path: string | null;
+}
+
+export interface Drilled {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  /** Messages that were drawn, and how many there are. */
+  readonly messages: number;
+  readonly of: number;
+  /** Files that were exported and read back (a message has one for each of its places), and their bytes. */
+  readonly files: number;
+  readonly bytes: number;
+  /** Messages whose header two parsers were compared on; others have lines in it that are no fields. */
+  readonly headers: number;
+  readonly findings: readonly DrillFinding[];
+}
+
+export interface DrillOptions {
+  readonly dir: string;
+  readonly catalog: Catalog;
+  readonly stored: Pick<ComparedCatalog, 'segments' | 'messagesIn'>;
+  readonly sources: LogReader;
+  /** How many messages. */
+  readonly wanted: number;
+  /** From 0 up to 1; with the same numbers and the same archive, the same messages. */
+  readonly random: () => number;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Does what one does on the worst day: exports a random sample into a folder of its own, reads it back with another
+ * parser, and compares bytes and headers with those in the log. Nothing of it stays.
+ *
+ * @throws AbortError; export-disk-full and the other errors of writing. Damage is never thrown.
+ */
+export async function drill(options: DrillOptions): Promise<Drilled> {
+  const { dir, stored, wanted, random, signal } = options;
+  const at = options.now();
+  const segments = stored.segments();
+  const ids = pickSample(segments, (...from) => stored.messagesIn(...from), wanted, random);
+  const folder = createWorkFolder(dir, tmpdir());
+  try {
+    const run = new Drill(options, new Set(ids));
+    // What is at the service, and what is not any more: exports never mix them.
+    await run.exportTo(path.join(folder, 'present'), false);
+    await run.exportTo(path.join(folder, 'ended'), true);
+    signal.throwIfAborted();
+    const of = segments.reduce((sum, { messages }) => sum + messages, 0);
+    return { at, messages: ids.length, of, ...run.result() };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+class Drill {
+  /** Not met in any export so far. */
+  readonly #unmet: Set<MessageId>;
+  readonly #findings: DrillFinding[] = [];
+  readonly #compared = new Set<MessageId>();
+  #files = 0;
+  #bytes = 0;
+
+  constructor(
+    private readonly options: DrillOptions,
+    private readonly ids: ReadonlySet<MessageId>,
+  ) {
+    this.#unmet = new Set(ids);
+  }
+
+  result(): Pick<Drilled, 'files' | 'bytes' | 'headers' | 'findings'> {
+    const unlisted = [...this.#unmet].map((id) => ({ kind: 'unlisted', id, path: null }) as const);
+    return {
+      files: this.#files,
+      bytes: this.#bytes,
+      headers: this.#compared.size,
+      findings: [...this.#findings, ...unlisted],
+    };
+  }
+
+  async exportTo(to: string, deleted: boolean): Promise<void> {
+    const { catalog, sources, signal } = this.options;
+    const docids = [...this.ids].flatMap((id) => catalog.messages.docidOf(id) ?? []);
+    const { failures } = await runExport({
+      to,
+      format: 'eml',
+      // The sample stands for what a query would find.
+      selection: {
+        query: { text: 'drill', node: { kind: 'all', span: { start: 0, end: 0 } } },
+        deleted,
+        asOf: null,
+      },
+      incremental: false,
+      sidecar: false,
+      statusHeaders: false,
+      catalog: { ...catalog, foundDocids: () => docids.values() },
+      sources,
+      signal,
+    });
+    for (const { id } of failures) {
+      if (id === null || !this.#unmet.delete(id)) continue;
+      this.#findings.push({ kind: 'lost', id, path: null });
+    }
+    if (!existsSync(path.join(to, MANIFEST_NAME))) return;
+    const check = await checkExport({ at: to, signal });
+    if (!check.sound) this.#findings.push({ kind: 'manifest', id: null, path: to });
+    const manifest = path.join(to, MANIFEST_NAME);
+    for await (const event of manifestEvents(manifest, fileLines(realExportFiles, manifest))) {
+      signal.throwIfAborted();
+      if (event.what === 'entry') await this.#compare(to, event.entry);
+    }
+  }
+
+  async #compare(to: string, entry: ManifestEntry): Promise<void> {
+    const { sha256: id, size } = entry;
+    const file = path.join(to, ...entry.path.split('/'));
+    this.#unmet.delete(id);
+    const [stored, exported] = [await this.#stored(id), await read(createReadStream(file))];
+    this.#files += 1;
+    this.#bytes += exported.size;
+    const report = (kind: 'bytes' | 'headers' | 'lost') =>
+      this.#findings.push({ kind, id, path: entry.path });
+    if (stored === undefined) return void report('lost');
+    const same = stored.hash === exported.hash && stored.hash === id && exported.size === size;
+    if (!same) return void report('bytes');
+    const ours = ownFields(stored.head);
+    if (ours === undefined) return;
+    const theirs = await parserFields(exported.head);
+    this.#compared.add(id);
+    if (JSON.stringify(ours) !== JSON.stringify(theirs)) report('headers');
+  }
+
+  async #stored(id: MessageId): Promise<ReadBack | undefined> {
+    try {
+      return await read(this.options.sources.streamMessage(id));
+    } catch (error) {
+      if (error instanceof MailkeepError) return undefined;
+      throw error;
+    }
+  }
+}
+
+interface ReadBack {
+  readonly hash: string;
+  readonly size: number;
+  /** Its first bytes. */
+  readonly head: Buffer;
+}
+
+async function read(pieces: AsyncIterable<Buffer>): Promise<ReadBack> {
+  const hash = createHash('sha256');
+  const head: Buffer[] = [];
+  let size = 0;
+  for await (const piece of pieces) {
+    hash.update(piece);
+    if (size < HEAD_BYTES) head.push(Buffer.from(piece.subarray(0, HEAD_BYTES - size)));
+    size += piece.length;
+  }
+  return { hash: hash.digest('hex'), size, head: Buffer.concat(head) };
+}

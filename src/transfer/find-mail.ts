@@ -1,0 +1,599 @@
+import { isUtf8 } from 'node:buffer';
+import {
+  closeSync,
+  createWriteStream,
+  type Dirent,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  statSync,
+} from 'node:fs';
+import path from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import type { Entry as YauzlEntry, ZipFile as YauzlZipFile } from 'yauzl';
+import yauzl from 'yauzl';
+import {
+  type FilePath,
+  joinedPath,
+  listedName,
+  NOT_REGULAR,
+  openRegularFile,
+  shownPath,
+} from '../core/files.ts';
+import { importNoMail, importUnreadable } from '../errors/import.ts';
+import { errnoOf, hasCode } from '../errors/mailkeep-error.ts';
+import { beginsMbox, decodeModifiedUtf7 } from '../mail/mail-files.ts';
+import { MANIFEST_NAME } from './export-manifest.ts';
+
+const MOST_BYTES = 4 * 1024 * 1024;
+const FLAGS: readonly (readonly [sequence: string, flag: string])[] = [
+  ['flagged', '\\Flagged'],
+  ['replied', '\\Answered'],
+];
+
+/** Flags of the messages of one MH folder. Its sequences are read when the first message asks for them. */
+class MhFolder {
+  #sequences: ReadonlyMap<string, readonly (readonly [from: number, to: number])[]> | undefined;
+
+  constructor(private readonly dir: FilePath) {}
+
+  /** @param name of the message's file; `rmm` of MH puts a sign before the numbers of those it deletes */
+  flagsOf(name: string): string[] {
+    const number = Number(name.replace(/^\D/, ''));
+    this.#sequences ??= sequencesIn(joinedPath(this.dir, '.mh_sequences'));
+    const sequences = this.#sequences;
+    const isIn = (sequence: string): boolean =>
+      sequences.get(sequence)?.some(([from, to]) => number >= from && number <= to) ?? false;
+    return [
+      // Without sequences, nothing is known about what was read.
+      ...(sequences.size === 0 || isIn('unseen') ? [] : ['\\Seen']),
+      ...FLAGS.filter(([sequence]) => isIn(sequence)).map(([, flag]) => flag),
+      ...(/^\d/.test(name) ? [] : ['\\Deleted']),
+    ];
+  }
+}
+
+const KEYWORD_LINE = /^(\d{1,2}) ([!-[\]-~]{1,100})\r?$/;
+
+/** Returns the keywords that Dovecot means by the letters a to z in the names of a Maildir's files. */
+function keywordsOfLetters(maildir: FilePath): ReadonlyMap<string, string> {
+  const keywords = new Map<string, string>();
+  for (const line of textOf(joinedPath(maildir, 'dovecot-keywords')).split('\n')) {
+    const [, number, keyword] = KEYWORD_LINE.exec(line) ?? [];
+    if (keyword === undefined || Number(number) > 25) continue;
+    keywords.set(String.fromCharCode('a'.charCodeAt(0) + Number(number)), keyword);
+  }
+  return keywords;
+}
+
+/** Lines such as `unseen: 3 5-7`. A file that cannot be read, or is larger than any, has none. */
+function sequencesIn(file: FilePath) {
+  const sequences = new Map<string, [number, number][]>();
+  for (const line of textOf(file).split('\n')) {
+    const [, name, numbers = ''] = /^([\w-]+):(.*)$/.exec(line) ?? [];
+    if (name === undefined) continue;
+    const ranges = [...numbers.matchAll(/(\d{1,9})(?:-(\d{1,9}))?/g)];
+    sequences.set(
+      name.toLowerCase(),
+      ranges.map(([, from, to]) => [Number(from), Number(to ?? from)]),
+    );
+  }
+  return sequences;
+}
+
+function textOf(file: FilePath): string {
+  try {
+    const fd = openRegularFile(file);
+    try {
+      return fstatSync(fd).size > MOST_BYTES ? '' : readFileSync(fd, 'latin1');
+    } finally {
+      closeSync(fd);
+    }
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error;
+    return '';
+  }
+}
+
+/** Where a file lies in an export of ours: the folder with the manifest, and the path that the manifest would list. */
+export interface InExport {
+  readonly root: FilePath;
+  /** Parted by `/`. */
+  readonly path: string;
+}
+
+/** A file with mail in it, and the folder of the archive that it belongs to. */
+export interface MailFile {
+  readonly path: FilePath;
+  readonly kind: 'eml' | 'emlx' | 'mbox' | 'maildir' | 'mh';
+  readonly folder: string;
+  /** What parts the levels of `folder`. */
+  readonly delimiter: '/' | '.';
+  readonly inExport: InExport | null;
+  /** Flags that a message of an MH folder has. */
+  readonly flags?: readonly string[];
+  /** Keywords by the small letters in the names of a Maildir. */
+  readonly keywords?: ReadonlyMap<string, string>;
+}
+
+/** A zip file: its manifest says whether it is an export. Without one, its files are mail as those of a folder are. */
+export interface ZipFile {
+  readonly path: FilePath;
+  readonly kind: 'zip';
+  /** The folder that its mail goes to; empty for a zip that was named itself. */
+  readonly below: string;
+}
+
+/** A file that is none of these, or a link, which is not followed. */
+export interface OtherFile {
+  readonly path: FilePath;
+  readonly kind: 'other';
+  readonly inExport: InExport | null;
+}
+
+/** A file or folder below the path that was named, of which nothing is known but why: a name of the system. */
+interface UnreadableFile {
+  readonly path: string;
+  readonly kind: 'unreadable';
+  readonly reason: string;
+}
+
+export type FoundFile = MailFile | ZipFile | OtherFile | UnreadableFile;
+type Found = Generator<FoundFile, void, undefined>;
+
+/** A folder on the way: its name in the archive, and where it lies in an export. */
+interface Spot {
+  /** Empty for the folder that was named. */
+  readonly below: string;
+  readonly inExport: InExport | null;
+  /** True within the folder of a mailbox of Apple Mail, whose inner folders mean nothing. */
+  readonly isBox?: boolean;
+}
+
+/**
+ * Finds the mail at a path. A folder with `cur/` or `new/` is a Maildir: its Maildir++ folders go with it, and further
+ * folders in it are walked as any other. `.eml` and `.emlx` files are messages, numbered ones those of MH; files that
+ * begin with a delimiter are mboxes, and others whose header is that of mail are messages, whatever their names. Zip files
+ * are named. Of what is named on the command line itself, whatever begins with a header field is a message too.
+ * Hidden files and what is known to belong to mail programs are passed over in silence; links are not followed. The order
+ * is that of the names, so that it is the same every time.
+ *
+ * A folder's path below `given` is its name in the archive, without the endings of Apple Mail and Thunderbird; what lies
+ * in `given` itself goes to INBOX. An mbox is a folder of its name. Files in a folder with the manifest of an export, or
+ * below one, are found with their place in it.
+ *
+ * @param below what `given` is called in the archive; INBOX if it is empty
+ * @throws import-unreadable, import-no-mail for the path itself; what cannot be read below it is reported as such, and skipped
+ */
+export function* findMail(given: FilePath, below = ''): Found {
+  const stats = reading(given, () => statSync(given));
+  const inExport = exportAround(given);
+  const spot = { below, inExport };
+  if (!stats.isDirectory()) {
+    if (!stats.isFile()) throw importUnreadable(shownPath(given), NOT_REGULAR);
+    const name = path.basename(shownPath(given));
+    const start = startOf(given);
+    const text = start.toString('latin1');
+    if (isMbox(start, name)) yield mboxAt(given, spot, name);
+    else if (isEmlx(name)) yield mailAt(given, spot, 'emlx');
+    else if (isEml(name) || BEGINS_WITH_FIELD.test(text)) yield mailAt(given, spot, 'eml');
+    else if (text.startsWith(ZIP_START)) yield { path: given, kind: 'zip', below: '' };
+    else throw importNoMail(shownPath(given));
+    return;
+  }
+  yield* inFolder(given, { ...spot, isBox: BOX.test(shownPath(given)) });
+}
+
+function* inFolder(dir: FilePath, spot: Spot): Found {
+  const { below } = spot;
+  const inExport = hasManifest(dir) ? { root: dir, path: '' } : spot.inExport;
+  const entries = listed(dir);
+  const parts = reading(dir, () => maildirParts(dir, entries, inExport));
+  yield* inMaildir(dir, parts, maildirFolder(below, ''), inExport);
+  const mh = new MhFolder(dir);
+  for (const entry of entries) {
+    const { name, shown, kind } = entry;
+    const at = joinedPath(dir, name);
+    const within = deeper(inExport, shown);
+    if (shown.startsWith('.')) yield* passingBy(inHidden(at, entry, { below, inExport: within }));
+    else if (kind === 'folder') {
+      if (!parts.includes(shown)) yield* passingBy(inFolder(at, deeperSpot(spot, shown, within)));
+    } else if (kind === 'file') {
+      const isOfMaildir = parts.length > 0 && MAILDIR_FILE.test(shown);
+      if (!isOfMaildir) yield* passingBy(inFile(at, { ...spot, inExport: within }, shown, mh));
+    } else yield { path: at, kind: 'other', inExport: within };
+  }
+}
+
+/** Hidden folders may be those of a Maildir++ or of KMail; hidden files are mail only if their names say so. */
+function* inHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: Spot): Found {
+  if (kind !== 'folder') {
+    const isMail = isEml(shown) || isEmlx(shown) || /\.mbox$/i.test(shown);
+    if (isMail && !shown.startsWith('._')) yield { path: at, kind: 'other', inExport };
+    return;
+  }
+  const ofKMail = /^\.(.+)\.directory$/.exec(shown)?.[1];
+  if (ofKMail !== undefined) {
+    yield* inFolder(at, deeperSpot({ below, inExport }, ofKMail, inExport));
+    return;
+  }
+  const parts = reading(at, () => maildirParts(at, listed(at), inExport));
+  yield* inMaildir(at, parts, maildirFolder(below, shown), inExport);
+}
+
+/** The endings of folders in which Thunderbird and Apple Mail keep mailboxes. */
+const BOX = /\.(?:mbox|imapmbox)$/i;
+const BOX_OR_SBD = /\.(?:mbox|imapmbox|sbd)$/i;
+/** Folders within a mailbox of Apple Mail that mean nothing. */
+const IN_BOX = /^(?:[\dA-F]{8}(?:-[\dA-F]{4}){3}-[\dA-F]{12}|Data|Messages|\d)$/i;
+
+function deeperSpot({ below, isBox }: Spot, name: string, inExport: InExport | null): Spot {
+  if (isBox === true && IN_BOX.test(name)) return { below, inExport, isBox };
+  const own = inExport === null ? name.replace(BOX_OR_SBD, '') || name : name;
+  const folder = below === '' ? own : `${below}/${own}`;
+  return { below: folder, inExport, isBox: BOX.test(name) };
+}
+
+function* inFile(at: FilePath, spot: Spot, name: string, mh: MhFolder): Found {
+  if (isEml(name)) yield mailAt(at, spot, 'eml');
+  else if (isEmlx(name)) yield mailAt(at, spot, 'emlx');
+  else {
+    const start = startOf(at);
+    const text = start.toString('latin1');
+    if (isMbox(start, name)) yield mboxAt(at, spot, name);
+    else if (/^[,#]?\d{1,9}$/.test(name) && BEGINS_WITH_FIELD.test(text)) {
+      yield { ...mailAt(at, spot, 'mh'), flags: mh.flagsOf(name) };
+    } else if (isHeader(text)) yield mailAt(at, spot, 'eml');
+    else if (text.startsWith(ZIP_START) && /\.zip$/i.test(name)) {
+      yield { path: at, kind: 'zip', below: deeperSpot(spot, name.slice(0, -4), null).below };
+    } else if (start.length > 0 && !OF_PROGRAMS.test(name)) {
+      yield { path: at, kind: 'other', inExport: spot.inExport };
+    }
+  }
+}
+
+/** Indexes and settings of mail programs and systems, in which no mail is. */
+const OF_PROGRAMS =
+  /^(?:table_of_contents|desktop\.ini|thumbs\.db|info\.plist|.+\.(?:msf|cmeta|ibex\.index(?:\.data)?)|msgFilterRules\.dat|filterlog\.html|popstate\.dat|junklog\.html|cyrus\.(?:header|index|cache|squat|annotations))$/i;
+const MAILDIR_FILE =
+  /^(?:dovecot[.-].*|maildir(?:folder|size|shared)|subscriptions|courier.*|uidvalidity|uidlist)$/i;
+
+/** What is found, until something cannot be read: that comes last. */
+function* passingBy(found: Found): Found {
+  try {
+    yield* found;
+  } catch (error) {
+    if (!hasCode(error, 'import-unreadable')) throw error;
+    const { path: at, errno } = error.facts;
+    yield { path: String(at), kind: 'unreadable', reason: String(errno) };
+  }
+}
+
+interface ArchiveFolder {
+  readonly folder: string;
+  readonly delimiter: '/' | '.';
+}
+
+/** The folder of a Maildir, or of a Maildir++ folder of it: below INBOX, or below the name of one that has another. */
+function maildirFolder(below: string, name: string): ArchiveFolder {
+  const root = folderName(decodeModifiedUtf7(below));
+  if (root === 'INBOX') return { folder: `INBOX${decodeModifiedUtf7(name)}`, delimiter: '.' };
+  const levels = name.split('.').map(decodeModifiedUtf7).join('/');
+  return { folder: `${root}${levels}`, delimiter: '/' };
+}
+
+/**
+ * Returns which of the folders in one hold the mail of a Maildir; none if it is not a Maildir. In an export, its format
+ * decides: a folder of a mailbox may be called `cur`.
+ */
+function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: InExport | null) {
+  // Not through a link: it may lead out of the folder that was named.
+  const there = (part: string): boolean =>
+    entries.some(({ kind, shown }) => kind === 'folder' && shown === part);
+  const parts = ['cur', 'new'].filter(there);
+  if (parts.length === 0) return [];
+  const format = inExport === null ? undefined : exportFormat(inExport.root);
+  if (format !== undefined) return format === 'maildir' ? parts : [];
+  const names = (part: string): string[] =>
+    listed(joinedPath(dir, part)).flatMap(({ kind, shown }) =>
+      kind === 'file' && !shown.startsWith('.') ? [shown] : [],
+    );
+  const mail = parts.flatMap(names);
+  const ordinary = mail.length > 0 && mail.every((name) => isEml(name) || /\.mbox$/i.test(name));
+  if (there('tmp')) return ordinary && names('tmp').some(isEml) ? [] : parts;
+  if (ordinary) return [];
+  return parts.length === 2 || mail.some((name) => MAILDIR_NAME.test(name)) ? parts : [];
+}
+
+const MAILDIR_NAME = /^\d{5,}[._]|[:;!]2,[A-Za-z]*$/;
+
+function* inMaildir(
+  dir: FilePath,
+  parts: readonly string[],
+  into: ArchiveFolder,
+  inExport: InExport | null,
+): Found {
+  if (parts.length === 0) return;
+  const marked = { ...into, keywords: keywordsOfLetters(dir) };
+  for (const part of parts) {
+    yield* passingBy(inPart(joinedPath(dir, part), marked, deeper(inExport, part)));
+  }
+}
+
+function* inPart(
+  dir: FilePath,
+  into: ArchiveFolder & Pick<MailFile, 'keywords'>,
+  inExport: InExport | null,
+): Found {
+  for (const { name, shown, kind } of listed(dir)) {
+    if (shown.startsWith('.')) continue;
+    const at = joinedPath(dir, name);
+    const within = deeper(inExport, shown);
+    if (kind === 'file') yield { path: at, kind: 'maildir', ...into, inExport: within };
+    else yield { path: at, kind: 'other', inExport: within };
+  }
+}
+
+function deeper(inExport: InExport | null, name: string): InExport | null {
+  if (inExport === null) return null;
+  return { ...inExport, path: inExport.path === '' ? name : `${inExport.path}/${name}` };
+}
+
+/** Levels above a path that are searched for a manifest: an export has fewer. */
+const MOST_LEVELS = 16;
+
+/** Returns where a path lies in an export whose manifest is in a folder above it; null for none. */
+export function exportAround(given: FilePath): InExport | null {
+  // Nothing in an export of ours has a name that is not UTF-8.
+  if (typeof given !== 'string') return null;
+  let below = path.basename(given);
+  let dir = path.dirname(given);
+  for (let level = 0; level < MOST_LEVELS && dir !== path.dirname(dir); level += 1) {
+    if (hasManifest(dir)) return { root: dir, path: below };
+    below = `${path.basename(dir)}/${below}`;
+    dir = path.dirname(dir);
+  }
+  return null;
+}
+
+/** Not through a link: it may lead anywhere. */
+function hasManifest(dir: FilePath): boolean {
+  try {
+    return lstatSync(joinedPath(dir, MANIFEST_NAME)).isFile();
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error;
+    return false;
+  }
+}
+
+/** The format that the first line of a manifest tells; undefined for a manifest that cannot be used. */
+function exportFormat(root: FilePath): unknown {
+  const [line = ''] = startOf(joinedPath(root, MANIFEST_NAME)).toString('utf8').split('\n', 1);
+  return /"format":"([a-z]+)"/.exec(line)?.[1];
+}
+
+function mailAt(at: FilePath, spot: Spot, kind: 'eml' | 'emlx' | 'mh'): MailFile {
+  const { below, inExport } = spot;
+  return { path: at, kind, folder: folderName(below), delimiter: '/', inExport };
+}
+
+function mboxAt(at: FilePath, { below, inExport, isBox }: Spot, name: string): MailFile {
+  const own = name.replace(/\.mbox$/i, '') || name;
+  // What Apple Mail exports as NAME.mbox is a folder with a file called mbox.
+  const isOfBox = isBox === true && name === 'mbox' && below !== '';
+  const folder = folderName(isOfBox ? below : below === '' ? own : `${below}/${own}`);
+  return { path: at, kind: 'mbox', folder, delimiter: '/', inExport };
+}
+
+function folderName(below: string): string {
+  return below === '' || below.toUpperCase() === 'INBOX' ? 'INBOX' : below;
+}
+
+/** RFC 5322, section 2.2, but for characters that no program puts into names of fields; a mark of UTF-8 may come first. */
+const BEGINS_WITH_FIELD = /^(?:\u00ef\u00bb\u00bf)?[\r\n]*[\w-]+[ \t]*:/;
+const USUAL_FIELD =
+  /^(?:received|return-path|delivered-to|message-id|date|from|to|subject|mime-version)[ \t]*:/i;
+const ZIP_START = 'PK\x03\x04';
+const FIRST_BYTES = 4096;
+
+function isEml(name: string): boolean {
+  return /\.eml$/i.test(name);
+}
+
+function isEmlx(name: string): boolean {
+  return /\.emlx$/i.test(name);
+}
+
+/** By its name, or by its first line: many programs name their mboxes without an ending. */
+function isMbox(start: Buffer, name: string): boolean {
+  return /\.mbox$/i.test(name) || (!isEml(name) && beginsMbox(start));
+}
+
+/** True for a text that begins with fields, two of which nearly every message has. */
+function isHeader(text: string): boolean {
+  if (!BEGINS_WITH_FIELD.test(text)) return false;
+  const lines = text
+    .replace(/^\u00ef\u00bb\u00bf/, '')
+    .trimStart()
+    .split(text.includes('\n') ? '\n' : '\r');
+  const end = lines.findIndex((line) => !/^(?:[\w-]+[ \t]*:|[ \t]+\S)/.test(line));
+  const usual = lines.slice(0, end < 0 ? undefined : end).filter((line) => USUAL_FIELD.test(line));
+  return new Set(usual.map((line) => line.slice(0, line.indexOf(':')).toLowerCase())).size >= 2;
+}
+
+/** The first bytes of a file. */
+function startOf(file: FilePath): Buffer {
+  const start = Buffer.alloc(FIRST_BYTES);
+  const fd = reading(file, () => openRegularFile(file));
+  try {
+    const got = reading(file, () => readSync(fd, start, 0, FIRST_BYTES, 0));
+    return start.subarray(0, got);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+interface Entry {
+  readonly name: FilePath;
+  readonly shown: string;
+  readonly kind: 'folder' | 'file' | 'other';
+}
+
+/** What is in a folder, by name. Names are bytes: one that is not UTF-8 would not be found again as a text. */
+function listed(dir: FilePath): Entry[] {
+  const entries: Dirent<Buffer>[] = reading(dir, () =>
+    readdirSync(dir, { withFileTypes: true, encoding: 'buffer' }),
+  );
+  return entries
+    .map((entry): Entry => {
+      const name = listedName(entry.name);
+      const kind = entry.isDirectory() ? 'folder' : entry.isFile() ? 'file' : 'other';
+      return { name, shown: shownPath(name), kind };
+    })
+    .sort((a, b) => (a.shown < b.shown ? -1 : a.shown > b.shown ? 1 : 0));
+}
+
+function reading<T>(file: FilePath, act: () => T): T {
+  try {
+    return act();
+  } catch (error) {
+    if (hasCode(error, 'import-unreadable')) throw error;
+    throw importUnreadable(shownPath(file), errnoOf(error) ?? 'unknown');
+  }
+}
+
+/**
+ * Why an entry of a zip was not unpacked, or none of the rest was: its name leads out of the folder, or is none that a file
+ * can have; it is a link; it is encrypted; it inflates to far more than mail does; it is damaged or packed in another way.
+ */
+type ZipProblem = 'zip-name' | 'zip-link' | 'zip-encrypted' | 'zip-bomb' | 'zip-damaged';
+
+/** What zip files may still inflate to; shared with those that lie in them. */
+export interface ZipBudget {
+  bytes: number;
+  entries: number;
+}
+
+/** Mail packs to a twentieth at best. */
+const MOST_RATIO = 200;
+const SMALL_BYTES = 64 * 1024 * 1024;
+const MOST_ENTRIES = 2_000_000;
+const MOST_ZIP_LEVELS = 64;
+const MOST_NAME_BYTES = 255;
+
+/** True for a file with the directory of a zip, whatever its entries are. @throws system errors */
+export async function isZip(file: string): Promise<boolean> {
+  try {
+    (await yauzl.openPromise(file, { lazyEntries: true, decodeStrings: false })).close();
+    return true;
+  } catch (error) {
+    if (errnoOf(error) !== undefined) throw error;
+    return false;
+  }
+}
+
+/** Returns what a zip of this size may inflate to, with all that is in it. */
+export function zipBudget(file: string): ZipBudget {
+  return { bytes: statSync(file).size * MOST_RATIO + SMALL_BYTES, entries: MOST_ENTRIES };
+}
+
+/**
+ * Unpacks the files of a zip into a folder, as far as its budget lasts. What cannot be unpacked is reported, and the rest
+ * is still unpacked.
+ *
+ * @param onProblem called with the name of an entry, or an empty text where the zip itself cannot be read further
+ * @throws system errors of the folder, such as ENOSPC; those of the zip are reported
+ */
+export async function unpackZip(
+  file: string,
+  into: string,
+  budget: ZipBudget,
+  signal: AbortSignal,
+  onProblem: (name: string, problem: ZipProblem | string) => void,
+): Promise<void> {
+  let zip: YauzlZipFile | undefined;
+  try {
+    // Names are checked here: one that is not fit must not keep the others from being read.
+    zip = await yauzl.openPromise(file, {
+      lazyEntries: true,
+      autoClose: false,
+      decodeStrings: false,
+    });
+    for await (const entry of zip.eachEntry()) {
+      if (signal.aborted) return;
+      const name = nameOf(entry);
+      if (name.endsWith('/') || /(?:^|\/)(?:__MACOSX\/|\._)/.test(name)) continue;
+      const problem = problemOf(entry, name, budget);
+      if (problem !== undefined) {
+        onProblem(name, problem);
+        if (budget.entries <= 0) return;
+        continue;
+      }
+      await unpackEntry(zip, entry, path.join(into, ...levelsOf(name)), (reason) =>
+        onProblem(name, reason),
+      );
+    }
+  } catch (error) {
+    if (errnoOf(error) === 'ENOSPC' || !(error instanceof Error)) throw error;
+    onProblem('', errnoOf(error) ?? 'zip-damaged');
+  } finally {
+    zip?.close();
+  }
+}
+
+function nameOf(entry: YauzlEntry): string {
+  const raw = Buffer.from(entry.fileNameRaw);
+  // Many programs write UTF-8 without saying so.
+  const flags = isUtf8(raw) ? entry.generalPurposeBitFlag | 0x800 : entry.generalPurposeBitFlag;
+  return yauzl.getFileNameLowLevel(flags, raw, entry.extraFields, false);
+}
+
+function levelsOf(name: string): string[] {
+  return name.split('/').filter((level) => level !== '' && level !== '.');
+}
+
+function problemOf(entry: YauzlEntry, name: string, budget: ZipBudget): ZipProblem | undefined {
+  const levels = levelsOf(name);
+  const isName =
+    yauzl.validateFileName(name) === null &&
+    levels.length > 0 &&
+    levels.length <= MOST_ZIP_LEVELS &&
+    levels.every((level) => !level.includes('\0') && Buffer.byteLength(level) <= MOST_NAME_BYTES);
+  if (!isName) return 'zip-name';
+  // Of Unix: the kind of file is in the upper half.
+  const mode = (entry.externalFileAttributes >>> 16) & 0o170000;
+  if (mode !== 0 && mode !== 0o100000) return 'zip-link';
+  if (entry.isEncrypted()) return 'zip-encrypted';
+  const { uncompressedSize: size, compressedSize } = entry;
+  budget.entries -= 1;
+  if (
+    size > compressedSize * MOST_RATIO + SMALL_BYTES ||
+    size > budget.bytes ||
+    budget.entries <= 0
+  ) {
+    return 'zip-bomb';
+  }
+  budget.bytes -= size;
+  return undefined;
+}
+
+/** An entry that turns out to be damaged leaves what was read of it: a message that is cut is better than none. */
+async function unpackEntry(
+  zip: YauzlZipFile,
+  entry: YauzlEntry,
+  to: string,
+  onProblem: (problem: ZipProblem | string) => void,
+): Promise<void> {
+  try {
+    mkdirSync(path.dirname(to), { recursive: true, mode: 0o700 });
+    const stream = await zip.openReadStreamPromise(entry);
+    await pipeline(stream, createWriteStream(to, { flags: 'wx', mode: 0o600 }));
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (errno === 'ENOSPC') throw error;
+    onProblem(errno ?? 'zip-damaged');
+  }
+}

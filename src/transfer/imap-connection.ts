@@ -1,0 +1,686 @@
+import { ImapFlow } from 'imapflow';
+import { errnoOf, type MailkeepError } from '../errors/mailkeep-error.ts';
+import { restoreError } from '../errors/restore.ts';
+import { type Content, type FoundMessage, messageIdOf } from './restore-comparison.ts';
+
+/** An IMAP server and the user there. */
+export interface ImapAddress {
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  readonly tls: boolean;
+}
+
+const PORTS = { 'imaps:': 993, 'imap:': 143 } as const;
+
+/**
+ * Reads the value of `--to` (RFC 5092, the server's part).
+ *
+ * @throws restore-target-invalid, restore-needs-tls
+ */
+export function imapAddress(text: string): ImapAddress {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const found = withoutSecret(text);
+  const invalid = (problem: string) => restoreError('restore-target-invalid', { found, problem });
+  if (url === null || (url.protocol !== 'imaps:' && url.protocol !== 'imap:'))
+    throw invalid('it does not begin with imaps://');
+  if (url.password !== '')
+    throw invalid('a password in it can be read by every user of this machine');
+  if (url.username === '') throw invalid('it names no user');
+  if (url.hostname === '') throw invalid('it names no host');
+  if (!['', '/'].includes(url.pathname) || url.search !== '' || url.hash !== '')
+    throw invalid('something follows the host');
+  const tls = url.protocol === 'imaps:';
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  if (!tls && !isLoopback(host)) throw restoreError('restore-needs-tls', { host });
+  const port = url.port === '' ? PORTS[url.protocol] : Number(url.port);
+  return { host, port, user: decodedUser(url.username, invalid), tls };
+}
+
+/** The address as it is shown and journaled: without a password, with its port. */
+export function addressText({ host, port, user, tls }: ImapAddress): string {
+  const named = host.includes(':') ? `[${host}]` : host;
+  return `${tls ? 'imaps' : 'imap'}://${encodeURIComponent(user)}@${named}:${port}`;
+}
+
+function decodedUser(user: string, invalid: (problem: string) => Error): string {
+  try {
+    return decodeURIComponent(user);
+  } catch {
+    throw invalid('its user has a % that is no escape');
+  }
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
+}
+
+/** Whatever it is, what stands between a colon and the last @ may be a password. */
+function withoutSecret(text: string): string {
+  const [scheme] = /^[a-z]*:\/\//i.exec(text) ?? [''];
+  const at = text.lastIndexOf('@');
+  return text.slice(scheme.length, at).includes(':') ? `${scheme}…${text.slice(at)}` : text;
+}
+
+/** What imapflow writes to. */
+interface WriteSocket {
+  setNoDelay?(on: boolean): unknown;
+  write(bytes: Buffer, done: (error?: Error | null) => void): unknown;
+  once(event: 'close', listener: () => void): unknown;
+  off(event: 'close', listener: () => void): unknown;
+}
+
+/** imapflow sends a literal of up to 4,096 bytes without waiting for the server to ask for it: this one is longer. */
+const STAND_IN = Buffer.alloc(4097);
+const ANNOUNCED = `{${STAND_IN.length}}\r\n`;
+const CRLF = Buffer.from('\r\n');
+
+/** A literal that ends a command, sent in pieces instead of the stand-in that imapflow has in its place. */
+class StreamedLiteral {
+  #state: 'new' | 'announced' | 'sending' | 'over' = 'new';
+  #sending: Promise<void> = Promise.resolve();
+  #failure: { readonly error: unknown } | undefined;
+
+  /** @param size bytes of all pieces */
+  constructor(
+    private readonly pieces: () => AsyncIterable<Buffer>,
+    private readonly size: number,
+  ) {}
+
+  /**
+   * Sends the literal, or announces its size, in place of what imapflow is about to write; false if that is neither.
+   *
+   * @param write writes as imapflow would
+   * @param close closes the connection, so that the server drops the part that it has of a message
+   */
+  replaces(
+    chunk: Buffer,
+    write: (chunk: Buffer) => void,
+    socket: WriteSocket,
+    close: () => void,
+  ): boolean {
+    if (this.#state === 'sending') throw new Error('a literal is being sent');
+    if (this.#state === 'new' && chunk.subarray(-ANNOUNCED.length).equals(Buffer.from(ANNOUNCED))) {
+      this.#state = 'announced';
+      const command = chunk.subarray(0, -ANNOUNCED.length);
+      write(Buffer.concat([command, Buffer.from(`{${this.size}}\r\n`)]));
+      return true;
+    }
+    if (this.#state !== 'announced' || !chunk.equals(STAND_IN)) return false;
+    this.#state = 'sending';
+    this.#sending = this.#send(socket, close);
+    return true;
+  }
+
+  /**
+   * Resolves once nothing of the literal is left to be sent, or the connection is gone.
+   *
+   * @throws what reading the pieces throws
+   */
+  async done(): Promise<void> {
+    await this.#sending;
+    if (this.#failure !== undefined) throw this.#failure.error;
+  }
+
+  /** The last piece leaves only after the end of the source: until then a source may turn out to be damaged. */
+  async #send(socket: WriteSocket, close: () => void): Promise<void> {
+    let last: Buffer | undefined;
+    let given = 0;
+    try {
+      for await (const piece of this.pieces()) {
+        // Of a source that got longer than announced, the server would take too much for a complete message.
+        if (last !== undefined && given <= this.size) await written(socket, last);
+        last = piece;
+        given += piece.length;
+      }
+      if (given !== this.size) throw new Error('a message changed while it was sent');
+      if (last !== undefined) await written(socket, last);
+      await written(socket, CRLF);
+    } catch (error) {
+      if (!(error instanceof SocketGone)) this.#failure = { error };
+      close();
+    } finally {
+      this.#state = 'over';
+    }
+  }
+}
+
+/** The connection is gone; whatever waits for an answer is told why. */
+class SocketGone extends Error {}
+
+function written(socket: WriteSocket, bytes: Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const gone = (): void => reject(new SocketGone());
+    socket.once('close', gone);
+    socket.write(bytes, (error) => {
+      socket.off('close', gone);
+      if (error === undefined || error === null) resolve();
+      else gone();
+    });
+  });
+}
+
+/** Messages of one APPEND at most. */
+const MOST_AT_ONCE = 32;
+
+/** An element of a command as imapflow compiles it. */
+interface Token {
+  readonly type: 'ATOM' | 'STRING' | 'LITERAL';
+  readonly value: string | Buffer;
+}
+
+/** A response code such as `APPENDUID 38505 3955:3958`. */
+type ResponseCode = { value?: unknown }[];
+
+interface Response {
+  readonly response: { readonly attributes?: readonly { readonly section?: ResponseCode }[] };
+}
+
+/** What imapflow does not export: how it sends commands, and what of one follows when the server has asked for it. */
+interface Internals {
+  readonly socket?: WriteSocket;
+  commandParts: Buffer[];
+  write(chunk: Buffer): void;
+  exec(
+    command: string,
+    attributes: readonly (Token | readonly Token[])[],
+    options: unknown,
+  ): Promise<Response>;
+}
+
+/**
+ * Sends commands of imapflow as servers take them fastest, and with little memory: several messages in one APPEND with
+ * MULTIAPPEND (RFC 3502), which are all stored or none; literals at once with LITERAL+ (RFC 7888); a large message in
+ * pieces. imapflow itself sends one message in a command, copies it three times, and waits for the server to ask for a
+ * literal of more than 4,096 bytes: a round trip more.
+ */
+class Commands {
+  readonly mostAtOnce: number;
+  readonly #inner: Internals;
+  #more: readonly Appended[] = [];
+  #asks = true;
+  /** What APPENDUID (RFC 4315) had, where several messages were sent. */
+  #uids: readonly number[] | null = null;
+  /** The message that is sent in pieces. */
+  #streamed: StreamedLiteral | undefined;
+
+  constructor(client: ImapFlow) {
+    const inner = client as unknown as Internals;
+    const { capabilities } = client;
+    this.mostAtOnce =
+      capabilities.has('MULTIAPPEND') && capabilities.has('LITERAL+') ? MOST_AT_ONCE : 1;
+    // The end of a message does not wait for the server to acknowledge its beginning.
+    inner.socket?.setNoDelay?.(true);
+    if (capabilities.has('LITERAL+')) this.#sendLiteralsAtOnce(inner);
+    if (this.mostAtOnce > 1) this.#appendSeveral(inner);
+    this.#sendInPieces(inner, () => client.close());
+    this.#inner = inner;
+  }
+
+  /**
+   * Has the one APPEND of an action take all of these messages, and returns their uids.
+   *
+   * @param act appends a message with the given bytes; they stand for those of the first one
+   * @throws what reading a message in pieces throws
+   */
+  async appending(
+    messages: readonly Appended[],
+    asks: boolean,
+    act: (bytes: Buffer) => Promise<readonly number[] | null>,
+  ): Promise<readonly number[] | null> {
+    const [first, ...more] = messages;
+    if (first === undefined) return [];
+    const { content, size } = first;
+    if (!Buffer.isBuffer(content)) return this.#inPieces(content, size, act);
+    this.#more = more;
+    this.#asks = asks;
+    this.#uids = null;
+    try {
+      const uids = await act(content);
+      return more.length === 0 ? uids : this.#uids;
+    } finally {
+      this.#more = [];
+      this.#asks = true;
+      this.#forgetLiterals();
+    }
+  }
+
+  async #inPieces(
+    pieces: () => AsyncIterable<Buffer>,
+    size: number,
+    act: (bytes: Buffer) => Promise<readonly number[] | null>,
+  ): Promise<readonly number[] | null> {
+    const streamed = new StreamedLiteral(pieces, size);
+    this.#streamed = streamed;
+    try {
+      // A server that has answered early still gets all of it: nothing else may follow the half of a message.
+      return await act(STAND_IN).finally(() => streamed.done());
+    } finally {
+      this.#streamed = undefined;
+      this.#forgetLiterals();
+    }
+  }
+
+  /** What a refused command would have sent must not go out when the server asks for something else. */
+  #forgetLiterals(): void {
+    this.#inner.commandParts = [];
+  }
+
+  #sendInPieces(inner: Internals, close: () => void): void {
+    const write = inner.write.bind(inner);
+    inner.write = (chunk) => {
+      const { socket } = inner;
+      if (socket === undefined || !this.#streamed?.replaces(chunk, write, socket, close))
+        write(chunk);
+    };
+  }
+
+  #sendLiteralsAtOnce(inner: Internals): void {
+    const write = inner.write.bind(inner);
+    inner.write = (chunk) => {
+      const parts = [chunk, ...(inner.commandParts ?? [])];
+      // Each part but the last ends in the length of a literal.
+      if (this.#asks || parts.length === 1) return write(chunk);
+      inner.commandParts = [];
+      write(Buffer.concat(parts.map((part, i) => (i < parts.length - 1 ? unasked(part) : part))));
+    };
+  }
+
+  #appendSeveral(inner: Internals): void {
+    const exec = inner.exec.bind(inner);
+    inner.exec = async (command, attributes, options) => {
+      const more = this.#more;
+      if (command !== 'APPEND' || more.length === 0) return exec(command, attributes, options);
+      const tokens = more.flatMap(tokensOf);
+      const response = await exec(command, [...attributes, ...tokens], options);
+      const [, , uids] = response.response.attributes?.[0]?.section ?? [];
+      const listed = uids === undefined ? [] : uidsIn(String(uids.value));
+      if (uids !== undefined && listed.length === more.length + 1) {
+        this.#uids = listed;
+        // imapflow asks for the uid of the last message where it does not find one.
+        uids.value = String(listed.at(-1));
+      }
+      return response;
+    };
+  }
+}
+
+function tokensOf({ content, flags, date }: Appended): (Token | readonly Token[])[] {
+  return [
+    flags.map((value) => ({ type: 'ATOM', value })),
+    ...(date === null ? [] : [{ type: 'STRING', value: imapDate(date) } as const]),
+    { type: 'LITERAL', value: held(content) },
+  ];
+}
+
+function held(content: Content): Buffer {
+  if (Buffer.isBuffer(content)) return content;
+  throw new Error('a message that is sent in pieces goes alone');
+}
+
+/** `{42}` as `{42+}`, with the line end that follows. */
+function unasked(part: Buffer): Buffer {
+  return Buffer.concat([part.subarray(0, -3), Buffer.from('+}\r\n')]);
+}
+
+/** The numbers of a set such as `3955:3958,3960` (RFC 4315, 3); none for a set that is none. */
+function uidsIn(set: string): number[] {
+  return set.split(',').flatMap((range) => {
+    const [first = Number.NaN, last = first] = range.split(':').map(Number);
+    const count = last - first + 1;
+    return count > 0 && count <= MOST_AT_ONCE
+      ? Array.from({ length: count }, (_, i) => first + i)
+      : [];
+  });
+}
+
+const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
+
+/** A date-time of IMAP (RFC 9051, 9), in UTC. */
+function imapDate(date: Date): string {
+  const day = String(date.getUTCDate()).padStart(2);
+  const time = date.toISOString().slice(11, 19);
+  return `${day}-${MONTHS[date.getUTCMonth()]}-${date.getUTCFullYear()} ${time} +0000`;
+}
+
+/** How the user proves who they are. */
+export type Credential = { readonly password: string } | { readonly accessToken: string };
+
+/** Characters of a server's words: they are quoted in errors and reports. */
+const MOST_WORDS = 300;
+/** How long the server may say nothing, in milliseconds: taking in a large message takes its time. */
+const SILENCE = 300_000;
+const CONNECT = 30_000;
+/** Bytes of a message that are asked for at once. */
+const PIECE = 1024 * 1024;
+/** Bytes of a literal and of a line that the server may send: more than any answer needs, and not all of the memory. */
+const LONGEST_LITERAL = 256 * 1024 * 1024;
+const LONGEST_LINE = 16 * 1024 * 1024;
+
+/**
+ * Connects and signs in.
+ *
+ * @throws restore-login-refused, restore-certificate, restore-unreachable, restore-connection-lost
+ */
+export async function connectImap(
+  address: ImapAddress,
+  credential: Credential,
+): Promise<ServerConnection> {
+  const { host, port, user, tls } = address;
+  const client = new ImapFlow({
+    host,
+    port,
+    secure: tls,
+    // Without TLS it is this machine, see `imapAddress`.
+    ...(tls ? {} : { doSTARTTLS: false }),
+    auth:
+      'password' in credential
+        ? { user, pass: credential.password }
+        : { user, accessToken: credential.accessToken },
+    logger: false,
+    disableAutoIdle: true,
+    disableCompression: true,
+    // Of what is sent as binary (RFC 3516), Dovecot encodes parts again.
+    disableBinary: true,
+    connectionTimeout: CONNECT,
+    greetingTimeout: CONNECT,
+    socketTimeout: SILENCE,
+    maxLiteralSize: LONGEST_LITERAL,
+    maxLineLength: LONGEST_LINE,
+    maxResponseSize: LONGEST_LITERAL + LONGEST_LINE,
+  });
+  // A broken connection also fails the command under way, which reports it.
+  client.on('error', () => {});
+  try {
+    await client.connect();
+  } catch (error) {
+    client.close();
+    throw connectError(error, address);
+  }
+  return new ImapConnection(client, host);
+}
+
+class ImapConnection implements ServerConnection {
+  readonly #commands: Commands;
+  readonly delimiter: string;
+  readonly prefix: string;
+  readonly appendLimit: number | null;
+  readonly mostAtOnce: number;
+
+  constructor(
+    private readonly client: ImapFlow,
+    private readonly host: string,
+  ) {
+    this.delimiter = client.namespace?.delimiter ?? '';
+    this.prefix = client.namespace?.prefix ?? '';
+    this.#commands = new Commands(client);
+    this.mostAtOnce = this.#commands.mostAtOnce;
+    const limit = client.capabilities.get('APPENDLIMIT');
+    this.appendLimit = typeof limit === 'number' ? limit : null;
+  }
+
+  async list(): Promise<readonly ServerFolder[]> {
+    const folders = await this.#ask('LIST', () => this.client.list());
+    return folders.map(({ path, specialUse, specialUseSource, subscribed, flags }) => ({
+      path,
+      specialUse:
+        specialUse !== undefined && (specialUseSource === 'extension' || specialUse === '\\Inbox')
+          ? specialUse
+          : null,
+      subscribed,
+      selectable: !flags.has('\\Noselect') && !flags.has('\\NonExistent'),
+    }));
+  }
+
+  async quotaLeft(): Promise<number | null> {
+    const quota = await this.#ask('GETQUOTAROOT', () => this.client.getQuota('INBOX'));
+    if (quota === false || quota === undefined) return null;
+    const { usage, limit } = quota.storage ?? {};
+    return limit === undefined ? null : Math.max(0, limit - (usage ?? 0));
+  }
+
+  async create(path: string): Promise<boolean> {
+    const { created } = await this.#ask('CREATE', () => this.client.mailboxCreate(path));
+    return created === true;
+  }
+
+  async subscribe(path: string): Promise<void> {
+    await this.#ask('SUBSCRIBE', () => this.client.mailboxSubscribe(path));
+  }
+
+  async select(path: string): Promise<SelectedFolder> {
+    const box = await this.#ask('SELECT', () => this.client.mailboxOpen(path));
+    return {
+      path,
+      uidValidity: String(box.uidValidity),
+      permanentFlags: box.permanentFlags === undefined ? null : [...box.permanentFlags],
+      flags: box.flags,
+      messages: box.exists,
+      lastUid: Math.max(0, (box.uidNext ?? 1) - 1),
+    };
+  }
+
+  async append(path: string, messages: readonly Appended[], asks: boolean) {
+    const [first] = messages;
+    if (first === undefined) return [];
+    const { flags, date } = first;
+    if (this.appendLimit !== null && first.size > this.appendLimit) {
+      const text = `it takes messages of up to ${this.appendLimit} bytes`;
+      throw restoreError('restore-refused', { command: 'APPEND', response: 'APPENDLIMIT', text });
+    }
+    return this.#commands.appending(messages, asks, async (content) => {
+      const answer = await this.#ask('APPEND', () =>
+        this.client.append(path, content, [...flags], date ?? undefined),
+      );
+      if (answer === false || answer === undefined)
+        throw restoreError('restore-connection-lost', { host: this.host, reason: 'no answer' });
+      return answer.uid === undefined ? null : [answer.uid];
+    });
+  }
+
+  async *messages(from: number): AsyncGenerator<FoundMessage, void, undefined> {
+    const query = { uid: true, size: true, headers: ['message-id'] };
+    for await (const { uid, size = 0, headers } of this.#fetch(from, query))
+      yield { uid, size, messageId: headers === undefined ? null : messageIdOf(headers) };
+  }
+
+  async *looks(from: number): AsyncGenerator<SeenMessage, void, undefined> {
+    const query = { uid: true, size: true, flags: true, internalDate: true };
+    for await (const { uid, size = 0, flags = new Set<string>(), internalDate } of this.#fetch(
+      from,
+      query,
+    ))
+      yield { uid, size, flags, date: new Date(internalDate ?? Number.NaN).getTime() };
+  }
+
+  async *pieces(uid: number): AsyncGenerator<Buffer, void, undefined> {
+    for (let start = 0; ; ) {
+      const query = { source: { start, maxLength: PIECE } };
+      const found = await this.#ask('FETCH', () =>
+        this.client.fetchOne(String(uid), query, { uid: true }),
+      );
+      const piece = found === false ? undefined : found?.source;
+      if (piece !== undefined && piece.length > 0) yield piece;
+      // Servers that ignore the length give the rest of the message at once.
+      if (piece === undefined || piece.length !== PIECE) return;
+      start += piece.length;
+    }
+  }
+
+  async close(): Promise<void> {
+    try {
+      await this.client.logout();
+    } catch {
+      // Whatever it was, nothing is under way.
+      this.client.close();
+    }
+  }
+
+  async *#fetch(from: number, query: Parameters<ImapFlow['fetch']>[1]) {
+    const { mailbox } = this.client;
+    // Without messages there is no `*`, and servers differ about what it means then.
+    if (mailbox === false || mailbox.exists === 0) return;
+    try {
+      // `n:*` has the last message always, also one before n (RFC 9051, 9: seq-range).
+      for await (const message of this.client.fetch(`${from}:*`, query, { uid: true }))
+        if (message.uid >= from) yield message;
+    } catch (error) {
+      throw commandError('FETCH', error, this.host);
+    }
+  }
+
+  async #ask<T>(command: string, ask: () => Promise<T>): Promise<T> {
+    if (!this.client.usable) {
+      const reason = 'the server closed it';
+      throw restoreError('restore-connection-lost', { host: this.host, reason });
+    }
+    try {
+      return await ask();
+    } catch (error) {
+      throw commandError(command, error, this.host);
+    }
+  }
+}
+
+/** Codes of imapflow's compiler: the command was never sent. */
+const NEVER_SENT: ReadonlySet<string> = new Set([
+  'InvalidTokenValue',
+  'InvalidTextValue',
+  'InvalidStringValue',
+  'InvalidSequenceSet',
+]);
+/** Response codes that ask to try again later (RFC 5530; THROTTLED and OVERLOADED are of providers). */
+const LATER: ReadonlySet<string> = new Set(['UNAVAILABLE', 'INUSE', 'THROTTLED', 'OVERLOADED']);
+/** Others ask so in words, with codes that mean something else: Gmail with OVERQUOTA. */
+const LATER_WORDS = /throttl|too many (?:commands|operations|requests)|(?:bandwidth|rate) limit/i;
+
+function commandError(command: string, error: unknown, host: string): MailkeepError {
+  const { status, response, text, code, waitMs } = fieldsOf(error);
+  if (code === 'ETHROTTLE') return restoreError('restore-throttled', { text, waitMs }, error);
+  const isLater = (response !== null && LATER.has(response)) || LATER_WORDS.test(text);
+  if (status !== null && isLater)
+    return restoreError('restore-throttled', { text, waitMs: null }, error);
+  if (status !== null || response !== null || (code !== null && NEVER_SENT.has(code)))
+    return restoreError('restore-refused', { command, response, text }, error);
+  return restoreError('restore-connection-lost', { host, reason: reasonOf(error) }, error);
+}
+
+function connectError(error: unknown, { host, port, user }: ImapAddress): MailkeepError {
+  const { text, status, response, code } = fieldsOf(error);
+  if (response !== null && LATER.has(response))
+    return restoreError('restore-unreachable', { host, port, reason: text }, error);
+  if (error instanceof Error && 'authenticationFailed' in error)
+    return restoreError('restore-login-refused', { user, host, text }, error);
+  if (code !== null && /CERT|SELF_SIGNED|UNABLE_TO_|ALTNAME/.test(code))
+    return restoreError('restore-certificate', { host, reason: reasonOf(error) }, error);
+  if (status !== null) return restoreError('restore-login-refused', { user, host, text }, error);
+  return restoreError('restore-unreachable', { host, port, reason: reasonOf(error) }, error);
+}
+
+/** The errno where there is one, else the library's own words, cut. */
+function reasonOf(error: unknown): string {
+  return errnoOf(error) ?? fieldsOf(error).text;
+}
+
+/** What imapflow puts on its errors. */
+function fieldsOf(error: unknown) {
+  const field = (name: string): unknown =>
+    typeof error === 'object' && error !== null ? Reflect.get(error, name) : undefined;
+  const string = (name: string): string | null => {
+    const value = field(name);
+    return typeof value === 'string' && value !== '' ? value : null;
+  };
+  const wait = field('throttleReset');
+  const words =
+    string('responseText') ?? string('reason') ?? string('message') ?? 'no reason given';
+  return {
+    status: string('responseStatus'),
+    response: string('serverResponseCode')?.toUpperCase() ?? null,
+    code: string('code'),
+    text: words.slice(0, MOST_WORDS),
+    waitMs: typeof wait === 'number' && Number.isFinite(wait) ? wait : null,
+  };
+}
+
+/** A folder as the server lists it. */
+export interface ServerFolder {
+  readonly path: string;
+  /** `\Sent` and the like, where the server says so itself. */
+  readonly specialUse: string | null;
+  readonly subscribed: boolean;
+  /** False for a name that only has folders below it. */
+  readonly selectable: boolean;
+}
+
+/** A folder that is selected. */
+export interface SelectedFolder {
+  readonly path: string;
+  readonly uidValidity: string;
+  /** Null where the server sent no PERMANENTFLAGS. */
+  readonly permanentFlags: readonly string[] | null;
+  /** Keywords that messages of the folder have, and system flags. */
+  readonly flags: ReadonlySet<string>;
+  readonly messages: number;
+  /** No message has a higher uid yet. */
+  readonly lastUid: number;
+}
+
+/** A message as it is appended. */
+interface Appended {
+  readonly content: Content;
+  /** Bytes of the content. */
+  readonly size: number;
+  readonly flags: readonly string[];
+  /** Null lets the server take the present. */
+  readonly date: Date | null;
+}
+
+/** What the second look reads of every message. */
+export interface SeenMessage {
+  readonly uid: number;
+  readonly size: number;
+  readonly flags: ReadonlySet<string>;
+  /** Milliseconds since the epoch. */
+  readonly date: number;
+}
+
+/**
+ * A connection to the server that mail is restored to. It sends CREATE, SUBSCRIBE, APPEND and commands that read,
+ * nothing else. Every method throws restore-refused, restore-throttled and restore-connection-lost.
+ */
+export interface ServerConnection {
+  readonly delimiter: string;
+  /** Prefix of the personal namespace. */
+  readonly prefix: string;
+  /** Bytes of the largest message that the server announces to take; null where it announces none. */
+  readonly appendLimit: number | null;
+  /** How many messages one command can append; 1 on servers without MULTIAPPEND. */
+  readonly mostAtOnce: number;
+  list(): Promise<readonly ServerFolder[]>;
+  /** Bytes left of the quota of INBOX; null where there is none. */
+  quotaLeft(): Promise<number | null>;
+  /** Creates a folder and subscribes to it. False where there was one. */
+  create(path: string): Promise<boolean>;
+  subscribe(path: string): Promise<void>;
+  select(path: string): Promise<SelectedFolder>;
+  /**
+   * Appends to the selected folder: all of the messages or none, `mostAtOnce` of them at most. A message whose content
+   * is given in pieces goes alone.
+   *
+   * @param asks has the server say that it takes a message of this size before its bytes are sent
+   * @returns their uids, or null where the server does not report them
+   * @throws what reading the content throws: the server has nothing of the message then
+   */
+  append(
+    path: string,
+    messages: readonly Appended[],
+    asks: boolean,
+  ): Promise<readonly number[] | null>;
+  /** Messages of the selected folder from a uid on, in order. */
+  messages(from: number): AsyncIterable<FoundMessage>;
+  /** Flags, dates and sizes of the messages of the selected folder from a uid on, in order. */
+  looks(from: number): AsyncIterable<SeenMessage>;
+  /** The bytes of a message of the selected folder, in pieces; none if it is gone. */
+  pieces(uid: number): AsyncIterable<Buffer>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,324 @@
+import { createReadStream } from 'node:fs';
+import { type FilePath, joinedPath, openRegularFile, shownPath } from '../core/files.ts';
+import { scratchDatabase } from '../core/sqlite.ts';
+import { cutMarks } from '../core/types.ts';
+import { importManifestDamaged, importNoMail } from '../errors/import.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
+import { flagsFromName, uniquePart } from '../mail/mail-files.ts';
+import {
+  MANIFEST_NAME,
+  ManifestDamaged,
+  type ManifestEntry,
+  readManifest,
+} from './export-manifest.ts';
+import { linesOf } from './export-target.ts';
+import { exportAround, type InExport, isZip } from './find-mail.ts';
+import { ZipReader, ZipUnreadable } from './read-zip.ts';
+
+/** A folder of the archive that mail goes to. */
+export interface TargetFolder {
+  /** The full path. */
+  readonly folder: string;
+  /** Its last part. */
+  readonly name: string;
+  readonly delimiter: string;
+  readonly specialUse: string | null;
+}
+
+/** A manifest is anybody's text: longer names and flags, and more of these, are not taken from it. */
+const MOST_NAME = 4096;
+const MOST_FLAG = 255;
+const MOST_FLAGS = 255;
+/** Behind every path: SQLite sorts blobs behind all text. */
+const LAST = Buffer.alloc(0);
+
+/**
+ * What the manifest of an export lists, by path: in a temporary database of SQLite's own, so that a manifest of any
+ * size need not fit into memory.
+ */
+export class ExportIndex {
+  readonly #db = scratchDatabase(`
+    CREATE TABLE entries (
+      key TEXT NOT NULL, at INTEGER NOT NULL, entry TEXT NOT NULL, met INTEGER NOT NULL DEFAULT 0,
+      PRIMARY KEY (key, at)
+    ) WITHOUT ROWID;
+    CREATE TABLE files (key TEXT PRIMARY KEY) WITHOUT ROWID`);
+  /** Labels of the exported mailboxes, by host and resource id. */
+  readonly #mailboxes = new Map<string, string>();
+  readonly #find = this.#db.prepare<[string, number], { entry: string }>(
+    'SELECT entry FROM entries WHERE key = ? AND at = ?',
+  );
+  readonly #meet = this.#db.prepare<[string, number]>(
+    'UPDATE entries SET met = 1 WHERE key = ? AND at = ?',
+  );
+  readonly #unmetAt = this.#db.prepare<[string], { entry: string }>(
+    'SELECT entry FROM entries WHERE key = ? AND met = 0',
+  );
+  readonly #unmetBetween = this.#db.prepare<[string, string | Buffer], { entry: string }>(
+    'SELECT entry FROM entries WHERE key >= ? AND key < ? AND met = 0',
+  );
+
+  private constructor() {}
+
+  /** Reads a manifest to its end, where its hash is. @throws ManifestDamaged */
+  static async read(lines: AsyncIterable<string>): Promise<ExportIndex> {
+    const index = new ExportIndex();
+    try {
+      await index.#fill(lines);
+      return index;
+    } catch (error) {
+      index.close();
+      throw error;
+    }
+  }
+
+  async #fill(lines: AsyncIterable<string>): Promise<void> {
+    const add = this.#db.prepare<[string, number, string]>(
+      'INSERT OR REPLACE INTO entries (key, at, entry) VALUES (?, ?, ?)',
+    );
+    const addFile = this.#db.prepare<[string]>('INSERT OR IGNORE INTO files (key) VALUES (?)');
+    const labels = new Map<string, number>();
+    this.#db.exec('BEGIN');
+    for await (const event of readManifest(lines)) {
+      if (event.what === 'file') addFile.run(keyOf(event.file.path));
+      if (event.what !== 'entry') continue;
+      const { entry } = event;
+      add.run(keyOf(entry.path), entry.inMbox?.offset ?? 0, JSON.stringify(entry));
+      const mailbox = mailboxOf(entry);
+      if (this.#mailboxes.has(mailbox)) continue;
+      // Another mailbox may have had the same address before.
+      const times = (labels.get(entry.mailbox) ?? 0) + 1;
+      labels.set(entry.mailbox, times);
+      this.#mailboxes.set(mailbox, numbered(entry.mailbox, times));
+    }
+    this.#db.exec('COMMIT');
+  }
+
+  /**
+   * Returns what the manifest lists for a file, or for the message that begins at an offset of an mbox.
+   *
+   * @param path relative to the export, parted by `/`
+   */
+  find(path: string, offset = 0): ManifestEntry | undefined {
+    const row = this.#find.get(keyOf(path), offset);
+    if (row === undefined) return undefined;
+    const entry: ManifestEntry = JSON.parse(row.entry);
+    const { folder, mailbox } = entry;
+    const usable = folder !== '' && folder.length <= MOST_NAME && mailbox.length <= MOST_NAME;
+    return usable ? entry : undefined;
+  }
+
+  /** Notes that the message of an entry was found, whatever its bytes. */
+  meet({ path, inMbox }: ManifestEntry): void {
+    this.#meet.run(keyOf(path), inMbox?.offset ?? 0);
+  }
+
+  /** True for a file of the export that holds no mail: its manifest, a sidecar. */
+  isOther(path: string): boolean {
+    if (path === MANIFEST_NAME) return true;
+    const listed = this.#db.prepare<[string], unknown>('SELECT 1 FROM files WHERE key = ?');
+    if (listed.get(keyOf(path)) !== undefined) return true;
+    return path.endsWith('.json') && this.find(path.replace(/\.json$/, '.eml')) !== undefined;
+  }
+
+  /** Paths of messages that were not met, at or below a path of the export; all of them for an empty one. */
+  *unmet(below: string): Generator<string> {
+    const key = keyOf(below);
+    // Ranges of the key, so that the cost is that of the part: a thousand files may be named one by one.
+    const all = key === '';
+    if (!all) yield* pathsOf(this.#unmetAt.iterate(key));
+    yield* pathsOf(this.#unmetBetween.iterate(all ? '' : `${key}/`, all ? LAST : `${key}0`));
+  }
+
+  /**
+   * Returns the folder that a message goes to. Where the export is of several mailboxes, the folders of each are below
+   * one of its address.
+   */
+  folderOf(entry: ManifestEntry): TargetFolder {
+    const own = numbered(entry.folder, (entry.namesake ?? 0) + 1);
+    const delimiter = delimiterOf(entry) ?? (own.includes('/') ? '/' : '.');
+    const name = (delimiter === '' ? own : own.split(delimiter).at(-1)) || own;
+    const specialUse = specialUseOf(entry);
+    if (this.#mailboxes.size <= 1) return { folder: own, name, delimiter, specialUse };
+    const label = this.#mailboxes.get(mailboxOf(entry)) ?? entry.mailbox;
+    return { folder: `${label}/${own}`, name, delimiter: '/', specialUse };
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+}
+
+/**
+ * Returns the flags of an exported message: those of the manifest; for a message of a Maildir whose name was given other
+ * letters since, the flags of the letters are those of its name.
+ *
+ * @param name the file's name now
+ */
+export function flagsOf(entry: ManifestEntry, name: string): string[] {
+  const flags = entry.flags.filter((flag) => flag !== '' && flag.length <= MOST_FLAG);
+  const exported = new Set(flagsFromName(entry.path).map((flag) => flag.toLowerCase()));
+  const now = flagsFromName(name);
+  const unmarked = flags.filter((flag) => !exported.has(flag.toLowerCase()));
+  const kept = flags.filter((flag) => now.some((it) => it.toLowerCase() === flag.toLowerCase()));
+  const added = now.filter((flag) => !exported.has(flag.toLowerCase()));
+  return [...new Set([...unmarked, ...kept, ...added])].slice(0, MOST_FLAGS);
+}
+
+/** As RFC 6154 has them; anything else is not one. */
+function specialUseOf({ specialUse }: ManifestEntry): string | null {
+  return specialUse !== undefined && /^\\[A-Za-z]{1,40}$/.test(specialUse) ? specialUse : null;
+}
+
+/** One character, or none where folders are flat; anything else is not one. */
+function delimiterOf({ delimiter }: ManifestEntry): string | undefined {
+  return delimiter !== undefined && delimiter.length <= 1 ? delimiter : undefined;
+}
+
+function* pathsOf(rows: Iterable<{ entry: string }>): Generator<string> {
+  for (const { entry } of rows) {
+    const { path }: ManifestEntry = JSON.parse(entry);
+    yield path;
+  }
+}
+
+function mailboxOf({ host, resourceId }: ManifestEntry): string {
+  return JSON.stringify([host, resourceId]);
+}
+
+function numbered(name: string, number: number): string {
+  return number === 1 ? name : `${name} (${number})`;
+}
+
+/** A path as it is found again: without the flags of a Maildir's name, and in one form of its accents. */
+function keyOf(path: string): string {
+  return uniquePart(cutMarks(path).normalize('NFC'));
+}
+
+interface Manifest {
+  readonly path: string;
+  /** Null for one that cannot be used. */
+  readonly index: ExportIndex | null;
+  /** The parts of the export that are imported; an empty text for all of it. */
+  readonly parts: Set<string>;
+}
+
+interface OpenZip {
+  readonly zip: ZipReader;
+  readonly index: ExportIndex;
+}
+
+/** The manifests of the exports that an import meets, each read once. Close it: the indexes are databases. */
+export class Manifests {
+  readonly #folders = new Map<string, Manifest>();
+  readonly #zips = new Map<string, OpenZip>();
+  /** The export that the path lies in which is imported now. */
+  #around: string | undefined;
+
+  /** Reads the manifest of the export that a named path lies in, if it lies in one. */
+  async around(given: FilePath): Promise<void> {
+    const at = exportAround(given);
+    this.#around = at === null ? undefined : shownPath(at.root);
+    if (at !== null) (await this.#manifest(at.root)).parts.add(at.path);
+  }
+
+  /** Returns the index of the export that a file lies in; null where there is none, or a damaged one. */
+  async of(at: InExport | null): Promise<ExportIndex | null> {
+    if (at === null) return null;
+    const manifest = await this.#manifest(at.root);
+    // Found on the way down: all of that export is below the path that was named.
+    if (shownPath(at.root) !== this.#around) manifest.parts.add('');
+    return manifest.index;
+  }
+
+  /**
+   * Opens a zip with an export in it; null for any other zip.
+   *
+   * @throws import-no-mail for a file that is not a zip, import-manifest-damaged
+   */
+  async zip(file: FilePath): Promise<OpenZip | null> {
+    const shown = shownPath(file);
+    const known = this.#zips.get(shown);
+    if (known !== undefined) return known;
+    if (typeof file !== 'string') throw importNoMail(shown);
+    let zip: ZipReader | undefined;
+    let isKept = false;
+    try {
+      zip = await ZipReader.open(file);
+      const pieces = await zip.pieces(MANIFEST_NAME);
+      if (pieces === undefined) return null;
+      const opened = { zip, index: await ExportIndex.read(linesOf(pieces)) };
+      this.#zips.set(shown, opened);
+      isKept = true;
+      return opened;
+    } catch (error) {
+      if (error instanceof ManifestDamaged) throw importManifestDamaged(shown);
+      // Within the manifest as well: its bytes are not what the zip says.
+      if (!(error instanceof ZipUnreadable)) throw error;
+      // Its names may not be fit for a zip that we write.
+      if (zip === undefined && (await isZip(file))) return null;
+      throw importNoMail(shown);
+    } finally {
+      if (!isKept) zip?.close();
+    }
+  }
+
+  /** Paths of messages that a manifest lists in the parts that were imported, and that are not there. */
+  *unmet(): Generator<string> {
+    for (const { path, index, parts } of this.#folders.values()) {
+      const root = path.slice(0, -MANIFEST_NAME.length);
+      // What lies in another part that was imported is not listed twice.
+      const outermost = [...parts].filter((part) => !isWithin(part, parts));
+      for (const part of outermost) for (const at of index?.unmet(part) ?? []) yield `${root}${at}`;
+    }
+    for (const [file, { index }] of this.#zips) {
+      for (const at of index.unmet('')) yield `${file}/${at}`;
+    }
+  }
+
+  /** Every manifest that was met, and whether it was used. */
+  list(): { readonly path: string; readonly used: boolean }[] {
+    return [
+      ...[...this.#folders.values()].map(({ path, index }) => ({ path, used: index !== null })),
+      ...[...this.#zips.keys()].map((path) => ({ path, used: true })),
+    ];
+  }
+
+  close(): void {
+    for (const { index } of this.#folders.values()) index?.close();
+    for (const { zip, index } of this.#zips.values()) {
+      index.close();
+      zip.close();
+    }
+  }
+
+  async #manifest(root: FilePath): Promise<Manifest> {
+    const shown = shownPath(root);
+    const known = this.#folders.get(shown);
+    if (known !== undefined) return known;
+    const file = joinedPath(root, MANIFEST_NAME);
+    const index = await indexOf(file);
+    const manifest = { path: shownPath(file), index, parts: new Set<string>() };
+    this.#folders.set(shown, manifest);
+    return manifest;
+  }
+}
+
+/** True for a path of an export with a folder among `parts` that it lies in. */
+function isWithin(path: string, parts: ReadonlySet<string>): boolean {
+  if (path === '') return false;
+  if (parts.has('')) return true;
+  for (let at = path.indexOf('/'); at !== -1; at = path.indexOf('/', at + 1))
+    if (parts.has(path.slice(0, at))) return true;
+  return false;
+}
+
+/** Null for a manifest that is damaged or cannot be read: the import does without. */
+async function indexOf(file: FilePath): Promise<ExportIndex | null> {
+  try {
+    return await ExportIndex.read(linesOf(createReadStream(file, { fd: openRegularFile(file) })));
+  } catch (error) {
+    if (error instanceof ManifestDamaged || errnoOf(error) !== undefined) return null;
+    throw error;
+  }
+}

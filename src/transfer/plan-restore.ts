@@ -1,0 +1,489 @@
+import type { LogReader } from '../archive/log-reader.ts';
+import type { ListedPlace } from '../catalog/list.ts';
+import { scratchDatabase } from '../core/sqlite.ts';
+import type { FlagSet, MessageId } from '../core/types.ts';
+import type { MailkeepError } from '../errors/mailkeep-error.ts';
+import type { ServerConnection } from './imap-connection.ts';
+import type { Alteration } from './restore-comparison.ts';
+import type { Rate, RestoreJournal } from './restore-journal.ts';
+import type { Chosen, RestoreSelection, SourceFolder } from './restore-selection.ts';
+import type { DoubledMessage } from './verify-restored.ts';
+
+/** Why a message is not restored. The first three are the archive's, the others the server's. */
+export type RefusalReason =
+  | 'quarantined'
+  | 'damaged'
+  | 'purged'
+  | 'append-limit'
+  | 'quota'
+  | 'folder'
+  | 'server';
+
+/** What became of a planned message. */
+type RestoreOutcome = 'appended' | 'present' | 'refused';
+
+/** Counts of a folder, or of all. `planned` is the sum of the others, and of what is due. */
+interface RestoreCounts {
+  readonly planned: number;
+  readonly due: number;
+  readonly appended: number;
+  readonly present: number;
+  readonly refused: number;
+  /** Bytes of what is due. */
+  readonly bytes: number;
+}
+
+/** A message that is to be in a folder of the server. */
+export interface PlannedMessage {
+  readonly seq: number;
+  readonly folder: number;
+  readonly id: MessageId;
+  /** Bytes of the source. */
+  readonly size: number;
+  /** The received date in milliseconds since the epoch; null where the service gave none. */
+  readonly received: number | null;
+  readonly flags: FlagSet;
+  /** As the service listed it. */
+  readonly messageId: string | null;
+}
+
+/** A message that this plan has appended, in this run or an earlier one, with what the second look compares. */
+export interface AppendedMessage extends PlannedMessage {
+  readonly uid: number;
+  /** Bytes on the wire; null for one of an earlier run. */
+  readonly sent: number | null;
+  /** It has bytes that servers are known to change. */
+  readonly isDelicate: boolean;
+}
+
+/** What is known of a message that was not restored as it was. */
+export interface NamedMessage {
+  readonly id: MessageId | null;
+  readonly mailbox: string;
+  readonly folder: string;
+  readonly uid: number;
+}
+
+interface RefusedMessage extends NamedMessage {
+  readonly reason: RefusalReason;
+  /** The server's own words, if it gave any. */
+  readonly text: string | null;
+}
+
+interface AlteredMessage extends NamedMessage {
+  readonly reasons: readonly Alteration[];
+}
+
+interface Row {
+  readonly seq: number;
+  readonly folder: number;
+  readonly id: string;
+  readonly size: number;
+  readonly received: number | null;
+  readonly flags: string;
+  readonly message_id: string | null;
+  readonly uid: number | null;
+  readonly sent: number | null;
+  readonly delicate: 0 | 1 | null;
+}
+
+const PAGE = 500;
+/** The row of a message, as far as it is sent or looked at. */
+const COLUMNS = 'seq, folder, id, size, received, flags, message_id, uid, sent, delicate';
+/** Appended by this plan: in this run, or in an earlier one as the journal has it. */
+const OURS = 'uid IS NOT NULL AND ours = 1';
+
+/** What a restore consists of, in a temporary database: a mailbox of any size has not to fit into memory. */
+export class RestorePlan {
+  readonly #db = scratchDatabase(`
+    CREATE TABLE found (docid INTEGER PRIMARY KEY);
+    CREATE TABLE ended (docid INTEGER PRIMARY KEY);
+    CREATE TABLE current (docid INTEGER, mailbox TEXT, PRIMARY KEY (docid, mailbox)) WITHOUT ROWID;
+    CREATE TABLE items (
+      seq INTEGER PRIMARY KEY, folder INTEGER NOT NULL, id TEXT, size INTEGER NOT NULL, received INTEGER,
+      flags TEXT NOT NULL, message_id TEXT, origin_uid INTEGER NOT NULL,
+      outcome TEXT NOT NULL, reason TEXT, text TEXT, uid INTEGER, sent INTEGER, delicate INTEGER, ours INTEGER,
+      again INTEGER, looked INTEGER, altered TEXT
+    );
+    CREATE INDEX items_due ON items (folder, outcome, seq);
+    CREATE INDEX items_uids ON items (folder, uid) WHERE uid IS NOT NULL;
+    CREATE INDEX items_altered ON items (altered) WHERE altered IS NOT NULL;
+    BEGIN`);
+  readonly #folders = new Map<number, SourceFolder>();
+  #added = 0;
+  readonly #isFound = this.#asking('SELECT 1 FROM found WHERE docid = ?');
+  readonly #isEnded = this.#asking('SELECT 1 FROM ended WHERE docid = ?');
+  readonly #isCurrent = this.#asking('SELECT 1 FROM current WHERE docid = ? AND mailbox = ?');
+  readonly #noteEnded = this.#db.prepare<unknown[]>('INSERT OR IGNORE INTO ended VALUES (?)');
+  readonly #noteCurrent = this.#db.prepare<unknown[]>(
+    'INSERT OR IGNORE INTO current VALUES (?, ?)',
+  );
+  readonly #add = this.#db.prepare<unknown[]>(
+    `INSERT INTO items (folder, id, size, received, flags, message_id, origin_uid, outcome, reason)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  readonly #settle = this.#db.prepare<unknown[]>(
+    'UPDATE items SET outcome = ?, uid = ?, sent = ?, ours = ?, reason = ?, text = ? WHERE seq = ?',
+  );
+  readonly #alter = this.#db.prepare<unknown[]>('UPDATE items SET altered = ? WHERE seq = ?');
+  readonly #delicate = this.#db.prepare<unknown[]>('UPDATE items SET delicate = 1 WHERE seq = ?');
+  readonly #seen = this.#db.prepare<unknown[]>('UPDATE items SET looked = 1 WHERE seq = ?');
+  readonly #byUid = this.#db.prepare<unknown[], Row>(
+    `SELECT ${COLUMNS} FROM items WHERE folder = ? AND uid = ? AND ${OURS}`,
+  );
+
+  /** Only messages with these docids are meant. */
+  narrow(docids: Iterable<number>): void {
+    const add = this.#db.prepare('INSERT OR IGNORE INTO found VALUES (?)');
+    for (const docid of docids) add.run(docid);
+  }
+
+  isFound(docid: number): boolean {
+    return this.#isFound(docid);
+  }
+
+  /** The message has an ended place. */
+  noteEnded(docid: number): void {
+    this.#noteEnded.run(docid);
+  }
+
+  isEnded(docid: number): boolean {
+    return this.#isEnded(docid);
+  }
+
+  /** The message has a current place in a mailbox. */
+  noteCurrent(docid: number, mailbox: string): void {
+    this.#noteCurrent.run(docid, mailbox);
+  }
+
+  isCurrent(docid: number, mailbox: string): boolean {
+    return this.#isCurrent(docid, mailbox);
+  }
+
+  addFolder({
+    id,
+    address,
+    path,
+    delimiter,
+    specialUse,
+  }: SourceFolder & { readonly id: number }): void {
+    if (!this.#folders.has(id)) this.#folders.set(id, { address, path, delimiter, specialUse });
+  }
+
+  /** Places of one folder come oldest first. */
+  add({ line, folder }: ListedPlace): void {
+    this.addFolder(folder);
+    this.#added += 1;
+    this.#add.run(
+      folder.id,
+      line.id,
+      line.size,
+      line.date === null ? null : Date.parse(line.date),
+      JSON.stringify(line.flags),
+      line.messageId,
+      line.uid,
+      line.id === null ? 'refused' : 'due',
+      line.id === null ? 'quarantined' : null,
+    );
+  }
+
+  /** The folders by number, in the order in which they came. */
+  folders(): ReadonlyMap<number, SourceFolder> {
+    return this.#folders;
+  }
+
+  /** Messages of a folder that are not settled, in order; others may be settled between any two. */
+  *due(folder: number): Generator<PlannedMessage, void, undefined> {
+    for (const row of this.#page(folder, "outcome = 'due'")) yield plannedOf(row);
+  }
+
+  /** Returns the message that this plan has appended under a uid. */
+  appendedAs(folder: number, uid: number): AppendedMessage | undefined {
+    const row = this.#byUid.get(folder, uid);
+    return row === undefined ? undefined : appendedOf(row);
+  }
+
+  /** Messages of a folder that this plan has appended and that nobody has seen there. */
+  *unseen(folder: number): Generator<AppendedMessage, void, undefined> {
+    for (const row of this.#page(folder, `${OURS} AND looked IS NULL`)) yield appendedOf(row);
+  }
+
+  seen(seq: number): void {
+    this.#seen.run(seq);
+  }
+
+  /** The message was sent before, nobody knows whether it arrived, and it was not found: it may be there twice. */
+  sentAgain(seq: number): void {
+    this.#db.prepare('UPDATE items SET again = 1 WHERE seq = ?').run(seq);
+  }
+
+  /** Messages of a folder that may be there twice. */
+  *again(folder: number): Generator<PlannedMessage, void, undefined> {
+    for (const row of this.#page(folder, "again = 1 AND outcome = 'appended'"))
+      yield plannedOf(row);
+  }
+
+  /** The server has had the message; `isOurs` if an earlier run of this plan has appended it. */
+  present(seq: number, uid: number, isOurs: boolean): void {
+    this.#settle.run('present', uid, null, isOurs ? 1 : 0, null, null, seq);
+  }
+
+  /**
+   * @param sent bytes on the wire
+   * @param isDelicate whether servers are known to change some of them
+   */
+  appended(seq: number, uid: number | null, sent: number, isDelicate: boolean): void {
+    this.#settle.run('appended', uid, sent, 1, null, null, seq);
+    if (isDelicate) this.#delicate.run(seq);
+  }
+
+  refuse(seq: number, reason: RefusalReason, text: string | null): void {
+    this.#settle.run('refused', null, null, 0, reason, text, seq);
+  }
+
+  /** Refuses all that is due in a folder. */
+  refuseFolder(folder: number, text: string): void {
+    this.#db
+      .prepare<unknown[]>(
+        "UPDATE items SET outcome = 'refused', reason = 'folder', text = ? WHERE folder = ? AND outcome = 'due'",
+      )
+      .run(text, folder);
+  }
+
+  /** Adds reasons to those that a message has. */
+  alter(seq: number, reasons: readonly Alteration[]): void {
+    const known = this.#db
+      .prepare<unknown[], string | null>('SELECT altered FROM items WHERE seq = ?')
+      .pluck()
+      .get(seq);
+    const before: readonly Alteration[] = JSON.parse(known ?? '[]');
+    this.#alter.run(JSON.stringify([...new Set([...before, ...reasons])].sort()), seq);
+  }
+
+  /** Returns a message as people find it in the archive. */
+  named(seq: number): NamedMessage {
+    const [found] = this.#named<object>('seq', `seq = ${seq}`, 1);
+    return found ?? { id: null, mailbox: '', folder: '', uid: 0 };
+  }
+
+  /** How many messages were added: what the counts have to add up to. */
+  added(): number {
+    return this.#added;
+  }
+
+  /** Counts by folder. */
+  counts(): ReadonlyMap<number, RestoreCounts> {
+    const counts = new Map(
+      [...this.#folders.keys()].map((folder) => [
+        folder,
+        { planned: 0, due: 0, appended: 0, present: 0, refused: 0, bytes: 0 },
+      ]),
+    );
+    const rows = this.#db
+      .prepare<[], { folder: number; outcome: 'due' | RestoreOutcome; n: number; bytes: number }>(
+        'SELECT folder, outcome, count(*) AS n, sum(size) AS bytes FROM items GROUP BY folder, outcome',
+      )
+      .all();
+    for (const { folder, outcome, n, bytes } of rows) {
+      const of = counts.get(folder);
+      if (of === undefined) continue;
+      of.planned += n;
+      of[outcome] += n;
+      if (outcome === 'due') of.bytes += bytes;
+    }
+    return counts;
+  }
+
+  /** Sizes of what is to be sent, in the order in which it is. */
+  *sizes(): Generator<number, void, undefined> {
+    const rows = this.#db
+      .prepare<[], number>("SELECT size FROM items WHERE outcome = 'due' ORDER BY folder, seq")
+      .pluck();
+    yield* rows.iterate();
+  }
+
+  refused(limit: number): RefusedMessage[] {
+    return this.#named<{ reason: RefusalReason; text: string | null }>(
+      'reason, text',
+      'reason IS NOT NULL',
+      limit,
+    );
+  }
+
+  altered(limit: number): AlteredMessage[] {
+    return this.#named<{ altered: string }>('altered', 'altered IS NOT NULL', limit).map(
+      ({ altered, ...named }) => ({ ...named, reasons: JSON.parse(altered) }),
+    );
+  }
+
+  /** How many messages were altered, and for what reasons; one may have several. */
+  alterations(): {
+    readonly messages: number;
+    readonly reasons: Readonly<Partial<Record<Alteration, number>>>;
+  } {
+    const rows = this.#db
+      .prepare<[], { altered: string; n: number }>(
+        'SELECT altered, count(*) AS n FROM items WHERE altered IS NOT NULL GROUP BY altered',
+      )
+      .all();
+    const reasons: Partial<Record<Alteration, number>> = {};
+    let messages = 0;
+    for (const { altered, n } of rows) {
+      messages += n;
+      const list: readonly Alteration[] = JSON.parse(altered);
+      for (const reason of list) reasons[reason] = (reasons[reason] ?? 0) + n;
+    }
+    return { messages, reasons };
+  }
+
+  /** How many messages were refused for each reason. */
+  refusals(): Readonly<Partial<Record<RefusalReason, number>>> {
+    const rows = this.#db
+      .prepare<[], { reason: RefusalReason; n: number }>(
+        'SELECT reason, count(*) AS n FROM items WHERE reason IS NOT NULL GROUP BY reason',
+      )
+      .all();
+    return Object.fromEntries(rows.map(({ reason, n }) => [reason, n]));
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  #named<T>(columns: string, condition: string, limit: number) {
+    return this.#db
+      .prepare<[], { number: number; id: string | null; uid: number } & T>(
+        `SELECT folder AS number, id, origin_uid AS uid, ${columns} FROM items WHERE ${condition}
+         ORDER BY seq LIMIT ${limit}`,
+      )
+      .all()
+      .map(({ number, ...row }) => {
+        const { address: mailbox = '', path: folder = '' } = this.#folders.get(number) ?? {};
+        return { ...row, mailbox, folder };
+      });
+  }
+
+  /** Page by page: the database may be written between two rows. */
+  *#page(folder: number, condition: string): Generator<Row, void, undefined> {
+    const statement = this.#db.prepare<unknown[], Row>(
+      `SELECT ${COLUMNS} FROM items WHERE folder = ? AND seq > ? AND ${condition} ORDER BY seq LIMIT ${PAGE}`,
+    );
+    for (let after = 0; ; ) {
+      const rows = statement.all(folder, after);
+      yield* rows;
+      const last = rows.at(-1);
+      if (last === undefined) return;
+      after = last.seq;
+    }
+  }
+
+  #asking(sql: string) {
+    const statement = this.#db.prepare<unknown[]>(sql);
+    return (...values: readonly unknown[]): boolean => statement.get(...values) !== undefined;
+  }
+}
+
+function appendedOf(row: Row): AppendedMessage {
+  return { ...plannedOf(row), uid: row.uid ?? 0, sent: row.sent, isDelicate: row.delicate === 1 };
+}
+
+function plannedOf({ seq, folder, id, size, received, flags, message_id }: Row): PlannedMessage {
+  return { seq, folder, id, size, received, flags: JSON.parse(flags), messageId: message_id };
+}
+
+/** Where the folders go: below a path named by the day, below one of the user's, or where they were. */
+export type Destination =
+  | { readonly kind: 'dated' }
+  | { readonly kind: 'into'; readonly levels: readonly string[] }
+  | { readonly kind: 'in-place' };
+
+export interface RestoreOptions {
+  /** The server and its user as one text, without a password: the journal's name for it. */
+  readonly target: string;
+  readonly host: string;
+  /** @throws restore-login-refused, restore-certificate, restore-unreachable */
+  readonly connect: () => Promise<ServerConnection>;
+  readonly selection: RestoreSelection;
+  readonly destination: Destination;
+  /** Begins another plan, also where one of this selection is unfinished. */
+  readonly fresh: boolean;
+  /** Stops once it is known what would be done. */
+  readonly dryRun: boolean;
+  /** At most so many connections. */
+  readonly jobs: number;
+  readonly catalog: Chosen;
+  readonly sources: Pick<LogReader, 'readMessage' | 'streamMessage'>;
+  /** Undefined where there is none and nothing may be written. */
+  readonly journal: RestoreJournal | undefined;
+  /** Between two messages it stops there. */
+  readonly signal: AbortSignal;
+  readonly now: () => number;
+  /** Resolves after so many milliseconds, or at once when the signal is aborted. */
+  readonly sleep: (ms: number) => Promise<void>;
+  readonly onProgress?: (progress: RestoreProgress) => void;
+}
+
+export type RestoreProgress =
+  | { readonly step: 'looking'; readonly folder: string }
+  | {
+      readonly step: 'sending';
+      readonly done: number;
+      readonly of: number;
+      readonly bytes: number;
+      readonly ofBytes: number;
+      /** Milliseconds since the first message. */
+      readonly elapsed: number;
+    };
+
+/** A folder of the archive and what became of it. */
+export interface RestoredFolder extends RestoreCounts {
+  readonly mailbox: string;
+  readonly folder: string;
+  /** Its path on the server; null where the server takes it under no name. */
+  readonly to: string | null;
+  /** Characters of its name were replaced. */
+  readonly replaced: boolean;
+  /** It got a number because another folder has its name. */
+  readonly numbered: boolean;
+  /** Messages that this plan had appended to an earlier folder of that name, which was made again since. */
+  readonly remade: number;
+}
+
+export interface RestoreResult extends RestoreCounts {
+  readonly to: string;
+  /** The plan's number in the journal; null for a dry run of a new one. */
+  readonly plan: number | null;
+  /** An earlier run of this plan was interrupted. */
+  readonly continued: boolean;
+  /** When the plan was made, ISO 8601 in UTC; null for a dry run of a new one. */
+  readonly begun: string | null;
+  readonly dryRun: boolean;
+  readonly commit: { readonly number: number; readonly hash: string };
+  /** ISO 8601 in UTC. */
+  readonly asOf: string | null;
+  readonly folders: readonly RestoredFolder[];
+  readonly limits: { readonly appendLimit: number | null; readonly quotaLeft: number | null };
+  /** What the server will refuse as it has announced: messages over its limit, and beyond its quota. */
+  readonly expected: { readonly 'append-limit': number; readonly quota: number };
+  /** How fast the server took messages, in this run or the last one that was measured. */
+  readonly rate: Rate | null;
+  readonly refusals: Readonly<Partial<Record<RefusalReason, number>>>;
+  /** Each message that was refused, up to a limit. */
+  readonly failures: readonly RefusedMessage[];
+  /** Messages that are not exactly as in the archive; of a dry run, those whose flags and dates will not be. */
+  readonly altered: {
+    readonly messages: number;
+    readonly reasons: Readonly<Partial<Record<Alteration, number>>>;
+  };
+  readonly alterations: readonly AlteredMessage[];
+  /** Flags that are never restored. */
+  readonly leftOut: { readonly recent: number; readonly deleted: number };
+  /** What was looked at once everything was there. */
+  readonly looked: { readonly compared: number; readonly fetched: number };
+  readonly lost: readonly NamedMessage[];
+  readonly doubled: readonly DoubledMessage[];
+  readonly connections: number;
+  readonly interrupted: boolean;
+  /** What ended the run early. */
+  readonly ended: MailkeepError | null;
+}

@@ -1,0 +1,578 @@
+import { hash } from 'node:crypto';
+import { closeSync, createReadStream, fstatSync, readSync, statSync } from 'node:fs';
+import { open as openFile, rm } from 'node:fs/promises';
+import path from 'node:path';
+import addressparser from 'nodemailer/lib/addressparser';
+import { type FilePath, openRegularFile, shownPath } from '../core/files.ts';
+import { type Address, flagSet, type Listing, type MessageId } from '../core/types.ts';
+import { parseHeaderDate } from '../mail/header-date.ts';
+import {
+  charsetHint,
+  fieldText,
+  type RawField,
+  rawText,
+  readHeaderBlock,
+} from '../mail/headers.ts';
+import {
+  type DoubtfulLine,
+  flagsFromName,
+  LineQuotes,
+  type MboxRange,
+  mboxRanges,
+  receivedFromName,
+  uniquePart,
+} from '../mail/mail-files.ts';
+import { factsOf } from '../sync/folder-sync.ts';
+import type { FetchedSource } from '../sync/ports.ts';
+import type { InMbox, ManifestEntry } from './export-manifest.ts';
+import type { MailFile } from './find-mail.ts';
+import { type ExportIndex, flagsOf } from './import-manifests.ts';
+import { type ZipReader, ZipUnreadable } from './read-zip.ts';
+
+/** As much of a source as is read for its header. */
+const HEAD_BYTES = 256 * 1024;
+const FIELD_CHARS = 64 * 1024;
+const MOST_ADDRESSES = 1000;
+const MOST_HOPS = 20;
+/** Header dates this far ahead come from a broken clock: one day. */
+const CLOCK_SLACK_MS = 86_400_000;
+
+/** Dates of a place, milliseconds since the epoch; null for none. */
+interface PlaceDates {
+  /** When it was received, as its place says. */
+  readonly received: number | null;
+  /** When it was copied there, which counts only where the header has no date. */
+  readonly copied?: number | null;
+}
+
+/**
+ * Returns the listing that a service would show for a source, as far as its header allows. Never throws on malformed
+ * mail. Its date is empty where neither its place nor its header has a usable one.
+ *
+ * @param head the source, or its beginning
+ * @param now milliseconds since the epoch
+ */
+export function listingOf(
+  head: Buffer,
+  known: PlaceDates & {
+    readonly uid: number;
+    readonly size: number;
+    readonly flags: readonly string[];
+  },
+  now: number,
+): Listing {
+  const { fields } = readHeaderBlock(head, HEAD_BYTES);
+  const hint = charsetHint(fields);
+  const text = (name: string): string => textOf(fieldOf(fields, name), hint);
+  const addresses = (name: string): Address[] =>
+    fields
+      .filter((field) => field.name === name)
+      .flatMap(({ value }) =>
+        addressparser(rawText(value.slice(0, FIELD_CHARS), hint), { flatten: true }),
+      )
+      .slice(0, MOST_ADDRESSES)
+      .map(({ name: shown, address }) => ({
+        name: fieldText(shown ?? '', FIELD_CHARS, hint),
+        address: address ?? '',
+      }))
+      .filter(({ name: shown, address }) => shown !== '' || address !== '');
+  const date = known.received ?? headerDate(fields, now) ?? known.copied ?? null;
+  return {
+    uid: known.uid,
+    date: date === null ? '' : new Date(date).toISOString(),
+    flags: flagSet(known.flags),
+    size: known.size,
+    subject: fields.some((field) => field.name === 'subject') ? text('subject') : null,
+    from: addresses('from')[0] ?? null,
+    to: addresses('to'),
+    cc: addresses('cc'),
+    bcc: addresses('bcc'),
+    messageId: text('message-id') || null,
+    inReplyTo: text('in-reply-to') || null,
+    attachments: [],
+    extra: {},
+  };
+}
+
+/** Returns a date in the past of the topmost Received field that has one, or of the Date field. */
+function headerDate(fields: readonly RawField[], now: number): number | null {
+  const hops = fields.filter(({ name }) => name === 'received').slice(0, MOST_HOPS);
+  const texts = [
+    ...hops.map(({ value }) => value.slice(value.lastIndexOf(';') + 1)),
+    textOf(fieldOf(fields, 'date'), null),
+  ];
+  for (const text of texts) {
+    const date = parseHeaderDate(text);
+    if (date !== null && date <= now + CLOCK_SLACK_MS) return date;
+  }
+  return null;
+}
+
+/** What mail programs keep in the header of a message of a file: its flags, and labels of Gmail. */
+interface HeaderMarks {
+  readonly flags: readonly string[];
+  /** Folders that stand for its labels; undefined where it has no field for labels. */
+  readonly labels: readonly LabelFolder[] | undefined;
+}
+
+interface LabelFolder {
+  readonly folder: string;
+  readonly specialUse: string | null;
+}
+
+const MOST_KEYWORDS = 100;
+const KEYWORD = /^[!-[\]-~]{1,100}$/;
+const STATUS_FLAGS: Readonly<Record<string, string>> = {
+  ...{ R: '\\Seen', A: '\\Answered', F: '\\Flagged', T: '\\Draft', D: '\\Deleted' },
+};
+/** Bits of X-Mozilla-Status and X-Mozilla-Status2 (nsMsgMessageFlags.h). */
+const MOZILLA_FLAGS: readonly (readonly [bit: number, flag: string])[] = [
+  [0x1, '\\Seen'],
+  [0x2, '\\Answered'],
+  [0x4, '\\Flagged'],
+  [0x8, '\\Deleted'],
+  [0x1000, '$Forwarded'],
+];
+/** Deleted in an IMAP folder, but not expunged. */
+const MOZILLA_IMAP_DELETED = 0x200000;
+
+/** Reads Status, X-Status, X-Keywords, the fields of Thunderbird, and X-Gmail-Labels. */
+function marksInHeader(head: Buffer): HeaderMarks {
+  const { fields } = readHeaderBlock(head, HEAD_BYTES);
+  const value = (name: string): string => fieldOf(fields, name);
+  const letters = [...`${value('status')}${value('x-status')}`.slice(0, 32)];
+  const bits = hexadecimal(value('x-mozilla-status'));
+  const bits2 = hexadecimal(value('x-mozilla-status2'));
+  const keywords = `${value('x-keywords').replaceAll(',', ' ')} ${value('x-mozilla-keys')}`
+    .split(/\s+/)
+    .filter((word) => KEYWORD.test(word))
+    .slice(0, MOST_KEYWORDS);
+  const flags = [
+    ...letters.flatMap((letter) => STATUS_FLAGS[letter] ?? []),
+    ...MOZILLA_FLAGS.filter(([bit]) => (bits & bit) !== 0).map(([, flag]) => flag),
+    ...((bits2 & MOZILLA_IMAP_DELETED) === 0 ? [] : ['\\Deleted']),
+    ...keywords,
+  ];
+  const labels = fields.find(({ name }) => name === 'x-gmail-labels');
+  if (labels === undefined) return { flags, labels: undefined };
+  const gmail = foldersOfLabels(labelsIn(textOf(labels.value, null)));
+  return { flags: [...flags, ...gmail.flags], labels: gmail.folders };
+}
+
+function fieldOf(fields: readonly RawField[], wanted: string): string {
+  return fields.find(({ name }) => name === wanted)?.value ?? '';
+}
+
+function textOf(value: string, hint: string | null): string {
+  return fieldText(value, FIELD_CHARS, hint).replace(/\s+/g, ' ').trim();
+}
+
+function hexadecimal(text: string): number {
+  return /^[0-9a-f]{1,8}$/i.test(text) ? Number.parseInt(text, 16) : 0;
+}
+
+const MOST_LABELS = 100;
+const LABEL_CHARS = 1000;
+
+/** Labels are parted by commas; one with a comma is in quotes. */
+function labelsIn(text: string): string[] {
+  return [...text.matchAll(/"((?:[^"\\]|\\.)*)"|[^,]+/g)]
+    .map(([whole, inQuotes]) => (inQuotes?.replace(/\\(.)/g, '$1') ?? whole).trim())
+    .filter((label) => label !== '' && label.length <= LABEL_CHARS)
+    .slice(0, MOST_LABELS);
+}
+
+/**
+ * Labels of Gmail that are flags, or folders with a use, as Takeout writes them in English, German, French, Spanish, Italian,
+ * Dutch and Portuguese.
+ */
+const SYSTEM_LABELS: readonly (readonly [label: string, names: string])[] = [
+  ['read', 'opened|geöffnet|ouvert|abierto|abiertos|aperto|geopend|aberto|aberta|abertas'],
+  [
+    'unread',
+    'unread|ungelesen|non lus|non lu|no leídos|no leído|da leggere|ongelezen|não lidas|não lida|não lidos',
+  ],
+  [
+    'starred',
+    'starred|markiert|gekennzeichnet|messages suivis|suivis|destacados|con estrella|speciali|met ster|com estrela',
+  ],
+  [
+    'archived',
+    'archived|archiviert|archivés|archivé|archivado|archivados|archiviata|archiviati|gearchiveerd|arquivado|arquivadas|arquivada',
+  ],
+  [
+    'INBOX',
+    'inbox|posteingang|boîte de réception|recibidos|bandeja de entrada|posta in arrivo|postvak in|caixa de entrada',
+  ],
+  [
+    '\\Sent',
+    'sent|gesendet|messages envoyés|envoyés|enviados|posta inviata|inviati|verzonden|e-mails enviados',
+  ],
+  ['\\Trash', 'trash|papierkorb|corbeille|papelera|cestino|prullenbak|lixeira|bin'],
+  ['\\Junk', 'spam'],
+  ['\\Drafts', 'drafts|draft|entwürfe|brouillons|borradores|bozze|concepten|rascunhos'],
+  ['\\Important', 'important|wichtig|importants|importantes|importanti|belangrijk'],
+];
+const SYSTEM = new Map(
+  SYSTEM_LABELS.flatMap(([label, names]) => names.split('|').map((name) => [name, label] as const)),
+);
+
+/** Each label is a folder, apart from those that are flags; a message without a folder was archived. */
+function foldersOfLabels(labels: readonly string[]) {
+  const system = (label: string): string | undefined =>
+    SYSTEM.get(label.normalize('NFC').toLowerCase());
+  const found = new Set(labels.map(system));
+  // Labels tell what is unread; exports of earlier years do not tell what was opened.
+  const flags = [
+    ...(found.has('unread') ? [] : ['\\Seen']),
+    ...(found.has('starred') ? ['\\Flagged'] : []),
+    ...(found.has('\\Drafts') ? ['\\Draft'] : []),
+  ];
+  const folders = new Map<string, LabelFolder>();
+  for (const label of labels) {
+    const known = system(label);
+    if (['read', 'unread', 'starred', 'archived'].includes(known ?? '')) continue;
+    const folder = known === 'INBOX' ? known : label;
+    folders.set(folder, { folder, specialUse: known?.startsWith('\\') === true ? known : null });
+  }
+  const archived = {
+    folder: labels.find((label) => system(label) === 'archived') ?? 'Archived',
+    specialUse: '\\Archive',
+  };
+  return { flags, folders: folders.size === 0 ? [archived] : [...folders.values()] };
+}
+
+/**
+ * Why a file, or a part of it, was not imported, or not as it was: the system's name of the reason (`EACCES`), or
+ * - `no-from-line`, `bytes-before-from-line`: an mbox without a delimiter; what lies before the first one
+ * - `differs-from-manifest`, `listed-but-missing`: other bytes than an export lists, or none
+ * - `empty`: no message, or nothing but white space
+ * - `emlx-damaged`, `emlx-partial`: its length is not what it says; its attachments are in other files
+ * - `zip-…`: see `unpackZip`
+ */
+export type FailureReason =
+  | string
+  | 'no-from-line'
+  | 'bytes-before-from-line'
+  | 'differs-from-manifest'
+  | 'listed-but-missing'
+  | 'empty'
+  | 'emlx-damaged'
+  | 'emlx-partial';
+
+/** Sources up to this size are handled in memory. */
+const WHOLE_BYTES = 8 * 1024 * 1024;
+
+/** The bytes of a message, and their beginning. */
+interface Read {
+  readonly id: MessageId;
+  readonly source: FetchedSource;
+  readonly head: Buffer;
+}
+
+/** One message of a file, with what its place says. */
+export interface FoundMail extends Read, PlaceDates {
+  /** What the manifest of its export says of these very bytes; null for none. */
+  readonly listed: ManifestEntry | null;
+  readonly marks: (head: Buffer) => HeaderMarks;
+}
+
+type OwnFacts = Omit<FoundMail, 'listed' | keyof Read>;
+
+/** One that a manifest lists. */
+type ListedMail = FoundMail & { readonly listed: ManifestEntry };
+
+/** Reads messages out of files. Sources that are too large for memory lie in the spool folder while they are used. */
+export class MailReader {
+  #spooled = 0;
+
+  constructor(
+    private readonly spoolDir: string,
+    private readonly onFailure: (at: string, reason: FailureReason) => void,
+    private readonly onDoubt: (at: string, line: DoubtfulLine) => void,
+  ) {}
+
+  /**
+   * The messages of a file, one after the other.
+   *
+   * @param index the manifest of the export that the file lies in, or null
+   * @throws system errors
+   */
+  messages(file: MailFile, index: ExportIndex | null): AsyncGenerator<FoundMail, void, undefined> {
+    if (file.kind === 'mbox') return this.#inMbox(file, index);
+    return file.kind === 'emlx' ? this.#inEmlx(file) : this.#inFile(file, index);
+  }
+
+  /** A message that is a file of its own. */
+  async *#inFile(file: MailFile, index: ExportIndex | null) {
+    const { size } = statSync(file.path);
+    const name = path.basename(shownPath(file.path));
+    const isMaildir = file.kind === 'maildir';
+    const named = isMaildir ? receivedFromName(name) : Number.NaN;
+    const flags = isMaildir ? flagsFromName(name, file.keywords) : (file.flags ?? []);
+    const own: OwnFacts = {
+      received: Number.isNaN(named) ? null : named,
+      // Thunderbird keeps the flags of its Maildirs in the messages.
+      marks: (head) =>
+        isMaildir && uniquePart(name) === name
+          ? { ...marksInHeader(head), labels: undefined }
+          : { flags, labels: undefined },
+    };
+    const entry = file.inExport === null ? undefined : index?.find(file.inExport.path);
+    if (entry !== undefined) index?.meet(entry);
+    for await (const read of this.#pieces(size, () => filePieces(file.path), file.path)) {
+      yield this.#judged(read, own, entry, file, name);
+    }
+  }
+
+  /** A message as Apple Mail keeps it: its length in a line, its bytes, and a property list of flags and dates. */
+  async *#inEmlx(file: MailFile) {
+    const shown = shownPath(file.path);
+    const fd = openRegularFile(file.path);
+    let layout: EmlxLayout | undefined;
+    try {
+      layout = emlxLayout(fd);
+    } finally {
+      closeSync(fd);
+    }
+    if (layout === undefined || layout.isCut) this.onFailure(shown, 'emlx-damaged');
+    else if (/\.partial\.emlx$/i.test(shown)) this.onFailure(shown, 'emlx-partial');
+    if (layout === undefined) return;
+    const { start, end, received, flags } = layout;
+    const pieces = () => rangePieces(file.path, { start, end });
+    for await (const read of this.#pieces(end - start, pieces)) {
+      yield { ...read, received, listed: null, marks: () => ({ flags, labels: undefined }) };
+    }
+  }
+
+  async *#inMbox(file: MailFile, index: ExportIndex | null) {
+    let isStray = false;
+    // What we exported needs no Content-Length, and its delimiters are what its manifest lists.
+    const isOurs = file.inExport !== null && index?.isOther(file.inExport.path) === true;
+    let met = false;
+    const read = (range: MboxRange) =>
+      this.#pieces(range.end - range.start, () => unquotedPieces(file.path, range));
+    const ranges = mboxRanges(file.path, {
+      contentLengths: !isOurs,
+      onStray: () => {
+        isStray = true;
+      },
+      onDoubt: (line) => {
+        if (!isOurs) this.onDoubt(shownPath(file.path), line);
+      },
+    });
+    for (const range of ranges) {
+      met = true;
+      const date = parseHeaderDate(range.date);
+      // Thunderbird writes no sender, and the time at which it put the message there.
+      const dates = range.hasSender ? { received: date } : { received: null, copied: date };
+      const own: OwnFacts = { ...dates, marks: marksInHeader };
+      const entry =
+        file.inExport === null ? undefined : index?.find(file.inExport.path, range.start);
+      const exact = entry?.inMbox === undefined ? undefined : withoutAdded(range, entry.inMbox);
+      let same = false;
+      if (entry !== undefined) index?.meet(entry);
+      if (entry !== undefined && exact !== undefined) {
+        for await (const found of read(exact)) {
+          same = found.id === entry.sha256;
+          if (same) yield this.#judged(found, own, entry, file);
+        }
+      }
+      if (same) continue;
+      for await (const found of read(range)) yield this.#judged(found, own, entry, file);
+    }
+    if (isStray)
+      this.onFailure(shownPath(file.path), met ? 'bytes-before-from-line' : 'no-from-line');
+  }
+
+  /** The messages that the manifest of a zip lists; other bytes than it lists are no message of it. */
+  async *inZip(
+    zip: ZipReader,
+    index: ExportIndex,
+    at: string,
+  ): AsyncGenerator<ListedMail, void, undefined> {
+    for (const name of zip.names()) {
+      const entry = index.find(name);
+      if (entry === undefined) continue;
+      index.meet(entry);
+      const own: OwnFacts = { received: null, marks: () => ({ flags: [], labels: undefined }) };
+      let same = false;
+      try {
+        const pieces = zip.sizeOf(name) === entry.size ? await zip.pieces(name) : undefined;
+        if (pieces === undefined) continue;
+        for await (const read of this.#pieces(entry.size, () => pieces)) {
+          const found = withEntry(read, own, entry);
+          same = found !== undefined;
+          if (found !== undefined) yield found;
+        }
+      } catch (error) {
+        if (!(error instanceof ZipUnreadable)) throw error;
+      } finally {
+        if (!same) this.onFailure(`${at}/${name}`, 'differs-from-manifest');
+      }
+    }
+  }
+
+  #judged(
+    read: Read,
+    own: OwnFacts,
+    entry: ManifestEntry | undefined,
+    file: MailFile,
+    name?: string,
+  ): FoundMail {
+    if (entry === undefined) return { ...read, ...own, listed: null };
+    const found = withEntry(read, own, entry, name);
+    if (found !== undefined) return found;
+    this.onFailure(shownPath(file.path), 'differs-from-manifest');
+    return { ...read, ...own, listed: null };
+  }
+
+  /** One message from its pieces, in memory or in a spool file that is removed when it has been used. */
+  async *#pieces(
+    size: number,
+    open: () => AsyncIterable<Buffer> | Iterable<Buffer>,
+    inPlace?: FilePath,
+  ): AsyncGenerator<Read, void, undefined> {
+    if (size <= WHOLE_BYTES) {
+      const pieces: Buffer[] = [];
+      for await (const piece of open()) pieces.push(piece);
+      const bytes = Buffer.concat(pieces);
+      const source: FetchedSource = { kind: 'buffer', bytes };
+      yield { id: hash('sha256', bytes), source, head: bytes.subarray(0, HEAD_BYTES) };
+      return;
+    }
+    if (typeof inPlace === 'string') {
+      yield await largeFile(inPlace);
+      return;
+    }
+    this.#spooled += 1;
+    const spooled = path.join(this.spoolDir, `import-${this.#spooled}`);
+    try {
+      const target = await openFile(spooled, 'wx', 0o600);
+      try {
+        for await (const piece of gathered(open())) await target.writeFile(piece);
+      } finally {
+        await target.close();
+      }
+      yield await largeFile(spooled);
+    } finally {
+      await rm(spooled, { force: true });
+    }
+  }
+}
+
+/** A message with what its manifest says, if these are the bytes that it lists. */
+function withEntry(
+  read: Read,
+  own: OwnFacts,
+  entry: ManifestEntry,
+  name = entry.path,
+): ListedMail | undefined {
+  if (read.id !== entry.sha256) return undefined;
+  const received = entry.date === null ? own.received : Date.parse(entry.date);
+  const marks = () => ({ flags: flagsOf(entry, name), labels: undefined });
+  return { ...read, ...own, received, marks, listed: entry };
+}
+
+/** The part of a message in an mbox that is its source; undefined where it is not as long as the manifest says. */
+function withoutAdded(range: MboxRange, { length, added, lineEndAdded }: InMbox) {
+  const { start, end } = range;
+  const exact = { ...range, start: start + added, end: end - (lineEndAdded ? 1 : 0) };
+  return end - start === length && exact.start <= exact.end ? exact : undefined;
+}
+
+async function largeFile(file: string): Promise<Read> {
+  const { size } = statSync(file);
+  const { sha256 } = await factsOf({ kind: 'file', path: file, size, sha256: '' });
+  const head = Buffer.alloc(HEAD_BYTES);
+  const fd = openRegularFile(file);
+  try {
+    const got = readSync(fd, head, 0, HEAD_BYTES, 0);
+    const source: FetchedSource = { kind: 'file', path: file, size, sha256 };
+    return { id: sha256, source, head: head.subarray(0, got) };
+  } finally {
+    closeSync(fd);
+  }
+}
+
+const GATHERED_BYTES = 1024 * 1024;
+
+/** Larger pieces: one with a quote taken off each of its lines comes in as many as it has lines. */
+async function* gathered(pieces: AsyncIterable<Buffer> | Iterable<Buffer>) {
+  let held: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of pieces) {
+    held.push(piece);
+    bytes += piece.length;
+    if (bytes < GATHERED_BYTES) continue;
+    yield Buffer.concat(held);
+    held = [];
+    bytes = 0;
+  }
+  if (bytes > 0) yield Buffer.concat(held);
+}
+
+function filePieces(file: FilePath): AsyncIterable<Buffer> {
+  return createReadStream(file, { fd: openRegularFile(file) });
+}
+
+function rangePieces(file: FilePath, { start, end }: Pick<MboxRange, 'start' | 'end'>) {
+  if (end <= start) return [];
+  return createReadStream(file, { fd: openRegularFile(file), start, end: end - 1 });
+}
+
+async function* unquotedPieces(file: FilePath, range: MboxRange) {
+  const pieces = rangePieces(file, range);
+  if (range.quotedLines === 0) {
+    yield* pieces;
+    return;
+  }
+  const quotes = new LineQuotes(-1, range.lineEnds);
+  for await (const piece of pieces) yield* quotes.take(piece);
+  yield* quotes.end();
+}
+
+interface EmlxLayout {
+  readonly start: number;
+  readonly end: number;
+  /** True if the file ends before the message does. */
+  readonly isCut: boolean;
+  readonly received: number | null;
+  readonly flags: readonly string[];
+}
+
+const PLIST_BYTES = 64 * 1024;
+/** Bits of `flags` in the property list of Apple Mail. */
+const APPLE_FLAGS: readonly (readonly [bit: bigint, flag: string])[] = [
+  [0n, '\\Seen'],
+  [1n, '\\Deleted'],
+  [2n, '\\Answered'],
+  [4n, '\\Flagged'],
+  [6n, '\\Draft'],
+  [8n, '$Forwarded'],
+];
+
+/** Returns where the message lies in an .emlx file, and what its property list says; undefined for no such file. */
+function emlxLayout(fd: number): EmlxLayout | undefined {
+  const textAt = (offset: number, length: number): string => {
+    const bytes = Buffer.alloc(length);
+    return bytes.toString('latin1', 0, readSync(fd, bytes, 0, length, offset));
+  };
+  const [line, digits] = /^[ \t]*(\d{1,15})[ \t]*\r?\n/.exec(textAt(0, 64)) ?? [];
+  if (line === undefined) return undefined;
+  const { size } = fstatSync(fd);
+  const start = line.length;
+  const whole = start + Number(digits);
+  const plist = textAt(whole, PLIST_BYTES);
+  const integer = (key: string): string =>
+    plist.split(`<key>${key}</key>`, 2)[1]?.match(/^\s*<integer>(\d{1,19})<\/integer>/)?.[1] ?? '0';
+  const bits = BigInt(integer('flags'));
+  const seconds = Number(integer('date-received'));
+  return {
+    start,
+    end: Math.min(whole, size),
+    isCut: whole > size,
+    received: seconds > 0 && seconds < 1e11 ? seconds * 1000 : null,
+    flags: APPLE_FLAGS.filter(([bit]) => ((bits >> bit) & 1n) === 1n).map(([, flag]) => flag),
+  };
+}

@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto';
+import type { Entry, ZipFile } from 'yauzl';
+import yauzl from 'yauzl';
+import { MANIFEST_NAME, type ManifestEntry } from './export-manifest.ts';
+
+/** A zip that cannot be read as one. */
+export class ZipUnreadable extends Error {}
+
+/** Entries of a zip by name, read one after the other; only their places are held. */
+export class ZipReader {
+  private constructor(
+    private readonly zip: ZipFile,
+    private readonly entries: ReadonlyMap<string, Entry>,
+  ) {}
+
+  /** @throws ZipUnreadable; the system's error where the file cannot be read */
+  static async open(file: string): Promise<ZipReader> {
+    return await reading(async () => {
+      const zip = await yauzl.openPromise(file, { lazyEntries: true, autoClose: false });
+      const entries = new Map<string, Entry>();
+      for await (const entry of zip.eachEntry()) entries.set(entry.fileName, entry);
+      return new ZipReader(zip, entries);
+    });
+  }
+
+  names(): IterableIterator<string> {
+    return this.entries.keys();
+  }
+
+  get hasManifest(): boolean {
+    return this.entries.has(MANIFEST_NAME);
+  }
+
+  /** Bytes of an entry as the zip lists them; reading one that has others fails. */
+  sizeOf(name: string): number | undefined {
+    return this.entries.get(name)?.uncompressedSize;
+  }
+
+  /** The bytes of an entry, or undefined where there is none of that name. @throws ZipUnreadable */
+  async pieces(name: string): Promise<AsyncGenerator<Buffer, void, undefined> | undefined> {
+    const entry = this.entries.get(name);
+    if (entry === undefined) return undefined;
+    const stream = await reading(() => this.zip.openReadStreamPromise(entry));
+    return (async function* () {
+      try {
+        for await (const piece of stream) yield piece;
+      } catch (error) {
+        throw unreadable(error);
+      }
+    })();
+  }
+
+  /** SHA-256 and size of an entry; undefined where there is none. @throws ZipUnreadable */
+  async hash(
+    name: string,
+  ): Promise<{ readonly sha256: string; readonly size: number } | undefined> {
+    const pieces = await this.pieces(name);
+    if (pieces === undefined) return undefined;
+    const digest = createHash('sha256');
+    let size = 0;
+    for await (const piece of pieces) {
+      digest.update(piece);
+      size += piece.length;
+    }
+    return { sha256: digest.digest('hex'), size };
+  }
+
+  /** True when the message of a place is in it, byte for byte. */
+  async holds({ path, sha256 }: ManifestEntry): Promise<boolean> {
+    return (await this.hash(path))?.sha256 === sha256;
+  }
+
+  close(): void {
+    this.zip.close();
+  }
+}
+
+async function reading<T>(act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    throw unreadable(error);
+  }
+}
+
+/** Errors of the system pass; what the library says of the content is ours. */
+function unreadable(error: unknown): unknown {
+  if (error instanceof ZipUnreadable || !(error instanceof Error)) return error;
+  const system = 'syscall' in error;
+  return system ? error : new ZipUnreadable(error.message, { cause: error });
+}

@@ -1,0 +1,603 @@
+import { createHash } from 'node:crypto';
+import type { MessageId } from '../core/types.ts';
+import type { SelectedFolder, ServerConnection } from './imap-connection.ts';
+import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
+import type { PlanJournal } from './restore-journal.ts';
+
+const LF = 0x0a;
+/** The end of the last line of a header, and the empty line. */
+export const HEADER_END = '\r\n\r\n';
+
+/** Bytes of a message: in memory, or given in pieces each time they are needed. */
+export type Content = Buffer | (() => AsyncIterable<Buffer>);
+
+/** A message as it is sent: every line ends in CRLF, which IMAP asks for (RFC 9051, 2.2) and Cyrus insists on. */
+export interface SentForm {
+  readonly content: Content;
+  /** Bytes of the content. */
+  readonly size: number;
+  /** Bytes of the header. */
+  readonly header: number;
+  /** The header, or the beginning of one that is too long to be kept. */
+  readonly head: Buffer;
+  /** The source has a line that ends in LF alone. */
+  readonly endings: boolean;
+  /** Dovecot stores another byte for NUL. */
+  readonly nul: boolean;
+  /** Cyrus replaces bytes above 127 in a header. */
+  readonly wideHeader: boolean;
+}
+
+/** Returns the form of a source that is sent; its bytes are those of the source where nothing has to change. */
+export function sentForm(source: Buffer): SentForm & { readonly content: Buffer } {
+  const content = withCrlf(source, false);
+  const head = headerOf(content);
+  return {
+    content,
+    size: content.length,
+    header: head.length,
+    head,
+    endings: content !== source,
+    nul: source.includes(0),
+    wideHeader: head.some((byte) => byte > 127),
+  };
+}
+
+/**
+ * Returns a piece of a message with CRLF where a line ends in LF alone: the piece itself where nothing has to change.
+ *
+ * @param isAfterCr whether the piece before it ends in CR
+ */
+export function withCrlf(source: Buffer, isAfterCr: boolean): Buffer {
+  const isBare = (at: number): boolean => (at === 0 ? !isAfterCr : source[at - 1] !== CR);
+  let bare = 0;
+  for (let at = source.indexOf(LF); at >= 0; at = source.indexOf(LF, at + 1))
+    if (isBare(at)) bare += 1;
+  if (bare === 0) return source;
+  const bytes = Buffer.allocUnsafe(source.length + bare);
+  let from = 0;
+  let to = 0;
+  for (let at = source.indexOf(LF); at >= 0; at = source.indexOf(LF, at + 1)) {
+    if (!isBare(at)) continue;
+    to += source.copy(bytes, to, from, at);
+    bytes[to] = CR;
+    to += 1;
+    from = at;
+  }
+  source.copy(bytes, to, from);
+  return bytes;
+}
+
+/** The bytes before the first empty line; all of them where there is none. */
+function headerOf(bytes: Buffer): Buffer {
+  const end = bytes.indexOf(HEADER_END);
+  return end < 0 ? bytes : bytes.subarray(0, end + 2);
+}
+
+/** Returns the pieces of a content, from the front. */
+export function piecesOf(content: Content): Iterable<Buffer> | AsyncIterable<Buffer> {
+  return Buffer.isBuffer(content) ? [content] : content();
+}
+
+/**
+ * Returns the SHA-256 of a message in lower-case hexadecimal.
+ *
+ * @param most undefined is returned instead where the pieces have more bytes than this
+ */
+async function sha256Of(
+  pieces: Iterable<Buffer> | AsyncIterable<Buffer>,
+  most: number,
+): Promise<string | undefined> {
+  const hash = createHash('sha256');
+  let size = 0;
+  for await (const piece of pieces) {
+    size += piece.length;
+    if (size > most) return undefined;
+    hash.update(piece);
+  }
+  return hash.digest('hex');
+}
+
+/** Returns the Message-ID of a message as `plainMessageId` has it; null where its header has none. */
+export function messageIdOf(bytes: Buffer): string | null {
+  const lines = headerOf(bytes)
+    .toString('latin1')
+    .replace(/\r\n(?=[ \t])/g, '')
+    .split('\r\n');
+  const line = lines.find((one) => /^message-id[ \t]*:/i.test(one));
+  return line === undefined ? null : plainMessageId(line.slice(line.indexOf(':') + 1));
+}
+
+/**
+ * A Message-ID without its angle brackets, what stands around them and white space, which programs unfold in several
+ * ways; null for an empty one.
+ */
+function plainMessageId(text: string | null): string | null {
+  if (text === null) return null;
+  const open = text.indexOf('<');
+  const close = text.indexOf('>', open);
+  const plain = (open >= 0 && close > open ? text.slice(open + 1, close) : text).replace(/\s/g, '');
+  return plain === '' ? null : plain;
+}
+
+/** Whether a message of one size may be one of another that a server has changed: it may lack or have more CR bytes. */
+export function isNear(sent: number, there: number): boolean {
+  return Math.abs(sent - there) * 10 <= sent;
+}
+
+const CR = 0x0d;
+
+/**
+ * Compares a message that a server has with what was sent, piece by piece, and finds out what the server changed: only
+ * changes that servers are known to make count as the same message.
+ */
+class Comparison {
+  readonly #found = new Set<Alteration>();
+  /** Bytes of what was sent that were compared. */
+  #at = 0;
+
+  /** @param header bytes of the header of what was sent */
+  constructor(private readonly header: number) {}
+
+  /**
+   * Compares as far as both sides go.
+   *
+   * @param sent bytes that follow those compared before; empty only at the end
+   * @param there the server's, likewise
+   * @returns how many bytes of each were compared; undefined where the messages differ
+   */
+  step(sent: Buffer, there: Buffer): { readonly sent: number; readonly there: number } | undefined {
+    const shared = Math.min(sent.length, there.length);
+    if (shared > 0 && sent.compare(there, 0, shared, 0, shared) === 0) {
+      this.#at += shared;
+      return { sent: shared, there: shared };
+    }
+    let [i, at] = [0, 0];
+    const isOpen = (): boolean =>
+      shared === 0 ? i < sent.length || at < there.length : i < sent.length && at < there.length;
+    while (isOpen()) {
+      const [ours, theirs] = [sent[i], there[at]];
+      if (ours === theirs) {
+        i += 1;
+        at += 1;
+      } else if (ours === CR || theirs === CR) {
+        // Dovecot keeps lines with LF alone and makes CR LF of a CR CR LF.
+        this.#found.add('carriage-returns');
+        if (ours === CR) i += 1;
+        else at += 1;
+      } else if (ours === undefined || theirs === undefined) return undefined;
+      else {
+        if (ours === 0) this.#found.add('nul');
+        else if (ours > 127 && this.#at + i < this.header) this.#found.add('header-bytes');
+        else return undefined;
+        i += 1;
+        at += 1;
+      }
+    }
+    this.#at += i;
+    return { sent: i, there: at };
+  }
+
+  /** What the server changed. */
+  changes(): readonly Alteration[] {
+    return [...this.#found];
+  }
+}
+
+/**
+ * Returns what servers are known to change in messages that they store, as far as that explains how a message differs
+ * from what was sent; undefined where something else differs.
+ */
+export async function changesIn(
+  { header, content }: Pick<SentForm, 'header' | 'content'>,
+  there: Iterable<Buffer> | AsyncIterable<Buffer>,
+): Promise<readonly Alteration[] | undefined> {
+  const comparison = new Comparison(header);
+  const sides = { sent: new Side(piecesOf(content)), there: new Side(there) };
+  try {
+    for (;;) {
+      const [ours, theirs] = [await sides.sent.rest(), await sides.there.rest()];
+      if (ours.length === 0 && theirs.length === 0) return comparison.changes();
+      const done = comparison.step(ours, theirs);
+      if (done === undefined) return undefined;
+      sides.sent.skip(done.sent);
+      sides.there.skip(done.there);
+    }
+  } finally {
+    await sides.sent.close();
+    await sides.there.close();
+  }
+}
+
+/** One side of a comparison. */
+class Side {
+  readonly #pieces: Iterator<Buffer> | AsyncIterator<Buffer>;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(pieces: Iterable<Buffer> | AsyncIterable<Buffer>) {
+    this.#pieces =
+      Symbol.asyncIterator in pieces ? pieces[Symbol.asyncIterator]() : pieces[Symbol.iterator]();
+  }
+
+  /** Returns bytes that were not skipped; none at the end. */
+  async rest(): Promise<Buffer> {
+    while (this.#rest.length === 0) {
+      const { done, value } = await this.#pieces.next();
+      if (done === true) break;
+      this.#rest = value;
+    }
+    return this.#rest;
+  }
+
+  skip(bytes: number): void {
+    this.#rest = this.#rest.subarray(bytes);
+  }
+
+  async close(): Promise<void> {
+    await this.#pieces.return?.();
+  }
+}
+
+/** Servers turn dates outside these into others: Dovecot 1901 into 2037, Cyrus 1970-01-01 into now. */
+const FIRST_DATE = Date.UTC(1970, 0, 2);
+const LAST_DATE = Date.UTC(2038, 0, 18);
+
+/** A received date as servers keep it; milliseconds since the epoch. */
+export function fitDate(received: number): { readonly date: number; readonly clamped: boolean } {
+  const date = Math.min(LAST_DATE, Math.max(FIRST_DATE, received));
+  return { date, clamped: date !== received };
+}
+
+/** Flags of a message that are sent with it, and those that are not. */
+interface FittedFlags {
+  readonly kept: readonly string[];
+  /** `\Recent`, which only servers set, and `\Deleted`, with which a client would expunge the message. */
+  readonly leftOut: readonly string[];
+  /** Flags that the folder does not store, and keywords that IMAP cannot say. */
+  readonly refused: readonly string[];
+}
+
+const NEVER_SENT: ReadonlySet<string> = new Set(['\\recent', '\\deleted']);
+/** A keyword is an atom (RFC 9051, 9): no spaces, quotes, brackets, wildcards or letters outside ASCII. */
+const FLAG = /^\\?[!#$&'+,\-./0-9:;<=>?@A-Z[^_`a-z|}~]+$/;
+
+/** @param permanent the folder's PERMANENTFLAGS; null where the server sent none, which allows all (RFC 3501, 7.1) */
+export function fitFlags(
+  flags: readonly string[],
+  permanent: readonly string[] | null,
+): FittedFlags {
+  const allowed = permanent === null ? null : new Set(permanent.map((flag) => flag.toLowerCase()));
+  const [kept, leftOut, refused]: [string[], string[], string[]] = [[], [], []];
+  for (const flag of flags) {
+    const folded = flag.toLowerCase();
+    const isKeyword = !flag.startsWith('\\');
+    const isAllowed =
+      FLAG.test(flag) &&
+      (allowed === null || allowed.has(folded) || (isKeyword && allowed.has('\\*')));
+    if (NEVER_SENT.has(folded)) leftOut.push(flag);
+    else if (isAllowed) kept.push(flag);
+    else refused.push(flag);
+  }
+  return { kept, leftOut, refused };
+}
+
+/** What of a message can be sent, besides its bytes, and what of it the server will not have as the archive has it. */
+export function fitMessage(
+  { flags, received }: { readonly flags: readonly string[]; readonly received: number | null },
+  permanent: readonly string[] | null,
+): {
+  readonly flags: readonly string[];
+  /** Null lets the server take the present. */
+  readonly date: Date | null;
+  readonly altered: readonly Alteration[];
+} {
+  const altered: Alteration[] = [];
+  const { kept, refused } = fitFlags(flags, permanent);
+  if (refused.length > 0) altered.push('flags');
+  const fitted = received === null ? null : fitDate(received);
+  if (fitted === null || fitted.clamped) altered.push('date');
+  return { flags: kept, date: fitted === null ? null : new Date(fitted.date), altered };
+}
+
+/** What is not on the server as it is in the archive. */
+export type Alteration =
+  /** Lines that end in LF alone were sent with CRLF. */
+  | 'line-endings'
+  /** The server left out a CR that stood within a line, or added one. */
+  | 'carriage-returns'
+  /** The server replaced NUL bytes. */
+  | 'nul'
+  /** The server replaced bytes above 127 in the header. */
+  | 'header-bytes'
+  /** The server has other bytes, and nothing about the message explains it. */
+  | 'bytes'
+  /** The received date is outside what servers keep, or missing. */
+  | 'date'
+  /** The server does not keep all flags and keywords. */
+  | 'flags';
+
+/** Sizes that the server announces, in bytes; null where it announces none. */
+interface SizeLimits {
+  readonly appendLimit: number | null;
+  /** Bytes left of the quota. */
+  readonly quotaLeft: number | null;
+}
+
+type SizeRefusal = 'append-limit' | 'quota';
+
+/**
+ * Returns why the server will refuse each message, or null. A message that does not fit into the quota leaves its room to
+ * smaller ones after it.
+ *
+ * @param sizes bytes of the messages as they are sent, in the order in which they are
+ */
+export function fitSizes(
+  sizes: readonly number[],
+  { appendLimit, quotaLeft }: SizeLimits,
+): (SizeRefusal | null)[] {
+  let left = quotaLeft ?? Number.POSITIVE_INFINITY;
+  return sizes.map((size) => {
+    if (appendLimit !== null && size > appendLimit) return 'append-limit';
+    if (size > left) return 'quota';
+    left -= size;
+    return null;
+  });
+}
+
+/** A message that is to be in a folder. */
+interface WantedMessage {
+  readonly id: MessageId;
+  readonly messageId: string | null;
+  /** Bytes as the server has them, with CRLF. */
+  readonly size: number;
+}
+
+/** A message that a folder of the server has. */
+export interface FoundMessage {
+  readonly uid: number;
+  readonly messageId: string | null;
+  readonly size: number;
+}
+
+interface Group {
+  /** Positions in the list of wanted messages. */
+  readonly wanted: number[];
+  readonly found: FoundMessage[];
+  readonly ids: Set<MessageId>;
+}
+
+/**
+ * Returns the uids whose bytes decide what is there already. Message-ID and size decide for all others: where a wanted
+ * message has no Message-ID, or another wanted one shares both, only the bytes do.
+ */
+export function uidsToRead(
+  wanted: readonly WantedMessage[],
+  found: readonly FoundMessage[],
+): number[] {
+  return [...groupsOf(wanted, found)]
+    .filter(([, group]) => isAmbiguous(group, wanted))
+    .flatMap(([, group]) => group.found.map(({ uid }) => uid));
+}
+
+/**
+ * Returns the uid of each wanted message that is there already, by its position. Matches one to one: two wanted places of
+ * one message need two messages on the server.
+ *
+ * @param idOf the id of a message whose uid `uidsToRead` returned; undefined if it is gone by now
+ */
+export function matchPresent(
+  wanted: readonly WantedMessage[],
+  found: readonly FoundMessage[],
+  idOf: (uid: number) => MessageId | undefined,
+): Map<number, number> {
+  const matched = new Map<number, number>();
+  for (const [, group] of groupsOf(wanted, found)) {
+    const isUnread = !isAmbiguous(group, wanted);
+    const [only] = group.ids;
+    const free = new Map<MessageId, number[]>();
+    for (const { uid } of group.found) {
+      const id = isUnread ? only : idOf(uid);
+      if (id !== undefined) free.set(id, [...(free.get(id) ?? []), uid]);
+    }
+    for (const position of group.wanted) {
+      const id = wanted[position]?.id;
+      const uid = id === undefined ? undefined : free.get(id)?.shift();
+      if (uid !== undefined) matched.set(position, uid);
+    }
+  }
+  return matched;
+}
+
+/** Wanted and found messages with one Message-ID and size; only groups that have both. */
+function groupsOf(
+  wanted: readonly WantedMessage[],
+  found: readonly FoundMessage[],
+): Map<string, Group> {
+  const groups = new Map<string, Group>();
+  for (const [position, message] of wanted.entries()) {
+    const key = keyOf(message);
+    const group = groups.get(key) ?? { wanted: [], found: [], ids: new Set() };
+    groups.set(key, group);
+    group.wanted.push(position);
+    group.ids.add(message.id);
+  }
+  for (const message of found) groups.get(keyOf(message))?.found.push(message);
+  for (const [key, { found: there }] of groups) if (there.length === 0) groups.delete(key);
+  return groups;
+}
+
+function keyOf({ messageId, size }: Pick<FoundMessage, 'messageId' | 'size'>): string {
+  return JSON.stringify([messageId, size]);
+}
+
+function isAmbiguous({ wanted: positions, ids }: Group, wanted: readonly WantedMessage[]): boolean {
+  const [first = -1] = positions;
+  return ids.size > 1 || (wanted[first]?.messageId ?? null) === null;
+}
+
+/** An APPEND whose answer was lost may still be carried out: the folder is not looked at earlier, in milliseconds. */
+const UNKNOWN_FOR = 10_000;
+
+/**
+ * Returns for how many milliseconds a folder is not looked at yet.
+ *
+ * @param since when the APPEND was sent; later than now if the clock was set back
+ */
+export function restOfUnknown(since: number, now: number): number {
+  return Math.min(UNKNOWN_FOR, Math.max(0, since + UNKNOWN_FOR - now));
+}
+
+interface LookDeps {
+  readonly plan: RestorePlan;
+  readonly connection: ServerConnection;
+  /** Null before a plan is journaled. */
+  readonly journal: PlanJournal | null;
+  /** Returns a message as it is sent; undefined where its bytes are not there or damaged. */
+  readonly read: (message: PlannedMessage) => Promise<SentForm | undefined>;
+}
+
+/**
+ * Finds out which messages of a folder the server has already. Those that the journal has appended are recognised by
+ * their uids, others by Message-ID and size, and by their bytes where that says too little. One found message stands for
+ * one planned message.
+ *
+ * @param folder its number in the plan
+ * @returns how many journaled messages went with an earlier folder of that name
+ */
+export async function lookAtFolder(
+  deps: LookDeps,
+  folder: number,
+  selected: SelectedFolder,
+): Promise<number> {
+  const { plan, connection, journal } = deps;
+  const lost = journal?.lost(selected) ?? 0;
+  const journaled = journaledUids(journal, selected);
+  const found: FoundMessage[] = [];
+  const there = new Set<number>();
+  for await (const message of connection.messages(1)) {
+    there.add(message.uid);
+    if (!journaled.uids.has(message.uid)) found.push(message);
+  }
+  const wanted: PlannedMessage[] = [];
+  for (const message of plan.due(folder)) {
+    const uid = journaled.byId.get(message.id)?.find((one) => there.has(one));
+    if (uid === undefined) wanted.push(message);
+    else {
+      there.delete(uid);
+      plan.present(message.seq, uid, true);
+    }
+  }
+  const listed = await settleMatches(deps, wanted, found, asListed);
+  // Bare line feeds change the size, and a listing may lack a Message-ID that is in the header.
+  const exact = await settleMatches(deps, near(listed), listed.found, (message) =>
+    asSent(deps, message),
+  );
+  await settleChanged(deps, exact);
+  for (const message of plan.due(folder))
+    if (journaled.open.has(message.id)) plan.sentAgain(message.seq);
+  return lost;
+}
+
+/** What the journal has appended to a folder. */
+function journaledUids(journal: PlanJournal | null, selected: SelectedFolder) {
+  const entries = journal?.entries(selected) ?? [];
+  // From here on the folder's content says whether they are there.
+  const open = new Set<string>();
+  for (const { number, id, isSettled } of entries) {
+    if (isSettled) continue;
+    journal?.forget(number);
+    open.add(id);
+  }
+  const uids = new Set<number>();
+  const byId = new Map<string, number[]>();
+  for (const { id, uid } of entries) {
+    if (uid === null) continue;
+    uids.add(uid);
+    const known = byId.get(id);
+    if (known === undefined) byId.set(id, [uid]);
+    else known.push(uid);
+  }
+  return { uids, byId, open };
+}
+
+/** Messages that have not been found, and messages of the folder that nobody has claimed. */
+interface Unsettled {
+  readonly wanted: readonly PlannedMessage[];
+  readonly found: readonly FoundMessage[];
+}
+
+/** Only wanted messages without a listed Message-ID, or with one that a found message has. */
+function near({ wanted, found }: Unsettled): PlannedMessage[] {
+  if (found.length === 0) return [];
+  const ids = new Set(found.map(({ messageId }) => messageId));
+  return wanted.filter(({ messageId }) => {
+    const plain = plainMessageId(messageId);
+    return plain === null || ids.has(plain);
+  });
+}
+
+/** How many messages of the folder are read to find one of the archive there. */
+const MOST_READ = 5;
+
+/** Settles messages that the server has with other bytes, where it is known how servers change them. */
+async function settleChanged(
+  { plan, connection, read }: LookDeps,
+  { wanted, found }: Unsettled,
+): Promise<void> {
+  if (found.length === 0) return;
+  const free = new Map<string | null, FoundMessage[]>();
+  for (const one of found) free.set(one.messageId, [...(free.get(one.messageId) ?? []), one]);
+  for (const message of wanted) {
+    const form = await read(message);
+    if (form === undefined) continue;
+    const candidates = free.get(messageIdOf(form.head)) ?? [];
+    const away = ({ size }: FoundMessage): number => Math.abs(size - form.size);
+    // Without a Message-ID, all that have none are candidates.
+    const nearest = candidates
+      .filter(({ size }) => isNear(form.size, size))
+      .toSorted((a, b) => away(a) - away(b));
+    for (const one of nearest.slice(0, MOST_READ)) {
+      if ((await changesIn(form, connection.pieces(one.uid))) === undefined) continue;
+      plan.present(message.seq, one.uid, false);
+      candidates.splice(candidates.indexOf(one), 1);
+      break;
+    }
+  }
+}
+
+async function settleMatches(
+  { plan, connection }: LookDeps,
+  messages: readonly PlannedMessage[],
+  found: readonly FoundMessage[],
+  describe: (message: PlannedMessage) => WantedMessage | Promise<WantedMessage>,
+): Promise<Unsettled> {
+  const wanted: WantedMessage[] = [];
+  for (const message of messages) wanted.push(await describe(message));
+  const hashes = new Map<number, string>();
+  const sizes = new Map(found.map(({ uid, size }) => [uid, size]));
+  for (const uid of uidsToRead(wanted, found)) {
+    const hash = await sha256Of(connection.pieces(uid), sizes.get(uid) ?? 0);
+    if (hash !== undefined) hashes.set(uid, hash);
+  }
+  const matched = matchPresent(wanted, found, (uid) => hashes.get(uid));
+  for (const [position, uid] of matched) {
+    const message = messages[position];
+    if (message !== undefined) plan.present(message.seq, uid, false);
+  }
+  const taken = new Set(matched.values());
+  return {
+    wanted: messages.filter((_, position) => !matched.has(position)),
+    found: found.filter(({ uid }) => !taken.has(uid)),
+  };
+}
+
+function asListed({ id, messageId, size }: PlannedMessage): WantedMessage {
+  return { id, messageId: plainMessageId(messageId), size };
+}
+
+async function asSent({ read }: LookDeps, message: PlannedMessage): Promise<WantedMessage> {
+  const form = await read(message);
+  if (form === undefined) return asListed(message);
+  const id = (await sha256Of(piecesOf(form.content), form.size)) ?? message.id;
+  return { id, messageId: messageIdOf(form.head), size: form.size };
+}

@@ -1,0 +1,423 @@
+import { createHash } from 'node:crypto';
+import { chmodSync, existsSync, rmSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { makePrivateFile } from '../core/files.ts';
+import { openState, stateFile } from '../core/state.ts';
+import type { MessageId } from '../core/types.ts';
+import { errnoName, MailkeepError } from '../errors/mailkeep-error.ts';
+import { isRestoreError, restoreError } from '../errors/restore.ts';
+import type { ServerConnection } from './imap-connection.ts';
+import type { Layout } from './restore-selection.ts';
+
+/** Only the user reads it, like the journal. */
+const FILE_MODE = 0o600;
+
+/**
+ * Holds a restore until the returned function is called, or the process ends, however it ends: two processes with one
+ * plan would both find messages missing, and both send them. It is an exclusive transaction on a SQLite file next to the
+ * journal; the archive's own lock stays free.
+ *
+ * @throws restore-running where another process holds it, restore-journal-unwritable
+ */
+function holdRestore(journalFile: string, target: string, what: string): () => void {
+  const name = createHash('sha256')
+    .update(JSON.stringify([target, what]))
+    .digest('hex');
+  const file = `${journalFile}-restore-${name.slice(0, 16)}`;
+  let database: Database.Database | undefined;
+  try {
+    database = new Database(file, { timeout: 0 });
+    database.exec('BEGIN EXCLUSIVE');
+    chmodSync(file, FILE_MODE);
+  } catch (error) {
+    database?.close();
+    if (error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY'))
+      throw restoreError('restore-running', { target }, error);
+    throw restoreError('restore-journal-unwritable', { file, reason: errnoName(error) }, error);
+  }
+  const held = database;
+  return () => {
+    // Before the lock is free: the file may be the next holder's afterwards.
+    rmSync(file, { force: true });
+    held.close();
+  };
+}
+
+/** A folder of the target, as an APPEND meets it. */
+interface JournalFolder {
+  readonly path: string;
+  /** With another one, the server's folder has been made again and holds nothing that is journaled. */
+  readonly uidValidity: string;
+}
+
+/** An APPEND in the journal. */
+interface JournalEntry {
+  readonly number: number;
+  readonly id: MessageId;
+  /** When it was sent; milliseconds since the epoch. */
+  readonly begunAt: number;
+  /** Null while it is unknown whether the server took the message, or where the server gives no uids. */
+  readonly uid: number | null;
+  /** False from before the APPEND until its answer: after an interruption the outcome is unknown. */
+  readonly isSettled: boolean;
+}
+
+/** A plan in the journal: one restore, however often it is interrupted. */
+export interface JournaledPlan {
+  readonly number: number;
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+  /** Where everything goes. */
+  readonly layout: Layout;
+  /** The moment of `--as-of`, in milliseconds since the epoch. */
+  readonly asOf: number | null;
+  /** Characters that the server has refused in names of folders. */
+  readonly refused: string;
+}
+
+/** How fast a server took messages. */
+export interface Rate {
+  readonly messagesPerSecond: number;
+  readonly bytesPerSecond: number;
+}
+
+interface EntryRow {
+  readonly number: number;
+  readonly id: MessageId;
+  readonly begun_at: number;
+  readonly uid: number | null;
+  readonly settled: 0 | 1;
+}
+
+interface PlanRow {
+  readonly number: number;
+  readonly started_at: number;
+  /** The layout, whose levels alone were here once. */
+  readonly levels: string;
+  readonly as_of: number | null;
+  readonly refused: string;
+}
+
+/**
+ * The journal of restores in a database that may hold other tables. A crash of the machine may take its last entries:
+ * what the server has is then recognised by its content.
+ */
+export class RestoreJournal {
+  /** Creates the tables where they are missing, unless the database is read-only. */
+  constructor(private readonly database: Database.Database) {
+    if (database.readonly) return;
+    database.exec(`
+      CREATE TABLE IF NOT EXISTS restores (
+        number INTEGER PRIMARY KEY, target TEXT NOT NULL, what TEXT NOT NULL, started_at INTEGER NOT NULL,
+        levels TEXT NOT NULL, as_of INTEGER, refused TEXT NOT NULL, finished_at INTEGER,
+        messages_per_second REAL, bytes_per_second REAL
+      ) STRICT;
+      CREATE TABLE IF NOT EXISTS restored (
+        number INTEGER PRIMARY KEY, plan INTEGER NOT NULL, folder TEXT NOT NULL, uid_validity TEXT NOT NULL,
+        id TEXT NOT NULL, begun_at INTEGER NOT NULL, uid INTEGER, settled INTEGER NOT NULL
+      ) STRICT;
+      CREATE INDEX IF NOT EXISTS restored_folders ON restored (plan, folder, uid_validity)`);
+  }
+
+  /** Keeps other processes from the same restore until the returned function is called. @throws restore-running */
+  hold(target: string, what: string): () => void {
+    return holdRestore(this.database.name, target, what);
+  }
+
+  /** Returns the newest plan of a selection for a target that has not been finished. */
+  unfinished(target: string, what: string): JournaledPlan | undefined {
+    if (!this.#isThere()) return undefined;
+    const row = this.database
+      .prepare<unknown[], PlanRow>(
+        `SELECT number, started_at, levels, as_of, refused FROM restores
+         WHERE target = ? AND what = ? AND finished_at IS NULL ORDER BY number DESC LIMIT 1`,
+      )
+      .get(target, what);
+    if (row === undefined) return undefined;
+    const { number, started_at: startedAt, levels, as_of: asOf, refused } = row;
+    const layout: Layout | readonly string[] | null = JSON.parse(levels);
+    if (layout === null || !('kind' in layout)) return undefined;
+    return { number, startedAt, layout, asOf, refused };
+  }
+
+  /** Records a plan. */
+  begin(
+    target: string,
+    what: string,
+    { startedAt, layout, asOf }: Pick<JournaledPlan, 'startedAt' | 'layout' | 'asOf'>,
+  ): JournaledPlan {
+    const { lastInsertRowid } = this.database
+      .prepare<unknown[]>(
+        "INSERT INTO restores (target, what, started_at, levels, as_of, refused) VALUES (?, ?, ?, ?, ?, '')",
+      )
+      .run(target, what, startedAt, JSON.stringify(layout), asOf);
+    return { number: Number(lastInsertRowid), startedAt, layout, asOf, refused: '' };
+  }
+
+  /** Records which characters the server refuses in names. */
+  refuse({ number }: JournaledPlan, characters: string): void {
+    this.database
+      .prepare<unknown[]>('UPDATE restores SET refused = ? WHERE number = ?')
+      .run(characters, number);
+  }
+
+  /** Nothing of the plan is left to do: the same command begins another, and what this one appended is not needed. */
+  finish({ number }: JournaledPlan, at: number): void {
+    this.database.transaction(() => {
+      this.database
+        .prepare<unknown[]>('UPDATE restores SET finished_at = ? WHERE number = ?')
+        .run(at, number);
+      this.database.prepare<unknown[]>('DELETE FROM restored WHERE plan = ?').run(number);
+    })();
+  }
+
+  /** Records how fast the server took messages. */
+  measured({ number }: JournaledPlan, { messagesPerSecond, bytesPerSecond }: Rate): void {
+    this.database
+      .prepare<unknown[]>(
+        'UPDATE restores SET messages_per_second = ?, bytes_per_second = ? WHERE number = ?',
+      )
+      .run(messagesPerSecond, bytesPerSecond, number);
+  }
+
+  /** Returns how fast a target took messages last; null where none was measured. */
+  rateOf(target: string): Rate | null {
+    if (!this.#isThere()) return null;
+    const row = this.database
+      .prepare<unknown[], Rate>(
+        `SELECT messages_per_second AS messagesPerSecond, bytes_per_second AS bytesPerSecond FROM restores
+         WHERE target = ? AND bytes_per_second IS NOT NULL ORDER BY number DESC LIMIT 1`,
+      )
+      .get(target);
+    return row ?? null;
+  }
+
+  /** Returns what a plan has appended. */
+  entriesOf({ number }: Pick<JournaledPlan, 'number'>): PlanJournal {
+    return new PlanJournal(this.database, number);
+  }
+
+  close(): void {
+    this.database.close();
+  }
+
+  /** A journal that is only read may have no tables. */
+  #isThere(): boolean {
+    const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'restores'";
+    return this.database.prepare(sql).get() !== undefined;
+  }
+}
+
+/** What one plan has appended to one target. The same message may be there several times: each APPEND has an entry. */
+export class PlanJournal {
+  readonly #begin: Database.Statement<unknown[]>;
+  readonly #settle: Database.Statement<unknown[]>;
+  readonly #forget: Database.Statement<unknown[]>;
+
+  constructor(
+    private readonly database: Database.Database,
+    private readonly plan: number,
+  ) {
+    this.#begin = database.prepare(
+      `INSERT INTO restored (plan, folder, uid_validity, id, begun_at, uid, settled)
+       VALUES (?, ?, ?, ?, ?, NULL, 0)`,
+    );
+    this.#settle = database.prepare(
+      'UPDATE restored SET uid = ?, settled = 1 WHERE number = ? AND plan = ?',
+    );
+    this.#forget = database.prepare('DELETE FROM restored WHERE number = ? AND plan = ?');
+  }
+
+  /** Has all that an action records be recorded at once. */
+  together<T>(act: () => T): T {
+    return this.database.transaction(act)();
+  }
+
+  /** Records that an APPEND is about to be sent, and returns the entry's number. */
+  begin({ path, uidValidity }: JournalFolder, id: MessageId, at: number): number {
+    return Number(this.#begin.run(this.plan, path, uidValidity, id, at).lastInsertRowid);
+  }
+
+  /** Records that the server has the message, under this uid if it gave one. */
+  settle(number: number, uid: number | null): void {
+    this.#settle.run(uid, number, this.plan);
+  }
+
+  /** Forgets an APPEND that the server refused, or that is known not to have reached it. */
+  forget(number: number): void {
+    this.#forget.run(number, this.plan);
+  }
+
+  /** Entries of a folder in the order of their APPENDs; none of an earlier UIDVALIDITY. */
+  entries({ path, uidValidity }: JournalFolder): JournalEntry[] {
+    return this.database
+      .prepare<unknown[], EntryRow>(
+        `SELECT number, id, begun_at, uid, settled FROM restored
+         WHERE plan = ? AND folder = ? AND uid_validity = ? ORDER BY number`,
+      )
+      .all(this.plan, path, uidValidity)
+      .map(({ settled, begun_at: begunAt, ...entry }) => ({
+        ...entry,
+        begunAt,
+        isSettled: settled === 1,
+      }));
+  }
+
+  /** When the last APPEND was sent whose outcome is unknown; null where there is none. */
+  openSince(): number | null {
+    return (
+      this.database
+        .prepare<unknown[], number | null>(
+          'SELECT max(begun_at) FROM restored WHERE plan = ? AND settled = 0',
+        )
+        .pluck()
+        .get(this.plan) ?? null
+    );
+  }
+
+  /** How many entries a folder has of another UIDVALIDITY: it has been made again since. */
+  lost({ path, uidValidity }: JournalFolder): number {
+    return (
+      this.database
+        .prepare<unknown[], number>(
+          'SELECT count(*) FROM restored WHERE plan = ? AND folder = ? AND uid_validity <> ?',
+        )
+        .pluck()
+        .get(this.plan, path, uidValidity) ?? 0
+    );
+  }
+}
+
+/** How long another process may hold the database, in milliseconds. */
+const BUSY_TIMEOUT = 5_000;
+
+/** Where a journal is kept: in the state of an archive, or in a file of its own. */
+interface JournalPlace {
+  readonly dataDir: string;
+  readonly file: string | null;
+}
+
+/**
+ * Opens the journal for a restore. The archive's own lock is not taken: what else is in its state belongs to others.
+ *
+ * @throws restore-journal-unwritable
+ */
+export function openJournal({ dataDir, file }: JournalPlace): RestoreJournal {
+  const path = file ?? stateFile(dataDir);
+  try {
+    if (file !== null) makePrivateFile(file);
+    else if (!existsSync(path)) openState(dataDir).close();
+    const database = new Database(path, { fileMustExist: true, timeout: BUSY_TIMEOUT });
+    database.pragma('journal_mode = WAL');
+    // A power cut may lose the last entries: what they stand for is then found in the folder.
+    database.pragma('synchronous = NORMAL');
+    // A read-only file system fails only at the first write.
+    database.exec('BEGIN IMMEDIATE; ROLLBACK');
+    return new RestoreJournal(database);
+  } catch (error) {
+    const cause = error instanceof MailkeepError ? error.cause : error;
+    throw restoreError(
+      'restore-journal-unwritable',
+      { file: path, reason: errnoName(cause) },
+      error,
+    );
+  }
+}
+
+/** Opens the journal to see what is unfinished; undefined where there is none that can be read. */
+export function readJournal({ dataDir, file }: JournalPlace): RestoreJournal | undefined {
+  const path = file ?? stateFile(dataDir);
+  if (!existsSync(path)) return undefined;
+  try {
+    return new RestoreJournal(new Database(path, { readonly: true, timeout: BUSY_TIMEOUT }));
+  } catch (error) {
+    if (error instanceof Database.SqliteError) return undefined;
+    throw error;
+  }
+}
+
+/** Failures in a row after which a run ends; with the pauses between them, about four minutes. */
+const MOST_FAILURES = 8;
+const FIRST_PAUSE = 1_000;
+const LONGEST_PAUSE = 60_000;
+
+/** Time and connections of a run. */
+interface LineDeps {
+  readonly host: string;
+  readonly connect: () => Promise<ServerConnection>;
+  readonly now: () => number;
+  /** Resolves after so many milliseconds, or at once when the run is to stop. */
+  readonly sleep: (ms: number) => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+/** One connection to the server at a time, made again whenever it breaks. */
+export class Line {
+  #connection: ServerConnection | undefined;
+  #failures = 0;
+
+  constructor(
+    private readonly deps: LineDeps,
+    connection?: ServerConnection,
+  ) {
+    this.#connection = connection;
+  }
+
+  /** Returns the connection, and makes it where there is none. @throws what `connect` throws */
+  async open(): Promise<ServerConnection> {
+    this.#connection ??= await this.deps.connect();
+    return this.#connection;
+  }
+
+  /** The server did what it was asked to. */
+  worked(): void {
+    this.#failures = 0;
+  }
+
+  /**
+   * Waits after a failure, longer after each one in a row; after a broken connection another is made.
+   *
+   * @throws restore-gave-up after too many in a row
+   */
+  async recover(error: unknown): Promise<void> {
+    for (let cause = error; ; ) {
+      if (!(cause instanceof MailkeepError) || !cause.retryable) throw cause;
+      await this.#pause(cause);
+      if (isRestoreError(cause, 'restore-throttled')) return;
+      const { signal } = this.deps;
+      if (signal.aborted) return;
+      await this.close();
+      try {
+        await this.open();
+        return;
+      } catch (again) {
+        // A server with too many connections refuses a login that it has taken before.
+        cause = isRestoreError(again, 'restore-login-refused')
+          ? restoreError('restore-connection-lost', {
+              host: this.deps.host,
+              reason: again.facts.text,
+            })
+          : again;
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    const connection = this.#connection;
+    this.#connection = undefined;
+    await connection?.close();
+  }
+
+  async #pause(cause: MailkeepError): Promise<void> {
+    this.#failures += 1;
+    const { host, sleep } = this.deps;
+    if (this.#failures > MOST_FAILURES) {
+      const { reason, text } = cause.facts;
+      const facts = { host, tries: this.#failures - 1, reason: String(reason ?? text) };
+      throw restoreError('restore-gave-up', facts, cause);
+    }
+    const asked = isRestoreError(cause, 'restore-throttled') ? cause.facts.waitMs : null;
+    const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (this.#failures - 1));
+    await sleep(Math.max(asked ?? 0, pause));
+  }
+}

@@ -1,0 +1,451 @@
+import type { LogReader } from '../archive/log-reader.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import { matchingFolders } from '../catalog/folders.ts';
+import type { ListedPlace } from '../catalog/list.ts';
+import type { SearchNode } from '../catalog/query-ast.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
+import { HEADER_END, type SentForm, sentForm, withCrlf } from './restore-comparison.ts';
+
+/** An ended place, as far as it decides which one a message is restored to. */
+interface EndedPlace {
+  readonly docid: number;
+  /** Names the mailbox. */
+  readonly address: string;
+  /** ISO 8601 in UTC. */
+  readonly endedAt: string;
+}
+
+/**
+ * Yields the last place of each message that has no current one in its mailbox: one per message and mailbox, even where
+ * several ended at the same moment. Then the first of them counts.
+ *
+ * @param ended ended places, those of one message next to each other
+ * @param isCurrent whether the message has a current place in this mailbox
+ */
+export function* lastPlaces<Place extends EndedPlace>(
+  ended: Iterable<Place>,
+  isCurrent: (docid: number, address: string) => boolean,
+): Generator<Place, void, undefined> {
+  let docid: number | undefined;
+  const last = new Map<string, Place>();
+  for (const place of ended) {
+    if (place.docid !== docid) {
+      yield* last.values();
+      last.clear();
+      docid = place.docid;
+    }
+    if (isCurrent(place.docid, place.address)) continue;
+    const known = last.get(place.address);
+    if (known === undefined || place.endedAt > known.endedAt) last.set(place.address, place);
+  }
+  yield* last.values();
+}
+
+/** What is restored. */
+export interface RestoreSelection {
+  /** Only messages that a query finds; `text` is what was typed. */
+  readonly query: {
+    readonly text: string;
+    readonly node: SearchNode;
+    readonly accounts: ReadonlyMap<string, string>;
+  } | null;
+  /** Addresses or resource ids; empty for all mailboxes. */
+  readonly mailboxes: readonly string[];
+  /** Paths, patterns or purposes, as `list` takes them; empty for all folders. */
+  readonly folders: readonly string[];
+  /** Milliseconds since the epoch; null for the present. */
+  readonly asOf: number | null;
+  /** What was typed for it. */
+  readonly asOfText: string | null;
+  /** Messages without a current place in their mailbox, each once, from its last place there. */
+  readonly deleted: boolean;
+}
+
+/** What a selection is read from. */
+export type Chosen = Pick<
+  Catalog,
+  'snapshot' | 'reached' | 'commitAt' | 'listPlaces' | 'foundDocids' | 'folders'
+>;
+
+/** Fills a plan with what a selection has, as of one state of the archive. */
+export function choose(catalog: Chosen, selection: RestoreSelection, plan: RestorePlan): void {
+  catalog.snapshot(() => {
+    const { query, deleted } = selection;
+    if (query !== null) {
+      const { text: _, ...asked } = query;
+      plan.narrow(catalog.foundDocids({ ...asked, ...momentOf(selection) }));
+    }
+    // Folders keep their order: that in which the archive met them.
+    if (query === null && !deleted)
+      for (const folder of standing(catalog, selection)) plan.addFolder(folder);
+    for (const place of placesOf(catalog, selection, plan)) {
+      // Without its bytes it is unknown whether the query would find a message.
+      if (query !== null && (place.line.id === null || !plan.isFound(place.docid))) continue;
+      plan.add(place);
+    }
+  });
+}
+
+/** Folders that stood then, also empty ones. */
+function standing({ folders, commitAt }: Chosen, selection: RestoreSelection) {
+  const { asOf } = selection;
+  const known = folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
+  if (asOf === null) {
+    const live = known
+      .filter(({ gone }) => !gone)
+      .map(({ folder, ...rest }) => ({ ...rest, path: folder }));
+    return meant(live, selection);
+  }
+  const commit = commitAt(asOf)?.number ?? 0;
+  const spans = new Map(
+    folders
+      .spans()
+      .filter(({ from, to }) => from <= commit && (to === null || to > commit))
+      .map((span) => [span.folder, span]),
+  );
+  const stood = known.flatMap(({ folder: _, ...rest }) => {
+    const span = spans.get(rest.id);
+    return span === undefined ? [] : [{ ...rest, path: span.path, specialUse: span.specialUse }];
+  });
+  return meant(stood, selection);
+}
+
+function meant<F extends Parameters<typeof matchingFolders>[0][number] & { readonly id: number }>(
+  folders: readonly F[],
+  selection: RestoreSelection,
+): F[] {
+  const wanted = new Set(matchingFolders(folders, filterOf(selection)));
+  return folders.filter((folder) => wanted.has(folder));
+}
+
+function filterOf({ mailboxes: mailbox, folders: folder }: RestoreSelection) {
+  return { mailbox, folder };
+}
+
+/** Places of a selection, oldest first within a folder. */
+function* placesOf(
+  catalog: Chosen,
+  selection: RestoreSelection,
+  plan: RestorePlan,
+): Generator<ListedPlace, void, undefined> {
+  if (selection.deleted) {
+    yield* deletedPlaces(catalog, selection, plan);
+    return;
+  }
+  const filter = { ...filterOf(selection), ...momentOf(selection) };
+  yield* catalog.listPlaces({ ...filter, sort: 'oldest' });
+}
+
+/** The last place of each message that has no current one in its mailbox, where that is in a folder that is meant. */
+function* deletedPlaces(
+  catalog: Chosen,
+  selection: RestoreSelection,
+  plan: RestorePlan,
+): Generator<ListedPlace, void, undefined> {
+  const known = catalog.folders.all({ gone: true });
+  const wanted = new Set(
+    meant(
+      known.map(({ folder, ...rest }) => ({ ...rest, path: folder })),
+      selection,
+    ).map(({ id }) => id),
+  );
+  const ofMailbox = new Map(known.map(({ id, host, mailbox }) => [id, `${host} ${mailbox}`]));
+  const mailboxOf = ({ folder }: ListedPlace): string => ofMailbox.get(folder.id) ?? '';
+  const mailboxes = new Set([...wanted].map((id) => ofMailbox.get(id)));
+  const moment = momentOf(selection);
+  const ended = function* () {
+    for (const place of catalog.listPlaces({ ...moment, deleted: true, sort: 'oldest' }))
+      if (mailboxes.has(mailboxOf(place))) yield place;
+  };
+  for (const { docid } of ended()) plan.noteEnded(docid);
+  for (const place of catalog.listPlaces(moment))
+    if (plan.isEnded(place.docid)) plan.noteCurrent(place.docid, mailboxOf(place));
+  const named = function* () {
+    for (const place of ended()) {
+      const { docid, line } = place;
+      yield { docid, address: mailboxOf(place), endedAt: line.endedAt ?? '', place };
+    }
+  };
+  for (const { place } of lastPlaces(named(), (docid, mailbox) => plan.isCurrent(docid, mailbox)))
+    if (wanted.has(place.folder.id)) yield place;
+}
+
+function momentOf({ asOf }: RestoreSelection) {
+  return asOf === null ? {} : { asOf };
+}
+
+/** A larger source is read in pieces, twice where it is sent: IMAP wants the length before the first byte. */
+const WHOLE_BYTES = 4 * 1024 * 1024;
+/** Bytes of a header that are kept of a source that is read in pieces. */
+const HEAD_BYTES = 1024 * 1024;
+const CR = 0x0d;
+
+type SourceReader = Pick<LogReader, 'readMessage' | 'streamMessage'>;
+
+/** Returns a message as it is sent, once its bytes are proven by their hash, or why they are not there. */
+export async function readForm(
+  reader: SourceReader,
+  { id, size }: Pick<PlannedMessage, 'id' | 'size'>,
+): Promise<SentForm | 'damaged' | 'purged'> {
+  try {
+    if (size <= WHOLE_BYTES) return sentForm(reader.readMessage(id));
+    return await formInPieces(() => reader.streamMessage(id));
+  } catch (error) {
+    const why = whyUnreadable(error);
+    if (why === undefined) throw error;
+    return why;
+  }
+}
+
+/** Returns why an archive does not have the bytes of a message; undefined for any other error. */
+export function whyUnreadable(error: unknown): 'damaged' | 'purged' | undefined {
+  if (!(error instanceof MailkeepError)) return undefined;
+  if (error.code === 'bytes-purged') return 'purged';
+  return error.code === 'bytes-unknown' || error.family === 'damage' ? 'damaged' : undefined;
+}
+
+async function formInPieces(source: () => AsyncIterable<Buffer>): Promise<SentForm> {
+  const header = new Header();
+  let [size, endings, nul] = [0, false, false];
+  const noteEndings = (): void => {
+    endings = true;
+  };
+  for await (const piece of inCrlf(source(), noteEndings)) {
+    size += piece.length;
+    nul ||= piece.includes(0);
+    header.add(piece);
+  }
+  return { content: () => inCrlf(source()), size, endings, nul, ...header.found() };
+}
+
+async function* inCrlf(
+  source: AsyncIterable<Buffer>,
+  onChange?: () => void,
+): AsyncGenerator<Buffer, void, undefined> {
+  let isAfterCr = false;
+  for await (const piece of source) {
+    if (piece.length === 0) continue;
+    const sent = withCrlf(piece, isAfterCr);
+    if (sent !== piece) onChange?.();
+    yield sent;
+    isAfterCr = piece.at(-1) === CR;
+  }
+}
+
+/** Finds the header of a message in its pieces. */
+class Header {
+  readonly #kept: Buffer[] = [];
+  #keptBytes = 0;
+  #size = 0;
+  #isOver = false;
+  #isWide = false;
+  /** The last bytes of the pieces so far: what ends the header may begin in them. */
+  #tail: Buffer = Buffer.alloc(0);
+
+  add(piece: Buffer): void {
+    if (this.#isOver) return;
+    const before = this.#tail.length;
+    const joined = Buffer.concat([this.#tail, piece]);
+    const end = joined.indexOf(HEADER_END);
+    // The end of its last line belongs to it.
+    const part = end < 0 ? joined : joined.subarray(0, end + 2);
+    this.#isOver = end >= 0;
+    this.#size += part.length - before;
+    this.#isWide ||= part.some((byte) => byte > 127);
+    const kept = Buffer.from(part.subarray(before, before + HEAD_BYTES - this.#keptBytes));
+    this.#kept.push(kept);
+    this.#keptBytes += kept.length;
+    this.#tail = Buffer.from(joined.subarray(1 - HEADER_END.length));
+  }
+
+  found(): Pick<SentForm, 'header' | 'head' | 'wideHeader'> {
+    const head = Buffer.concat(this.#kept).subarray(0, this.#size);
+    return { header: this.#size, head, wideHeader: this.#isWide };
+  }
+}
+
+/** A folder of the archive that has messages to restore, or is restored empty. */
+export interface SourceFolder {
+  /** The mailbox's address. */
+  readonly address: string;
+  readonly path: string;
+  /** Separates the levels of the path; empty where there are none. */
+  readonly delimiter: string;
+  readonly specialUse: string | null;
+}
+
+/** What the target server says about names. */
+export interface NameRules {
+  /** The hierarchy separator; empty on a server without levels. */
+  readonly delimiter: string;
+  /** Prefix of the personal namespace: `INBOX.` or empty. */
+  readonly prefix: string;
+  /** Characters that the server refuses in names, besides its delimiter. */
+  readonly refused: string;
+  /** Full paths of the server's folders by special use. */
+  readonly specialUse: ReadonlyMap<string, string>;
+}
+
+/**
+ * Where a restore puts folders: below a path of its own, or where they were. In place there is one mailbox, since the
+ * folders of two cannot be told apart there.
+ */
+export type Layout =
+  | { readonly kind: 'below'; readonly levels: readonly string[]; readonly byAddress: boolean }
+  | { readonly kind: 'in-place' };
+
+export interface TargetFolder {
+  readonly source: SourceFolder;
+  /** Full path on the server. */
+  readonly path: string;
+  /** A level has other characters than in the archive. */
+  readonly replaced: boolean;
+  /** A level got a number since another folder has its name. */
+  readonly numbered: boolean;
+}
+
+interface Node {
+  /** The name as the server could have it. */
+  readonly wanted: string;
+  readonly replaced: boolean;
+  readonly children: Map<string, Node>;
+  /** Undefined for a level that only parts others. */
+  source: SourceFolder | undefined;
+}
+
+interface Place {
+  /** Empty for the root. */
+  readonly path: string;
+  readonly replaced: boolean;
+  readonly numbered: boolean;
+}
+
+/**
+ * Returns where each folder goes, in the order given. Two folders of the archive never get one path, even where the
+ * archive has two with one name. Below one parent, a name that the server accepts goes to the folder that has it, and not
+ * to one whose name had to be changed.
+ */
+export function targetFolders(
+  sources: readonly SourceFolder[],
+  layout: Layout,
+  rules: NameRules,
+): TargetFolder[] {
+  const special: ReadonlyMap<SourceFolder, string> =
+    layout.kind === 'in-place' ? specialFolders(sources, rules) : new Map();
+  const root = treeOf(sources, layout, rules);
+  const taken = new Set([...special.values()].map((path) => pathKey(path, rules)));
+  const found = new Map<SourceFolder, TargetFolder>();
+
+  const place = (node: Node, parent: Place): void => {
+    // Names that stay as they are come first, so that a changed one never takes the name of another folder.
+    const ordered = [...node.children.values()].toSorted(
+      (a, b) => Number(a.replaced) - Number(b.replaced),
+    );
+    for (const child of ordered) {
+      const { source } = child;
+      const known = source === undefined ? undefined : special.get(source);
+      const here =
+        known === undefined
+          ? freePlace(child, parent, rules, taken)
+          : { path: known, replaced: false, numbered: false };
+      if (source !== undefined) found.set(source, { source, ...here });
+      place(child, here);
+    }
+  };
+  place(root, { path: '', replaced: false, numbered: false });
+  return sources.flatMap((source) => found.get(source) ?? []);
+}
+
+/** The server's own folders for special uses: each for the first folder of the archive that has the use. */
+function specialFolders(
+  sources: readonly SourceFolder[],
+  { specialUse }: NameRules,
+): Map<SourceFolder, string> {
+  const uses = new Set<string>();
+  const paths = new Set<string>();
+  const given = new Map<SourceFolder, string>();
+  for (const source of sources) {
+    const use = source.specialUse;
+    const path = use === null ? undefined : specialUse.get(use);
+    if (use === null || path === undefined || uses.has(use) || paths.has(path)) continue;
+    uses.add(use);
+    paths.add(path);
+    given.set(source, path);
+  }
+  return given;
+}
+
+function treeOf(sources: readonly SourceFolder[], layout: Layout, rules: NameRules): Node {
+  const root = newNode('', false);
+  for (const source of sources) {
+    const { address, path, delimiter } = source;
+    const above =
+      layout.kind === 'in-place' ? [] : [...layout.levels, ...(layout.byAddress ? [address] : [])];
+    const levels = [...above, ...(delimiter === '' ? [path] : path.split(delimiter))];
+    // IMAP ignores the case of INBOX alone, and only at the top.
+    if (levels[0]?.toUpperCase() === 'INBOX') levels[0] = 'INBOX';
+    const last = levels.pop() ?? '';
+    const parent = levels.reduce((node, level) => childOf(node, level, level, rules), root);
+    let key = last;
+    while (parent.children.get(key)?.source !== undefined) key += '\0';
+    childOf(parent, key, last, rules).source = source;
+  }
+  return root;
+}
+
+function newNode(wanted: string, replaced: boolean): Node {
+  return { wanted, replaced, children: new Map(), source: undefined };
+}
+
+function childOf(parent: Node, key: string, level: string, rules: NameRules): Node {
+  const known = parent.children.get(key);
+  if (known !== undefined) return known;
+  const wanted = acceptedLevel(level, rules);
+  const child = newNode(wanted, wanted !== level);
+  parent.children.set(key, child);
+  return child;
+}
+
+/** One level of a path as the server accepts it: `_` for each character that cannot be there, and for no characters. */
+export function acceptedLevel(
+  level: string,
+  { delimiter, refused }: Pick<NameRules, 'delimiter' | 'refused'>,
+): string {
+  let accepted = '';
+  // A lone surrogate has no UTF-8, and two of them would become one name on the wire.
+  for (const char of level.toWellFormed()) {
+    const isRefused = char === delimiter || refused.includes(char) || /\p{Cc}/u.test(char);
+    accepted += isRefused ? '_' : char;
+  }
+  return accepted === '' ? '_' : accepted;
+}
+
+/** The place of a folder below its parent, with ` (2)` or a higher number if its name is taken. */
+function freePlace(node: Node, parent: Place, rules: NameRules, taken: Set<string>): Place {
+  const isFlat = parent.path !== '' && rules.delimiter === '';
+  const between = isFlat ? '_' : rules.delimiter;
+  const fullPath = (name: string): string => {
+    if (parent.path !== '') return `${parent.path}${between}${name}`;
+    return name === 'INBOX' ? name : `${rules.prefix}${name}`;
+  };
+  let path = fullPath(node.wanted);
+  let number = 1;
+  while (taken.has(pathKey(path, rules))) {
+    number += 1;
+    path = fullPath(`${node.wanted} (${number})`);
+  }
+  taken.add(pathKey(path, rules));
+  return {
+    path,
+    replaced: parent.replaced || node.replaced || isFlat,
+    numbered: parent.numbered || number > 1,
+  };
+}
+
+/** The same text for two paths that are one folder: IMAP ignores the case of INBOX alone. */
+function pathKey(path: string, { delimiter }: NameRules): string {
+  const end = delimiter === '' ? -1 : path.indexOf(delimiter);
+  const first = end < 0 ? path : path.slice(0, end);
+  return first.toUpperCase() === 'INBOX' ? `INBOX${path.slice(first.length)}` : path;
+}

@@ -1,0 +1,366 @@
+import { exportChanged, exportIncomplete } from '../errors/export.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { realExportFiles } from './export-files.ts';
+import {
+  archiveOrigin,
+  type ExportOrigin,
+  MANIFEST_NAME,
+  MANIFEST_VERSION,
+  type ManifestHead,
+  manifestText,
+  type Selected,
+} from './export-manifest.ts';
+import {
+  fromLine,
+  openFolderTarget,
+  openZipTarget,
+  quotedPieces,
+  ZipWriter,
+} from './export-target.ts';
+import {
+  type Expected,
+  type ExportArchive,
+  type ExportFailure,
+  type ExportOptions,
+  type ExportPlan,
+  type ExportResult,
+  type ExportTarget,
+  type FormatWriter,
+  namesakeOf,
+  openSource,
+  type Planned,
+  type PlannedPlace,
+  planPlaces,
+  type Source,
+  type SourceReader,
+  type WritingOptions,
+} from './plan-export.ts';
+
+/** What a group has at most, besides its last place: small messages are then read many at a time. */
+const GROUP_BYTES = 1 << 20;
+const GROUP_PLACES = 200;
+
+type Placed = ReturnType<ExportPlan['places']> extends Generator<infer P> ? P : never;
+
+/** Yields places in their order; a reader that wants to know has heard a group earlier which sources it will be asked for. */
+function* readingAhead(
+  places: Iterable<Placed>,
+  { expect }: Pick<SourceReader, 'expect'>,
+): Generator<Placed, void, undefined> {
+  if (expect === undefined) {
+    yield* places;
+    return;
+  }
+  let before: readonly Placed[] = [];
+  for (const group of groupsOf(places)) {
+    expect(group.flatMap(dueOf));
+    yield* before;
+    before = group;
+  }
+  yield* before;
+}
+
+function* groupsOf(places: Iterable<Placed>): Generator<readonly Placed[], void, undefined> {
+  let group: Placed[] = [];
+  let bytes = 0;
+  for (const place of places) {
+    group.push(place);
+    for (const { size } of dueOf(place)) bytes += size;
+    if (bytes < GROUP_BYTES && group.length < GROUP_PLACES) continue;
+    yield group;
+    group = [];
+    bytes = 0;
+  }
+  if (group.length > 0) yield group;
+}
+
+function dueOf({ outcome, place }: Placed): Expected[] {
+  if (outcome !== 'due' || place === null) return [];
+  const { id, size } = place.line;
+  return [{ id, size }];
+}
+
+/** Failures beyond these are counted and in the manifest, but not in the result. */
+const MOST_FAILURES = 10_000;
+
+/**
+ * Exports the places of a selection, every source bit for bit. A message whose bytes are damaged, purged or in
+ * quarantine is named and the others are exported. Memory does not grow with the number or the size of messages.
+ *
+ * @throws export-target-foreign, export-format-differs, export-manifest-damaged, export-changed: nothing was
+ *   written; export-disk-full, export-write-failed: what has its final name is complete, and running the same
+ *   export again continues it
+ */
+export function runExport(options: ExportOptions): Promise<ExportResult> {
+  return runExportFrom(archiveOrigin(options), options);
+}
+
+/** The same from any origin. @throws what the origin throws as well */
+export async function runExportFrom(
+  origin: ExportOrigin,
+  options: WritingOptions,
+): Promise<ExportResult> {
+  const files = options.files ?? realExportFiles;
+  const target =
+    options.format === 'zip'
+      ? openZipTarget(origin, options, files)
+      : openFolderTarget(origin, options, files);
+  return exportTo(origin, options, target);
+}
+
+/** The same to any target. */
+async function exportTo(
+  origin: ExportOrigin,
+  options: WritingOptions,
+  target: ExportTarget,
+): Promise<ExportResult> {
+  const { plan, ...planned } = await planPlaces(origin, options, target);
+  try {
+    const writer = await target.begin(plan, (planned.asOf ?? planned.commit).number);
+    const run = new ExportRun(origin.sources, options, plan, writer);
+    try {
+      const finished = await run.all();
+      if (finished) checkAllCounted(planned, run.counts, plan);
+      if (finished) await target.finish(writer, plan, headOf(options.format, planned));
+      else await target.discard(writer);
+    } catch (error) {
+      // The first failure is the one to report.
+      await target.discard(writer).catch(() => {});
+      throw error;
+    }
+    const { commit, asOf, places, skipped, kept, quarantined } = planned;
+    const { exported, there, bytes, damaged, purged } = run.counts;
+    return {
+      to: options.to,
+      format: options.format,
+      commit,
+      asOf,
+      places,
+      exported,
+      bytes,
+      skipped: skipped + there,
+      kept,
+      quarantined,
+      damaged,
+      purged,
+      failures: [...planned.failures, ...run.failures].slice(0, MOST_FAILURES),
+      manifest: target.manifest,
+      interrupted: options.signal.aborted,
+    };
+  } finally {
+    plan.close();
+  }
+}
+
+/** Accounts for every place, by what was counted and by what the plan has, before a manifest says that this is all. */
+function checkAllCounted(
+  { places, skipped, kept, quarantined }: Omit<Planned, 'plan'>,
+  { exported, there, damaged, purged }: ExportRun['counts'],
+  plan: ExportPlan,
+): void {
+  const counted = exported + there + skipped + damaged + purged + quarantined;
+  if (counted !== places) throw exportIncomplete(places, counted);
+  const { due, done, earlier, failed } = plan.tally();
+  const planned = due + done + earlier + failed + quarantined - kept;
+  const agrees =
+    due === 0 &&
+    done === exported + there &&
+    earlier === skipped + kept &&
+    failed === damaged + purged;
+  if (!agrees) throw exportIncomplete(places, planned);
+}
+
+function headOf(
+  format: ManifestHead['format'],
+  { commit, asOf, selection }: Selected,
+): ManifestHead {
+  return { mailkeep: MANIFEST_VERSION, format, commit, asOf, selection };
+}
+
+/** One pass over the plan. */
+class ExportRun {
+  readonly #flying = new Set<Promise<void>>();
+  #failure: { readonly error: unknown } | undefined;
+  readonly counts = { exported: 0, there: 0, bytes: 0, damaged: 0, purged: 0 };
+  readonly failures: ExportFailure[] = [];
+
+  constructor(
+    private readonly sources: SourceReader,
+    private readonly options: Pick<WritingOptions, 'signal' | 'onProgress'>,
+    private readonly plan: ExportPlan,
+    private readonly writer: FormatWriter,
+  ) {}
+
+  /** False when the signal ended it early. */
+  async all(): Promise<boolean> {
+    const { signal, onProgress } = this.options;
+    const due = this.plan.due();
+    let done = 0;
+    let bytes = 0;
+    for (const placed of readingAhead(this.plan.places(), this.sources)) {
+      const { rank, outcome, entry, place } = placed;
+      if (signal.aborted || this.#failure !== undefined) break;
+      if (outcome === 'earlier') await this.writer.keep(rank, entry);
+      if (outcome !== 'due' || place === null) continue;
+      while (this.#flying.size >= this.writer.width) await Promise.race(this.#flying);
+      const flight = this.#put(rank, place).then(
+        () => {
+          done += 1;
+          bytes += place.line.size;
+          onProgress?.({ done, of: due.places, bytes, ofBytes: due.bytes });
+        },
+        (error: unknown) => {
+          this.#failure ??= { error };
+        },
+      );
+      this.#flying.add(flight);
+      void flight.finally(() => this.#flying.delete(flight));
+    }
+    await Promise.all(this.#flying);
+    // What was interrupted in the middle of its work is as if it had not been begun.
+    if (this.#failure !== undefined && !(signal.aborted && isAbort(this.#failure.error)))
+      throw this.#failure.error;
+    return !signal.aborted;
+  }
+
+  async #put(rank: number, place: PlannedPlace): Promise<void> {
+    const { id, size } = place.line;
+    try {
+      const written = await this.writer.put(rank, place, () =>
+        openSource(this.sources, id, size, this.writer.provenFirst),
+      );
+      if (written === 'there') this.counts.there += 1;
+      else {
+        this.counts.exported += 1;
+        this.counts.bytes += size;
+      }
+    } catch (error) {
+      const reason = lossOf(error);
+      if (reason === undefined) throw error;
+      this.#lose(rank, place, reason);
+    }
+  }
+
+  #lose(
+    rank: number,
+    { line, namesake, generation }: PlannedPlace,
+    reason: 'damaged' | 'purged',
+  ): void {
+    const { id, mailbox, folder, uid } = line;
+    const place = { id, mailbox, folder, ...namesakeOf({ namesake }), generation, uid, reason };
+    this.plan.failed(rank);
+    this.plan.addMissing(place);
+    this.counts[reason] += 1;
+    if (this.failures.length < MOST_FAILURES) this.failures.push(place);
+  }
+}
+
+function isAbort(error: unknown): boolean {
+  return error instanceof Error && error.name === 'AbortError';
+}
+
+/** Why a message's bytes are not there, or undefined for any other error. */
+function lossOf(error: unknown): 'damaged' | 'purged' | undefined {
+  if (!(error instanceof MailkeepError)) return undefined;
+  if (error.code === 'bytes-purged') return 'purged';
+  const damaged = error.code === 'bytes-unknown' || error.family === 'damage';
+  return damaged ? 'damaged' : undefined;
+}
+
+/** Takes an export as it is written. */
+export interface ExportSink {
+  /** Called once, before the first byte: with the number of the commit that the export is of. */
+  begin(commit: number): void;
+  /** Resolves when more can be taken. The bytes must not change afterwards. */
+  write(bytes: Uint8Array): Promise<void>;
+}
+
+export interface StreamOptions extends ExportArchive, Pick<WritingOptions, 'signal'> {
+  /** A zip is the one that the command writes; an mbox has the messages of all folders. */
+  readonly format: 'zip' | 'mbox';
+}
+
+/**
+ * Exports a selection as one file that is sent as it is made. Every source is proven before its first byte is sent. What
+ * cannot be read is named in the manifest of a zip.
+ *
+ * @throws what `runExport` throws. What was sent is no complete file then: a zip has no directory and cannot be opened.
+ */
+export async function streamExport(
+  { format, signal, ...archive }: StreamOptions,
+  sink: ExportSink,
+): Promise<ExportResult> {
+  const whole: WritingOptions = {
+    signal,
+    to: `mailkeep.${format}`,
+    // The paths of the files within are the same; an mbox has none.
+    format: 'zip',
+    incremental: false,
+    sidecar: false,
+    statusHeaders: false,
+  };
+  const target = format === 'zip' ? zipStream(whole, sink) : mboxStream(sink);
+  return exportTo(archiveOrigin(archive), whole, target);
+}
+
+function zipStream({ to }: Pick<WritingOptions, 'to'>, sink: ExportSink): ExportTarget {
+  return {
+    manifest: MANIFEST_NAME,
+    recall: () => Promise.resolve(),
+    begin(plan, commit) {
+      sink.begin(commit);
+      const file = {
+        write: (bytes: Uint8Array) => sink.write(bytes),
+        discard: () => Promise.resolve(),
+      };
+      // There is no earlier export to take anything from.
+      const earlier = () => Promise.reject(exportChanged(to));
+      return Promise.resolve(
+        new ZipWriter({ file, final: to, plan, earlier, sidecar: async () => null }),
+      );
+    },
+    async finish(writer, plan, head) {
+      if (!(writer instanceof ZipWriter)) return;
+      await writer.addManifest(
+        manifestText({ head, entries: plan.entries(), files: [], missing: plan.missing() }),
+      );
+      await writer.finish();
+    },
+    discard: (writer) => writer.discard(),
+  };
+}
+
+function mboxStream(sink: ExportSink): ExportTarget {
+  return {
+    manifest: '',
+    recall: () => Promise.resolve(),
+    begin(plan, commit) {
+      sink.begin(commit);
+      const writer: FormatWriter = {
+        width: 1,
+        provenFirst: true,
+        async put(rank, place, open) {
+          await putIntoMbox(sink, place, await open());
+          plan.done(rank, place);
+          return 'written';
+        },
+        keep: () => Promise.resolve(),
+        finish: () => Promise.resolve(),
+        discard: () => Promise.resolve(),
+      };
+      return Promise.resolve(writer);
+    },
+    finish: (writer) => writer.finish(),
+    discard: (writer) => writer.discard(),
+  };
+}
+
+async function putIntoMbox(
+  sink: ExportSink,
+  { line }: Pick<PlannedPlace, 'line'>,
+  source: Source,
+): Promise<void> {
+  await sink.write(Buffer.from(fromLine(line)));
+  for await (const piece of quotedPieces(source.pieces())) await sink.write(Buffer.from(piece));
+  await sink.write(Buffer.from('\n'));
+}

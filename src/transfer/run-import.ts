@@ -1,0 +1,499 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { LogWriter } from '../archive/log-writer.ts';
+import type { Catalog, WritableCatalog } from '../catalog/catalog.ts';
+import { createIndexer, type IndexingProgress } from '../catalog/indexer.ts';
+import { type EngineContext, openReaderOf, type Reader } from '../catalog/open-reader.ts';
+import { openWriter, type Writer } from '../catalog/open-writer.ts';
+import { systemClock } from '../core/concurrency.ts';
+import { type FilePath, pathsMeant, shownPath } from '../core/files.ts';
+import type { FolderKey, MailboxKey, MessageId } from '../core/types.ts';
+import { importNameTaken } from '../errors/import.ts';
+import { errnoOf, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { importedMailbox, isImported } from '../mail/identity.ts';
+import type { DoubtfulLine } from '../mail/mail-files.ts';
+import { openExtractorPool } from '../mail/mime-threads.ts';
+import { Committer, catalogMirror } from '../sync/committer.ts';
+import { NO_NUMBERS, tidy } from '../sync/make-run.ts';
+import type { FetchedSource } from '../sync/ports.ts';
+import {
+  type FoundFile,
+  findMail,
+  type MailFile,
+  type OtherFile,
+  unpackZip,
+  type ZipBudget,
+  type ZipFile,
+  zipBudget,
+} from './find-mail.ts';
+import { type ExportIndex, Manifests, type TargetFolder } from './import-manifests.ts';
+import { type FailureReason, type FoundMail, listingOf, MailReader } from './read-mail.ts';
+
+/** What is imported into: null for the log only looks, and for the catalog where there is no archive yet. */
+type Target =
+  | { readonly log: LogWriter; readonly catalog: WritableCatalog }
+  | { readonly log: null; readonly catalog: Catalog | null };
+
+type ImportOptions = Target & ImportOrder;
+
+interface ImportOrder {
+  /** Files and folders; absolute. */
+  readonly paths: readonly string[];
+  /** What the mailbox is called: it is made when it is not there yet. */
+  readonly name: string;
+  /** For sources that are too large for memory, and for what is in zip files. */
+  readonly spoolDir: string;
+  readonly now: () => number;
+  /** Calls back once, after `ms`; the returned function takes it back. */
+  readonly after: (ms: number, act: () => void) => () => void;
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: { readonly messages: number; readonly added: number }) => void;
+}
+
+export interface ImportResult {
+  /** True if nothing was written: the rest is what an import would do. */
+  readonly dryRun: boolean;
+  readonly mailbox: string;
+  readonly resourceId: string;
+  /** Files with mail in them. */
+  readonly files: number;
+  /** Messages met: those that were added, known or forgotten. */
+  readonly messages: number;
+  /** Messages that were added to one folder or more. */
+  readonly added: number;
+  /** Places of these: one with labels of Gmail has one in the folder of each label. */
+  readonly places: number;
+  /** Bytes of the sources that were added. */
+  readonly bytes: number;
+  /** Messages that all their folders had already. */
+  readonly known: number;
+  /** Messages that were forgotten on purpose: they do not come back. */
+  readonly forgotten: number;
+  /** Messages that were added without a date: neither their files nor their headers have one that can be read. */
+  readonly undated: number;
+  /** Files that are not mail, judging by their names and first bytes, and links. */
+  readonly passedOver: number;
+  /** The first of them. */
+  readonly passedOverPaths: readonly string[];
+  /** Lines of mboxes that may or may not begin a message. */
+  readonly doubtful: number;
+  /** The first of them, with the offset in the file, and whether a message was begun there. */
+  readonly doubtfulLines: readonly (DoubtfulLine & { readonly path: string })[];
+  /** By folder, in the order in which they were met. */
+  readonly folders: readonly FolderResult[];
+  /** Manifests of exports that the files lie in; those that are damaged were not used. */
+  readonly manifests: readonly { readonly path: string; readonly used: boolean }[];
+  readonly failures: readonly { readonly path: string; readonly reason: FailureReason }[];
+  readonly interrupted: boolean;
+}
+
+/** What an import does to a folder of its mailbox. */
+interface FolderResult {
+  readonly folder: string;
+  readonly added: number;
+  readonly known: number;
+}
+
+const MOST_FAILURES = 10_000;
+const MOST_DOUBTS = 1000;
+const MOST_PASSED_OVER = 10_000;
+
+/**
+ * Imports mail from files into the archive, as a mailbox of its own. Bytes stay unchanged. A message that its
+ * folder has, or ever had, is not added again, so running an interrupted import again continues it.
+ * A message that cannot be read is named, and the others are imported. What an export's manifest records about a
+ * message is used if the bytes match its entry.
+ *
+ * @throws import-unreadable, import-no-mail, import-manifest-damaged (for a zip) for a path that was named, import-name-taken; what the log's writer and the fold throw
+ */
+export async function runImport(options: ImportOptions): Promise<ImportResult> {
+  const { catalog, name } = options;
+  const boxes = catalog?.folders.mailboxes() ?? [];
+  const taken = boxes.some(
+    (box) =>
+      !isImported(box) &&
+      [box.address, box.mailbox].some((known) => known.toLowerCase() === name.toLowerCase()),
+  );
+  if (taken) throw importNameTaken(name);
+  const manifests = new Manifests();
+  try {
+    const paths = options.paths.flatMap(pathsMeant);
+    // Before anything is written: a path that was mistyped is an error, and not an empty import.
+    for (const given of paths) {
+      const first = findMail(given).next();
+      if (first.done !== true && first.value.kind === 'zip') await manifests.zip(given);
+    }
+    return await new Import(options, importedMailbox(name), manifests).run(paths);
+  } finally {
+    manifests.close();
+  }
+}
+
+interface OpenFolder {
+  /** The highest uid given. */
+  uid: number;
+  added: number;
+  known: number;
+  /** Ids on their way into the catalog. */
+  readonly underWay: Set<MessageId>;
+  /** True if the folder has a message, or ever had it. */
+  has(id: MessageId, docid: number | undefined): boolean;
+}
+
+/** A blank source may be this long; longer ones are not looked through. */
+const MOST_BLANK = 64 * 1024;
+
+function isBlank(source: FetchedSource): boolean {
+  if (source.kind !== 'buffer' || source.bytes.length > MOST_BLANK) return false;
+  return source.bytes.every(
+    (byte) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d) || byte === 0,
+  );
+}
+
+class Import {
+  readonly #committer: Committer | null;
+  readonly #reader: MailReader;
+  readonly #folders = new Map<string, OpenFolder>();
+  readonly #counts = {
+    ...{ files: 0, messages: 0, added: 0, places: 0, bytes: 0, known: 0, forgotten: 0 },
+    ...{ undated: 0, passedOver: 0, doubtful: 0 },
+  };
+  readonly #passedOverPaths: string[] = [];
+  readonly #doubtfulLines: (DoubtfulLine & { path: string })[] = [];
+  /** Folders that zip files are unpacked into, and what they are called. */
+  readonly #unpacked = new Map<string, string>();
+  readonly #failures: { path: string; reason: string }[] = [];
+
+  constructor(
+    private readonly options: ImportOptions,
+    private readonly key: MailboxKey,
+    private readonly manifests: Manifests,
+  ) {
+    this.#reader = new MailReader(
+      options.spoolDir,
+      (at, reason) => this.#failed(at, reason),
+      (at, line) => this.#doubted(at, line),
+    );
+    const { now, after } = options;
+    this.#committer =
+      options.log === null
+        ? null
+        : new Committer({
+            ...{ log: options.log, mirror: catalogMirror(options.catalog), now, after },
+            onCommitted: () => {},
+          });
+  }
+
+  async run(paths: readonly FilePath[]): Promise<ImportResult> {
+    const { signal, name } = this.options;
+    for (const given of paths) {
+      await this.manifests.around(given);
+      await this.#found(findMail(given));
+    }
+    if (!signal.aborted) {
+      for (const at of this.manifests.unmet()) {
+        if (this.#failures.length >= MOST_FAILURES) break;
+        this.#failed(at, 'listed-but-missing');
+      }
+    }
+    await this.#committer?.flush();
+    return {
+      dryRun: this.#committer === null,
+      mailbox: name,
+      resourceId: this.key.mailbox,
+      ...this.#counts,
+      passedOverPaths: this.#passedOverPaths,
+      doubtfulLines: this.#doubtfulLines,
+      folders: [...this.#folders].map(([folder, { added, known }]) => ({ folder, added, known })),
+      manifests: this.manifests.list(),
+      failures: this.#failures,
+      interrupted: signal.aborted,
+    };
+  }
+
+  async #file(file: MailFile | OtherFile, index: ExportIndex | null): Promise<void> {
+    if (file.kind === 'other') {
+      const ours = file.inExport !== null && index?.isOther(file.inExport.path) === true;
+      if (!ours) this.#passOver(shownPath(file.path));
+      return;
+    }
+    const { folder, delimiter } = file;
+    const name = folder.split(delimiter).at(-1) ?? folder;
+    const own = { folder, name, delimiter, specialUse: null };
+    await this.#messagesOf(shownPath(file.path), this.#reader.messages(file, index), (found) => {
+      if (found.listed !== null) return [index?.folderOf(found.listed) ?? own];
+      const { labels } = found.marks(found.head);
+      return (
+        labels?.map((label) => ({
+          ...label,
+          name: label.folder.split('/').at(-1) || label.folder,
+          delimiter: '/',
+        })) ?? [own]
+      );
+    });
+  }
+
+  async #found(files: Iterable<FoundFile>, budget?: ZipBudget): Promise<void> {
+    for (const file of files) {
+      if (this.options.signal.aborted) return;
+      if (file.kind === 'zip') await this.#zip(file, budget);
+      else if (file.kind === 'unreadable') this.#failed(file.path, file.reason);
+      else await this.#file(file, await this.manifests.of(file.inExport));
+    }
+  }
+
+  async #zip({ path: at, below }: ZipFile, budget?: ZipBudget): Promise<void> {
+    const shown = shownPath(at);
+    let opened: Awaited<ReturnType<Manifests['zip']>>;
+    try {
+      opened = await this.manifests.zip(at);
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
+      this.#failed(shown, 'zip-damaged');
+      return;
+    }
+    if (opened === null) {
+      await this.#unpack(shown, below, budget ?? zipBudget(shown));
+      return;
+    }
+    const { zip, index } = opened;
+    await this.#messagesOf(shown, this.#reader.inZip(zip, index, shown), ({ listed }) => [
+      index.folderOf(listed),
+    ]);
+  }
+
+  /** Imports the files of a zip as those of a folder. */
+  async #unpack(zip: string, below: string, budget: ZipBudget): Promise<void> {
+    const { spoolDir, signal } = this.options;
+    const into = mkdtempSync(path.join(spoolDir, 'import-zip-'));
+    this.#unpacked.set(into, zip);
+    try {
+      await unpackZip(zip, into, budget, signal, (name, problem) =>
+        this.#failed(name === '' ? zip : `${zip}/${name}`, problem),
+      );
+      await this.#found(findMail(into, below), budget);
+    } finally {
+      rmSync(into, { recursive: true, force: true });
+    }
+  }
+
+  async #messagesOf<F extends FoundMail>(
+    at: string,
+    messages: AsyncIterable<F>,
+    foldersOf: (found: F) => readonly TargetFolder[],
+  ): Promise<void> {
+    this.#counts.files += 1;
+    try {
+      for await (const found of messages) {
+        await this.#message(at, foldersOf(found), found);
+        if (this.options.signal.aborted) return;
+      }
+    } catch (error) {
+      const reason = errnoOf(error);
+      // What the archive says about itself ends the import; what a file says about itself ends the file.
+      if (reason === undefined || error instanceof MailkeepError) throw error;
+      this.#failed(at, reason);
+    }
+  }
+
+  #passOver(at: string): void {
+    this.#counts.passedOver += 1;
+    if (this.#passedOverPaths.length < MOST_PASSED_OVER)
+      this.#passedOverPaths.push(this.#named(at));
+  }
+
+  #doubted(at: string, line: DoubtfulLine): void {
+    this.#counts.doubtful += 1;
+    if (this.#doubtfulLines.length < MOST_DOUBTS)
+      this.#doubtfulLines.push({ path: this.#named(at), ...line });
+  }
+
+  #failed(at: string, reason: FailureReason): void {
+    if (this.#failures.length < MOST_FAILURES)
+      this.#failures.push({ path: this.#named(at), reason });
+  }
+
+  /** What was unpacked is called by its place in its zip. */
+  #named(at: string): string {
+    for (const [into, zip] of this.#unpacked) {
+      if (at.startsWith(into)) return this.#named(`${zip}${at.slice(into.length)}`);
+    }
+    return at;
+  }
+
+  async #message(at: string, targets: readonly TargetFolder[], found: FoundMail): Promise<void> {
+    const { catalog, onProgress, now } = this.options;
+    const { id, source, head, listed } = found;
+    const size = source.kind === 'buffer' ? source.bytes.length : source.size;
+    if (listed === null && isBlank(source)) {
+      this.#failed(at, 'empty');
+      return;
+    }
+    this.#counts.messages += 1;
+    if (catalog?.messages.purgedFor(id) === 'forgotten') this.#counts.forgotten += 1;
+    else {
+      const { flags } = found.marks(head);
+      const docid = catalog?.messages.docidOf(id);
+      let isAdded = false;
+      for (const target of targets) {
+        const folder = this.#folder(target);
+        if (folder.has(id, docid)) {
+          folder.known += 1;
+          continue;
+        }
+        folder.uid += 1;
+        folder.added += 1;
+        folder.underWay.add(id);
+        const listing = listingOf(head, { ...found, uid: folder.uid, size, flags }, now());
+        const place = { ...this.key, folder: target.folder, generation: 1, uid: folder.uid };
+        if (!isAdded && listing.date === '') this.#counts.undated += 1;
+        if (!isAdded) this.#counts.bytes += size;
+        isAdded = true;
+        this.#counts.places += 1;
+        await this.#committer?.storeSource(place, listing, source, {}, () => {
+          folder.underWay.delete(id);
+        });
+      }
+      this.#counts[isAdded ? 'added' : 'known'] += 1;
+    }
+    onProgress?.({ messages: this.#counts.messages, added: this.#counts.added });
+  }
+
+  #folder({ folder, name: ownName, delimiter, specialUse }: TargetFolder) {
+    const known = this.#folders.get(folder);
+    if (known !== undefined) return known;
+    const { catalog, name } = this.options;
+    const key: FolderKey = { ...this.key, folder };
+    const seen = catalog?.folders.find(key);
+    if (this.#folders.size === 0) {
+      const boxes = catalog?.folders.mailboxes() ?? [];
+      const met = boxes.some((box) => box.host === key.host && box.mailbox === key.mailbox);
+      if (!met) this.#committer?.addFact({ fact: 'mailbox', ...this.key, address: name });
+    }
+    // An earlier import without the manifest did not know the special use.
+    if (seen === undefined || (specialUse !== null && seen.specialUse !== specialUse)) {
+      this.#committer?.addFact({
+        fact: 'folder',
+        ...key,
+        name: ownName,
+        delimiter,
+        specialUse,
+        generation: 1,
+      });
+    }
+    const underWay = new Set<MessageId>();
+    const made: OpenFolder = {
+      uid: seen === undefined ? 0 : (catalog?.folders.highestUid(seen.id, 1) ?? 0),
+      added: 0,
+      known: 0,
+      underWay,
+      has: (id, docid) => {
+        if (underWay.has(id)) return true;
+        if (docid === undefined) return false;
+        const there = catalog?.folders.find(key);
+        return there !== undefined && catalog?.places.wasIn(there.id, docid) === true;
+      },
+    };
+    this.#folders.set(folder, made);
+    return made;
+  }
+}
+
+export interface MailToImport extends Pick<ImportOrder, 'paths' | 'name'> {
+  readonly dataDir: string;
+  readonly onRead: (progress: { readonly messages: number; readonly added: number }) => void;
+  readonly onIndex: (progress: IndexingProgress) => void;
+}
+
+/**
+ * Imports mail as a mailbox of its own, and makes it searchable. What was imported stays when the work is aborted.
+ *
+ * @throws what `openWriter` and `runImport` throw
+ */
+export async function importMail(
+  context: EngineContext,
+  mail: MailToImport,
+): Promise<ImportResult & { readonly run: number | null }> {
+  const { now, signal } = context;
+  const writer = await openWriter(context, mail.dataDir);
+  try {
+    const { catalog, log, sources, spoolDir } = writer;
+    const startedAtCommit = catalog.reached().number;
+    const record = beginRun(writer, mail.name, now());
+    const result = await runImport({ ...orderOf(context, mail), spoolDir, log, catalog });
+    const run = record(result, now());
+    await log.endThread();
+    const extractor = openExtractorPool();
+    try {
+      const { onIndex: progress } = mail;
+      await createIndexer({ store: catalog.index, sources, extractor, progress }).all(signal);
+    } finally {
+      await extractor.close();
+    }
+    await tidy(writer, startedAtCommit, now, signal);
+    return { ...result, run };
+  } finally {
+    await writer.close();
+  }
+}
+
+/**
+ * Returns what an import would do, without writing to the archive. Zip files are unpacked into the system's folder for
+ * temporary files.
+ *
+ * @param isCompared false leaves out what the archive has: all mail counts as new
+ * @throws what `openReaderOf` throws where there is an archive, and `runImport`
+ */
+export async function previewImport(
+  context: EngineContext,
+  mail: MailToImport,
+  isCompared: boolean,
+): Promise<ImportResult> {
+  const reader = isCompared ? readerOf(mail.dataDir) : null;
+  const spoolDir = mkdtempSync(path.join(tmpdir(), 'mailkeep-import-'));
+  try {
+    const catalog = reader?.catalog ?? null;
+    return await runImport({ ...orderOf(context, mail), spoolDir, log: null, catalog });
+  } finally {
+    rmSync(spoolDir, { recursive: true, force: true });
+    reader?.close();
+  }
+}
+
+/**
+ * Records an import before it writes anything: one that is killed can be undone as well.
+ *
+ * @returns completes the record, and returns the number by which the import is undone: null if nothing was added
+ */
+function beginRun({ catalog, state }: Writer, mailbox: string, startedAt: number) {
+  const first = catalog.reached().number + 1;
+  const frame = { kind: 'import', account: null, startedAt, ...NO_NUMBERS, mailboxes: 1, mailbox };
+  const commits = { first, last: null };
+  const id = state.runs.keep({ ...frame, endedAt: startedAt, outcome: 'interrupted', commits });
+  return ({ added, bytes, failures, interrupted }: ImportResult, endedAt: number) => {
+    const last = catalog.reached().number;
+    const counts = { added, bytes, failures: failures.length, commits: { first, last } };
+    const outcome = interrupted ? ('interrupted' as const) : ('done' as const);
+    state.runs.keep({ ...frame, ...counts, endedAt, outcome }, id);
+    return added === 0 ? null : first;
+  };
+}
+
+/** Null where there is no archive yet. */
+function readerOf(dataDir: string): Reader | null {
+  try {
+    return openReaderOf(dataDir);
+  } catch (error) {
+    if (hasCode(error, 'usage-no-archive')) return null;
+    throw error;
+  }
+}
+
+function orderOf(
+  { now, signal }: EngineContext,
+  { paths, name, onRead: onProgress }: MailToImport,
+): Omit<ImportOrder, 'spoolDir'> {
+  const after = (ms: number, act: () => void) => systemClock.after(ms, act);
+  return { paths, name, now, after, signal, onProgress };
+}

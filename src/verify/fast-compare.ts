@@ -1,0 +1,314 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { FileLayer } from '../archive/file-system.ts';
+import type { LogReader } from '../archive/log-reader.ts';
+import { SegmentCache } from '../archive/segment-reader.ts';
+import type { Concerns, RowDifference } from '../catalog/comparison.ts';
+import { type Finding, Findings, messageFinding } from '../catalog/findings.ts';
+import {
+  type ComparedCatalog,
+  type ImpliedCatalog,
+  openCompared,
+  type StoredSegment,
+} from '../catalog/implied.ts';
+import type { MessageId } from '../core/types.ts';
+import type { CatalogCode } from '../errors/catalog.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+
+/**
+ * Compares the catalog with what the log implies, row by row, and returns how many rows differ. Lets others have their
+ * turn now and then.
+ *
+ * @throws AbortError; `catalog-damaged`
+ */
+export async function compareCatalog(options: {
+  readonly dir: string;
+  readonly files: FileLayer;
+  readonly implied: ImpliedCatalog;
+  readonly catalog: ComparedCatalog;
+  readonly findings: Findings;
+  readonly signal: AbortSignal;
+}): Promise<number> {
+  const { dir, files, implied, catalog, findings, signal } = options;
+  const segments = new SegmentCache(files, dir);
+  let differing = 0;
+  try {
+    for (const row of implied.differences(catalog)) {
+      if (row === 'turn') {
+        await nextTurn();
+        signal.throwIfAborted();
+        continue;
+      }
+      if (isPurged(segments, row)) continue;
+      differing += 1;
+      const message = findings.keeps ? concerned(row, [catalog, implied]) : null;
+      const { table, difference, columns, key } = row;
+      findings.add({ what: 'catalog', table, difference, columns, key, message });
+    }
+  } finally {
+    segments.forget();
+  }
+  return differing;
+}
+
+/** The catalog may remember where bytes were that a purge took out of the log since. */
+function isPurged(segments: SegmentCache, { table, difference, position }: RowDifference): boolean {
+  if (table !== 'records' || difference !== 'surplus' || position === null) return false;
+  try {
+    return segments.fetch({ ...position, offset: 0 }).state === 'purged';
+  } catch (error) {
+    if (error instanceof MailkeepError) return false;
+    throw error;
+  }
+}
+
+function concerned(
+  { docid, key }: RowDifference,
+  asked: readonly [ComparedCatalog, ImpliedCatalog],
+) {
+  for (const catalog of asked) {
+    const found = docid === null ? undefined : catalog.byDocid(docid);
+    if (found !== undefined) return found;
+  }
+  const { folder_id: folder, uid } = key;
+  if (typeof folder !== 'number' || typeof uid !== 'number') return null;
+  return (
+    asked.map((catalog) => catalog.atPlace(folder, uid)).find((at) => at !== undefined) ?? null
+  );
+}
+
+/**
+ * How the catalog was compared: `missing` and `other-version` are no damage, since it can be made again. `unreadable`
+ * says nothing about it: the system did not let us look.
+ */
+export type CatalogState =
+  | 'equal'
+  | 'different'
+  | 'missing'
+  | 'other-version'
+  | 'damaged'
+  | 'unreadable'
+  | 'behind';
+
+export interface Grown {
+  readonly catalog: ComparedCatalog | undefined;
+  readonly state: CatalogState | undefined;
+  /** Why it cannot be read, where that is so: a name of the system's or of SQLite's. */
+  readonly unread: string | null;
+  /** What it had reached by now: the log has to hold it. */
+  readonly reached: ReturnType<ComparedCatalog['reached']> | undefined;
+}
+
+/** Opens the catalog to check; returns what keeps it from being read, and adds damage to the findings. */
+export function openGrown(dir: string, findings: Findings): Grown {
+  const without = (state: CatalogState, unread: string | null = null) => ({
+    catalog: undefined,
+    state,
+    unread,
+    reached: undefined,
+  });
+  let catalog: ComparedCatalog | undefined;
+  try {
+    catalog = openCompared(dir);
+    return { catalog, state: undefined, unread: null, reached: catalog.reached() };
+  } catch (error) {
+    catalog?.close();
+    if (hasCode(error, 'catalog-missing')) return without('missing');
+    if (hasCode(error, 'catalog-version')) return without('other-version');
+    const { state, detail } = troubleOf(error);
+    if (state === 'unreadable') return without(state, detail);
+    findings.add({ what: 'catalog-file', detail });
+    return without(state);
+  }
+}
+
+/**
+ * A catalog that names what a finding concerns, as long as it can be read. An error of its own ends that: it is kept
+ * in `trouble` for whoever judges the catalog, and later findings about the log carry no names.
+ */
+export class Witness implements Concerns {
+  trouble: CatalogTrouble | undefined;
+
+  constructor(private readonly catalog: Concerns) {}
+
+  byDocid(docid: number) {
+    return this.#asked(() => this.catalog.byDocid(docid), undefined);
+  }
+
+  byId(id: string) {
+    return this.#asked(() => this.catalog.byId(id), undefined);
+  }
+
+  atPlace(folder: number, uid: number) {
+    return this.#asked(() => this.catalog.atPlace(folder, uid), undefined);
+  }
+
+  recordsIn(...span: Parameters<Concerns['recordsIn']>) {
+    return this.#asked(() => this.catalog.recordsIn(...span), []);
+  }
+
+  openPlaces(id: string) {
+    return this.#asked(() => this.catalog.openPlaces(id), []);
+  }
+
+  #asked<T>(ask: () => T, nothing: T): T {
+    if (this.trouble !== undefined) return nothing;
+    try {
+      return ask();
+    } catch (error) {
+      this.trouble = troubleOf(error);
+      return nothing;
+    }
+  }
+}
+
+/** What keeps a catalog from being compared. */
+export interface CatalogTrouble {
+  readonly state: 'damaged' | 'unreadable';
+  readonly detail: string;
+}
+
+const UNREADABLE: ReadonlySet<string> = new Set<CatalogCode>([
+  'catalog-io',
+  'catalog-busy',
+  'catalog-disk-full',
+]);
+
+/** Returns the catalog's own trouble that an error stands for; rethrows other errors. */
+export function troubleOf(error: unknown): CatalogTrouble {
+  if (!(error instanceof MailkeepError)) throw error;
+  const detail = String(error.facts.reason ?? error.code);
+  if (error.family === 'damage') return { state: 'damaged', detail };
+  if (UNREADABLE.has(error.code)) return { state: 'unreadable', detail };
+  throw error;
+}
+
+/** How far the messages of a segment were verified, and when. */
+export interface SegmentCheckup {
+  /** When all records below `covered` were last verified, milliseconds since the epoch; 0 for never. */
+  readonly at: number;
+  /** Ordinals below were verified at least once. */
+  readonly covered: number;
+  /** Where the current round continues; 0 when there is none. */
+  readonly next: number;
+  /** The ordinal behind the last message that it had then; 0 where an earlier version did not note it. */
+  readonly end: number;
+}
+
+export const NEVER: SegmentCheckup = { at: 0, covered: 0, next: 0, end: 0 };
+
+/** Where checkups are remembered between runs. */
+interface Checkups {
+  get(segment: number): SegmentCheckup;
+  set(segment: number, checkup: SegmentCheckup): void;
+}
+
+/** What was never verified comes first, then what was verified longest ago. Pure. */
+export function leastRecentlyVerified(
+  segments: readonly StoredSegment[],
+  checkup: (segment: number) => SegmentCheckup,
+): { readonly segment: StoredSegment; readonly from: number }[] {
+  const fresh: { segment: StoredSegment; from: number }[] = [];
+  const seen: { segment: StoredSegment; from: number; at: number }[] = [];
+  for (const segment of segments) {
+    const { at, covered, next } = checkup(segment.segment);
+    if (covered < segment.end) fresh.push({ segment, from: covered });
+    if (covered > 0) seen.push({ segment, from: next, at });
+  }
+  seen.sort((a, b) => a.at - b.at || a.segment.segment - b.segment.segment);
+  return [...fresh, ...seen.map(({ segment, from }) => ({ segment, from }))];
+}
+
+export interface Sampling {
+  readonly checked: number;
+  readonly of: number;
+  /** When the messages that wait longest were last verified; null where some never were. */
+  readonly oldest: number | null;
+  readonly found: number;
+  readonly findings: readonly Finding[];
+}
+
+/** Rebuilds and hashes messages, least recently verified first, and remembers how far it came. */
+export async function verifySample(options: {
+  readonly segments: readonly StoredSegment[];
+  /** Messages of a segment from an ordinal on, in order. */
+  readonly messagesIn: (
+    segment: number,
+    from: number,
+  ) => Iterable<{ readonly id: MessageId; readonly ordinal: number }>;
+  readonly reader: LogReader;
+  readonly concerns: Concerns;
+  readonly checkups: Checkups;
+  /** Hears the id of every message that is as it was stored. */
+  readonly sound?: (id: MessageId) => void;
+  /** How many messages. */
+  readonly wanted: number;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly signal: AbortSignal;
+}): Promise<Sampling> {
+  const { segments, messagesIn, reader, concerns, checkups, wanted, now, signal } = options;
+  const findings = new Findings();
+  const known = new Map(segments.map(({ segment }) => [segment, checkups.get(segment)]));
+  const of = segments.reduce((sum, { messages }) => sum + messages, 0);
+  const most = Math.min(wanted, of);
+  let checked = 0;
+  for (const { segment, from } of leastRecentlyVerified(segments, (it) => known.get(it) ?? NEVER)) {
+    if (checked >= most) break;
+    let reached = segment.end;
+    for (const { id, ordinal } of messagesIn(segment.segment, from)) {
+      signal.throwIfAborted();
+      if (checked >= most) {
+        reached = ordinal;
+        break;
+      }
+      if (await isSound(reader, id, concerns, findings)) options.sound?.(id);
+      checked += 1;
+    }
+    const after = checkupAfter(known.get(segment.segment) ?? NEVER, segment, from, reached, now);
+    known.set(segment.segment, after);
+    checkups.set(segment.segment, after);
+  }
+  const times = segments.map(({ segment, end }) => {
+    const { at, covered } = known.get(segment) ?? NEVER;
+    return covered < end ? 0 : at;
+  });
+  const oldest = Math.min(...times);
+  return {
+    checked,
+    of,
+    oldest: times.length === 0 || oldest === 0 ? null : oldest,
+    found: findings.count,
+    findings: findings.kept,
+  };
+}
+
+function checkupAfter(
+  before: SegmentCheckup,
+  { end }: StoredSegment,
+  from: number,
+  reached: number,
+  now: number,
+): SegmentCheckup {
+  const first = from === before.covered && before.covered < end;
+  if (first) return { at: before.at || now, covered: reached, next: before.next, end };
+  return reached >= end
+    ? { at: now, covered: end, next: 0, end }
+    : { ...before, next: reached, end };
+}
+
+/** Reads a message; what keeps it from being read as it was stored becomes a finding. */
+async function isSound(
+  reader: LogReader,
+  id: MessageId,
+  concerns: Concerns,
+  findings: Findings,
+): Promise<boolean> {
+  try {
+    for await (const _piece of reader.streamMessage(id));
+    return true;
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    findings.add(messageFinding(error, id, [concerns]));
+    return false;
+  }
+}

@@ -1,0 +1,402 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { FileLayer } from '../archive/file-system.ts';
+import { type Fact, RECORD_KIND, type RemovedPart } from '../archive/format.ts';
+import { foldRecord, readMessagePayload } from '../archive/payload.ts';
+import {
+  listSegments,
+  localSegments,
+  openInForce,
+  type SegmentStore,
+  segmentNumbers,
+} from '../archive/segment-files.ts';
+import { segmentBatches, type Visited } from '../archive/segment-reader.ts';
+import type { BlobHash, MessageId, Place } from '../core/types.ts';
+import { logDamaged } from '../errors/archive.ts';
+import { fingerprint } from '../mail/identity.ts';
+
+/** A record that is still there, and what deciding about it needs; blobs come by their hash alone. */
+type WalkedRecord =
+  | { readonly kind: 'blob'; readonly hash: BlobHash }
+  | { readonly kind: 'message'; readonly id: MessageId; readonly blobs: readonly BlobHash[] }
+  | { readonly kind: 'fact'; readonly fact: Fact };
+
+/** A record's place: the same in every generation of its segment. */
+interface RecordAt {
+  readonly segment: number;
+  readonly ordinal: number;
+  /** The commit that closes its batch. */
+  readonly commit: number;
+}
+
+/**
+ * Every committed record of the log in order, those without payload left out. Half a log says nothing about what is
+ * shared, so damage anywhere ends it.
+ *
+ * @param store where segments are that are not in the folder: they are fetched when it is their turn
+ * @throws `log-damaged`; the signal's reason; what fetching a segment throws
+ */
+async function* walkLog(
+  files: FileLayer,
+  dir: string,
+  signal: AbortSignal,
+  store = localSegments,
+): AsyncGenerator<WalkedRecord & RecordAt, void, undefined> {
+  let listing = listSegments(files, dir);
+  const segments = segmentNumbers(listing, store);
+  for (const [index, segment] of segments.entries()) {
+    if (!store.present(segment)) {
+      await store.fetch([segment]);
+      listing = listSegments(files, dir);
+    }
+    const opened = openInForce(files, dir, segment, listing.get(segment) ?? []);
+    const damaged = (reason: 'segment-missing' | 'commit' | 'bytes', offset: number) =>
+      logDamaged({ file: opened.path, segment, offset, reason });
+    try {
+      if (segment !== index + 1) throw damaged('segment-missing', 0);
+      for (const item of segmentBatches(opened, { digest: false }, visit)) {
+        signal.throwIfAborted();
+        const [problem] = item.problems;
+        if (item.what === 'remainder') {
+          if (index < segments.length - 1) throw damaged('commit', item.offset);
+          break;
+        }
+        if (problem !== undefined) {
+          throw logDamaged({ file: opened.path, segment, ...problem });
+        }
+        const commit = item.commit.number;
+        for (const { value, ordinal } of item.records) yield { ...value, segment, ordinal, commit };
+        await nextTurn();
+      }
+    } finally {
+      opened.file.close();
+    }
+  }
+}
+
+function visit(record: Parameters<typeof foldRecord>[0]): Visited<WalkedRecord> {
+  if (record.kind !== RECORD_KIND.message) {
+    const read = foldRecord(record);
+    if (read === undefined || 'problem' in read) return read;
+    return read.value.kind === 'message' ? undefined : { value: read.value };
+  }
+  const message = readMessagePayload(record.payload);
+  if (message === undefined) return { problem: 'recipe' };
+  const value: WalkedRecord = {
+    kind: 'message',
+    id: message.recipe.sha256,
+    blobs: message.recipe.parts.flatMap((part) => {
+      if (part[0] === 'raw') return [];
+      const [hash, chunks] = part[0] === 'blob' ? [part[2], part[3]] : [part[4], part[5]];
+      return chunks ?? [hash];
+    }),
+  };
+  return { value };
+}
+
+/** Facts about one message at a place, from its appearance to the next one's. */
+interface Episode {
+  owner: MessageId;
+  readonly fingerprints: Set<string>;
+  readonly records: RecordAt[];
+}
+
+/** Facts about attempts to fetch what was listed with one fingerprint. */
+interface Attempts {
+  readonly records: RecordAt[];
+  readonly kept: Set<BlobHash>;
+}
+
+/** What of a place's facts goes, and which blobs are kept aside by the facts that stay. */
+interface StorySplit {
+  readonly going: readonly RecordAt[];
+  readonly stillKept: ReadonlySet<BlobHash>;
+}
+
+/**
+ * The facts about one place in the order of the log: which of them speak of which message. A uid whose message was
+ * replaced has more than one, and facts of the others stay.
+ */
+class PlaceStory {
+  readonly #episodes: Episode[] = [];
+  readonly #attempts = new Map<string, Attempts>();
+  #latest: Attempts | undefined;
+
+  add(fact: Fact, { segment, ordinal, commit }: RecordAt): void {
+    const at = { segment, ordinal, commit };
+    switch (fact.fact) {
+      case 'appeared': {
+        const current = this.#episodes.at(-1);
+        const print = fingerprint(fact.listing);
+        if (current?.owner === fact.message) {
+          current.fingerprints.add(print);
+          current.records.push(at);
+          return;
+        }
+        this.#episodes.push({
+          owner: fact.message,
+          fingerprints: new Set([print]),
+          records: [at],
+        });
+        return;
+      }
+      case 'verified': {
+        const current = this.#episodes.at(-1);
+        if (current === undefined) return;
+        current.owner = fact.message;
+        current.records.push(at);
+        return;
+      }
+      case 'flags':
+      case 'ended':
+      case 'reopened':
+      case 'held':
+        this.#episodes.at(-1)?.records.push(at);
+        return;
+      case 'quarantined': {
+        const print = fingerprint(fact.listing);
+        this.#latest = this.#attempts.get(print) ?? { records: [], kept: new Set() };
+        this.#attempts.set(print, this.#latest);
+        this.#latest.records.push(at);
+        if (fact.kept !== undefined) this.#latest.kept.add(fact.kept);
+        return;
+      }
+      case 'released':
+      case 'acknowledged':
+        this.#latest?.records.push(at);
+        return;
+      default:
+    }
+  }
+
+  /** @param allAttempts what was in quarantine here is forgotten, whatever it was */
+  split(isGoing: (id: MessageId) => boolean, allAttempts: boolean): StorySplit {
+    const gone = this.#episodes.filter(({ owner }) => isGoing(owner));
+    const prints = new Set(gone.flatMap(({ fingerprints }) => [...fingerprints]));
+    const going = gone.flatMap(({ records }) => records);
+    const stillKept = new Set<BlobHash>();
+    for (const [print, { records, kept }] of this.#attempts) {
+      if (allAttempts || prints.has(print)) going.push(...records);
+      else for (const blob of kept) stillKept.add(blob);
+    }
+    return { going, stillKept };
+  }
+}
+
+/**
+ * Determines which folder a path meant at each moment of the log. Facts name folders by the path they had then; a
+ * rename moves a folder's places to another path, and what was there before is another folder.
+ *
+ * A key depends only on the renames noted until then: two readings of a log that ask about different places give
+ * the same keys.
+ */
+export class FolderIdentities {
+  /** Where renames led: the folder that a path means now. */
+  readonly #renamed = new Map<string, string>();
+  /** How often a folder was renamed away from a path: the next one of that name is another. */
+  readonly #left = new Map<string, number>();
+
+  /** Notes a fact; call it for every fact, in the order of the log. */
+  note(fact: Fact): void {
+    if (fact.fact !== 'folder-renamed') return;
+    const { host, mailbox, folder, to } = fact;
+    const from = text(host, mailbox, folder);
+    const moved = this.#of(from);
+    this.#renamed.delete(from);
+    this.#left.set(from, (this.#left.get(from) ?? 0) + 1);
+    this.#renamed.set(text(host, mailbox, to), moved);
+  }
+
+  /** A key that stays the same through renames. */
+  keyOf({ host, mailbox, folder, generation, uid }: Place): string {
+    return `${this.#of(text(host, mailbox, folder))}/${generation}/${uid}`;
+  }
+
+  #of(path: string): string {
+    return this.#renamed.get(path) ?? `${path}\0${this.#left.get(path) ?? 0}`;
+  }
+}
+
+function text(host: string, mailbox: string, folder: string): string {
+  return `${host}\0${mailbox}\0${folder}`;
+}
+
+/** What is to go. */
+interface Wanted {
+  readonly messages: ReadonlySet<MessageId>;
+  /** Places in quarantine, under the paths their folders have now, each with the number that stands for it. */
+  readonly quarantined: ReadonlyMap<MessageId, Place>;
+  /** Parts of mailboxes, with the number in the fact that records their removal. */
+  readonly removed?: { readonly message: MessageId; readonly parts: readonly RemovedPart[] };
+}
+
+/** Bytes that stay because something else has them too. */
+interface Shared {
+  /** The message that goes. */
+  readonly message: MessageId;
+  readonly blob: BlobHash;
+  /** A message that stays; null where bytes kept aside by a quarantined place are the same. */
+  readonly with: MessageId | null;
+}
+
+export interface Survey {
+  /** Ordinals of the records that go, by segment. */
+  readonly records: ReadonlyMap<number, readonly number[]>;
+  /** The commits that these records are in. */
+  readonly commits: readonly number[];
+  /** Blobs that go with each message. */
+  readonly blobs: ReadonlyMap<MessageId, readonly BlobHash[]>;
+  readonly shared: readonly Shared[];
+}
+
+/**
+ * Finds every record that speaks of these messages, in two readings of the log: all copies of their sources, the blobs
+ * that nothing else has, and every fact about them at any place.
+ *
+ * The caller holds the lock: what is found holds as long as nothing is appended.
+ *
+ * @param segments where segments are that are not in the folder; without it, all are there
+ * @throws `log-damaged`: what cannot be read may share what would go
+ */
+export async function surveyPurge(
+  files: FileLayer,
+  dir: string,
+  wanted: Wanted,
+  signal: AbortSignal,
+  segments?: SegmentStore,
+): Promise<Survey> {
+  const first = await concerned(files, dir, wanted, signal, segments);
+  const going: RecordAt[] = [...first.records];
+  const copies = new Map<BlobHash, RecordAt[]>();
+  const stays = new Map<BlobHash, MessageId | null>();
+  const stories = new Map<string, PlaceStory>();
+  const folders = new FolderIdentities();
+  for await (const record of walkLog(files, dir, signal, segments)) {
+    const { segment, ordinal, commit } = record;
+    if (record.kind === 'blob') {
+      if (!first.blobs.has(record.hash)) continue;
+      const known = copies.get(record.hash) ?? [];
+      known.push({ segment, ordinal, commit });
+      copies.set(record.hash, known);
+    } else if (record.kind === 'message') {
+      if (wanted.messages.has(record.id)) continue;
+      for (const blob of record.blobs) {
+        if (first.blobs.has(blob) && !stays.has(blob)) stays.set(blob, record.id);
+      }
+    } else {
+      const { fact } = record;
+      folders.note(fact);
+      if (!('uid' in fact) || isRemoved(wanted, fact, commit)) continue;
+      const key = folders.keyOf(fact);
+      if (first.places.has(key)) {
+        const story = stories.get(key) ?? new PlaceStory();
+        stories.set(key, story);
+        story.add(fact, record);
+      } else if (fact.fact === 'quarantined' && fact.kept !== undefined && !stays.has(fact.kept)) {
+        if (first.blobs.has(fact.kept)) stays.set(fact.kept, null);
+      }
+    }
+  }
+  for (const [key, story] of stories) {
+    const split = story.split((id) => wanted.messages.has(id), first.quarantined.has(key));
+    going.push(...split.going);
+    for (const blob of split.stillKept) {
+      if (first.blobs.has(blob) && !stays.has(blob)) stays.set(blob, null);
+    }
+  }
+  const blobs = new Map<MessageId, BlobHash[]>();
+  const shared: Shared[] = [];
+  for (const [blob, message] of first.blobs) {
+    const other = stays.get(blob);
+    if (other !== undefined) shared.push({ message, blob, with: other });
+    else {
+      blobs.set(message, [...(blobs.get(message) ?? []), blob]);
+      going.push(...(copies.get(blob) ?? []));
+    }
+  }
+  const commits = [...new Set(going.map(({ commit }) => commit))].sort((a, b) => a - b);
+  return { records: bySegment(going), commits, blobs, shared };
+}
+
+interface Concerned {
+  readonly records: readonly RecordAt[];
+  /** Blobs that may go, each with a message that has it. */
+  readonly blobs: ReadonlyMap<BlobHash, MessageId>;
+  /** Places at which one of the messages ever stood, or that are forgotten from quarantine. */
+  readonly places: ReadonlySet<string>;
+  readonly quarantined: ReadonlySet<string>;
+}
+
+async function concerned(
+  files: FileLayer,
+  dir: string,
+  wanted: Wanted,
+  signal: AbortSignal,
+  segments: SegmentStore | undefined,
+): Promise<Concerned> {
+  const records: RecordAt[] = [];
+  const blobs = new Map<BlobHash, MessageId>();
+  const places = new Map<string, MessageId>();
+  const kept = new Map<string, Set<BlobHash>>();
+  const quarantined = new Set<string>();
+  const folders = new FolderIdentities();
+  for await (const record of walkLog(files, dir, signal, segments)) {
+    const { segment, ordinal, commit } = record;
+    if (record.kind === 'message' && wanted.messages.has(record.id)) {
+      records.push({ segment, ordinal, commit });
+      for (const blob of record.blobs) blobs.set(blob, record.id);
+    }
+    if (record.kind !== 'fact') continue;
+    const { fact } = record;
+    folders.note(fact);
+    if (wanted.removed !== undefined && isRemoved(wanted, fact, commit)) {
+      records.push({ segment, ordinal, commit });
+      const kept = fact.fact === 'quarantined' ? fact.kept : undefined;
+      if (kept !== undefined && !blobs.has(kept)) blobs.set(kept, wanted.removed.message);
+    } else if (fact.fact === 'quarantined' && fact.kept !== undefined) {
+      const key = folders.keyOf(fact);
+      kept.set(key, (kept.get(key) ?? new Set()).add(fact.kept));
+    } else if (fact.fact === 'appeared' || fact.fact === 'verified') {
+      if (wanted.messages.has(fact.message)) places.set(folders.keyOf(fact), fact.message);
+    } else if (fact.fact === 'purged' && fact.again === true && wanted.messages.has(fact.message)) {
+      // It came again: attempts that did not bring it whole are attempts to fetch it.
+      for (const place of fact.places ?? []) {
+        places.set(folders.keyOf(place), fact.message);
+        quarantined.add(folders.keyOf(place));
+      }
+    }
+  }
+  for (const [id, place] of wanted.quarantined) {
+    const key = folders.keyOf(place);
+    quarantined.add(key);
+    places.set(key, id);
+  }
+  for (const [key, id] of places) {
+    for (const blob of kept.get(key) ?? []) if (!blobs.has(blob)) blobs.set(blob, id);
+  }
+  return { records, blobs, places: new Set(places.keys()), quarantined };
+}
+
+/** Whether a fact is about a part of a mailbox that is removed. */
+function isRemoved({ removed }: Wanted, fact: Fact, commit: number): boolean {
+  if (removed === undefined || !('host' in fact)) return false;
+  return removed.parts.some(({ host, mailbox, commits, folders }) => {
+    if (fact.host !== host || fact.mailbox !== mailbox) return false;
+    if (commits === undefined) return true;
+    const [first, last] = commits;
+    return fact.fact === 'appeared' && commit >= first && commit <= last
+      ? true
+      : 'folder' in fact && folders?.includes(fact.folder) === true;
+  });
+}
+
+function bySegment(records: readonly RecordAt[]): Map<number, number[]> {
+  const found = new Map<number, Set<number>>();
+  for (const { segment, ordinal } of records) {
+    found.set(segment, (found.get(segment) ?? new Set()).add(ordinal));
+  }
+  return new Map(
+    [...found]
+      .sort(([a], [b]) => a - b)
+      .map(([segment, ordinals]) => [segment, [...ordinals].sort((a, b) => a - b)]),
+  );
+}

@@ -1,0 +1,463 @@
+import type { FileLayer } from '../archive/file-system.ts';
+import { type CommittedBatch, type Fact, logFolder, parseTailName } from '../archive/format.ts';
+import { syncing, writing } from '../archive/hot-segment.ts';
+import { scanLog } from '../archive/log-reader.ts';
+import type { LogWriter } from '../archive/log-writer.ts';
+import type { ArchiveCodec } from '../archive/payload.ts';
+import { type PurgeJournal, type PurgeWork, purgeFile } from '../archive/purge-journal.ts';
+import { dropOldGenerations, type Sealer } from '../archive/seal.ts';
+import {
+  listSegments,
+  localSegments,
+  openInForce,
+  type SegmentStore,
+} from '../archive/segment-files.ts';
+import type { WritableCatalog } from '../catalog/catalog.ts';
+import type { EndedQueries, StoodPlace } from '../catalog/messages.ts';
+import { matches } from '../core/names.ts';
+import type { MessageId } from '../core/types.ts';
+import { retentionError } from '../errors/retention.ts';
+import type { Survey } from './find-purged.ts';
+
+/** What may go, as configured; days are whole days, null keeps for ever. */
+export interface Policy {
+  readonly endedAfterDays: number | null;
+  /** For messages that only ever stood in folders of drafts. */
+  readonly draftsAfterDays: number | null;
+  /** The first that matches a place applies instead of `endedAfterDays`. Names may contain `*`. */
+  readonly rules: readonly {
+    readonly mailbox?: string | undefined;
+    readonly folder?: string | undefined;
+    readonly endedAfterDays: number | null;
+  }[];
+  /** The newest ended messages of each folder that stay. */
+  readonly keepAtLeast: number;
+}
+
+/** A place that has ended, and what is known about its end; times are milliseconds since the epoch. */
+export interface EndedPlace {
+  readonly folderId: number;
+  /** Resource id and address: rules may name either. */
+  readonly mailbox: string;
+  readonly address: string;
+  readonly folder: string;
+  readonly isDrafts: boolean;
+  readonly endedAt: number;
+  /** Since when the origin is known not to have it, as the latest certificate proves; null where none does. */
+  readonly confirmedAt: number | null;
+  /** The account that listed its mailbox lists it still. */
+  readonly isReachable: boolean;
+  /** Its folder can be named in a fact. */
+  readonly isNameable: boolean;
+}
+
+export interface Candidate {
+  readonly onHold: boolean;
+  /** At least one, all of them ended. */
+  readonly places: readonly EndedPlace[];
+}
+
+/** Why a message goes. */
+export type PruneReason = 'ended' | 'draft' | 'rule';
+/** Why it stays: what has to change first, where several reasons apply. */
+export type KeepReason =
+  | 'hold'
+  | 'no-rule'
+  | 'too-recent'
+  | 'unreachable'
+  | 'not-confirmed'
+  | 'folder-reused'
+  | 'keep-at-least';
+
+type Verdict =
+  | { readonly prune: true; readonly reason: PruneReason }
+  | { readonly prune: false; readonly reason: KeepReason };
+
+export const DAY_MS = 86_400_000;
+/** A second check at least this much later has to confirm that something is gone. */
+const CONFIRM_AFTER_MS = 7 * DAY_MS;
+
+/**
+ * Decides about one message after the other, newest first: `keepAtLeast` counts in that order. Pure; time is an
+ * argument.
+ */
+export class PrunePlanner {
+  /** Ended messages met so far, by folder. */
+  readonly #met = new Map<number, number>();
+
+  constructor(
+    private readonly policy: Policy,
+    private readonly now: number,
+  ) {}
+
+  /** A message goes only when every one of its places may. */
+  decide({ onHold, places }: Candidate): Verdict {
+    const isKept = this.#isAmongNewest(places);
+    if (onHold) return keep('hold');
+    const drafts = places.every(({ isDrafts }) => isDrafts);
+    const limits = places.map((place) => this.#limit(place, drafts));
+    const refused = (['no-rule', 'too-recent'] as const).find((reason) =>
+      places.some((place, at) => {
+        const days = limits[at]?.days ?? null;
+        if (reason === 'no-rule') return days === null;
+        return days !== null && this.now - place.endedAt < days * DAY_MS;
+      }),
+    );
+    if (refused !== undefined) return keep(refused);
+    if (places.some(({ isReachable }) => !isReachable)) return keep('unreachable');
+    if (places.some((place) => !isConfirmed(place))) return keep('not-confirmed');
+    if (places.some(({ isNameable }) => !isNameable)) return keep('folder-reused');
+    if (isKept) return keep('keep-at-least');
+    return { prune: true, reason: limits[0]?.reason ?? 'ended' };
+  }
+
+  #isAmongNewest(places: readonly EndedPlace[]): boolean {
+    let kept = false;
+    for (const folder of new Set(places.map(({ folderId }) => folderId))) {
+      const met = this.#met.get(folder) ?? 0;
+      this.#met.set(folder, met + 1);
+      kept ||= met < this.policy.keepAtLeast;
+    }
+    return kept;
+  }
+
+  #limit(
+    { mailbox, address, folder }: EndedPlace,
+    drafts: boolean,
+  ): { readonly days: number | null; readonly reason: PruneReason } {
+    const { rules, draftsAfterDays, endedAfterDays } = this.policy;
+    const rule = rules.find(
+      (one) =>
+        (one.mailbox === undefined ||
+          matches(one.mailbox, address) ||
+          matches(one.mailbox, mailbox)) &&
+        (one.folder === undefined || matches(one.folder, folder)),
+    );
+    if (rule !== undefined) return { days: rule.endedAfterDays, reason: 'rule' };
+    if (drafts && draftsAfterDays !== null) return { days: draftsAfterDays, reason: 'draft' };
+    return { days: endedAfterDays, reason: 'ended' };
+  }
+}
+
+function isConfirmed({ endedAt, confirmedAt }: EndedPlace): boolean {
+  return confirmedAt !== null && confirmedAt - endedAt >= CONFIRM_AFTER_MS;
+}
+
+function keep(reason: KeepReason): Verdict {
+  return { prune: false, reason };
+}
+
+/** Clocks of two machines may differ by so much. */
+const CLOCK_SLACK_MS = 5 * 60_000;
+/** With no commit for this long the clock is probably wrong; if it is right, a sync has to run first. */
+export const CLOCK_AHEAD_MS = 30 * DAY_MS;
+
+/** Compares a clock with the time of the last commit; undefined when the clock is plausible. */
+export function clockTrouble(now: number, lastCommit: number): 'behind' | 'ahead' | undefined {
+  if (now < lastCommit - CLOCK_SLACK_MS) return 'behind';
+  return now > lastCommit + CLOCK_AHEAD_MS ? 'ahead' : undefined;
+}
+
+/** Messages that one run prunes: what decides about them is held in memory. */
+const MOST_MESSAGES = 100_000;
+
+interface PlannedMessage {
+  readonly id: MessageId;
+  readonly size: number;
+  readonly subject: string | null;
+  readonly reason: PruneReason;
+  readonly places: readonly StoodPlace[];
+}
+
+/** Messages and the bytes of their sources. */
+export interface Sum {
+  messages: number;
+  bytes: number;
+}
+
+export interface PrunePlan {
+  readonly prune: readonly PlannedMessage[];
+  readonly byReason: ReadonlyMap<PruneReason, Sum>;
+  readonly kept: ReadonlyMap<KeepReason, Sum>;
+  /** Messages that may go and are left for the next run. */
+  readonly left: number;
+}
+
+interface Known {
+  readonly ended: EndedQueries;
+  readonly now: number;
+  /** Mailboxes on hold, by address or resource id. */
+  readonly heldMailboxes: readonly string[];
+  /** Docids on hold by queries. */
+  readonly held: ReadonlySet<number>;
+  /** Whether an account listed this mailbox when it was asked last. */
+  readonly isReachable: (host: string, mailbox: string) => boolean;
+}
+
+/** Decides about every message that ended everywhere, and says why. */
+export function planPrune(policy: Policy, known: Known): PrunePlan {
+  const { ended, now, held, heldMailboxes } = known;
+  const planner = new PrunePlanner(policy, now);
+  const confirmations = new Confirmations(ended);
+  const prune: PlannedMessage[] = [];
+  const byReason = new Map<PruneReason, Sum>();
+  const kept = new Map<KeepReason, Sum>();
+  let left = 0;
+  for (const { docid, id, size, subject, places } of ended.messages()) {
+    const onHold =
+      held.has(docid) ||
+      places.some(({ address, mailbox }) =>
+        heldMailboxes.some((name) => matches(name, address) || matches(name, mailbox)),
+      );
+    const verdict = planner.decide({
+      onHold,
+      places: places.map((place) => endedPlace(place, known, confirmations)),
+    });
+    if (!verdict.prune) add(kept, verdict.reason, size);
+    else if (prune.length === MOST_MESSAGES) left += 1;
+    else {
+      add(byReason, verdict.reason, size);
+      prune.push({ id, size, subject, reason: verdict.reason, places });
+    }
+  }
+  return { prune, byReason, kept, left };
+}
+
+/** Returns the fact that records a message's removal in the log. */
+export function purgedFact(
+  message: MessageId,
+  reason: PurgedFact['reason'],
+  places: readonly StoodPlace[],
+): PurgedFact {
+  const named = places.map(({ host, mailbox, folder, generation, uid, ...known }) => ({
+    at: { host, mailbox, folder, generation, uid },
+    ...known,
+  }));
+  const open = named.filter(({ endedAt }) => endedAt === null).map(({ at }) => at);
+  const ended = named
+    .filter(({ endedAt, isNameable }) => endedAt !== null && isNameable)
+    .map(({ at }) => at);
+  return {
+    fact: 'purged',
+    message,
+    reason,
+    ...(open.length === 0 ? {} : { places: open }),
+    ...(ended.length === 0 ? {} : { ended }),
+  };
+}
+
+/** Since when a folder is known not to have what ended in it. */
+class Confirmations {
+  readonly #folders: ReadonlyMap<number, number>;
+  /** The latest of each mailbox: who listed that listed a folder that is gone as well, by leaving it out. */
+  readonly #mailboxes = new Map<string, number>();
+
+  constructor(ended: EndedQueries) {
+    this.#folders = ended.confirmed();
+    for (const [folder, since] of this.#folders) {
+      const mailbox = ended.mailboxOf(folder);
+      this.#mailboxes.set(mailbox, Math.max(since, this.#mailboxes.get(mailbox) ?? since));
+    }
+  }
+
+  of({ folderId, folderGone, host, mailbox }: StoodPlace): number | null {
+    const since = folderGone
+      ? this.#mailboxes.get(`${host}\0${mailbox}`)
+      : this.#folders.get(folderId);
+    return since ?? null;
+  }
+}
+
+function endedPlace(
+  place: StoodPlace,
+  { isReachable }: Known,
+  confirmations: Confirmations,
+): EndedPlace {
+  const { folderId, mailbox, address, folder, specialUse, endedAt, isNameable, host } = place;
+  return {
+    ...{ folderId, mailbox, address, folder, isNameable },
+    isDrafts: specialUse === '\\Drafts',
+    // Only a damaged log has an end without a time: it is as recent as can be.
+    endedAt: endedAt ?? Number.POSITIVE_INFINITY,
+    confirmedAt: confirmations.of(place),
+    isReachable: isReachable(host, mailbox),
+  };
+}
+
+function add<R>(sums: Map<R, Sum>, reason: R, bytes: number): void {
+  const sum = sums.get(reason) ?? { messages: 0, bytes: 0 };
+  sums.set(reason, { messages: sum.messages + 1, bytes: sum.bytes + bytes });
+}
+
+/** What keeps a purge and the segments it rewrites; without them, both are on the disk that the log is on. */
+export interface PurgePlaces {
+  readonly purges?: PurgeJournal | undefined;
+  readonly segments?: SegmentStore | undefined;
+}
+
+export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
+
+/**
+ * Writes down what is to be removed and then records it in the log, with one commit: from then on it is decided, and
+ * `compactPurged` has to be called until it returns.
+ *
+ * @param facts one a message, without the blobs that the survey found
+ * @param survey made since the last commit
+ * @throws `disk-full` and the other errors of writing: nothing is decided then
+ */
+export async function journalPurge(
+  files: FileLayer,
+  dir: string,
+  log: LogWriter,
+  facts: readonly PurgedFact[],
+  survey: Survey,
+  { purges = purgeFile(files, dir) }: PurgePlaces = {},
+): Promise<CommittedBatch> {
+  const [first] = facts;
+  if (first === undefined) throw new Error('a purge of nothing');
+  const work: PurgeWork = {
+    reason: first.reason,
+    messages: facts.map(({ message }) => message),
+    after: { ...log.last },
+    records: survey.records,
+  };
+  const batch = log.newBatch();
+  for (const fact of facts) {
+    const blobs = survey.blobs.get(fact.message) ?? [];
+    batch.addFact({ ...fact, ...(blobs.length === 0 ? {} : { blobs }) });
+  }
+  return purges.decide(work, survey.commits, () => log.commit(batch));
+}
+
+/**
+ * The purge that was decided and is not finished, if there is one, with the number of messages that it removes: a fact
+ * about parts of mailboxes names no message. One that was written down and never decided is dropped.
+ */
+export async function decidedPurge(
+  files: FileLayer,
+  dir: string,
+  { purges = purgeFile(files, dir), segments }: PurgePlaces = {},
+): Promise<(PurgeWork & { readonly removing: number }) | undefined> {
+  const work = await purges.read();
+  if (work === undefined) return undefined;
+  for await (const event of scanLog({ dir, files, segments, after: work.after })) {
+    if (event.what !== 'batch') continue;
+    const said = new Set<MessageId>();
+    let removing = 0;
+    for (const record of event.batch.records) {
+      if (record.kind !== 'fact' || record.fact.fact !== 'purged') continue;
+      said.add(record.fact.message);
+      if (record.fact.removed === undefined) removing += 1;
+    }
+    if (work.messages.length > 0 && work.messages.every((id) => said.has(id)))
+      return { ...work, removing };
+    break;
+  }
+  await purges.end();
+  return undefined;
+}
+
+/** Notes that nothing of the purge is left to do. */
+export async function endPurge(
+  files: FileLayer,
+  dir: string,
+  { purges = purgeFile(files, dir) }: PurgePlaces = {},
+): Promise<void> {
+  await purges.end();
+}
+
+export interface Compacted {
+  /** Segments that were rewritten, and bytes of their files before and after. */
+  readonly segments: number;
+  readonly bytesBefore: number;
+  readonly bytesAfter: number;
+}
+
+/** Segments rewritten before the files they replace are removed: this many need room at a time. */
+const DROP_EVERY = 4;
+
+/** What a purge writes with. */
+interface PurgeWriter extends Pick<PurgePlaces, 'segments'> {
+  readonly log: LogWriter;
+  readonly catalog: Pick<WritableCatalog, 'makeDurable'>;
+  /** What the records of rewritten segments are compressed with. */
+  readonly codec: ArchiveCodec;
+  readonly sealer: Sealer;
+}
+
+/**
+ * Rewrites every segment that holds data of a decided purge, and removes the earlier files. The last segment comes
+ * first: so a fact never outlives those it builds on, and the log implies the same catalog all the while. This holds
+ * for catalogs that have reached the commit of the purge: a power cut must not bring back an earlier one, whose rows
+ * would come from facts that are gone.
+ *
+ * @throws `disk-full` and the other errors of writing, `log-damaged`, `purge-interrupted`: the same call resumes
+ */
+export async function compactPurged(
+  files: FileLayer,
+  dir: string,
+  { log, catalog, codec, sealer, segments: store = localSegments }: PurgeWriter,
+  work: PurgeWork,
+  signal: AbortSignal,
+): Promise<Compacted> {
+  catalog.makeDurable();
+  const segments = [...work.records.keys()].sort((a, b) => b - a);
+  if ((segments[0] ?? 0) >= log.segment) await log.rollIfLarger(1);
+  let [written, bytesBefore, bytesAfter] = [0, 0, 0];
+  const waiting = new Set(segments);
+  for (const segment of segments) {
+    if (signal.aborted)
+      throw retentionError('purge-interrupted', { left: segments.length - written });
+    const going = new Set(work.records.get(segment));
+    if (!store.present(segment)) await store.fetch([segment]);
+    waiting.delete(segment);
+    if (isDone(files, dir, segment, going)) continue;
+    const sealed = await sealer.seal({ dir, segment, codec, purged: going });
+    written += 1;
+    bytesBefore += sealed.bytesBefore;
+    bytesAfter += sealed.bytesAfter;
+    // A file that was sealed before the purge has what is to go: nobody may take it any more.
+    if (written % DROP_EVERY === 0) await dropReplaced(files, dir, store, waiting);
+  }
+  await dropReplaced(files, dir, store, waiting);
+  return { segments: written, bytesBefore, bytesAfter };
+}
+
+/**
+ * Removes files next to the log that may hold bytes of what was forgotten: tails that were put aside and files that a
+ * repair replaced. Nobody needs them: the log is complete, or nothing could have been forgotten.
+ */
+export async function dropAsides(files: FileLayer, dir: string): Promise<void> {
+  const folder = logFolder(dir);
+  const names = files.list(folder).filter((name) => {
+    return parseTailName(name) !== undefined || /\.damaged(?:-\d+)?$/.test(name);
+  });
+  for (const name of names) await writing(folder, 0, () => files.remove(`${folder}/${name}`));
+  await syncing(folder, () => files.syncFolder(folder));
+}
+
+/** At once, whatever the clock says. */
+async function dropReplaced(
+  files: FileLayer,
+  dir: string,
+  segments: SegmentStore,
+  except: ReadonlySet<number>,
+): Promise<void> {
+  const folder = logFolder(dir);
+  const now = Number.POSITIVE_INFINITY;
+  await writing(folder, 0, async () => {
+    await dropOldGenerations({ dir, files, keepMs: 0, now, segments, except });
+  });
+}
+
+function isDone(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  going: ReadonlySet<number>,
+): boolean {
+  const opened = openInForce(files, dir, segment, listSegments(files, dir).get(segment) ?? []);
+  opened.file.close();
+  const { sealed } = opened;
+  return sealed !== undefined && [...going].every((ordinal) => sealed.index.isPurged(ordinal));
+}

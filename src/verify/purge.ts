@@ -1,0 +1,534 @@
+import { randomBytes } from 'node:crypto';
+import { readdirSync, rmSync } from 'node:fs';
+import path, { join } from 'node:path';
+import { freeBytes, realFiles } from '../archive/file-system.ts';
+import { isTemporary, logFolder } from '../archive/format.ts';
+import { writing } from '../archive/hot-segment.ts';
+import type { ArchiveCodec } from '../archive/payload.ts';
+import {
+  type Compactable,
+  compactableSegments,
+  compactSegment,
+  dropOldGenerations,
+  isDamage,
+  sealerOnThread,
+} from '../archive/seal.ts';
+import {
+  fetchAll,
+  listSegments,
+  localSegments,
+  type SegmentStore,
+} from '../archive/segment-files.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { Removable } from '../catalog/messages.ts';
+import {
+  type EngineContext,
+  openReaderOf,
+  purgedMessage,
+  refuseNetworkFileSystem,
+  withLock,
+} from '../catalog/open-reader.ts';
+import type { Writer } from '../catalog/open-writer.ts';
+import { parseQuery } from '../catalog/parse-query.ts';
+import { rebuild } from '../catalog/rebuild.ts';
+import { accountHosts, savedIn, withSaved } from '../catalog/saved-searches.ts';
+import type { RetentionSettings } from '../core/config-schema.ts';
+import { matches } from '../core/names.ts';
+import { type StateFile, scrubState } from '../core/state.ts';
+import type { KeptRun } from '../core/state-runs.ts';
+import type { MessageId, Place } from '../core/types.ts';
+import { importUnknownRun } from '../errors/import.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { retentionError } from '../errors/retention.ts';
+import { IMPORT_HOST, importedMailbox } from '../mail/identity.ts';
+import { listedMailboxes } from '../sync/sync-memory.ts';
+import { type Survey, surveyPurge } from './find-purged.ts';
+import {
+  type Compacted,
+  clockTrouble,
+  compactPurged,
+  decidedPurge,
+  dropAsides,
+  endPurge,
+  journalPurge,
+  type PrunePlan,
+  type PurgedFact,
+  planPrune,
+  purgedFact,
+} from './prune.ts';
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** A message that is to be forgotten; with a place, what is in quarantine there, for which the id stands. */
+export interface Forgetting {
+  readonly message: MessageId;
+  readonly place?: Place;
+}
+
+/** What a forget records, and where the data are that go; without facts, nothing is left to do. */
+export interface ForgetPlan {
+  readonly facts: readonly PurgedFact[];
+  readonly survey: Survey;
+}
+
+/**
+ * Finds in the log what is to be forgotten. What is not in the archive any more is left out.
+ *
+ * @throws log-damaged
+ */
+export async function planForget(
+  { catalog, dataDir, segments }: Writer,
+  chosen: readonly Forgetting[],
+  signal: AbortSignal,
+): Promise<ForgetPlan> {
+  const fresh: PurgedFact[] = [];
+  const already: PurgedFact[] = [];
+  const messages = new Set<MessageId>();
+  const quarantined = new Map<MessageId, Place>();
+  const open = chosen.some(({ place }) => place !== undefined)
+    ? new Set(catalog.quarantine.open().map(keyOf))
+    : NONE;
+  for (const one of chosen) {
+    const { message, place } = one;
+    const purged = purgedMessage({ catalog }, message);
+    const fact = purged === undefined ? freshFact(catalog, open, one) : bareFact(message);
+    if (fact === undefined) continue;
+    // What was pruned may come back, until it is forgotten.
+    (purged?.reason === 'forgotten' ? already : fresh).push(fact);
+    if (place !== undefined && purged === undefined) quarantined.set(message, place);
+    else messages.add(message);
+  }
+  const survey = await surveyPurge(realFiles, dataDir, { messages, quarantined }, signal, segments);
+  // What had been forgotten can have been in quarantine since, when it came again.
+  const isDone = fresh.length === 0 && survey.records.size === 0;
+  return { facts: isDone ? [] : [...fresh, ...already], survey };
+}
+
+/**
+ * Says in the log what is forgotten; from then on it is decided. Nothing else may commit between the plan and this.
+ *
+ * @throws disk-full and its like: nothing is decided then
+ */
+export async function journalForget(
+  { catalog, dataDir, log, purges, segments }: Writer,
+  { facts, survey }: ForgetPlan,
+): Promise<void> {
+  const places = { purges, segments };
+  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey, places));
+}
+
+function bareFact(message: MessageId): PurgedFact {
+  return { fact: 'purged', message, reason: 'forgotten' };
+}
+
+function freshFact(
+  { messages, ended }: Catalog,
+  open: ReadonlySet<string>,
+  { message, place }: Forgetting,
+): PurgedFact | undefined {
+  if (place !== undefined) {
+    return open.has(keyOf(place)) ? { ...bareFact(message), places: [place] } : undefined;
+  }
+  const docid = messages.docidOf(message);
+  return docid === undefined ? undefined : purgedFact(message, 'forgotten', ended.placesOf(docid));
+}
+
+function keyOf({ host, mailbox, folder, generation, uid }: Place): string {
+  return JSON.stringify([host, mailbox, folder, generation, uid]);
+}
+
+/**
+ * Says in the log what goes by a plan; from then on it is decided. Nothing else may commit meanwhile.
+ *
+ * @throws log-damaged, disk-full and its like: nothing is decided then
+ */
+export async function journalPrune(
+  writer: Writer,
+  { prune: going }: PrunePlan,
+  signal: AbortSignal,
+): Promise<void> {
+  const { dataDir, log, catalog, segments } = writer;
+  const wanted = { messages: new Set(going.map(({ id }) => id)), quarantined: new Map() };
+  const survey = await surveyPurge(realFiles, dataDir, wanted, signal, segments);
+  const facts = going.map(({ id, places }) => purgedFact(id, 'pruned', places));
+  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey, writer));
+}
+
+/** What a plan is made with: the time, what a hold's query may name, and words for what is wrong with one. */
+export type PlanningContext = Pick<EngineContext, 'now' | 'globals' | 'surroundings' | 'words'>;
+
+/**
+ * What the configuration lets go of now, with reasons.
+ *
+ * @throws retention-clock, retention-not-indexed, retention-bad-hold
+ */
+export function plannedPrune(
+  context: PlanningContext,
+  catalog: Catalog,
+  state: Pick<StateFile, 'entries'> | undefined,
+  settings: RetentionSettings,
+): PrunePlan {
+  const now = context.now();
+  const { time } = catalog.reached();
+  const direction = time === 0 ? undefined : clockTrouble(now, time);
+  if (direction !== undefined) {
+    throw retentionError('retention-clock', {
+      direction,
+      now: new Date(now).toISOString(),
+      lastCommit: new Date(time).toISOString(),
+    });
+  }
+  const reachable = new Set(
+    listedMailboxes(state).map(({ host, resourceId }) => `${host}\0${resourceId}`),
+  );
+  return planPrune(settings, {
+    ended: catalog.ended,
+    now,
+    held: heldByQueries(context, catalog, state, settings.hold),
+    heldMailboxes: settings.hold.flatMap((hold) => ('mailbox' in hold ? [hold.mailbox] : [])),
+    isReachable: (host, mailbox) => reachable.has(`${host}\0${mailbox}`),
+  });
+}
+
+/** A hold that means something else than was intended holds nothing, so whatever is doubtful ends it. */
+function heldByQueries(
+  context: PlanningContext,
+  catalog: Catalog,
+  state: Pick<StateFile, 'entries'> | undefined,
+  holds: RetentionSettings['hold'],
+): ReadonlySet<number> {
+  const held = new Set<number>();
+  const queries = holds.flatMap((hold) => ('query' in hold ? [hold.query] : []));
+  if (queries.length === 0) return held;
+  const pending = catalog.index.pendingCount() + catalog.attachments.counts().pending;
+  if (pending > 0) throw retentionError('retention-not-indexed', { pending });
+  for (const query of queries) {
+    try {
+      const { node, asOf } = parseQuery(
+        withSaved(query, () => savedIn(state)),
+        { now: context.now() },
+      );
+      const request = { node, accounts: accountHosts(node, context) };
+      const [unknown] = catalog.explainSearch({ ...request, limit: 1, sort: 'newest' }).unknown;
+      if (unknown !== undefined || asOf !== null) {
+        const problem = unknown === undefined ? 'other-moment' : 'unknown-name';
+        throw retentionError('retention-bad-hold', { query, problem });
+      }
+      for (const docid of catalog.foundDocids(request)) held.add(docid);
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.code === 'retention-bad-hold') throw error;
+      if (error.family !== 'usage') throw error;
+      throw retentionError('retention-bad-hold', { query, problem: context.words.error(error) });
+    }
+  }
+  return held;
+}
+
+/**
+ * Carries out a purge that was decided, whichever command decided it. Where something was to be forgotten, it closes
+ * the writer it was given, since the catalog is rebuilt.
+ *
+ * @returns what was rewritten, and whether the writer is closed; undefined where nothing was decided
+ * @throws purge-interrupted, disk-full and its like: the same command continues
+ */
+export async function finishPurge(
+  { signal, report }: Pick<EngineContext, 'signal' | 'report'>,
+  writer: Writer,
+): Promise<(Compacted & { readonly closed: boolean }) | undefined> {
+  const { dataDir, log, segments } = writer;
+  const work = await decidedPurge(realFiles, dataDir, writer);
+  if (work === undefined) return undefined;
+  if (work.removing > 0) report({ event: 'purging', messages: work.removing });
+  const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
+  if (work.reason === 'pruned') {
+    await endPurge(realFiles, dataDir, writer);
+    return { ...compacted, closed: false };
+  }
+  // A rebuild reads the folder alone, and a store may close with its writer.
+  await fetchAll(segments, log.segment);
+  await writer.close();
+  await withLock(dataDir, async () => {
+    await dropAsides(realFiles, dataDir);
+    report({ event: 'rebuilding-catalog', because: 'purge' });
+    await rebuildClean(dataDir, signal);
+    const reader = openReaderOf(dataDir);
+    try {
+      scrubState(dataDir, reader.catalog.folders.mailboxes());
+    } finally {
+      reader.close();
+    }
+    await endPurge(realFiles, dataDir, writer);
+  });
+  return { ...compacted, closed: true };
+}
+
+/** A new file, in which no page has what was forgotten, and none of those that repairs put aside. */
+async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
+  await rebuild({ dir, signal });
+  for (const name of readdirSync(dir)) {
+    if (name.startsWith('catalog.sqlite.')) rmSync(path.join(dir, name));
+  }
+  await realFiles.syncFolder(dir);
+}
+
+interface CompactionStep {
+  readonly damaged: readonly MailkeepError[];
+  /** Whether segments are left that have not been examined. */
+  readonly more: boolean;
+}
+
+/** Rewrites the segments that another codec compressed, from the first to the last, one at a time. */
+export class Compaction {
+  readonly #damaged: MailkeepError[] = [];
+  /** Segments before this one are done: newer ones are sealed with the codec of this process. */
+  #next = 1;
+
+  constructor(private readonly writer: Writer) {}
+
+  /**
+   * Rewrites the next segment, if there is one.
+   *
+   * @param leastFree bytes that the disk has to have left while both files are there; without them nothing is done
+   * @returns every damage met so far, so that who reports it knows that it is still there
+   */
+  async step(leastFree: number, signal: AbortSignal): Promise<CompactionStep> {
+    const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
+    const found = this.#find();
+    if (found === undefined || signal.aborted) return this.#stopped(false);
+    const free = await freeBytes(dir);
+    if (free - found.bytes < leastFree) return this.#stopped(false);
+    try {
+      await compactSegment(realFiles, sealer, { dir, segment: found.segment, codec }, segments);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      this.#damaged.push(error);
+    } finally {
+      await sealer.close();
+      sources.refresh();
+    }
+    this.#next = found.segment + 1;
+    return this.#stopped(true);
+  }
+
+  #stopped(more: boolean): CompactionStep {
+    return { damaged: [...this.#damaged], more };
+  }
+
+  #find(): Compactable | undefined {
+    const { dataDir, codec, log } = this.writer;
+    for (const found of compactableSegments(realFiles, dataDir, codec, this.#next)) {
+      if ('bytes' in found) return found;
+      this.#damaged.push(found.damage);
+      this.#next = found.segment + 1;
+    }
+    this.#next = log.segment;
+    return undefined;
+  }
+}
+
+export interface CompactResult {
+  readonly codec: ArchiveCodec;
+  readonly dryRun: boolean;
+  /** Segments that were rewritten, or would be, and bytes of their files. */
+  readonly segments: number;
+  readonly bytesBefore: number;
+  /** Null for a dry run. */
+  readonly bytesAfter: number | null;
+  /** Segments that another codec compressed and that were not reached. */
+  readonly remaining: number;
+  readonly interrupted: boolean;
+  readonly damaged: readonly MailkeepError[];
+}
+
+/** Returns what `compactArchive` would rewrite, and writes nothing. */
+export function planCompaction(dir: string, codec: ArchiveCodec): CompactResult {
+  const { segments, damaged } = survey(dir, codec);
+  return {
+    codec,
+    dryRun: true,
+    segments: segments.length,
+    bytesBefore: segments.reduce((total, segment) => total + segment.bytes, 0),
+    bytesAfter: null,
+    remaining: segments.length,
+    interrupted: false,
+    damaged,
+  };
+}
+
+/**
+ * Rewrites the sealed segments that are compressed otherwise than with `codec`, holding the archive's lock.
+ *
+ * @param progress called after each segment with how many were examined, of how many
+ * @param store where the archive's segments are: all are fetched first, and each is published when it was rewritten
+ * @throws archive-in-use, network-file-system: nothing was changed
+ * @throws what fetching and publishing a segment throw
+ * @throws disk-full and the other errors of writing: what was rewritten stays, and the next run continues
+ */
+export async function compactArchive(
+  { surroundings, signal }: Pick<EngineContext, 'surroundings' | 'signal'>,
+  dir: string,
+  codec: ArchiveCodec,
+  progress: (examined: number, of: number) => void,
+  store: SegmentStore = localSegments,
+): Promise<CompactResult> {
+  refuseNetworkFileSystem(dir, surroundings.env);
+  return withLock(dir, () => compactAll(dir, codec, signal, progress, store));
+}
+
+async function compactAll(
+  dir: string,
+  codec: ArchiveCodec,
+  signal: AbortSignal,
+  progress: (examined: number, of: number) => void,
+  store: SegmentStore,
+): Promise<CompactResult> {
+  await fetchAll(store, [...listSegments(realFiles, dir).keys()].at(-1) ?? 0);
+  await clearRemains(dir, store);
+  const { segments, damaged } = survey(dir, codec);
+  const sealer = sealerOnThread();
+  let [done, bytesBefore, bytesAfter] = [0, 0, 0];
+  let examined = 0;
+  try {
+    for (const { segment } of segments) {
+      if (signal.aborted) break;
+      examined += 1;
+      try {
+        const sealed = await compactSegment(realFiles, sealer, { dir, segment, codec }, store);
+        done += 1;
+        bytesBefore += sealed.bytesBefore;
+        bytesAfter += sealed.bytesAfter;
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        damaged.push(error);
+      }
+      progress(examined, segments.length);
+    }
+  } finally {
+    await sealer.close();
+  }
+  const remaining = segments.length - examined;
+  const interrupted = remaining > 0;
+  return {
+    ...{ codec, dryRun: false, segments: done, bytesBefore, bytesAfter },
+    ...{ remaining, interrupted, damaged },
+  };
+}
+
+/** Removes what a killed run left: unfinished files, and generations that a sealed one has replaced. */
+async function clearRemains(dir: string, segments: SegmentStore): Promise<void> {
+  const folder = logFolder(dir);
+  for (const name of realFiles.list(folder).filter(isTemporary)) {
+    await writing(folder, 0, () => realFiles.remove(join(folder, name)));
+  }
+  await writing(folder, 0, () =>
+    dropOldGenerations({ dir, now: Number.POSITIVE_INFINITY, keepMs: 0, segments }),
+  );
+}
+
+function survey(dir: string, codec: ArchiveCodec) {
+  const segments: Compactable[] = [];
+  const damaged: MailkeepError[] = [];
+  for (const found of compactableSegments(realFiles, dir, codec)) {
+    if ('bytes' in found) segments.push(found);
+    else damaged.push(found.damage);
+  }
+  return { segments, damaged };
+}
+
+/** An import that can be undone. */
+interface ImportRun {
+  /** The first of its commits, which names it. */
+  readonly run: number;
+  readonly mailbox: string;
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+  readonly interrupted: boolean;
+  /** Messages that it added. */
+  readonly added: number;
+  readonly commits: readonly [first: number, last: number];
+}
+
+/** Returns the imports that the state knows, the newest first. One that was killed ends where the next one begins. */
+export function importRuns(state: Pick<StateFile, 'runs'> | undefined): ImportRun[] {
+  const kept = state?.runs.list({ limit: Number.MAX_SAFE_INTEGER, kinds: ['import'] }) ?? [];
+  let next = Number.MAX_SAFE_INTEGER;
+  return kept.flatMap(({ commits, mailbox, startedAt, outcome, added }: KeptRun) => {
+    if (commits === undefined || commits === null || mailbox === null) return [];
+    const { first, last } = commits;
+    const until = Math.min(last ?? Number.MAX_SAFE_INTEGER, next - 1);
+    next = first;
+    if (until < first) return [];
+    const interrupted = outcome === 'interrupted';
+    return [{ run: first, mailbox, startedAt, interrupted, added, commits: [first, until] }];
+  });
+}
+
+/** Returns what an import added and is still there. */
+export function remainsOf({ ended }: Pick<Catalog, 'ended'>, run: ImportRun): Removable {
+  const { mailbox } = importedMailbox(run.mailbox);
+  return ended.removable([{ host: IMPORT_HOST, mailbox, commits: run.commits }]);
+}
+
+/** Returns the import of this number. @throws import-unknown-run */
+export function importRun(state: Pick<StateFile, 'runs'> | undefined, wanted: number): ImportRun {
+  const runs = importRuns(state);
+  const found = runs.find(({ run }) => run === wanted);
+  if (found === undefined) throw importUnknownRun(wanted, runs.length);
+  return found;
+}
+
+/**
+ * Refuses to remove what is on hold.
+ *
+ * @throws forget-on-hold; retention-not-indexed, retention-bad-hold where a hold cannot be evaluated
+ */
+export function refuseHeld(
+  context: PlanningContext,
+  catalog: Catalog,
+  state: Pick<StateFile, 'entries'> | undefined,
+  holds: RetentionSettings['hold'],
+  { parts, going }: Removable,
+): void {
+  const boxes = catalog.folders.mailboxes();
+  const affected = boxes.filter((box) =>
+    parts.some(({ host, mailbox }) => host === box.host && mailbox === box.mailbox),
+  );
+  for (const hold of holds) {
+    if ('mailbox' in hold) {
+      const { mailbox: name } = hold;
+      const held = affected.find(
+        ({ address, mailbox }) => matches(name, address) || matches(name, mailbox),
+      );
+      if (held === undefined) continue;
+      throw retentionError('forget-on-hold', { hold: `mailbox ${name}`, messages: going.length });
+    }
+    const found = heldByQueries(context, catalog, state, [hold]);
+    const messages = going.filter(({ docid }) => found.has(docid)).length;
+    if (messages > 0) throw retentionError('forget-on-hold', { hold: hold.query, messages });
+  }
+}
+
+/**
+ * Finds in the log what goes with parts of mailboxes: every fact about them, and the messages that nothing else has.
+ * These may come back, from a service or by another import.
+ *
+ * @throws log-damaged
+ */
+export async function planRemoval(
+  { dataDir, segments }: Writer,
+  { parts, going }: Removable,
+  signal: AbortSignal,
+): Promise<ForgetPlan> {
+  // A fact needs a message: a number that names none.
+  const message = randomBytes(32).toString('hex');
+  const facts: PurgedFact[] = [
+    { fact: 'purged', message, reason: 'forgotten', removed: parts },
+    ...going.map(({ id }): PurgedFact => ({ fact: 'purged', message: id, reason: 'pruned' })),
+  ];
+  const wanted = {
+    messages: new Set(going.map(({ id }) => id)),
+    quarantined: new Map(),
+    removed: { message, parts },
+  };
+  return { facts, survey: await surveyPurge(realFiles, dataDir, wanted, signal, segments) };
+}

@@ -1,0 +1,329 @@
+import { accessSync, constants, existsSync } from 'node:fs';
+import { acquireLock } from '../archive/lock.ts';
+import { openLogReader } from '../archive/log-reader.ts';
+import type { Finding } from '../catalog/findings.ts';
+import { openCompared } from '../catalog/implied.ts';
+import type { EngineContext, Remembered } from '../catalog/open-reader.ts';
+import {
+  type KnownFinding,
+  openExistingState,
+  openState,
+  type RememberedFinding,
+  readState,
+  type StateFile,
+  stateDamage,
+  stateFile,
+  type VerificationFacts,
+  type VerificationMode,
+} from '../core/state.ts';
+import { catalogError } from '../errors/catalog.ts';
+import { errnoOf, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { checkerOnThreads, type SegmentChecker } from './check-segment.ts';
+import { NEVER, type Sampling, type SegmentCheckup, verifySample } from './fast-compare.ts';
+import type { VouchedCommit } from './read-log.ts';
+import {
+  type FoundFinding,
+  recalledVerification,
+  rememberDamage,
+  rememberVerification,
+  type VerificationOutcome,
+} from './verification.ts';
+import {
+  readNothing,
+  type Verification,
+  type VerifyOptions,
+  verifyArchive,
+} from './verify-archive.ts';
+
+/**
+ * Writes something down in the archive's state. A state that cannot be written costs no verdict: that is a warning.
+ *
+ * @param act what is written
+ * @param what names it in the report of a failure
+ * @param holdsLock whether the caller holds the archive's lock
+ * @returns whether it was written
+ */
+export function noting(
+  { report }: Pick<EngineContext, 'report'>,
+  dataDir: string,
+  what: Remembered,
+  act: (state: StateFile) => void,
+  holdsLock = false,
+): boolean {
+  const opened: Opening = {
+    holdsLock,
+    movedAside: (file) => report({ event: 'state-put-aside', file }),
+  };
+  try {
+    try {
+      using(stateToWrite(dataDir, opened), act);
+    } catch (error) {
+      if (!holdsLock || !hasCode(error, 'catalog-damaged')) throw error;
+      using(openState(dataDir, opened.movedAside), act);
+    }
+    return true;
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    report({ event: 'state-not-written', what, error });
+    return false;
+  }
+}
+
+function using(state: StateFile, act: (state: StateFile) => void): void {
+  try {
+    act(state);
+  } finally {
+    state.close();
+  }
+}
+
+interface Opening {
+  readonly holdsLock: boolean;
+  /** Hears where a state that cannot be read went. */
+  readonly movedAside: (file: string) => void;
+}
+
+/** Remembers a verification for `status`, `doctor`, `sync` and the daemon; false where it cannot be. */
+function remember(
+  context: Pick<EngineContext, 'report'>,
+  dataDir: string,
+  outcome: VerificationOutcome,
+  holdsLock = false,
+): boolean {
+  const act = (state: StateFile): void => rememberVerification(state, outcome);
+  return noting(context, dataDir, 'result', act, holdsLock);
+}
+
+/**
+ * An archive that was copied or unpacked has no state until something is to be remembered. A damaged one is put aside by
+ * the archive's writer only: it may hold what cannot be learned again.
+ */
+function stateToWrite(dataDir: string, { holdsLock, movedAside }: Opening): StateFile {
+  const stored = openExistingState(dataDir);
+  if (stored !== undefined) return stored;
+  if (holdsLock) return openState(dataDir, movedAside);
+  const file = stateFile(dataDir);
+  try {
+    accessSync(existsSync(file) ? file : dataDir, constants.W_OK);
+    const damage = stateDamage(dataDir);
+    if (damage !== undefined) throw catalogError('catalog-damaged', { file, reason: damage });
+    const lock = acquireLock(dataDir);
+    try {
+      return openState(dataDir);
+    } finally {
+      lock.release();
+    }
+  } catch (error) {
+    // A writer has made it by now.
+    const opened = hasCode(error, 'archive-in-use') ? openExistingState(dataDir) : undefined;
+    if (opened !== undefined) return opened;
+    const reason = errnoOf(error);
+    if (error instanceof MailkeepError || reason === undefined) throw error;
+    throw catalogError('catalog-io', { file, reason }, error);
+  }
+}
+
+/** Returns findings as they are remembered: without subjects, folders and addresses, which may be forgotten one day. */
+function knownFindings(
+  { words }: Pick<EngineContext, 'words'>,
+  findings: readonly Finding[],
+): FoundFinding[] {
+  return findings.map((finding) => ({
+    what: finding.what === 'commit' && finding.by === 'checkpoint' ? 'checkpoint' : finding.what,
+    id: finding.what === 'message' ? finding.message.id : null,
+    text: words.finding(withoutNames(finding)),
+    commit: finding.what === 'commit' ? finding.number : null,
+    segment: finding.what === 'log' ? finding.segment : null,
+  }));
+}
+
+function withoutNames(finding: Finding): Finding {
+  switch (finding.what) {
+    case 'log':
+      return { ...finding, messages: [] };
+    case 'message':
+      return { ...finding, message: { ...finding.message, subject: null, places: [] } };
+    case 'missing':
+      return { ...finding, message: null };
+    case 'catalog':
+      return { ...finding, key: {}, message: null };
+    default:
+      return finding;
+  }
+}
+
+/** Whether a finding is about the catalog alone, which a rebuild replaces. */
+export function isOfCatalog({ what }: KnownFinding): boolean {
+  return what === 'catalog' || what === 'catalog-file';
+}
+
+interface ReadRun {
+  /** When it began: milliseconds since the epoch. */
+  readonly at: number;
+  readonly mode: Extract<VerificationMode, 'full' | 'quick' | 'repair'>;
+  readonly checkpoint: VouchedCommit | null;
+}
+
+/**
+ * Remembers what reading the whole archive came to. A run that could not read the catalog and found nothing counts as
+ * none, and one that could not read the log says nothing about what was found before.
+ *
+ * @param holdsLock whether the caller holds the archive's lock
+ * @returns whether it was remembered
+ */
+export function rememberRead(
+  context: EngineContext,
+  dataDir: string,
+  { at, mode, checkpoint }: ReadRun,
+  result: Verification,
+  holdsLock = false,
+): boolean {
+  const { found, findings, catalog, rebuilt, messages } = result;
+  if (found === 0 && catalog === 'unreadable') return false;
+  // A checkpoint of another archive says nothing about this one.
+  const ours = findings.filter(
+    (finding) => finding.what !== 'commit' || finding.reason !== 'other-archive',
+  );
+  const nothing = readNothing(result);
+  const complete = mode !== 'quick' && !nothing;
+  const held = checkpoint !== null && holds(result) ? checkpoint.number : 0;
+  const outcome = {
+    at,
+    endedAt: context.now(),
+    found: found - (findings.length - ours.length),
+    findings: knownFindings(context, ours),
+    covers: (known: RememberedFinding) =>
+      complete &&
+      (catalog !== 'unreadable' || !isOfCatalog(known)) &&
+      (known.what !== 'checkpoint' || (known.commit ?? 1) <= held),
+  };
+  const act = (state: StateFile): void =>
+    nothing
+      ? rememberDamage(state, outcome, 'quick')
+      : rememberVerification(state, { ...outcome, mode, checked: rebuilt, of: messages });
+  return noting(context, dataDir, 'result', act, holdsLock);
+}
+
+/** Whether what the run's checkpoint vouches for is in the log. */
+function holds({ findings }: Verification): boolean {
+  return !findings.some((finding) => finding.what === 'commit' && finding.by === 'checkpoint');
+}
+
+/** How reading an archive is done. */
+type ReadArchive = Required<Omit<VerifyOptions, 'dir' | 'files' | 'checker'>>;
+
+/**
+ * Reads an archive from the first byte of its log to the last, and its state.
+ *
+ * @param checker closed at the end; threads of its own if not given
+ */
+export async function readArchive(
+  dir: string,
+  options: ReadArchive,
+  checker: SegmentChecker = checkerOnThreads(),
+): Promise<Verification> {
+  try {
+    const result = await verifyArchive({ dir, checker, ...options });
+    const detail = stateDamage(dir);
+    if (detail === undefined) return result;
+    // First, since a damaged log has more findings than are shown.
+    const findings = [{ what: 'state-file', detail } as const, ...result.findings];
+    return { ...result, found: result.found + 1, findings };
+  } finally {
+    await checker.close();
+  }
+}
+
+/** How many messages: a number, or a share of all. */
+export type SampleSize = { readonly messages: number } | { readonly share: number };
+
+interface SampleOutcome {
+  /** When it began: milliseconds since the epoch. */
+  readonly at: number;
+  readonly sampling: Sampling;
+  readonly durationMs: number;
+  /** Whether the archive's state has the result. */
+  readonly remembered: boolean;
+}
+
+const SCOPE = 'verified';
+
+/** Verifies some messages, least recently verified first, and remembers how far it came. */
+export async function verifySome(
+  context: EngineContext,
+  dataDir: string,
+  size: SampleSize,
+): Promise<SampleOutcome> {
+  const { now, signal } = context;
+  const catalog = openCompared(dataDir);
+  const reader = openLogReader({ dir: dataDir, locator: catalog.locator });
+  const recalled = readState(dataDir);
+  const checkups = new Map<number, SegmentCheckup>();
+  try {
+    const segments = catalog.segments();
+    const all = segments.reduce((sum, { messages }) => sum + messages, 0);
+    const startedAt = now();
+    const known = messagesIn(recalledVerification(recalled));
+    const sound = new Set<string>();
+    const sampling = await verifySample({
+      segments,
+      messagesIn: (segment, from) => catalog.messagesIn(segment, from),
+      reader,
+      concerns: catalog,
+      checkups: {
+        get: (segment) => recalled?.get(SCOPE, String(segment)) ?? NEVER,
+        set: (segment, checkup) => checkups.set(segment, checkup),
+      },
+      sound: (id) => {
+        if (known.has(id)) sound.add(id);
+      },
+      wanted: 'share' in size ? Math.ceil(all * size.share) : size.messages,
+      now: startedAt,
+      signal,
+    });
+    const { found, findings, checked, of } = sampling;
+    const durationMs = now() - startedAt;
+    const remembered = remember(context, dataDir, {
+      ...{ at: startedAt, endedAt: now(), mode: 'sample', checked, of, found },
+      findings: knownFindings(context, findings),
+      covers: ({ what, id }) => what === 'message' && id !== null && sound.has(id),
+    });
+    return { at: startedAt, sampling, durationMs, remembered };
+  } finally {
+    recalled?.close();
+    reader.close();
+    catalog.close();
+    noteCheckups(context, dataDir, checkups);
+  }
+}
+
+function noteCheckups(
+  context: EngineContext,
+  dataDir: string,
+  checkups: ReadonlyMap<number, SegmentCheckup>,
+): void {
+  if (checkups.size === 0) return;
+  noting(context, dataDir, 'sample', (state) => {
+    for (const [segment, checkup] of checkups) state.set(SCOPE, String(segment), checkup);
+  });
+}
+
+/** Messages that are known to be damaged. */
+function messagesIn(last: VerificationFacts | null): ReadonlySet<string> {
+  const ids = last?.damage?.findings.flatMap(({ id }) => (id === null ? [] : [id]));
+  return new Set(ids ?? []);
+}
+
+/** Notes a complete run without findings as a checkup of every segment: samples continue from there. */
+export function noteCheckup(context: EngineContext, dataDir: string, at: number): void {
+  noting(context, dataDir, 'segments', (state) => {
+    const catalog = openCompared(dataDir);
+    try {
+      for (const { segment, end } of catalog.segments()) {
+        state.set(SCOPE, String(segment), { at, covered: end, next: 0, end });
+      }
+    } finally {
+      catalog.close();
+    }
+  });
+}

@@ -1,0 +1,105 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import type { ApiToken, StateFile } from '../core/state.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+
+const SCOPE = 'api-token';
+const KEY_SCOPE = 'api-token-key';
+const KEY = 'hmac-sha256';
+/** The last use is written down this often at most, in milliseconds. */
+const NOTED_MS = 60_000;
+const PREFIX = 'mk_';
+
+type TokenState = Pick<StateFile, 'get' | 'entries' | 'set' | 'together'>;
+
+/**
+ * The tokens of an archive's API. A secret is shown once; what is stored is its HMAC under a key of this archive, so that
+ * a stored value fits nothing that was found elsewhere. Times are milliseconds since the epoch.
+ */
+export class ApiTokens {
+  constructor(private readonly state: TokenState) {}
+
+  /** Returns a new token with its secret: 256 random bits. */
+  create(
+    { name, mailboxes, expiresAt }: Pick<ApiToken, 'name' | 'mailboxes' | 'expiresAt'>,
+    now: number,
+  ): { readonly secret: string; readonly token: ApiToken } {
+    const secret = PREFIX + randomBytes(32).toString('base64url');
+    const id = randomBytes(4).toString('hex');
+    const token = { id, name, mailboxes, expiresAt, createdAt: now, usedAt: null };
+    this.#put(hashOf(secret, this.#newKey()), token);
+    return { secret, token };
+  }
+
+  /** Returns all tokens, the oldest first; expired ones too. */
+  list(): ApiToken[] {
+    return this.state
+      .entries(SCOPE)
+      .map(({ value }) => value)
+      .toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
+  }
+
+  /**
+   * Ends every token of an id or a name.
+   *
+   * @returns those that ended
+   */
+  revoke(idOrName: string): ApiToken[] {
+    const found = this.state
+      .entries(SCOPE)
+      .filter(({ value }) => value.id === idOrName || value.name === idOrName);
+    for (const { key } of found) this.state.set(SCOPE, key, undefined);
+    return found.map(({ value }) => value);
+  }
+
+  /** Returns the token of a secret, and notes its use; undefined for one that expired, was revoked or never was. */
+  find(secret: string, now: number): ApiToken | undefined {
+    const hmacKey = this.state.get(KEY_SCOPE, KEY);
+    return hmacKey === undefined ? undefined : this.#used(hashOf(secret, hmacKey), now);
+  }
+
+  #used(key: string, now: number): ApiToken | undefined {
+    const token = this.state.get(SCOPE, key);
+    if (token === undefined || hasExpired(token, now)) return undefined;
+    if (token.usedAt === null || now - token.usedAt >= NOTED_MS) this.#note(key, now);
+    return token;
+  }
+
+  #put(key: string, token: ApiToken): void {
+    this.state.set(SCOPE, key, token);
+  }
+
+  /** Returns the key of this archive, and makes it where there is none. */
+  #newKey(): string {
+    return this.state.together(() => {
+      const known = this.state.get(KEY_SCOPE, KEY);
+      if (known !== undefined) return known;
+      const key = randomBytes(32).toString('base64url');
+      this.state.set(KEY_SCOPE, KEY, key);
+      return key;
+    });
+  }
+
+  /**
+   * When a token was last used is not worth an error: the state may be locked, or its disk full. One that another process
+   * has revoked since it was read must not come back by this.
+   */
+  #note(key: string, now: number): void {
+    try {
+      this.state.together(() => {
+        const token = this.state.get(SCOPE, key);
+        if (token !== undefined) this.#put(key, { ...token, usedAt: now });
+      });
+    } catch (error) {
+      if (!(error instanceof MailkeepError)) throw error;
+    }
+  }
+}
+
+export function hasExpired({ expiresAt }: Pick<ApiToken, 'expiresAt'>, now: number): boolean {
+  return expiresAt !== null && now >= expiresAt;
+}
+
+function hashOf(secret: string, key: string): string {
+  const hmac = createHmac('sha256', Buffer.from(key, 'base64url'));
+  return hmac.update(secret).digest('hex');
+}

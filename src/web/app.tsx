@@ -1,0 +1,194 @@
+import { Hono } from 'hono';
+import { savedSearches } from '../catalog/saved-searches.ts';
+import type { Reached } from '../core/listener.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
+import {
+  askerOf,
+  cookieNames,
+  isOwnApiRequest,
+  mayBeAskedWithLimit,
+  mayBeOwnForm,
+} from './access.ts';
+import { exportRoutes } from './exporting.ts';
+import type { LookAnswer } from './health-content.ts';
+import { MailPages } from './mail-pages.ts';
+import { mailRoutes } from './mail-routes.tsx';
+import { FailurePage, NotFoundPage } from './pages/plain-pages.tsx';
+import {
+  type ArchiveParts,
+  byLimit,
+  type DoorParts,
+  formBody,
+  ownForm,
+  page,
+  type RequestContext,
+  type RequestFacts,
+  seeOther,
+  type WebApp,
+} from './request-context.ts';
+import { forgetFor, type Saving, saveFor } from './saving.ts';
+import { searchRoutes } from './search-api.ts';
+import { secured } from './security-headers.ts';
+import { publicRoutes, sessionIn, signedInRoutes } from './sign-in-routes.tsx';
+
+const METHODS = new Set(['GET', 'HEAD', 'POST']);
+
+/** Returns the function that answers every request of the web interface; it never throws. */
+export function webApp(
+  parts: DoorParts,
+): (request: Request, reached: Reached, breakOff: () => void) => Promise<Response> {
+  const { mirror, mcp } = parts.behind;
+  const app = appOf(parts);
+  return async (request, reached, breakOff) => {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/mcp') return secured(await mcp.fetch(request, reached.origin));
+    if (isOfMirror(pathname)) return secured(await mirror.fetch(request, reached.origin));
+    if (!METHODS.has(request.method)) return secured(plain(405, { allow: 'GET, HEAD, POST' }));
+    return secured(await app.fetch(request, { reached, breakOff }));
+  };
+}
+
+/** Refuses a page of a name that somebody made point here: it learns nothing, not even what this is. */
+export function refusedToAll(status: number): Response {
+  return secured(plain(status));
+}
+
+/** The API of the service has its own rules: tokens, no cookies, and whoever sends no `Origin` may ask. */
+export function isOfMirror(pathname: string): boolean {
+  return pathname.startsWith('/api/v1/');
+}
+
+function plain(status: number, headers: Record<string, string> = {}): Response {
+  return new Response('', { status, headers: { 'content-type': 'text/plain', ...headers } });
+}
+
+function appOf(parts: DoorParts): WebApp {
+  const { port, assets } = parts;
+  const app = new Hono<RequestFacts>();
+  app.use(async (context, next) => {
+    const { reached } = context.env;
+    context.set('reached', reached);
+    context.set('cookies', cookieNames(port, reached.secure));
+    const { raw, path } = context.req;
+    const isApi = path === '/api' || path.startsWith('/api/');
+    if (isApi && !isOwnApiRequest(raw, reached)) return refused('foreign-request', 403);
+    // Nothing of ours is loaded by others: not even that it is there is told by whether it loads.
+    if (!isApi && raw.method !== 'POST' && askerOf(raw) === 'foreign') return plain(403);
+    if (!isApi && raw.method === 'POST' && !mayBeOwnForm(raw, reached))
+      return page(context, <FailurePage assets={assets} kind="foreign-form" />, 403);
+    await next();
+    return undefined;
+  });
+  publicRoutes(app, parts);
+  // Whatever follows is behind the sign-in: without one, every address gives the same answer.
+  app.use(async (context, next) => {
+    const session = sessionIn(context, parts);
+    if (session === undefined) {
+      const isApi = context.req.path.startsWith('/api/') || context.req.path === '/api';
+      return isApi ? refused('signed-out', 401) : seeOther(context, '/enter');
+    }
+    context.set('session', session);
+    if (session.mailboxes !== null && !mayBeAskedWithLimit(context.req.path))
+      return context.req.path.startsWith('/api/')
+        ? refused('limited', 403)
+        : page(context, <FailurePage assets={assets} kind="limited" />, 403);
+    await next();
+    return undefined;
+  });
+  signedInRoutes(app, parts);
+  parts.behind.routes(app);
+  lastRoutes(app, parts);
+  return app;
+}
+
+/** What answers a request that no route does, and one whose route failed. */
+export function lastRoutes(
+  app: WebApp,
+  { assets, onError }: Pick<DoorParts, 'assets' | 'onError'>,
+): void {
+  app.notFound((context) =>
+    context.req.path.startsWith('/api/')
+      ? refused('not-found', 404)
+      : page(context, <NotFoundPage assets={assets} />, 404),
+  );
+  app.onError((error, context) => {
+    onError(error);
+    return context.req.path.startsWith('/api/')
+      ? refused('failed', 500)
+      : page(context, <FailurePage assets={assets} kind="failed" />, 500);
+  });
+}
+
+/** An error of `/api`: the code alone, since the pages have the words. */
+export function refused(code: string, status: number): Response {
+  return Response.json({ error: { code } }, { status });
+}
+
+/** What the script of a page listens to. */
+function apiRoutes(app: WebApp, { events }: Pick<ArchiveParts, 'events'>): void {
+  app.get('/api/events', (context) => {
+    // Nobody reads the stream of a HEAD, nor ends it.
+    if (context.req.method === 'HEAD')
+      return context.body(null, 200, { 'content-type': 'text/event-stream' });
+    const stream = events.open(context.get('session'));
+    return stream ?? context.json({ error: { code: 'too-many-streams' } }, 503);
+  });
+}
+
+/**
+ * Has the daemon look for new mail now: for a script, and as a form. Limited sign-ins ask for neither: see
+ * `access.ts`. Who may read some mailboxes starts nothing for all of them.
+ */
+function lookRoutes(app: WebApp, parts: ArchiveParts): void {
+  const { assets } = parts;
+  app.post('/api/look', async (context) => context.json({ data: { looking: await parts.look() } }));
+  app.post('/look', async (context) => {
+    if ((await ownForm(parts, context)) === null)
+      return page(context, <FailurePage assets={assets} kind="stale-form" />, 403);
+    return seeOther(context, `/health?look=${await lookAnswered(parts)}`);
+  });
+}
+
+async function lookAnswered({ look }: Pick<ArchiveParts, 'look'>): Promise<LookAnswer> {
+  try {
+    return (await look()) ? 'asked' : 'nobody';
+  } catch (error) {
+    if (hasCode(error, 'daemon-version')) return 'version';
+    throw error;
+  }
+}
+
+/** Bytes of a query in a form: each of its 4,000 characters may need nine. */
+const MOST_BYTES = 40_000;
+
+/** Saved searches, which the command line shares: listed, saved and forgotten. */
+function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
+  const { dataDir } = archive;
+  app.get('/api/saved', (context) => context.json({ data: savedSearches(dataDir) }));
+  const change = (path: string, act: (field: (name: string) => string) => Saving): void => {
+    app.post(path, async (context: RequestContext) => {
+      const fields = await formBody(context.req.raw, MOST_BYTES);
+      if (fields === null) return context.json({ error: { code: 'bad-form' } }, 400);
+      return context.json({ data: act((name) => fields.get(name) ?? '') });
+    });
+  };
+  change('/api/saved', (field) =>
+    saveFor(
+      dataDir,
+      { name: field('name'), query: field('query'), replace: field('replace') === '1' },
+      now(),
+    ),
+  );
+  change('/api/saved/forget', (field) => forgetFor(dataDir, field('name')));
+}
+
+/** Adds everything that is read from an archive: pages, and what their scripts ask for. */
+export function archiveRoutes(app: WebApp, parts: ArchiveParts): void {
+  apiRoutes(app, parts);
+  lookRoutes(app, parts);
+  const pages = byLimit(() => new MailPages(parts));
+  searchRoutes(app, parts, pages);
+  exportRoutes(app, parts);
+  mailRoutes(app, parts, pages);
+  savedRoutes(app, parts);
+}

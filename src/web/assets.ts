@@ -1,0 +1,56 @@
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+
+/** Files that pages name, as the build made them: their names carry a hash of their content. */
+export interface Assets {
+  /** Returns the address of an asset by the name of its source, such as `style.css`. */
+  address(name: string): string;
+  /** Returns the addresses of the scripts that one imports before it runs. */
+  imports(name: string): readonly string[];
+  /** Returns what is served at a name below `/assets/`; undefined for anything else. */
+  file(served: string): Asset | undefined;
+}
+
+interface Asset {
+  readonly type: string;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  css: 'text/css; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  svg: 'image/svg+xml; charset=utf-8',
+};
+
+/** What the build has written: the served names by those of their sources, all that is served, and imports of scripts. */
+const BUILT = z.object({
+  names: z.record(z.string(), z.string()),
+  served: z.array(z.string()),
+  imports: z.record(z.string(), z.array(z.string())),
+});
+
+/** Reads the assets of the build: all are needed by the first page, and are small. */
+export function builtAssets(): Assets {
+  const sources = import.meta.url.endsWith('.ts');
+  const folder = new URL(sources ? '../../dist/web/' : './web/', import.meta.url);
+  const {
+    names,
+    served: built,
+    imports,
+  } = BUILT.parse(JSON.parse(readFileSync(new URL('assets.json', folder), 'utf8')));
+  const files = new Map(
+    built.map((name) => {
+      const type = TYPES[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
+      return [name, { type, bytes: new Uint8Array(readFileSync(new URL(name, folder))) }];
+    }),
+  );
+  return {
+    address(name) {
+      const served = names[name];
+      if (served === undefined) throw new TypeError(`the build has no asset ${name}`);
+      return `/assets/${served}`;
+    },
+    imports: (name) => (imports[name] ?? []).map((served) => `/assets/${served}`),
+    file: (served) => files.get(served),
+  };
+}

@@ -1,0 +1,48 @@
+import type { ListedAttachment } from '../core/types.ts';
+import {
+  decodedBody,
+  decodedLength,
+  isAttachment,
+  type Part,
+  partsOf,
+} from '../service/message-view.ts';
+
+/**
+ * Returns the decoded bytes of an attachment that a listing names by an id of the origin's own; null where no part of the
+ * source is surely the one. Parts are told by their order where all of them agree with the listing, else by type, size
+ * and name, where these are theirs alone or as many parts as listed attachments share them.
+ */
+export function listedAttachment(
+  source: Buffer,
+  listed: readonly ListedAttachment[],
+  id: string,
+): Buffer | null {
+  const wanted = listed.findIndex((attachment) => attachment.id === id);
+  const attachment = listed[wanted];
+  if (attachment === undefined || listed.filter((other) => other.id === id).length > 1) return null;
+  const parts = partsOf(source).filter(isAttachment);
+  const sizes = new Map<Part, number>();
+  const fits = (part: Part, { contentType, sizeBytes, filename }: ListedAttachment): boolean => {
+    if (part.contentType !== contentType.toLowerCase() || part.filename !== filename) return false;
+    let size = sizes.get(part);
+    if (size === undefined) {
+      size = decodedLength(source, part);
+      sizes.set(part, size);
+    }
+    return size === sizeBytes;
+  };
+  const inOrder = parts[wanted];
+  const agree =
+    parts.length === listed.length && parts.every((part, i) => fits(part, listed[i] ?? attachment));
+  if (agree && inOrder !== undefined) return decodedBody(source, inOrder);
+  const candidates = parts.filter((part) => fits(part, attachment));
+  const alike = listed.filter(
+    (other) =>
+      other.contentType.toLowerCase() === attachment.contentType.toLowerCase() &&
+      other.sizeBytes === attachment.sizeBytes &&
+      other.filename === attachment.filename,
+  );
+  const found =
+    candidates.length === alike.length ? candidates[alike.indexOf(attachment)] : undefined;
+  return found === undefined ? null : decodedBody(source, found);
+}

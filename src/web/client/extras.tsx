@@ -1,0 +1,351 @@
+import type { VNode } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { SavedSearch } from '../../catalog/saved-searches.ts';
+import { count } from '../../wording/amounts.ts';
+import { two } from '../../wording/dates.ts';
+import { folderIcon, Icon, type IconName } from '../pages/icons.tsx';
+import type { Completion } from '../pages/query-box.tsx';
+import { filterText, type Term } from '../query-text.ts';
+import type { Saving } from '../saving.ts';
+import type { SideEntry, SideTree } from '../side-tree.ts';
+import { Choice } from './chip-menu.tsx';
+import { capsOf, KEY_MAP } from './keys.ts';
+import { useKeys } from './page-keys.tsx';
+import { lettersAct, setSaving } from './preferences.ts';
+import { completionsOf } from './query-box.tsx';
+import { ask, Latest, post, Refused, useViewer } from './viewer.ts';
+
+export { OpenBand } from './history-bar.tsx';
+
+/** Folders of which a field narrows the list. */
+const MANY = 12;
+
+/** Every folder, by its mailbox. */
+export function FolderMenu({
+  tree,
+  chosen,
+  choose,
+}: {
+  readonly tree: SideTree;
+  readonly chosen: Term | undefined;
+  /** Takes the query of the side's link. */
+  readonly choose: (entry: string) => void;
+}): VNode {
+  const [wanted, setWanted] = useState('');
+  const fits = ({ name, path }: SideEntry): boolean =>
+    `${path ?? ''} ${name}`.toLowerCase().includes(wanted.toLowerCase());
+  const all = tree.mailboxes.flatMap(({ folders }) => folders);
+  const row = ({ name, query, count: found }: SideEntry, icon: IconName): VNode | null =>
+    query === null ? null : (
+      <Choice
+        key={query}
+        isOn={chosen !== undefined && query.includes(chosen.text)}
+        choose={() => choose(query)}
+        count={found === null ? '' : count(found)}
+      >
+        <Icon name={icon} />
+        <bdi>{name}</bdi>
+      </Choice>
+    );
+  return (
+    <>
+      {all.length > MANY && <Narrow label="Folder" value={wanted} write={setWanted} />}
+      {wanted === '' && <Choice choose={() => choose('')}>Anywhere</Choice>}
+      {tree.mailboxes.map((mailbox) => (
+        <div key={mailbox.name}>
+          {(fits(mailbox) || tree.mailboxes.length === 1) &&
+            row(mailbox, mailbox.imported ? 'box' : 'mail')}
+          {[...mailbox.folders, ...mailbox.earlier]
+            .filter(fits)
+            .map((entry) => row(entry, folderIcon(entry.path ?? entry.name, entry.specialUse)))}
+        </div>
+      ))}
+    </>
+  );
+}
+
+/** People by name or address, those with most messages first. */
+export function PeopleMenu({ choose }: { readonly choose: (text: string | null) => void }): VNode {
+  const [wanted, setWanted] = useState('');
+  const [rows, setRows] = useState<readonly Completion[]>([]);
+  const asking = useRef(new Latest()).current;
+  useEffect(() => {
+    // As it would be typed: in quotes, where it has blanks.
+    const text = wanted === '' ? 'from:' : filterText('from', wanted);
+    asking.run(async (signal) => {
+      const found = await completionsOf({ text, caret: text.length }, signal);
+      if (!signal.aborted) setRows(found);
+    });
+  }, [wanted, asking]);
+  useEffect(() => () => asking.stop(), [asking]);
+  const typed = wanted.trim();
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (typed !== '') choose(filterText('from', typed));
+      }}
+    >
+      <Narrow label="Name or address" value={wanted} write={setWanted} />
+      {typed === '' ? (
+        <>
+          <Choice choose={() => choose(null)}>Anyone</Choice>
+          <Choice choose={() => choose('from:me')}>Me</Choice>
+        </>
+      ) : (
+        <Choice choose={() => choose(filterText('from', typed))}>
+          Any name with <bdi class="mono">{typed}</bdi>
+        </Choice>
+      )}
+      {rows.map((row) => (
+        <Choice
+          key={row.insert}
+          choose={() => choose(`from:${row.insert}`)}
+          count={row.count === null ? '' : count(row.count)}
+        >
+          <bdi>{row.label}</bdi>
+          <bdi class="faint">{row.detail}</bdi>
+        </Choice>
+      ))}
+    </form>
+  );
+}
+
+/** Years that are offered by themselves. */
+const YEARS = 4;
+
+/** Days, months and years to begin with, and a field for any day. */
+export function SinceMenu({ choose }: { readonly choose: (text: string | null) => void }): VNode {
+  const now = new Date();
+  const year = now.getFullYear();
+  const month = (ago: number): string => {
+    const first = new Date(year, now.getMonth() - ago, 1);
+    return `${first.getFullYear()}-${two(first.getMonth() + 1)}`;
+  };
+  const since = (label: string, value: string): VNode => (
+    <Choice key={value} choose={() => choose(`after:${value}`)}>
+      {label}
+    </Choice>
+  );
+  return (
+    <>
+      <Choice choose={() => choose(null)}>Any time</Choice>
+      {since('Today', 'today')}
+      {since('This month', month(0))}
+      {since('Last month', month(1))}
+      {Array.from({ length: YEARS }, (_, ago) => since(String(year - ago), String(year - ago)))}
+      <label class="day">
+        Since
+        <input
+          type="date"
+          onChange={({ currentTarget: { value } }) => {
+            if (/^\d{4}-\d\d-\d\d$/.test(value)) choose(`after:${value}`);
+          }}
+        />
+      </label>
+    </>
+  );
+}
+
+function Narrow({
+  label,
+  value,
+  write,
+}: {
+  readonly label: string;
+  readonly value: string;
+  readonly write: (text: string) => void;
+}): VNode {
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  return (
+    <input
+      ref={field}
+      class="narrow"
+      value={value}
+      onInput={(event) => write(event.currentTarget.value)}
+      aria-label={label}
+      placeholder={label}
+      autocomplete="off"
+      autocapitalize="none"
+      spellcheck={false}
+    />
+  );
+}
+
+/** The map of the keys, made from their table. It closes by Esc, and the focus returns where it was. */
+export function KeyMap({ onClose }: { readonly onClose: () => void }): VNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} class="key-map" aria-labelledby="key-map" onClose={onClose}>
+      <header>
+        <h2 id="key-map">Keys</h2>
+        <button type="button" class="btn" onClick={() => dialog.current?.close()}>
+          Close
+        </button>
+      </header>
+      {!lettersAct() && (
+        <p class="strip">Letters are switched off in this browser; settings switch them on.</p>
+      )}
+      <div class="key-groups">
+        {KEY_MAP.map(({ name, bindings }) => (
+          <section key={name}>
+            <h3>{name}</h3>
+            <dl>
+              {bindings.map(({ action, keys, label }) => (
+                <div key={action}>
+                  <dt>
+                    {keys.map((one, i) => (
+                      <span key={one}>
+                        {i > 0 && ' or '}
+                        {capsOf(one).map((cap, j) => (
+                          <kbd key={j}>{cap}</kbd>
+                        ))}
+                      </span>
+                    ))}
+                  </dt>
+                  <dd>{label}</dd>
+                </div>
+              ))}
+            </dl>
+          </section>
+        ))}
+      </div>
+      <p class="small">
+        Letters act outside of fields only.{' '}
+        <a class="link" href="/you">
+          Settings
+        </a>{' '}
+        switch them off, and choose theme and density.
+      </p>
+    </dialog>
+  );
+}
+
+/** The query box while it asks for a name: saves what was typed, and lists what is saved. */
+export function SaveBox(): VNode {
+  const viewer = useViewer();
+  const query = viewer.address.searchParams.get('q') ?? '';
+  const [name, setName] = useState('@');
+  const [saved, setSaved] = useState<readonly SavedSearch[]>([]);
+  const [problem, setProblem] = useState<Saving['problem']>(null);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    field.current?.focus();
+    field.current?.setSelectionRange(1, 1);
+    ask<readonly SavedSearch[]>('/api/saved').then(setSaved, () => {});
+  }, []);
+  // Before the page takes a step back.
+  useKeys({ back: end });
+  const send = async (path: string, fields: Readonly<Record<string, string>>): Promise<boolean> => {
+    try {
+      const saving = await post<Saving>(path, fields);
+      setSaved(saving.saved);
+      setProblem(saving.problem);
+      if (saving.problem !== null) return false;
+      await viewer.refreshFrame();
+      return true;
+    } catch (error) {
+      const isLimited = error instanceof Refused && error.status === 403;
+      const message = isLimited
+        ? 'A limited sign-in saves no searches.'
+        : 'No answer came. Nothing was changed.';
+      setProblem({ message, ...NO_WAY });
+      return false;
+    }
+  };
+  const save = async (replace: boolean): Promise<void> => {
+    if (await send('/api/saved', { name, query, replace: replace ? '1' : '0' })) end();
+  };
+  return (
+    <>
+      <form
+        class={problem === null ? 'query' : 'query wrong'}
+        onSubmit={(event) => {
+          event.preventDefault();
+          void save(false);
+        }}
+      >
+        <Icon name="tag" />
+        <div class="field">
+          <input
+            ref={field}
+            value={name}
+            onInput={(event) => {
+              setName(event.currentTarget.value);
+              setProblem(null);
+            }}
+            aria-label="Name of the saved search"
+            aria-invalid={problem === null ? undefined : 'true'}
+            aria-describedby="saving"
+            autocomplete="off"
+            autocapitalize="none"
+            spellcheck={false}
+            enterkeyhint="done"
+            maxLength={65}
+          />
+        </div>
+        <button type="submit" class="btn">
+          Save
+        </button>
+        <button type="button" class="btn quiet" onClick={end}>
+          Cancel
+        </button>
+      </form>
+      <div class="below" id="saving">
+        {problem === null ? (
+          <p>
+            A name for <bdi class="mono">{query === '' ? 'an empty query' : query}</bdi>. Use it
+            later as <span class="mono">@name</span>, here and on the command line.
+          </p>
+        ) : (
+          <div role="alert">
+            <p>
+              <strong>
+                <bdi>{problem.message}</bdi>
+              </strong>
+            </p>
+            {problem.hint !== null && (
+              <p>
+                <bdi>{problem.hint}</bdi>
+              </p>
+            )}
+            {problem.taken !== null && (
+              <button type="button" class="btn" onClick={() => void save(true)}>
+                Replace it
+              </button>
+            )}
+          </div>
+        )}
+        <ul class="saved">
+          {saved.map((search) => (
+            <li key={search.name}>
+              <span class="mono">@{search.name}</span>
+              <bdi class="mono">{search.query}</bdi>
+              <button
+                type="button"
+                class="btn quiet"
+                onClick={() => {
+                  void send('/api/saved/forget', { name: search.name });
+                  // The button goes with its row.
+                  field.current?.focus();
+                }}
+              >
+                Remove<span class="vh"> @{search.name}</span>
+              </button>
+            </li>
+          ))}
+        </ul>
+      </div>
+    </>
+  );
+}
+
+function end(): void {
+  setSaving(false);
+  // The box itself is back with the next frame.
+  requestAnimationFrame(() => document.getElementById('query')?.focus());
+}
+
+const NO_WAY = { hint: null, taken: null };

@@ -1,0 +1,348 @@
+import type { TargetedPointerEvent, VNode } from 'preact';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { dayText } from '../../wording/dates.ts';
+import type { Frame } from '../pages/page.ts';
+import { Band, Since } from '../pages/time-band.tsx';
+import { asOf, asOfWord, namedMoment } from '../query-text.ts';
+import { useKeys } from './page-keys.tsx';
+import { useViewer } from './viewer.ts';
+
+/** Where on the track of the time band a moment stands. Moments are milliseconds since the epoch. */
+interface TrackRange {
+  /** The first commit: before it nothing was observed. */
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What came and what ended while a column of the track lasted. */
+interface TrackColumn {
+  readonly came: number;
+  readonly ended: number;
+}
+
+/** Returns the share of the track, 0 to 1, that lies before a moment. */
+export function shareOf(moment: number, { from, to }: TrackRange): number {
+  return to <= from ? 1 : Math.min(1, Math.max(0, (moment - from) / (to - from)));
+}
+
+export function momentAt(share: number, { from, to }: TrackRange): number {
+  return Math.round(from + Math.min(1, Math.max(0, share)) * (to - from));
+}
+
+/** Returns the end of the column at a share of the track: what the bar there counts has happened by then. */
+export function momentAfter(
+  share: number,
+  track: TrackRange & { readonly columns: readonly TrackColumn[] },
+): number {
+  const { length } = track.columns;
+  return momentAt(Math.ceil(share * length) / length, track);
+}
+
+/** Columns as a path of rectangles in a box as wide as there are columns; heights are roots, so that one day's flood hides no other. */
+export function columnPath(
+  counts: readonly number[],
+  { base, height }: { readonly base: number; readonly height: number },
+): string {
+  const most = Math.max(1, ...counts);
+  return counts
+    .map((count, column) => {
+      if (count === 0) return '';
+      const tall = Math.max(1, Math.sqrt(count / most) * Math.abs(height)) * Math.sign(height);
+      return `M${column} ${base}h.8v${(-tall).toFixed(1)}h-.8z`;
+    })
+    .join('');
+}
+
+/** Returns than when a change is looked for: one of an earlier second than a moment, or of a later one. */
+function changeThan(moment: number, direction: 'previous' | 'next'): number {
+  return direction === 'next' ? namedMoment(moment) : Math.floor(moment / 1000) * 1000;
+}
+
+const HOUR_MS = 3_600_000;
+const TRACK_DAY_MS = 24 * HOUR_MS;
+
+/** What a key does on the track: to the next change, by a time, or to an end. */
+type TrackMove =
+  | { readonly kind: 'change'; readonly direction: 'previous' | 'next' }
+  | { readonly kind: 'by'; readonly ms: number }
+  | { readonly kind: 'first' | 'now' };
+
+export function trackMove(key: string, shift: boolean): TrackMove | undefined {
+  switch (key) {
+    case 'ArrowLeft':
+    case 'ArrowDown':
+      return shift ? { kind: 'by', ms: -HOUR_MS } : { kind: 'change', direction: 'previous' };
+    case 'ArrowRight':
+    case 'ArrowUp':
+      return shift ? { kind: 'by', ms: HOUR_MS } : { kind: 'change', direction: 'next' };
+    case 'PageDown':
+      return { kind: 'by', ms: -TRACK_DAY_MS };
+    case 'PageUp':
+      return { kind: 'by', ms: TRACK_DAY_MS };
+    case 'Home':
+      return { kind: 'first' };
+    case 'End':
+      return { kind: 'now' };
+    default:
+      return undefined;
+  }
+}
+
+interface TrackProps {
+  readonly changes: TrackRange & { readonly columns: readonly TrackColumn[] };
+  /** Milliseconds since the epoch. */
+  readonly moment: number;
+  readonly onMove: (moment: number) => void;
+  readonly onKeyDown: (event: KeyboardEvent) => void;
+}
+
+/** Heights of what came, above the line, and of what ended, below it. */
+const ABOVE = 34;
+const BELOW = 12;
+/** Dates below the track: as many as a narrow one has room for. */
+const DATES = 3;
+
+/** The track: linear from the first commit to now, with what came and what ended. */
+function Track({ changes, moment, onMove, onKeyDown }: TrackProps): VNode {
+  const box = useRef<HTMLDivElement>(null);
+  const { columns } = changes;
+  const share = shareOf(moment, changes);
+  const move = ({ clientX }: PointerEvent): void => {
+    const { left = 0, width = 1 } = box.current?.getBoundingClientRect() ?? {};
+    onMove(momentAfter((clientX - left) / width, changes));
+  };
+  const down = (event: TargetedPointerEvent<HTMLDivElement>): void => {
+    if (event.button !== 0) return;
+    event.currentTarget.setPointerCapture(event.pointerId);
+    move(event);
+  };
+  const path = (numbers: readonly number[], height: number): string =>
+    columnPath(numbers, { base: ABOVE, height });
+  const came = path(
+    columns.map((column) => column.came),
+    ABOVE,
+  );
+  const gone = path(
+    columns.map((column) => column.ended),
+    -BELOW,
+  );
+  const text = `${dayText(moment)} ${new Date(moment).toLocaleTimeString()}`;
+  return (
+    <div
+      ref={box}
+      class="track"
+      role="slider"
+      tabIndex={0}
+      aria-label="Moment"
+      aria-valuemin={changes.from}
+      aria-valuemax={changes.to}
+      aria-valuenow={moment}
+      aria-valuetext={text}
+      onPointerDown={down}
+      onPointerMove={(event) => {
+        if (event.currentTarget.hasPointerCapture(event.pointerId)) move(event);
+      }}
+      onKeyDown={onKeyDown}
+    >
+      <svg
+        viewBox={`0 0 ${columns.length} ${ABOVE + BELOW}`}
+        preserveAspectRatio="none"
+        aria-hidden="true"
+      >
+        <path class="came later" d={came} />
+        <path class="gone later" d={gone} />
+        <svg width={Math.ceil(share * columns.length)} aria-hidden="true">
+          <path class="came" d={came} />
+          <path class="gone" d={gone} />
+        </svg>
+        <path class="line" d={`M0 ${ABOVE}h${columns.length}`} vector-effect="non-scaling-stroke" />
+        <path
+          class="knob-line"
+          d={`M${share * columns.length} 0v${ABOVE + BELOW}`}
+          vector-effect="non-scaling-stroke"
+        />
+      </svg>
+      <svg class="knobs" aria-hidden="true">
+        <circle class="knob" cx={`${share * 100}%`} cy="50%" r="7" />
+      </svg>
+      <div class="dates" aria-hidden="true">
+        {Array.from({ length: DATES }, (_, i) => (
+          <span key={i}>
+            {i === DATES - 1 ? 'now' : dayText(momentAt(i / (DATES - 1), changes))}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+/** What the archive saw come and end, from its first commit to now. */
+interface Changes extends TrackRange {
+  readonly columns: readonly TrackColumn[];
+}
+
+/** A commit that something came or ended with. */
+interface Change {
+  readonly time: number;
+}
+
+/** Columns of the track. */
+const COLUMNS = 240;
+/** Without another move for so long, list and tree follow. Milliseconds. */
+const REST_MS = 120;
+const DAY_MS = 86_400_000;
+
+/** The band of time travel, open. */
+export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
+  const viewer = useViewer();
+  const { past, closing } = frame;
+  const [changes, setChanges] = useState<Changes | null>(null);
+  const [first, setFirst] = useState<number | null>(null);
+  const [moving, setMoving] = useState<number | null>(null);
+  const rest = useRef<number | undefined>(undefined);
+  const opened = useRef(Date.now());
+  useLayoutEffect(
+    () => () => {
+      clearTimeout(rest.current);
+      // What had the focus goes with the band.
+      if (document.activeElement?.closest('.band') != null)
+        document.querySelector<HTMLElement>('.chips button')?.focus();
+    },
+    [],
+  );
+  useEffect(() => {
+    const asking = new AbortController();
+    void viewer.asked<Changes>(`/api/changes?columns=${COLUMNS}`, asking.signal).then((found) => {
+      if (found !== undefined) setChanges(found);
+    });
+    void viewer.asked<Change | null>('/api/changes/next?than=0', asking.signal).then((found) => {
+      if (found != null) setFirst(namedMoment(found.time));
+    });
+    return () => asking.abort();
+  }, [viewer, closing.commit]);
+  // What was asked for is shown now; while it is an earlier moment, the last one is still on its way.
+  useEffect(() => {
+    const isNamed = (to: number): boolean =>
+      asOfWord(viewer.address.searchParams.get('q') ?? '') === asOf('', to);
+    setMoving((to) => {
+      if (to === null || namedMoment(to) === past?.asOf) return null;
+      return rest.current !== undefined || isNamed(to) ? to : null;
+    });
+  }, [past?.asOf, viewer]);
+  const isNow = past === null && moving === null;
+  const moment = moving ?? past?.asOf ?? opened.current;
+  // Where presses have led, whether or not it is drawn already.
+  const at = useRef(moment);
+  at.current = moment;
+  // Waits `atRest` milliseconds for another move before it asks.
+  const goTo = (to: number, atRest = 0): void => {
+    const isPast = to < opened.current;
+    clearTimeout(rest.current);
+    at.current = to;
+    setMoving(isPast ? to : null);
+    // The first step is the history's; the moments on the way are not.
+    const replace = past !== null;
+    rest.current = window.setTimeout(() => {
+      rest.current = undefined;
+      viewer.goTo(isPast ? to : null, { replace });
+    }, atRest);
+  };
+  const steps = useRef(Promise.resolve());
+  // One after the other: each begins where the one before has led.
+  const step = (direction: 'previous' | 'next'): void => {
+    steps.current = steps.current.then(async () => {
+      const than = changeThan(at.current, direction);
+      const found = await viewer.asked<Change | null>(`/api/changes/${direction}?than=${than}`);
+      if (found != null) goTo(namedMoment(found.time));
+      else if (found === null && direction === 'next') viewer.goTo(null);
+    });
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const move = trackMove(event.key, event.shiftKey);
+    if (move === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    if (move.kind === 'change') step(move.direction);
+    else if (move.kind === 'by') goTo(moment + move.ms, REST_MS);
+    else if (move.kind === 'first') goTo(changes?.from ?? moment);
+    else {
+      clearTimeout(rest.current);
+      viewer.goTo(null);
+    }
+  };
+  useKeys({
+    previousChange: () => step('previous'),
+    nextChange: () => step('next'),
+  });
+  return (
+    <Band
+      moment={moment}
+      back={nowAddress(viewer.address)}
+      track={
+        changes === null ? (
+          <div class="track" />
+        ) : (
+          <Track
+            changes={changes}
+            moment={moment}
+            onMove={(to) => goTo(to, REST_MS)}
+            onKeyDown={onKeyDown}
+          />
+        )
+      }
+      since={past === null ? <span>Drag on the track, or step.</span> : <Since frame={frame} />}
+    >
+      <button type="button" class="step" onClick={() => goTo(moment - DAY_MS)}>
+        − day
+      </button>
+      <button type="button" class="step" disabled={isNow} onClick={() => goTo(moment + DAY_MS)}>
+        + day
+      </button>
+      <button
+        type="button"
+        class="step"
+        disabled={first !== null && namedMoment(moment) <= first}
+        onClick={() => step('previous')}
+      >
+        previous change
+      </button>
+      <button type="button" class="step" disabled={isNow} onClick={() => step('next')}>
+        next change
+      </button>
+      <DateField key={dayText(moment)} moment={moment} onChoose={goTo} />
+    </Band>
+  );
+}
+
+/** The address of the same page, and the same message, as of now. */
+function nowAddress(address: URL): string {
+  const to = new URL(address);
+  const query = asOf(to.searchParams.get('q') ?? '', null);
+  if (query === '') to.searchParams.delete('q');
+  else to.searchParams.set('q', query);
+  for (const place of ['after', 'at']) to.searchParams.delete(place);
+  return to.pathname + to.search;
+}
+
+/** Any moment, typed. */
+function DateField({
+  moment,
+  onChoose,
+}: {
+  readonly moment: number;
+  readonly onChoose: (moment: number) => void;
+}): VNode {
+  const local = new Date(moment - new Date(moment).getTimezoneOffset() * 60_000);
+  return (
+    <label class="step">
+      <span class="vh">Any moment</span>
+      <input
+        type="datetime-local"
+        value={local.toISOString().slice(0, 16)}
+        onChange={(event) => {
+          const chosen = new Date(event.currentTarget.value).getTime();
+          if (!Number.isNaN(chosen)) onChoose(chosen);
+        }}
+      />
+    </label>
+  );
+}

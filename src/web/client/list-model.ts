@@ -1,0 +1,466 @@
+import type { HitCount, SearchHit } from '../../catalog/search.ts';
+import type { ListPage, Place, RowSource } from './row-source.ts';
+
+/** Rows that are kept, at most: what lies farther from what is shown is asked for again. */
+export const MOST_KEPT = 1_200;
+
+/** One page of rows, in the order of the list. */
+export interface RowPage<T> {
+  readonly rows: readonly T[];
+  /** What to ask with for the page before this one, and the one behind it; null where there is none. */
+  readonly previous: string | null;
+  readonly next: string | null;
+}
+
+/** A stretch of the list without gaps, by the numbers of its rows. It grows at both sides, and forgets the far side. */
+export class RowCache<T extends { readonly line: { readonly id: string } }> {
+  #rows: T[];
+  #low = 0;
+  #previous: string | null;
+  #next: string | null;
+  #start: number | null;
+  #end: number | null;
+
+  /** @param page its first row has the number 0 */
+  constructor(page: RowPage<T>) {
+    this.#rows = [...page.rows];
+    this.#previous = page.previous;
+    this.#next = page.next;
+    this.#start = page.previous === null ? 0 : null;
+    this.#end = page.next === null ? this.high : null;
+  }
+
+  get low(): number {
+    return this.#low;
+  }
+
+  get high(): number {
+    return this.#low + this.#rows.length;
+  }
+
+  get edges(): Edges {
+    return { start: this.#start, end: this.#end };
+  }
+
+  /** What to ask with for the rows before the first one that is kept; null where there are none. */
+  get previous(): string | null {
+    return this.#previous;
+  }
+
+  get next(): string | null {
+    return this.#next;
+  }
+
+  at(row: number): T | undefined {
+    return this.#rows[row - this.#low];
+  }
+
+  /** Returns the number of the row of a message, by its id or the beginning of it. */
+  find(id: string): number | undefined {
+    const index = this.#rows.findIndex(({ line }) => line.id.startsWith(id));
+    return index < 0 ? undefined : this.#low + index;
+  }
+
+  /** Adds the page that follows the last row. */
+  append({ rows, next }: RowPage<T>): void {
+    this.#rows.push(...rows);
+    this.#next = next;
+    if (next === null) this.#end = this.high;
+    // More than were counted: the number was of another moment.
+    else if (this.#end !== null && this.#end <= this.high) this.#end = null;
+  }
+
+  /** Adds the page that comes before the first row. */
+  prepend({ rows, previous }: RowPage<T>): void {
+    this.#rows.unshift(...rows);
+    this.#low -= rows.length;
+    this.#previous = previous;
+    if (previous === null) this.#start = this.#low;
+    else if (this.#start !== null && this.#start >= this.#low) this.#start = null;
+  }
+
+  /** Takes over how many rows were counted before one, where the first one was not met yet. */
+  expectBefore(row: number, count: number): void {
+    const start = Math.min(row - count, this.#low);
+    if (this.#previous !== null) this.#start = start < this.#low ? start : null;
+  }
+
+  /** Takes over how many rows were counted in all, where the last one was not met yet. */
+  expectAll(count: number): void {
+    if (this.#next === null || this.#start === null) return;
+    const end = this.#start + count;
+    this.#end = end > this.high ? end : null;
+  }
+
+  /** Forgets what is farthest from the rows that are shown, until no more than the most is kept. */
+  trim({ low, high }: RowRange): void {
+    const spare = this.#rows.length - MOST_KEPT;
+    if (spare <= 0) return;
+    const room = Math.max(0, Math.floor((MOST_KEPT - (high - low)) / 2));
+    const first = Math.min(Math.max(0, low - room - this.#low), spare);
+    this.#rows = this.#rows.slice(first, first + MOST_KEPT);
+    this.#low += first;
+    if (first > 0) this.#previous = this.#rows[0]?.line.id ?? null;
+    if (first < spare) this.#next = this.#rows.at(-1)?.line.id ?? null;
+  }
+}
+
+/**
+ * Where rows are. Each row has a number on a line without ends: the row that the list began with is 0, newer knowledge
+ * never renumbers. The scroller holds a stretch of that line around what is shown, because browsers limit the height
+ * of an element.
+ */
+
+/** Rows from `low` (included) to `high` (excluded). */
+export interface RowRange {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The ends of the list, as far as they are known. */
+interface Edges {
+  /** Number of the first row. */
+  readonly start: number | null;
+  /** Number behind the last row. */
+  readonly end: number | null;
+}
+
+/** Rows in the document at a time, at most. */
+export const MOST_ROWS = 60;
+/** Rows that the scroller holds on each side of its anchor. */
+export const REACH = 2_000;
+/** Browsers cut elements at 17 to 33 million pixels. */
+export const MOST_PIXELS = 8_000_000;
+/** With fewer rows than this to an end of the scroller that is no end of the list, it is centred at rest. */
+const NEAR = REACH / 2;
+/** Rows in the document before and behind the visible ones. */
+const SPARE = 6;
+
+/** Returns the rows that the scroller holds around one. */
+export function runwayAround(anchor: number, { start, end }: Edges, rowHeight: number): RowRange {
+  const reach = Math.min(REACH, Math.floor(MOST_PIXELS / (2 * rowHeight)));
+  const first = start ?? -Infinity;
+  const behind = Math.max(first === -Infinity ? anchor : first, end ?? Infinity);
+  const middle = Math.min(Math.max(anchor, first), behind);
+  return { low: Math.max(first, middle - reach), high: Math.min(behind, middle + reach) };
+}
+
+/** Whether the scroller should be centred on a row once it rests. */
+export function shouldCentre(shown: RowRange, runway: RowRange, { start, end }: Edges): boolean {
+  const isNearTop = shown.low - runway.low < NEAR && runway.low !== start;
+  const isNearEnd = runway.high - shown.high < NEAR && runway.high !== end;
+  // Ends that were found meanwhile.
+  const isBeyond =
+    (start !== null && runway.low < start) ||
+    (end !== null && runway.high > Math.max(end, start ?? end));
+  return isNearTop || isNearEnd || isBeyond;
+}
+
+/** Returns how high a row is: so high that few enough of them fill the list, however tall the window is. */
+export function rowHeightFor(wanted: number, viewport: number): number {
+  // One row may be cut at the top and one at the bottom.
+  return Math.max(1, wanted, Math.ceil(viewport / (MOST_ROWS - 2)));
+}
+
+/** Returns the rows that are at least partly visible. */
+export function visibleRows(
+  scrollTop: number,
+  viewport: number,
+  rowHeight: number,
+  runway: RowRange,
+): RowRange {
+  const low = runway.low + Math.floor(scrollTop / rowHeight);
+  const high = runway.low + Math.ceil((scrollTop + viewport) / rowHeight);
+  return within({ low, high: Math.max(high, low + 1) }, runway);
+}
+
+/** Returns the rows to keep in the document: the visible ones and some around them. */
+export function renderedRows(visible: RowRange, runway: RowRange): RowRange {
+  const room = Math.max(0, MOST_ROWS - (visible.high - visible.low));
+  const spare = Math.min(SPARE, Math.floor(room / 2));
+  return within({ low: visible.low - spare, high: visible.high + spare }, runway);
+}
+
+/** Returns the scroller's position at which a row stands in view, moved as little as possible. */
+export function positionToShow(
+  row: number,
+  scrollTop: number,
+  viewport: number,
+  rowHeight: number,
+  runway: RowRange,
+): number {
+  const top = (row - runway.low) * rowHeight;
+  if (top < scrollTop) return top;
+  return top + rowHeight > scrollTop + viewport
+    ? Math.max(0, top + rowHeight - viewport)
+    : scrollTop;
+}
+
+function within(range: RowRange, { low, high }: RowRange): RowRange {
+  const from = Math.min(Math.max(range.low, low), high);
+  return { low: from, high: Math.min(Math.max(range.high, from), high) };
+}
+
+/** Rows that are asked for before they are in view. */
+const AHEAD = 100;
+
+interface Sought {
+  readonly place: Place;
+  readonly isGlance: boolean;
+}
+
+/** The rows of one query: what is known of them, and the way to the others. */
+export class ListModel {
+  #cache: RowCache<SearchHit>;
+  #runway: RowRange;
+  #epoch = 0;
+  #top = 0;
+  #shown: RowRange = { low: 0, high: 0 };
+  #all: HitCount | null = null;
+  #asking = new AbortController();
+  readonly #growing = new Set<'after' | 'before'>();
+  #wanted: Sought | undefined;
+  #isSeeking = false;
+  /** What is shown is about to be replaced: nothing around it is worth asking for. */
+  #isGlance = false;
+  #listeners = new Set<() => void>();
+  /** While it runs, nothing is asked for that is not in view: another query may be on its way. */
+  #rest: ReturnType<typeof setTimeout> | undefined;
+
+  /** @param restMs milliseconds before rows are asked for that are not in view */
+  constructor(
+    private readonly source: Pick<RowSource, 'page' | 'position'>,
+    seed: ListPage,
+    private rowHeight: number,
+    restMs = 0,
+  ) {
+    if (restMs > 0)
+      this.#rest = setTimeout(() => {
+        this.#rest = undefined;
+        this.look(this.#shown);
+      }, restMs);
+    this.#cache = new RowCache(seed);
+    this.#runway = this.#around(0);
+    void this.#locate();
+  }
+
+  /** Calls a function after each change; returns one that ends that. */
+  subscribe(changed: () => void): () => void {
+    this.#listeners.add(changed);
+    return () => this.#listeners.delete(changed);
+  }
+
+  /** Another number means that the rows have other numbers, and that `top` is to be the first one in view. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  get top(): number {
+    return this.#top;
+  }
+
+  /** The rows that the scroller holds. */
+  get runway(): RowRange {
+    return this.#runway;
+  }
+
+  get edges(): Edges {
+    return this.#cache.edges;
+  }
+
+  /** Rows in all; null while that is not known. */
+  get size(): number | null {
+    const { start, end } = this.edges;
+    if (start !== null && end !== null) return end - start;
+    return this.#all?.complete === true ? this.#all.count : null;
+  }
+
+  at(row: number): SearchHit | undefined {
+    return this.#cache.at(row);
+  }
+
+  /** Returns the number of a message's row; undefined where it is not among those that are kept. */
+  find(id: string): number | undefined {
+    return this.#cache.find(id);
+  }
+
+  /** Returns how many rows come before one; null while that is not known. */
+  position(row: number): number | null {
+    const { start } = this.edges;
+    return start === null ? null : row - start;
+  }
+
+  /** Takes note of how many rows there are in all. */
+  count(all: HitCount | null): void {
+    if (all === null || all === this.#all) return;
+    this.#all = all;
+    this.#expectAll();
+    this.#runway = this.#around(this.#shown.low);
+    this.#changed();
+  }
+
+  /** Takes note of the height of rows. Pixels. */
+  measure(rowHeight: number): void {
+    if (rowHeight === this.rowHeight) return;
+    this.rowHeight = rowHeight;
+    this.#runway = this.#around(this.#shown.low);
+  }
+
+  /** Asks for what is about to come into view. */
+  look(shown: RowRange): void {
+    this.#shown = shown;
+    if (this.#isGlance) return;
+    const isKept = shown.low >= this.#cache.low && shown.high <= this.#cache.high;
+    if (this.#rest !== undefined && isKept) return;
+    if (shown.high + AHEAD > this.#cache.high) void this.#grow('after');
+    if (shown.low - AHEAD < this.#cache.low) void this.#grow('before');
+  }
+
+  /** Puts the scroller's stretch around what is in view, once that rests. */
+  centre(): void {
+    if (!shouldCentre(this.#shown, this.#runway, this.edges)) return;
+    this.#runway = this.#around(this.#shown.low);
+    this.#changed();
+  }
+
+  /**
+   * Shows the list from another place on. Of several that are wanted meanwhile, the last one follows.
+   *
+   * @param isGlance whether another place is about to follow, as while the spine is dragged
+   */
+  async seek(place: Place, isGlance = false): Promise<void> {
+    this.#wanted = { place, isGlance };
+    if (this.#isSeeking) return;
+    this.#isSeeking = true;
+    try {
+      while (this.#wanted !== undefined) {
+        const wanted: Sought = this.#wanted;
+        this.#wanted = undefined;
+        const page = await this.#page(wanted);
+        if (page !== undefined) this.#show(page, wanted);
+      }
+    } finally {
+      this.#isSeeking = false;
+    }
+  }
+
+  /** Puts a row that is kept at the top. */
+  showAt(row: number): void {
+    this.#epoch += 1;
+    this.#top = row;
+    this.#runway = this.#around(row);
+    this.#changed();
+  }
+
+  /** Ends what is under way. */
+  close(): void {
+    clearTimeout(this.#rest);
+    this.#asking.abort();
+    this.#wanted = undefined;
+  }
+
+  async #page({ place, isGlance }: Sought): Promise<ListPage | undefined> {
+    const { signal } = this.#asking;
+    const page = await this.source.page(place, signal, isGlance);
+    if (page === undefined || signal.aborted) return undefined;
+    if (page.rows.length > 0 || place.kind === 'last') return page;
+    // Behind the last message there is nothing: its end is shown.
+    return await this.#page({ place: { kind: 'last' }, isGlance });
+  }
+
+  #show(page: ListPage, { place, isGlance }: Sought): void {
+    this.#asking.abort();
+    this.#asking = new AbortController();
+    this.#growing.clear();
+    this.#isGlance = isGlance;
+    this.#cache = new RowCache(page);
+    this.#expectAll();
+    this.#epoch += 1;
+    this.#top = place.kind === 'last' ? this.#cache.high : this.#cache.low;
+    this.#runway = this.#around(this.#top);
+    this.#changed();
+    if (!isGlance) void this.#locate();
+  }
+
+  /** Finds out how many rows come before the first one that is kept. */
+  async #locate(): Promise<void> {
+    const cache = this.#cache;
+    const row = cache.low;
+    const id = cache.at(row)?.line.id;
+    if (cache.edges.start !== null || id === undefined) return;
+    const { signal } = this.#asking;
+    const found = await this.source.position(id, signal);
+    if (found === undefined || signal.aborted) return;
+    if (found.before.complete) cache.expectBefore(row, found.before.count);
+    if (found.all.complete) this.#all = found.all;
+    this.#expectAll();
+    this.#clip();
+    this.#changed();
+  }
+
+  #expectAll(): void {
+    if (this.#all?.complete === true) this.#cache.expectAll(this.#all.count);
+  }
+
+  async #grow(side: 'after' | 'before'): Promise<void> {
+    const cache = this.#cache;
+    const from = side === 'after' ? cache.next : cache.previous;
+    if (from === null || this.#growing.has(side)) return;
+    this.#growing.add(side);
+    const { signal } = this.#asking;
+    const page = await this.source.page({ kind: side, from }, signal);
+    if (signal.aborted) return;
+    this.#growing.delete(side);
+    if (page === undefined) return;
+    if (side === 'after') cache.append(page);
+    else cache.prepend(page);
+    this.#expectAll();
+    cache.trim(this.#shown);
+    this.#clip();
+    this.#changed();
+    this.look(this.#shown);
+  }
+
+  /** The scroller never holds rows beyond an end that is known. */
+  #clip(): void {
+    const { start, end } = this.edges;
+    const low = Math.max(this.#runway.low, start ?? -Infinity);
+    const high = Math.max(low, Math.min(this.#runway.high, end ?? Infinity));
+    if (low !== this.#runway.low || high !== this.#runway.high) this.#runway = { low, high };
+  }
+
+  #around(row: number): RowRange {
+    return runwayAround(row, this.edges, this.rowHeight);
+  }
+
+  #changed(): void {
+    for (const changed of this.#listeners) changed();
+  }
+}
+
+/** The time that the rows in view span: from the first of them to the last. Milliseconds since the epoch. */
+export interface Stretch {
+  readonly top: number;
+  readonly bottom: number;
+}
+
+/** Hands the stretch in view on with every frame of a scroll, past the components: they are made again at rest only. */
+export class ShownStretch {
+  #now: Stretch | null = null;
+  readonly #listeners = new Set<(stretch: Stretch) => void>();
+
+  get now(): Stretch | null {
+    return this.#now;
+  }
+
+  set(stretch: Stretch): void {
+    this.#now = stretch;
+    for (const changed of this.#listeners) changed(stretch);
+  }
+
+  /** Calls a function with each stretch; returns one that ends that. */
+  subscribe(changed: (stretch: Stretch) => void): () => void {
+    this.#listeners.add(changed);
+    return () => this.#listeners.delete(changed);
+  }
+}

@@ -1,0 +1,688 @@
+import { Component, createRef, type VNode } from 'preact';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { SearchHit } from '../../catalog/search.ts';
+import { DOCIDS_PER_SECOND } from '../../mail/docid.ts';
+import { count } from '../../wording/amounts.ts';
+import type { MailList } from '../mail-list.ts';
+import { Icon } from '../pages/icons.tsx';
+import {
+  Found,
+  type ListProps,
+  Nothing,
+  Pending,
+  RowText,
+  rowClasses,
+} from '../pages/mail-list.tsx';
+import { pageAddress } from '../query-text.ts';
+import {
+  attachList,
+  cycleDensity,
+  openSelected,
+  seekNextBar,
+  seekPreviousBar,
+  selectFirst,
+  selectLast,
+  selectNext,
+  selectPage,
+  selectPrevious,
+  showNewMail,
+} from './list-cursor.ts';
+import {
+  ListModel,
+  MOST_ROWS,
+  positionToShow,
+  type RowRange,
+  renderedRows,
+  rowHeightFor,
+  ShownStretch,
+  visibleRows,
+} from './list-model.ts';
+import { choose as prefer, chosen as preferred } from './preferences.ts';
+import {
+  FollowingPane,
+  type ListQuery,
+  type NewMail,
+  RowSource,
+  useNewMail,
+} from './row-source.ts';
+import { Spine, stepFrom, useSpine } from './timeline.tsx';
+import { useShown, useViewer, type Viewer } from './viewer.ts';
+
+/** How much of a message a row shows: one line, two, or three with what was found. */
+const DENSITIES = ['compact', 'standard', 'roomy'] as const;
+type Density = (typeof DENSITIES)[number];
+
+/**
+ * Returns how high rows are.
+ *
+ * @param hasWords whether the query has words, so that there is something found to show
+ */
+function densityFor(chosen: Density | 'auto', hasWords: boolean): Density {
+  return chosen === 'auto' ? (hasWords ? 'roomy' : 'standard') : chosen;
+}
+
+/** Returns the density that follows one. */
+function nextDensity(density: Density): Density {
+  return DENSITIES[(DENSITIES.indexOf(density) + 1) % DENSITIES.length] ?? 'standard';
+}
+
+interface ListHeadProps {
+  readonly of: ListQuery;
+  readonly list: Pick<MailList, 'all' | 'ended'>;
+  readonly fresh: NewMail | null;
+  readonly density: Density;
+  readonly onNew: () => void;
+  readonly onDensity: () => void;
+}
+
+/** What the query finds, what came since, the order, and how high rows are. */
+function ListHead({
+  of: { query, sort },
+  list,
+  fresh,
+  density,
+  onNew,
+  onDensity,
+}: ListHeadProps): VNode {
+  const other = sort === 'newest' ? 'oldest' : undefined;
+  return (
+    <div class="listhead">
+      <Found all={list.all} ended={list.ended} query={query} />
+      {fresh !== null && (
+        <button type="button" class="btn fresh" onClick={onNew}>
+          {fresh.isMore && 'more than '}
+          {count(fresh.count)} new
+        </button>
+      )}
+      <span class="spacer" />
+      <a class="btn quiet narrow-only" href={pageAddress('/export', { q: query })}>
+        Export
+      </a>
+      <a class="btn quiet" href={pageAddress('/mail', { q: query, sort: other })}>
+        {sort === 'newest' ? 'Newest first' : 'Oldest first'}
+      </a>
+      <button
+        type="button"
+        class="btn quiet density"
+        title={`Rows: ${density}`}
+        aria-label={`Rows: ${density}. Change`}
+        onClick={onDensity}
+      >
+        <Icon name="lines" />
+      </button>
+    </div>
+  );
+}
+
+const KEYS: Readonly<Record<string, () => boolean>> = {
+  ArrowDown: selectNext,
+  ArrowUp: selectPrevious,
+  Home: selectFirst,
+  End: selectLast,
+  PageDown: () => selectPage(1),
+  PageUp: () => selectPage(-1),
+  Enter: openSelected,
+  'Alt+ArrowDown': seekNextBar,
+  'Alt+ArrowUp': seekPreviousBar,
+};
+
+/** Does what a key means where the list has the focus. */
+function listKey(event: KeyboardEvent): void {
+  if (event.ctrlKey || event.metaKey || event.defaultPrevented) return;
+  const act = KEYS[event.altKey ? `Alt+${event.key}` : event.key];
+  // What the list has no use for is a key of the page.
+  if (act === undefined || !act()) return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+interface ListRowProps {
+  /** Undefined while the row is on its way. */
+  readonly hit: SearchHit | undefined;
+  readonly href: string;
+  /** Distance from the top of the scroller, in pixels. */
+  readonly top: number;
+  readonly selected: boolean;
+  /** Place in the list, from 1; undefined while that is not known. */
+  readonly place: number | undefined;
+  /** Rows in all; -1 while that is not known. */
+  readonly size: number;
+}
+
+/** Returns the id of a row's element. */
+function rowElement(id: string): string {
+  return `row-${id.slice(0, 16)}`;
+}
+
+/** A row of the list at its place: made again only where something of it is another. */
+class ListRow extends Component<ListRowProps> {
+  override shouldComponentUpdate(next: ListRowProps): boolean {
+    const { hit, href, top, selected, place, size } = this.props;
+    return !(
+      hit === next.hit &&
+      href === next.href &&
+      top === next.top &&
+      selected === next.selected &&
+      place === next.place &&
+      size === next.size
+    );
+  }
+
+  override render({ hit, href, top, selected, place, size }: ListRowProps): VNode {
+    const style = { transform: `translateY(${top}px)` };
+    if (hit === undefined)
+      return (
+        <div class="row bones" aria-hidden="true" style={style}>
+          <i />
+          <i />
+          <i />
+        </div>
+      );
+    return (
+      // An option that is a link: it opens in another tab as links do. The keys are those of the listbox.
+      <a
+        class={rowClasses(hit)}
+        role="option"
+        id={rowElement(hit.line.id)}
+        href={href}
+        tabindex={-1}
+        aria-selected={selected}
+        aria-setsize={size}
+        aria-posinset={place}
+        style={style}
+      >
+        <RowText hit={hit} />
+      </a>
+    );
+  }
+}
+
+interface RowsViewProps {
+  /** Is given the view while it is there. */
+  readonly handle: { current: RowsView | null };
+  readonly model: ListModel;
+  readonly density: Density;
+  /** The id of the selected message. */
+  readonly selected: string | null;
+  /** What is shown is not what was asked for. */
+  readonly isOld: boolean;
+  readonly hrefOf: (id: string) => string;
+  readonly onOpen: (id: string) => void;
+  readonly onKey: (event: KeyboardEvent) => void;
+  /** Hears with every frame of a scroll which rows are in view. */
+  readonly onShown: (visible: RowRange) => void;
+  readonly onRest: (visible: RowRange) => void;
+}
+
+/** A scroll rests once it has not moved for so long. Milliseconds. */
+const ROWS_REST_MS = 300;
+const NONE: RowRange = { low: 0, high: 0 };
+
+/**
+ * The rows in view, of a list of any length. While it scrolls, its position is read once a frame; sizes come from an
+ * observer, and nothing else of the layout is asked for.
+ */
+class RowsView extends Component<RowsViewProps> {
+  readonly #scroller = createRef<HTMLDivElement>();
+  readonly #probe = createRef<HTMLDivElement>();
+  #observer: ResizeObserver | undefined;
+  #model: ListModel | undefined;
+  #leave: (() => void) | undefined;
+  #rest: number | undefined;
+  /** The scroll has come to rest, and nobody has heard of it yet. */
+  #isResting = false;
+  /** Pixels. */
+  #top = 0;
+  #height = 0;
+  #rowHeight = 54;
+  #wantedHeight = 54;
+  /** What the position is of: another stretch of the list, or another height of rows, moves it. */
+  #epoch = -1;
+  #low = 0;
+  #mustScroll = true;
+  /** Where the scroller is. */
+  #scrolledTo = 0;
+  #visible = NONE;
+  #rendered = NONE;
+
+  /** The rows that are at least partly in view. */
+  get visible(): RowRange {
+    return this.#visible;
+  }
+
+  /** Rows that fit into the view as a whole. */
+  get fitting(): number {
+    return Math.max(1, Math.floor(this.#height / this.#rowHeight));
+  }
+
+  focus(): void {
+    this.#scroller.current?.focus({ preventScroll: true });
+  }
+
+  /** Scrolls as little as it takes for a row to be in view. */
+  show(row: number): void {
+    const { runway } = this.props.model;
+    const top = positionToShow(row, this.#top, this.#height, this.#rowHeight, runway);
+    if (top === this.#top) return;
+    this.#top = top;
+    this.#mustScroll = true;
+    this.#moved();
+    this.forceUpdate();
+  }
+
+  override componentDidMount(): void {
+    this.props.handle.current = this;
+    this.#observer = new ResizeObserver((entries) => this.#resized(entries));
+    for (const { current } of [this.#scroller, this.#probe])
+      if (current !== null) this.#observer.observe(current);
+    this.#shown();
+  }
+
+  override componentDidUpdate(): void {
+    this.#shown();
+  }
+
+  override componentWillUnmount(): void {
+    this.props.handle.current = null;
+    this.#observer?.disconnect();
+    this.#leave?.();
+    clearTimeout(this.#rest);
+  }
+
+  override render({ model, density, selected, isOld, hrefOf, onKey }: RowsViewProps): VNode {
+    this.#settle(model);
+    const { runway, edges, size } = model;
+    const { low, high } = this.#rendered;
+    const rows: VNode[] = [];
+    let active: string | undefined;
+    for (let row = low; row < high; row += 1) {
+      const hit = model.at(row);
+      const isSelected = hit !== undefined && hit.line.id === selected;
+      if (isSelected) active = rowElement(hit.line.id);
+      const position = model.position(row);
+      rows.push(
+        <ListRow
+          // Elements are used again for the rows that come into view.
+          key={((row % MOST_ROWS) + MOST_ROWS) % MOST_ROWS}
+          hit={hit}
+          href={hit === undefined ? '' : hrefOf(hit.line.id)}
+          top={(row - runway.low) * this.#rowHeight}
+          selected={isSelected}
+          place={position === null ? undefined : position + 1}
+          size={size ?? -1}
+        />,
+      );
+    }
+    const isWhole = edges.start === runway.low && edges.end === runway.high;
+    return (
+      <div
+        ref={this.#scroller}
+        id="list"
+        class={`rows live ${density}${isOld ? ' old' : ''}`}
+        role="listbox"
+        tabIndex={0}
+        aria-label="Messages"
+        aria-activedescendant={active}
+        aria-busy={isOld || (rows.length === 0 && !isWhole)}
+        style={{ '--row-px': `${this.#rowHeight}px` }}
+        onScroll={this.#scrolled}
+        onKeyDown={onKey}
+        onClick={this.#clicked}
+      >
+        <div ref={this.#probe} class="row-probe" />
+        <div class="runway" style={{ height: `${(runway.high - runway.low) * this.#rowHeight}px` }}>
+          {rows}
+        </div>
+      </div>
+    );
+  }
+
+  /** Finds out which rows are in view, where the list or its numbers have changed. */
+  #settle(model: ListModel): void {
+    if (model !== this.#model) {
+      this.#leave?.();
+      this.#leave = model.subscribe(() => this.forceUpdate());
+      this.#model = model;
+      this.#epoch = -1;
+    }
+    model.measure(this.#rowHeight);
+    const { runway, epoch, top } = model;
+    if (epoch !== this.#epoch) {
+      this.#top = (top - runway.low) * this.#rowHeight;
+      this.#mustScroll = true;
+      this.#awaitRest();
+    } else if (runway.low !== this.#low) {
+      this.#top += (this.#low - runway.low) * this.#rowHeight;
+      this.#mustScroll = true;
+    }
+    this.#epoch = epoch;
+    this.#low = runway.low;
+    const length = (runway.high - runway.low) * this.#rowHeight;
+    this.#top = Math.max(0, Math.min(this.#top, length - this.#height));
+    this.#findRows();
+  }
+
+  #findRows(): void {
+    const { runway } = this.props.model;
+    this.#visible = visibleRows(this.#top, this.#height, this.#rowHeight, runway);
+    this.#rendered = renderedRows(this.#visible, runway);
+  }
+
+  /** After the document has the rows. */
+  #shown(): void {
+    const { current } = this.#scroller;
+    // Setting it costs a layout.
+    if (this.#mustScroll && current !== null && this.#top !== this.#scrolledTo) {
+      current.scrollTop = this.#top;
+      this.#scrolledTo = this.#top;
+    }
+    this.#mustScroll = false;
+    if (this.#height > 0) this.#moved();
+    this.#reportRest();
+  }
+
+  readonly #scrolled = (): void => {
+    const { current } = this.#scroller;
+    if (current === null || this.#mustScroll) return;
+    this.#top = current.scrollTop;
+    this.#scrolledTo = this.#top;
+    const before = this.#rendered;
+    this.#findRows();
+    if (before.low !== this.#rendered.low || before.high !== this.#rendered.high)
+      this.forceUpdate();
+    else this.#moved();
+    this.#awaitRest();
+  };
+
+  #awaitRest(): void {
+    this.#isResting = false;
+    clearTimeout(this.#rest);
+    this.#rest = window.setTimeout(() => {
+      this.#isResting = true;
+      this.props.model.centre();
+      this.#reportRest();
+    }, ROWS_REST_MS);
+  }
+
+  /** Reports rows that came to rest, once, as soon as it is known which ones they are. */
+  #reportRest(): void {
+    const { model, onRest } = this.props;
+    if (!this.#isResting || model.at(this.#visible.low) === undefined) return;
+    this.#isResting = false;
+    onRest(this.#visible);
+  }
+
+  #moved(): void {
+    const { model, onShown } = this.props;
+    model.look(this.#visible);
+    onShown(this.#visible);
+  }
+
+  #resized(entries: readonly ResizeObserverEntry[]): void {
+    for (const { target, contentRect } of entries) {
+      if (target === this.#probe.current) this.#wantedHeight = contentRect.height;
+      else this.#height = contentRect.height;
+    }
+    const height = rowHeightFor(this.#wantedHeight, this.#height);
+    if (height !== this.#rowHeight) {
+      // The row at the top stays there.
+      this.#top *= height / this.#rowHeight;
+      this.#rowHeight = height;
+      this.#mustScroll = true;
+    }
+    this.forceUpdate();
+  }
+
+  readonly #clicked = (event: MouseEvent): void => {
+    // The keys are the listbox's own, and an element in it that had the focus may become another row.
+    this.focus();
+    const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+    const row = event.target instanceof Element ? event.target.closest('[role=option]') : null;
+    const { model, onOpen } = this.props;
+    const id = row?.id.replace('row-', '');
+    const found = id === undefined ? undefined : model.find(id);
+    const hit = found === undefined ? undefined : model.at(found);
+    if (!isPlain || hit === undefined) return;
+    event.preventDefault();
+    onOpen(hit.line.id);
+  };
+}
+
+/** Digits of an id that addresses have. */
+const ID_DIGITS = 16;
+/** Pixels of a row before it was measured. */
+const ROW_PX = 54;
+
+/** What the list is of, and what is known of its rows. */
+interface Listed {
+  readonly of: ListQuery;
+  readonly source: RowSource;
+  readonly model: ListModel;
+  readonly stretch: ShownStretch;
+  /** Where the address wants it to begin. */
+  readonly at: string | null;
+  readonly newest: string | null | undefined;
+}
+
+/** The list of what a query finds: every row of it in one scroller, its scrollbar a line of time. */
+export function MessageList(props: ListProps): VNode {
+  const { list, query, chosen, pending, after } = props;
+  const viewer = useViewer();
+  const { page, busy, news } = useShown();
+  const { hits } = list;
+  // Another answer is another list. A query with an error has none: the last good one stays, and its query with it.
+  const listed = useMemo(() => listedOf(props, viewer), [hits]);
+  const { of, source, model, stretch } = listed;
+  const view = useRef<RowsView>(null);
+  const [selected, setSelected] = useState<string | null>(null);
+  // Keys come faster than the page is made again.
+  const cursor = useRef<string | null>(null);
+  const [density, setDensity] = useState(() => preferred('density'));
+  const [, setRested] = useState<RowRange | null>(null);
+  const pane = useMemo(() => new FollowingPane(viewer), [viewer]);
+  const scale = useSpine(source, of.sort);
+  const fresh = useNewMail(source, listed.newest, news);
+
+  useEffect(() => () => model.close(), [model]);
+  useEffect(() => model.count(list.all), [model, list.all]);
+  useEffect(() => {
+    const at = listed.at;
+    const row = at === null ? undefined : model.find(at);
+    if (row !== undefined) model.showAt(row);
+    else if (at !== null) void model.seek({ kind: 'at', from: at });
+  }, [listed]);
+  useLayoutEffect(() => {
+    // A row that the pane follows is selected already. A key pressed before the next frame continues from that row.
+    if (chosen !== undefined && !pane.hasOpened(chosen)) choose(chosen);
+  }, [chosen, model]);
+  useEffect(() => {
+    if (chosen === undefined || pane.hasOpened(chosen) || cursor.current !== chosen) return;
+    const row = model.find(chosen);
+    if (row !== undefined) view.current?.show(row);
+  }, [chosen, model]);
+
+  const hasWords = hits.some(
+    ({ matches, attachmentMatches }) => matches.length > 0 || attachmentMatches.length > 0,
+  );
+  const shownDensity = densityFor(density, hasWords);
+  const hrefOf = (id: string): string =>
+    pageAddress('/mail', {
+      q: of.query,
+      sort: of.sort === 'newest' ? undefined : of.sort,
+      after,
+      m: id.slice(0, ID_DIGITS),
+    });
+  const addressOf = (id: string): string => withPlace(hrefOf(id), viewer);
+
+  const onShown = ({ low, high }: RowRange): void => {
+    const first = model.at(low);
+    const last = model.at(high - 1) ?? first;
+    if (first !== undefined && last !== undefined)
+      stretch.set({ top: timeOf(first), bottom: timeOf(last) });
+  };
+  const onRest = (visible: RowRange): void => {
+    setRested(visible);
+    const first = model.at(visible.low);
+    const { searchParams } = viewer.address;
+    // Another query or order may be asked for by now, whose list begins where it begins.
+    if (!isAsked(viewer, of) || first === undefined) return;
+    const isTop = model.position(visible.low) === 0;
+    const place = isTop ? null : first.line.id.slice(0, ID_DIGITS);
+    if (searchParams.get('at') !== place) viewer.note('at', place);
+  };
+  const choose = (id: string): void => {
+    cursor.current = id;
+    setSelected(id);
+  };
+  const onOpen = (id: string): void => {
+    choose(id);
+    pane.open(id, addressOf(id), false);
+  };
+
+  const selectRow = (row: number): void => {
+    const { start, end } = model.edges;
+    const wanted = Math.min(Math.max(row, start ?? row), (end ?? row + 1) - 1);
+    const hit = model.at(wanted);
+    if (hit === undefined) return;
+    choose(hit.line.id);
+    view.current?.show(wanted);
+    // A message that is opened next to the list would get a focus that is nowhere, and the next arrow would scroll it.
+    if (document.activeElement === document.body) view.current?.focus();
+    pane.follow(hit.line.id, addressOf(hit.line.id), chosen !== undefined);
+  };
+  const selectEnd = async (end: 'first' | 'last'): Promise<void> => {
+    const { start, end: behind } = model.edges;
+    const row = end === 'first' ? start : behind === null ? null : behind - 1;
+    if (row === null || model.at(row) === undefined) await model.seek({ kind: end });
+    const { start: first, end: last } = model.edges;
+    selectRow(end === 'first' ? (first ?? 0) : (last ?? 1) - 1);
+  };
+  const select = (to: number | 'first' | 'last'): void => {
+    if (typeof to === 'string') {
+      void selectEnd(to);
+      return;
+    }
+    const visible = view.current?.visible ?? { low: 0, high: 0 };
+    const { current } = cursor;
+    const now = current === null ? undefined : model.find(current);
+    if (now !== undefined) selectRow(now + to);
+    else selectRow(to > 0 ? visible.low : visible.high - 1);
+  };
+  const seekBars = (bars: number): void => {
+    const time = stretch.now?.top;
+    if (scale === null || time === undefined) return;
+    // The next key selects among the rows that are shown then.
+    cursor.current = null;
+    const to = stepFrom(scale, time, bars);
+    if (to !== null) void model.seek({ kind: 'time', time: to });
+    else void model.seek({ kind: bars > 0 ? 'last' : 'first' });
+  };
+  const openSelected = (): boolean => {
+    const { current } = cursor;
+    if (current === null || current === chosen) return false;
+    onOpen(current);
+    return true;
+  };
+  const changeDensity = (): void => {
+    const next = nextDensity(shownDensity);
+    prefer('density', next);
+    setDensity(next);
+  };
+  const showNew = (): void => {
+    if (fresh !== null) void viewer.refreshList();
+  };
+  // A key that comes as soon as the spine is seen finds the list that has it.
+  useLayoutEffect(() =>
+    attachList({
+      select,
+      selectPage: (windows) => select(windows * (view.current?.fitting ?? 1)),
+      open: openSelected,
+      seekBars,
+      cycleDensity: changeDensity,
+      showNew,
+    }),
+  );
+
+  // Nothing may come from a place on, and all of it before.
+  const isNone = list.all?.complete === true && list.all.count === 0;
+  const isNothing = hits.length === 0 && (listed.at === null || isNone);
+
+  return (
+    <>
+      <ListHead
+        {...{ of, list, fresh }}
+        density={shownDensity}
+        onNew={showNewMail}
+        onDensity={cycleDensity}
+      />
+      <Pending messages={pending} />
+      {isNothing ? (
+        <Nothing query={query} nothing={list.nothing} />
+      ) : (
+        <div class="listbody">
+          <RowsView
+            handle={view}
+            model={model}
+            density={shownDensity}
+            selected={selected}
+            isOld={isOld(viewer, of, busy) || page.frame.problem !== null}
+            hrefOf={hrefOf}
+            onOpen={onOpen}
+            onKey={listKey}
+            onShown={onShown}
+            onRest={onRest}
+          />
+          {scale !== null && (
+            <Spine
+              scale={scale}
+              stretch={stretch}
+              position={model.position(view.current?.visible.low ?? 0)}
+              size={model.size}
+              onSeek={(time, isGlance) => void model.seek({ kind: 'time', time }, isGlance)}
+              onStep={seekBars}
+              onEnd={(end) => void model.seek({ kind: end })}
+            />
+          )}
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Where a query is typed, another key may follow: what is not in view yet waits so long. Milliseconds. */
+const REST_MS = 150;
+
+function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer): Listed {
+  const of = { query, sort };
+  const source = new RowSource(of, (address, signal) => viewer.asked(address, signal));
+  const at = viewer.address.searchParams.get('at');
+  const { hits, next } = list;
+  // A list that begins in its middle does not say what comes before.
+  const isFirst = at === null && after === undefined;
+  const previous = isFirst ? null : (hits[0]?.line.id ?? null);
+  const model = new ListModel(source, { rows: hits, previous, next }, ROW_PX, REST_MS);
+  const newest = isFirst && sort === 'newest' ? (hits[0]?.line.id ?? null) : undefined;
+  return { of, source, model, stretch: new ShownStretch(), at, newest };
+}
+
+/** When a message was received. Milliseconds since the epoch. */
+function timeOf({ docid }: { readonly docid: number }): number {
+  return Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
+}
+
+/** The place of the list in the address stays with a message that is opened. */
+function withPlace(address: string, viewer: Viewer): string {
+  const at = viewer.address.searchParams.get('at');
+  return at === null ? address : `${address}&at=${encodeURIComponent(at)}`;
+}
+
+/** Whether the address asks for another list than the one that is shown. */
+function isOld(viewer: Viewer, of: ListQuery, busy: boolean): boolean {
+  return busy && !isAsked(viewer, of);
+}
+
+/** Whether the address asks for a list. */
+function isAsked({ address: { pathname, searchParams } }: Viewer, { query, sort }: ListQuery) {
+  const wanted = searchParams.get('sort') === 'oldest' ? 'oldest' : 'newest';
+  return pathname === '/mail' && (searchParams.get('q') ?? '') === query && wanted === sort;
+}

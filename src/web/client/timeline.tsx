@@ -1,0 +1,443 @@
+import type { VNode } from 'preact';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { SpineUnit } from '../../catalog/timeline.ts';
+import { count, counted } from '../../wording/amounts.ts';
+import { dayText, monthName, shortMonth } from '../../wording/dates.ts';
+import type { ListSort } from '../mail-list.ts';
+import type { ListBar, ListSpine } from '../timeline.ts';
+import type { ShownStretch, Stretch } from './list-model.ts';
+import type { RowSource } from './row-source.ts';
+
+/** A stretch of the spine: a month, week or day with messages, or the time between two of them, however long it is. */
+interface SpineSlot {
+  /** Milliseconds since the epoch, from `from` (included) to `to` (excluded). */
+  readonly from: number;
+  readonly to: number;
+  readonly bar: ListBar | null;
+  /** Messages that came since the moment that the list is of. */
+  readonly later: number;
+  /** Messages above it. */
+  readonly before: number;
+}
+
+/** The spine from top to bottom. Positions on it are parts of its length, from 0 to 1. */
+export interface SpineScale {
+  readonly sort: ListSort;
+  readonly unit: ListSpine['unit'];
+  readonly slots: readonly SpineSlot[];
+  readonly messages: number;
+  /** Messages of the fullest slot. */
+  readonly most: number;
+}
+
+/** Lays the bars of a spine out in the order of the list. */
+export function spineScale({ bars, unit, messages }: ListSpine, sort: ListSort): SpineScale {
+  const ordered = sort === 'newest' ? bars.toReversed() : bars;
+  const slots: SpineSlot[] = [];
+  let before = 0;
+  for (const bar of ordered) {
+    const above = slots.at(-1);
+    const gap =
+      above === undefined
+        ? null
+        : sort === 'newest'
+          ? { from: bar.to, to: above.from }
+          : { from: above.to, to: bar.from };
+    if (gap !== null && gap.from < gap.to) slots.push({ ...gap, bar: null, later: 0, before });
+    const { from, to, later = 0 } = bar;
+    slots.push({ from, to, bar: bar.messages > 0 ? bar : null, later, before });
+    before += bar.messages;
+  }
+  const most = bars.reduce((found, { messages: m, later = 0 }) => Math.max(found, m + later), 0);
+  return { sort, unit, slots, messages, most };
+}
+
+/** Returns the moment at a position. */
+export function timeAt(scale: SpineScale, position: number): number {
+  const { slots, sort } = scale;
+  const slot = slotAt(scale, position);
+  if (slot === undefined) return 0;
+  const part = clamp(position) * slots.length - slots.indexOf(slot);
+  const { from, to } = slot;
+  // The last moment of a slot belongs to it, the first one of the next does not.
+  const last = to - 1;
+  return Math.round(sort === 'newest' ? last - part * (last - from) : from + part * (last - from));
+}
+
+/** Returns the slot at a position; undefined for a spine without any. */
+export function slotAt({ slots }: SpineScale, position: number): SpineSlot | undefined {
+  return slots[Math.min(slots.length - 1, Math.floor(clamp(position) * slots.length))];
+}
+
+/** Returns the position of a moment; what lies beyond the spine is at its ends. */
+export function positionOf({ slots, sort }: SpineScale, time: number): number {
+  let [low, high] = [0, slots.length];
+  // The first slot that does not lie completely above the moment.
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const slot = slots[middle];
+    const isAbove = slot !== undefined && (sort === 'newest' ? slot.from > time : slot.to <= time);
+    if (isAbove) low = middle + 1;
+    else high = middle;
+  }
+  const slot = slots[low];
+  if (slot === undefined) return slots.length === 0 ? 0 : 1;
+  const last = slot.to - 1;
+  const length = Math.max(1, last - slot.from);
+  const part = clamp(sort === 'newest' ? (last - time) / length : (time - slot.from) / length);
+  return (low + part) / slots.length;
+}
+
+/** Returns about how many messages come before a moment, in the order of the list. */
+export function messagesBefore(scale: SpineScale, time: number): number {
+  const { slots } = scale;
+  const position = positionOf(scale, time);
+  const slot = slotAt(scale, position);
+  if (slot === undefined) return 0;
+  const part = position * slots.length - slots.indexOf(slot);
+  return Math.min(
+    Math.max(0, scale.messages - 1),
+    slot.before + Math.floor(part * (slot.bar?.messages ?? 0)),
+  );
+}
+
+/** Returns the beginning of the bar that is so many bars away from a moment, as the list meets it; null beyond the ends. */
+export function stepFrom(scale: SpineScale, time: number, bars: number): number | null {
+  const filled = scale.slots.filter(({ bar }) => bar !== null);
+  if (filled.length === 0) return null;
+  const isNewest = scale.sort === 'newest';
+  const reached = filled.findIndex(({ from, to }) => (isNewest ? from <= time : time < to));
+  const at = reached < 0 ? filled.length : reached;
+  const wanted = at + bars;
+  if (wanted < 0 || wanted >= filled.length) return null;
+  const slot = filled[wanted];
+  if (slot === undefined) return null;
+  return isNewest ? slot.to - 1 : slot.from;
+}
+
+/** A word at the spine: a year, a month or a day. */
+interface SpineLabel {
+  readonly text: string;
+  /** Number of the slot that it stands at. */
+  readonly slot: number;
+  readonly isYear: boolean;
+}
+
+/** Words for a year, month and day, in the reader's zone. */
+interface DateWords {
+  readonly year: (time: number) => string;
+  readonly month: (time: number) => string;
+  readonly day: (time: number) => string;
+}
+
+/**
+ * Returns the words along a spine that have room: years first, then months, then days.
+ *
+ * @param room slots that one word takes at least
+ */
+export function spineLabels(scale: SpineScale, words: DateWords, room: number): SpineLabel[] {
+  const taken: SpineLabel[] = [];
+  const isFree = (slot: number) => taken.every((label) => Math.abs(label.slot - slot) >= room);
+  const levels = [
+    { word: words.year, isYear: true },
+    ...(scale.unit === 'day'
+      ? [
+          { word: words.month, isYear: false },
+          { word: words.day, isYear: false },
+        ]
+      : [{ word: words.month, isYear: false }]),
+  ];
+  for (const { word, isYear } of levels) {
+    let above = '';
+    for (const [slot, { from, to, bar, later }] of scale.slots.entries()) {
+      if (bar === null && later === 0) continue;
+      // The middle: a week belongs to the month that has most of it.
+      const text = word((from + to) / 2);
+      if (text !== above && isFree(slot)) taken.push({ text, slot, isYear });
+      above = text;
+    }
+  }
+  return taken.toSorted((a, b) => a.slot - b.slot);
+}
+
+function clamp(part: number): number {
+  return Number.isNaN(part) ? 0 : Math.min(1, Math.max(0, part));
+}
+
+/** Words along the spine. There is room for three letters. */
+export const DATE_WORDS: DateWords = {
+  year: (time) => `’${String(new Date(time).getFullYear()).slice(2)}`,
+  month: (time) => shortMonth(new Date(time).getMonth() + 1),
+  day: (time) => String(new Date(time).getDate()),
+};
+
+/** Returns what a stretch of the spine is called: `March 2024`, `Week of 4 Mar 2024`, `4 Mar 2024`. */
+function stretchText(unit: SpineUnit, { from, to }: Pick<SpineSlot, 'from' | 'to'>): string {
+  switch (unit) {
+    case 'month':
+      return monthText((from + to) / 2);
+    case 'week':
+      return `Week of ${dayText(from)}`;
+    case 'day':
+      return dayText((from + to) / 2);
+  }
+}
+
+function monthText(time: number): string {
+  const date = new Date(time);
+  return `${monthName(date.getMonth() + 1)} ${date.getFullYear()}`;
+}
+
+/** Returns what is said of a stretch while it is sought: its name, and how many messages it has. */
+export function slotText(unit: SpineUnit, slot: SpineSlot): string {
+  const { bar, later } = slot;
+  if (bar === null && later === 0) return 'No messages here';
+  const since = later > 0 ? `, ${count(later)} since` : '';
+  return `${stretchText(unit, slot)}, ${counted(bar?.messages ?? 0, 'message')}${since}`;
+}
+
+interface SpineProps {
+  readonly scale: SpineScale;
+  readonly stretch: ShownStretch;
+  /** Rows before the first one in view, and rows in all, as far as they are known. */
+  readonly position: number | null;
+  readonly size: number | null;
+  /** @param isGlance whether the next moment is about to follow */
+  readonly onSeek: (time: number, isGlance: boolean) => void;
+  readonly onStep: (bars: number) => void;
+  readonly onEnd: (end: 'first' | 'last') => void;
+}
+
+/** Rows follow a drag after so long. Milliseconds. */
+const FOLLOW_MS = 60;
+/** Pixels that one word takes. */
+const WORD_PX = 15;
+/** Pixels of the smallest bracket. */
+const BRACKET_PX = 8;
+/** Pixels of a wheel for one bar. */
+const WHEEL_PX = 60;
+/** Bars that PageUp and PageDown pass. */
+const PAGE_BARS = 12;
+
+/** The scrollbar of the list: how many messages were received when, and what of them is in view. */
+export function Spine(props: SpineProps): VNode {
+  const { scale, stretch, onSeek } = props;
+  const root = useRef<HTMLDivElement>(null);
+  const bracket = useRef<HTMLDivElement>(null);
+  const [height, setHeight] = useState(0);
+  const [sought, setSought] = useState<number | null>(null);
+  const drag = useRef<{ top: number; height: number; time: number } | null>(null);
+  const timer = useRef<number | undefined>(undefined);
+  const wheel = useRef(0);
+
+  useEffect(() => {
+    const observer = new ResizeObserver((entries) => {
+      for (const { contentRect } of entries) setHeight(Math.round(contentRect.height));
+    });
+    if (root.current !== null) observer.observe(root.current);
+    return () => {
+      observer.disconnect();
+      clearTimeout(timer.current);
+    };
+  }, []);
+
+  useLayoutEffect(() => {
+    const place = (shown: Stretch): void => {
+      const { current } = bracket;
+      if (current === null || height === 0) return;
+      const { style } = current;
+      const top = positionOf(scale, shown.top) * height;
+      const length = Math.max(BRACKET_PX, positionOf(scale, shown.bottom) * height - top);
+      style.transform = `translateY(${Math.min(top, Math.max(0, height - length))}px)`;
+      style.height = `${Math.min(length, height)}px`;
+    };
+    if (stretch.now !== null) place(stretch.now);
+    // While it is dragged, the bracket is where the pointer is.
+    return stretch.subscribe((shown) => {
+      if (drag.current === null) place(shown);
+    });
+  }, [scale, stretch, height]);
+
+  const seekTo = (clientY: number): void => {
+    const { current } = drag;
+    if (current === null) return;
+    const position = Math.min(1, Math.max(0, (clientY - current.top) / current.height));
+    current.time = timeAt(scale, position);
+    setSought(position);
+    if (bracket.current !== null)
+      bracket.current.style.transform = `translateY(${Math.min(position * current.height, current.height - BRACKET_PX)}px)`;
+    timer.current ??= window.setTimeout(follow, FOLLOW_MS);
+  };
+  const follow = (): void => {
+    timer.current = undefined;
+    if (drag.current !== null) onSeek(drag.current.time, true);
+  };
+  const press = (event: PointerEvent): void => {
+    if (event.button !== 0 || root.current === null || scale.slots.length === 0) return;
+    root.current.setPointerCapture(event.pointerId);
+    const box = root.current.getBoundingClientRect();
+    drag.current = { top: box.top, height: Math.max(1, box.height), time: 0 };
+    seekTo(event.clientY);
+  };
+  const release = (): void => {
+    clearTimeout(timer.current);
+    timer.current = undefined;
+    if (drag.current !== null) onSeek(drag.current.time, false);
+    drag.current = null;
+    setSought(null);
+  };
+  const turn = (event: WheelEvent): void => {
+    wheel.current +=
+      event.deltaMode === WheelEvent.DOM_DELTA_PIXEL ? event.deltaY : event.deltaY * 20;
+    const bars = Math.trunc(wheel.current / WHEEL_PX);
+    wheel.current -= bars * WHEEL_PX;
+    if (bars !== 0) props.onStep(bars);
+  };
+  const pressKey = (event: KeyboardEvent): void => {
+    const act = actionOf(event.key, props);
+    if (act === undefined || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act();
+  };
+  const slot = sought === null ? undefined : slotAt(scale, sought);
+  const value = valueOfScroll(props);
+  return (
+    <div
+      ref={root}
+      class={sought === null ? 'spine' : 'spine dragged'}
+      role="scrollbar"
+      tabIndex={0}
+      aria-controls="list"
+      aria-orientation="vertical"
+      aria-label="Time of receipt"
+      aria-valuemin={1}
+      aria-valuemax={value.most}
+      aria-valuenow={value.now}
+      aria-valuetext={value.text}
+      onPointerDown={press}
+      onPointerMove={(event) => seekTo(event.clientY)}
+      onPointerUp={release}
+      onPointerCancel={release}
+      onWheel={turn}
+      onKeyDown={pressKey}
+    >
+      <Bars scale={scale} height={height} />
+      {scale.slots.length > 0 && <div ref={bracket} class="bracket" />}
+      {sought !== null && slot !== undefined && (
+        <div
+          class="spine-label"
+          aria-hidden="true"
+          style={{
+            transform: `translateY(${Math.min(Math.max(0, sought * height - 14), Math.max(0, height - 28))}px)`,
+          }}
+        >
+          {slotText(scale.unit, slot)}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function actionOf(key: string, { onStep, onEnd }: SpineProps): (() => void) | undefined {
+  switch (key) {
+    case 'ArrowDown':
+      return () => onStep(1);
+    case 'ArrowUp':
+      return () => onStep(-1);
+    case 'PageDown':
+      return () => onStep(PAGE_BARS);
+    case 'PageUp':
+      return () => onStep(-PAGE_BARS);
+    case 'Home':
+      return () => onEnd('first');
+    case 'End':
+      return () => onEnd('last');
+    default:
+      return undefined;
+  }
+}
+
+/** Where the list is, in numbers and in words. */
+function valueOfScroll({ scale, stretch, position, size }: SpineProps) {
+  const { now: shown } = stretch;
+  const all = size ?? scale.messages;
+  const before = position ?? (shown === null ? 0 : messagesBefore(scale, shown.top));
+  const slot = shown === null ? undefined : slotAt(scale, positionOf(scale, shown.top));
+  const when = slot === undefined ? '' : `${stretchText(scale.unit, slot)}, `;
+  const most = Math.max(all, 1);
+  const now = Math.min(before + 1, most);
+  const text = all === 0 ? 'No messages' : `${when}message ${count(now)} of ${count(all)}`;
+  return { most, now, text };
+}
+
+/**
+ * The bars and the words along them: the same until the query or the height is another. A bar is as long as the root of
+ * its number: months with few messages are seen next to one with thousands.
+ */
+function Bars({ scale, height }: { readonly scale: SpineScale; readonly height: number }): VNode {
+  return useMemo(() => {
+    const { slots, most } = scale;
+    const labels =
+      height === 0
+        ? []
+        : spineLabels(scale, DATE_WORDS, Math.ceil((WORD_PX * slots.length) / height));
+    return (
+      <>
+        <svg
+          viewBox={`0 0 100 ${Math.max(1, slots.length)}`}
+          preserveAspectRatio="none"
+          aria-hidden="true"
+        >
+          {slots.map(({ bar, later }, slot) => {
+            const lengthOf = (messages: number) => Math.max(4, Math.sqrt(messages / most) * 100);
+            const length = bar === null ? 0 : lengthOf(bar.messages);
+            const ended = bar === null ? 0 : (length * (bar.ended ?? 0)) / bar.messages;
+            const part = (name: string, x: number, width: number) =>
+              width > 0 && <rect class={name} x={x} y={slot + 0.1} width={width} height="0.8" />;
+            return (
+              <>
+                {part('kept', 0, length - ended)}
+                {part('gone', length - ended, ended)}
+                {later > 0 && part('later', 0, lengthOf((bar?.messages ?? 0) + later))}
+              </>
+            );
+          })}
+        </svg>
+        {labels.map(({ text, slot, isYear }) => (
+          <span
+            key={slot}
+            class={isYear ? 'year' : undefined}
+            aria-hidden="true"
+            style={{ top: `${(slot / slots.length) * 100}%` }}
+          >
+            {text}
+          </span>
+        ))}
+      </>
+    );
+  }, [scale, height]);
+}
+
+/** Without another list for so long, its spine is asked for: it may take the server longer than the rows of the next key. */
+const REST_MS = 150;
+
+/** Returns the spine of a list; the one of the list before until it is there, and null where there is none. */
+export function useSpine(source: RowSource, sort: ListSort): SpineScale | null {
+  const [spine, setSpine] = useState<ListSpine | null>(null);
+  const isFirst = useRef(true);
+  useEffect(() => {
+    const asking = new AbortController();
+    const ask = async (): Promise<void> => {
+      const found = await source.spine(asking.signal);
+      if (found !== undefined && !asking.signal.aborted) setSpine(found);
+    };
+    const rest = window.setTimeout(() => void ask(), isFirst.current ? 0 : REST_MS);
+    isFirst.current = false;
+    return () => {
+      clearTimeout(rest);
+      asking.abort();
+    };
+  }, [source]);
+  return useMemo(() => (spine === null ? null : spineScale(spine, sort)), [spine, sort]);
+}

@@ -1,0 +1,377 @@
+import type { Correspondent } from '../catalog/breakdowns.ts';
+import { localMoment, wallTime } from '../catalog/query-dates.ts';
+import { docidAt } from '../mail/docid.ts';
+import { shortMonth, two } from '../wording/dates.ts';
+
+/** The numbers of a dashboard as plain data. Times are milliseconds since the epoch; queries are what finds a number. */
+export interface DashboardData {
+  readonly closing: Closing;
+  readonly kept: Kept;
+  readonly gigabytes: Gigabytes;
+  readonly changes: ChangesOfTime;
+  readonly proofs: readonly ProofAge[];
+  readonly requests: Requests;
+  readonly verification: Verified;
+  readonly storage: Storage;
+  readonly correspondents: Correspondents;
+  readonly rhythm: Rhythm;
+  readonly quarantine: Quarantined;
+}
+
+/** Does it add up. Places at the service; `ended` counts messages. */
+export interface Closing {
+  readonly open: number;
+  readonly stored: number;
+  readonly assumed: number;
+  readonly held: number;
+  readonly quarantined: number;
+  readonly forgotten: number;
+  readonly imported: number;
+  readonly ended: number;
+  readonly endedQuery: string;
+  readonly mailboxes: number;
+  readonly folders: number;
+  /** Folders that were not complete when they were last compared. */
+  readonly incomplete: number;
+  /** When the folder that waits longest was compared; null where one never was, or there is none. */
+  readonly comparedAt: number | null;
+}
+
+/** A number, and what finds exactly that many messages. */
+interface Counted {
+  readonly count: number;
+  readonly query: string;
+}
+
+/** Messages by period: the query of a series and the term of a period find exactly as many. */
+export interface Series extends Counted {
+  readonly name: string;
+  /** Before the first period. */
+  readonly before: number;
+  readonly counts: readonly number[];
+}
+
+export interface Kept {
+  readonly unit: Unit;
+  readonly periods: readonly DatedPeriod[];
+  /** Messages that are at the service, by mailbox. */
+  readonly mailboxes: readonly Series[];
+  /** Messages that are deleted there. */
+  readonly ended: Series;
+  /** All together, each message once. */
+  readonly total: Series;
+  /** Messages that count in several mailboxes. */
+  readonly shared: number;
+}
+
+/** A period with the term that finds what was received in it. */
+interface DatedPeriod extends Period {
+  readonly term: string;
+}
+
+export interface Gigabytes {
+  readonly periods: readonly Period[];
+  /** Bytes of mail received by the end of each period. */
+  readonly mail: readonly number[];
+  /** Bytes of log and catalog, one sample a day, from the first one that is remembered; whole archive. */
+  readonly disk: readonly { readonly at: number; readonly bytes: number }[];
+  readonly mailNow: number;
+  /** Null where only some mailboxes are shown: the disk is that of all. */
+  readonly diskNow: number | null;
+}
+
+export interface ChangesOfTime {
+  readonly unit: Unit;
+  readonly periods: readonly Period[];
+  /** Null where it was not counted: before the first commit, and where there is more than one chart reads. */
+  readonly stored: readonly (number | null)[];
+  readonly ended: readonly (number | null)[];
+  /** What finds the messages of each period. */
+  readonly found: readonly FoundChanges[];
+  /** What finds those of all periods that were counted. */
+  readonly all: FoundChanges;
+  /** What finds the archive as it was at the end of each period. */
+  readonly asOf: readonly string[];
+  /** When the archive began. */
+  readonly since: number | null;
+  /** Whether there is more than one chart reads. */
+  readonly cut: boolean;
+}
+
+/** Queries for what was stored first, and for what was deleted. */
+export interface FoundChanges {
+  readonly stored: string;
+  readonly ended: string;
+}
+
+export interface ProofAge {
+  readonly address: string;
+  readonly folder: string;
+  /** Null where it never was compared. */
+  readonly at: number | null;
+  readonly complete: boolean;
+  /** Null where the language cannot name the folder. */
+  readonly query: string | null;
+}
+
+export interface Requests {
+  readonly unit: Unit;
+  readonly periods: readonly RequestPeriod[];
+  /** When the first day that is remembered begins; null for none. */
+  readonly since: number | null;
+  /** Requests a minute that all gates together may make; null where none is known. */
+  readonly perMinute: number | null;
+  readonly gates: readonly {
+    readonly gate: string;
+    readonly requests: number;
+    readonly refused: number;
+  }[];
+}
+
+export interface RequestPeriod extends Period {
+  /** Null where nothing is remembered. */
+  readonly requests: number | null;
+  /** Of these, what was refused for its rate (429), and what failed in another way. */
+  readonly refused: number;
+  readonly failed: number;
+}
+
+export type BrickState = 'recent' | 'earlier' | 'partly' | 'never' | 'open' | 'damaged';
+
+export interface Brick {
+  readonly segment: number;
+  readonly bytes: number;
+  readonly state: BrickState;
+  /** When all of it was last read back; null where it never was. */
+  readonly at: number | null;
+}
+
+export interface Verified {
+  readonly bricks: readonly Brick[];
+  /** When every byte was last read; null while it never was. */
+  readonly fullAt: number | null;
+  readonly findings: number;
+}
+
+export interface StoredBytes {
+  readonly name: string;
+  /** Which series of the mailboxes it belongs to, from 0; null for none. */
+  readonly series: number | null;
+  readonly bytes: number;
+  readonly messages: number | null;
+  /** Null for what is gathered, or what the language cannot name. */
+  readonly query: string | null;
+}
+
+export interface Storage {
+  readonly mailboxes: readonly StoredBytes[];
+  readonly folders: readonly StoredBytes[];
+  /** Null where a part of an archive is shown that has too many attachments to count those of the part. */
+  readonly types: readonly StoredBytes[] | null;
+}
+
+export interface Correspondents {
+  /** Such as `2025 and 2026`. */
+  readonly years: string;
+  readonly people: readonly Correspondent[];
+  /** What the queries are limited to. */
+  readonly term: string;
+}
+
+export interface Rhythm {
+  /** Seven weekdays from Monday, 24 hours each. */
+  readonly counts: readonly (readonly number[])[];
+  readonly from: number;
+  /** There are more messages than one chart reads: these are the newest. */
+  readonly cut: boolean;
+  /** What finds all of them; null where they are cut. */
+  readonly query: string | null;
+}
+
+export interface Quarantined {
+  readonly count: number;
+  readonly entries: readonly {
+    readonly since: number;
+    readonly address: string;
+    readonly folder: string;
+    readonly uid: number;
+    readonly reason: string;
+    readonly detail: string;
+    readonly tries: number;
+  }[];
+}
+
+/** What a reader asked for. */
+export interface DashboardAsk {
+  /** Null: each chart shows the time that suits it. */
+  readonly range: Range | null;
+  /** IANA name; null for the zone of this machine. */
+  readonly zone: string | null;
+}
+
+export const RANGES = ['30d', '90d', '1y', 'all'] as const;
+export type Range = (typeof RANGES)[number];
+
+/** How long a bar is. */
+export type Unit = 'hour' | 'day' | 'week' | 'month';
+
+/** A stretch of time of the reader's zone; times are milliseconds since the epoch. */
+export interface Period {
+  readonly from: number;
+  readonly to: number;
+  /** Such as `22 Nov 2026` or `November 2026`. */
+  readonly label: string;
+}
+
+/** Consecutive periods. */
+export interface Periods {
+  readonly unit: Unit;
+  readonly list: readonly Period[];
+}
+
+/** Bars of a chart at most: an archive that claims to be older is shown from then on. */
+const MOST_PERIODS = 1_200;
+
+/**
+ * Returns the periods of a range, which ends with the one that `now` is in.
+ *
+ * @param oldest where the range `all` begins, milliseconds since the epoch
+ * @param zone IANA name; absent: this machine's
+ */
+export function periodsOf(
+  range: Range,
+  now: number,
+  oldest: number,
+  zone: string | undefined,
+): Periods {
+  const unit = range === 'all' ? 'month' : range === '1y' ? 'week' : 'day';
+  const first = Math.min(now, oldest);
+  const count =
+    range === '30d'
+      ? 30
+      : range === '90d'
+        ? 90
+        : range === '1y'
+          ? 53
+          : monthsFrom(first, now, zone);
+  return { unit, list: consecutive(unit, Math.min(count, MOST_PERIODS), now, zone) };
+}
+
+/** Returns so many hours, the last of which `now` is in. Those of zones begin at full and at half hours. */
+export function lastHours(count: number, now: number, zone: string | undefined): Periods {
+  const hour = 3_600_000;
+  const end = Math.floor(now / hour) * hour + hour;
+  const list = Array.from({ length: count }, (_, at) => {
+    const from = end - (count - at) * hour;
+    return { from, to: from + hour, label: timeText(from, zone) };
+  });
+  return { unit: 'hour', list };
+}
+
+/** Returns the docids at which the periods begin, and the one behind the last. */
+export function docidBounds({ list }: Periods): number[] {
+  return boundsOf(list).map(docidAt);
+}
+
+/** Returns the times at which the periods begin, and the one at which the last ends. */
+export function timeBounds({ list }: Periods): number[] {
+  return boundsOf(list);
+}
+
+function boundsOf(list: readonly Period[]): number[] {
+  const last = list.at(-1);
+  return last === undefined ? [] : [...list.map(({ from }) => from), last.to];
+}
+
+function monthsFrom(first: number, now: number, zone: string | undefined): number {
+  const [start, end] = [wallTime(first, zone), wallTime(now, zone)];
+  return (end.year - start.year) * 12 + end.month - start.month + 1;
+}
+
+function consecutive(
+  unit: Exclude<Unit, 'hour'>,
+  count: number,
+  now: number,
+  zone: string | undefined,
+): Period[] {
+  const { year, month, day } = wallTime(now, zone);
+  // Weeks begin on Monday.
+  const weekday = (new Date(Date.UTC(year, month - 1, day)).getUTCDay() + 6) % 7;
+  const startOf = (back: number): number => {
+    if (unit === 'month') return localMoment({ year, month: month - back, day: 1 }, zone);
+    const days = unit === 'week' ? weekday + back * 7 : back;
+    return localMoment({ year, month, day: day - days }, zone);
+  };
+  return Array.from({ length: count }, (_, at) => {
+    const from = startOf(count - 1 - at);
+    const to = startOf(count - 2 - at);
+    const label =
+      unit === 'month' ? monthText(from, zone) : unit === 'day' ? dayText(from, zone) : '';
+    return { from, to, label: label === '' ? `week of ${dayText(from, zone)}` : label };
+  });
+}
+
+/**
+ * Returns a term that finds what was received in a period. Queries are in the zone of this machine, so that a period of
+ * another zone is named by its moments.
+ */
+export function dateTerm({ from, to }: Pick<Period, 'from' | 'to'>): string {
+  const days = daysText(from, to);
+  return days === undefined ? `after:${momentText(from)} before:${momentText(to)}` : `date:${days}`;
+}
+
+/** Returns a term that finds what was stored for the first time, or deleted, in a period of full seconds. */
+export function observedTerm(
+  operator: 'added' | 'deleted',
+  { from, to }: Pick<Period, 'from' | 'to'>,
+): string {
+  // A range includes the second that its end names.
+  const value = daysText(from, to) ?? `${momentText(from)}..${momentText(to - 1_000)}`;
+  return `${operator}:${value}`;
+}
+
+/** A day, a month or days of this machine's zone; undefined for any other stretch of time. */
+function daysText(from: number, to: number): string | undefined {
+  const first = wallTime(from);
+  const last = wallTime(to - 1);
+  const name = (time: typeof first): string =>
+    [String(time.year).padStart(4, '0'), two(time.month), two(time.day)].join('-');
+  const isDays =
+    localMoment({ year: first.year, month: first.month, day: first.day }) === from &&
+    localMoment({ year: last.year, month: last.month, day: last.day + 1 }) === to;
+  if (!isDays) return undefined;
+  if (name(first) === name(last)) return name(first);
+  const isMonth =
+    first.day === 1 && localMoment({ year: first.year, month: first.month + 1, day: 1 }) === to;
+  return isMonth ? name(first).slice(0, 7) : `${name(first)}..${name(last)}`;
+}
+
+/** Returns a term that shows the archive as it was just before a time. */
+export function asOfTerm(end: number): string {
+  const { year, month, day } = wallTime(end - 1);
+  const isMidnight = localMoment({ year, month, day: day + 1 }) === end;
+  const name = [String(year).padStart(4, '0'), two(month), two(day)].join('-');
+  return `asof:${isMidnight ? name : momentText(end - 1_000)}`;
+}
+
+function momentText(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+/** Returns a day such as `22 Nov 2026`. */
+export function dayText(ms: number, zone: string | undefined): string {
+  const { year, month, day } = wallTime(ms, zone);
+  return `${day} ${shortMonth(month)} ${year}`;
+}
+
+/** Returns a month such as `Nov 2026`. */
+function monthText(ms: number, zone: string | undefined): string {
+  const { year, month } = wallTime(ms, zone);
+  return `${shortMonth(month)} ${year}`;
+}
+
+/** Returns a moment such as `22 Nov 2026 14:05`. */
+export function timeText(ms: number, zone: string | undefined): string {
+  const { hour, minute } = wallTime(ms, zone);
+  return `${dayText(ms, zone)} ${two(hour)}:${two(minute)}`;
+}

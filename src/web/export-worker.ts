@@ -1,0 +1,98 @@
+/** Entry of the export thread; exporting.ts is its other side. */
+
+import { workerData } from 'node:worker_threads';
+import { openReaderOf } from '../catalog/open-reader.ts';
+import { openThreadPort } from '../core/in-thread.ts';
+import { exportIncomplete } from '../errors/export.ts';
+import { thrownBy } from '../errors/mailkeep-error.ts';
+import { type ExportSink, streamExport } from '../transfer/run-export.ts';
+import type { ExportJob, FromExport, ToExport } from './export-job.ts';
+import { readerWithin } from './served-archive.ts';
+
+/** Bytes that are sent at once. */
+const PIECE = 256 * 1024;
+
+const job: ExportJob = workerData;
+let isWanted: () => void = () => {};
+let wanted = new Promise<void>((resolve) => {
+  isWanted = resolve;
+});
+const port = openThreadPort<ToExport, FromExport>(() => isWanted());
+
+/** Collects what is written, and sends a piece whenever one is wanted. */
+class Pieces implements ExportSink {
+  #collected: Uint8Array[] = [];
+  #bytes = 0;
+
+  begin(commit: number): void {
+    port.send({ kind: 'begun', commit });
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    this.#collected.push(bytes);
+    this.#bytes += bytes.length;
+    if (this.#bytes >= PIECE) await this.flush();
+  }
+
+  async flush(): Promise<void> {
+    if (this.#bytes === 0) return;
+    await this.#turn();
+    const bytes = new Uint8Array(this.#bytes);
+    let at = 0;
+    for (const piece of this.#collected) {
+      bytes.set(piece, at);
+      at += piece.length;
+    }
+    this.#collected = [];
+    this.#bytes = 0;
+    port.send({ kind: 'piece', bytes }, [bytes.buffer]);
+  }
+
+  async end(): Promise<void> {
+    await this.flush();
+    await this.#turn();
+    port.send({ kind: 'end' });
+  }
+
+  /** Resolves when the host wants something. */
+  async #turn(): Promise<void> {
+    await wanted;
+    wanted = new Promise((resolve) => {
+      isWanted = resolve;
+    });
+  }
+}
+
+async function run(): Promise<void> {
+  const { dataDir, mailboxes, format, text, request } = job;
+  const { node, accounts = new Map(), asOf = null } = request;
+  const reader = openReaderOf(dataDir);
+  try {
+    const pieces = new Pieces();
+    const { places, exported, damaged, purged } = await streamExport(
+      {
+        format,
+        selection: {
+          query: { text, node, accounts },
+          deleted: false,
+          withDeleted: true,
+          asOf,
+        },
+        catalog: readerWithin(reader, mailboxes).catalog,
+        sources: reader.sources(),
+        // The host ends the thread where nobody wants the rest.
+        signal: new AbortController().signal,
+      },
+      pieces,
+    );
+    // Nothing in an mbox could name what is missing.
+    if (format === 'mbox' && damaged + purged > 0) throw exportIncomplete(places, exported);
+    await pieces.end();
+  } finally {
+    reader.close();
+  }
+}
+
+run()
+  .catch((error: unknown) => port.send({ kind: 'failed', thrown: thrownBy(error) }))
+  .finally(() => port.close());

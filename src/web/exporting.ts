@@ -1,0 +1,249 @@
+import type { Reader } from '../catalog/open-reader.ts';
+import type { CountRequest } from '../catalog/search.ts';
+import type { MessageId } from '../core/types.ts';
+import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
+import { rethrown } from '../errors/mailkeep-error.ts';
+import type { ThreadEnded } from '../errors/threads.ts';
+import { exportName, savedAnswer, sourceDownload } from './downloads.ts';
+import type { ExportJob, FromExport, ToExport } from './export-job.ts';
+import { within } from './mail-list.ts';
+import { pageAddress } from './query-text.ts';
+import {
+  type ArchiveParts,
+  downloadHooks,
+  inTurn,
+  type RequestContext,
+  seeOther,
+  type WebApp,
+  withReader,
+} from './request-context.ts';
+import type { ServedReader } from './served-archive.ts';
+import { understandQuery } from './understood-query.ts';
+
+/** Choosing places and compressing take little; sources lie outside of V8's heap. MiB. */
+const HEAP = { oldGenerationMb: 192, youngGenerationMb: 24 };
+
+/** An export on its way. */
+interface RunningExport {
+  /** The number of the commit that it is of. */
+  readonly commit: number;
+  /** One piece at a time: nothing is made before it is wanted. */
+  readonly bytes: AsyncIterator<Uint8Array>;
+  /** Ends the work, wherever it is. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Begins an export on a thread of its own: choosing among a million messages takes seconds, in which a daemon has other
+ * things to do.
+ *
+ * @param job its query was understood already
+ * @param signal aborted when nobody waits for it any more
+ * @throws what `streamExport` throws before the first byte; thread-ended
+ */
+async function beginExport(job: ExportJob, signal: AbortSignal): Promise<RunningExport> {
+  const inbox = new Inbox();
+  const thread = new WorkerThread<ToExport, FromExport>(
+    { name: 'mailkeep-export', file: builtWorker('export-worker'), data: job, heap: HEAP },
+    { message: (message) => inbox.take(message), ended: (end) => inbox.end(end) },
+  );
+  const stop = (): Promise<void> => thread.end();
+  const abort = (): void => void stop();
+  if (signal.aborted) abort();
+  else signal.addEventListener('abort', abort, { once: true });
+  const next = async (): Promise<Exclude<FromExport, { kind: 'failed' }>> => {
+    const message = await inbox.next();
+    if (message.kind !== 'failed') return message;
+    await stop();
+    throw rethrown(message.thrown);
+  };
+  const first = await next();
+  if (first.kind !== 'begun') throw new Error(`an export began with ${first.kind}`);
+  return {
+    commit: first.commit,
+    bytes: {
+      async next() {
+        thread.post('more');
+        const message = await next();
+        if (message.kind === 'piece') return { done: false, value: message.bytes };
+        await stop();
+        return { done: true, value: undefined };
+      },
+    },
+    stop,
+  };
+}
+
+/** Messages of a thread that nobody has taken yet: at most one, and its end. */
+class Inbox {
+  readonly #messages: FromExport[] = [];
+  #end: ThreadEnded | undefined;
+  #waiting:
+    | { resolve: (message: FromExport) => void; reject: (error: unknown) => void }
+    | undefined;
+
+  take(message: FromExport): void {
+    if (this.#waiting === undefined) this.#messages.push(message);
+    else this.#waiting.resolve(message);
+    this.#waiting = undefined;
+  }
+
+  end(end: ThreadEnded): void {
+    this.#end = end;
+    this.#waiting?.reject(end);
+    this.#waiting = undefined;
+  }
+
+  next(): Promise<FromExport> {
+    const message = this.#messages.shift();
+    if (message !== undefined) return Promise.resolve(message);
+    if (this.#end !== undefined) return Promise.reject(this.#end);
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+    });
+  }
+}
+
+const DOWNLOAD_FORMATS = ['zip', 'mbox', 'eml'] as const;
+export type DownloadFormat = (typeof DOWNLOAD_FORMATS)[number];
+
+/** What a download of a query would have. */
+export interface ExportOffer {
+  /** At least so many messages where counting was given up. */
+  readonly messages: number;
+  readonly isCounted: boolean;
+  /** Of their sources; null where there are too many messages to add them up. */
+  readonly bytes: number | null;
+  /** More than a browser should save: the command line takes any number. */
+  readonly isTooLarge: boolean;
+}
+
+/** What a browser should save in one piece. */
+const LIMITS = { messages: 50_000, bytes: 10_000_000_000 };
+const COUNTING_MS = 500;
+
+/** Counts what a download would have. */
+export function exportOffer(
+  { catalog }: Pick<Reader, 'catalog'>,
+  request: CountRequest,
+  limits = LIMITS,
+): ExportOffer {
+  return catalog.snapshot(() => {
+    const { count, complete } = catalog.countHitsWhile(request, within(COUNTING_MS));
+    if (!complete || count > limits.messages)
+      return { messages: count, isCounted: complete, bytes: null, isTooLarge: true };
+    const { messages, bytes } = catalog.stats.totals(request);
+    return { messages, isCounted: true, bytes, isTooLarge: bytes > limits.bytes };
+  });
+}
+
+/** Returns the format of that name; undefined for any other text. */
+export function downloadFormat(text: string | undefined): DownloadFormat | undefined {
+  return DOWNLOAD_FORMATS.find((format) => format === text);
+}
+
+/** Exports under way at a time: each has a thread of its own. */
+const MOST_RUNNING = 2;
+
+/** Why nothing is exported, with the status that a program sees. */
+const REFUSED = {
+  'unknown-format': 400,
+  'bad-query': 400,
+  'not-one': 400,
+  'nothing-found': 404,
+  'too-large': 413,
+  busy: 503,
+} as const;
+
+type Refusal = keyof typeof REFUSED;
+
+/** What is to be exported, or why it cannot be. */
+type Chosen =
+  | { readonly refused: Refusal }
+  | { readonly format: 'eml'; readonly id: MessageId }
+  | {
+      readonly format: 'zip' | 'mbox';
+      readonly request: CountRequest;
+      readonly text: string;
+    };
+
+/** Downloads of what a query finds, as they are made. Each obeys the mailboxes that its session is limited to. */
+export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
+  let running = 0;
+  const run = async (
+    context: RequestContext,
+    chosen: Extract<Chosen, { format: 'zip' | 'mbox' }>,
+    signal: AbortSignal,
+  ): Promise<Response> => {
+    if (running >= MOST_RUNNING) return refused(context, 'busy');
+    running += 1;
+    const release = (): void => {
+      running -= 1;
+    };
+    try {
+      const { dataDir } = parts.archive;
+      await parts.archive.bringAll();
+      const { mailboxes } = context.get('session');
+      const { commit, ...begun } = await beginExport({ dataDir, mailboxes, ...chosen }, signal);
+      const { text, format } = chosen;
+      const name = exportName(text, { now: parts.now(), commit, format });
+      const fallback = `mailkeep-commit-${commit}.${format}`;
+      return savedAnswer(
+        { name, fallback, size: null, ...begun },
+        downloadHooks(context, parts, release),
+      );
+    } catch (error) {
+      release();
+      throw error;
+    }
+  };
+  app.get('/api/export', (context) =>
+    inTurn(context, async (signal) => {
+      const chosen = await withReader(parts, context, (reader) => chosenIn(context, reader, parts));
+      if ('refused' in chosen) return refused(context, chosen.refused);
+      // Nothing is made to be thrown away.
+      if (context.req.method === 'HEAD') return context.body(null, 200);
+      return chosen.format === 'eml'
+        ? source(context, parts, chosen.id)
+        : await run(context, chosen, signal);
+    }),
+  );
+}
+
+function chosenIn(
+  context: RequestContext,
+  reader: ServedReader,
+  { now, accounts }: Pick<ArchiveParts, 'now' | 'accounts'>,
+): Chosen {
+  const format = downloadFormat(context.req.query('format') ?? 'zip');
+  if (format === undefined) return { refused: 'unknown-format' };
+  const text = context.req.query('q') ?? '';
+  const { request } = understandQuery(text, reader, now(), accounts);
+  if (request === null) return { refused: 'bad-query' };
+  const { messages, isTooLarge } = exportOffer(reader, request);
+  if (isTooLarge) return { refused: 'too-large' };
+  if (messages === 0) return { refused: 'nothing-found' };
+  if (format !== 'eml') return { format, request, text };
+  const [id, ...others] = reader.catalog.foundIds({ ...request, limit: 2, sort: 'newest' });
+  return id === undefined || others.length > 0 ? { refused: 'not-one' } : { format, id };
+}
+
+function source(context: RequestContext, parts: ArchiveParts, id: MessageId): Response {
+  const { reader, release } = parts.archive.hold(context.get('session').mailboxes);
+  try {
+    return savedAnswer(sourceDownload(reader, id), downloadHooks(context, parts, release));
+  } catch (error) {
+    // Of a damaged message, not even the size is known.
+    release();
+    throw error;
+  }
+}
+
+/** A program gets the code; whoever came by a link or a form sees it in words. */
+function refused(context: RequestContext, code: Refusal): Response {
+  if (context.req.header('sec-fetch-mode') === 'navigate') {
+    const { q, format } = context.req.query();
+    return seeOther(context, pageAddress('/export', { q, format, refused: code }));
+  }
+  return context.json({ error: { code } }, REFUSED[code]);
+}

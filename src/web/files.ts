@@ -1,0 +1,570 @@
+import type { Catalog } from '../catalog/catalog.ts';
+import { FILE_GROUPS, type FileGroup } from '../catalog/file-group-names.ts';
+import {
+  type FileContent,
+  type FilePosition,
+  type FilesRequest,
+  type FilesSums,
+  groupFilter,
+  type Holder,
+  type ListedFile,
+} from '../catalog/files.ts';
+import type { Reader } from '../catalog/open-reader.ts';
+import type { SearchNode } from '../catalog/query-ast.ts';
+import { wallTime } from '../catalog/query-dates.ts';
+import type { CountRequest, HitCount } from '../catalog/search.ts';
+import {
+  type Excerpt,
+  type Excerpts,
+  excerpts,
+  type Sought,
+  smallPage,
+  soughtWords,
+} from '../catalog/snippets.ts';
+import type { Address, BlobHash, MessageId } from '../core/types.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
+import { safeFileName } from '../mail/file-names.ts';
+import { openAttachments } from '../mail/reading.ts';
+import { MOST_PICTURE_BYTES, type PictureType, shownPicture } from '../mail/safe-page.ts';
+import { type ZippedFile, zipOfFiles } from '../transfer/export-target.ts';
+import { sentenceOf } from '../wording/sentence-of.ts';
+import { bytesOf, isTooMuch, MOST_FILES, type SavedFile } from './attached-files.ts';
+import { attachmentDownload, attachmentsName, type Download } from './downloads.ts';
+import { within } from './mail-list.ts';
+import type { Answered, MailPages } from './mail-pages.ts';
+import { type ContentRead, contentText, type NoText, readContent } from './message-view.ts';
+import type { Page } from './pages/page.ts';
+import { findTerm, withTerm } from './query-text.ts';
+import type { ArchiveParts, Parameter } from './request-context.ts';
+import { inTurns, type ReadingFor, type ServedReader, Turns } from './served-archive.ts';
+import { understandQuery } from './understood-query.ts';
+
+/** Attachments of one message that are held in memory; larger ones are read again for each. Bytes. */
+const MOST_HELD = 64 * 1024 * 1024;
+/** Names the attachments that could not be read. */
+const NOT_SAVED = 'not saved.txt';
+
+/**
+ * Returns attachments as one zip; undefined where there are none, or more than one file takes. What cannot be read is
+ * named in a text at its end.
+ *
+ * @param called what the zip is called, without an ending
+ */
+export function attachmentsTogether(
+  reader: Pick<Reader, 'sources'>,
+  files: readonly SavedFile[],
+  called: string,
+  how: ReadingFor,
+): Download | undefined {
+  if (files.length === 0 || isTooMuch(files)) return undefined;
+  const bytes = zipOfFiles(zipped(reader, files, how));
+  return {
+    // A slash does not make a path of it.
+    name: called.trim() === '' ? null : `${called.replaceAll(/[/\\]/g, ' ')}.zip`,
+    fallback: 'attachments.zip',
+    size: null,
+    bytes,
+    stop: () => bytes.return(),
+  };
+}
+
+/** The files of a zip: one message is read after the other. */
+async function* zipped(
+  reader: Pick<Reader, 'sources'>,
+  files: readonly SavedFile[],
+  how: ReadingFor,
+): AsyncGenerator<ZippedFile, void, undefined> {
+  const taken = new Set<string>();
+  const missing: string[] = [];
+  for (const [id, own] of Map.groupBy(files, (file) => file.id)) {
+    const fileOf = ({ filename, number, date }: SavedFile, bytes: ZippedFile['bytes']) => ({
+      name: safeFileName(filename, { fallback: `attachment-${number}`, taken }),
+      date: date === null ? null : Date.parse(date),
+      bytes,
+    });
+    if (bytesOf(own) > MOST_HELD) {
+      for (const file of own) {
+        const download = await attachmentDownload(reader, id, file.number, how);
+        if (download === undefined) missing.push(notSaved(file, NOT_THERE));
+        else yield fileOf(file, piecesOf(download));
+      }
+      continue;
+    }
+    const { pieces, problem } = await readTogether(reader, id, how);
+    for (const file of own) {
+      const its = pieces.get(file.number);
+      if (problem !== null || its === undefined) missing.push(notSaved(file, problem ?? NOT_THERE));
+      else yield fileOf(file, its);
+    }
+  }
+  if (missing.length > 0)
+    yield {
+      name: safeFileName(NOT_SAVED, { fallback: NOT_SAVED, taken }),
+      date: null,
+      bytes: [Buffer.from(`${missing.join('\n')}\n`)],
+    };
+}
+
+const NOT_THERE = 'the message does not have it as it was indexed';
+const TOO_LARGE = 'the message has more than it was indexed with';
+
+function notSaved({ filename, number, id }: SavedFile, why: string): string {
+  const name = safeFileName(filename, { fallback: `attachment-${number}`, taken: new Set() });
+  return `${name} (number ${number} of message ${id}): ${why}`;
+}
+
+async function* piecesOf({ bytes, stop }: Download): AsyncGenerator<Uint8Array> {
+  try {
+    for (let next = await bytes.next(); next.done !== true; next = await bytes.next())
+      yield next.value;
+  } finally {
+    await stop();
+  }
+}
+
+interface ReadTogether {
+  /** The bytes of each attachment by its number. */
+  readonly pieces: ReadonlyMap<number, readonly Uint8Array[]>;
+  /** Why they are not to be used: the message is damaged, or cannot be parsed. */
+  readonly problem: string | null;
+}
+
+/** Reads all attachments of a message, and the message to its end: only then its hash is compared. */
+async function readTogether(
+  reader: Pick<Reader, 'sources'>,
+  id: MessageId,
+  how: ReadingFor,
+): Promise<ReadTogether> {
+  const sources = reader.sources();
+  const pieces = new Map<number, Uint8Array[]>();
+  let held = 0;
+  let isWhole = false;
+  async function* noted() {
+    yield* sources.streamMessage(id);
+    isWhole = true;
+  }
+  try {
+    for await (const piece of openAttachments(noted(), how)) {
+      if ('attachment' in piece) {
+        pieces.set(piece.attachment.number, []);
+        continue;
+      }
+      if (!('bytes' in piece)) continue;
+      held += piece.bytes.byteLength;
+      if (held > 2 * MOST_HELD) return { pieces: new Map(), problem: TOO_LARGE };
+      if (piece.bytes.byteLength > 0) pieces.get(piece.number)?.push(piece.bytes);
+    }
+    if (!isWhole) for await (const _ of inTurns(sources.streamMessage(id), how.signal));
+    return { pieces, problem: null };
+  } catch (error) {
+    const isKnown =
+      hasCode(error, 'mail-unreadable') ||
+      hasCode(error, 'bytes-purged') ||
+      (error instanceof MailkeepError && error.family === 'damage');
+    if (!isKnown) throw error;
+    return { pieces, problem: sentenceOf(error).message };
+  }
+}
+
+/** Tiles of a page. */
+const TILES = 60;
+/** For the tiles of a page, and for their texts, in milliseconds: what is not there by then is left out. */
+const WALKING_MS = 400;
+const TEXTS_MS = 150;
+/** For all numbers of a page, in milliseconds. */
+const COUNTING_MS = 150;
+/** Messages that have a content which are listed. */
+const MOST_HOLDERS = 50;
+/** Numbers that are kept. */
+const MOST_SUMS = 200;
+
+/** What stands for a content on its tile. */
+type Sheet =
+  | { readonly kind: 'picture' }
+  | { readonly kind: 'text'; readonly excerpt: Excerpt }
+  | { readonly kind: 'none'; readonly why: NoText };
+
+/** A content of the list. */
+export interface FileTile {
+  readonly hash: BlobHash;
+  readonly filename: string | null;
+  readonly type: string;
+  readonly size: number;
+  readonly group: FileGroup;
+  readonly from: Address | null;
+  /** When its newest message was received, milliseconds since the epoch; and that message's month, `2026-03`. */
+  readonly date: number | null;
+  readonly month: string;
+  /** When the service deleted that message; null where it has it. */
+  readonly endedAt: number | null;
+  readonly messages: HitCount;
+  readonly sheet: Sheet;
+}
+
+export interface FilesList {
+  readonly tiles: readonly FileTile[];
+  /** What `after` is for the next page; null on the last. */
+  readonly next: string | null;
+  readonly sums: Omit<FilesSums, 'months'>;
+  /** Months with their numbers, and what `after` is for each. */
+  readonly months: readonly {
+    readonly key: string;
+    readonly after: string;
+    readonly count: number;
+  }[];
+}
+
+/** One content with the messages that have it. */
+export interface FileDetail extends Omit<FileTile, 'sheet' | 'month'> {
+  /** The newest message of the result that has it. */
+  readonly message: string;
+  readonly number: number;
+  readonly isCutOff: boolean;
+  readonly isPicture: boolean;
+  /** When the first message that has it was received. */
+  readonly first: number | null;
+  readonly holders: readonly Holder[];
+  readonly text: (Excerpts & { readonly truncated: boolean }) | { readonly why: NoText };
+  readonly read: Exclude<ContentRead, { readonly state: 'whole' }> | { readonly state: 'whole' };
+  /** Whether the query finds a message that has it. */
+  readonly isFound: boolean;
+}
+
+/** Lists attachments, and keeps their sums until the archive has another commit. */
+class FilesLists {
+  #version = -1;
+  readonly #sums = new Map<string, FilesSums>();
+
+  /** Reads one page of tiles. */
+  of(
+    { catalog }: Pick<Reader, 'catalog'>,
+    request: FilesRequest,
+    after: FilePosition | undefined,
+  ): FilesList {
+    return catalog.snapshot(() => {
+      const words = soughtWords(request.node, ['any']);
+      const sums = this.#sumsOf(catalog, request);
+      const { files, next } = catalog.files.page(
+        { ...request, limit: TILES, after },
+        within(WALKING_MS),
+      );
+      const hasTime = within(TEXTS_MS);
+      const { months, ...rest } = sums;
+      return {
+        tiles: files.map((file) => tileOf(file, sheetOf(catalog, file, words, hasTime))),
+        next: next === null ? null : nextPosition(catalog, next),
+        sums: rest,
+        months: months.map(({ key: month, from, count }) => ({
+          key: month,
+          after: positionText(from),
+          count,
+        })),
+      };
+    });
+  }
+
+  #sumsOf(catalog: Reader['catalog'], request: FilesRequest): FilesSums {
+    const version = catalog.version();
+    if (version !== this.#version) this.#sums.clear();
+    this.#version = version;
+    const { group = '', inlinePictures = false, asOf = null, node } = request;
+    // What was understood, not the text: the days that words such as `yesterday` mean are others tomorrow.
+    const name = JSON.stringify([group, inlinePictures, asOf, node]);
+    const known = this.#sums.get(name);
+    if (known !== undefined) return known;
+    const sums = catalog.files.sums(request, within(COUNTING_MS));
+    if (this.#sums.size >= MOST_SUMS) this.#sums.clear();
+    if (sums.complete) this.#sums.set(name, sums);
+    return sums;
+  }
+}
+
+/** Returns one content with what a page shows of it; null where no message that the request may see has it. */
+async function fileDetail(
+  reader: Pick<Reader, 'catalog' | 'sources'>,
+  request: FilesRequest,
+  hash: BlobHash,
+  how: ReadingFor,
+): Promise<FileDetail | null> {
+  const { catalog } = reader;
+  const found = catalog.files.content(request, hash, MOST_HOLDERS, within(WALKING_MS));
+  if (found === undefined) return null;
+  const { message, number, isCutOff, first, newest, isFound } = found;
+  const read = await readContent(reader, { ...found, message: message.id }, how);
+  return {
+    ...factsOf(found),
+    message: message.id,
+    number,
+    isCutOff,
+    isPicture: isPicture(found),
+    first,
+    holders: newest,
+    text: textOf(catalog, found, request.node),
+    read: read.state === 'whole' ? { state: 'whole' } : read,
+    isFound,
+  };
+}
+
+/** Returns what stands in an address for the place where a page ended. */
+export function nextPosition(
+  { positions }: Pick<Catalog, 'positions'>,
+  { docid, number }: FilePosition,
+): string {
+  // Attachments of the message at the docid may remain: `oldest` gives the rank of that message itself.
+  return positionText({ docid: positions.shown(docid, 'oldest'), number });
+}
+
+function positionText({ docid, number }: FilePosition): string {
+  return `${docid}-${number}`;
+}
+
+/** Returns where a list continues; undefined for what no address of ours has. */
+export function positionOf(
+  { positions }: Pick<Catalog, 'positions'>,
+  text: string,
+): FilePosition | undefined {
+  const parts = /^(\d{1,15})-(\d{1,5})$/.exec(text);
+  if (parts === null) return undefined;
+  return { docid: positions.meant(Number(parts[1]), 'oldest'), number: Number(parts[2]) };
+}
+
+function tileOf(file: ListedFile, sheet: Sheet): FileTile {
+  const received = Math.floor(file.docid / DOCIDS_PER_SECOND) * 1000;
+  const { year, month } = wallTime(received);
+  return {
+    ...factsOf(file),
+    month: `${String(year).padStart(4, '0')}-${String(month).padStart(2, '0')}`,
+    sheet,
+  };
+}
+
+function factsOf({ hash, filename, type, size, group, message, messages }: ListedFile) {
+  const { from, date, endedAt } = message;
+  return { hash, filename, type, size, group, from, date, endedAt, messages };
+}
+
+/** Types that browsers show; of a type that says nothing the name does. */
+const SHOWN = /^image\/(?:png|x-png|jpe?g|pjpeg|gif|webp|bmp|x-ms-bmp)$/;
+const UNTOLD = /^(?:$|application\/|text\/plain$)/;
+const SHOWN_ENDING = /\.(?:png|jpe?g|gif|webp|bmp)$/i;
+
+/** Whether it may be a picture that a page shows; its bytes decide when they are asked for. */
+function isPicture({ group, type, filename, size, isCutOff }: ListedFile): boolean {
+  if (group !== 'pictures' || size > MOST_PICTURE_BYTES || size === 0 || isCutOff) return false;
+  return SHOWN.test(type) || (UNTOLD.test(type) && SHOWN_ENDING.test(filename ?? ''));
+}
+
+function sheetOf(
+  catalog: Reader['catalog'],
+  file: ListedFile,
+  words: readonly Sought[],
+  hasTime: () => boolean,
+): Sheet {
+  if (isPicture(file)) return { kind: 'picture' };
+  if (file.textId !== null && !hasTime()) return { kind: 'none', why: 'later' };
+  const known = contentText(catalog, file);
+  return 'why' in known
+    ? { kind: 'none', why: known.why }
+    : { kind: 'text', excerpt: smallPage(known.text, words) };
+}
+
+function textOf(
+  catalog: Reader['catalog'],
+  file: FileContent,
+  node: SearchNode,
+): FileDetail['text'] {
+  const known = contentText(catalog, file);
+  if ('why' in known) return known;
+  return { ...excerpts(known.text, soughtWords(node, ['any'])), truncated: known.truncated };
+}
+
+/** The messages that have the attachments of a list. */
+export interface FilesMessages {
+  readonly query: string;
+  readonly found: HitCount;
+  /** False where no query can name the listed group: the messages have attachments of any type. */
+  readonly isOfGroup: boolean;
+}
+const MOST_COUNTS = 64;
+const ATTACHED = 'has:attachment';
+/**
+ * PDFs and the like that a mail program shows in the text are listed; pictures there are not. What a term says of a type,
+ * it says of the message: one with a PDF and a logo in its text has both.
+ */
+const OTHER_THAN_PICTURES = ['application', 'text', 'message', 'audio', 'video']
+  .map((type) => `mime:${type}/*`)
+  .join(' OR ');
+const ANY = `(has:attachment OR (has:inline (-mime:image/* OR ${OTHER_THAN_PICTURES})))`;
+const ANY_WITH_PICTURES = '(has:attachment OR has:inline)';
+
+/** Counts the messages that have what is listed, and keeps the numbers until the archive has another commit. */
+export class FilesMessagesCounts {
+  #version = -1;
+  readonly #counts = new Map<string, HitCount>();
+
+  /**
+   * Returns a query for the messages that have what is listed for another one, and counts what it finds.
+   *
+   * @param understand returns the request of a query; null for one that cannot be understood
+   */
+  of(
+    { catalog }: Pick<Reader, 'catalog'>,
+    query: string,
+    listed: { readonly group: FileGroup | null; readonly inlinePictures: boolean },
+    understand: (text: string) => CountRequest | null,
+  ): FilesMessages | null {
+    const { text, isOfGroup } = queryFor(query, listed);
+    const request = understand(text);
+    if (request === null) return null;
+    return { query: text, found: this.#count(catalog, request), isOfGroup };
+  }
+
+  #count(catalog: Reader['catalog'], request: CountRequest): HitCount {
+    const version = catalog.version();
+    if (version !== this.#version) this.#counts.clear();
+    this.#version = version;
+    // What was understood, not the text: the days that words such as `yesterday` mean are others tomorrow.
+    const name = JSON.stringify([request.node, request.asOf]);
+    const known = this.#counts.get(name);
+    if (known !== undefined) return known;
+    const found = catalog.countHitsWhile(request, within(COUNTING_MS));
+    if (this.#counts.size >= MOST_COUNTS) this.#counts.clear();
+    if (found.complete) this.#counts.set(name, found);
+    return found;
+  }
+}
+
+function queryFor(
+  query: string,
+  { group, inlinePictures }: { readonly group: FileGroup | null; readonly inlinePictures: boolean },
+): { readonly text: string; readonly isOfGroup: boolean } {
+  // No term tells a picture that is attached from one that stands in the text.
+  const isNamed = group !== null && (group !== 'pictures' || inlinePictures);
+  const ofGroup = isNamed ? groupFilter(group) : null;
+  const filter = ofGroup ?? (inlinePictures ? ANY_WITH_PICTURES : ANY);
+  const isFiltered =
+    findTerm(query, filter) !== undefined ||
+    (ofGroup === null && findTerm(query, ATTACHED) !== undefined);
+  const text = isFiltered ? query : withTerm(query, filter);
+  return { text, isOfGroup: group === null || ofGroup !== null };
+}
+
+/** For the list of all, in milliseconds: whoever saves them waits once. */
+const LISTING_MS = 1_000;
+
+/**
+ * Returns the attachments of a list, each content once, with the newest message that has it; undefined where they are more
+ * than one file takes, or were not listed in time.
+ */
+function listedFiles(
+  { catalog }: Pick<Reader, 'catalog'>,
+  request: FilesRequest,
+): SavedFile[] | undefined {
+  const wanted = { ...request, limit: MOST_FILES + 1 };
+  const { files, next } = catalog.files.page(wanted, within(LISTING_MS));
+  const listed = files.map(({ message: { id, date }, number, filename, size }) => ({
+    ...{ id, number, filename, size },
+    date: date === null ? null : new Date(date).toISOString(),
+  }));
+  return next !== null || isTooMuch(listed) ? undefined : listed;
+}
+
+/** Attachments that are read at a time, each in a thread of its own: apart from the messages that people open. */
+const READINGS = 2;
+const readings = new Turns(READINGS);
+/** For the message that a picture is read from, in milliseconds. */
+const FINDING_MS = 400;
+
+/** Makes the pages of attachments from what the archive holds at the time of a request. */
+export class FilesPages {
+  readonly #lists = new FilesLists();
+  readonly #counts = new FilesMessagesCounts();
+
+  constructor(
+    private readonly parts: Pick<ArchiveParts, 'archive' | 'accounts' | 'now'>,
+    private readonly pages: Pick<MailPages, 'frame'>,
+  ) {}
+
+  async files(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
+    const { archive, accounts, now } = this.parts;
+    const query = parameter('q') ?? '';
+    const understood = understandQuery(query, reader, now(), accounts);
+    const group = groupOf(parameter);
+    const inlinePictures = parameter('inline') === '1';
+    const position = positionOf(reader.catalog, parameter('after') ?? '');
+    const chosen = hashOf(parameter('a') ?? '');
+    const { request } = understood;
+    const how = { spare: archive.spare, signal };
+    const asked =
+      request === null ? null : { ...request, group: group ?? undefined, inlinePictures };
+    const page: Page = {
+      kind: 'files',
+      frame: this.pages.frame(reader, query, understood),
+      list: asked === null ? null : this.#lists.of(reader, asked, position),
+      group,
+      inlinePictures,
+      messages:
+        asked === null
+          ? null
+          : this.#counts.of(
+              reader,
+              query,
+              { group, inlinePictures },
+              (text) => understandQuery(text, reader, now(), accounts).request,
+            ),
+      after: position === undefined ? undefined : parameter('after'),
+      chosen,
+      detail:
+        asked === null || chosen === null
+          ? null
+          : await readings.take(() => fileDetail(reader, asked, chosen, how), signal),
+      pending: reader.catalog.index.pendingCount(),
+    };
+    return { page, status: understood.problem === null ? 200 : 400 };
+  }
+
+  /** Returns what is listed, on all its pages, as one zip; undefined for nothing, or more than one file takes. */
+  together(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Download | undefined {
+    const { archive, accounts, now } = this.parts;
+    const query = parameter('q') ?? '';
+    const { request } = understandQuery(query, reader, now(), accounts);
+    if (request === null) return undefined;
+    const group = groupOf(parameter);
+    const inlinePictures = parameter('inline') === '1';
+    const files = listedFiles(reader, { ...request, group: group ?? undefined, inlinePictures });
+    const how = { spare: archive.spare, signal };
+    return attachmentsTogether(reader, files ?? [], attachmentsName(query, now()), how);
+  }
+
+  /** Reads a picture whose bytes are what was stored; undefined for what no page shows. */
+  async picture(
+    reader: ServedReader,
+    hash: string,
+    parameter: Parameter,
+    signal: AbortSignal,
+  ): Promise<{ readonly type: PictureType; readonly bytes: Buffer } | undefined> {
+    const { archive, accounts, now } = this.parts;
+    const { request } = understandQuery(parameter('q') ?? '', reader, now(), accounts);
+    const found =
+      request === null
+        ? undefined
+        : reader.catalog.files.content(request, hash, 1, within(FINDING_MS));
+    if (found === undefined || found.group !== 'pictures' || found.size > MOST_PICTURE_BYTES)
+      return undefined;
+    const wanted = { ...found, message: found.message.id };
+    const how = { spare: archive.spare, signal };
+    const read = await readings.take(() => readContent(reader, wanted, how), signal);
+    if (read.state !== 'whole') return undefined;
+    const type = shownPicture(read.bytes);
+    return type === undefined ? undefined : { type, bytes: read.bytes };
+  }
+}
+
+function groupOf(parameter: Parameter): FileGroup | null {
+  return FILE_GROUPS.find((known) => known === parameter('type')) ?? null;
+}
+
+function hashOf(typed: string): string | null {
+  return /^[0-9a-f]{64}$/i.test(typed) ? typed.toLowerCase() : null;
+}

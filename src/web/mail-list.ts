@@ -1,0 +1,272 @@
+import type { Reader } from '../catalog/open-reader.ts';
+import type { SearchNode } from '../catalog/query-ast.ts';
+import type { CountRequest, HitCount, SearchHit } from '../catalog/search.ts';
+import type { Afterwards } from '../catalog/timeline.ts';
+import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
+import { namedMessage } from './message-view.ts';
+
+export type ListSort = 'newest' | 'oldest';
+
+/** Where a page of a list begins or ends. */
+export interface ListPlace {
+  /** The page after a message, the one before it, or the one that begins with it. */
+  readonly side: 'after' | 'before' | 'at';
+  readonly docid: number;
+}
+
+/** A position between messages, for a list that ran out of time there: an id of its own would name a message. */
+const POSITION = /^@(\d{1,15})$/;
+/** A moment: `2026-03-01T00:00:00Z`. */
+const TIME = /^\d{4}-\d\d-\d\dT/;
+
+/**
+ * Returns where the page of a list is that an address asks for: `after=`, `before=` or `at=`, each with an id or the
+ * beginning of one, `at=` also with a moment in ISO 8601. Undefined where it names none that there is.
+ */
+export function listPlace(
+  { catalog }: Pick<Reader, 'catalog'>,
+  parameter: (name: string) => string | undefined,
+  sort: ListSort,
+): ListPlace | undefined {
+  for (const side of ['after', 'before', 'at'] as const) {
+    const typed = parameter(side);
+    if (typed === undefined) continue;
+    const position = POSITION.exec(typed)?.[1];
+    if (position !== undefined) {
+      const direction = side === 'after' ? sort : other(sort);
+      return { side, docid: catalog.positions.meant(Number(position), direction) };
+    }
+    if (side === 'at' && TIME.test(typed) && !Number.isNaN(Date.parse(typed))) {
+      const second = Math.max(0, Math.floor(Date.parse(typed) / 1000));
+      const docid = second * DOCIDS_PER_SECOND;
+      return { side, docid: sort === 'newest' ? docid + DOCIDS_PER_SECOND - 1 : docid };
+    }
+    const named = namedMessage({ catalog }, typed);
+    const docid = named.kind === 'one' ? catalog.messages.docidOf(named.id) : undefined;
+    if (docid !== undefined) return { side, docid };
+  }
+  return undefined;
+}
+
+/** Returns what `after=` takes to continue behind a docid in an order, and `before=` in the other one. */
+function positionOf({ catalog }: Pick<Reader, 'catalog'>, docid: number, sort: ListSort): string {
+  return `@${catalog.positions.shown(docid, sort)}`;
+}
+
+function other(sort: ListSort): ListSort {
+  return sort === 'newest' ? 'oldest' : 'newest';
+}
+
+/**
+ * Rows of a page: a tall window is full of them. More would delay the first paint, since the browser lays all of them
+ * out; a script asks for what follows.
+ */
+const ROWS = 30;
+/** A page is not worth waiting for longer than this, in milliseconds, to know how many rows there are in all. */
+const COUNTING_MS = 150;
+/** A page with fewer rows, and a place to continue from, is better than one that others wait for longer than this. */
+const LISTING_MS = 500;
+
+const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
+
+/** What would be found instead of nothing. */
+export interface NothingFound {
+  /** Names in the query that nothing goes by at its time, as sentences. */
+  readonly notes: readonly string[];
+  /** The term without which the query finds something, and the query without it. */
+  readonly without: OtherQuery | null;
+  /** A word that other words begin with, such as `invoice*` for `invoices`, and the query with it. */
+  readonly beginning: OtherQuery | null;
+}
+
+/** A query that finds something, and the term that makes the difference. */
+export interface OtherQuery {
+  readonly term: string;
+  readonly query: string;
+  readonly found: HitCount;
+}
+
+/** A row of a list. */
+export interface ListHit extends SearchHit {
+  /** Messages of its conversation, where it has others. */
+  readonly conversation?: number;
+  /** What became of it since the moment that the query names. */
+  readonly since?: Afterwards;
+}
+
+export interface MailList {
+  readonly hits: readonly ListHit[];
+  /** Null while that is not known yet. */
+  readonly all: HitCount | null;
+  /** Of all, how many are deleted at the service; null where that was not counted to the end. */
+  readonly ended: number | null;
+  /** What `after=` takes to continue: an id, or a place where time ran out. Null on the last page. */
+  readonly next: string | null;
+  /** What `after=` takes for the page before: an empty text for the first one. Null where this is the first. */
+  readonly before?: string | null;
+  /** Only where nothing is found. */
+  readonly nothing?: NothingFound | undefined;
+}
+
+export interface MailRows extends Pick<MailList, 'hits' | 'next'> {
+  /** The same for `before=`; null where the page is known to be the first. */
+  readonly previous: string | null;
+}
+
+export type MailCounts = Pick<MailList, 'all' | 'ended' | 'nothing'>;
+
+/** Reads one page of what a query finds. */
+export function mailList(
+  reader: Pick<Reader, 'catalog'>,
+  request: CountRequest,
+  sort: ListSort,
+  place: ListPlace | undefined,
+): MailList {
+  return reader.catalog.snapshot(() => {
+    const rows = mailRows(reader, request, sort, place, ROWS);
+    const isAll = place === undefined && rows.next === null;
+    const all = isAll
+      ? { count: rows.hits.length, complete: true }
+      : reader.catalog.countHitsWhile(request, within(COUNTING_MS));
+    const [first] = rows.hits;
+    const start =
+      first === undefined ? endOf(place, sort) : reader.catalog.messages.docidOf(first.line.id);
+    const before =
+      place === undefined || start === undefined ? null : pageBefore(reader, request, sort, start);
+    return { ...rows, all, ended: endedOf(reader, request), before };
+  });
+}
+
+/**
+ * Finds the page that ends before a row: where there are more rows than it has, it begins behind the last of these.
+ * Without the time to find out, the list begins again.
+ */
+function pageBefore(
+  reader: Pick<Reader, 'catalog'>,
+  request: CountRequest,
+  sort: ListSort,
+  docid: number,
+): string | null {
+  let rows = 0;
+  const part = { ...request, sort: other(sort), after: docid };
+  for (const found of reader.catalog.foundDocids(part, within(COUNTING_MS))) {
+    rows += 1;
+    if (rows > ROWS) return positionOf(reader, found, sort);
+  }
+  return rows === 0 ? null : '';
+}
+
+/** Reads rows of what a query finds; how many there are in all is another question. */
+export function mailRows(
+  reader: Pick<Reader, 'catalog'>,
+  request: CountRequest,
+  sort: ListSort,
+  place: ListPlace | undefined,
+  limit: number,
+): MailRows {
+  const { catalog } = reader;
+  const isBefore = place?.side === 'before';
+  const direction = isBefore ? other(sort) : sort;
+  const { hits: found, stoppedAt } = catalog.search({
+    ...{ ...request, limit: limit + 1, sort: direction, after: startOf(place, sort) },
+    mayContinue: within(LISTING_MS),
+  });
+  const hits = described(catalog, found.slice(0, limit), request);
+  if (isBefore) hits.reverse();
+  const [first, last] = [hits[0]?.line.id ?? null, hits.at(-1)?.line.id ?? null];
+  const beyond = stoppedAt === null ? null : positionOf(reader, stoppedAt, direction);
+  const hasMore = found.length > limit;
+  return isBefore
+    ? { hits, next: last, previous: hasMore ? first : beyond }
+    : { hits, next: hasMore ? last : beyond, previous: place === undefined ? null : first };
+}
+
+/** Adds what all rows of a page are asked about together. */
+function described(
+  catalog: Reader['catalog'],
+  hits: readonly SearchHit[],
+  request: CountRequest,
+): ListHit[] {
+  // A limited sign-in is told the second of a message, and not its number.
+  const docids = hits.map(({ line, docid }) => catalog.messages.docidOf(line.id) ?? docid);
+  const sizes = catalog.conversationSizes(docids, request);
+  const since = request.asOf === undefined ? undefined : catalog.afterwards(docids, request);
+  return hits.map((hit, at) => {
+    const docid = docids[at] ?? hit.docid;
+    const [conversation, became] = [sizes.get(docid), since?.get(docid)];
+    return {
+      ...hit,
+      ...(conversation === undefined ? {} : { conversation }),
+      ...(became === undefined ? {} : { since: became }),
+    };
+  });
+}
+
+/** The docid behind which, in the other direction, everything is that a list without a row has passed. */
+function endOf(place: ListPlace | undefined, sort: ListSort): number | undefined {
+  if (place?.side !== 'after') return place?.docid;
+  return sort === 'newest' ? place.docid - 1 : place.docid + 1;
+}
+
+/** The docid that a search continues after. */
+function startOf(place: ListPlace | undefined, sort: ListSort): number | undefined {
+  if (place?.side !== 'at') return place?.docid;
+  return sort === 'newest' ? place.docid + 1 : place.docid - 1;
+}
+
+/** Counts the rows before the one at a place, as far as there is time: with it, and in all. */
+export function positionIn(
+  { catalog }: Pick<Reader, 'catalog'>,
+  request: CountRequest,
+  sort: ListSort,
+  { docid }: ListPlace,
+): { readonly before: HitCount; readonly all: HitCount } {
+  return catalog.snapshot(() => ({
+    before: catalog.countHitsWhile(
+      { ...request, sort: other(sort), after: docid },
+      within(COUNTING_MS),
+    ),
+    all: catalog.countHitsWhile(request, within(COUNTING_MS)),
+  }));
+}
+
+/** Counts what a query finds as far as there is time. */
+export function countsOf(reader: Pick<Reader, 'catalog'>, request: CountRequest): MailCounts {
+  const all = reader.catalog.countHitsWhile(request, within(COUNTING_MS));
+  return { all, ended: endedOf(reader, request) };
+}
+
+function endedOf({ catalog }: Pick<Reader, 'catalog'>, request: CountRequest): MailList['ended'] {
+  const { node } = request;
+  const gone = catalog.countHitsWhile(
+    { ...request, node: { kind: 'and', nodes: [node, ENDED], span: node.span } },
+    within(COUNTING_MS),
+  );
+  return gone.complete ? gone.count : null;
+}
+
+/** Returns a function that says for so many milliseconds that there is time left. */
+export function within(ms: number): () => boolean {
+  const end = performance.now() + ms;
+  return () => performance.now() < end;
+}
+
+/** The second after a moment, in milliseconds since the epoch: received dates have no finer ones. */
+function nextSecond(moment: number): number {
+  return (Math.floor(moment / 1000) + 1) * 1000;
+}
+
+/** Returns a node for what was received after a moment, milliseconds since the epoch. */
+export function receivedAfter(moment: number): SearchNode {
+  return { kind: 'received', from: nextSecond(moment), to: null, span: { start: 0, end: 0 } };
+}
+
+/** Returns the query for what the archive stored after a moment of `asof:`, which is the end of a second. */
+export function storedAfterText(moment: number): string {
+  return `added:${new Date(nextSecond(moment)).toISOString().replace('.000Z', 'Z')}..`;
+}
+
+/** Returns the query that finds the same as `receivedAfter`. */
+export function receivedAfterText(moment: number): string {
+  return `after:${new Date(nextSecond(moment)).toISOString().replace('.000Z', 'Z')}`;
+}

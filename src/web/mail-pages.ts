@@ -1,0 +1,666 @@
+import type { Reader } from '../catalog/open-reader.ts';
+import { parseQuery } from '../catalog/parse-query.ts';
+import type { SearchNode } from '../catalog/query-ast.ts';
+import type { CountRequest, HitCount, SearchHit } from '../catalog/search.ts';
+import { type Snippet, type Sought, snippet, soughtWords } from '../catalog/snippets.ts';
+import type { BlobHash, MessageId } from '../core/types.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { readFramedPage } from '../mail/reading.ts';
+import { capital } from '../wording/sentence.ts';
+import { unknownText } from '../wording/unknown-names.ts';
+import { downloadFormat, exportOffer } from './exporting.ts';
+import { type FrameState, frameState, healthTab } from './health.ts';
+import { type HealthTab, lookAnswer } from './health-content.ts';
+import { ClosingSums, type PastSum } from './issues.ts';
+import {
+  countsOf,
+  type ListPlace,
+  type ListSort,
+  listPlace,
+  type MailCounts,
+  mailList,
+  mailRows,
+  type NothingFound,
+  type OtherQuery,
+  positionIn,
+  within,
+} from './mail-list.ts';
+import { type Conversation, type SourceText, WINDOW_BYTES } from './message-shapes.ts';
+import {
+  conversationOf,
+  findInSource,
+  hopsOf,
+  intactText,
+  namedMessage,
+  type ReadBack,
+  rangesIn,
+  readBack,
+} from './message-view.ts';
+import {
+  type MessageContent,
+  type MessageFacts,
+  type MessagePlace,
+  MOST_OF_THREAD,
+  MOST_UNFOLDED,
+  type Near,
+  type NoMessage,
+  type OpenMessage,
+  ownHit,
+  VIEWS,
+  type View,
+  type ViewContent,
+} from './pages/message-props.ts';
+import type { Frame, Page } from './pages/page.ts';
+import {
+  asOf,
+  asOfWord,
+  filterText,
+  type Term,
+  termsOf,
+  withOther,
+  withoutTerm,
+} from './query-text.ts';
+import type { ArchiveParts, Parameter } from './request-context.ts';
+import { inTurns, type ReadingFor, type ServedReader, Turns } from './served-archive.ts';
+import { SideTrees } from './side-tree.ts';
+import {
+  type QueryProblem,
+  textPieces,
+  type Understood,
+  understandQuery,
+} from './understood-query.ts';
+
+/** What the archive knows of an attachment besides what its message says. */
+export interface AttachmentNote {
+  readonly number: number;
+  readonly hash: BlobHash;
+  /** Messages that have the same content, this one among them. */
+  readonly messages: HitCount;
+  /** Where its text has what the query looks for. */
+  readonly hit: Snippet | null;
+}
+
+/** Attachments of a message whose texts are looked through; each may have 256 Ki characters. */
+const MOST_TEXTS = 16;
+/** For the numbers of all attachments together, in milliseconds. */
+const COUNTING_MS = 150;
+
+/**
+ * Returns what is known of the attachments of a message.
+ *
+ * @param request the query that the message was opened from; null for one that cannot be understood
+ */
+function attachmentNotes(
+  { catalog }: Pick<Reader, 'catalog'>,
+  docid: number,
+  request: CountRequest | null,
+): AttachmentNote[] {
+  const words = request === null ? [] : soughtWords(request.node, ['any']);
+  let texts = 0;
+  const hitIn = (textId: number | null): Snippet | null => {
+    if (words.length === 0 || textId === null || texts >= MOST_TEXTS) return null;
+    texts += 1;
+    const known = intactText(catalog, textId);
+    return known === undefined || known === 'damaged' ? null : (snippet(known.text, words) ?? null);
+  };
+  return catalog.snapshot(() =>
+    catalog.files
+      .ofMessage({ asOf: request?.asOf, scope: request?.scope }, docid, within(COUNTING_MS))
+      .map(({ number, hash, messages, textId }) => ({
+        number,
+        hash,
+        messages,
+        hit: hitIn(textId),
+      })),
+  );
+}
+
+/** A page is not worth waiting for longer than this, in milliseconds, for each of the numbers. */
+const NEAR_COUNTING_MS = 25;
+
+/** Characters of the longest address that mail can be sent to (RFC 5321, sections 4.5.3.1.1 and 4.5.3.1.2). */
+const MOST_ADDRESS = 320;
+
+/** Returns the mail around a message: of its sender, its day, its folder; as the archive knew it at a time. */
+function nearTo(
+  reader: Pick<Reader, 'catalog'>,
+  { line }: SearchHit,
+  moment: number | null,
+  now: number,
+): readonly Near[] {
+  const { from, date } = line;
+  const [place] = line.places;
+  const around: Omit<Near, 'found'>[] = [];
+  if (from !== null && from.address.length <= MOST_ADDRESS)
+    around.push({
+      label: `All mail with ${from.name === '' ? from.address : from.name}`,
+      query: `contact:<${from.address}>`,
+    });
+  if (date !== null) around.push({ label: 'That day', query: dayQuery(Date.parse(date)) });
+  if (place !== undefined)
+    around.push({
+      label: place.folder,
+      query: `${filterText('mailbox', place.mailbox)} ${filterText('in', place.folder)}`,
+    });
+  return around.flatMap(({ label, query }) => {
+    const node = understood(query, now);
+    if (node === null) return [];
+    const request = { node, asOf: moment ?? undefined };
+    const found = reader.catalog.countHitsWhile(request, within(NEAR_COUNTING_MS));
+    return [{ label, query: asOf(query, moment), found }];
+  });
+}
+
+/** Strangers choose addresses and people choose folders: not each of them can be written in a query. */
+function understood(query: string, now: number): SearchNode | null {
+  try {
+    return parseQuery(query, { now }).node;
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
+    return null;
+  }
+}
+
+/** The day of a moment in the zone of this machine, in which queries are understood. */
+function dayQuery(ms: number): string {
+  const at = new Date(ms);
+  const day = new Date(Date.UTC(at.getFullYear(), at.getMonth(), at.getDate()));
+  return `on:${day.toISOString().slice(0, 10)}`;
+}
+
+/** Time for all attempts together, in milliseconds. */
+const TRYING_MS = 100;
+/** Terms that are left out, one after the other. */
+const MOST_TERMS = 12;
+/** Letters that are cut off the end of a word at most: an ending of a plural, or of a tense. */
+const LONGEST_ENDING = 3;
+/** Letters of the beginning of a word at least: fewer are the beginning of anything. */
+const SHORTEST_BEGINNING = 4;
+/** What a word is sought in. */
+const TEXTS: ReadonlySet<string | null> = new Set([null, 'subject', 'body', 'filename']);
+
+/** Counts what another query finds; null for one that cannot be understood. */
+type Attempt = (query: string) => HitCount | null;
+
+/**
+ * Finds out what would find something where a query finds nothing: the query without one of its terms, or with the
+ * beginning of one of its words. Of several terms in the way, the one without which the fewest messages are found is
+ * closest to what was meant.
+ *
+ * @param understand as the query itself was understood
+ */
+function nothingFound(
+  { catalog }: Pick<Reader, 'catalog'>,
+  query: string,
+  understand: (query: string) => Understood,
+): NothingFound {
+  const { request } = understand(query);
+  const unknown =
+    request === null ? [] : catalog.explainSearch({ ...request, limit: 1, sort: 'newest' }).unknown;
+  const notes = unknown.map((name) => `${capital(unknownText(name, name.found))}.`);
+  const { terms, isEither } = termsOf(query);
+  if (isEither) return { notes, without: null, beginning: null };
+  const left = terms.filter(({ operator }) => operator !== 'asof').slice(0, MOST_TERMS);
+  const mayContinue = within(TRYING_MS);
+  const attempt: Attempt = (other) => {
+    const asked = mayContinue() ? understand(other).request : null;
+    return asked === null ? null : catalog.countHitsWhile(asked, mayContinue);
+  };
+  return {
+    notes,
+    beginning: otherEnding(query, left, attempt),
+    without: left.length < 2 ? null : oneLess(query, left, attempt),
+  };
+}
+
+/** Leaves out each term once. */
+function oneLess(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
+  let best: OtherQuery | null = null;
+  for (const term of terms) {
+    const shorter = withoutTerm(query, term);
+    const found = attempt(shorter);
+    if (found === null || found.count === 0) continue;
+    const isCloser =
+      best === null || (found.complete && (!best.found.complete || found.count < best.found.count));
+    if (isCloser) best = { term: term.text, query: shorter, found };
+  }
+  return best;
+}
+
+/** Seeks each word as the beginning of others, then with fewer letters: the longest beginning that is found counts. */
+function otherEnding(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
+  for (let cut = 0; cut <= LONGEST_ENDING; cut += 1)
+    for (const term of terms) {
+      const beginning = beginningOf(term, cut);
+      if (beginning === null) continue;
+      const other = withOther(query, term, beginning);
+      const found = attempt(other);
+      if (found !== null && found.count > 0) return { term: beginning, query: other, found };
+    }
+  return null;
+}
+
+/** Returns a term that seeks a word with fewer letters as the beginning of others; null where it is no such word. */
+function beginningOf({ negated, operator, value, text }: Term, cut: number): string | null {
+  if (negated || value === null || !TEXTS.has(operator) || !text.endsWith(value)) return null;
+  const letters = [...value];
+  if (letters.length - cut < SHORTEST_BEGINNING || !/^\p{L}+$/u.test(value)) return null;
+  return `${text.slice(0, -value.length)}${letters.slice(0, letters.length - cut).join('')}*`;
+}
+
+/** Bytes of a part before the match for which it is shown. */
+const LEAD_BYTES = 4 * 1024;
+
+/** What is to be shown of a source: a part of it, or the part around a match. */
+interface SourceRequest {
+  readonly from: number;
+  /** What is looked for; empty for nothing. */
+  readonly find: string;
+  /** The byte at or after which the wanted match begins. */
+  readonly hit: number;
+}
+
+/** Reads a stretch of a source, and the rest for its hash. @throws message-damaged, blob-damaged */
+async function sourceWindow(
+  reader: Pick<Reader, 'sources'>,
+  id: MessageId,
+  { from, find, hit }: SourceRequest,
+  signal: AbortSignal,
+): Promise<SourceText> {
+  const found =
+    find === '' ? null : await findInSource(reader, id, { text: find, from: hit }, signal);
+  const at = found?.at ?? null;
+  const start = at === null ? from : Math.max(0, at - LEAD_BYTES);
+  const { bytes, size } = await stretch(reader, id, start, signal);
+  const text = bytes.toString('utf8');
+  return {
+    from: start,
+    length: bytes.length,
+    size,
+    text,
+    find: found === null ? null : { ...found, text: find, matches: rangesIn(text, find) },
+    // The same letters as in `text`, unless a sender wrote half a letter just there.
+    current: at === null ? null : bytes.subarray(0, at - start).toString('utf8').length,
+  };
+}
+
+async function stretch(
+  reader: Pick<Reader, 'sources'>,
+  id: MessageId,
+  from: number,
+  signal: AbortSignal,
+): Promise<{ readonly bytes: Buffer; readonly size: number }> {
+  const pieces: Buffer[] = [];
+  let at = 0;
+  for await (const piece of inTurns(reader.sources().streamMessage(id), signal)) {
+    const start = Math.max(0, from - at);
+    const end = from + WINDOW_BYTES - at;
+    if (start < piece.length && end > 0) pieces.push(Buffer.from(piece.subarray(start, end)));
+    at += piece.length;
+  }
+  return { bytes: Buffer.concat(pieces), size: at };
+}
+
+/** Messages that are parsed at a time, each in a thread of its own. */
+const READINGS = 4;
+const readings = new Turns(READINGS);
+/** Where the links of framed mail lead first. */
+const AWAY = '/away?to=';
+/** Reads messages for a page: each to its last byte, so that their hashes are compared. */
+export class Opening {
+  readonly #sought: readonly Sought[];
+
+  constructor(
+    private readonly reader: ServedReader,
+    private readonly how: ReadingFor,
+    private readonly request: CountRequest | null,
+  ) {
+    this.#sought = request === null ? [] : soughtWords(request.node);
+  }
+
+  /** The query, if it has words: only what they find is unfolded, since a folder or a date finds all of a conversation. */
+  get asked(): CountRequest | null {
+    return this.#sought.length === 0 ? null : this.request;
+  }
+
+  /** Reads a message for the view that is asked for. With `part`, a script unfolds the others of its conversation by itself. */
+  async message(
+    id: MessageId,
+    { found }: Conversation,
+    asOf: number | null,
+    parameter: Parameter,
+  ): Promise<OpenMessage & { readonly content: ViewContent }> {
+    const asked = parameter('view');
+    const view = VIEWS.find((known) => known === asked) ?? 'thread';
+    const own = this.#read(id, view === 'html');
+    const isWhole = view === 'thread' && parameter('part') === undefined;
+    const others = isWhole
+      ? found.slice(0, MOST_UNFOLDED).map((other) => this.#read(other, false))
+      : [];
+    const [read, ...unfolded] = await Promise.all([own, ...others]);
+    const content =
+      view === 'thread'
+        ? { view, others: unfolded.map(({ open }) => open) }
+        : await this.#content(id, view, read, asOf, parameter);
+    return { ...read.open, content };
+  }
+
+  async #read(
+    id: MessageId,
+    countsRemote: boolean,
+  ): Promise<ReadBack & { readonly open: OpenMessage }> {
+    const { reader } = this;
+    const how = { ...this.how, countsRemote };
+    const read = await readings.take(() => readBack(reader, id, how), how.signal);
+    const docid = reader.catalog.messages.docidOf(id);
+    const open = {
+      id,
+      facts: read.reading === null ? null : factsOf(read.reading),
+      damage: read.damage,
+      text: read.reading === null ? [] : textPieces(read.reading.text.trim(), this.#sought),
+      texts: docid === undefined ? [] : reader.catalog.attachments.ofMessage(docid),
+      notes: docid === undefined ? [] : attachmentNotes(reader, docid, this.request),
+      commit: reader.catalog.history(id)[0]?.commit ?? null,
+      lastSeen: reader.catalog.lastSeen(id),
+    };
+    return { ...read, open };
+  }
+
+  async #content(
+    id: MessageId,
+    view: Exclude<View, 'thread'>,
+    { reading, damage }: ReadBack,
+    asOf: number | null,
+    parameter: Parameter,
+  ): Promise<ViewContent> {
+    const { reader, how } = this;
+    switch (view) {
+      case 'history':
+        return { view, lines: reader.catalog.history(id), asOf };
+      case 'headers': {
+        const fields = reading?.headers ?? [];
+        return { view, fields, hops: hopsOf(fields) };
+      }
+      case 'source': {
+        const from = byteOf(parameter('from'));
+        const asked = { from, find: parameter('find') ?? '', hit: byteOf(parameter('hit')) };
+        if (damage !== null) return { view, window: null };
+        const read = () => sourceWindow(reader, id, asked, how.signal);
+        return { view, window: await readings.take(read, how.signal) };
+      }
+      case 'html': {
+        const remote = reading?.remote ?? null;
+        return { view, remote, isReadable: remote !== null };
+      }
+      case 'plain':
+        return { view };
+    }
+  }
+}
+
+function byteOf(typed: string | undefined): number {
+  const byte = Number(typed ?? '0');
+  return Number.isSafeInteger(byte) && byte >= 0 ? byte : 0;
+}
+
+function factsOf(reading: NonNullable<ReadBack['reading']>): MessageFacts {
+  const { from, to, cc, bcc, reason, encrypted, truncated, attachments, html, hasPlain } = reading;
+  const hasHtml = html !== null;
+  const onlyHtml = hasHtml && !hasPlain;
+  return { from, to, cc, bcc, reason, encrypted, truncated, attachments, hasHtml, onlyHtml };
+}
+
+/**
+ * The HTML of a message as a page that is framed.
+ *
+ * @returns null where it has none, or none that can be read within the limits
+ */
+export async function framedOrNull(reader: ServedReader, id: MessageId, how: ReadingFor) {
+  try {
+    return await readings.take(
+      () => readFramedPage(reader.sources().streamMessage(id), AWAY, how),
+      how.signal,
+    );
+  } catch (error) {
+    if (hasCode(error, 'mail-unreadable')) return null;
+    throw error;
+  }
+}
+
+/** How old what a page says of the archive's state may be, in milliseconds. */
+const STATE_MS = 5_000;
+
+/** A page, and the status of the answer that carries it. */
+export interface Answered {
+  readonly page: Page;
+  readonly status: 200 | 400 | 404 | 410;
+}
+
+/** Rows of a list, or why its query has none. */
+type Rows =
+  | (ReturnType<typeof mailRows> & { readonly problem: null })
+  | { readonly problem: QueryProblem };
+
+/** Makes the pages of the archive from what it holds at the time of a request. */
+export class MailPages {
+  readonly #trees = new SideTrees();
+  readonly #sums = new ClosingSums();
+  #known: { readonly version: number; readonly of: FrameState } | undefined;
+
+  constructor(
+    private readonly parts: Pick<ArchiveParts, 'archive' | 'accounts' | 'policy' | 'now'>,
+  ) {}
+
+  async mail(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
+    // Whoever lists messages is about to open one.
+    this.parts.archive.spare.prepare();
+    const query = parameter('q') ?? '';
+    const sort = sortOf(parameter);
+    const understood = this.understand(reader, query);
+    const place = listPlace(reader, parameter, sort);
+    const found =
+      understood.request === null ? null : mailList(reader, understood.request, sort, place);
+    const list =
+      found?.all?.count === 0 ? { ...found, nothing: this.#nothing(reader, query) } : found;
+    const around = {
+      kind: 'mail',
+      frame: this.frame(reader, query, understood),
+      list,
+      sort,
+      after: afterOf(place, parameter),
+      pending: reader.catalog.index.pendingCount(),
+    } as const;
+    // Last, since others have their turns while a message is read.
+    const message = await this.message(reader, parameter, 'mail', signal);
+    const page: Page = { ...around, message: message.kind === 'message' ? message : null };
+    return { page, status: understood.problem === null ? 200 : 400 };
+  }
+
+  /** Reads a page of rows only: for a list that moves, or a query that is being typed. */
+  rows(reader: ServedReader, parameter: Parameter, limit: number): Rows {
+    const { request, problem } = this.understand(reader, parameter('q') ?? '');
+    if (request === null) return { problem };
+    const sort = sortOf(parameter);
+    const place = listPlace(reader, parameter, sort);
+    return { ...mailRows(reader, request, sort, place, limit), problem: null };
+  }
+
+  /** Where in the list the row is that `at` names, or would be. */
+  position(reader: ServedReader, parameter: Parameter): ReturnType<typeof positionIn> | null {
+    const { request } = this.understand(reader, parameter('q') ?? '');
+    const sort = sortOf(parameter);
+    const named: Parameter = (name) => (name === 'at' ? parameter(name) : undefined);
+    const place = listPlace(reader, named, sort);
+    return request === null || place === undefined
+      ? null
+      : positionIn(reader, request, sort, place);
+  }
+
+  /** Counts what a query finds, as far as there is time. */
+  counts(reader: ServedReader, parameter: Parameter): MailCounts | null {
+    const query = parameter('q') ?? '';
+    const { request } = this.understand(reader, query);
+    if (request === null) return null;
+    return reader.catalog.snapshot(() => {
+      const counts = countsOf(reader, request);
+      const isNothing = counts.all?.count === 0 && counts.all.complete;
+      return isNothing ? { ...counts, nothing: this.#nothing(reader, query) } : counts;
+    });
+  }
+
+  /** What the archive knew at a time. */
+  past(reader: ServedReader, asOf: number): PastSum {
+    return this.#sums.past(reader, asOf, this.parts.now());
+  }
+
+  /** How many messages a query finds, where the side tree has counted them already. */
+  knownCount(query: string): number | null {
+    return this.#trees.known(query);
+  }
+
+  async alone(
+    reader: ServedReader,
+    typed: string,
+    parameter: Parameter,
+    signal: AbortSignal,
+  ): Promise<Answered> {
+    const query = parameter('q') ?? '';
+    const frame = this.frame(reader, query, this.understand(reader, query));
+    const asked: Parameter = (name) => (name === 'm' ? typed : parameter(name));
+    const message = await this.message(reader, asked, 'message', signal);
+    return message.kind === 'message'
+      ? { page: { kind: 'message', frame, message }, status: 200 }
+      : { page: { kind: 'no-message', frame, found: message }, status: STATUS[message.kind] };
+  }
+
+  /** @param token of the form that has the daemon look; it is not shown to who may not ask for that */
+  health(
+    reader: ServedReader,
+    tab: HealthTab,
+    parameter: Parameter,
+    { token, hasDaemon }: { readonly token: string; readonly hasDaemon: boolean | null },
+  ): Answered {
+    const { known, ...content } = healthTab(reader, this.parts, tab, parameter);
+    const frame = this.frame(reader, '', { asOf: null, problem: null }, known);
+    // Where nobody knows of a daemon, such as in a fleet, nothing is said of it or asked of it.
+    const mayLook = content.whole && hasDaemon !== null;
+    const look = mayLook ? { token, said: lookAnswer(parameter('look')) } : null;
+    return { page: { kind: 'health', frame, look, hasDaemon, ...content }, status: 200 };
+  }
+
+  /** What a query finds, as something to save. */
+  export(reader: ServedReader, parameter: Parameter): Answered {
+    const query = parameter('q') ?? '';
+    const understood = this.understand(reader, query);
+    const { request, problem } = understood;
+    const page: Page = {
+      kind: 'export',
+      frame: this.frame(reader, query, understood),
+      offer: request === null ? null : exportOffer(reader, request),
+      format: downloadFormat(parameter('format')) ?? 'zip',
+      refused: problem === null ? (parameter('refused') ?? null) : null,
+    };
+    return { page, status: problem === null ? 200 : 400 };
+  }
+
+  /** What stands around every page. */
+  frame(
+    reader: ServedReader,
+    query: string,
+    { asOf, problem }: Pick<Understood, 'asOf' | 'problem'>,
+    known = this.#stateOf(reader),
+  ): Frame {
+    const { now } = this.parts;
+    const { state, matters, tags } = known;
+    return {
+      query,
+      problem,
+      tree: this.#trees.of(reader, asOf === null ? '' : asOfTextIn(query, asOf), now(), tags),
+      closing: this.#sums.of(reader),
+      past: asOf === null ? null : this.#sums.past(reader, asOf, now()),
+      matters,
+      state,
+    };
+  }
+
+  /** The frame of a page by its query alone: what a list does not need with every key. */
+  frameOf(reader: ServedReader, parameter: Parameter): Frame {
+    const query = parameter('q') ?? '';
+    return this.frame(reader, query, this.understand(reader, query));
+  }
+
+  /** The message that `m` names, in the view that is asked for. */
+  async message(
+    reader: ServedReader,
+    parameter: Parameter,
+    page: MessagePlace['page'],
+    signal: AbortSignal,
+  ): Promise<MessageContent | NoMessage> {
+    const named = namedMessage(reader, parameter('m') ?? '');
+    if (named.kind === 'several') {
+      const subjectOf = (id: MessageId) =>
+        reader.catalog.messages.summary(id)?.subject ?? '(no subject)';
+      return { kind: 'several', links: named.ids.map((id) => ({ id, subject: subjectOf(id) })) };
+    }
+    if (named.kind !== 'one') return named;
+    const { id } = named;
+    const query = parameter('q') ?? '';
+    const { asOf, request } = this.understand(reader, query);
+    const { now, archive } = this.parts;
+    const opening = new Opening(reader, { spare: archive.spare, signal }, request);
+    const conversation = conversationOf(reader, id, asOf, now(), opening.asked, MOST_OF_THREAD);
+    if (conversation === null) return { kind: 'not-then' };
+    return {
+      kind: 'message',
+      place: {
+        page,
+        query,
+        sort: sortOf(parameter) === 'newest' ? undefined : 'oldest',
+        after:
+          page === 'mail'
+            ? afterOf(listPlace(reader, parameter, sortOf(parameter)), parameter)
+            : undefined,
+      },
+      conversation,
+      ...(await opening.message(id, conversation, asOf, parameter)),
+      near: page === 'message' ? nearTo(reader, ownHit(conversation), asOf, now()) : [],
+      dataDir: reader.dataDir,
+    };
+  }
+
+  #nothing(reader: ServedReader, query: string): NothingFound {
+    return nothingFound(reader, query, (text) => this.understand(reader, text));
+  }
+
+  /** Understands what stands in the query box of a reader. */
+  understand(reader: ServedReader, query: string): Understood {
+    return understandQuery(query, reader, this.parts.now(), this.parts.accounts);
+  }
+
+  /** How the archive is, for every page: it costs some queries a folder. */
+  #stateOf(reader: ServedReader): FrameState {
+    const version = reader.catalog.version();
+    const at = this.parts.now();
+    const known = this.#known;
+    if (known?.version === version && at - known.of.state.now < STATE_MS) return known.of;
+    const of = frameState(reader, at);
+    this.#known = { version, of };
+    return of;
+  }
+}
+
+/** The moment of a query as it was typed; where a saved search names it, as a query has it. */
+function asOfTextIn(query: string, moment: number): string {
+  return asOfWord(query) || asOf('', moment);
+}
+
+const STATUS = { none: 404, 'not-then': 404, several: 200, purged: 410 } as const;
+
+function sortOf(parameter: Parameter): ListSort {
+  return parameter('sort') === 'oldest' ? 'oldest' : 'newest';
+}
+
+/** What `after` says, as it stands in addresses. */
+function afterOf(place: ListPlace | undefined, parameter: Parameter): string | undefined {
+  return place?.side === 'after' ? parameter('after')?.slice(0, 16) : undefined;
+}

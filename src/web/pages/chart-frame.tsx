@@ -1,0 +1,388 @@
+import type { ComponentChildren, VNode } from 'preact';
+import { count } from '../../wording/amounts.ts';
+
+/** The upper end of an axis and its marks, from 0. */
+interface Axis {
+  readonly top: number;
+  readonly marks: readonly number[];
+}
+
+const STEPS = [1, 2, 2.5, 5, 10];
+
+/**
+ * Returns an axis from 0 to a round number that is not below `most`.
+ *
+ * @param parts marks above 0 at most
+ * @param whole whether marks are whole numbers
+ */
+export function axisTo(most: number, parts = 4, whole = true): Axis {
+  if (!(most > 0)) return { top: 1, marks: [0, 1] };
+  const rough = most / parts;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const fits = STEPS.map((step) => step * power).find((step) => step >= rough * (1 - 1e-9));
+  const least = fits ?? 10 * power;
+  const step = whole ? Math.max(1, Math.ceil(least)) : least;
+  const count = Math.ceil((most / step) * (1 - 1e-9));
+  return { top: count * step, marks: Array.from({ length: count + 1 }, (_, at) => at * step) };
+}
+
+const UNITS = ['', 'k', 'M', 'G', 'T'];
+
+/** Returns a number of at most four characters: `950`, `25k`, `1.2M`. */
+export function shortNumber(value: number): string {
+  let [amount, unit] = [Math.abs(value), 0];
+  while (amount >= 999.5 && unit < UNITS.length - 1) {
+    amount /= 1000;
+    unit += 1;
+  }
+  const text =
+    amount >= 10 || Number.isInteger(amount) ? String(Math.round(amount)) : tenths(amount);
+  return `${value < 0 ? '−' : ''}${text}${UNITS[unit]}`;
+}
+
+function tenths(amount: number): string {
+  return amount.toFixed(amount < 0.1 ? 2 : 1).replace(/\.0$/, '');
+}
+
+/** Returns a share of the whole as SVG takes it, such as `12.5%`. */
+export function percent(share: number): string {
+  return `${Number((Math.min(1, Math.max(0, share)) * 100).toFixed(3))}%`;
+}
+
+/** Returns which of so many bars have a label below: at most `most`, at even distances, the last one among them. */
+export function labelled(count: number, most: number): number[] {
+  if (count <= 0) return [];
+  const step = Math.max(1, Math.ceil(count / most));
+  const found: number[] = [];
+  for (let at = count - 1; at >= 0; at -= step) found.unshift(at);
+  return found;
+}
+
+/** Height of the stretch below the plot that the labels of the horizontal axis take. */
+const BELOW = 22;
+/** Height of the stretch above it, so that the topmost mark has room. */
+const ABOVE = 12;
+
+export interface Mark {
+  /** From 0 at the left or the bottom to 1. */
+  readonly at: number;
+  readonly text: string;
+}
+
+/**
+ * The frame of a chart. The plot grows with the window while text keeps its size: whatever is in it stands at shares of
+ * the width, and what needs paths is in `Stretched`. Readers skip it: a table next to it has the same numbers.
+ */
+export function Plot({
+  height,
+  marks,
+  labels,
+  children,
+  ...more
+}: {
+  /** Of the plot alone, in pixels. */
+  readonly height: number;
+  /** Of the vertical axis, with lines; from the bottom. */
+  readonly marks: readonly Mark[];
+  /** Of the horizontal axis. */
+  readonly labels: readonly Mark[];
+  readonly class?: string | undefined;
+  readonly children: ComponentChildren;
+}): VNode {
+  return (
+    <div class={`chart ${more.class ?? ''}`.trim()} aria-hidden="true">
+      <svg class="axis" height={ABOVE + height + BELOW} aria-hidden="true" focusable="false">
+        {marks.map(({ at, text }) => (
+          <text
+            key={text}
+            class="ax"
+            x="100%"
+            y={ABOVE + level(at, height) + 3.5}
+            text-anchor="end"
+          >
+            {text}
+          </text>
+        ))}
+      </svg>
+      <svg class="plot" height={ABOVE + height + BELOW} aria-hidden="true" focusable="false">
+        <g transform={`translate(0 ${ABOVE})`}>
+          {marks.map(({ at }) => (
+            <line
+              key={at}
+              class="grid"
+              x1="0"
+              x2="100%"
+              y1={level(at, height)}
+              y2={level(at, height)}
+            />
+          ))}
+          {labels.map(({ at, text }) => (
+            <text
+              key={`${at} ${text}`}
+              class="ax"
+              x={percent(at)}
+              y={height + 17}
+              text-anchor={at < 0.04 ? 'start' : at > 0.94 ? 'end' : 'middle'}
+            >
+              {text}
+            </text>
+          ))}
+          {children}
+        </g>
+      </svg>
+    </div>
+  );
+}
+
+/** The distance of a share of the height from the top, to a tenth of a pixel. */
+function level(at: number, height: number): number {
+  return Math.round(height * (1 - at) * 10) / 10;
+}
+
+/** Width of the coordinates of `Stretched`. */
+export const WIDE = 1000;
+
+/** Paths in coordinates of `WIDE` by the height of the plot, stretched to its width. */
+export function Stretched({
+  height,
+  children,
+}: {
+  readonly height: number;
+  readonly children: ComponentChildren;
+}): VNode {
+  return (
+    <svg
+      width="100%"
+      height={height}
+      viewBox={`0 0 ${WIDE} ${height}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+      overflow="visible"
+    >
+      {children}
+    </svg>
+  );
+}
+
+/** What a bar leads to. The table has the same links, so that the keyboard need not pass every bar. */
+export function BarLink({
+  href,
+  title,
+  children,
+}: {
+  readonly href: string | null;
+  readonly title: string;
+  readonly children: ComponentChildren;
+}): VNode {
+  if (href === null)
+    return (
+      <g>
+        <title>{title}</title>
+        {children}
+      </g>
+    );
+  return (
+    <a href={href} tabindex={-1}>
+      <title>{title}</title>
+      {children}
+    </a>
+  );
+}
+
+/** Series are told apart by their texture too: solid, upright lines, dots, level lines, slanting lines. */
+export const FILLS = ['f-1', 'f-2', 'f-3', 'f-4', 'f-5'] as const;
+
+const TEXTURED: Readonly<Record<string, string>> = {
+  'f-2': 'url(#t-2)',
+  'f-3': 'url(#t-3)',
+  'f-4': 'url(#t-4)',
+  'f-5': 'url(#t-5)',
+  'f-ended': 'url(#t-ended)',
+};
+
+/** Returns how a shape is filled: with a texture of the page, or as its class says. */
+export function painted(fill: string): { readonly class: string; readonly fill?: string } {
+  const texture = TEXTURED[fill];
+  return texture === undefined ? { class: fill } : { class: fill, fill: texture };
+}
+
+/** The textures of a page, once. */
+export function Textures(): VNode {
+  const size = { width: 5, height: 5, patternUnits: 'userSpaceOnUse' } as const;
+  return (
+    <svg class="textures" width="0" height="0" aria-hidden="true" focusable="false">
+      <defs>
+        <pattern id="t-2" {...size}>
+          <rect class="g-2" width="5" height="5" />
+          <rect class="t-line" width="1" height="5" />
+        </pattern>
+        <pattern id="t-3" {...size}>
+          <rect class="g-3" width="5" height="5" />
+          <circle class="t-line" cx="2.5" cy="2.5" r="1" />
+        </pattern>
+        <pattern id="t-4" {...size}>
+          <rect class="g-4" width="5" height="5" />
+          <rect class="t-line" width="5" height="1" />
+        </pattern>
+        <pattern id="t-5" {...size} patternTransform="rotate(-45)">
+          <rect class="g-5" width="5" height="5" />
+          <rect class="t-line" width="1" height="5" />
+        </pattern>
+        <pattern
+          id="t-ended"
+          width="4"
+          height="4"
+          patternUnits="userSpaceOnUse"
+          patternTransform="rotate(45)"
+        >
+          <rect class="g-ended" width="4" height="4" />
+          <rect class="t-ended" width="1.4" height="4" />
+        </pattern>
+      </defs>
+    </svg>
+  );
+}
+
+interface Key {
+  readonly name: string;
+  /** What it comes to, behind its name. */
+  readonly count?: number;
+  /** The class that fills it. */
+  readonly fill: string;
+  readonly href?: string | null;
+}
+
+/** A chart with its name, its key, what it comes to in a sentence, and the same numbers as a table. */
+export function Figure({
+  name,
+  wide,
+  keys = [],
+  note,
+  remark = null,
+  table = null,
+  children,
+  ...more
+}: {
+  readonly name: string;
+  /** Columns of twelve. */
+  readonly wide: 4 | 5 | 6 | 7 | 8 | 12;
+  readonly keys?: readonly Key[];
+  /** What stands at the right of the name. */
+  readonly note?: ComponentChildren;
+  /** What must be known to read it. */
+  readonly remark?: ComponentChildren;
+  readonly table?: VNode | null;
+  readonly id?: string;
+  readonly children: ComponentChildren;
+}): VNode {
+  return (
+    <section class={`panel c${wide}`} aria-label={name} id={more.id}>
+      <h2>
+        <span>{name}</span>
+        {note !== undefined && <small>{note}</small>}
+      </h2>
+      {keys.length > 0 && (
+        <ul class="keys">
+          {keys.map((key) => (
+            <li key={key.name}>
+              <svg width="11" height="11" aria-hidden="true" focusable="false">
+                <rect {...painted(key.fill)} width="11" height="11" rx="2" />
+              </svg>
+              {key.href == null ? (
+                <KeyText of={key} />
+              ) : (
+                <a href={key.href}>
+                  <KeyText of={key} />
+                </a>
+              )}
+            </li>
+          ))}
+        </ul>
+      )}
+      {children}
+      {remark !== null && <p class="remark">{remark}</p>}
+      {table !== null && (
+        <details class="as-table">
+          <summary>
+            as table<span class="vh">: {name}</span>
+          </summary>
+          <section class="scroll" tabindex={0} aria-label={`${name}, as table`}>
+            {table}
+          </section>
+        </details>
+      )}
+    </section>
+  );
+}
+
+function KeyText({ of: { name, count: number } }: { readonly of: Key }): VNode {
+  return (
+    <>
+      <bdi>{name}</bdi>
+      {number !== undefined && ` ${count(number)}`}
+    </>
+  );
+}
+
+interface Cell {
+  readonly text: string;
+  readonly href?: string | null;
+}
+
+/** Numbers in rows; the first column names a row. */
+export function NumberTable({
+  head,
+  rows,
+}: {
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly Cell[])[];
+}): VNode {
+  return (
+    <table>
+      <thead>
+        <tr>
+          {head.map((text, at) => (
+            <th key={text} scope="col" class={at === 0 ? undefined : 'r'}>
+              <bdi>{text}</bdi>
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((cells, row) => (
+          <tr key={row}>
+            {cells.map((cell, at) =>
+              at === 0 ? (
+                <th key={at} scope="row">
+                  <CellText cell={cell} isName />
+                </th>
+              ) : (
+                <td key={at} class="r">
+                  <CellText cell={cell} />
+                </td>
+              ),
+            )}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function CellText({
+  cell: { text, href = null },
+  isName = false,
+}: {
+  readonly cell: Cell;
+  /** Strangers chose it. */
+  readonly isName?: boolean;
+}): VNode {
+  const shown = isName ? <bdi>{text}</bdi> : text;
+  return href === null ? (
+    <>{shown}</>
+  ) : (
+    <a class="link" href={href}>
+      {shown}
+    </a>
+  );
+}

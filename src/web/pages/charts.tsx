@@ -1,0 +1,591 @@
+import type { VNode } from 'preact';
+import {
+  axisTo,
+  BarLink,
+  type Mark,
+  Plot,
+  painted,
+  percent,
+  Stretched,
+  shortNumber,
+  WIDE,
+} from './chart-frame.tsx';
+
+interface Pair {
+  readonly title: string;
+  /** Null where nothing is known. */
+  readonly up: number | null;
+  readonly down: number | null;
+  /** What the halves of a column lead to. */
+  readonly upHref: string | null;
+  readonly downHref: string | null;
+}
+
+/** Share of the height above the line, at least and at most. */
+const LEAST = 0.25;
+
+/** Bars that grow upwards and downwards from a line. Both are of one scale. */
+export function Diverging({
+  height,
+  pairs,
+  labels,
+}: {
+  readonly height: number;
+  readonly pairs: readonly Pair[];
+  readonly labels: readonly Mark[];
+}): VNode {
+  const most = (of: 'up' | 'down') => Math.max(0, ...pairs.map((pair) => pair[of] ?? 0));
+  const up = axisTo(most('up'), 3);
+  const down = axisTo(most('down'), 2);
+  // A few that ended must be seen next to many that came: the smaller side has a quarter of the height at least.
+  const share = up.top / (up.top + down.top);
+  const line = height * Math.min(1 - LEAST, Math.max(LEAST, share));
+  const scale = Math.min(line / up.top, (height - line) / down.top);
+  const bar = 1 / Math.max(1, pairs.length);
+  const marks = [
+    ...up.marks.map((mark) => ({
+      at: 1 - (line - mark * scale) / height,
+      text: shortNumber(mark),
+    })),
+    ...down.marks.slice(-1).map((mark) => ({
+      at: 1 - (line + mark * scale) / height,
+      text: shortNumber(mark),
+    })),
+  ];
+  const spaced = marks.filter(
+    ({ at }, index) => index === 0 || Math.abs(at - (marks[0]?.at ?? 0)) * height > 12,
+  );
+  return (
+    <Plot height={height} marks={spaced} labels={labels}>
+      {pairs.map(({ title, up: came, down: gone, upHref, downHref }, at) => {
+        const column = { x: percent(at * bar), width: percent(bar) };
+        const slim = { x: percent((at + 0.15) * bar), width: percent(0.7 * bar) };
+        if (came === null || gone === null)
+          return (
+            <BarLink key={title} href={null} title={title}>
+              <rect class="absent" {...column} y={line - 1} height="2" />
+            </BarLink>
+          );
+        return (
+          <g key={title}>
+            <BarLink href={upHref} title={title}>
+              <rect class="hit" {...column} y="0" height={line} />
+              <rect
+                class="f-1"
+                {...slim}
+                y={line - thick(came * scale)}
+                height={thick(came * scale)}
+              />
+            </BarLink>
+            <BarLink href={downHref} title={title}>
+              <rect class="hit" {...column} y={line} height={height - line} />
+              <rect class="f-gone" {...slim} y={line + 1} height={thick(gone * scale)} />
+            </BarLink>
+          </g>
+        );
+      })}
+    </Plot>
+  );
+}
+
+/** What there is must be seen. */
+function thick(height: number): number {
+  return height > 0 ? Math.max(1, Math.round(height * 10) / 10) : 0;
+}
+
+interface Upright {
+  readonly title: string;
+  /** Null where nothing is known. */
+  readonly value: number | null;
+  /** The part of it that deserves attention. */
+  readonly marked: number;
+}
+
+/** Upright bars against a limit. */
+export function Columns({
+  height,
+  bars,
+  limit,
+  labels,
+}: {
+  readonly height: number;
+  readonly bars: readonly Upright[];
+  readonly limit: { readonly value: number; readonly text: string } | null;
+  readonly labels: readonly Mark[];
+}): VNode {
+  const most = Math.max(0, ...bars.map(({ value }) => value ?? 0));
+  const { top, marks } = axisTo(Math.max(most, limit?.value ?? 0), 3);
+  const bar = 1 / Math.max(1, bars.length);
+  return (
+    <Plot
+      height={height}
+      marks={marks.map((mark) => ({ at: mark / top, text: shortNumber(mark) }))}
+      labels={labels}
+    >
+      {limit !== null && (
+        <>
+          <line
+            class="limit"
+            x1="0"
+            x2="100%"
+            y1={height * (1 - limit.value / top)}
+            y2={height * (1 - limit.value / top)}
+          />
+          <text class="ax warn" x="100%" y={height * (1 - limit.value / top) - 5} text-anchor="end">
+            {limit.text}
+          </text>
+        </>
+      )}
+      {bars.map(({ title, value, marked }, at) => {
+        const tall = thick(((value ?? 0) / top) * height);
+        const part = thick((marked / top) * height);
+        const place = { x: percent((at + 0.12) * bar), width: percent(0.76 * bar) };
+        return (
+          <BarLink key={title} href={null} title={title}>
+            <rect class="hit" x={percent(at * bar)} width={percent(bar)} y="0" height={height} />
+            {value === null ? (
+              <rect
+                class="absent"
+                x={percent(at * bar)}
+                width={percent(bar)}
+                y={height - 2}
+                height="2"
+              />
+            ) : (
+              <rect class="f-1" {...place} y={height - tall} height={tall} />
+            )}
+            {part > 0 && <rect class="f-warn" {...place} y={height - part} height={part} />}
+          </BarLink>
+        );
+      })}
+    </Plot>
+  );
+}
+
+interface Layer {
+  readonly name: string;
+  readonly fill: string;
+  /** At the left edge, and at the end of each period. */
+  readonly values: readonly number[];
+}
+
+interface Column {
+  readonly title: string;
+  readonly href: string | null;
+}
+
+/** Layers on top of each other, and a link for each period. */
+export function StackedArea({
+  height,
+  layers,
+  columns,
+  labels,
+}: {
+  readonly height: number;
+  readonly layers: readonly Layer[];
+  readonly columns: readonly Column[];
+  readonly labels: readonly Mark[];
+}): VNode {
+  const points = columns.length + 1;
+  const totals = Array.from({ length: points }, (_, at) =>
+    layers.reduce((sum, { values }) => sum + (values[at] ?? 0), 0),
+  );
+  const { top, marks } = axisTo(Math.max(...totals));
+  const below = new Array<number>(points).fill(0);
+  const shapes = layers.map(({ name, fill, values }) => {
+    const lower = [...below];
+    for (const at of below.keys()) below[at] = (below[at] ?? 0) + (values[at] ?? 0);
+    return { name, fill, path: band(lower, below, top, height) };
+  });
+  return (
+    <Plot
+      height={height}
+      marks={marks.map((mark) => ({ at: mark / top, text: shortNumber(mark) }))}
+      labels={labels}
+    >
+      <Stretched height={height}>
+        {shapes.map(({ name, fill, path }) => (
+          <path key={name} {...painted(fill)} d={path} />
+        ))}
+      </Stretched>
+      {columns.map(({ title, href }, at) => (
+        <BarLink key={title} href={href} title={title}>
+          <rect
+            class="hit"
+            x={percent(at / columns.length)}
+            width={percent(1 / columns.length)}
+            y="0"
+            height={height}
+          />
+        </BarLink>
+      ))}
+    </Plot>
+  );
+}
+
+function band(
+  lower: readonly number[],
+  upper: readonly number[],
+  top: number,
+  height: number,
+): string {
+  const step = WIDE / Math.max(1, lower.length - 1);
+  const point = (value: number, at: number): string =>
+    `${round(at * step)} ${round(height * (1 - value / top))}`;
+  const there = upper.map(point);
+  const back = lower.map(point).reverse();
+  return `M${[...there, ...back].join('L')}Z`;
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}
+
+export interface Line {
+  readonly name: string;
+  readonly class: string;
+  /** Shares of the width, ascending, with the values there. */
+  readonly points: readonly (readonly [at: number, value: number])[];
+}
+
+/** Lines, each with its name at its end. A line may begin late: before that nothing is known. */
+export function Lines({
+  height,
+  lines,
+  labels,
+  text,
+  ...more
+}: {
+  readonly height: number;
+  /** Returns what stands at a mark. */
+  readonly text: (value: number) => string;
+  readonly class?: string;
+  readonly lines: readonly Line[];
+  readonly labels: readonly Mark[];
+}): VNode {
+  const most = Math.max(0, ...lines.flatMap(({ points }) => points.map(([, value]) => value)));
+  const { top, marks } = axisTo(most, 4, false);
+  const y = (value: number): number => height * (1 - value / top);
+  const named = lines.flatMap((line) => {
+    const last = line.points.at(-1);
+    return last === undefined ? [] : [{ ...line, at: last[0], y: y(last[1]) }];
+  });
+  return (
+    <Plot
+      height={height}
+      marks={marks.map((mark) => ({ at: mark / top, text: text(mark) }))}
+      labels={labels}
+      class={more.class}
+    >
+      <Stretched height={height}>
+        {lines.map(({ name, points, ...line }) => (
+          <path
+            key={name}
+            class={`line ${line.class}`}
+            d={`M${points.map(([at, value]) => `${round(at * WIDE)} ${round(y(value))}`).join('L')}`}
+          />
+        ))}
+      </Stretched>
+      {lines.map(({ name, points, ...line }) =>
+        points.length === 1
+          ? points.map(([at, value]) => (
+              <circle key={name} class={`dot ${line.class}`} cx={percent(at)} cy={y(value)} r="3" />
+            ))
+          : null,
+      )}
+      {apart(named, height).map(({ name, at, y: height, ...line }) => (
+        <text
+          key={name}
+          class={`name ${line.class}`}
+          x={percent(at)}
+          y={height}
+          text-anchor={at > 0.5 ? 'end' : 'start'}
+        >
+          {name}
+        </text>
+      ))}
+    </Plot>
+  );
+}
+
+/** Pixels from one name to the next, and between two lines with a name between them. */
+const NAME = 14;
+const BETWEEN = 18;
+
+/** Puts names above their lines, below where another line is close above, and never on top of each other. */
+function apart<L extends { readonly y: number }>(lines: readonly L[], height: number): L[] {
+  let last = Number.NEGATIVE_INFINITY;
+  return lines
+    .toSorted((a, b) => a.y - b.y)
+    .map((line, i, sorted) => {
+      const room = line.y - (sorted[i - 1]?.y ?? Number.NEGATIVE_INFINITY);
+      const isBelow = room < BETWEEN && line.y + NAME < height;
+      const y = Math.max(isBelow ? line.y + NAME : line.y - 7, last + NAME);
+      last = y;
+      return { ...line, y };
+    });
+}
+
+interface BrickShape {
+  readonly title: string;
+  /** The class that fills it. */
+  readonly class: string;
+}
+
+const LENGTH = 22;
+const HIGH = 16;
+
+/** A wall of bricks. Courses are laid by the browser: each brick is a picture in a line of text. */
+export function Bricks({ bricks }: { readonly bricks: readonly BrickShape[] }): VNode {
+  return (
+    <p class="wall" aria-hidden="true">
+      {bricks.map(({ title, ...brick }) => (
+        <svg key={title} width={LENGTH} height={HIGH} aria-hidden="true" focusable="false">
+          <title>{title}</title>
+          <rect class={brick.class} x="1" y="1" width={LENGTH - 2} height={HIGH - 2} rx="2" />
+          {brick.class === 'b-damaged' && <path class="b-cross" d={`M5 4 17 12M17 4 5 12`} />}
+        </svg>
+      ))}
+    </p>
+  );
+}
+
+const HEAT_HIGH = 20;
+
+/** Rows of squares, the darker the more. Each has its number as its title. */
+export function Heat({
+  rows,
+  columns,
+  counts,
+  titleOf,
+}: {
+  readonly rows: readonly string[];
+  readonly columns: readonly string[];
+  readonly counts: readonly (readonly number[])[];
+  readonly titleOf: (row: number, column: number) => string;
+}): VNode {
+  const most = Math.max(1, ...counts.flat());
+  const wide = 1 / Math.max(1, columns.length);
+  const height = rows.length * HEAT_HIGH;
+  return (
+    <div class="chart heat" aria-hidden="true">
+      <svg class="axis" height={height + 22} aria-hidden="true" focusable="false">
+        {rows.map((name, row) => (
+          <text key={name} class="ax" x="100%" y={row * HEAT_HIGH + 14} text-anchor="end">
+            {name}
+          </text>
+        ))}
+      </svg>
+      <svg class="plot" height={height + 22} aria-hidden="true" focusable="false">
+        {counts.map((line, row) =>
+          line.map((value, column) => (
+            <g key={`${row} ${column}`}>
+              <title>{titleOf(row, column)}</title>
+              <rect
+                class="cell"
+                x={percent((column + 0.05) * wide)}
+                width={percent(0.9 * wide)}
+                y={row * HEAT_HIGH + 1}
+                height={HEAT_HIGH - 2}
+                rx="2"
+                fill-opacity={shade(value / most)}
+              />
+            </g>
+          )),
+        )}
+        {columns.map((name, column) =>
+          column % 3 === 0 ? (
+            <text key={name} class="ax" x={percent((column + 0.05) * wide)} y={height + 15}>
+              {name}
+            </text>
+          ) : null,
+        )}
+      </svg>
+    </div>
+  );
+}
+
+/** Steps that the eye tells apart; what is little is never so faint that it looks like nothing. */
+function shade(share: number): number {
+  return share === 0 ? 0.05 : Math.round((0.16 + 0.84 * share ** 0.8) * 100) / 100;
+}
+
+interface BarPart {
+  readonly value: number;
+  readonly fill: string;
+  readonly href: string | null;
+  readonly title: string;
+}
+
+interface BarRow {
+  readonly name: string;
+  readonly href: string | null;
+  readonly parts: readonly BarPart[];
+  /** What the bar comes to. */
+  readonly text: string;
+}
+
+/** A list of level bars: readable as text, with the bar as a picture of it. */
+export function Bars({ rows }: { readonly rows: readonly BarRow[] }): VNode {
+  const total = ({ parts }: BarRow): number => parts.reduce((sum, { value }) => sum + value, 0);
+  const most = Math.max(1, ...rows.map(total));
+  return (
+    <ul class="bars">
+      {rows.map((row) => (
+        <li key={row.name}>
+          {row.href === null ? (
+            <span class="who" title={row.name}>
+              <bdi>{row.name}</bdi>
+            </span>
+          ) : (
+            <a class="who" href={row.href} title={row.name}>
+              <bdi>{row.name}</bdi>
+            </a>
+          )}
+          <BarPicture parts={row.parts} most={most} />
+          <span class="r">{row.text}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function BarPicture({
+  parts,
+  most,
+}: {
+  readonly parts: readonly BarPart[];
+  readonly most: number;
+}): VNode {
+  let before = 0;
+  return (
+    <svg width="100%" height="10" aria-hidden="true" focusable="false">
+      {parts.map(({ value, fill, href, title }) => {
+        const x = before / most;
+        before += value;
+        const bar = (
+          <rect
+            {...painted(fill)}
+            x={percent(x)}
+            width={percent(value / most)}
+            height="10"
+            rx="1.5"
+          >
+            <title>{title}</title>
+          </rect>
+        );
+        return href === null ? (
+          <g key={title}>{bar}</g>
+        ) : (
+          <a key={title} href={href} tabindex={-1}>
+            {bar}
+          </a>
+        );
+      })}
+    </svg>
+  );
+}
+
+interface Dot {
+  readonly title: string;
+  readonly href: string | null;
+  /** Milliseconds; null stands at the right edge. */
+  readonly age: number | null;
+  readonly late: boolean;
+}
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const MARKS: readonly (readonly [age: number, text: string])[] = [
+  [MINUTE, '1 min'],
+  [5 * MINUTE, '5 min'],
+  [HOUR, '1 h'],
+  [6 * HOUR, '6 h'],
+  [7 * DAY, '7 d'],
+  [60 * DAY, '60 d'],
+  [365 * DAY, '1 y'],
+];
+/** Places for dots next to each other. */
+const PLACES = 64;
+const RADIUS = 4;
+/** From one dot of a pile to the next, in pixels. */
+const STEP = 2 * RADIUS + 3;
+
+/** Dots by age on a logarithmic scale, piled up where several are of one age, and a line at an age that is too old. */
+export function AgeDots({
+  height,
+  dots,
+  limit,
+}: {
+  readonly height: number;
+  readonly dots: readonly Dot[];
+  readonly limit: { readonly age: number; readonly text: string };
+}): VNode {
+  const oldest = Math.max(limit.age, ...dots.map(({ age }) => age ?? 0));
+  // Some room at the right for those that never were compared.
+  const top = Math.log(Math.max(2, (oldest * 2) / MINUTE));
+  const shareOf = (age: number): number =>
+    Math.min(1, Math.max(0, Math.log(Math.max(1, age / MINUTE)) / top));
+  const swarm = placed(
+    dots.map(({ age }) => Math.round((age === null ? 1 : shareOf(age)) * PLACES)),
+    Math.max(1, Math.floor(height / STEP)),
+  );
+  const at = shareOf(limit.age);
+  const labels: Mark[] = MARKS.filter(
+    ([age]) => age <= oldest && Math.abs(shareOf(age) - at) > 0.08,
+  ).map(([age, text]) => ({ at: shareOf(age), text }));
+  return (
+    <Plot height={height} marks={[]} labels={labels} class="aged">
+      {labels.map((label) => (
+        <line
+          key={label.text}
+          class="grid"
+          x1={percent(label.at)}
+          x2={percent(label.at)}
+          y1="0"
+          y2={height}
+        />
+      ))}
+      <line class="limit" x1={percent(at)} x2={percent(at)} y1="0" y2={height} />
+      <text class="ax warn" x={percent(at)} y={height + 17} text-anchor="middle">
+        {limit.text}
+      </text>
+      {dots.map(({ title, href, late }, index) => {
+        const { place, rank } = swarm[index] ?? { place: 0, rank: 0 };
+        const y = height - RADIUS - 2 - rank * STEP;
+        return (
+          <BarLink key={title} href={href} title={title}>
+            {late ? (
+              // A diamond: a path that stands at a share of the width.
+              <svg x={percent(place / PLACES)} y={y} overflow="visible" aria-hidden="true">
+                <path class="late" d="M0-6 6 0 0 6-6 0Z" />
+              </svg>
+            ) : (
+              <circle class="f-1" cx={percent(place / PLACES)} cy={y} r={RADIUS} />
+            )}
+          </BarLink>
+        );
+      })}
+    </Plot>
+  );
+}
+
+/** Piles dots up where they belong; what a full pile has no room for goes to the nearest one that has. */
+function placed(
+  wanted: readonly number[],
+  most: number,
+): { readonly place: number; readonly rank: number }[] {
+  const heights = new Map<number, number>();
+  const rows = Math.max(most, Math.ceil(wanted.length / (PLACES + 1)));
+  return wanted.map((place) => {
+    for (let away = 0; away <= PLACES; away += 1)
+      for (const at of [place + away, place - away]) {
+        const rank = heights.get(at) ?? 0;
+        if (at < 0 || at > PLACES || rank >= rows) continue;
+        heights.set(at, rank + 1);
+        return { place: at, rank };
+      }
+    return { place, rank: 0 };
+  });
+}

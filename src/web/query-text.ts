@@ -1,0 +1,265 @@
+import type { Span } from '../catalog/query-ast.ts';
+import { type Token, tokenize } from '../catalog/query-lexer.ts';
+
+/** What stands at the top level of a query, side by side: all of it must be true of a message. */
+export interface Term extends Span {
+  readonly text: string;
+  /** Excluded by `-` or NOT. */
+  readonly negated: boolean;
+  /** The operator before the value, in lower case and without aliases; null for text. */
+  readonly operator: string | null;
+  /** The value without its quotation marks; null for brackets and what NEAR joins. */
+  readonly value: string | null;
+}
+
+interface Terms {
+  readonly terms: readonly Term[];
+  /** OR parts the query at its top level: no term of it can be changed without the others. */
+  readonly isEither: boolean;
+  /** Nothing is open or missing at the end: what is written behind the query is a term of its own. */
+  readonly isComplete: boolean;
+}
+
+/** Finds the terms of a query, also of one that cannot be understood, as far as it goes. */
+export function termsOf(query: string): Terms {
+  const { tokens, cut } = tokenize(query);
+  return new Scan(query, tokens).terms(cut === query.length);
+}
+
+class Scan {
+  #at = 0;
+  #isComplete = true;
+
+  constructor(
+    private readonly query: string,
+    private readonly tokens: readonly Token[],
+  ) {}
+
+  terms(isClosed: boolean): Terms {
+    const terms: Term[] = [];
+    let isEither = false;
+    for (let token = this.#peek(); token !== undefined; token = this.#peek()) {
+      if (isOr(token)) isEither = true;
+      if (isOr(token) || token.type === 'AND' || token.type === ')' || token.type === '}') {
+        // A bracket that was never opened: what is behind it may belong to nothing.
+        if (token.type === ')' || token.type === '}') this.#isComplete = false;
+        this.#at += 1;
+      } else terms.push(this.#term(token));
+    }
+    const last = this.tokens.at(-1);
+    const dangles =
+      isOr(last) || last?.type === 'AND' || last?.type === 'NOT' || last?.type === 'near';
+    return { terms, isEither, isComplete: isClosed && this.#isComplete && !dangles };
+  }
+
+  #term({ start }: Token): Term {
+    let negated = false;
+    for (let token = this.#peek(); token?.type === '-' || token?.type === 'NOT'; ) {
+      negated = !negated;
+      this.#at += 1;
+      token = this.#peek();
+    }
+    const first = this.#at;
+    this.#primary();
+    let isJoined = false;
+    while (this.#peek()?.type === 'near') {
+      isJoined = true;
+      this.#at += 1;
+      this.#primary();
+    }
+    const { end } = this.tokens[this.#at - 1] ?? { end: start };
+    const text = this.query.slice(start, end);
+    return { start, end, text, negated, ...this.#said(first, isJoined) };
+  }
+
+  #said(first: number, isJoined: boolean): Pick<Term, 'operator' | 'value'> {
+    const token = this.tokens[first];
+    const operator = token?.type === 'operator' ? canonical(token.name) : null;
+    const said = operator === null ? token : this.tokens[first + 1];
+    const isPlain = !isJoined && (said?.type === 'word' || said?.type === 'phrase');
+    return { operator, value: isPlain ? said.text + (said.prefix ? '*' : '') : null };
+  }
+
+  /** Passes over a word, a phrase, brackets, or an operator with its value. */
+  #primary(): void {
+    const token = this.#peek();
+    if (token === undefined) return;
+    this.#at += 1;
+    if (token.type === 'operator') {
+      if (token.valued) this.#primary();
+    } else if (token.type === '(' || token.type === '{') this.#brackets();
+  }
+
+  #brackets(): void {
+    for (let depth = 1; depth > 0; this.#at += 1) {
+      const token = this.#peek();
+      if (token === undefined) {
+        this.#isComplete = false;
+        return;
+      }
+      if (token.type === '(' || token.type === '{') depth += 1;
+      if (token.type === ')' || token.type === '}') depth -= 1;
+    }
+  }
+
+  #peek(): Token | undefined {
+    return this.tokens[this.#at];
+  }
+}
+
+function isOr(token: Token | undefined): boolean {
+  return token?.type === 'OR' || token?.type === '|';
+}
+
+/** Names of operators that mean the same as another. */
+const ALIASES: Readonly<Record<string, string>> = {
+  folder: 'in',
+  newer: 'after',
+  older: 'before',
+  file: 'filename',
+  attachment: 'filename',
+  mimetype: 'mime',
+  keyword: 'flag',
+};
+
+const VALUES: Readonly<Record<string, string>> = {
+  'has:attachments': 'attachment',
+  'is:seen': 'read',
+  'is:unseen': 'unread',
+  'is:flagged': 'starred',
+  'is:unflagged': 'unstarred',
+  'is:replied': 'answered',
+  'is:unreplied': 'unanswered',
+  'is:ended': 'deleted',
+};
+
+function canonical(name: string): string {
+  const lower = name.toLowerCase();
+  return Object.hasOwn(ALIASES, lower) ? (ALIASES[lower] ?? lower) : lower;
+}
+
+/** Returns whether two terms say the same: `is:unseen` is `is:unread`. */
+function isSame(a: Term, b: Term): boolean {
+  if (a.negated !== b.negated || a.operator !== b.operator) return false;
+  return a.value === null || b.value === null ? a.text === b.text : meantBy(a) === meantBy(b);
+}
+
+function meantBy({ operator, value }: Term): string {
+  if (operator !== 'has' && operator !== 'is') return value ?? '';
+  const lower = (value ?? '').toLowerCase();
+  const key = `${operator}:${lower}`;
+  return Object.hasOwn(VALUES, key) ? (VALUES[key] ?? lower) : lower;
+}
+
+/** Finds a term by what it says, such as `has:attachment`; undefined where the query does not ask for it. */
+export function findTerm(query: string, text: string): Term | undefined {
+  const { terms, isEither } = termsOf(query);
+  const [wanted] = termsOf(text).terms;
+  if (isEither || wanted === undefined) return undefined;
+  return terms.find((term) => isSame(term, wanted));
+}
+
+/** Returns a query that asks for one thing more; the rest stays byte for byte as it was typed. */
+export function withTerm(query: string, text: string): string {
+  if (query.trim() === '') return text;
+  const { isEither, isComplete } = termsOf(query);
+  // Behind an open bracket it would be within.
+  if (!isComplete) return `${text} ${query}`;
+  if (isEither) return `(${query}) ${text}`;
+  return `${query}${/\s$/.test(query) ? '' : ' '}${text}`;
+}
+
+/** Returns a query without one of its terms, and without the blank and the AND that joined it. */
+export function withoutTerm(query: string, { start, end }: Span): string {
+  const { tokens } = tokenize(query);
+  const before = tokens.findLast((token) => token.end <= start);
+  const behind = tokens.find((token) => token.start >= end);
+  const joins = before?.type === 'AND' ? before : behind?.type === 'AND' ? behind : undefined;
+  const left = query.slice(0, Math.min(start, joins?.start ?? start));
+  const right = query.slice(Math.max(end, joins?.end ?? end));
+  if (left.trim() === '') return right.replace(/^\s/, '');
+  if (right === '') return left.replace(/\s$/, '');
+  if (/^\s/.test(right)) return left + (/\s$/.test(left) ? right.slice(1) : right);
+  // A word and a quoted text, which the term alone kept apart.
+  return left + (/\s$/.test(left) ? '' : ' ') + right;
+}
+
+/** Returns a query with another term where one stands. */
+export function withOther(query: string, { start, end }: Span, text: string): string {
+  const right = query.slice(end);
+  return query.slice(0, start) + text + (/^[^\s)}]/.test(right) ? ' ' : '') + right;
+}
+
+/** Returns a filter of the query language, such as `in:"INBOX.Old mail"`. */
+export function filterText(operator: string, value: string): string {
+  const isPlain = /^[\p{L}\p{N}@._+/-]+$/u.test(value);
+  return `${operator}:${isPlain ? value : `"${value.replaceAll('"', '')}"`}`;
+}
+
+/** What no quotation marks can hold in a query. */
+const UNQUOTABLE = /["“”„]/u;
+
+/** Returns a filter that finds a folder; null for a path that the language cannot name. */
+export function folderText(path: string): string | null {
+  return UNQUOTABLE.test(path) ? null : filterText('in', path);
+}
+
+/** Returns a filter that finds mailboxes of one address: by their ids, where the language cannot name it. */
+export function mailboxText(
+  mailboxes: readonly { readonly address: string; readonly mailbox: string }[],
+): string {
+  const address = mailboxes[0]?.address ?? '';
+  if (!UNQUOTABLE.test(address)) return filterText('mailbox', address);
+  const ids = mailboxes.map(({ mailbox }) => filterText('mailbox', mailbox));
+  return ids.length === 1 ? ids.join('') : `(${ids.join(' OR ')})`;
+}
+
+/** Returns a query that asks for something, or does not any more; the rest stays as it was typed. */
+export function toggled(query: string, text: string): string {
+  const term = findTerm(query, text);
+  return term === undefined ? withTerm(query, text) : withoutTerm(query, term);
+}
+
+/** Returns the part of a query that says as of when: `asof:…` as it was typed, or an empty text. */
+export function asOfWord(query: string): string {
+  return termsOf(query).terms.find(({ operator }) => operator === 'asof')?.text ?? '';
+}
+
+/**
+ * Returns a query as of another moment; what else stands in it stays as it was typed.
+ *
+ * @param moment milliseconds since the epoch; null for now
+ */
+export function asOf(query: string, moment: number | null): string {
+  const old = asOfWord(query);
+  const without = old === '' ? query : toggled(query, old);
+  if (moment === null) return without;
+  // Whole seconds in UTC: the query has no finer moments, and its zone is not the reader's.
+  const word = `asof:${new Date(moment).toISOString().replace(/\.\d+Z$/, 'Z')}`;
+  return withTerm(without, word);
+}
+
+/** Returns the moment that a query names for a time: queries have whole seconds, and mean the end of them. */
+export function namedMoment(time: number): number {
+  return Math.floor(time / 1000) * 1000 + 999;
+}
+
+interface MailAddress {
+  readonly q?: string | undefined;
+  readonly m?: string | undefined;
+  readonly view?: string | undefined;
+  readonly after?: string | undefined;
+  readonly sort?: string | undefined;
+}
+
+/** Returns the address of a page, with the parameters that have a value. */
+export function pageAddress(
+  path: string,
+  parameters: MailAddress & Record<string, string | undefined>,
+): string {
+  const given = Object.entries(parameters).flatMap(([name, value]) =>
+    value === undefined || value === '' ? [] : [[name, value]],
+  );
+  const search = new URLSearchParams(given).toString();
+  return search === '' ? path : `${path}?${search}`;
+}

@@ -1,0 +1,95 @@
+import { accessSync, constants } from 'node:fs';
+import { parseQuery } from '../catalog/parse-query.ts';
+import {
+  type SavedSearch,
+  savedIn,
+  savedSearches,
+  saveIn,
+  withSaved,
+} from '../catalog/saved-searches.ts';
+import { type StateFile, stateFile } from '../core/state.ts';
+import { catalogError } from '../errors/catalog.ts';
+import { errnoName, MailkeepError } from '../errors/mailkeep-error.ts';
+import { archiveUnwritable } from '../errors/system.ts';
+import { usageError } from '../errors/usage.ts';
+import { sentenceOf } from '../wording/sentence-of.ts';
+import { writableState } from './sessions.ts';
+
+/** What a browser learns when it saves a search or forgets one. */
+export interface Saving {
+  /** All that are saved now. */
+  readonly saved: readonly SavedSearch[];
+  /** Why nothing was changed. */
+  readonly problem: {
+    readonly message: string;
+    readonly hint: string | null;
+    /** The search that has the name already, and may be replaced. */
+    readonly taken: SavedSearch | null;
+  } | null;
+}
+
+export interface ToSave {
+  readonly name: string;
+  readonly query: string;
+  /** Also where another search has the name. */
+  readonly replace: boolean;
+}
+
+/** Saves a query under a name, as `search --save` does: with what saved searches in it stand for now. */
+export function saveFor(dataDir: string, { name, query, replace }: ToSave, now: number): Saving {
+  const plain = name.replace(/^@/, '');
+  return changed(dataDir, (state) => {
+    const known = savedIn(state);
+    const text = withSaved(query, () => known);
+    parseQuery(text, { now });
+    const before = known.find((search) => search.name === plain);
+    if (before !== undefined && before.query !== text && !replace)
+      throw usageError('usage-search-exists', { ...before });
+    saveIn(state, 'Name', plain, text);
+  });
+}
+
+/** Forgets a saved search. */
+export function forgetFor(dataDir: string, name: string): Saving {
+  return changed(dataDir, (state) => {
+    // A name that no search has is an error, with the one that was probably meant.
+    withSaved(`@${name.replace(/^@/, '')}`, () => savedIn(state));
+    saveIn(state, 'Name', name.replace(/^@/, ''), undefined);
+  });
+}
+
+function changed(dataDir: string, change: (state: StateFile) => void): Saving {
+  try {
+    const state = writableState(dataDir);
+    if (state === undefined) throw unwritable(dataDir);
+    try {
+      state.together(() => change(state));
+      return { saved: savedIn(state), problem: null };
+    } finally {
+      state.close();
+    }
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    const { message, hint } = sentenceOf(error);
+    const { name, query } = error.facts;
+    const isTaken = error.code === 'usage-search-exists';
+    const taken = isTaken ? { name: String(name), query: String(query) } : null;
+    return {
+      saved: savedSearches(dataDir),
+      problem: { message, hint: isTaken ? null : hint, taken },
+    };
+  }
+}
+
+/** The error of a state that cannot be opened for writing: of its folder where that is the reason. */
+function unwritable(dataDir: string): MailkeepError {
+  const file = stateFile(dataDir);
+  for (const needed of [dataDir, file]) {
+    try {
+      accessSync(needed, constants.W_OK);
+    } catch (error) {
+      return archiveUnwritable(needed, errnoName(error), error);
+    }
+  }
+  return catalogError('catalog-io', { file, reason: 'it is damaged or in use' });
+}

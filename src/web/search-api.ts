@@ -1,0 +1,121 @@
+import { Completion } from './completion.ts';
+import type { PastSum } from './issues.ts';
+import { within } from './mail-list.ts';
+import type { MailPages } from './mail-pages.ts';
+import {
+  type AddData,
+  type ArchiveParts,
+  byLimit,
+  dataRoute,
+  type Parameter,
+  type WebApp,
+} from './request-context.ts';
+import { knownZone, type ServedReader } from './served-archive.ts';
+import { listSpine } from './timeline.ts';
+
+/** Columns of a track that are counted at a time, at most. */
+const MOST_COLUMNS = 1_000;
+const COLUMNS = 600;
+/** For all columns of a track, in milliseconds. */
+const CHANGES_MS = 150;
+
+/** What the band of time travel shows: when something changed, and how the archive was. */
+function changesRoutes(data: AddData, now: () => number, pages: PagesOf): void {
+  data('/api/changes', ({ catalog }, parameter) => {
+    const span = catalog.changes.span();
+    if (span === undefined) return null;
+    const from = momentOf(parameter('from')) ?? span.first;
+    const to = Math.max(from, momentOf(parameter('to')) ?? Math.max(now(), span.last));
+    const wanted = Number(parameter('columns') ?? COLUMNS);
+    const columns = Number.isSafeInteger(wanted)
+      ? Math.min(MOST_COLUMNS, Math.max(1, wanted))
+      : COLUMNS;
+    const found = catalog.changes.columns({ from, to, columns }, within(CHANGES_MS));
+    return { ...span, from, to, ...found };
+  });
+  data('/api/changes/next', ({ catalog }, parameter) => {
+    const than = momentOf(parameter('than'));
+    return than === undefined ? null : (catalog.changes.next(than) ?? null);
+  });
+  data('/api/changes/previous', ({ catalog }, parameter) => {
+    const than = momentOf(parameter('than')) ?? now();
+    return catalog.changes.previous(than) ?? null;
+  });
+  data('/api/moment', (reader, parameter): Moment | null => {
+    const at = momentOf(parameter('at'));
+    if (at === undefined) return null;
+    const { catalog } = reader;
+    return {
+      at,
+      inForce: catalog.commitAt(at),
+      past: pages(reader).past(reader, at),
+      since: catalog.changes.since(at),
+      next: catalog.changes.next(at) ?? null,
+      previous: catalog.changes.previous(at) ?? null,
+    };
+  });
+}
+
+type PagesOf = (reader: ServedReader) => MailPages;
+type Changes = ServedReader['catalog']['changes'];
+
+/** How the archive was at a moment. */
+interface Moment {
+  /** Milliseconds since the epoch, like all times here. */
+  readonly at: number;
+  /** The commit in force; null before the first. */
+  readonly inForce: { readonly number: number; readonly time: number } | null;
+  readonly past: PastSum;
+  /** Places that came and ended after it. */
+  readonly since: ReturnType<Changes['since']>;
+  readonly next: ReturnType<Changes['next']> | null;
+  readonly previous: ReturnType<Changes['previous']> | null;
+}
+
+/** A moment as ISO 8601, or milliseconds since the epoch; undefined for what is neither. */
+function momentOf(typed: ReturnType<Parameter>): number | undefined {
+  if (typed === undefined) return undefined;
+  const time = /^\d{1,14}$/.test(typed) ? Number(typed) : Date.parse(typed);
+  return Number.isNaN(time) || time < 0 ? undefined : time;
+}
+
+/** Rows that a list asks for at a time, at most. */
+const MOST_ROWS = 200;
+/** For the bars of a spine, in milliseconds. */
+const SPINE_MS = 250;
+
+/** Data of the archive for a page that is open already. All of it comes from the catalog. */
+export function searchRoutes(
+  app: WebApp,
+  parts: ArchiveParts,
+  pages: (reader: ServedReader) => MailPages,
+): void {
+  const { accounts, now } = parts;
+  const data = dataRoute(app, parts);
+  data('/api/rows', (reader, parameter) =>
+    pages(reader).rows(reader, parameter, limitOf(parameter('limit'))),
+  );
+  data('/api/position', (reader, parameter) => pages(reader).position(reader, parameter));
+  data('/api/counts', (reader, parameter) => pages(reader).counts(reader, parameter));
+  data('/api/frame', (reader, parameter) => pages(reader).frameOf(reader, parameter));
+  const completions = byLimit(() => new Completion());
+  data('/api/complete', (reader, parameter) => {
+    const query = parameter('q') ?? '';
+    const at = Number(parameter('at') ?? query.length);
+    const caret = Number.isSafeInteger(at) ? at : query.length;
+    const knownCount = (text: string) => pages(reader).knownCount(text);
+    return completions(reader).rows(reader, { query, caret, now: now(), accounts, knownCount });
+  });
+  data('/api/spine', (reader, parameter) => {
+    const { request, problem } = pages(reader).understand(reader, parameter('q') ?? '');
+    if (request === null) return { problem };
+    const timeZone = knownZone(parameter('tz'));
+    return { ...listSpine(reader, request, timeZone, within(SPINE_MS)), problem };
+  });
+  changesRoutes(data, now, pages);
+}
+
+function limitOf(typed: string | undefined): number {
+  const limit = Number(typed ?? '100');
+  return Number.isSafeInteger(limit) && limit > 0 ? Math.min(limit, MOST_ROWS) : 100;
+}

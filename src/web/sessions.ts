@@ -1,0 +1,281 @@
+import { createHash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
+import {
+  hasState,
+  openExistingState,
+  openState,
+  readState,
+  type StateFile,
+  type WebSession,
+} from '../core/state.ts';
+import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
+
+/** How long a browser stays signed in, in milliseconds. */
+export const SESSION_MS = 30 * 24 * 3_600_000;
+/** The last use is written down this often at most. */
+const NOTED_MS = 60_000;
+const SCOPE = 'web-session';
+/** Characters of what a browser calls itself. */
+const AGENT_LENGTH = 400;
+
+/** A browser that is signed in. */
+export interface Session extends WebSession {
+  /** SHA-256 of the cookie's value, in hexadecimal digits: the value itself is stored nowhere. */
+  readonly key: string;
+}
+
+/** Where sessions are kept. */
+export interface SessionStore {
+  get(key: string): WebSession | undefined;
+  list(): readonly Session[];
+  /** Undefined removes the session. */
+  set(key: string, session: WebSession | undefined): void;
+}
+
+/** Returns a store in the archive's state, which outlives the server. */
+export function storedSessions(state: Pick<StateFile, 'get' | 'entries' | 'set'>): SessionStore {
+  return {
+    get: (key) => state.get(SCOPE, key),
+    list: () => state.entries(SCOPE).map(({ key, value }) => ({ key, ...value })),
+    set: (key, session) => state.set(SCOPE, key, session),
+  };
+}
+
+/** Returns a store that ends with the server: for an archive on a medium that cannot be written. */
+export function sessionsInMemory(): SessionStore {
+  const sessions = new Map<string, WebSession>();
+  return {
+    get: (key) => sessions.get(key),
+    list: () => [...sessions].map(([key, session]) => ({ key, ...session })),
+    set(key, session) {
+      if (session === undefined) sessions.delete(key);
+      else sessions.set(key, session);
+    },
+  };
+}
+
+/** The signed-in browsers. Times are milliseconds since the epoch. */
+export class Sessions {
+  constructor(private readonly store: SessionStore) {}
+
+  /** Returns the cookie's value for a new session: 256 random bits. Sessions that have expired are removed. */
+  begin(
+    { agent, mailboxes }: Pick<WebSession, 'agent' | 'mailboxes'>,
+    now: number,
+  ): { readonly token: string; readonly session: Session } {
+    for (const { key, createdAt } of this.store.list())
+      if (hasExpired(createdAt, now)) this.store.set(key, undefined);
+    const token = randomBytes(32).toString('base64url');
+    const key = keyOf(token);
+    const session = {
+      ...{ createdAt: now, usedAt: now, mailboxes },
+      agent: agent.slice(0, AGENT_LENGTH),
+    };
+    this.store.set(key, session);
+    return { token, session: { key, ...session } };
+  }
+
+  /** Returns the session of a cookie's value, and notes its use; undefined for one that ended or never was. */
+  find(token: string, now: number): Session | undefined {
+    const key = keyOf(token);
+    const session = this.store.get(key);
+    if (session === undefined) return undefined;
+    if (hasExpired(session.createdAt, now)) return undefined;
+    if (now - session.usedAt >= NOTED_MS) this.#note(key, { ...session, usedAt: now });
+    return { key, ...session };
+  }
+
+  /** Returns whether a session has neither ended nor expired; that is no use of it. */
+  isOpen(key: string, now: number): boolean {
+    const session = this.store.get(key);
+    return session !== undefined && !hasExpired(session.createdAt, now);
+  }
+
+  /** Returns all that have not expired, the last used first. */
+  list(now: number): readonly Session[] {
+    return this.store
+      .list()
+      .filter(({ createdAt }) => !hasExpired(createdAt, now))
+      .toSorted((a, b) => b.usedAt - a.usedAt);
+  }
+
+  end(key: string): void {
+    this.store.set(key, undefined);
+  }
+
+  /** When a session was last used is not worth an error: the state may be locked, or its disk full. */
+  #note(key: string, session: WebSession): void {
+    try {
+      this.store.set(key, session);
+    } catch (error) {
+      if (!(error instanceof MailkeepError)) throw error;
+    }
+  }
+}
+
+function hasExpired(createdAt: number, now: number): boolean {
+  return now >= createdAt + SESSION_MS;
+}
+
+function keyOf(token: string): string {
+  return createHash('sha256').update(token).digest('hex');
+}
+
+/**
+ * Returns a store that works on where another cannot write, as on a full disk: what was not written is kept in memory,
+ * and written with the next change that can be. A browser can still sign in, and one that was ended stays ended as long
+ * as the server runs.
+ */
+export function lastingSessions(store: SessionStore): SessionStore {
+  const unwritten = sessionsInMemory();
+  const ended = new Set<string>();
+  /** Returns whether it was written. */
+  const write = (key: string, session: WebSession | undefined): boolean => {
+    try {
+      store.set(key, session);
+      return true;
+    } catch (error) {
+      if (!(error instanceof MailkeepError)) throw error;
+      return false;
+    }
+  };
+  const catchUp = (): void => {
+    for (const key of ended) if (write(key, undefined)) ended.delete(key);
+    for (const { key, ...session } of unwritten.list())
+      if (write(key, session)) unwritten.set(key, undefined);
+  };
+  return {
+    get: (key) => (ended.has(key) ? undefined : (unwritten.get(key) ?? store.get(key))),
+    list() {
+      const waiting = unwritten.list();
+      const hidden = new Set([...ended, ...waiting.map(({ key }) => key)]);
+      return [...store.list().filter(({ key }) => !hidden.has(key)), ...waiting];
+    },
+    set(key, session) {
+      const isWritten = write(key, session);
+      unwritten.set(key, isWritten ? undefined : session);
+      if (isWritten) {
+        ended.delete(key);
+        catchUp();
+      } else if (session === undefined) ended.add(key);
+    },
+  };
+}
+
+/** 32 letters and digits: none that people confuse with another (0 and O, 1 and I). */
+const ALPHABET = '23456789ABCDEFGHJKLMNPQRSTUVWXYZ';
+/** Five bits each: 60 in all. */
+const LENGTH = 12;
+const GROUP = 4;
+const CODE = /^[2-9A-HJ-NP-Z]{12}$/;
+
+/** How long a code can be used, in milliseconds. */
+export const CODE_MS = 10 * 60_000;
+const MOST_WRONG = 5;
+/** Codes that can be used at a time; another one ends the oldest. */
+const MOST_OPEN = 16;
+
+interface OpenCode {
+  readonly hash: Buffer;
+  readonly until: number;
+  readonly mailboxes: readonly string[] | null;
+  wrong: number;
+}
+
+/** What a code gives: the mailboxes that its session may read, or null for all of them. */
+interface Grant {
+  readonly mailboxes: readonly string[] | null;
+}
+
+/**
+ * One-time codes of sign-in links. They live in memory only, as hashes: a restart of the server ends them. A wrong code
+ * counts against every open one, since nobody can know which was meant.
+ */
+export class SignInCodes {
+  #open: OpenCode[] = [];
+
+  /**
+   * Returns a new code such as `K7QM-2XWD-94HT`, which works once, within ten minutes.
+   *
+   * @param mailboxes addresses that the session will be limited to; null for no limit
+   */
+  issue(now: number, mailboxes: readonly string[] | null): string {
+    const letters = Array.from({ length: LENGTH }, () => ALPHABET.charAt(randomInt(32))).join('');
+    const code = { hash: hashOf(letters), until: now + CODE_MS, mailboxes, wrong: 0 };
+    this.#open = [...this.#usable(now), code].slice(-MOST_OPEN);
+    return grouped(letters);
+  }
+
+  /** Returns what a typed code gives, and ends it; null for a wrong, used or expired one. */
+  redeem(typed: string, now: number): Grant | null {
+    this.#open = this.#usable(now);
+    const letters = typed.toUpperCase().replace(/[-\s]/g, '');
+    // A slip of the fingers is no attempt: nothing of another form can be a code.
+    if (!CODE.test(letters)) return null;
+    const hash = hashOf(letters);
+    const found = this.#open.find((code) => timingSafeEqual(code.hash, hash));
+    if (found === undefined) {
+      for (const code of this.#open) code.wrong += 1;
+      return null;
+    }
+    this.#open = this.#open.filter((code) => code !== found);
+    return { mailboxes: found.mailboxes };
+  }
+
+  #usable(now: number): OpenCode[] {
+    return this.#open.filter(({ until, wrong }) => now < until && wrong < MOST_WRONG);
+  }
+}
+
+function grouped(letters: string): string {
+  const groups: string[] = [];
+  for (let at = 0; at < letters.length; at += GROUP) groups.push(letters.slice(at, at + GROUP));
+  return groups.join('-');
+}
+
+function hashOf(letters: string): Buffer {
+  return createHash('sha256').update(letters).digest();
+}
+
+interface OpenedSessions {
+  readonly store: SessionStore;
+  /** The tokens of the API, and what the origin reported of mailboxes; null where there is no state. */
+  readonly state: StateFile | null;
+  /** False where the archive's state cannot be written: everybody signs in again after a restart. */
+  readonly areKept: boolean;
+  close(): void;
+}
+
+/** Opens the sessions of an archive: in its state, or in memory where that cannot be written. */
+export function openSessions(dataDir: string): OpenedSessions {
+  const state = writableState(dataDir);
+  return state === undefined
+    ? withoutWriting(dataDir)
+    : {
+        store: lastingSessions(storedSessions(state)),
+        state,
+        areKept: true,
+        close: () => state.close(),
+      };
+}
+
+/** Tokens that were made before the archive came to where it cannot be written are known there too. */
+function withoutWriting(dataDir: string): OpenedSessions {
+  const state = readState(dataDir) ?? null;
+  return { store: sessionsInMemory(), state, areKept: false, close: () => state?.close() };
+}
+
+/**
+ * Opens the archive's state for writing; undefined where that cannot be. A state that is there and cannot be read stays
+ * as it is: to put it aside is for a command that writes.
+ */
+export function writableState(dataDir: string): StateFile | undefined {
+  const known = openExistingState(dataDir);
+  if (known !== undefined || hasState(dataDir)) return known;
+  try {
+    return openState(dataDir);
+  } catch (error) {
+    // The folder cannot be written, or its disk is full.
+    if (error instanceof MailkeepError || errnoOf(error) !== undefined) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,276 @@
+import type { FolderName, KnownFolder } from '../catalog/folders.ts';
+import type { Reader } from '../catalog/open-reader.ts';
+import { parseQuery } from '../catalog/parse-query.ts';
+import type { CountRequest } from '../catalog/search.ts';
+import { folderKey, mailboxKey } from '../core/state.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { isImported } from '../mail/identity.ts';
+import { within } from './mail-list.ts';
+import { filterText, withTerm } from './query-text.ts';
+import { type ServedReader, searchesFor } from './served-archive.ts';
+
+/**
+ * Returns what the folders of a mailbox are called where they stand below each other: without the `INBOX` that some
+ * servers put before all of them, and with a slash between the parts. Two that would be called the same keep their
+ * paths.
+ *
+ * @returns names by path
+ */
+export function folderLabels(
+  folders: Iterable<Pick<FolderName, 'path' | 'delimiter'>>,
+): ReadonlyMap<string, string> {
+  const labels = new Map<string, string>();
+  const paths = new Map<string, Set<string>>();
+  for (const folder of folders) {
+    const label = labelOf(folder);
+    labels.set(folder.path, label);
+    const same = paths.get(label) ?? new Set();
+    paths.set(label, same.add(folder.path));
+  }
+  for (const same of paths.values())
+    if (same.size > 1) for (const path of same) labels.set(path, path);
+  return labels;
+}
+
+function labelOf({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): string {
+  if (delimiter === '') return path;
+  const parts = path.split(delimiter);
+  // An empty part would leave nothing to read between two slashes.
+  if (parts.length === 1 || parts.includes('')) return path;
+  return (parts[0]?.toUpperCase() === 'INBOX' ? parts.slice(1) : parts).join(' / ');
+}
+
+/** Something of the side bar: a link that writes a query, and what that query finds. */
+export interface SideEntry {
+  readonly name: string;
+  /** The path of a folder, which its name is a part of; null for all else. */
+  readonly path: string | null;
+  /** Null for a folder that no query can name, as its path is too long: it is no link then. */
+  readonly query: string | null;
+  /** Messages that the query finds; null where there was no time to count them. */
+  readonly count: number | null;
+  readonly specialUse: string | null;
+  /** How many of them are unread, and the query for these; null for none, and where that was not counted. */
+  readonly unread: { readonly count: number; readonly query: string } | null;
+  readonly tag: SideTag | null;
+}
+
+type OfEntry = Pick<SideEntry, 'path' | 'specialUse' | 'tag'>;
+
+/** What is worth knowing of a folder or a mailbox, in a word. */
+export type SideTag = 'imported' | 'unwatched' | 'incomplete';
+
+export interface SideMailbox extends SideEntry {
+  readonly imported: boolean;
+  readonly folders: readonly SideEntry[];
+  /** Folders that the service no longer has. */
+  readonly earlier: readonly EarlierFolder[];
+}
+
+/** A folder that is gone. */
+export interface EarlierFolder extends SideEntry {
+  /** When it was first and last known to be there. Milliseconds since the epoch. */
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface SideTree {
+  readonly all: SideEntry;
+  readonly ended: SideEntry;
+  readonly saved: readonly { readonly name: string; readonly query: string }[];
+  readonly mailboxes: readonly SideMailbox[];
+}
+
+/** For all numbers of a tree together, in milliseconds: later ones are left out, and counted for the next page. */
+const COUNTING_MS = 300;
+
+/** Numbers that are kept. */
+const MOST_COUNTS = 20_000;
+
+/** A folder as it was called at a time, with what is known of its life by then. */
+interface FolderThen extends Pick<KnownFolder, 'specialUse'> {
+  readonly path: string;
+  readonly isGone: boolean;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Trees with their numbers, kept until the archive has another commit. */
+export class SideTrees {
+  #version = -1;
+  readonly #counts = new Map<string, number>();
+
+  /**
+   * Returns the tree of an archive.
+   *
+   * @param asOfText `asof:…` as it stands in the query, or empty: folders, links and numbers are those of then
+   * @param tags of folders and mailboxes, by `folderKey` and `mailboxKey`; they are those of now
+   */
+  of(
+    reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
+    asOfText: string,
+    now: number,
+    tags: ReadonlyMap<string, SideTag>,
+  ): SideTree {
+    const { catalog } = reader;
+    const version = catalog.version();
+    if (version !== this.#version) this.#counts.clear();
+    this.#version = version;
+    const mayContinue = within(COUNTING_MS);
+    const asOf = asOfText === '' ? null : (requestOf(asOfText, now)?.asOf ?? null);
+    const entry = (
+      name: string,
+      filter: string,
+      { path = null, specialUse = null, tag = null }: Partial<OfEntry> = {},
+    ): SideEntry => {
+      const query = `${filter} ${asOfText}`.trim();
+      const request = requestOf(query, now);
+      if (request === null)
+        return { name, path, query: null, specialUse, tag, count: null, unread: null };
+      const count = this.#count(reader, query, request, mayContinue);
+      return { name, path, query, specialUse, tag, count, unread: null };
+    };
+    const tagOf = (key: string) => (asOf === null ? (tags.get(key) ?? null) : null);
+    return catalog.snapshot(() => {
+      const mailboxes = catalog.folders.mailboxes();
+      const known = Map.groupBy(catalog.folders.all({ gone: true }), mailboxKey);
+      const then = foldersThen(catalog, asOf);
+      const tree = {
+        all: entry('All mail', ''),
+        ended: entry('Deleted at the service', 'is:deleted'),
+        saved: searchesFor(reader).map(({ name }) => ({
+          name,
+          query: `@${name} ${asOfText}`.trim(),
+        })),
+        mailboxes: mailboxes.flatMap((mailbox): SideMailbox[] => {
+          const inBox = filterText('mailbox', mailbox.address);
+          // Two hosts may have a mailbox of the same address; its number is the one that the link finds.
+          const prefix = mailboxes.length === 1 ? '' : `${inBox} `;
+          const ofBox = known.get(mailboxKey(mailbox)) ?? [];
+          const folders = ofBox.flatMap(({ id, delimiter }) => {
+            const folder = then.get(id);
+            return folder === undefined ? [] : [{ ...folder, delimiter }];
+          });
+          if (asOf !== null && folders.length === 0) return [];
+          const imported = isImported(mailbox);
+          const labels = folderLabels(folders);
+          const listed = ({ path, specialUse }: FolderThen): SideEntry => {
+            const tag = tagOf(folderKey({ ...mailbox, folder: path }));
+            const filter = `${prefix}${filterText('in', path)}`;
+            return entry(labels.get(path) ?? path, filter, { path, specialUse, tag });
+          };
+          const live = folders.filter(({ isGone }) => !isGone);
+          const paths = new Set(live.map(({ path }) => path));
+          const gone = folders.filter(({ isGone, path }) => isGone && !paths.has(path));
+          const tag = imported ? 'imported' : tagOf(mailboxKey(mailbox));
+          return [
+            {
+              ...entry(mailbox.address, inBox, { tag }),
+              imported,
+              folders: live.sort(byUse).map(listed),
+              // Several may have had one path, one after the other.
+              earlier: [...Map.groupBy(gone, ({ path }) => path).values()].flatMap((same) => {
+                const [first] = same;
+                if (first === undefined) return [];
+                const from = Math.min(...same.map((one) => one.from));
+                const to = Math.max(...same.map((one) => one.to));
+                return [{ ...listed(first), from, to }];
+              }),
+            },
+          ];
+        }),
+      };
+      // After all other numbers, which matter more. Of some mailboxes or the past there are no sums.
+      const isQuick = asOf === null && reader.mailboxes === null;
+      if (isQuick && !catalog.sumUnread(mayContinue)) return tree;
+      const withUnread = <T extends SideEntry>(one: T): T => {
+        if (one.count === 0 || one.query === null) return one;
+        const query = withTerm(one.query, 'is:unread');
+        const request = requestOf(query, now);
+        const count = request && this.#count(reader, query, request, mayContinue);
+        return count === null || count === 0 ? one : { ...one, unread: { count, query } };
+      };
+      return {
+        ...tree,
+        mailboxes: tree.mailboxes.map((mailbox) => ({
+          ...withUnread(mailbox),
+          folders: mailbox.folders.map(withUnread),
+        })),
+      };
+    });
+  }
+
+  /** Returns a number that stood in the last tree of now. */
+  known(query: string): number | null {
+    return this.#counts.get(keyOf(query, undefined)) ?? null;
+  }
+
+  #count(
+    { catalog }: Pick<Reader, 'catalog'>,
+    query: string,
+    request: CountRequest,
+    mayContinue: () => boolean,
+  ): number | null {
+    const key = keyOf(query, request.asOf);
+    const known = this.#counts.get(key);
+    if (known !== undefined) return known;
+    if (!mayContinue()) return null;
+    const found = catalog.countHitsWhile(request, mayContinue);
+    if (!found.complete) return null;
+    // A relative moment, such as asof:3d, is another one with each page.
+    if (this.#counts.size >= MOST_COUNTS) this.#counts.clear();
+    this.#counts.set(key, found.count);
+    return found.count;
+  }
+}
+
+function keyOf(query: string, asOf: number | undefined): string {
+  return `${query}\0${asOf ?? ''}`;
+}
+
+/** Returns what a query asks for; null for one that cannot be asked. */
+function requestOf(query: string, now: number): CountRequest | null {
+  try {
+    const { node, asOf } = parseQuery(query === '' ? '*' : query, { now });
+    return { node, asOf: asOf ?? undefined };
+  } catch (error) {
+    // The service lets people give folders paths of any length.
+    if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
+    return null;
+  }
+}
+
+/**
+ * Returns the folders that were known at a time, by their numbers.
+ *
+ * @param asOf milliseconds since the epoch; null for now
+ */
+function foldersThen(
+  catalog: ServedReader['catalog'],
+  asOf: number | null,
+): ReadonlyMap<number, FolderThen> {
+  const then = asOf ?? Infinity;
+  const folders = new Map<number, FolderThen>();
+  for (const { folder, path, specialUse, fromTime, toTime } of catalog.folders.spans()) {
+    if (fromTime > then) continue;
+    const isGone = toTime !== null && toTime <= then;
+    folders.set(folder, {
+      ...{ path, specialUse, isGone },
+      from: folders.get(folder)?.from ?? fromTime,
+      to: toTime ?? fromTime,
+    });
+  }
+  return folders;
+}
+
+const USES = ['\\Inbox', '\\Sent', '\\Drafts', '\\Archive', '\\Flagged', '', '\\Junk', '\\Trash'];
+
+/** INBOX first, Junk and Trash last; the others by their paths. */
+function byUse(a: FolderThen, b: FolderThen): number {
+  return rank(a) - rank(b) || a.path.localeCompare(b.path, 'en');
+}
+
+function rank({ path, specialUse }: FolderThen): number {
+  const at = path.toUpperCase() === 'INBOX' ? 0 : USES.indexOf(specialUse ?? '');
+  return at < 0 ? USES.indexOf('') : at;
+}

@@ -1,0 +1,158 @@
+import {
+  askerOf,
+  cookieValue,
+  formCookie,
+  newFormCookie,
+  removedCookie,
+  sessionCookie,
+} from './access.ts';
+import {
+  AwayPage,
+  EnterPage,
+  type EnterProblem,
+  FailurePage,
+  YouPage,
+} from './pages/plain-pages.tsx';
+import {
+  type DoorParts,
+  formBody,
+  ownForm,
+  page,
+  type RequestContext,
+  seeOther,
+  type WebApp,
+} from './request-context.ts';
+import type { Session } from './sessions.ts';
+
+/** Digits of a session's key that a form names it by. */
+const ID_LENGTH = 24;
+/** A year: an asset's name changes with its content. */
+const FOR_EVER = 'public, max-age=31536000, immutable';
+
+/** What everybody may ask for, and which shows nothing of the archive: assets, the sign-in, the way out of a message. */
+export function publicRoutes(app: WebApp, parts: DoorParts): void {
+  const { assets, codes, sessions, forms, now } = parts;
+  assetRoute(app, assets, (context) => sessionIn(context, parts) !== undefined);
+  app.get('/away', (context) => {
+    const to = leadingAway(context.req.query('to') ?? '');
+    return page(context, <AwayPage assets={assets} to={to} />, to === null ? 400 : 200);
+  });
+  const enterPage = (context: RequestContext, problem: EnterProblem): Response => {
+    const cookies = context.get('cookies');
+    const known = cookieValue(context.req.header('cookie') ?? null, cookies.form);
+    const value = known ?? newFormCookie();
+    if (known === undefined) context.header('set-cookie', formCookie(cookies, value));
+    const content = <EnterPage assets={assets} token={forms.of(value)} problem={problem} />;
+    return page(context, content, problem === null ? 200 : 403);
+  };
+  app.get('/enter', (context) => enterPage(context, null));
+  app.post('/enter', async (context) => {
+    const fields = await formBody(context.req.raw);
+    if (fields === null) return context.body(null, 400);
+    const cookies = context.get('cookies');
+    const header = context.req.header('cookie') ?? null;
+    const value = cookieValue(header, cookies.form);
+    if (value === undefined || !forms.isOf(value, fields.get('token') ?? ''))
+      return enterPage(context, 'stale-form');
+    const grant = codes.redeem(fields.get('code') ?? '', now());
+    if (grant === null) return enterPage(context, 'wrong-code');
+    // A session that this browser had is over: nobody but who typed the code has the new one.
+    const before = cookieValue(header, cookies.session);
+    const old = before === undefined ? undefined : sessions.find(before, now());
+    if (old !== undefined) sessions.end(old.key);
+    const agent = context.req.header('user-agent') ?? '';
+    const { token } = sessions.begin({ agent, mailboxes: grant.mailboxes }, now());
+    context.header('set-cookie', sessionCookie(cookies, token));
+    context.header('set-cookie', removedCookie(cookies.form, cookies.secure), { append: true });
+    return seeOther(context, '/mail');
+  });
+}
+
+/** Returns the session of whoever asks; undefined where a link elsewhere has the browser ask. */
+export function sessionIn(
+  context: RequestContext,
+  { sessions, now }: Pick<DoorParts, 'sessions' | 'now'>,
+): Session | undefined {
+  const { session: name } = context.get('cookies');
+  const cookie = cookieValue(context.req.header('cookie') ?? null, name);
+  // A link on another site brings no cookie; one on another port does, and is treated alike.
+  const token = askerOf(context.req.raw) === 'own' ? cookie : undefined;
+  return token === undefined ? undefined : sessions.find(token, now());
+}
+
+/**
+ * Answers with the files of this build.
+ *
+ * @param mayAskOthers whether a route that follows may know a file that this build has not
+ */
+export function assetRoute(
+  app: WebApp,
+  assets: DoorParts['assets'],
+  mayAskOthers: (context: RequestContext) => boolean,
+): void {
+  app.get('/assets/:name', async (context, next) => {
+    const asset = assets.file(context.req.param('name'));
+    if (asset === undefined) return mayAskOthers(context) ? next() : context.body(null, 404);
+    return context.body(asset.bytes, 200, {
+      'content-type': asset.type,
+      'cache-control': FOR_EVER,
+    });
+  });
+}
+
+/** What a signed-in browser does about sign-ins. */
+export function signedInRoutes(app: WebApp, parts: DoorParts): void {
+  const { assets, behind, sessions, forms, now } = parts;
+  app.get('/api/session', (context) => {
+    const { createdAt, usedAt, mailboxes } = context.get('session');
+    return context.json({
+      createdAt: new Date(createdAt).toISOString(),
+      usedAt: new Date(usedAt).toISOString(),
+      isLimited: mailboxes !== null,
+    });
+  });
+  app.post('/api/sign-out', (context) => {
+    sessions.end(context.get('session').key);
+    return context.json({ signedOut: true });
+  });
+  app.get('/you', async (context) => {
+    const session = context.get('session');
+    const names = await behind.names(session.mailboxes);
+    // Who may read some mailboxes learns of no other browser, and of no other mailbox.
+    const listed = session.mailboxes === null ? sessions.list(now()) : [session];
+    const browsers = listed.map(({ key, mailboxes, ...browser }) => ({
+      ...browser,
+      id: key.slice(0, ID_LENGTH),
+      isThis: key === session.key,
+      mailboxes:
+        mailboxes?.map((mailbox) => names.get(mailbox) ?? 'a mailbox that is gone') ?? null,
+    }));
+    const token = forms.of(session.key);
+    return page(context, <YouPage assets={assets} token={token} browsers={browsers} />);
+  });
+  app.post('/sign-out', async (context) => {
+    if ((await ownForm(parts, context)) === null)
+      return page(context, <FailurePage assets={assets} kind="stale-form" />, 403);
+    sessions.end(context.get('session').key);
+    const { session, secure } = context.get('cookies');
+    context.header('set-cookie', removedCookie(session, secure));
+    return seeOther(context, '/enter');
+  });
+  app.post('/you/end', async (context) => {
+    const fields = await ownForm(parts, context);
+    if (fields === null)
+      return page(context, <FailurePage assets={assets} kind="stale-form" />, 403);
+    const id = fields.get('id') ?? '';
+    const { mailboxes } = context.get('session');
+    const ended = sessions.list(now()).find(({ key }) => key.slice(0, ID_LENGTH) === id);
+    if (ended !== undefined && mailboxes === null) sessions.end(ended.key);
+    return seeOther(context, '/you');
+  });
+}
+
+/** Returns an address that may be left for, as browsers write it (hosts in ASCII); null for any other. */
+function leadingAway(text: string): string | null {
+  if (!URL.canParse(text)) return null;
+  const url = new URL(text);
+  return ['http:', 'https:', 'mailto:'].includes(url.protocol) ? url.href : null;
+}

@@ -1,0 +1,115 @@
+import type { OfferedRow } from './shapes.ts';
+
+/** The operators that are offered, the most useful first, and what each takes. */
+const OPERATOR_DETAILS: Readonly<Record<string, string>> = {
+  from: 'sender',
+  to: 'recipient in To',
+  in: 'folder',
+  subject: 'words of the subject',
+  has: 'attachment or inline',
+  is: 'unread, starred, deleted, …',
+  date: 'a day, month or year',
+  before: 'received before a date',
+  after: 'received from a date on',
+  asof: 'the archive as it was at a time',
+  filename: 'name of an attachment',
+  larger: 'larger than a size, such as 5M',
+  smaller: 'smaller than a size',
+  mailbox: 'a mailbox',
+  contact: 'sender or recipient',
+  recip: 'recipient in To, Cc or Bcc',
+  cc: 'recipient in Cc',
+  bcc: 'recipient in Bcc',
+  deliveredto: 'address that it was delivered to',
+  body: 'words of the text',
+  mime: 'type of an attachment',
+  list: 'mailing list',
+  on: 'received on a day',
+  older_than: 'received longer ago, such as 1y',
+  newer_than: 'received since, such as 7d',
+  added: 'stored here first on a day or in A..B',
+  deleted: 'deleted at the service on a day or in A..B',
+  size: 'a size, or a range of sizes',
+  flag: 'a flag or keyword',
+  thread: 'a conversation, by an id of it',
+  id: 'an id or Message-ID',
+  account: 'an account of the configuration',
+};
+
+/** Letters of a word before operators are offered. */
+const OPERATOR_LETTERS = 2;
+
+/** Returns the operators that begin with a word. */
+export function operatorRows(typed: string): OfferedRow[] {
+  if (typed.length < OPERATOR_LETTERS) return [];
+  const wanted = typed.toLowerCase();
+  return Object.entries(OPERATOR_DETAILS)
+    .filter(([name]) => name.startsWith(wanted))
+    .map(([name, detail]) => ({
+      ...{ insert: `${name}:`, label: `${name}:`, detail },
+      ...{ count: null, kind: 'operator' },
+    }));
+}
+
+/** The word of a query that is being typed. Positions count UTF-16 code units. */
+export interface TypedWord {
+  /** `from` of `from:anna`, in lower case; null where the word has no operator. */
+  readonly operator: string | null;
+  /** What stands between the beginning of the word, or of the operator's value, and the caret, without its quote. */
+  readonly typed: string;
+  /** The stretch that a completion replaces: all of the word, or of the operator's value. */
+  readonly from: number;
+  readonly to: number;
+  /** Whether a minus or NOT stands before it. */
+  readonly excluded: boolean;
+}
+
+/** As the lexer of queries has them. */
+const BREAK = /[\s(){}]/u;
+const OPENING = /["“„”]/u;
+const CLOSING: Readonly<Record<string, RegExp>> = { '"': /"/u, '“': /["”]/u, '„': /["“”]/u };
+const OPERATOR = /^([A-Za-z][A-Za-z_]*):/;
+
+/** Returns the word under the caret; an empty one where it stands between words. */
+export function typedWord(query: string, caret: number): TypedWord {
+  const at = Math.max(0, Math.min(query.length, caret));
+  let start = 0;
+  let quote: string | null = null;
+  let value = 0;
+  for (let i = 0; i < at; i += 1) {
+    const character = query[i] ?? '';
+    if (quote !== null) {
+      if ((CLOSING[quote] ?? CLOSING['“'])?.test(character)) quote = null;
+    } else if (OPENING.test(character)) {
+      quote = character;
+      value = i + 1;
+    } else if (BREAK.test(character)) start = i + 1;
+  }
+  const minus = query[start] === '-' && start < at ? 1 : 0;
+  const excluded =
+    minus === 1 || /(?:^|[\s({])NOT\s$/.test(query.slice(Math.max(0, start - 8), start));
+  start += minus;
+  const [shown = '', name] = OPERATOR.exec(query.slice(start, at)) ?? [];
+  const from = start + shown.length;
+  const end = endOf(query, at, quote);
+  if (name !== undefined) {
+    const typed = query.slice(quote !== null && value > from ? value : from, at);
+    return { operator: name.toLowerCase(), typed, from, to: end, excluded };
+  }
+  // An operator that is being typed before its colon keeps its value.
+  const rest = /^[A-Za-z_]*:?/.exec(query.slice(at))?.[0] ?? '';
+  const to = rest.endsWith(':') && quote === null ? at + rest.length : end;
+  return { operator: null, typed: query.slice(start, at), from, to, excluded };
+}
+
+/** Where the word ends that the caret stands in. */
+function endOf(query: string, at: number, quote: string | null): number {
+  let end = at;
+  if (quote !== null) {
+    const closing = CLOSING[quote] ?? /["”]/u;
+    const found = query.slice(at).search(closing);
+    if (found >= 0) return at + found + 1;
+  }
+  while (end < query.length && !BREAK.test(query[end] ?? '')) end += 1;
+  return end;
+}

@@ -1,0 +1,126 @@
+import { refuseNeverNamed } from '../catalog/open-reader.ts';
+import { parseQuery } from '../catalog/parse-query.ts';
+import type { SearchNode } from '../catalog/query-ast.ts';
+import { withSaved } from '../catalog/saved-searches.ts';
+import type { CountRequest } from '../catalog/search.ts';
+import { matchesBetween, type Sought } from '../catalog/snippets.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { sentenceOf } from '../wording/sentence-of.ts';
+import type { TextPiece } from './message-shapes.ts';
+import { type AccountsOf, accountsFor, type ServedReader, searchesFor } from './served-archive.ts';
+
+/** Why a query finds nothing: the CLI's sentence, the stretch that it is about, and a query to try instead. */
+export interface QueryProblem {
+  readonly message: string;
+  readonly hint: string | null;
+  /** UTF-16 code units of the text from `start` up to `end`; null where all of it is meant. */
+  readonly stretch: { readonly start: number; readonly end: number } | null;
+  /** What was probably meant: what to write, and the whole query with it. */
+  readonly suggestion: { readonly text: string; readonly query: string } | null;
+}
+
+export type Understood =
+  | { readonly request: CountRequest; readonly asOf: number | null; readonly problem: null }
+  | { readonly request: null; readonly asOf: null; readonly problem: QueryProblem };
+
+const EVERYTHING: SearchNode = { kind: 'all', span: { start: 0, end: 0 } };
+
+/**
+ * Understands what stands in the query box; an empty one means everything.
+ *
+ * @param accounts as `SearchRequest.accounts`, for a query that names one
+ */
+export function understandQuery(
+  text: string,
+  reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
+  now: number,
+  accounts: AccountsOf,
+): Understood {
+  try {
+    const whole = withSaved(text, () => searchesFor(reader));
+    const query =
+      whole.trim() === '' ? { node: EVERYTHING, asOf: null } : parseQuery(whole, { now });
+    const asOf = query.asOf ?? undefined;
+    const request = { node: query.node, asOf, accounts: accountsFor(reader, accounts, query.node) };
+    const plan = { ...request, limit: 1, sort: 'newest' as const };
+    refuseNeverNamed(reader.catalog.explainSearch(plan).unknown);
+    return { request, asOf: query.asOf, problem: null };
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
+    return { request: null, asOf: null, problem: problemOf(text, error) };
+  }
+}
+
+function problemOf(text: string, error: MailkeepError): QueryProblem {
+  const { message, hint: said } = sentenceOf(error);
+  const { found, position, suggestion, instead, operator, kind } = error.facts;
+  // The sentence names the command that lists what a page shows next to the query.
+  const isListed = error.code === 'usage-unknown-name' && kind === 'folder' && suggestion === null;
+  const hint = isListed ? 'Choose one from the list of folders.' : said;
+  const stretch = stretchOf(text, found, position);
+  const meant = suggestion ?? instead;
+  if (stretch === null || typeof found !== 'string' || typeof meant !== 'string')
+    return { message, hint, stretch, suggestion: null };
+  const isOperator = found.endsWith(':') && !meant.endsWith(':');
+  const written = isOperator ? `${meant}:` : quotedIfNeeded(meant, text[stretch.start - 1]);
+  const shown = typeof operator === 'string' ? `${operator}:${written}` : written;
+  const query = text.slice(0, stretch.start) + written + text.slice(stretch.end);
+  return { message, hint, stretch, suggestion: { text: shown, query } };
+}
+
+/** Positions are those of the text unless a saved search stood in it; a name is looked for where it stands once. */
+function stretchOf(text: string, found: unknown, position: unknown): QueryProblem['stretch'] {
+  if (typeof found !== 'string' || found === '') return null;
+  if (typeof position === 'number')
+    return text.startsWith(found, position)
+      ? { start: position, end: position + found.length }
+      : null;
+  const start = text.indexOf(found);
+  return start < 0 || text.includes(found, start + 1) ? null : { start, end: start + found.length };
+}
+
+function quotedIfNeeded(name: string, before: string | undefined): string {
+  return before !== '"' && /[\s()]/.test(name) ? `"${name}"` : name;
+}
+
+/** Pieces of a text on one page: a text of quotes and answers in turns, line by line, would cost seconds. */
+const MOST_PIECES = 2_000;
+/** Matches that are marked in one message. */
+const MOST_MATCHES = 1_000;
+/** Characters of a message in which matches are looked for: folding every word of them takes time. */
+const MATCHED_CHARS = 200_000;
+
+/**
+ * Returns the text of a message in pieces: what is quoted is folded, and a signature dimmed.
+ *
+ * @param sought the words of the query, which are marked
+ */
+export function textPieces(text: string, sought: readonly Sought[] = []): TextPiece[] {
+  const pieces: { kind: TextPiece['kind']; lines: string[] }[] = [];
+  let signature = false;
+  for (const line of text.replace(/\r\n?/g, '\n').split('\n')) {
+    const quoted = /^[ \t]?>/.test(line);
+    // RFC 3676 section 4.3; the blank behind the dashes is often lost.
+    if (/^-- ?$/.test(line)) signature = true;
+    if (quoted) signature = false;
+    const kind = quoted ? 'quote' : signature ? 'signature' : 'text';
+    const last = pieces.at(-1);
+    if (last !== undefined && (last.kind === kind || pieces.length >= MOST_PIECES))
+      last.lines.push(line);
+    else pieces.push({ kind, lines: [line] });
+  }
+  let chars = MATCHED_CHARS;
+  let most = MOST_MATCHES;
+  return pieces.map((piece) => {
+    if (sought.length === 0 || chars <= 0) return { ...piece, matches: [] };
+    const shown = piece.lines.join('\n');
+    const matches: TextPiece['matches'][number][] = [];
+    for (const match of matchesBetween(shown, sought, 0, chars)) {
+      if (matches.length >= most) break;
+      matches.push(match);
+    }
+    chars -= shown.length;
+    most -= matches.length;
+    return { ...piece, matches };
+  });
+}

@@ -1,0 +1,249 @@
+import type { Reader } from '../catalog/open-reader.ts';
+import type { SearchNode } from '../catalog/query-ast.ts';
+import { isLoopback, type ListenAddress } from '../core/address.ts';
+import { type ListenerLimits, listenOn } from '../core/listener.ts';
+import { type ApiToken, mailboxKey, type ScopeValue, type StateFile } from '../core/state.ts';
+import { webError } from '../errors/small-families.ts';
+import type { QuotaRecord } from '../service/mailbox-wire.ts';
+import type { ArchivePolicy } from '../verify/archive-status.ts';
+import { FormTokens } from './access.ts';
+import { ApiTokens } from './api-tokens.ts';
+import { archiveRoutes, refusedToAll, webApp } from './app.tsx';
+import { builtAssets } from './assets.ts';
+import { EventStreams } from './event-streams.ts';
+import { McpSurface } from './mcp.ts';
+import { MirrorSurface } from './mirror.ts';
+import type { Behind } from './request-context.ts';
+import { ServedArchive } from './served-archive.ts';
+import { type SessionStore, Sessions, SignInCodes } from './sessions.ts';
+
+/**
+ * Returns the quota of a mailbox as the wire has it, from what the origin last reported. One that it never reported is not
+ * supported.
+ */
+function quotaAsReported(known: ScopeValue<'quota'> | undefined): QuotaRecord {
+  const quotas = (known?.resources ?? []).map(({ name, usage, limit }) => ({
+    resourceName: name,
+    usage,
+    limit: limit ?? 0,
+    percentage: limit === null || limit === 0 ? 0 : Math.round((usage / limit) * 100),
+  }));
+  const storage = quotas.find(({ resourceName }) => resourceName === 'STORAGE');
+  return {
+    quotas,
+    totalUsage: storage?.usage ?? 0,
+    totalLimit: storage?.limit ?? 0,
+    totalPercentage: storage?.percentage ?? 0,
+    supported: quotas.length > 0,
+  };
+}
+
+/** Returns the addresses of the archive's mailboxes by their keys. */
+function mailboxNames({ catalog }: Pick<Reader, 'catalog'>): ReadonlyMap<string, string> {
+  return new Map(catalog.folders.mailboxes().map((known) => [mailboxKey(known), known.address]));
+}
+
+/** Where browsers come in, and what is remembered of them. */
+export interface DoorOptions {
+  readonly listen: ListenAddress;
+  /** The https address at which a reverse proxy serves it; null where browsers come directly. */
+  readonly publicUrl: string | null;
+  readonly sessions: SessionStore;
+  /** What the archive remembers: tokens of the API, quotas. Null where nothing can be read: no token is known then. */
+  readonly state: StateFile | null;
+  /** Returns milliseconds since the epoch. */
+  readonly now: () => number;
+  /** Hears of a request that could not be answered, and of connections that the system did not give us. */
+  readonly onError: (error: unknown) => void;
+  readonly limits?: Partial<ListenerLimits>;
+}
+
+export interface WebServerOptions extends DoorOptions {
+  readonly dataDir: string;
+  /** Returns the hosts of configured accounts by their names in lower case, for `account:` in a query. */
+  readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
+  /** Has the daemon of the archive look for new mail; resolves with whether there is one. */
+  readonly look: () => Promise<boolean>;
+  /** Returns whether a daemon runs for the archive. */
+  readonly hasDaemon: () => Promise<boolean>;
+  /** Returns what the configuration decides, for the pages that show it; null where there is none for this archive. */
+  readonly policy?: () => ArchivePolicy | null;
+}
+
+export interface WebServer {
+  readonly address: ListenAddress;
+  /** Where a browser finds it, without a path. */
+  readonly url: string;
+  /** Base of the API over the archive, for clients of the service. */
+  readonly apiUrl: string;
+  /** Where assistants find the archive, with a token. */
+  readonly mcpUrl: string;
+  /**
+   * Returns the address of a new sign-in link, which works once, within ten minutes.
+   *
+   * @param mailboxes keys of the mailboxes that the browser may read; null for all
+   */
+  link(mailboxes: readonly string[] | null): string;
+  close(): Promise<void>;
+}
+
+/**
+ * Without a byte in either direction, in milliseconds: longer than a message may take that its parser gives up on, of
+ * which a page with the rest still follows.
+ */
+const IDLE_MS = 90_000;
+/**
+ * Of the 256 connections, those without a request: nearly all, because every client has the same address, this machine's
+ * or the proxy's. A hundred clients of the API that keep their connections must not lose them between two requests.
+ */
+const IDLE_CONNECTIONS = 200;
+
+/**
+ * Serves the web interface over an archive, which it only reads.
+ *
+ * @throws web-not-loopback, cannot-listen, and what opening the archive throws
+ */
+export async function startWebServer(options: WebServerOptions): Promise<WebServer> {
+  refuseOpenAddress(options);
+  const archive = new ServedArchive(options.dataDir);
+  // What cannot be read is found out now, and not by the first visitor.
+  archive.hold(null).release();
+  const { accounts, look, hasDaemon, policy = () => null, now, onError } = options;
+  const sessions = new Sessions(options.sessions);
+  const events = new EventStreams({ archive, sessions, now, onError });
+  const parts = { archive, assets: builtAssets(), sessions, events, accounts, policy };
+  const authorize = tokensOf(options);
+  const mirror = mirrorOf(archive, authorize, options);
+  const mcp = mcpOf(archive, authorize, options);
+  return openDoor(options, sessions, (forms) => ({
+    routes: (app) => archiveRoutes(app, { ...parts, forms, look, hasDaemon, now, onError }),
+    ...{ mirror, mcp },
+    names: (mailboxes) => archive.use(mailboxes, mailboxNames),
+    beforeClosing: () => events.close(),
+    async close() {
+      await mirror.close();
+      await mcp.close();
+      await archive.close();
+    },
+  }));
+}
+
+/** Returns a function that returns the token of a secret, as long as it is valid. */
+export function tokensOf({
+  state,
+  now,
+}: Pick<DoorOptions, 'state' | 'now'>): (secret: string) => ApiToken | undefined {
+  const tokens = state === null ? null : new ApiTokens(state);
+  return (secret) => tokens?.find(secret, now());
+}
+
+/** @throws web-not-loopback */
+export function refuseOpenAddress({ listen, publicUrl }: DoorOptions): void {
+  if (publicUrl === null && !isLoopback(listen.host))
+    throw webError('web-not-loopback', { host: listen.host });
+}
+
+/** What is behind the sign-in, for as long as the server runs. */
+export interface Opened extends Behind {
+  /** Ends what would keep connections open. */
+  beforeClosing(): void;
+  /** It is also called where the server cannot listen. */
+  close(): Promise<void>;
+}
+
+/**
+ * Listens for browsers, and lets those in that are signed in.
+ *
+ * @throws cannot-listen
+ */
+export async function openDoor(
+  options: DoorOptions,
+  sessions: Sessions,
+  open: (forms: FormTokens) => Opened,
+): Promise<WebServer> {
+  const { listen, publicUrl, now, onError, limits = {} } = options;
+  const codes = new SignInCodes();
+  const forms = new FormTokens();
+  const behind = open(forms);
+  let answer: ReturnType<typeof webApp> | undefined;
+  try {
+    const listener = await listenOn({
+      section: 'web',
+      listen,
+      clients: { kind: 'browsers', publicUrl },
+      refuse: refusedToAll,
+      fetch: (request, { outgoing }, reached) =>
+        answer?.(request, reached, () => outgoing.destroy()) ?? new Response(null, { status: 503 }),
+      onError,
+      limits: { idleMs: IDLE_MS, idlePerAddress: IDLE_CONNECTIONS, ...limits },
+    });
+    const { address } = listener;
+    const known = { codes, sessions, forms, behind, port: address.port };
+    answer = webApp({ ...known, assets: builtAssets(), now, onError });
+    const url = publicUrl === null ? httpUrl(address) : new URL(publicUrl).origin;
+    return {
+      address,
+      url,
+      apiUrl: url,
+      mcpUrl: `${url}/mcp`,
+      link: (mailboxes) => `${url}/enter#${codes.issue(now(), mailboxes)}`,
+      async close() {
+        behind.beforeClosing();
+        await listener.close();
+        await behind.close();
+      },
+    };
+  } catch (error) {
+    await behind.close();
+    throw error;
+  }
+}
+
+/** The API over the archive: its tokens say themselves which mailboxes they reach. */
+export function mirrorOf(
+  archive: ServedArchive,
+  authorize: (secret: string) => ApiToken | undefined,
+  { state, onError }: Pick<DoorOptions, 'state' | 'onError'>,
+): MirrorSurface {
+  return new MirrorSurface({
+    dataDir: archive.dataDir,
+    segments: archive.segments,
+    hold() {
+      const { reader, release } = archive.hold(null);
+      const { catalog } = reader;
+      return { archive: { catalog, key: catalog, sources: () => reader.sources() }, release };
+    },
+    authorize,
+    keyOf: mailboxKey,
+    quotaOf: (mailbox) => quotaAsReported(state?.get('quota', mailboxKey(mailbox))),
+    onError,
+  });
+}
+
+/** The archive for assistants, as a token may read it. */
+export function mcpOf(
+  archive: ServedArchive,
+  authorize: (secret: string) => ApiToken | undefined,
+  {
+    state,
+    accounts,
+    now,
+    onError,
+  }: Pick<WebServerOptions, 'state' | 'accounts' | 'now' | 'onError'>,
+): McpSurface {
+  return new McpSurface({
+    authorize,
+    use: (mailboxes, signal, act) =>
+      archive.use(mailboxes, (reader) =>
+        act({
+          ...{ reader, accounts, signal, now: now(), spare: archive.spare },
+          state: state ?? undefined,
+        }),
+      ),
+    onError,
+  });
+}
+
+function httpUrl({ host, port }: ListenAddress): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
