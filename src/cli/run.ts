@@ -146,7 +146,7 @@ type Stdout = Writable & { isTTY?: boolean; columns?: number };
  * Returns standard output. Node.js takes a short write to a file for a complete one, so that the end of a result would
  * be missing on a disk that has just become full, without an error: to a file all bytes are written here.
  */
-export function standardOutput(): Stdout {
+function standardOutput(): Stdout {
   return fstatSync(STANDARD_OUTPUT).isFile() ? new FileOutput() : process.stdout;
 }
 

@@ -183,7 +183,7 @@ export async function withStops<T>(act: (onStop: OnStop) => Promise<T>): Promise
  * Listens for damage that sealing finds in the log: reported once, though every round finds it again,
  * and taken back when a round meets nothing.
  */
-export function watchSealing(options: {
+function watchSealing(options: {
   readonly now: () => number;
   readonly log: DaemonLog;
   readonly onRun: (report: RunReport) => void;
@@ -212,7 +212,7 @@ export function watchSealing(options: {
 const STOP_MS = 8_000;
 
 /** What the daemon runs in; `interactive`: its standard output is a terminal. */
-export interface DaemonContext extends EngineContext {
+interface DaemonContext extends EngineContext {
   readonly interactive: boolean;
 }
 

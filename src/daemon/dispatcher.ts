@@ -21,7 +21,7 @@ const WEIGH_EVERY_MS = 5_000;
 /** How often the progress of a pass is reported. */
 const REPORT_EVERY_MS = 30_000;
 
-export interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'observer'> {
+interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'observer'> {
   /** Whether passes of an account may be started now. */
   readonly isOpen: (account: string) => boolean;
   /** A pass ended, well or with failures of the origin. */

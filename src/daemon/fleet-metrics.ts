@@ -26,7 +26,7 @@ export interface FleetFacts {
   readonly attention: ReadonlyMap<string, boolean>;
 }
 
-export interface FleetSources {
+interface FleetSources {
   readonly node: () => NodeFacts;
   /** Null while it is not known. */
   readonly fleet: () => FleetFacts | null;

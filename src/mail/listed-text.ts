@@ -1,5 +1,5 @@
 /** Text of bytes under the label of a charset, whatever both are. */
-export type DecodeBytes = (bytes: Buffer, charset: string) => string;
+type DecodeBytes = (bytes: Buffer, charset: string) => string;
 
 /** The beginning of an encoded word: its charset, perhaps with a language, and its encoding. */
 const OPENING = /=\?([^?\s]{1,100})\?([bq])\?/iy;

@@ -363,7 +363,7 @@ function isMoreBase64(line: string): boolean {
 }
 
 /** Takes what text with uuencoded files is made of. */
-export interface UuParts {
+interface UuParts {
   /** Text before, between and behind the files. */
   text(bytes: Buffer): void;
   file(name: string): void;

@@ -16,7 +16,7 @@ const LASTING = { from: 20_000, below: 32_000 };
 const run = promisify(execFile);
 
 /** As whom and where programs run. */
-export interface RunOptions {
+interface RunOptions {
   readonly uid?: number;
   readonly gid?: number;
   readonly cwd?: string;

@@ -236,7 +236,7 @@ const jsonObject = z.record(z.string(), z.unknown());
  *
  * @param output what the structured content must be; null where the answer is bytes
  */
-export function toolResult(
+function toolResult(
   { status, contentType, bytes }: Forwarded,
   uri: string,
   output: z.ZodObject | null,
@@ -314,7 +314,7 @@ function utf8(bytes: Buffer): string | null {
   }
 }
 
-export interface McpService {
+interface McpService {
   /** Answers one request of the streamable HTTP transport; its token has been checked. */
   fetch(request: Request): Promise<Response>;
   close(): Promise<void>;

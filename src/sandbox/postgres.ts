@@ -8,7 +8,7 @@ const USER = 'fleet';
 const DATABASE = 'postgres';
 
 /** A server of PostgreSQL on a Unix socket. */
-export interface DemoPostgres {
+interface DemoPostgres {
   /** The folder of the socket. */
   readonly socketFolder: string;
   /** `postgresql://…` of its database. */

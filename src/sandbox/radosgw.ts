@@ -4,7 +4,7 @@ import path from 'node:path';
 import { type Children, lastingPort } from './children.ts';
 
 /** A running RadosGW, the S3 server of Ceph, without buckets. */
-export interface RadosGateway {
+interface RadosGateway {
   readonly port: number;
   readonly accessKeyId: string;
   readonly secretAccessKey: string;

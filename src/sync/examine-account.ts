@@ -28,7 +28,7 @@ export interface OriginFinding {
   readonly difference: Difference;
 }
 
-export interface Examination {
+interface Examination {
   /** Called for every difference, as it is found. */
   readonly found: (finding: OriginFinding) => void;
   /** Called for every folder whose uids were all compared, with the number of messages it lists. */

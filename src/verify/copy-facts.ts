@@ -11,7 +11,7 @@ import {
 const SCOPE = 'copy-target';
 
 /** A copy that lacks commits is stale once so many of its intervals have passed without one that lacked nothing. */
-export const STALE_INTERVALS = 3;
+const STALE_INTERVALS = 3;
 
 type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
 

@@ -24,7 +24,7 @@ const SET_BACK_MS = 60_000;
 export type FoundFinding = KnownFinding & Partial<Pick<RememberedFinding, 'commit' | 'segment'>>;
 
 /** What a run learned about damage. */
-export interface DamageOutcome {
+interface DamageOutcome {
   /** When the run began and ended: milliseconds since the epoch. */
   readonly at: number;
   readonly endedAt: number;

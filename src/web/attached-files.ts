@@ -9,7 +9,7 @@ export interface SavedFile extends Pick<AttachmentLine, 'number' | 'filename' | 
 }
 
 /** An attachment of a conversation. */
-export interface AttachedFile extends AttachmentLine, SavedFile {}
+interface AttachedFile extends AttachmentLine, SavedFile {}
 
 /** Attachments that are saved as one file, and their bytes, at most. */
 export const MOST_FILES = 500;

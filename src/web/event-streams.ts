@@ -24,7 +24,7 @@ interface Stream {
   sentAt: number;
 }
 
-export interface EventStreamsOptions {
+interface EventStreamsOptions {
   readonly archive: Pick<ServedArchive, 'hold'>;
   readonly sessions: Pick<Sessions, 'isOpen'>;
   /** Returns milliseconds since the epoch. */

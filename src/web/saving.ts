@@ -28,7 +28,7 @@ export interface Saving {
   } | null;
 }
 
-export interface ToSave {
+interface ToSave {
   readonly name: string;
   readonly query: string;
   /** Also where another search has the name. */

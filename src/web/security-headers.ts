@@ -1,7 +1,7 @@
 import { FRAME_SANDBOX } from './pages/message-props.ts';
 
 /** For every page of our own. Scripts and styles come from this server only, and nothing may be made of text. */
-export const PAGE_POLICY = [
+const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",

@@ -33,7 +33,7 @@ import { COPY_SENTENCES, VERIFY_SENTENCES } from './verify.ts';
 
 const CHECK = 'Check the permissions, and whether the file system is read-only or full.';
 
-export const SYSTEM_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
+const SYSTEM_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
   'output-failed': ({ errno }) =>
     say(
       `Standard output cannot be written: ${reasonText(errno)}. The result is incomplete.`,
@@ -70,7 +70,7 @@ const DONE: Readonly<Record<string, string>> = {
  * The sentence of an error of the operating system, or of SQLite, that nobody gave words of its own; undefined for any
  * other error.
  */
-export function systemSaid(error: unknown): (Said & { readonly code: string }) | undefined {
+function systemSaid(error: unknown): (Said & { readonly code: string }) | undefined {
   if (!(error instanceof Error)) return undefined;
   const code = 'system-error';
   if (error.name === 'SqliteError' && 'code' in error) {

@@ -10,7 +10,7 @@ import { minusWords } from '../option-values.ts';
 import { printed, SHELLS } from './completion.ts';
 
 /** An option as completion sees it: `values` where it takes one. */
-export interface KnownOption {
+interface KnownOption {
   readonly name: string;
   /** Its letter, where it has one. */
   readonly short?: string | undefined;
@@ -32,7 +32,7 @@ export interface KnownCommand {
 const HARMLESS = /^[\p{L}\p{N}._@+:/,=-]+$/u;
 
 /** Names that the archive knows, for completion. */
-export interface ArchiveValues {
+interface ArchiveValues {
   mailboxes(): Completion[];
   folders(): Completion[];
   /** What a query may be made of. */
@@ -42,7 +42,7 @@ export interface ArchiveValues {
 const STATES = 'unread read starred answered forwarded draft deleted';
 
 /** @param open the archive; whatever it throws, nothing is offered then */
-export function archiveValues(open: () => Reader): ArchiveValues {
+function archiveValues(open: () => Reader): ArchiveValues {
   const asked = <T>(ask: (reader: Reader) => T[]): T[] => {
     try {
       const reader = open();

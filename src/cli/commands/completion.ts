@@ -30,7 +30,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
  * written. The library's script for PowerShell runs the line through Invoke-Expression, which would obey them. Windows
  * PowerShell and PowerShell before 7.3 drop an empty argument, unless it is written as two quotation marks.
  */
-export const POWERSHELL = `# PowerShell completion for mailkeep
+const POWERSHELL = `# PowerShell completion for mailkeep
 Register-ArgumentCompleter -Native -CommandName mailkeep -ScriptBlock {
     param($wordToComplete, $commandAst, $cursorPosition)
     $asked = @(

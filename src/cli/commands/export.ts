@@ -139,7 +139,7 @@ const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
 };
 
 /** The result for people. */
-export function exportText(result: ExportResult): string {
+function exportText(result: ExportResult): string {
   const { to, format, exported, skipped, kept, failures, interrupted } = result;
   const lost = result.quarantined + result.damaged + result.purged;
   return present([
@@ -159,7 +159,7 @@ function failureText({ id, mailbox, folder, uid, reason }: ExportFailure): strin
 }
 
 /** Damage is 3; what is in quarantine or purged is named, and is 1, as after a sync. */
-export function exitOfExport(result: ExportResult): ExitCode {
+function exitOfExport(result: ExportResult): ExitCode {
   const { damaged, quarantined, purged, interrupted } = result;
   return combinedExit([
     ...(interrupted ? [EXIT.interrupted] : []),

@@ -17,19 +17,19 @@ export function define(command: Command, chosen: (body: Body) => void): void {
 }
 
 /** One row of a list in a help: an option, an argument or a command. */
-export interface HelpRow {
+interface HelpRow {
   readonly term: string;
   readonly description: string;
 }
 
 /** A paragraph that may be filled, or lines that stay as they are. */
-export type HelpBlock =
+type HelpBlock =
   | { readonly kind: 'heading'; readonly text: string }
   | { readonly kind: 'paragraph'; readonly text: string }
   | { readonly kind: 'lines'; readonly lines: readonly string[] };
 
 /** The help of a command, taken apart. */
-export interface HelpText {
+interface HelpText {
   /** Behind `Usage: `. */
   readonly usage: string;
   readonly description: string;
@@ -121,7 +121,7 @@ function codePoint(letter: string): string {
   return (letter.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
 }
 
-export function roffRows(rows: readonly HelpRow[]): string[] {
+function roffRows(rows: readonly HelpRow[]): string[] {
   return rows.flatMap(({ term, description }) => [
     '.TP',
     `.B ${roffText(term)}`,
@@ -130,7 +130,7 @@ export function roffRows(rows: readonly HelpRow[]): string[] {
 }
 
 /** @param heading the request for headings of this level */
-export function roffBlocks(blocks: readonly HelpBlock[], heading: '.SH' | 'bold'): string[] {
+function roffBlocks(blocks: readonly HelpBlock[], heading: '.SH' | 'bold'): string[] {
   return blocks.flatMap((block): string[] => {
     if (block.kind === 'lines') {
       return ['.PP', '.RS 2', '.nf', ...block.lines.map(roffText), '.fi', '.RE'];

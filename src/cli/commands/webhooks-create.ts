@@ -46,7 +46,7 @@ import {
 } from './webhooks.ts';
 
 /** A webhook that was created now, without its secret. */
-export interface NewWebhook {
+interface NewWebhook {
   readonly hook: Omit<Hook, 'description' | 'createdAt' | 'updatedAt'>;
   /** The file that holds its secret. */
   readonly secretFile: string;

@@ -9,13 +9,13 @@ const TERMINAL = 4;
 const FOREGROUND_GROUP = 5;
 
 /** Returns whether this process has a controlling terminal; where the system does not say, that it has. */
-export function hasTerminal(): boolean {
+function hasTerminal(): boolean {
   const fields = stat();
   return fields === undefined || fields[TERMINAL] !== '0';
 }
 
 /** Returns whether what is typed at the terminal is sent to this process now. */
-export function inForeground(): boolean {
+function inForeground(): boolean {
   const fields = stat();
   return fields === undefined || fields[GROUP] === fields[FOREGROUND_GROUP];
 }

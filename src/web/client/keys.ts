@@ -103,7 +103,7 @@ export interface KeyContext {
 }
 
 /** What a key does: an action, the beginning of two keys, or nothing. */
-export type KeyMeaning =
+type KeyMeaning =
   | { readonly action: KeyAction; readonly begun: '' }
   | { readonly action: null; readonly begun: string };
 

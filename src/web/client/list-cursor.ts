@@ -1,5 +1,5 @@
 /** What keys do to the list in the window, wherever they are pressed. */
-export interface ListCursor {
+interface ListCursor {
   /** Selects the row that is so many rows away, or the first or the last one; the reading pane follows. */
   select(to: number | 'first' | 'last'): void;
   /** Selects the row that is so many full windows away. */

@@ -3,7 +3,7 @@ import { useContext } from 'preact/hooks';
 import type { Assets } from '../assets.ts';
 import { ChosenTheme } from './chosen-theme.ts';
 
-export interface DocumentProps {
+interface DocumentProps {
   readonly assets: Assets;
   readonly title: string;
   /** Scripts of the build that the page needs; none without JavaScript. */

@@ -35,7 +35,7 @@ export interface MailContent {
   readonly pending: number;
 }
 
-export interface ExportContent {
+interface ExportContent {
   /** Null where the query cannot be understood. */
   readonly offer: ExportOffer | null;
   readonly format: DownloadFormat;
@@ -43,7 +43,7 @@ export interface ExportContent {
   readonly refused: string | null;
 }
 
-export interface FilesContent {
+interface FilesContent {
   /** Null where the query cannot be understood. */
   readonly list: FilesList | null;
   /** The group that is listed; null for all. */
@@ -84,7 +84,7 @@ export interface DashboardContent {
 /** Pages whose content the server alone makes: the script takes over what stands around it. */
 export type StillKind = 'health' | 'dashboard' | 'export';
 
-export interface StillContent {
+interface StillContent {
   readonly of: StillKind;
   readonly title: string;
   /** IANA name of the zone in which days begin; null where no days are counted. */
