@@ -286,7 +286,7 @@ const REFUSALS_TO_PAUSE = 3;
 const FIRST_PAUSE_MS = 60_000;
 
 /** A host that is left alone, by whatever token. Plain numbers: it is remembered between runs. */
-interface HostPause {
+export interface HostPause {
   /** Milliseconds since the epoch. */
   readonly until: number;
   /** Pauses since the host last answered something else than 429. */

@@ -403,7 +403,7 @@ export const DISK_DAYS = 3_653;
 const DAY_MS = 86_400_000;
 
 /** How large the archive was, in bytes. */
-interface DiskSample {
+export interface DiskSample {
   /** Milliseconds since the epoch. */
   readonly at: number;
   readonly log: number;
@@ -420,7 +420,7 @@ export const diskSample: Read<DiskSample> = fields({
 });
 
 /** What was asked through one gate of the limiter on a UTC day. */
-interface RequestDay {
+export interface RequestDay {
   /** Requests a minute that the configuration allowed. */
   readonly perMinute: number;
   /** Hour of the day (UTC), status (0 where no answer came), and how many requests. */
