@@ -9,8 +9,8 @@ export default defineConfig({
     reporters: ['default', './test/stuck-modules.ts'],
     globalSetup: ['test/build-once.ts', 'test/one-folder.ts'],
     // A watchdog, not a measure: tests wait for events, and a busy machine may take its time.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     expect: { poll: { timeout: 60_000 } },
     // Two cores are shared by the tests, their worker threads and their child processes.
     maxWorkers: 2,
