@@ -25,7 +25,8 @@ function runningIn(folder: string): string[] {
 
 describe.skipIf(skipped)('the demo of a fleet', () => {
   test('mirrors, kills a worker, shows the takeover, and leaves nothing behind', async () => {
-    const { code, stdout, stderr } = await mailkeep(DEMO);
+    // It starts itself again, for its workers.
+    const { code, stdout, stderr } = await mailkeep(DEMO, { alone: true });
     expect([code, stderr]).toEqual([0, '']);
     const lines = jsonLines(stdout).map((line) => Object(line));
     const said = lines.flatMap((line) => {
