@@ -3,10 +3,11 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    // The program is built once: worker threads and child processes run from dist/.
+    // Loaded as it was built.
     server: { deps: { external: [/\/dist\/[\w-]+\.js$/] } },
     setupFiles: ['test/bounded-children.ts'],
     reporters: ['default', './test/stuck-modules.ts'],
+    // The program is built once: command lines, worker threads and child processes run from dist/.
     globalSetup: ['test/build-once.ts', 'test/one-folder.ts'],
     // A watchdog, not a measure: tests wait for events, and a busy machine may take its time.
     testTimeout: 300_000,

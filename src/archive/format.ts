@@ -119,8 +119,8 @@ export type Fact =
       readonly since: string;
     } & FolderKey)
   /**
-   * Bytes that a repair found nowhere any more: damaged here, and neither at the origin nor in another copy. Whoever
-   * finds them stores them again, and a record behind this fact has them then.
+   * Bytes that a repair could not find: they are damaged here, and neither the origin nor another copy has them. If they
+   * turn up, they are stored again in a record after this fact.
    */
   | {
       readonly fact: 'missing';
@@ -132,8 +132,8 @@ export type Fact =
     }
   /**
    * The bytes of a message were removed on purpose. Its own facts go with it, so the places at which the origin
-   * still shows it are named here: they are counted as forgotten, not as missing, and are not fetched again. What is
-   * forgotten from quarantine never became a message: `message` is a number that stands for it then.
+   * still shows it are named here: they are counted as forgotten, not as missing, and are not fetched again. Mail
+   * that is forgotten from quarantine never became a message; `message` is then a placeholder.
    */
   | {
       readonly fact: 'purged';
@@ -322,8 +322,8 @@ const CHECKS: ReadonlyMap<string, Check> = new Map(
 );
 
 /**
- * True for a fact that has every field its name asks for. Names and fields that only a newer version knows are let
- * through: whoever switches over names has to count the unknown ones.
+ * True for a fact that has every field its name asks for. Names and fields that only a newer version knows are
+ * accepted, so a switch over names must count the unknown ones.
  */
 export function isFact(value: unknown): value is Fact {
   if (!isObject(value) || typeof value.fact !== 'string') return false;
@@ -473,7 +473,7 @@ export interface SegmentHeader {
   readonly previousHash: string;
 }
 
-/** The hash that stands before an archive's first commit; it binds the chain to this one archive. */
+/** Returns the hash that the first commit names as its predecessor. It binds the chain to this archive. */
 export function genesisHash(archiveId: Buffer): string {
   return createHash('sha256').update('mailkeep genesis 1\n').update(archiveId).digest('hex');
 }
@@ -516,8 +516,8 @@ export const RECORD_HEADER_BYTES = 64;
 export const STORED_KIND = { ...RECORD_KIND, block: 5, footer: 6 } as const;
 
 /**
- * How a payload is stored. 2 is reserved for encrypted payloads: readers of this version report it as unreadable. 3 stands
- * only in archives whose FORMAT is 2.
+ * How a payload is stored. 2 is reserved for encrypted payloads: this version reports it as unreadable. 3 occurs
+ * only in archives with FORMAT 2.
  */
 export const CODEC = { none: 0, zlib: 1, reservedForEncryption: 2, zstd: 3 } as const;
 
@@ -527,7 +527,7 @@ export const FLAG_PURGED = 1;
 const RECORD_MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]); // \x89MKR
 const RECORD_MAGIC_NUMBER = RECORD_MAGIC.readUInt32LE(0);
 
-/** Where the archive id stands within a record header: what a search for lost records looks for. */
+/** Offset of the archive id in a record header, in bytes. A search for lost records looks for this id. */
 export const RECORD_ID_OFFSET = 52;
 
 export interface RecordHeader {

@@ -66,7 +66,7 @@ export function start(args: readonly string[], options: Spawned = {}) {
 const OF_THE_PROCESS = /^(?:NODE_|UV_|TZ$|PATH$|HOME$|TMPDIR$|LD_|LANG$|LC_)/;
 
 /**
- * Runs the built program to its end: in this process, which saves half a second of start each time, or as one of its own
+ * Runs the built program to its end: in this process, which saves the start of another, or as one of its own
  * where the options ask for what only a process has.
  */
 export async function mailkeep(args: readonly string[], options: Spawned = {}): Promise<Ended> {

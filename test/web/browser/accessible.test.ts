@@ -43,9 +43,6 @@ const WINDOWS: Readonly<Record<string, ShownIn>> = {
   },
 };
 
-/** A watchdog, not a measure: axe looks at all screens in one test. Milliseconds. */
-const LONGEST = 10 * 60_000;
-
 let signedIn: SignedIn;
 
 async function open(page: Page, { address, act, until }: Screen): Promise<void> {
@@ -87,21 +84,17 @@ describe.skipIf(withoutChromium)('every screen', () => {
   });
   afterAll(() => signedIn?.close());
 
-  test.each(Object.entries(WINDOWS))(
-    'fits and can be read: %s',
-    async (_name, window) => {
-      const { axe: checked, focus, ...options } = window;
-      const wrong = await eachScreen(options, async (page) => [
-        ...problemsOf(await page.evaluate(cutOff)),
-        ...(options.reducedMotion === 'reduce' ? await page.evaluate(moving) : []),
-        ...(checked === true ? await violations(page) : []),
-        // Last: it moves the focus, and scrolls to it.
-        ...(focus === true ? await unmarkedFocus(page) : []),
-      ]);
-      expect(wrong).toEqual([]);
-    },
-    LONGEST,
-  );
+  test.each(Object.entries(WINDOWS))('fits and can be read: %s', async (_name, window) => {
+    const { axe: checked, focus, ...options } = window;
+    const wrong = await eachScreen(options, async (page) => [
+      ...problemsOf(await page.evaluate(cutOff)),
+      ...(options.reducedMotion === 'reduce' ? await page.evaluate(moving) : []),
+      ...(checked === true ? await violations(page) : []),
+      // Last: it moves the focus, and scrolls to it.
+      ...(focus === true ? await unmarkedFocus(page) : []),
+    ]);
+    expect(wrong).toEqual([]);
+  });
 
   test('would be found wrong if it were', async () => {
     const page = await signedIn.browser.newPage({ viewport: { width: 320, height: 640 } });
