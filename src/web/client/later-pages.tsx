@@ -6,10 +6,7 @@ import { Shell } from '../pages/shell.tsx';
 import { Kept, loadExtras } from './later-part.tsx';
 
 /** Code that is loaded when the first page that needs it is opened. */
-const loaded: {
-  pane?: typeof import('./live-pane.tsx');
-  files?: typeof import('../pages/files-page.tsx');
-} = {};
+let pane: typeof import('./live-pane.tsx') | undefined;
 
 /**
  * Loads the code of a page where it is not part of the first script.
@@ -18,17 +15,14 @@ const loaded: {
  */
 export async function loadLater(page: Page): Promise<void> {
   const { kind } = page;
-  if (kind === 'files') {
-    loaded.files ??= await import('../pages/files-page.tsx');
-    await addLaterStyles();
-  } else if (kind !== 'still' && (kind !== 'mail' || page.message !== null)) await loadPane();
+  if (kind !== 'still' && (kind !== 'mail' || page.message !== null)) await loadPane();
   // Its band takes the place of the server's, without a frame in between.
   if (page.frame.past !== null) await loadExtras();
 }
 
-/** Loads the code that shows a message. Throws as `loadLater` does. */
+/** Loads the code that shows a message or the page of files. Throws as `loadLater` does. */
 export async function loadPane(): Promise<void> {
-  loaded.pane ??= (await Promise.all([import('./live-pane.tsx'), addLaterStyles()]))[0];
+  pane ??= (await Promise.all([import('./live-pane.tsx'), addLaterStyles()]))[0];
 }
 
 /** Adds the styles that the document names and does not have yet. */
@@ -48,22 +42,21 @@ async function addLaterStyles(): Promise<void> {
 
 /** A message whose code was loaded before it is shown. */
 export function LiveMessage(message: MessageContent): VNode | null {
-  return loaded.pane === undefined ? null : <loaded.pane.MessagePane {...message} />;
+  return pane === undefined ? null : <pane.MessagePane {...message} />;
 }
 
 /** The same for its conversation. */
 export function LaterConversation(props: ConversationProps): VNode | null {
-  return loaded.pane === undefined ? null : <loaded.pane.LiveConversation {...props} />;
+  return pane === undefined ? null : <pane.LiveConversation {...props} />;
 }
 
 /** The same for its other views. */
 export function LiveViews(message: MessageContent): VNode | null {
-  return loaded.pane === undefined ? null : <loaded.pane.MessageViews {...message} />;
+  return pane === undefined ? null : <pane.MessageViews {...message} />;
 }
 
 /** A page whose code was loaded before it is shown, or whose content the server has made. */
 export function LiveLater({ page }: { readonly page: LaterPage }): VNode | null {
-  const { pane, files } = loaded;
   switch (page.kind) {
     case 'still':
       return (
@@ -76,7 +69,7 @@ export function LiveLater({ page }: { readonly page: LaterPage }): VNode | null 
     case 'no-message':
       return pane === undefined ? null : <pane.NoMessagePage page={page} />;
     case 'files':
-      return files === undefined ? null : <files.FilesPage page={page} />;
+      return pane === undefined ? null : <pane.FilesPage page={page} />;
     default:
       // The script is never given them: see `StillKind`.
       return null;

@@ -9,7 +9,8 @@ import {
 } from '../pages/message-props.ts';
 import { ask, useViewer } from './viewer.ts';
 
-/** What reading a message takes, next to the list or alone: it is loaded with the first message that is opened. */
+/** What a message or the page of files takes: it is loaded with the first of them that is opened. */
+export { FilesPage } from '../pages/files-page.tsx';
 export { MessagePage, MessagePane, NoMessagePage } from '../pages/message-pane.tsx';
 export { MessageViews } from '../pages/message-views.tsx';
 
