@@ -114,11 +114,10 @@ class World implements PassRunner {
         act();
       };
       const end = over(resolve);
+      const interrupt = over(() => reject(syncError('sync.interrupted', {})));
       this.#slow.add(end);
-      signal.addEventListener(
-        'abort',
-        over(() => reject(syncError('sync.interrupted', {}))),
-      );
+      if (signal.aborted) interrupt();
+      signal.addEventListener('abort', interrupt);
     });
   }
 
