@@ -5,7 +5,7 @@ import type { LaterPage, Page } from '../pages/page.ts';
 import { Shell } from '../pages/shell.tsx';
 import { Kept, loadExtras } from './later-part.tsx';
 
-/** Code that is loaded when the first page that needs it is opened. */
+/** The code outside the first script, once it is loaded. */
 let pane: typeof import('./live-pane.tsx') | undefined;
 
 /**

@@ -4,13 +4,13 @@ import { clockText, dayText } from '../../wording/dates.ts';
 import type { Page } from '../pages/page.ts';
 import { spokenResults } from './focus.ts';
 
-type Extras = typeof import('./extras.tsx');
+type Extras = typeof import('./live-pane.tsx');
 
 let loaded: Extras | undefined;
 
 /** Loads what hangs over a page. Rejects where the server cannot be reached, or has another version by now. */
 export async function loadExtras(): Promise<void> {
-  loaded ??= await import('./extras.tsx');
+  loaded ??= await import('./live-pane.tsx');
 }
 
 /**

@@ -9,10 +9,11 @@ import {
 } from '../pages/message-props.ts';
 import { ask, useViewer } from './viewer.ts';
 
-/** What a message or the page of files takes: it is loaded with the first of them that is opened. */
+/** The code outside the first script: it is loaded with the first message, page of files, menu or dialog. */
 export { FilesPage } from '../pages/files-page.tsx';
 export { MessagePage, MessagePane, NoMessagePage } from '../pages/message-pane.tsx';
 export { MessageViews } from '../pages/message-views.tsx';
+export * from './extras.tsx';
 
 /** A conversation whose messages unfold in their place: what stands above stays where it is. */
 export function LiveConversation({ message }: ConversationProps): VNode {
