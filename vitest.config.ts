@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    // Loaded as it was built.
+    // Node.js imports built files itself: they need no transformation.
     server: { deps: { external: [/\/dist\/[\w-]+\.js$/] } },
     setupFiles: ['test/bounded-children.ts'],
     reporters: ['default', './test/stuck-modules.ts'],

@@ -66,8 +66,8 @@ export function start(args: readonly string[], options: Spawned = {}) {
 const OF_THE_PROCESS = /^(?:NODE_|UV_|TZ$|PATH$|HOME$|TMPDIR$|LD_|LANG$|LC_)/;
 
 /**
- * Runs the built program to its end: in this process, which saves the start of another, or as one of its own
- * where the options ask for what only a process has.
+ * Runs the built program until it ends: in this process, which is faster, or in a child process if an option needs
+ * one.
  */
 export async function mailkeep(args: readonly string[], options: Spawned = {}): Promise<Ended> {
   const { under, program: file, alone = false, env = {} } = options;

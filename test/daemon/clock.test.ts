@@ -59,7 +59,9 @@ class Runner implements PassRunner {
         : Promise.reject(this.broken.pass);
     }
     return new Promise((_resolve, reject) => {
-      signal.addEventListener('abort', () => reject(syncError('sync.interrupted', {})));
+      const interrupt = () => reject(syncError('sync.interrupted', {}));
+      if (signal.aborted) interrupt();
+      signal.addEventListener('abort', interrupt);
     });
   }
 

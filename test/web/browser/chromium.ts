@@ -2,7 +2,7 @@ import { type Browser, type BrowserServer, chromium, type LaunchOptions } from '
 import { absent, fileOf } from '../../peers/programs.ts';
 import type { TrapServer } from './trap-server.ts';
 
-/** What Debian calls it. The first draws no windows of its own, which takes less processor time. */
+/** Debian's names for Chromium. The first draws no windows, which takes less processor time. */
 const PROGRAMS = ['chromium-headless-shell', 'chromium'] as const;
 const PROGRAM = PROGRAMS.find((program) => fileOf(program) !== undefined) ?? PROGRAMS[0];
 

@@ -17,8 +17,8 @@ export interface SignedIn extends PastArchive {
   readonly storageState: Cookies;
   readonly shown: Shown;
   /**
-   * Returns a page that is signed in, for one test. Those with the same options share a context and so its cache;
-   * what a test leaves in it is cleared.
+   * Returns a page that is signed in, for one test. Pages with the same options share a context, and so
+   * its cache; traces of a test are cleared.
    */
   page(options?: BrowserContextOptions): Promise<Page>;
   close(): Promise<void>;
