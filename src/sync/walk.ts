@@ -199,7 +199,8 @@ export async function* walkByOffset(
   const final = order === 'ascending' ? range.hi : -range.lo;
   let seen = 0;
   let distinct = 0;
-  let newest = Number.NEGATIVE_INFINITY;
+  /** The newest uid of the first answer: mail that arrives later counts as arrived, also after a step back. */
+  let newest: number | undefined;
   let lastSeen = Number.NEGATIVE_INFINITY;
   let upTo = first - 1;
   let doubts = 0;
@@ -236,7 +237,7 @@ export async function* walkByOffset(
     const fresh = items.filter(({ uid }) => key(uid) > lastSeen).length;
     idle = fresh > 0 ? 0 : idle + 1;
     distinct += fresh;
-    if (page === 1) newest = Math.max(newest, head?.uid ?? 0);
+    newest ??= head?.uid ?? 0;
     if (whole && !(await isWhole(deps, at, { total, distinct, newest, order }))) {
       throw noProgress(at, 'listMessages', page, answer, distinct);
     }
@@ -274,9 +275,10 @@ async function isWhole(
   if (total <= distinct) return true;
   if (order === 'ascending') return false;
   const question = { page: 1, perPage: PAGE_SIZE, order } as const;
-  const { items } = await deps.origin.list(at, question, deps.signal);
-  const arrived = items.filter(({ uid }) => uid > newest).length;
-  return arrived === items.length || total <= distinct + arrived;
+  const now = await deps.origin.list(at, question, deps.signal);
+  const arrived = now.items.filter(({ uid }) => uid > newest).length;
+  const isFullOfNew = arrived > 0 && arrived === now.items.length;
+  return isFullOfNew || now.total <= distinct + arrived;
 }
 
 /** Consecutive requests of a walk by offset that may bring no new uid, while deletions shift the pages. */
@@ -303,7 +305,7 @@ async function* walkFixedPages(
   let isStated = isHonest;
   let shown: UidIntervals = [];
   let seen = 0;
-  let newest = 0;
+  let newest: number | undefined;
   let page = 1;
   let size = 1;
   let idle = 0;
@@ -336,7 +338,7 @@ async function* walkFixedPages(
       restarts += 1;
       shown = [];
       seen = 0;
-      newest = 0;
+      newest = undefined;
       page = 1;
       before = undefined;
       between = undefined;
@@ -348,7 +350,7 @@ async function* walkFixedPages(
     seen += fresh;
     const head = items[0]?.uid ?? 0;
     const last = items[items.length - 1]?.uid;
-    if (page === 1) newest = Math.max(newest, head);
+    newest ??= head;
     const proven: UidInterval[] = [];
     if (fell === 0 && between !== undefined) proven.push(between);
     between = undefined;

@@ -112,6 +112,27 @@ async function walkAll(
   return { uids, intervals, ended };
 }
 
+/** Histories of a folder, each with its first number of messages, and the arrivals and deletions after each request. */
+const MAIL_ARRIVES_NEAR_THE_END: [number, [number, number[]][]][] = [
+  // A deletion makes the walk step back to the first page, where two messages have arrived.
+  [
+    101,
+    [
+      [0, [1]],
+      [2, []],
+      [0, []],
+    ],
+  ],
+  // A message arrives, is counted by the last page, and disappears again.
+  [
+    101,
+    [
+      [1, []],
+      [0, [101]],
+    ],
+  ],
+];
+
 describe('walking a range of uids', () => {
   const orders: UidOrder[] = ['ascending', 'descending'];
   const searches = ['works', 'refused', 'ignores the uids'] as const;
@@ -164,7 +185,7 @@ describe('walking a range of uids', () => {
               }
             },
           ),
-          { numRuns: 60 },
+          { numRuns: 60, examples: MAIL_ARRIVES_NEAR_THE_END },
         );
       });
     }
