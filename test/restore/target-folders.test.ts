@@ -97,7 +97,7 @@ describe('target folders', () => {
       fc.constantFrom('a', 'b', 'a_', 'a.', 'a (2)', '', 'INBOX', 'inbox', 'Inbox', 'Sent', '\0'),
       fc.string({ unit: 'grapheme', maxLength: 4 }),
     );
-    const source = fc.record({
+    const source: fc.Arbitrary<SourceFolder> = fc.record({
       address: fc.constantFrom('anna@mail.example', 'bo@mail.example'),
       path: fc.array(level, { minLength: 1, maxLength: 3 }).map((levels) => levels.join('/')),
       delimiter: fc.constantFrom('/', ''),
@@ -105,6 +105,10 @@ describe('target folders', () => {
     });
     const layouts = fc.constantFrom<Layout>(IN_PLACE, BELOW, { ...BELOW, byAddress: true });
     const flat = { ...DOVECOT, delimiter: '' };
+    const onAFlatServer = [folder('inbox/a.'), folder('Inbox/a_')].map((one) => ({
+      ...one,
+      delimiter: '',
+    }));
     fc.assert(
       fc.property(
         fc.array(source, { maxLength: 12 }),
@@ -113,7 +117,9 @@ describe('target folders', () => {
         (sources, layout, rules) => {
           const placed = targetFolders(sources, layout, rules);
           expect(placed.map((target) => target.source)).toEqual(sources);
-          const keys = placed.map(({ path }) => path.replace(/^inbox(?![^./])/i, 'INBOX'));
+          // A server without a delimiter has no levels: only a name that is INBOX as a whole is INBOX.
+          const above = rules.delimiter === '' ? /^inbox$/i : /^inbox(?![^./])/i;
+          const keys = placed.map(({ path }) => path.replace(above, 'INBOX'));
           expect(new Set(keys).size).toBe(sources.length);
           for (const { path } of placed) {
             expect(path.startsWith(rules.prefix) || path === 'INBOX').toBe(true);
@@ -122,7 +128,7 @@ describe('target folders', () => {
           }
         },
       ),
-      { numRuns: 500 },
+      { numRuns: 500, examples: [[onAFlatServer, IN_PLACE, { ...flat, refused: '.' }]] },
     );
   });
 });
