@@ -237,7 +237,7 @@ export async function* walkByOffset(
     const fresh = items.filter(({ uid }) => key(uid) > lastSeen).length;
     idle = fresh > 0 ? 0 : idle + 1;
     distinct += fresh;
-    newest ??= head?.uid ?? 0;
+    newest ??= head?.uid;
     if (whole && !(await isWhole(deps, at, { total, distinct, newest, order }))) {
       throw noProgress(at, 'listMessages', page, answer, distinct);
     }
@@ -257,9 +257,15 @@ export async function* walkByOffset(
   yield* walkFixedPages(deps, at, rest, isHonest);
 }
 
+/** Pages of mail that arrived during a walk which are counted at the most. */
+const MOST_ARRIVED_PAGES = 1_000;
+
 /**
  * Returns whether the messages seen in a walk are as many as the folder counts. Mail that arrived during a walk from the
- * newest down is above its first page: it is counted with one more request.
+ * newest down is above its first page: it is counted with further requests, one per page of it. A page without messages
+ * proves nothing.
+ *
+ * @param walked `newest` is the highest uid of the walk's first page; undefined if that page showed no message
  */
 async function isWhole(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
@@ -267,18 +273,23 @@ async function isWhole(
   walked: {
     readonly total: number;
     readonly distinct: number;
-    readonly newest: number;
+    readonly newest: number | undefined;
     readonly order: UidOrder;
   },
 ): Promise<boolean> {
-  const { total, distinct, newest, order } = walked;
-  if (total <= distinct) return true;
-  if (order === 'ascending') return false;
-  const question = { page: 1, perPage: PAGE_SIZE, order } as const;
-  const now = await deps.origin.list(at, question, deps.signal);
-  const arrived = now.items.filter(({ uid }) => uid > newest).length;
-  const isFullOfNew = arrived > 0 && arrived === now.items.length;
-  return isFullOfNew || now.total <= distinct + arrived;
+  const { distinct, newest, order } = walked;
+  if (walked.total <= distinct) return true;
+  if (order === 'ascending' || newest === undefined) return false;
+  const arrived = new Set<number>();
+  for (let page = 1; page <= MOST_ARRIVED_PAGES; page += 1) {
+    const question = { page, perPage: PAGE_SIZE, order } as const;
+    const { items, total } = await deps.origin.list(at, question, deps.signal);
+    const before = arrived.size;
+    for (const { uid } of items) if (uid > newest) arrived.add(uid);
+    if (items.some(({ uid }) => uid <= newest)) return total <= distinct + arrived.size;
+    if (arrived.size === before) return false;
+  }
+  return false;
 }
 
 /** Consecutive requests of a walk by offset that may bring no new uid, while deletions shift the pages. */
@@ -350,7 +361,7 @@ async function* walkFixedPages(
     seen += fresh;
     const head = items[0]?.uid ?? 0;
     const last = items[items.length - 1]?.uid;
-    newest ??= head;
+    if (page === 1) newest ??= items[0]?.uid;
     const proven: UidInterval[] = [];
     if (fell === 0 && between !== undefined) proven.push(between);
     between = undefined;

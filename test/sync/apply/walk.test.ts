@@ -191,6 +191,58 @@ describe('walking a range of uids', () => {
     }
   }
 
+  /** Walks a folder without a search, the newest message first, whose pages are answered by `page`. */
+  function walkPages(page: (number: number, perPage: number, request: number) => OriginPage) {
+    const folder = new ChangingFolder(0, () => {}, 'refused');
+    let requests = 0;
+    const origin: Origin = {
+      ...folder.origin(),
+      list: async (_at, { page: number, perPage }) => {
+        requests += 1;
+        return page(number, perPage, requests);
+      },
+    };
+    folder.origin = () => origin;
+    return walkAll(folder, { lo: 1, hi: Number.POSITIVE_INFINITY }, 'descending');
+  }
+  const uidsDown = (from: number) => Array.from({ length: from }, (_, i) => listing(from - i));
+
+  it('does not take a first page that was empty once for an empty folder', async () => {
+    const all = uidsDown(200);
+    // Pages of 50, whatever is requested and without saying so; the fourth answer is empty.
+    const walked = walkPages((page, _, request) => ({
+      items: request === 4 ? [] : all.slice((page - 1) * 50, page * 50),
+      total: 200,
+    }));
+    await expect(walked).rejects.toMatchObject({ code: 'origin.paging' });
+  });
+
+  it('counts more arrivals than one page shows', async () => {
+    const arriving = (counted: number) =>
+      walkPages((page, perPage, request) => {
+        const all = uidsDown(request === 1 ? 101 : 351);
+        const total = request === 1 ? 101 : counted;
+        return { items: all.slice((page - 1) * perPage, page * perPage), total };
+      });
+    const { uids, ended } = await arriving(351);
+    expect(ended).toBe(true);
+    for (const { uid } of uidsDown(101)) expect(uids.has(uid)).toBe(true);
+  });
+
+  it('ends a count of arrivals that never ends', async () => {
+    let newest = 1_000;
+    const walked = walkPages((page, perPage, request) => {
+      if (request <= 2) {
+        const all = uidsDown(100 + request);
+        return { items: all.slice((page - 1) * perPage, page * perPage), total: all.length };
+      }
+      newest += 1_000;
+      const items = Array.from({ length: perPage }, (_, i) => listing(newest - i));
+      return { items, total: newest };
+    });
+    await expect(walked).rejects.toMatchObject({ code: 'origin.paging' });
+  });
+
   it('stays within a closed range', async () => {
     for (const searching of searches) {
       for (const order of orders) {
