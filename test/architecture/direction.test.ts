@@ -127,3 +127,20 @@ test('nothing outside src/ and migrations/ is imported, but package.json and, by
     .map(({ from, to }) => `${from.file} -> ${to}`);
   expect(outside).toEqual([]);
 });
+
+test('no file loads itself through other files', () => {
+  const graph = new Map(files.map(({ file, loads }) => [file, loads]));
+  const done = new Set<string>();
+  const cycles: string[] = [];
+  const visit = (file: string, trail: readonly string[]): void => {
+    if (trail.includes(file)) {
+      cycles.push([...trail.slice(trail.indexOf(file)), file].join(' -> '));
+      return;
+    }
+    if (done.has(file)) return;
+    for (const next of graph.get(file) ?? []) visit(next, [...trail, file]);
+    done.add(file);
+  };
+  for (const { file } of files) visit(file, []);
+  expect(cycles).toEqual([]);
+});

@@ -12,7 +12,12 @@ export interface SourceFile {
   readonly lines: number;
   /** Files of the project that it imports, in any form; type imports and dynamic ones included. */
   readonly imports: readonly string[];
+  /** Those of them that must be loaded before it: neither types nor dynamic imports. */
+  readonly loads: readonly string[];
 }
+
+const STATIC =
+  /^(?:import|export) (?!type )(?!\{(?:\s*type [^,}]*,?)*\s*\} from)[^;']*'(?<module>\.[^']+)';/gm;
 
 /** Every TypeScript file below these folders, with what it imports from the project. */
 export function sourceFiles(folders: readonly string[]): SourceFile[] {
@@ -29,11 +34,13 @@ function read(absolute: string): SourceFile {
     .preProcessFile(text, true, true)
     .importedFiles.map(({ fileName }) => fileName)
     .filter((name) => name.startsWith('.'));
+  const resolve = (name: string) => fromRoot(path.resolve(path.dirname(absolute), name));
   return {
     file: fromRoot(absolute),
     text,
     lines: text.split('\n').length - 1,
-    imports: relative.map((name) => fromRoot(path.resolve(path.dirname(absolute), name))),
+    imports: relative.map(resolve),
+    loads: [...text.matchAll(STATIC)].map(({ groups }) => resolve(groups?.module ?? '')),
   };
 }
 
