@@ -11,14 +11,8 @@ export type {
   VerifyReport,
 } from './cli/library.ts';
 export { openArchive } from './cli/library-open-archive.ts';
+export { hasCode, MailkeepError } from './core/errors.ts';
 export type { Address, ListedAttachment, Listing } from './core/types.ts';
-export { hasCode, MailkeepError } from './errors/mailkeep-error.ts';
-export {
-  type OriginAnswer,
-  type OriginCode,
-  type OriginFacts,
-  OriginRefusal,
-} from './errors/origin.ts';
 export type { AttachmentLine, HitPlace, PlaceLine, SearchLine } from './mail/identity.ts';
 export type { PageOptions, PageOptions as PlatformPageOptions } from './service/client.ts';
 export {
@@ -33,6 +27,12 @@ export {
   type WebhookPageOptions,
   type WebhookRef,
 } from './service/client.ts';
+export {
+  type OriginAnswer,
+  type OriginCode,
+  type OriginFacts,
+  OriginRefusal,
+} from './service/errors.ts';
 export type {
   AccountRecord,
   CreateWebhookRequest,

@@ -1,5 +1,5 @@
-import { logCopyFailed, logFenced } from '../errors/archive.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { hasCode } from '../core/errors.ts';
+import { archiveError, logCopyFailed } from './errors.ts';
 import { type LogFile, writeAll } from './file-system.ts';
 import type { Commit } from './format.ts';
 import type { HotFile } from './hot-segment.ts';
@@ -114,6 +114,6 @@ async function acknowledged(commit: number | null, act: () => Promise<void>): Pr
       hasCode(error, 'log-write-failed') ||
       hasCode(error, 'disk-full') ||
       hasCode(error, 'log-fenced');
-    throw certain ? error : logFenced(commit, 'unknown', error);
+    throw certain ? error : archiveError('log-fenced', { commit, reason: 'unknown' }, error);
   }
 }

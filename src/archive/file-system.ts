@@ -15,8 +15,8 @@ import {
 import { open as openHandle, rename, statfs, unlink } from 'node:fs/promises';
 import path, { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { makeFolders, NOT_REGULAR, openRegularFile } from '../core/files.ts';
-import { errnoName } from '../errors/mailkeep-error.ts';
+import { errnoName, NOT_REGULAR } from '../core/errors.ts';
+import { makeFolders, openRegularFile } from '../core/files.ts';
 import { FILE_MODE, FOLDER_MODE, temporaryPath } from './format.ts';
 
 /** Bytes that an ordinary user can still write on the disk that holds `dir` (which must exist). */

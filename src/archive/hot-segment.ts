@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
-import { diskFull, logSyncFailed, logWriteFailed } from '../errors/archive.ts';
-import { errnoName, MailkeepError } from '../errors/mailkeep-error.ts';
+import { errnoName, MailkeepError } from '../core/errors.ts';
+import { diskFull, logSyncFailed, logWriteFailed } from './errors.ts';
 import { createOrReplace, type FileLayer, type LogFile, writeAll } from './file-system.ts';
 import {
   encodeSegmentHeader,

@@ -10,9 +10,9 @@ import {
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
+import { errnoOf } from '../core/errors.ts';
 import { makeFoldersDurably } from '../core/files.ts';
-import { archiveInUse, archiveLockFailed } from '../errors/archive.ts';
-import { errnoOf } from '../errors/mailkeep-error.ts';
+import { archiveInUse, archiveLockFailed } from './errors.ts';
 import { FILE_MODE, FOLDER_MODE, isCount, isObject, parseJson } from './format.ts';
 
 /** The process that holds the lock of an archive. */

@@ -1,15 +1,7 @@
 import { createHash, hash as digest } from 'node:crypto';
+import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
-import {
-  blobDamaged,
-  bytesPurged,
-  bytesUnknown,
-  type DamageReason,
-  logDamaged,
-  messageDamaged,
-  segmentElsewhere,
-} from '../errors/archive.ts';
-import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { archiveError, type DamageReason } from './errors.ts';
 import { type FileLayer, readFully, realFiles } from './file-system.ts';
 import {
   type CommitRecord,
@@ -113,10 +105,10 @@ class CommitFacts {
     }
     const found = numbers[low];
     if (found !== undefined && high - low > 1 && !this.#has(found, commit)) {
-      throw segmentElsewhere(numbers[(low + high) >>> 1] ?? found);
+      throw archiveError('segment-elsewhere', { segment: numbers[(low + high) >>> 1] ?? found });
     }
     if (found === undefined)
-      throw logDamaged({
+      throw archiveError('log-damaged', {
         file: logFolder(this.dir),
         segment: 1,
         offset: 0,
@@ -298,7 +290,8 @@ class CachedReader implements OwnLogReader {
       whole.update(next.value);
       yield next.value;
     }
-    if (whole.digest('hex') !== id) throw messageDamaged(id, 'hash');
+    if (whole.digest('hex') !== id)
+      throw archiveError('message-damaged', { message: id, reason: 'hash' });
   }
 
   readSource(id: MessageId, maxBytes: number): ReadSource {
@@ -312,7 +305,8 @@ class CachedReader implements OwnLogReader {
 
   #whole(id: MessageId, payload: MessagePayload): Buffer {
     const source = this.#rebuilding(id, () => rebuild(payload, this.#blobSource));
-    if (digest('sha256', source, 'hex') !== id) throw messageDamaged(id, 'hash');
+    if (digest('sha256', source, 'hex') !== id)
+      throw archiveError('message-damaged', { message: id, reason: 'hash' });
     return source;
   }
 
@@ -330,11 +324,12 @@ class CachedReader implements OwnLogReader {
 
   readBlob(hash: BlobHash): Buffer {
     const position = this.locator.blob(hash);
-    if (position === undefined) throw bytesUnknown(hash);
+    if (position === undefined) throw archiveError('bytes-unknown', { hash });
     return this.#twice(() => {
       const bytes = this.#present(position, hash, RECORD_KIND.blob);
-      if (bytes === undefined) throw blobDamaged(hash, 'bytes');
-      if (digest('sha256', bytes, 'hex') !== hash) throw blobDamaged(hash, 'hash');
+      if (bytes === undefined) throw archiveError('blob-damaged', { blob: hash, reason: 'bytes' });
+      if (digest('sha256', bytes, 'hex') !== hash)
+        throw archiveError('blob-damaged', { blob: hash, reason: 'hash' });
       return bytes;
     });
   }
@@ -361,23 +356,26 @@ class CachedReader implements OwnLogReader {
 
   /** A blob that a recipe needs: the log holds it, so a locator without it is damage of what was derived, or worse. */
   readonly #blobSource = (hash: BlobHash): Buffer => {
-    if (this.locator.blob(hash) === undefined) throw blobDamaged(hash, 'absent');
+    if (this.locator.blob(hash) === undefined)
+      throw archiveError('blob-damaged', { blob: hash, reason: 'absent' });
     return this.readBlob(hash);
   };
 
   #message(id: MessageId): MessagePayload {
     const position = this.locator.message(id);
-    if (position === undefined) throw bytesUnknown(id);
+    if (position === undefined) throw archiveError('bytes-unknown', { hash: id });
     const bytes = this.#present(position, id, RECORD_KIND.message);
-    if (bytes === undefined) throw messageDamaged(id, 'bytes');
+    if (bytes === undefined)
+      throw archiveError('message-damaged', { message: id, reason: 'bytes' });
     const payload = readMessagePayload(bytes);
-    if (payload?.recipe.sha256 !== id) throw messageDamaged(id, 'recipe');
+    if (payload?.recipe.sha256 !== id)
+      throw archiveError('message-damaged', { message: id, reason: 'recipe' });
     return payload;
   }
 
   #present(position: Position, hash: string, kind: number): Buffer | undefined {
     const record = this.segments.fetch(position);
-    if (record.state === 'purged') throw bytesPurged(hash);
+    if (record.state === 'purged') throw archiveError('bytes-purged', { hash });
     return record.state === 'present' && record.kind === kind ? record.payload : undefined;
   }
 
@@ -385,7 +383,9 @@ class CachedReader implements OwnLogReader {
     try {
       return act();
     } catch (error) {
-      throw error instanceof RecipeMismatch ? messageDamaged(id, 'recipe') : error;
+      throw error instanceof RecipeMismatch
+        ? archiveError('message-damaged', { message: id, reason: 'recipe' })
+        : error;
     }
   }
 
@@ -648,7 +648,8 @@ export function logHead(dir: string, expected?: ExpectedCommit): LogHead {
   checkFormat(files, dir);
   const last = [...listSegments(files, dir)].at(-1);
   const nothing = { file: logFolder(dir), segment: 1, offset: 0 };
-  if (last === undefined) throw logDamaged({ ...nothing, reason: 'segment-missing' });
+  if (last === undefined)
+    throw archiveError('log-damaged', { ...nothing, reason: 'segment-missing' });
   return withSegment(files, dir, ...last, (opened) => {
     const { path, header } = opened;
     let [number, hash] = [header.previousNumber, header.previousHash];

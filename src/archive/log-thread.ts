@@ -1,4 +1,6 @@
 import { hash as digest } from 'node:crypto';
+import type { ThreadEnded } from '../core/error-tables.ts';
+import { rethrown, type Thrown, thrownBy } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import {
   builtWorker,
@@ -6,8 +8,6 @@ import {
   type ThreadEvents,
   WorkerThread,
 } from '../core/worker-thread.ts';
-import { rethrown, type Thrown, thrownBy } from '../errors/mailkeep-error.ts';
-import type { ThreadEnded } from '../errors/threads.ts';
 import {
   type AddedSource,
   Batch,

@@ -1,9 +1,9 @@
 import { hash as digest, randomBytes } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
-import { logSyncFailed, logThreadEnded } from '../errors/archive.ts';
-import { errnoName, hasCode } from '../errors/mailkeep-error.ts';
+import { errnoName, hasCode } from '../core/errors.ts';
 import { type Batch, type BatchPlace, LocalBatch, MEMORY_BYTES, serializeBatch } from './batch.ts';
 import { type Durability, DurabilityElsewhere, LocalDurability } from './durability.ts';
+import { logSyncFailed, logThreadEnded } from './errors.ts';
 import { type FileLayer, openIfFile, readWhole, realFiles, writeAll } from './file-system.ts';
 import {
   ARCHIVE_ID_BYTES,

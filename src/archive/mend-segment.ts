@@ -1,8 +1,8 @@
 import { hash as digest } from 'node:crypto';
 import { basename } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { logDamaged } from '../errors/archive.ts';
-import { errnoName } from '../errors/mailkeep-error.ts';
+import { errnoName } from '../core/errors.ts';
+import { archiveError } from './errors.ts';
 import { type FileLayer, type LogFile, openIfFile, readFully, writeAll } from './file-system.ts';
 import {
   type CommitRecord,
@@ -103,7 +103,8 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
     },
     check(temporary, complete) {
       if (!complete) return false;
-      const wrong = () => logDamaged({ file: temporary, segment, offset: 0, reason: 'bytes' });
+      const wrong = () =>
+        archiveError('log-damaged', { file: temporary, segment, offset: 0, reason: 'bytes' });
       const last = provenEnd(files, { segment, generation }, temporary, true, wrong);
       if (last < ((options.end ?? options.reach)?.number ?? 0)) throw wrong();
       return true;
@@ -322,7 +323,12 @@ export function filesWithDamage(files: FileLayer): FileLayer {
       const name = parseSegmentName(basename(path));
       if (errnoName(error) !== 'EIO' || name === undefined) throw error;
       const { segment } = name;
-      throw logDamaged({ file: path, segment, offset: position, reason: 'unreadable' });
+      throw archiveError('log-damaged', {
+        file: path,
+        segment,
+        offset: position,
+        reason: 'unreadable',
+      });
     }
   });
 }

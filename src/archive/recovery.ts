@@ -1,13 +1,5 @@
-import { NOT_REGULAR } from '../core/files.ts';
-import {
-  archiveFormatNewer,
-  archiveFormatUnreadable,
-  archiveMissing,
-  logDamaged,
-  logDiverged,
-  logEndsEarly,
-} from '../errors/archive.ts';
-import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { errnoName, hasCode, MailkeepError, NOT_REGULAR } from '../core/errors.ts';
+import { archiveError } from './errors.ts';
 import {
   type FileLayer,
   type LogFile,
@@ -186,7 +178,7 @@ export function refuseEarlyEnd(
 ): void {
   if (expected === undefined || expected.number <= lastNumber) return;
   const { number: expectedNumber, hash: expectedHash } = expected;
-  throw logEndsEarly({ file, expectedNumber, expectedHash, lastNumber });
+  throw archiveError('log-ends-early', { file, expectedNumber, expectedHash, lastNumber });
 }
 
 /** @throws `log-diverged` when a commit has the number of the one that is expected, and another hash */
@@ -197,7 +189,7 @@ export function checkExpected(
 ): void {
   if (expected === undefined || expected.number === 0 || chain.number !== expected.number) return;
   if (chain.hash === expected.hash) return;
-  throw logDiverged({
+  throw archiveError('log-diverged', {
     file,
     number: chain.number,
     expectedHash: expected.hash,
@@ -276,7 +268,9 @@ const FORMAT = /^mailkeep archive (\d+)\n?$/;
 export function checkFormat(files: FileLayer, dir: string): number {
   const text = readFormat(files, dir);
   if (text === undefined) {
-    throw hasLog(files, dir) ? archiveFormatUnreadable(dir, null) : archiveMissing(dir);
+    throw hasLog(files, dir)
+      ? archiveError('archive-format-unreadable', { dir, found: null })
+      : archiveError('archive-missing', { dir });
   }
   return refuseUnknownFormat(dir, text);
 }
@@ -289,9 +283,14 @@ export function checkFormat(files: FileLayer, dir: string): number {
  */
 export function refuseUnknownFormat(dir: string, text: string): number {
   const version = FORMAT.exec(text)?.[1];
-  if (version === undefined) throw archiveFormatUnreadable(dir, text.slice(0, 64));
+  if (version === undefined)
+    throw archiveError('archive-format-unreadable', { dir, found: text.slice(0, 64) });
   if (Number(version) > ZSTD_FORMAT) {
-    throw archiveFormatNewer(dir, `mailkeep archive ${version}`, ZSTD_FORMAT);
+    throw archiveError('archive-format-newer', {
+      dir,
+      found: `mailkeep archive ${version}`,
+      supported: ZSTD_FORMAT,
+    });
   }
   return Number(version);
 }
@@ -439,7 +438,12 @@ export function refuseStranger(
     if (opened === undefined) continue;
     opened.file.close();
     if (opened.header.archiveId.equals(archiveId)) return;
-    throw logDamaged({ file: opened.path, segment, offset: 0, reason: 'diverged' });
+    throw archiveError('log-damaged', {
+      file: opened.path,
+      segment,
+      offset: 0,
+      reason: 'diverged',
+    });
   }
 }
 
@@ -578,7 +582,7 @@ export function provenCommits(
     const [problem] = item.problems;
     if (problem !== undefined || item.what === 'remainder') {
       const { offset, reason } = problem ?? { offset: at.offset, reason: 'bytes' };
-      throw logDamaged({ file: origin, segment, offset, reason });
+      throw archiveError('log-damaged', { file: origin, segment, offset, reason });
     }
     const { number, hash, ordinal } = item.commit;
     commits.push({ number, hash, end: { offset: item.end, ordinal: ordinal + 1 } });

@@ -1,9 +1,9 @@
 import { hash as digest } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import { builtWorker, type HeapLimits, JobPool } from '../core/worker-thread.ts';
-import { logDamaged } from '../errors/archive.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { archiveError } from './errors.ts';
 import { type FileLayer, type LogFile, readFully, realFiles, writeAll } from './file-system.ts';
 import {
   CODEC,
@@ -456,7 +456,12 @@ function openWritten(files: FileLayer, dir: string, name: SegmentFile, path: str
   const opened = openSegment(files, dir, name, path);
   if (opened?.sealed !== undefined) return opened;
   opened?.file.close();
-  throw logDamaged({ file: path, segment: name.segment, offset: 0, reason: 'footer' });
+  throw archiveError('log-damaged', {
+    file: path,
+    segment: name.segment,
+    offset: 0,
+    reason: 'footer',
+  });
 }
 
 /** Reads both generations whole and demands the same records; returns how many there are. */

@@ -1,5 +1,5 @@
-import { type DamageReason, logDamaged } from '../errors/archive.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { hasCode } from '../core/errors.ts';
+import { archiveError, type DamageReason } from './errors.ts';
 import { type FileLayer, type LogFile, openIfFile, readFully } from './file-system.ts';
 import {
   decodeSegmentHeader,
@@ -69,7 +69,7 @@ export interface OpenSegment {
 
 /** Returns the error for bytes of a segment that are not as they were written. */
 export function damageIn({ path, name }: OpenSegment, offset: number, reason: DamageReason) {
-  return logDamaged({ file: path, segment: name.segment, offset, reason });
+  return archiveError('log-damaged', { file: path, segment: name.segment, offset, reason });
 }
 
 /**
@@ -106,7 +106,7 @@ export function openInForce(
   }
   const fallback = unsealed ?? footerless;
   if (fallback === undefined) {
-    throw logDamaged({
+    throw archiveError('log-damaged', {
       file: segmentPath(dir, { segment, generation: generations[0] ?? 1 }),
       segment,
       offset: 0,

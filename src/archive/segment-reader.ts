@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
-import { type DamageReason, segmentElsewhere } from '../errors/archive.ts';
-import { errnoName, type MailkeepError } from '../errors/mailkeep-error.ts';
+import { errnoName, type MailkeepError } from '../core/errors.ts';
+import { archiveError, type DamageReason } from './errors.ts';
 import { type FileLayer, type LogFile, type ReadFile, readFully } from './file-system.ts';
 import {
   CODEC,
@@ -579,7 +579,7 @@ export class SegmentCache {
   opened(segment: number): OpenSegment {
     const open = this.#open.get(segment);
     if (open !== undefined) return open;
-    if (!this.store.present(segment)) throw segmentElsewhere(segment);
+    if (!this.store.present(segment)) throw archiveError('segment-elsewhere', { segment });
     if (!this.#listing?.has(segment)) this.#listing = listSegments(this.files, this.dir);
     const opened = openInForce(this.files, this.dir, segment, this.#listing.get(segment) ?? []);
     this.#open.set(segment, opened);

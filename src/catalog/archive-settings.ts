@@ -2,7 +2,7 @@ import path from 'node:path';
 import { loadConfig } from '../core/config.ts';
 import { configPlaces, locateConfig } from '../core/config-locate.ts';
 import type { Settings } from '../core/config-schema.ts';
-import { configError } from '../errors/config.ts';
+import { configError } from '../core/error-tables.ts';
 import type { LocatingContext } from './open-reader.ts';
 
 /**

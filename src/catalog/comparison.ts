@@ -1,6 +1,6 @@
 import type { Fact, FoldedRecord, Position } from '../archive/format.ts';
+import { catalogError } from '../core/error-tables.ts';
 import type { BlobHash, MessageId, Place } from '../core/types.ts';
-import { catalogError } from '../errors/catalog.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { fingerprint, type PlaceLine } from '../mail/identity.ts';
 import {

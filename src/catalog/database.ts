@@ -11,10 +11,10 @@ import {
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import type { Generated } from 'kysely';
+import { catalogError } from '../core/error-tables.ts';
+import { errnoOf, hasCode } from '../core/errors.ts';
 import { makePrivateFile } from '../core/files.ts';
 import { translate } from '../core/sqlite.ts';
-import { catalogError } from '../errors/catalog.ts';
-import { errnoOf, hasCode } from '../errors/mailkeep-error.ts';
 import type { BoundSql } from './bound-sql.ts';
 import type { Query } from './query.ts';
 

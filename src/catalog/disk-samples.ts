@@ -1,9 +1,9 @@
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { logFolder } from '../archive/format.ts';
+import { errnoOf, MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import { DISK_DAYS, utcDay, utcDayBefore } from '../core/state-runs.ts';
-import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { Catalog } from './catalog.ts';
 import { catalogFile } from './database.ts';
 

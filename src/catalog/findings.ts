@@ -1,7 +1,7 @@
+import type { DamageReason } from '../archive/errors.ts';
 import type { LogDamage } from '../archive/log-reader.ts';
+import type { MailkeepError } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
-import type { DamageReason } from '../errors/archive.ts';
-import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { ConcernedMessage, Concerns, RecordSpan } from './comparison.ts';
 
 /** A damaged stretch, and which records of the segment it contains if the file's footer shows that. */

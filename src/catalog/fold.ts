@@ -1,6 +1,6 @@
 import type { CommittedBatch, Fact, Position, RemovedPart } from '../archive/format.ts';
+import { catalogError } from '../core/error-tables.ts';
 import type { MailboxKey, MessageId } from '../core/types.ts';
-import { catalogError } from '../errors/catalog.ts';
 import { docidBase } from '../mail/docid.ts';
 import { fingerprint } from '../mail/identity.ts';
 import { named } from './bound-sql.ts';

@@ -1,5 +1,5 @@
 import type { Locator } from '../archive/format.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { MailkeepError } from '../core/errors.ts';
 import {
   agreesWithSettled,
   type Concerns,

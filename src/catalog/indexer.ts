@@ -1,7 +1,7 @@
 import type { LogReader } from '../archive/log-reader.ts';
 import { fetching, localSegments, type SegmentStore } from '../archive/segment-files.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type {
   AttachmentExtractor,
   AttachmentJob,

@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { archiveError } from '../archive/errors.ts';
 import { fileSystemOf, realFiles } from '../archive/file-system.ts';
 import { formatPath, logFolder } from '../archive/format.ts';
 import { acquireLock, tryLock } from '../archive/lock.ts';
@@ -11,12 +12,10 @@ import {
 import type { SegmentStore } from '../archive/segment-files.ts';
 import type { ConfigWarning } from '../core/config.ts';
 import { locateDataDir, type Surroundings } from '../core/config-locate.ts';
+import { usageError } from '../core/error-tables.ts';
+import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
 import { nearestAddress, nearestFolder } from '../core/names.ts';
 import type { Place } from '../core/types.ts';
-import { networkFileSystem } from '../errors/archive.ts';
-import { errnoOf, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { archiveUnreadable } from '../errors/system.ts';
-import { usageError } from '../errors/usage.ts';
 import { type Catalog, openCatalogReader } from './catalog.ts';
 import { type CatalogOptions, catalogFile } from './database.ts';
 import type { Finding } from './findings.ts';
@@ -40,7 +39,7 @@ export function refuseNetworkFileSystem(dataDir: string, env: Environment): void
   const found = fileSystemOf(dataDir);
   if (found?.network !== true) return;
   const { type, mountPoint } = found;
-  throw networkFileSystem({ dir: dataDir, type, mountPoint });
+  throw archiveError('network-file-system', { dir: dataDir, type, mountPoint });
 }
 
 /**
@@ -75,7 +74,7 @@ export function holdsArchive(dataDir: string, damaged = false): boolean {
       const errno = errnoOf(error);
       if (errno === undefined) throw error;
       if (ABSENT.has(errno)) return false;
-      throw archiveUnreadable(dataDir, errno, error);
+      throw archiveError('archive-unreadable', { dir: dataDir, errno }, error);
     }
   };
   return exists(formatPath(dataDir)) || (damaged && exists(logFolder(dataDir)));

@@ -1,5 +1,5 @@
-import { searchError } from '../errors/usage.ts';
 import { foldLetters, ftsString, isAscii, once } from '../mail/normalise.ts';
+import { searchError } from './errors.ts';
 import {
   AS_OF,
   asOfMoment,
@@ -120,7 +120,7 @@ const UNSPACED = once(
  * Understands a query. Words stand side by side with AND; precedence falls from brackets over `-` and NOT,
  * NEAR, AND to OR. The connecting words count in capitals only.
  *
- * @throws errors of `errors/usage.ts`, each with its position
+ * @throws errors of `catalog/errors.ts`, each with its position
  */
 export function parseQuery(query: string, context: ParseContext): SearchQuery {
   if (query.length > QUERY_LIMIT)

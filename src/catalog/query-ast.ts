@@ -1,6 +1,6 @@
 import { nearest } from '../core/names.ts';
 import { readSize } from '../core/quantities.ts';
-import { searchError } from '../errors/usage.ts';
+import { searchError } from './errors.ts';
 import { type Period, readAgo, readDate } from './query-dates.ts';
 
 /** Where a node stands in the query: UTF-16 code units from `start` up to `end`. */

@@ -9,20 +9,20 @@ import {
   statSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
+import { archiveError } from '../archive/errors.ts';
 import { realFiles } from '../archive/file-system.ts';
 import type { CommittedBatch } from '../archive/format.ts';
 import { type LogDamage, openLogReader, type ScanOptions, scanLog } from '../archive/log-reader.ts';
+import { catalogError } from '../core/error-tables.ts';
+import { errnoName } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
-import { logDamaged } from '../errors/archive.ts';
-import { catalogError } from '../errors/catalog.ts';
-import { rebuildInterrupted } from '../errors/indexer.ts';
-import { errnoName } from '../errors/mailkeep-error.ts';
 import { openAttachmentExtractor } from '../mail/attachment-extractor.ts';
 import type { AttachmentExtractor } from '../mail/attachment-text.ts';
 import type { Extractor } from '../mail/extraction.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
 import { type Catalog, openCatalog, type WritableCatalog } from './catalog.ts';
 import { catalogFile } from './database.ts';
+import { rebuildError } from './errors.ts';
 import {
   BULK,
   createIndexer,
@@ -121,7 +121,7 @@ export async function catchUp(options: Omit<FoldLogOptions, 'onDamage'>): Promis
   return await foldLog({
     ...options,
     onDamage: ({ file, segment, offset, reason }) => {
-      throw logDamaged({ file, segment, offset, reason });
+      throw archiveError('log-damaged', { file, segment, offset, reason });
     },
   });
 }
@@ -245,7 +245,7 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
       catalog = await openCatalog(dir, fresh);
       result = await fill(catalog, options, false);
     }
-    if (signal.aborted) throw rebuildInterrupted(result.commits);
+    if (signal.aborted) throw rebuildError('rebuild-interrupted', { commits: result.commits });
     catalog.checkpoint();
     if (options.keepAs !== undefined && existsSync(file)) {
       unread = keepDatabase(file, options.keepAs);

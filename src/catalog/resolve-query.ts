@@ -1,5 +1,4 @@
 import { nearest, nearestAddress, nearestFolder, specialUseCalled } from '../core/names.ts';
-import { searchError } from '../errors/usage.ts';
 import { docidAt } from '../mail/docid.ts';
 import { exactAddress, recipientToken, senderToken, threadNode } from '../mail/identity.ts';
 import {
@@ -11,6 +10,7 @@ import {
   TOKEN_INLINE,
 } from '../mail/normalise.ts';
 import type { Connection } from './database.ts';
+import { searchError } from './errors.ts';
 import {
   type EverNamed,
   type FolderName,
@@ -791,4 +791,14 @@ export class ObservedCommits {
     if (count > LOOKED_AT) return null;
     return first === null || last === null ? { low: 0, high: 0 } : { low: first, high: last + 1 };
   }
+}
+
+/**
+ * Returns the warning about a name in a query that nothing goes by now; what never was is an error already.
+ *
+ * @param found the name as it may be shown where the warning goes
+ */
+export function unknownText({ kind, never }: UnknownName, found: string): string {
+  const name = `${kind} "${found}"`;
+  return never ? `the archive has no ${name}` : `nothing in the archive is in the ${name} now`;
 }

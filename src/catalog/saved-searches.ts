@@ -1,8 +1,8 @@
 import { readConfigFile } from '../core/config-file.ts';
 import { locateConfig } from '../core/config-locate.ts';
+import { usageError } from '../core/error-tables.ts';
 import { nearest } from '../core/names.ts';
 import { openState, readState, type StateFile } from '../core/state.ts';
-import { usageError } from '../errors/usage.ts';
 import type { EngineContext } from './open-reader.ts';
 import type { SearchNode } from './query-ast.ts';
 

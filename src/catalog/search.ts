@@ -1,9 +1,9 @@
 import type { MessageId } from '../core/types.ts';
-import { searchError } from '../errors/usage.ts';
 import type { HitPlace, SearchLine } from '../mail/identity.ts';
 import { ftsString, UnpackedTexts } from '../mail/normalise.ts';
 import { attachmentTexts } from './attachment-texts.ts';
 import type { Connection } from './database.ts';
+import { searchError } from './errors.ts';
 import { archiveNames, everNamed, type FolderName, namesWithin } from './folders.ts';
 import { indexQueries } from './indexing.ts';
 import type { PlaceQueries, PlaceSet } from './list.ts';

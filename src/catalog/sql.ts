@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
+import { catalogError } from '../core/error-tables.ts';
 import { type FlagSet, flagSet } from '../core/types.ts';
-import { catalogError } from '../errors/catalog.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { named } from './bound-sql.ts';
 import { type Connection, RECORD_MESSAGE } from './database.ts';

@@ -1,20 +1,17 @@
 import type { AccountSettings, Settings, TokenSource } from '../core/config-schema.ts';
+import { type ExitCode, exitOf, hasCode, MailkeepError, sentenceOf } from '../core/errors.ts';
 import { nearestAddress } from '../core/names.ts';
 import { Limiter } from '../core/pace.ts';
 import { readToken } from '../core/secrets.ts';
 import { readState, type StateFile } from '../core/state.ts';
-import { terminalLine, terminalSafe } from '../core/terminal-safe.ts';
-import { type ExitCode, exitOf } from '../errors/exit-codes.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { operationError } from '../errors/operations.ts';
-import { type OriginAnswer, OriginRefusal } from '../errors/origin.ts';
+import { terminalLine, terminalSafe, visibleJson } from '../core/terminal-safe.ts';
+import { type OriginAnswer, OriginRefusal } from '../service/errors.ts';
 import type { AccountRecord } from '../service/mailbox-wire.ts';
 import type { CallOptions, RetryPolicy } from '../service/surface-client.ts';
 import { type AccountClients, openClients } from '../sync/account-origins.ts';
 import { chosenAccounts } from '../sync/selection.ts';
-import { visibleJson } from '../wording/json.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
 import type { CommandContext } from './context.ts';
+import { operationError } from './errors.ts';
 import { waitingText } from './progress.ts';
 import { printError } from './warnings.ts';
 

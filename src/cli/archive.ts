@@ -11,6 +11,7 @@ import {
   writeSync,
 } from 'node:fs';
 import path from 'node:path';
+import { archiveError } from '../archive/errors.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { isMailbox } from '../catalog/folders.ts';
 import {
@@ -21,17 +22,15 @@ import {
   refuseUnknownChoice,
   requireArchive,
 } from '../catalog/open-reader.ts';
-import type { UnknownName } from '../catalog/resolve-query.ts';
+import { type UnknownName, unknownText } from '../catalog/resolve-query.ts';
 import { locateDataDir } from '../core/config-locate.ts';
+import { usageError } from '../core/error-tables.ts';
+import { errnoOf, type MailkeepError } from '../core/errors.ts';
 import { mailboxKey } from '../core/state.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
+import { count } from '../core/text.ts';
 import type { MessageId } from '../core/types.ts';
-import { errnoOf, type MailkeepError } from '../errors/mailkeep-error.ts';
-import { retentionError } from '../errors/retention.ts';
-import { archiveUnwritable } from '../errors/system.ts';
-import { usageError } from '../errors/usage.ts';
-import { count } from '../wording/amounts.ts';
-import { unknownText } from '../wording/unknown-names.ts';
+import { retentionError } from '../verify/errors.ts';
 import type { CommandContext } from './context.ts';
 import { dateText, SHORT_ID, senderText } from './output.ts';
 import type { Notices } from './warnings.ts';
@@ -73,7 +72,7 @@ export function tryWriting(dataDir: string): {
       if (folder === dataDir) writeOnce(trial);
       else writeBelow(trial);
     },
-    (errno, cause) => archiveUnwritable(folder, errno, cause),
+    (errno, cause) => archiveError('archive-unwritable', { file: folder, errno }, cause),
   );
   return { folder, error };
 }

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { type Readable, Writable } from 'node:stream';
-import { operationError } from '../errors/operations.ts';
 import type { CommandContext } from './context.ts';
+import { operationError } from './errors.ts';
 
 /** Asks on a terminal; questions go to standard error, so that standard output holds results only. */
 export interface Asker {

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { Command } from 'commander';
 import type { EngineContext } from '../catalog/open-reader.ts';
-import type { ExitCode } from '../errors/exit-codes.ts';
+import type { ExitCode } from '../core/errors.ts';
 import type { Output } from './output.ts';
 import type { Notices } from './warnings.ts';
 

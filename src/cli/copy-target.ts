@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Command } from 'commander';
 import type { CopyFinding } from '../copies/check-copy.ts';
+import { copiesError } from '../copies/errors.ts';
 import { folderStore } from '../copies/folder-store.ts';
 import {
   parseIdentities,
@@ -14,12 +15,10 @@ import { COPY_NAME } from '../copies/format/manifest.ts';
 import type { ObjectStore } from '../copies/object-store.ts';
 import { hasKeysFor, noteMended } from '../copies/own-copy.ts';
 import { ensureBucket, resolveS3, s3Store } from '../copies/s3-store.ts';
+import { usageError } from '../core/error-tables.ts';
+import { errnoName, MailkeepError, sentenceOf } from '../core/errors.ts';
 import { readRegularFile } from '../core/files.ts';
 import { parseTarget } from '../core/s3-target.ts';
-import { copiesError } from '../errors/copies.ts';
-import { errnoName, MailkeepError } from '../errors/mailkeep-error.ts';
-import { usageError } from '../errors/usage.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
 import { terminalAsker } from './ask.ts';
 import type { KeyLine, OpenWithLine } from './commands/copy.ts';
 import type { CommandContext } from './context.ts';

@@ -1,9 +1,9 @@
 import type { EngineContext, EngineEvent, Remembered } from '../catalog/open-reader.ts';
 import type { ConfigWarning } from '../core/config.ts';
+import { sentenceOf } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
-import { bytes, counted } from '../wording/amounts.ts';
-import { findingText } from '../wording/finding.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
+import { bytes, counted } from '../core/text.ts';
+import { findingText } from './finding-text.ts';
 import type { Notices, Warning } from './warnings.ts';
 
 /** The words of this front end for what the engine keeps as text. */

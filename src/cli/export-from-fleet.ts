@@ -1,13 +1,13 @@
+import { hasCode } from '../core/errors.ts';
 import { isWithin } from '../core/files.ts';
 import { AnswerCut } from '../core/listener.ts';
-import { exportTargetInside } from '../errors/export.ts';
-import { fleetLinkError } from '../errors/fleet-links.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
 import { elsewhereOrigin, UnusableAnswer } from '../export/elsewhere/front.ts';
 import type { TypedSelection } from '../export/elsewhere/wire.ts';
+import { fleetLinkError } from '../fleet/errors.ts';
 import { pause } from '../fleet/pause.ts';
 import { converse } from '../fleet/reading/converse.ts';
 import { HolderHttp } from '../fleet/reading/holder-http.ts';
+import { exportError } from '../transfer/errors.ts';
 import type { ExportOrigin } from '../transfer/export-manifest.ts';
 import { refuseUnknown } from './archive.ts';
 import { withHolder } from './ask-fleet.ts';
@@ -46,7 +46,8 @@ export async function withAccountElsewhere<T>(
 ): Promise<T> {
   const { notices, signal } = context;
   return withHolder(context, which, LINE, async (options, question, { cache }) => {
-    if (isWithin(to, cache)) throw exportTargetInside(to, cache);
+    if (isWithin(to, cache))
+      throw exportError('export-target-inside', { target: to, archive: cache });
     const errors = async (bytes: Buffer) => void notices.stream.write(bytes);
     const holder = new HolderHttp((ending) =>
       converse(options, question, errors, AbortSignal.any([signal, ending])),

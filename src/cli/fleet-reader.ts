@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { realFiles } from '../archive/file-system.ts';
 import type { SegmentStore } from '../archive/segment-files.ts';
 import { listSegments } from '../archive/segment-files.ts';
-import { rethrown, type Thrown } from '../errors/mailkeep-error.ts';
+import { rethrown, type Thrown } from '../core/errors.ts';
 import { ANSWERED } from './fleet-commands.ts';
 import { run } from './run.ts';
 

@@ -3,11 +3,11 @@ import type { QuarantineEntry } from '../catalog/messages.ts';
 import type { Reader } from '../catalog/open-reader.ts';
 import { purgedMessage } from '../catalog/open-reader.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
+import { counted } from '../core/text.ts';
 import type { MessageId, Place } from '../core/types.ts';
-import { retentionError } from '../errors/retention.ts';
 import { isImported } from '../mail/identity.ts';
+import { retentionError } from '../verify/errors.ts';
 import type { Forgetting } from '../verify/purge.ts';
-import { counted } from '../wording/amounts.ts';
 import { oneMessage } from './archive.ts';
 import { chosenEntries, type QuarantineChoice } from './option-values.ts';
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { OPERATORS } from '../catalog/query-ast.ts';
-import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { wrapLine } from './output.ts';
 
 /** Meanings of codes for commands without a more specific one. */

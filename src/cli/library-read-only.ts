@@ -1,3 +1,4 @@
+import './all-errors.ts';
 import { z } from 'zod';
 import type { ConcernedMessage } from '../catalog/comparison.ts';
 import type { Finding } from '../catalog/findings.ts';
@@ -9,14 +10,13 @@ import {
   staleCatalog,
 } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
+import { usageError } from '../core/error-tables.ts';
+import { MailkeepError, sentenceOf } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { retentionError } from '../errors/retention.ts';
-import { usageError } from '../errors/usage.ts';
 import type { PlaceLine, SearchLine } from '../mail/identity.ts';
+import { retentionError } from '../verify/errors.ts';
 import { readArchive } from '../verify/verify.ts';
-import { findingText } from '../wording/finding.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
+import { findingText } from './finding-text.ts';
 import type {
   Archive,
   ArchivedMailbox,

@@ -4,8 +4,8 @@ import { isMailbox, matchingFolders } from '../catalog/folders.ts';
 import type { QuarantineEntry } from '../catalog/messages.ts';
 import { readDate } from '../catalog/query-dates.ts';
 import { fromBase64, KEY_BYTES } from '../copies/format/sealed-object.ts';
+import { usageError } from '../core/error-tables.ts';
 import { parseDuration, parseRate } from '../core/quantities.ts';
-import { usageError } from '../errors/usage.ts';
 
 /** Stands before a word that must not be parsed as options. No argument of a process has it. */
 const MARK = '\0';

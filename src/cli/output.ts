@@ -3,20 +3,20 @@ import type { Writable } from 'node:stream';
 import { Option } from 'commander';
 import pc from 'picocolors';
 import type { HitCount } from '../catalog/search.ts';
+import { usageError } from '../core/error-tables.ts';
+import { errnoOf } from '../core/errors.ts';
 import {
   displayWidth,
   fitColumns,
+  jsonLine,
   padColumns,
   terminalLine,
   terminalSafe,
 } from '../core/terminal-safe.ts';
+import { count, counted, localTime } from '../core/text.ts';
 import type { MessageId } from '../core/types.ts';
-import { errnoOf } from '../errors/mailkeep-error.ts';
-import { outputFailed } from '../errors/system.ts';
-import { usageError } from '../errors/usage.ts';
 import type { PlaceLine, SearchLine } from '../mail/identity.ts';
-import { count, counted, localTime } from '../wording/amounts.ts';
-import { jsonLine } from '../wording/json.ts';
+import { outputError } from './errors.ts';
 
 /** Beyond this many characters a line is no prose, and is left to the terminal. */
 const MOST_CHARS = 20_000;
@@ -102,7 +102,9 @@ export function streamOutput(
   let failure: Error | undefined;
   stream.on('error', (error: NodeJS.ErrnoException) => {
     const closed = error.code === 'EPIPE' || error.code === 'ERR_STREAM_DESTROYED';
-    failure ??= closed ? new OutputClosed() : outputFailed(errnoOf(error) ?? 'unknown', error);
+    failure ??= closed
+      ? new OutputClosed()
+      : outputError('output-failed', { errno: errnoOf(error) ?? 'unknown' }, error);
     stream.emit('drain');
   });
   const write = async (chunk: string | Uint8Array): Promise<void> => {

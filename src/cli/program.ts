@@ -1,9 +1,9 @@
 import { Command, CommanderError, Option } from 'commander';
 import packageJson from '../../package.json' with { type: 'json' };
+import { usageError } from '../core/error-tables.ts';
+import { EXIT_STATUS_HELP } from '../core/errors.ts';
 import { nearest } from '../core/names.ts';
 import { noPathProblem } from '../core/s3-target.ts';
-import { EXIT_STATUS_HELP } from '../errors/exit-codes.ts';
-import { usageError } from '../errors/usage.ts';
 import { commandName } from './command-name.ts';
 import type { Body, Globals } from './context.ts';
 import { examplesOf, exitStatusHelp } from './help-text.ts';

@@ -1,10 +1,10 @@
 import { MultiBar, type SingleBar } from 'cli-progress';
 import type { Settings } from '../core/config-schema.ts';
 import { displayWidth, fitColumns } from '../core/terminal-safe.ts';
+import { bytes, count, counted, localTime, span } from '../core/text.ts';
 import { type EventLog, openLog } from '../daemon/runs.ts';
 import type { Forecast } from '../sync/plan/plan-folder.ts';
 import type { ProgressListener, SyncProgress } from '../sync/result.ts';
-import { bytes, count, counted, localTime, span } from '../wording/amounts.ts';
 import type { CommandContext } from './context.ts';
 import { fitNarrow, present, shownName } from './output.ts';
 import type { Notices } from './warnings.ts';

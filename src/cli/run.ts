@@ -1,12 +1,12 @@
+import './all-errors.ts';
 import { fstatSync, writeSync } from 'node:fs';
 import { type Readable, Writable } from 'node:stream';
 import { nameProcess } from '../archive/lock.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
+import { usageError } from '../core/error-tables.ts';
+import { combinedExit, EXIT, type ExitCode, exitOf, sentenceOf } from '../core/errors.ts';
 import { noPathProblem } from '../core/s3-target.ts';
 import { terminalSafe } from '../core/terminal-safe.ts';
-import { combinedExit, EXIT, type ExitCode, exitOf } from '../errors/exit-codes.ts';
-import { usageError } from '../errors/usage.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
 import { reportTo, WORDS } from './engine-events.ts';

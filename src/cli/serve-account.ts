@@ -1,11 +1,10 @@
 import type { ListenAddress } from '../core/address.ts';
+import { EXIT, type ExitCode, sentenceOf } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
-import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
 import { startFront } from '../web/elsewhere/front.ts';
 import { linkSockets } from '../web/link-channel.ts';
 import { openSessions } from '../web/sessions.ts';
 import type { WebServer } from '../web/web-server.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
 import { cannotListen, printLink, whileServed } from './commands/web.ts';
 import type { CommandContext } from './context.ts';
 import type { WhichAccount } from './option-values.ts';

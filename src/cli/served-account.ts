@@ -1,8 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { isMailbox } from '../catalog/folders.ts';
+import { usageError } from '../core/error-tables.ts';
 import { nearestAddress } from '../core/names.ts';
-import { usageError } from '../errors/usage.ts';
 import { converse } from '../fleet/reading/converse.ts';
 import { HolderHttp } from '../fleet/reading/holder-http.ts';
 import { accountOf } from '../registry/account-named.ts';

@@ -1,15 +1,19 @@
 import type { Writable } from 'node:stream';
 import pc from 'picocolors';
+import {
+  combinedExit,
+  EXIT_OF_FAMILY,
+  type ExitCode,
+  type MailkeepError,
+  sayFacts,
+  sentenceOf,
+} from '../core/errors.ts';
 import type { KnownDamage } from '../core/state.ts';
-import { terminalLine } from '../core/terminal-safe.ts';
-import { combinedExit, EXIT_OF_FAMILY, type ExitCode } from '../errors/exit-codes.ts';
-import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import { syncError } from '../errors/sync.ts';
+import { jsonLine, terminalLine } from '../core/terminal-safe.ts';
+import { count, counted, span } from '../core/text.ts';
+import { syncError } from '../sync/errors.ts';
 import type { MailboxResult, SyncFailure, SyncResult } from '../sync/result.ts';
 import { damageError, type VerificationStatus } from '../verify/verification.ts';
-import { count, counted, span } from '../wording/amounts.ts';
-import { jsonLine } from '../wording/json.ts';
-import { sayFacts, sentenceOf } from '../wording/sentence-of.ts';
 import {
   type Colours,
   type ColourWish,

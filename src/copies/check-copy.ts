@@ -1,19 +1,17 @@
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { archiveError } from '../archive/errors.ts';
 import { realFiles } from '../archive/file-system.ts';
 import { formatPath, logFolder, segmentPath } from '../archive/format.ts';
 import { openAgain } from '../archive/log-reader.ts';
 import { listSegments, withSegment } from '../archive/segment-files.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
+import { MailkeepError } from '../core/errors.ts';
 import { openExistingState, readState } from '../core/state.ts';
-import { logDamaged } from '../errors/archive.ts';
-import { copiesError } from '../errors/copies.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { objectError } from '../errors/objects.ts';
-import { copyError } from '../errors/small-families.ts';
 import { proverOnThreads } from '../verify/check-segment.ts';
 import { recalledCopy } from '../verify/copy-facts.ts';
 import { NEVER_TORN, segmentState } from './copy-log.ts';
+import { copiesError, copyError, objectError } from './errors.ts';
 import { type ClearManifest, openManifest } from './format/manifest.ts';
 import { checkKept, keptManifest } from './kept-objects.ts';
 import type { LocalKey } from './local-key.ts';
@@ -368,7 +366,8 @@ function isSame(a: ChainState, b: ChainState): boolean {
 
 /** @throws the error itself, unless it is one of damage, or of a segment that is not there */
 function damageOf(error: unknown, file: string, segment: number): MailkeepError {
-  if (!existsSync(file)) return logDamaged({ file, segment, offset: 0, reason: 'segment-missing' });
+  if (!existsSync(file))
+    return archiveError('log-damaged', { file, segment, offset: 0, reason: 'segment-missing' });
   if (error instanceof MailkeepError && error.family === 'damage') return error;
   throw error;
 }

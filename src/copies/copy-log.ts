@@ -1,5 +1,6 @@
 import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import path from 'node:path';
+import { archiveError } from '../archive/errors.ts';
 import { type FileLayer, readFully, realFiles, writeAll } from '../archive/file-system.ts';
 import {
   type CommitRecord,
@@ -44,12 +45,11 @@ import type { IndexingProgress } from '../catalog/indexer.ts';
 import { withLock } from '../catalog/open-reader.ts';
 import { removeCatalogs, updateCatalog } from '../catalog/open-writer.ts';
 import { type FoldProgress, rebuild } from '../catalog/rebuild.ts';
+import { usageError } from '../core/error-tables.ts';
+import { errnoName } from '../core/errors.ts';
 import { isWithin, makeFoldersDurably } from '../core/files.ts';
-import { logDamaged } from '../errors/archive.ts';
-import { errnoName } from '../errors/mailkeep-error.ts';
-import { copyError } from '../errors/small-families.ts';
-import { usageError } from '../errors/usage.ts';
 import { dropAsides } from '../verify/prune.ts';
+import { copyError } from './errors.ts';
 
 /** How far a segment goes in one archive, and what is left of it. */
 interface SegmentState {
@@ -400,7 +400,7 @@ function damagedHere(
   listing: SegmentListing,
 ) {
   const [generation = 1] = listing.get(segment) ?? [];
-  return logDamaged({
+  return archiveError('log-damaged', {
     file: segmentPath(dir, { segment, generation }),
     segment,
     offset: 0,

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, link, lstat, open, readdir, rename, unlink } from 'node:fs/promises';
 import path from 'node:path';
+import { errnoName, errnoOf, MailkeepError } from '../core/errors.ts';
 import { makeFoldersDurably } from '../core/files.ts';
-import { errnoName, errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
-import { objectError } from '../errors/objects.ts';
+import { objectError } from './errors.ts';
 import {
   type Abilities,
   checkObjectName,

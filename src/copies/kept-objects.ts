@@ -4,12 +4,12 @@ import path from 'node:path';
 import { realFiles, replaceFile } from '../archive/file-system.ts';
 import { canonicalJson, isObject, parseJson } from '../archive/format.ts';
 import type { PortableConfig } from '../core/config-shown.ts';
+import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { readRegularFile } from '../core/files.ts';
 import { openState, type StateFile } from '../core/state.ts';
-import { copiesError } from '../errors/copies.ts';
-import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { offsiteError } from '../errors/offsite.ts';
 import type { CopyFinding } from './check-copy.ts';
+import { copiesError } from './errors.ts';
+import { offsiteError } from './format/errors.ts';
 import {
   encodeSigner,
   type KeyObject,

@@ -9,9 +9,9 @@ import path from 'node:path';
 import { inspect } from 'node:util';
 import { realFiles, replaceFile } from '../archive/file-system.ts';
 import { canonicalJson, FOLDER_MODE, isObject, parseJson } from '../archive/format.ts';
+import { errnoName } from '../core/errors.ts';
 import { makeFolders, readRegularFile } from '../core/files.ts';
-import { copiesError } from '../errors/copies.ts';
-import { errnoName } from '../errors/mailkeep-error.ts';
+import { copiesError } from './errors.ts';
 import type { KeyObject } from './format/keys.ts';
 import {
   decryptOnce,

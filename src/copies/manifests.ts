@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
+import { MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
-import { copiesError } from '../errors/copies.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { offsiteError } from '../errors/offsite.ts';
+import { copiesError } from './errors.ts';
+import { offsiteError } from './format/errors.ts';
 import {
   type ClearManifest,
   commitOfName,

@@ -1,5 +1,5 @@
 import { type Clock, onAbort } from '../core/concurrency.ts';
-import { objectError } from '../errors/objects.ts';
+import { objectError } from './errors.ts';
 
 /** Waits for a number of milliseconds. @throws the signal's reason when it aborts */
 export function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {

@@ -2,9 +2,8 @@ import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { acquireLock } from '../archive/lock.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { CopyChecked, KnownCopy } from '../core/state-runs.ts';
-import { copiesError } from '../errors/copies.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import {
   type FoundInCopy,
   rememberCopied,
@@ -12,6 +11,7 @@ import {
   rememberMended,
 } from '../verify/copy-facts.ts';
 import { noting } from '../verify/verify.ts';
+import { copiesError } from './errors.ts';
 import {
   type CopySecrets,
   MOST_KEY_BYTES,

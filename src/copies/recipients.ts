@@ -1,7 +1,7 @@
+import { hasCode, type MailkeepError } from '../core/errors.ts';
 import { openExistingState } from '../core/state.ts';
-import { copiesError } from '../errors/copies.ts';
-import { hasCode, type MailkeepError } from '../errors/mailkeep-error.ts';
-import type { RecipientType } from '../errors/offsite.ts';
+import { copiesError } from './errors.ts';
+import type { RecipientType } from './format/errors.ts';
 import {
   type CopySecrets,
   encodeSigner,

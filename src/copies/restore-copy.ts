@@ -1,5 +1,6 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
+import { archiveError } from '../archive/errors.ts';
 import { realFiles, replaceFile, writeAll } from '../archive/file-system.ts';
 import {
   decodeSegmentHeader,
@@ -17,15 +18,14 @@ import type { ChainState } from '../archive/segment-reader.ts';
 import type { IndexingProgress } from '../catalog/indexer.ts';
 import { withLock } from '../catalog/open-reader.ts';
 import { type FoldProgress, rebuild } from '../catalog/rebuild.ts';
+import { usageError } from '../core/error-tables.ts';
+import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { makeFolders, makeFoldersDurably, readRegularFile } from '../core/files.ts';
 import { openExistingState } from '../core/state.ts';
-import { logDamaged } from '../errors/archive.ts';
-import { copiesError } from '../errors/copies.ts';
-import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { usageError } from '../errors/usage.ts';
 import { proverOnThreads, type SegmentProver } from '../verify/check-segment.ts';
 import { ownSigningKey, readSigningKey } from '../verify/checkpoint.ts';
 import { NEVER_TORN, segmentState } from './copy-log.ts';
+import { copiesError } from './errors.ts';
 import { type CopySecrets, encodeSigner, unlock } from './format/keys.ts';
 import { openManifest, openSettings, type SecretManifest } from './format/manifest.ts';
 import { keyIdIn, keyIdOf, type OpeningKey, open, publicKeyOf } from './format/sealed-object.ts';
@@ -256,7 +256,7 @@ function nameIn(
 
 function notTheSegment(to: string, { segment }: CopiedSegment) {
   const file = segmentPath(to, { segment, generation: 1 });
-  return logDamaged({ file, segment, offset: 0, reason: 'segment-header' });
+  return archiveError('log-damaged', { file, segment, offset: 0, reason: 'segment-header' });
 }
 
 interface FetchedForRepair {

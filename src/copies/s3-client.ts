@@ -5,9 +5,9 @@ import https from 'node:https';
 import { AwsV4Signer } from 'aws4fetch';
 import { Parser } from 'htmlparser2';
 import { type Clock, onAbort, systemClock } from '../core/concurrency.ts';
+import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { keyOf, labelOf, type S3Target, urlOf } from '../core/s3-target.ts';
-import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { objectError } from '../errors/objects.ts';
+import { objectError } from './errors.ts';
 import {
   ByteRate,
   MOST_HEADER_BYTES,

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import { keyOf } from '../core/s3-target.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { objectError } from '../errors/objects.ts';
+import { objectError } from './errors.ts';
 import {
   countedBytes,
   isObjectName,

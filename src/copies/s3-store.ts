@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
+import { errnoName, hasCode } from '../core/errors.ts';
 import { readRegularFile } from '../core/files.ts';
 import type { ParsedTarget, S3Credentials, S3Target } from '../core/s3-target.ts';
-import { errnoName, hasCode } from '../errors/mailkeep-error.ts';
-import { objectError } from '../errors/objects.ts';
+import { objectError } from './errors.ts';
 import {
   type Abilities,
   checkObjectName,

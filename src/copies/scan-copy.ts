@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
+import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import { readWhole } from '../archive/file-system.ts';
 import { formatPath, segmentPath } from '../archive/format.ts';
 import { batchesToTheEnd, checkFormat } from '../archive/recovery.ts';
 import { damageIn, listSegments, withSegment } from '../archive/segment-files.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
-import { logDamaged } from '../errors/archive.ts';
 import { NEVER_TORN, segmentState } from './copy-log.ts';
 
 /** A segment to which nothing is appended any more. */
@@ -137,10 +137,10 @@ function digestOf(ordinals: ReadonlySet<number>): string {
 
 function missing(dir: string, segment: number) {
   const file = segmentPath(dir, { segment, generation: 1 });
-  return logDamaged({ file, segment, offset: 0, reason: 'segment-missing' });
+  return archiveError('log-damaged', { file, segment, offset: 0, reason: 'segment-missing' });
 }
 
 function damaged(dir: string, segment: number, generations: readonly number[] | undefined) {
   const file = segmentPath(dir, { segment, generation: generations?.[0] ?? 1 });
-  return logDamaged({ file, segment, offset: 0, reason: 'bytes' });
+  return archiveError('log-damaged', { file, segment, offset: 0, reason: 'bytes' });
 }

@@ -2,13 +2,12 @@ import { type KeyObject, sign } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { realFiles } from '../archive/file-system.ts';
 import { listSegments, withSegment } from '../archive/segment-files.ts';
+import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { openRegularFile } from '../core/files.ts';
-import { copiesError } from '../errors/copies.ts';
-import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { objectError } from '../errors/objects.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
 import type { CopyFinding } from './check-copy.ts';
 import { NEVER_TORN, soundLength } from './copy-log.ts';
+import { copiesError, objectError } from './errors.ts';
 import {
   type ClearManifest,
   commitMark,

@@ -1,7 +1,7 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import path from 'node:path';
-import { configError } from '../errors/config.ts';
-import { errnoOf } from '../errors/mailkeep-error.ts';
+import { configError } from './error-tables.ts';
+import { errnoOf } from './errors.ts';
 import { readRegularFile, tooLarge } from './files.ts';
 
 /** Anything but a quote, a backslash or a control character, and the escapes (RFC 8259 section 7). */

@@ -1,10 +1,10 @@
 import { existsSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { configError } from '../errors/config.ts';
-import { errnoOf, hasCode } from '../errors/mailkeep-error.ts';
 import { configFolder, isPiped, notePipe, readConfigFile } from './config-file.ts';
 import type { ConfigFile } from './config-schema.ts';
+import { configError } from './error-tables.ts';
+import { errnoOf, hasCode } from './errors.ts';
 import { nearest } from './names.ts';
 import { noPathProblem } from './s3-target.ts';
 

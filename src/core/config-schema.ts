@@ -1,8 +1,6 @@
 import path from 'node:path';
 import cron from 'node-cron';
 import { z } from 'zod';
-import { configError } from '../errors/config.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import {
   isLoopback,
   type ListenAddress,
@@ -11,6 +9,8 @@ import {
   withScheme,
 } from './address.ts';
 import { configFolder } from './config-file.ts';
+import { configError } from './error-tables.ts';
+import { MailkeepError } from './errors.ts';
 import { nearest } from './names.ts';
 import {
   DEFAULT_REQUESTS_PER_MINUTE,

@@ -1,8 +1,8 @@
-import { hasCode } from '../errors/mailkeep-error.ts';
 import { isFleetOnly, loadConfig, loadFleetConfig } from './config.ts';
 import { readConfigFile } from './config-file.ts';
 import { isConfigOf, locateConfig, type Surroundings } from './config-locate.ts';
 import { configSchema, fleetFileSchema, pathText, valueAt } from './config-schema.ts';
+import { hasCode } from './errors.ts';
 
 /** One field of the configuration in force. */
 export interface ShownField {

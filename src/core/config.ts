@@ -1,8 +1,6 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import type { z } from 'zod';
-import { configError } from '../errors/config.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { parseListen } from './address.ts';
 import { configFolder, readConfigFile } from './config-file.ts';
 import {
@@ -21,6 +19,8 @@ import {
   tokenSource,
   valueAt,
 } from './config-schema.ts';
+import { configError } from './error-tables.ts';
+import { MailkeepError } from './errors.ts';
 import { readToken, type Secret } from './secrets.ts';
 
 /**

@@ -16,9 +16,8 @@ import {
 } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
-import { catalogError } from '../errors/catalog.ts';
-import { errnoName, errnoOf } from '../errors/mailkeep-error.ts';
-import { daemonError } from '../errors/small-families.ts';
+import { catalogError, socketError } from './error-tables.ts';
+import { errnoName, errnoOf, NOT_REGULAR } from './errors.ts';
 
 /**
  * The path of a file. To most systems a name is bytes, and older disks hold names that are not UTF-8: no text opens
@@ -232,17 +231,14 @@ function privateOnly(folder: string): string {
     makeFolders(folder, 0o700);
   } catch (error) {
     if (errnoOf(error) === undefined) throw error;
-    throw daemonError('daemon-socket-folder', { folder });
+    throw socketError('daemon-socket-folder', { folder });
   }
   // Anybody may have made it: a socket in somebody else's folder would be theirs to replace.
   if (!isPrivateFolder(lstatSync(folder), null)) {
-    throw daemonError('daemon-socket-folder', { folder });
+    throw socketError('daemon-socket-folder', { folder });
   }
   return folder;
 }
-
-/** Code of the error for a pipe, a socket or a device where a file is expected; no name of the system fits. */
-export const NOT_REGULAR = 'ENOTREG';
 
 /** Whoever opens a pipe would wait for its other end; the system's flag does not exist on Windows. */
 const NOT_WAITING = constants.O_NONBLOCK ?? 0;

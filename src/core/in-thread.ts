@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { readlinkSync } from 'node:fs';
 import { getHeapStatistics } from 'node:v8';
 import { parentPort, type Transferable } from 'node:worker_threads';
-import { type Thrown, thrownBy } from '../errors/mailkeep-error.ts';
+import { type Thrown, thrownBy } from './errors.ts';
 import type { WorkerThread } from './worker-thread.ts';
 
 /** The first message of every thread, which has loaded and listens: its name below /proc on Linux, else empty. */

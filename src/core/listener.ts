@@ -13,9 +13,9 @@ import { isIP, type Server as NetServer, type Socket } from 'node:net';
 import { Duplex, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createAdaptorServer, getRequestListener, type HttpBindings } from '@hono/node-server';
-import { listenError } from '../errors/config.ts';
-import { errnoOf } from '../errors/mailkeep-error.ts';
 import { isLoopback, type ListenAddress } from './address.ts';
+import { listenError } from './error-tables.ts';
+import { errnoOf } from './errors.ts';
 
 /** Who may ask a listener, and under which names. */
 type Clients =

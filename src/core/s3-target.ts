@@ -1,4 +1,4 @@
-import { objectError } from '../errors/objects.ts';
+import { targetError } from './error-tables.ts';
 
 export interface S3Credentials {
   readonly accessKeyId: string;
@@ -106,7 +106,7 @@ export function parseTarget(text: string): ParsedTarget {
 function invalid(text: string, problem: string): Error {
   const at = text.lastIndexOf('@');
   const found = at < 0 ? text : `${SCHEME.exec(text)?.[0] ?? ''}***${text.slice(at)}`;
-  return objectError('store-target-invalid', { found, problem });
+  return targetError('store-target-invalid', { found, problem });
 }
 
 /** Returns the place as people know it. */

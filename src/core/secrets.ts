@@ -2,10 +2,9 @@ import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { inspect } from 'node:util';
-import { configError } from '../errors/config.ts';
-import { errnoOf } from '../errors/mailkeep-error.ts';
-import { webhookError } from '../errors/small-families.ts';
 import type { TokenSource } from './config-schema.ts';
+import { configError, webhookError } from './error-tables.ts';
+import { errnoOf } from './errors.ts';
 import { makeFolders, readRegularFile } from './files.ts';
 
 const MASK = '***';

@@ -1,8 +1,8 @@
 import { accessSync, constants, statfsSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
-import { catalogError } from '../errors/catalog.ts';
-import { errnoName, type MailkeepError } from '../errors/mailkeep-error.ts';
+import { catalogError } from './error-tables.ts';
+import { errnoName, type MailkeepError } from './errors.ts';
 
 /** Opens a temporary database that SQLite keeps private and removes with the process. */
 export function scratchDatabase(schema: string): Database.Database {

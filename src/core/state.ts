@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
-import { catalogError } from '../errors/catalog.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { catalogError } from './error-tables.ts';
+import { hasCode } from './errors.ts';
 import { makePrivateFile } from './files.ts';
 import { readHostPause, readPaceState } from './pace.ts';
 import { translate } from './sqlite.ts';

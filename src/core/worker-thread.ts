@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { type Transferable, Worker } from 'node:worker_threads';
-import { rethrown } from '../errors/mailkeep-error.ts';
-import { type ThreadEndCause, type ThreadEnded, threadEnded } from '../errors/threads.ts';
+import { type ThreadEndCause, type ThreadEnded, threadError } from './error-tables.ts';
+import { rethrown } from './errors.ts';
 import type { FromThread, JobMessage } from './in-thread.ts';
 
 /**
@@ -328,7 +328,7 @@ export class WorkerThread<In, Out extends object> {
       started: this.#started,
       detail: this.#thrown === undefined ? `exit code ${code}` : messageOf(this.#thrown),
     };
-    return threadEnded(facts, this.#thrown);
+    return threadError('thread-ended', facts, this.#thrown);
   }
 }
 

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { z } from 'zod';
 import { parseJson } from '../archive/format.ts';
 import { onAbort } from '../core/concurrency.ts';
-import { errnoOf } from '../errors/mailkeep-error.ts';
+import { errnoOf } from '../core/errors.ts';
 
 /** Of the environment: what it takes to run. Tokens, credentials and the service manager's socket are not among it. */
 const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'MAILKEEP_NETWORK_FILE_SYSTEM'];

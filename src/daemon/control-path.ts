@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { errnoName, MailkeepError } from '../core/errors.ts';
 import { fitsSocket, isOwnSocket, isPrivateFolder, privateFolder } from '../core/files.ts';
-import { errnoName, MailkeepError } from '../errors/mailkeep-error.ts';
-import { daemonError } from '../errors/small-families.ts';
+import { daemonError } from './errors.ts';
 
 const SOCKET = 'control.sock';
 /** Stands in the archive where the socket cannot: a file with the path of the socket. */

@@ -15,13 +15,13 @@ import {
   errnoOf,
   type Facts,
   MailkeepError,
-} from '../errors/mailkeep-error.ts';
-import { daemonError } from '../errors/small-families.ts';
+} from '../core/errors.ts';
 import type { ProgressListener, SyncProgress, SyncResult } from '../sync/result.ts';
 import type { SyncPlan } from '../sync/run-sync.ts';
 import { type linkAnswer, linkMessage } from '../web/link-channel.ts';
 import { type ControlPlace, socketFailed } from './control-path.ts';
 import type { Daemon } from './daemon.ts';
+import { daemonError } from './errors.ts';
 import { type DaemonStatus, daemonStatus } from './ports.ts';
 
 /** Shapes of the events of a pass, as read from the control socket: answers there are not trusted. */

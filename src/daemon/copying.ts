@@ -1,12 +1,11 @@
 import { existsSync } from 'node:fs';
 import { z } from 'zod';
 import { formatPath } from '../archive/format.ts';
+import { copiesError } from '../copies/errors.ts';
 import type { CopySettings, Rhythm } from '../core/config-schema.ts';
+import { type ErrorFamily, EXIT } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import type { KnownCopy } from '../core/state-runs.ts';
-import { copiesError } from '../errors/copies.ts';
-import { EXIT } from '../errors/exit-codes.ts';
-import type { ErrorFamily } from '../errors/mailkeep-error.ts';
 import {
   copyDamage,
   recalledCopy,

@@ -1,11 +1,10 @@
 import type { Logger } from 'pino';
 import type { Settings } from '../core/config-schema.ts';
+import { MailkeepError, sentenceOf } from '../core/errors.ts';
 import type { Wait } from '../core/pace.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { RequestReport } from '../service/transport.ts';
 import { type SyncResult, totalsOf } from '../sync/result.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
 import type { DaemonEvent, Observer } from './ports.ts';
 import type { ReceiverEvent } from './receiver.ts';
 import { lineOptions } from './runs.ts';

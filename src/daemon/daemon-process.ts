@@ -7,15 +7,20 @@ import { openWriter, type Writer } from '../catalog/open-writer.ts';
 import { systemClock } from '../core/concurrency.ts';
 import { isPiped } from '../core/config-file.ts';
 import type { Settings } from '../core/config-schema.ts';
+import {
+  EXIT,
+  type ExitCode,
+  exitOf,
+  type MailkeepError,
+  sayFacts,
+  sentenceOf,
+} from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import type { RunRecord } from '../core/state-runs.ts';
-import { EXIT, type ExitCode, exitOf } from '../errors/exit-codes.ts';
-import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import { keepRun, NO_NUMBERS, type RunFrame, recordOfPass } from '../sync/make-run.ts';
 import type { SyncResult } from '../sync/result.ts';
 import type { Narrowing } from '../sync/selection.ts';
 import type { RunReport } from '../verify/facts.ts';
-import { sayFacts, sentenceOf } from '../wording/sentence-of.ts';
 import { ScheduledPruning, ScheduledVerification } from './background-tasks.ts';
 import { startControlServer } from './control.ts';
 import { prepareControlPlace } from './control-path.ts';

@@ -1,5 +1,5 @@
 import type { Lane } from '../core/concurrency.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { hasCode } from '../core/errors.ts';
 import type { SyncFailure, SyncResult } from '../sync/result.ts';
 import type { DaemonOptions } from './daemon-process.ts';
 import type { Aim, RunKind, WatchedMailbox } from './ports.ts';

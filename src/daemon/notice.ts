@@ -1,5 +1,5 @@
+import { some } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
-import { some } from '../wording/sentence.ts';
 import type { Notice, Trouble } from './notifier.ts';
 import { isWarning } from './notifier.ts';
 

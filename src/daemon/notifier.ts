@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { z } from 'zod';
 import { following } from '../core/concurrency.ts';
-import { ERROR_FAMILIES, type ErrorFamily, errnoOf } from '../errors/mailkeep-error.ts';
+import { ERROR_FAMILIES, type ErrorFamily, errnoOf } from '../core/errors.ts';
 import type { RunFailure, RunReport } from '../verify/facts.ts';
 
 /** What something is that works or does not. Of a fleet, what needs a person. A quota works until its mailbox is nearly full. */

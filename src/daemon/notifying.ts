@@ -2,22 +2,21 @@ import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import packageJson from '../../package.json' with { type: 'json' };
 import type { Reader } from '../catalog/open-reader.ts';
+import { copiesError } from '../copies/errors.ts';
 import type { Settings } from '../core/config-schema.ts';
+import { webhookError } from '../core/error-tables.ts';
+import { type ErrorFamily, type MailkeepError, sayFacts } from '../core/errors.ts';
 import { mailboxKey, type StateFile } from '../core/state.ts';
 import type { MailboxKey } from '../core/types.ts';
-import { copiesError } from '../errors/copies.ts';
-import type { ErrorFamily, MailkeepError } from '../errors/mailkeep-error.ts';
-import { webhookError } from '../errors/small-families.ts';
-import { nearlyFull } from '../errors/sync.ts';
 import type { SyncResult } from '../sync/result.ts';
 import { isUnwatchedMailbox } from '../sync/usage.ts';
 import { type Quota, recalledQuota } from '../verify/archive-status.ts';
 import { type CopyFacts, isStale } from '../verify/copy-facts.ts';
 import { fullnessOf, percentOf, type RunReport } from '../verify/facts.ts';
 import { damageError, recalledVerification } from '../verify/verification.ts';
-import { sayFacts } from '../wording/sentence-of.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import type { WebhookFinding } from './delivery-watch.ts';
+import { daemonError } from './errors.ts';
 import type { Metrics } from './metrics.ts';
 import { noticeSummary } from './notice.ts';
 import {
@@ -84,7 +83,11 @@ export function quotaObservations(
     }
     // In between, what was found last holds.
     if (percent < warnPercent) return [];
-    const error = nearlyFull({ address: name, quota: fullness.name, percent });
+    const error = daemonError('mailbox-nearly-full', {
+      address: name,
+      quota: fullness.name,
+      percent,
+    });
     return [{ subject, failure: failureOf(error) }];
   });
 }

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Hono } from 'hono';
+import { errnoOf, MailkeepError } from '../core/errors.ts';
 import { type ListenerLimits, listenOn } from '../core/listener.ts';
-import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import { type DeliveryHint, readDelivery } from '../service/platform-wire.ts';
 
 /** A webhook whose deliveries are believed, as `mailkeep webhooks create` stored it. */

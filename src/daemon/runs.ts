@@ -2,10 +2,9 @@ import type { Writable } from 'node:stream';
 import { createIndexer, type Indexer } from '../catalog/indexer.ts';
 import type { Writer } from '../catalog/open-writer.ts';
 import type { Settings } from '../core/config-schema.ts';
+import { type MailkeepError, sayFacts, sentenceOf } from '../core/errors.ts';
 import { selects } from '../core/names.ts';
 import type { Wait } from '../core/pace.ts';
-import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import { syncError } from '../errors/sync.ts';
 import type { Extractor } from '../mail/extraction.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
 import type { RequestReport } from '../service/transport.ts';
@@ -16,6 +15,7 @@ import {
   RequestLog,
 } from '../sync/account-origins.ts';
 import { catalogMirror } from '../sync/committer.ts';
+import { syncError } from '../sync/errors.ts';
 import {
   type AttachmentReading,
   attachmentReading,
@@ -44,7 +44,6 @@ import type { Wanted } from '../sync/sync-memory.ts';
 import { noteUnwatchedMailboxes } from '../sync/usage.ts';
 import type { RunReport } from '../verify/facts.ts';
 import { Compaction } from '../verify/purge.ts';
-import { sayFacts, sentenceOf } from '../wording/sentence-of.ts';
 import type { Failure } from './notifier.ts';
 import type {
   Aim,

@@ -1,6 +1,6 @@
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { daemonError } from '../errors/small-families.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import { failureOfAccount, type SyncFailure, type SyncResult } from '../sync/result.ts';
+import { daemonError } from './errors.ts';
 import type { AccountFailure, AccountTrouble, Aim, RunKind, WatchedMailbox } from './ports.ts';
 import type { Run } from './runs.ts';
 

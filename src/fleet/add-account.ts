@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { ARCHIVE_ID_BYTES, genesisHash } from '../archive/format.ts';
-import { fleetError } from '../errors/fleet.ts';
 import { addAccount } from '../registry/accounts.ts';
+import { fleetError } from '../registry/errors.ts';
 import type { Registry } from '../registry/registry.ts';
 import { type FleetKeys, sealSecret } from './secrets.ts';
 

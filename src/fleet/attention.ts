@@ -1,6 +1,6 @@
 import type { Replication } from '../registry/reading.ts';
 import type { FleetStatus } from '../registry/status.ts';
-import type { Attention } from '../wording/fleet-attention.ts';
+import type { Attention } from './fleet-attention.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

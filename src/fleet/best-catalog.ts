@@ -1,13 +1,13 @@
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
+import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import { syncing, writing } from '../archive/hot-segment.ts';
 import { openCatalog, type WritableCatalog } from '../catalog/catalog.ts';
 import { CATALOG_VERSION, catalogFile, OLDEST_MIGRATED } from '../catalog/database.ts';
 import { isOfNoUse, removeCatalogs } from '../catalog/open-writer.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
-import { logDiverged } from '../errors/archive.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { MailkeepError } from '../core/errors.ts';
 import type { StoredArchive, StoredSnapshot } from '../registry/reading.ts';
 import { fetchSnapshot } from './snapshots.ts';
 
@@ -119,7 +119,12 @@ async function bringSnapshot(
       const { number, hash } = catalog.reached();
       if (number !== snapshot.number || hash !== snapshot.hash.toString('hex')) {
         const expectedHash = snapshot.hash.toString('hex');
-        throw logDiverged({ file: fetched, number, expectedHash, foundHash: hash });
+        throw archiveError('log-diverged', {
+          file: fetched,
+          number,
+          expectedHash,
+          foundHash: hash,
+        });
       }
     } finally {
       catalog.close();

@@ -1,15 +1,15 @@
+import { archiveError } from '../archive/errors.ts';
 import { genesisHash } from '../archive/format.ts';
 import { purgeWorkOf } from '../archive/purge-journal.ts';
 import { provenCommits } from '../archive/recovery.ts';
+import { objectError } from '../copies/errors.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
-import { logDamaged } from '../errors/archive.ts';
-import { fleetArchiveError } from '../errors/fleet-archive.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { objectError } from '../errors/objects.ts';
+import { MailkeepError } from '../core/errors.ts';
 import { readArchive, type StoredArchive } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Uploaded } from '../registry/uploads.ts';
 import { rawBatch } from './chunks.ts';
+import { fleetArchiveError } from './errors.ts';
 import { manifestOf } from './manifest.ts';
 import { verifiedBytes } from './verified-bytes.ts';
 
@@ -126,7 +126,7 @@ async function proveTail({ covers, tail, logId, head }: StoredArchive): Promise<
       (!isLast || (commit.end.offset === head.hotOffset && commit.end.ordinal === head.hotOrdinal));
     if (!isItself) {
       const { segment, at: offset } = batch;
-      throw logDamaged({ file: 'the tail', segment, offset, reason: 'chain' });
+      throw archiveError('log-damaged', { file: 'the tail', segment, offset, reason: 'chain' });
     }
     ends.set(batch.number, batch.hash);
   }

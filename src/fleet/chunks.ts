@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
+import { archiveError } from '../archive/errors.ts';
 import { CODEC, genesisHash, SEGMENT_BYTES } from '../archive/format.ts';
 import { provenCommits } from '../archive/recovery.ts';
-import { logDamaged } from '../errors/archive.ts';
 import type { Outcome } from '../registry/outcome.ts';
 import type { StoredBatch, StoredCover } from '../registry/reading.ts';
 import { readTailPart, type TailPart } from '../registry/tail-part.ts';
@@ -99,7 +99,12 @@ export async function rawBatch(batch: StoredBatch): Promise<Buffer> {
         ? await inflated(bytes, rawBytes)
         : undefined;
   if (raw?.length === rawBytes) return raw;
-  throw logDamaged({ file: `commit ${number} of the tail`, segment, offset, reason: 'payload' });
+  throw archiveError('log-damaged', {
+    file: `commit ${number} of the tail`,
+    segment,
+    offset,
+    reason: 'payload',
+  });
 }
 
 /**
@@ -117,7 +122,7 @@ export async function rawChunk(
   const raw = await inflated(stored, (until ?? MOST_SEGMENT_BYTES) - at);
   const isWhole = until === undefined || raw?.length === until - at;
   if (raw !== undefined && isWhole) return raw;
-  throw logDamaged({ file: key, segment, offset: at, reason: 'payload' });
+  throw archiveError('log-damaged', { file: key, segment, offset: at, reason: 'payload' });
 }
 
 /** @throws `log-damaged` unless the bytes are the batches that the tail says they are, after the commit before them */
@@ -132,5 +137,6 @@ function proveSame({ logId, previousHash, batches }: TailPart, first: StoredBatc
   const isSame =
     commits.length === batches.length &&
     batches.every(({ hash }, index) => commits[index]?.hash === hash.toString('hex'));
-  if (!isSame) throw logDamaged({ file: 'the tail', segment, offset, reason: 'chain' });
+  if (!isSame)
+    throw archiveError('log-damaged', { file: 'the tail', segment, offset, reason: 'chain' });
 }

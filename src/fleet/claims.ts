@@ -1,4 +1,4 @@
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { hasCode } from '../core/errors.ts';
 import { type Claimed, claim, enterCache, resolve } from '../registry/leases.ts';
 import type { Head } from '../registry/outcome.ts';
 import { heldArchives } from '../registry/reading.ts';

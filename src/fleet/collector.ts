@@ -1,5 +1,5 @@
 import type { UploadingStore } from '../copies/object-store.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import { condemnAbandoned, markGone, sweep, sweepAgain } from '../registry/collection.ts';
 import { noteFailover } from '../registry/fleet.ts';
 import type { Outcome } from '../registry/outcome.ts';

@@ -1,6 +1,6 @@
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { registryError } from '../errors/registry.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import { condemn } from '../registry/collection.ts';
+import { registryError } from '../registry/errors.ts';
 import type { Lease, Outcome } from '../registry/outcome.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Uploaded } from '../registry/uploads.ts';

@@ -4,11 +4,11 @@ import type {
   Durability,
   NextSegment,
 } from '../archive/durability.ts';
+import { archiveError, diskFull, logWriteFailed } from '../archive/errors.ts';
 import { compressPayload } from '../archive/payload.ts';
-import { diskFull, logFenced, logWriteFailed } from '../errors/archive.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { registryError } from '../errors/registry.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import { commit, decidePurge, roll, type TailBatch } from '../registry/commits.ts';
+import { registryError } from '../registry/errors.ts';
 import type { Head, Outcome } from '../registry/outcome.ts';
 import type { HeldArchive } from './held-archive.ts';
 import { MOST_BATCH_BYTES } from './packing.ts';
@@ -103,7 +103,8 @@ export class FleetDurability implements Durability {
 
   async #act(act: Act): Promise<void> {
     const { held } = this;
-    if (held.lostBy !== undefined) throw logFenced(act.number, 'refused');
+    if (held.lostBy !== undefined)
+      throw archiveError('log-fenced', { commit: act.number, reason: 'refused' });
     const doubt = await this.#sent(act);
     if (doubt === undefined) return;
     const head = await settledHead(held, this.patience, act.number, doubt);
@@ -114,7 +115,7 @@ export class FleetDurability implements Durability {
     if (act.isUndone(head)) held.moved(head);
     if (act.isUndone(head)) throw logWriteFailed(held.registry.label, doubt);
     held.lose('head');
-    throw logFenced(act.number, 'refused', doubt);
+    throw archiveError('log-fenced', { commit: act.number, reason: 'refused' }, doubt);
   }
 
   /** Returns why it is not known what became of an act; undefined if it was accepted. */
@@ -138,9 +139,10 @@ export class FleetDurability implements Durability {
     }
     // In a later epoch of this session, or at another end of the log, it has to be settled as well.
     const { head } = outcome;
-    if (head === undefined || head.holder === held.session) return logFenced(number, 'refused');
+    if (head === undefined || head.holder === held.session)
+      return archiveError('log-fenced', { commit: number, reason: 'refused' });
     held.lose('lease');
-    throw logFenced(number, 'refused');
+    throw archiveError('log-fenced', { commit: number, reason: 'refused' });
   }
 
   #done({ decides }: Act, head: Partial<Head>): void {

@@ -1,11 +1,11 @@
+import type { ErrorFamily } from '../core/errors.ts';
 import type { FleetFacts } from '../daemon/fleet-metrics.ts';
 import { PeriodicWatch, type WatchTiming } from '../daemon/integrations.ts';
 import type { Notifier, Observation } from '../daemon/notifier.ts';
-import type { ErrorFamily } from '../errors/mailkeep-error.ts';
 import type { FleetNumbers } from '../registry/numbers.ts';
 import type { Replication } from '../registry/reading.ts';
-import { type Attention, attentionText } from '../wording/fleet-attention.ts';
 import { attentionOf } from './attention.ts';
+import { type Attention, attentionText } from './fleet-attention.ts';
 
 export interface FleetWatchOptions extends WatchTiming {
   /** `fleetNumbers` and `replicationOf` of the registry. */

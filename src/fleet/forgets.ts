@@ -1,12 +1,12 @@
+import { archiveError } from '../archive/errors.ts';
 import { isHash, isObject } from '../archive/format.ts';
 import type { Writer } from '../catalog/open-writer.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
-import { logFenced } from '../errors/archive.ts';
-import { fleetArchiveError } from '../errors/fleet-archive.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { waitingForgets } from '../registry/forget-reading.ts';
 import { settleForgets } from '../registry/forgets.ts';
 import { type ForgetPlan, journalForget, planForget } from '../verify/purge.ts';
+import { fleetArchiveError } from './errors.ts';
 import type { HeldArchive } from './held-archive.ts';
 import { underLease } from './under-lease.ts';
 
@@ -98,7 +98,7 @@ export class FleetForgets {
       const outcome = await underLease(held, (lease) => settleForgets(held.registry, lease, ids));
       // Fenced by `purges`: an earlier call whose answer was lost has settled them.
       const isLost = outcome.outcome === 'fenced' && outcome.by === 'lease';
-      if (isLost) throw logFenced(null, 'refused');
+      if (isLost) throw archiveError('log-fenced', { commit: null, reason: 'refused' });
     } catch (error) {
       // If they were not settled, they are found again.
       if (!hasCode(error, 'outcome-unknown')) throw error;

@@ -1,6 +1,6 @@
+import { MailkeepError } from '../core/errors.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
 import type { DaemonClock } from '../daemon/ports.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { Listening, ListeningPorts } from '../registry/listening.ts';
 import { type FleetHint, HeardSums, readNote } from './hint-notes.ts';
 import type { CountHints } from './hint-sending.ts';

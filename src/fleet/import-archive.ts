@@ -6,7 +6,7 @@ import { checkExpected, type ExpectedCommit, refuseEarlyEnd } from '../archive/r
 import type { ChainState } from '../archive/segment-reader.ts';
 import { requireArchive, withLock } from '../catalog/open-reader.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
-import { fleetError } from '../errors/fleet.ts';
+import { fleetError } from '../registry/errors.ts';
 import {
   beginImport,
   type ImportedEnd,

@@ -1,3 +1,4 @@
+import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import { readFully } from '../archive/file-system.ts';
 import { genesisHash, SEGMENT_HEADER_BYTES, segmentPath } from '../archive/format.ts';
@@ -10,7 +11,6 @@ import {
   type SegmentListing,
 } from '../archive/segment-files.ts';
 import { type ChainState, type Standing, segmentBatches } from '../archive/segment-reader.ts';
-import { logDamaged } from '../errors/archive.ts';
 import { openSealed, type SealedFile } from './sealed-file.ts';
 
 /** A commit in generation 1 of its segment, and where its batch is. */
@@ -117,7 +117,7 @@ export class LocalLog {
 
 function missing(dir: string, segment: number): Error {
   const file = segmentPath(dir, { segment, generation: 1 });
-  return logDamaged({ file, segment, offset: 0, reason: 'segment-missing' });
+  return archiveError('log-damaged', { file, segment, offset: 0, reason: 'segment-missing' });
 }
 
 /** @param isLast whether it may end with what was never acknowledged */

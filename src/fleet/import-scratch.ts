@@ -1,15 +1,15 @@
 import { existsSync, rmSync } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
 import path from 'node:path';
+import { logWriteFailed } from '../archive/errors.ts';
 import { FOLDER_MODE } from '../archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../catalog/catalog.ts';
 import { catalogFile } from '../catalog/database.ts';
 import { reachedBy } from '../catalog/implied.ts';
 import { isOfNoUse } from '../catalog/open-writer.ts';
+import { errnoOf, MailkeepError } from '../core/errors.ts';
 import { makeFolders } from '../core/files.ts';
 import { openState, stateFile } from '../core/state.ts';
-import { logWriteFailed } from '../errors/archive.ts';
-import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import { deflated } from './packing.ts';
 
 /** Returns the folder for copies of the databases of an archive that is imported. */

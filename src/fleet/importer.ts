@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { compressPayload } from '../archive/payload.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
-import { fleetError } from '../errors/fleet.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { hasCode } from '../core/errors.ts';
 import type { TailBatch } from '../registry/commits.ts';
+import { fleetError } from '../registry/errors.ts';
 import {
   coverImported,
   finishImport,

@@ -1,10 +1,12 @@
 import { statSync } from 'node:fs';
+import { archiveError } from '../archive/errors.ts';
 import { catalogFile } from '../catalog/database.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
 import type { Writer } from '../catalog/open-writer.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
 import type { AccountSettings, Settings } from '../core/config-schema.ts';
 import { type SecretPurpose, storedAccount } from '../core/config-schema.ts';
+import { MailkeepError } from '../core/errors.ts';
 import { selects } from '../core/names.ts';
 import { Daemon } from '../daemon/daemon.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
@@ -12,8 +14,6 @@ import type { PlannedMailbox } from '../daemon/delivery-watch.ts';
 import type { DaemonClock, DaemonEvent } from '../daemon/ports.ts';
 import { Passes } from '../daemon/runs.ts';
 import { noteBegun, rememberedTimetable } from '../daemon/schedule.ts';
-import { logFenced } from '../errors/archive.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { readArchive, readSecrets, type StoredArchive } from '../registry/reading.ts';
 import type { Upkeep } from '../registry/upkeep.ts';
 import type { RequestReport } from '../service/transport.ts';
@@ -153,7 +153,7 @@ export class KeptArchive {
     const { objects, settings, clock, log, patience, report } = keeping;
     const { registry, lease } = held;
     const stored = await readArchive(registry, lease.archive);
-    if (stored === undefined) throw logFenced(null, 'refused');
+    if (stored === undefined) throw archiveError('log-fenced', { commit: null, reason: 'refused' });
     const account = storedAccount(stored.name, stored.settings, await secretsOf(keeping, held));
     const opened = await openHeld({
       ...{ held, objects, names: namesOf(keeping, stored), dir, patience, signal, report },

@@ -15,9 +15,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
+import { errnoOf } from '../core/errors.ts';
 import { makeFoldersDurably, readRegularFile } from '../core/files.ts';
-import { fleetKeyError } from '../errors/fleet-keys.ts';
-import { errnoOf } from '../errors/mailkeep-error.ts';
+import { fleetKeyError } from './errors.ts';
 import { FleetKeys } from './secrets.ts';
 
 /** Bytes. Thousands of keys have less. */

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import { logFolder, segmentPath } from '../archive/format.ts';
 import { syncing, writing } from '../archive/hot-segment.ts';
@@ -8,7 +9,6 @@ import type { MissingBytes } from '../archive/recovery.ts';
 import { listSegments } from '../archive/segment-files.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
-import { logDamaged } from '../errors/archive.ts';
 import type { StoredArchive } from '../registry/reading.ts';
 import { rawBatch, rawChunk } from './chunks.ts';
 import { FleetDurability } from './durability.ts';
@@ -94,7 +94,7 @@ export async function openLog(
     const [first] = found.missing;
     if (supplies === MOST_SUPPLIES && first !== undefined) {
       const { segment, from: offset } = first;
-      throw logDamaged({ file: logFolder(dir), segment, offset, reason: 'chain' });
+      throw archiveError('log-damaged', { file: logFolder(dir), segment, offset, reason: 'chain' });
     }
     for (const missing of found.missing) {
       await supplyBytes(opening, missing, bytesOf(missing, manifest, rawOf));

@@ -2,8 +2,8 @@ import { genesisHash } from '../archive/format.ts';
 import type { LogEnd, UnsealedSegment } from '../archive/recovery.ts';
 import { provenCommits } from '../archive/recovery.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
-import { fleetArchiveError } from '../errors/fleet-archive.ts';
 import type { StoredArchive, StoredBatch, StoredCover } from '../registry/reading.ts';
+import { fleetArchiveError } from './errors.ts';
 
 /** Consecutive commits of a segment that is not sealed, and what holds their bytes. */
 export interface Piece {

@@ -4,13 +4,13 @@ import { deflate, inflate } from 'node:zlib';
 import { type FileLayer, replaceFile } from '../archive/file-system.ts';
 import { writing } from '../archive/hot-segment.ts';
 import type { Writer } from '../catalog/open-writer.ts';
+import { errnoName } from '../core/errors.ts';
 import { stateFile } from '../core/state.ts';
-import { fleetArchiveError } from '../errors/fleet-archive.ts';
-import { errnoName } from '../errors/mailkeep-error.ts';
 import { saveMemory } from '../registry/fleet.ts';
 import type { Outcome } from '../registry/outcome.ts';
 import type { StoredArchive } from '../registry/reading.ts';
 import type { FolderCatalog } from './best-catalog.ts';
+import { fleetArchiveError } from './errors.ts';
 import type { HeldArchive } from './held-archive.ts';
 import { underLease } from './under-lease.ts';
 

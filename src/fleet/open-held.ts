@@ -1,6 +1,6 @@
+import { archiveError } from '../archive/errors.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
 import type { Writer } from '../catalog/open-writer.ts';
-import { logFenced } from '../errors/archive.ts';
 import { readArchive } from '../registry/reading.ts';
 import { finishPurge } from '../verify/purge.ts';
 import { type DecideOptions, FleetForgets } from './forgets.ts';
@@ -36,7 +36,7 @@ export async function openHeld(options: OpenHeldOptions): Promise<OpenedArchive>
   let { purges } = options;
   for (;;) {
     const stored = await readArchive(held.registry, held.lease.archive);
-    if (stored === undefined) throw logFenced(null, 'refused');
+    if (stored === undefined) throw archiveError('log-fenced', { commit: null, reason: 'refused' });
     purges ??= new FleetPurges(held, stored);
     const writer = await takeOver({ ...options, stored, purges });
     const unforgotten = await carriedOut(writer, forgets, options);

@@ -1,4 +1,4 @@
-import { fleetError } from '../errors/fleet.ts';
+import { fleetError } from '../registry/errors.ts';
 import type { Fleet } from '../registry/fleet.ts';
 import { readFleet } from '../registry/overview.ts';
 import type { Registry } from '../registry/registry.ts';

@@ -1,6 +1,6 @@
+import { MailkeepError } from '../core/errors.ts';
 import type { PassRequest, PassRunner, Survey } from '../daemon/ports.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { registryError } from '../errors/registry.ts';
+import { registryError } from '../registry/errors.ts';
 import { emptyResult, failureOfAccount, type SyncResult } from '../sync/result.ts';
 
 /** What passes may do at the moment, by the session that they belong to. */

@@ -1,12 +1,12 @@
+import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import { type SegmentFile, segmentPath } from '../archive/format.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
-import { logDamaged, logFenced } from '../errors/archive.ts';
-import { type FleetObjectFacts, fleetObjectError } from '../errors/fleet-objects.ts';
 import type { Fenced } from '../registry/outcome.ts';
 import type { StoredArchive, StoredCover } from '../registry/reading.ts';
 import { coverSegment } from '../registry/uploads.ts';
 import { coverWith, isCovering } from './covering.ts';
+import { fleetObjectError } from './errors.ts';
 import type { HeldArchive } from './held-archive.ts';
 import type { ObjectNames } from './object-names.ts';
 import { openSealed, type SealedFile } from './sealed-file.ts';
@@ -60,7 +60,12 @@ export class SealedPublisher {
     try {
       if (!sealed.archiveId.equals(stored.logId)) {
         const path = segmentPath(dir, file);
-        throw logDamaged({ file: path, segment, offset: 0, reason: 'segment-header' });
+        throw archiveError('log-damaged', {
+          file: path,
+          segment,
+          offset: 0,
+          reason: 'segment-header',
+        });
       }
       const purges = this.#purgesIn(sealed, decided);
       if (purges < held.head.purges) throw refused(file, 'purged');
@@ -119,7 +124,8 @@ export class SealedPublisher {
 
   #refusal(file: SegmentFile, purges: number, { by }: Fenced): Error {
     const { held } = this.options;
-    if (held.lostBy !== undefined) return logFenced(null, 'refused');
+    if (held.lostBy !== undefined)
+      return archiveError('log-fenced', { commit: null, reason: 'refused' });
     if (by === 'lease') return refused(file, 'moved');
     if (by === 'purges' || purges < held.head.purges) return refused(file, 'purged');
     if (by === 'object') return refused(file, 'collected');
@@ -129,7 +135,7 @@ export class SealedPublisher {
 
 function refused(
   { segment, generation }: SegmentFile,
-  reason: FleetObjectFacts['seal-refused']['reason'],
+  reason: ReturnType<typeof fleetObjectError>['facts']['reason'],
 ): Error {
   return fleetObjectError('seal-refused', { segment, generation, reason });
 }

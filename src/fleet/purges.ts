@@ -4,11 +4,11 @@ import {
   purgeWorkOf,
   purgeWorkText,
 } from '../archive/purge-journal.ts';
-import { fleetArchiveError } from '../errors/fleet-archive.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { hasCode } from '../core/errors.ts';
 import type { DecidedPurge } from '../registry/commits.ts';
 import { endPurge } from '../registry/purges.ts';
 import type { StoredArchive } from '../registry/reading.ts';
+import { fleetArchiveError } from './errors.ts';
 import type { HeldArchive } from './held-archive.ts';
 import type { PurgedRecords } from './publish-sealed.ts';
 import { underLease } from './under-lease.ts';

@@ -1,4 +1,4 @@
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { MailkeepError } from '../core/errors.ts';
 import { putSecret, type SealedSecret } from '../registry/fleet.ts';
 import { type KeyUse, keyUses, secretsOfOtherKeys } from '../registry/overview.ts';
 import type { Registry } from '../registry/registry.ts';

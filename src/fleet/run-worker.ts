@@ -1,4 +1,4 @@
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { MailkeepError } from '../core/errors.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Session } from '../registry/sessions.ts';
 import type { FleetNeighbours } from './neighbours.ts';

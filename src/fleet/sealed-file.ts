@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { archiveError } from '../archive/errors.ts';
 import { type FileLayer, readFully } from '../archive/file-system.ts';
 import { SEGMENT_HEADER_BYTES, type SegmentFile, segmentPath } from '../archive/format.ts';
 import { damageIn, type OpenSegment, openSegment } from '../archive/segment-files.ts';
 import { type ChainState, segmentBatches } from '../archive/segment-reader.ts';
-import { logDamaged } from '../errors/archive.ts';
 import type { Range } from '../registry/uploads.ts';
 
 const PIECE_BYTES = 1024 * 1024;
@@ -43,7 +43,7 @@ export async function openSealed(
   if (opened === undefined || index === undefined) {
     opened?.file.close();
     const file = segmentPath(dir, name);
-    throw logDamaged({ file, segment: name.segment, offset: 0, reason: 'footer' });
+    throw archiveError('log-damaged', { file, segment: name.segment, offset: 0, reason: 'footer' });
   }
   try {
     const { range, lastTime } = await provenRange(opened);

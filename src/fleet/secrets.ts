@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
-import { fleetKeyError } from '../errors/fleet-keys.ts';
 import type { SealedSecret } from '../registry/fleet.ts';
+import { fleetKeyError } from './errors.ts';
 
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;

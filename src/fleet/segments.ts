@@ -1,12 +1,12 @@
+import { archiveError } from '../archive/errors.ts';
 import { type FileLayer, openIfFile, writeAll } from '../archive/file-system.ts';
 import { formatPath, type SegmentFile, segmentPath } from '../archive/format.ts';
 import { publish, writing } from '../archive/hot-segment.ts';
 import { allowZstd } from '../archive/recovery.ts';
 import type { SegmentStore } from '../archive/segment-files.ts';
 import { openSegment } from '../archive/segment-files.ts';
-import { logFenced, segmentElsewhere } from '../errors/archive.ts';
-import { errnoName } from '../errors/mailkeep-error.ts';
-import { objectError } from '../errors/objects.ts';
+import { objectError } from '../copies/errors.ts';
+import { errnoName } from '../core/errors.ts';
 import type { StoredCover } from '../registry/reading.ts';
 import { type PublisherOptions, SealedPublisher } from './publish-sealed.ts';
 import { verifiedBytes } from './verified-bytes.ts';
@@ -77,7 +77,7 @@ export class FleetStore implements SegmentStore {
 
   /** Calls off what is under way, and resolves when nothing more is written to the folder. */
   async close(): Promise<void> {
-    this.#closing.abort(logFenced(null, 'refused'));
+    this.#closing.abort(archiveError('log-fenced', { commit: null, reason: 'refused' }));
     await Promise.allSettled([this.#publishing, ...this.#fetching.values()]);
   }
 
@@ -119,7 +119,8 @@ export class FleetStore implements SegmentStore {
     // Whoever lost an archive may have to remove it from this disk.
     this.#refuseLost();
     // A later generation may lack what was purged meanwhile.
-    if (this.#publisher.coverOf(cover.segment) !== cover) throw segmentElsewhere(cover.segment);
+    if (this.#publisher.coverOf(cover.segment) !== cover)
+      throw archiveError('segment-elsewhere', { segment: cover.segment });
     const opened = openSegment(files, dir, cover, temporary);
     opened?.file.close();
     if (opened?.sealed !== undefined && opened.header.archiveId.equals(stored.logId)) return;
@@ -128,7 +129,8 @@ export class FleetStore implements SegmentStore {
 
   #refuseLost(): void {
     this.#signal.throwIfAborted();
-    if (this.options.held.lostBy !== undefined) throw logFenced(null, 'refused');
+    if (this.options.held.lostBy !== undefined)
+      throw archiveError('log-fenced', { commit: null, reason: 'refused' });
   }
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../core/concurrency.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { Registry } from '../registry/registry.ts';
 import { beginSession, endSession, renew, type Session } from '../registry/sessions.ts';
 

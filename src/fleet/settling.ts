@@ -1,5 +1,5 @@
-import { logFenced } from '../errors/archive.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { archiveError } from '../archive/errors.ts';
+import { MailkeepError } from '../core/errors.ts';
 import { resolve } from '../registry/leases.ts';
 import type { Head, Outcome } from '../registry/outcome.ts';
 import type { HeldArchive } from './held-archive.ts';
@@ -43,7 +43,11 @@ export async function settledHead(
     else if (head !== undefined) held.moved({ epoch: head.epoch });
     else await patience.wait(Math.min(pauseMs, LONGEST_PAUSE_MS));
   }
-  throw logFenced(commit, held.lostBy === 'unknown' ? 'unknown' : 'refused', cause);
+  throw archiveError(
+    'log-fenced',
+    { commit, reason: held.lostBy === 'unknown' ? 'unknown' : 'refused' },
+    cause,
+  );
 }
 
 /**

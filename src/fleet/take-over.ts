@@ -1,5 +1,6 @@
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
+import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import { realFiles } from '../archive/file-system.ts';
 import { FOLDER_MODE, logFolder } from '../archive/format.ts';
@@ -12,10 +13,9 @@ import { listSegments } from '../archive/segment-files.ts';
 import type { Writer } from '../catalog/open-writer.ts';
 import { isOfNoUse } from '../catalog/open-writer.ts';
 import { catchUp } from '../catalog/rebuild.ts';
+import { MailkeepError } from '../core/errors.ts';
 import { makeFolders } from '../core/files.ts';
 import { openState } from '../core/state.ts';
-import { logFenced } from '../errors/archive.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { StoredArchive } from '../registry/reading.ts';
 import {
   type CatalogFrom,
@@ -95,7 +95,7 @@ export async function takeOver(options: TakeOverOptions): Promise<Writer> {
 function refuseOther(held: HeldArchive, { head }: StoredArchive): void {
   if (head.epoch !== held.lease.epoch || head.holder !== held.session) {
     held.lose('lease');
-    throw logFenced(null, 'refused');
+    throw archiveError('log-fenced', { commit: null, reason: 'refused' });
   }
   held.moved(head);
 }

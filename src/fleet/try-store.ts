@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Upload, UploadingStore } from '../copies/object-store.ts';
-import { fleetError } from '../errors/fleet.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { hasCode } from '../core/errors.ts';
+import { fleetError } from '../registry/errors.ts';
 
 /** What a store that can be used was seen to do. */
 export interface TriedStore {

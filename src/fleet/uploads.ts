@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
+import { objectError } from '../copies/errors.ts';
 import type { Upload, UploadingStore } from '../copies/object-store.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { objectError } from '../errors/objects.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { ObjectKind } from '../registry/objects.ts';
 import type { Fenced, Outcome } from '../registry/outcome.ts';
 import { register, type Uploaded } from '../registry/uploads.ts';

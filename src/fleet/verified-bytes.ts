@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
+import { objectError } from '../copies/errors.ts';
 import type { ObjectStore } from '../copies/object-store.ts';
-import { objectError } from '../errors/objects.ts';
 import type { Uploaded } from '../registry/uploads.ts';
 
 /**

@@ -1,7 +1,7 @@
+import { MailkeepError } from '../core/errors.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
 import { isSameAddress, type PlannedMailbox, planWebhooks } from '../daemon/delivery-watch.ts';
 import type { DaemonClock } from '../daemon/ports.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { readSecrets } from '../registry/reading.ts';
 import { webhooksOf } from '../registry/webhook-reading.ts';
 import { forgetWebhook, type KeptWebhook, keepWebhook } from '../registry/webhooks.ts';

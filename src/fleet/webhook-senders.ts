@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { MailkeepError } from '../core/errors.ts';
 import type { Secrets } from '../daemon/receiver.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { FoundSecret } from '../registry/webhook-reading.ts';
 import { type FleetKeys, lookupsOf, openSecret } from './secrets.ts';
 

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { realFiles } from '../archive/file-system.ts';
 import { writing } from '../archive/hot-segment.ts';
 import { withLock } from '../catalog/open-reader.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { MailkeepError } from '../core/errors.ts';
 import { leaveCache } from '../registry/leases.ts';
 import { copiesToWipe } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';

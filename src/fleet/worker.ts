@@ -1,8 +1,8 @@
 import path from 'node:path';
+import { archiveError } from '../archive/errors.ts';
 import { CATALOG_VERSION } from '../catalog/database.ts';
+import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import type { NodeFacts } from '../daemon/fleet-metrics.ts';
-import { logFenced } from '../errors/archive.ts';
-import { errnoName, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { release } from '../registry/leases.ts';
 import { unwantedArchives } from '../registry/reading.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -362,7 +362,8 @@ export class Worker implements ReadingHost {
       this.#open(archive);
     });
     for (const [archive, { held }] of this.#holdings) {
-      if (held.lostBy !== undefined) this.#failed.set(archive, logFenced(null, 'refused'));
+      if (held.lostBy !== undefined)
+        this.#failed.set(archive, archiveError('log-fenced', { commit: null, reason: 'refused' }));
     }
   }
 

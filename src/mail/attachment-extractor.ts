@@ -1,9 +1,9 @@
+import type { ThreadEnded } from '../core/error-tables.ts';
 import { PieceFeed, type PieceMessage, postPiece } from '../core/in-thread.ts';
 import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
-import { extractorClosed, mimeWorkerFailed } from '../errors/mime.ts';
-import type { ThreadEnded } from '../errors/threads.ts';
 import type { AttachmentExtractor, AttachmentJob, AttachmentOutcome } from './attachment-text.ts';
 import { ATTACHMENT_LIMITS, type AttachmentLimits } from './attachment-text.ts';
+import { mailError, mimeWorkerFailed } from './errors.ts';
 import { reasonOfEnd } from './extraction.ts';
 
 export interface AttachmentWorkerData {
@@ -43,7 +43,7 @@ export function openAttachmentExtractor(
   let previous: Promise<unknown> = Promise.resolve();
   let closed = false;
   const run = async (job: AttachmentJob): Promise<AttachmentOutcome> => {
-    if (closed) throw extractorClosed();
+    if (closed) throw mailError('extractor-closed', {});
     // Two threads at once would take the memory of two.
     if (thread?.ended === true) await thread.end();
     if (thread === null || thread.ended) thread = new AttachmentThread(workerFile, limits, memory);
@@ -164,7 +164,7 @@ class AttachmentThread {
     const { started, reason, file } = end.facts;
     this.#settle(({ resolve, reject }) => {
       if (!started) reject(mimeWorkerFailed(file, end.cause ?? reason));
-      else if (reason === 'closed') reject(extractorClosed());
+      else if (reason === 'closed') reject(mailError('extractor-closed', {}));
       else resolve({ status: 'failed', reason: reasonOfEnd(end) });
     });
   }

@@ -1,6 +1,6 @@
+import type { ThreadEnded } from '../core/error-tables.ts';
 import type { MessageId } from '../core/types.ts';
 import type { HeapLimits } from '../core/worker-thread.ts';
-import type { ThreadEnded } from '../errors/threads.ts';
 import type { HeaderFacts } from './headers.ts';
 import {
   type AttachmentLine,

@@ -1,9 +1,9 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import type { ThreadEnded } from '../core/error-tables.ts';
 import { PieceFeed, postPiece } from '../core/in-thread.ts';
 import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
-import { extractorClosed, mailUnreadable, mimeWorkerFailed } from '../errors/mime.ts';
-import type { ThreadEnded } from '../errors/threads.ts';
+import { mailError, mimeWorkerFailed } from './errors.ts';
 import {
   DEFAULT_LIMITS,
   type ExtractionJob,
@@ -244,7 +244,7 @@ class ExtractorPool implements Extractor {
   }
 
   extract(job: ExtractionJob): Promise<IndexEntry> {
-    if (this.#closed) return Promise.reject(extractorClosed());
+    if (this.#closed) return Promise.reject(mailError('extractor-closed', {}));
     return new Promise<IndexEntry>((resolve, reject) => {
       const long = job.source.byteLength > this.#limits.sourceBytes;
       this.#queue.push({
@@ -428,7 +428,7 @@ class ReadingThread {
       },
       {
         message: (message) => this.#receive(message),
-        ended: (end) => this.#fail(mailUnreadable(reasonOfEnd(end))),
+        ended: (end) => this.#fail(mailError('mail-unreadable', { reason: reasonOfEnd(end) })),
       },
     );
     if (want === null) this.#thread.unref();

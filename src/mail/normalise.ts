@@ -1,6 +1,6 @@
 import { brotliDecompressSync, constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { catalogError } from '../core/error-tables.ts';
 import { cutMarks } from '../core/types.ts';
-import { catalogError } from '../errors/catalog.ts';
 
 /**
  * One form of text for the index and for queries, so that both sides of a comparison went through the same

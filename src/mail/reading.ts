@@ -1,6 +1,6 @@
+import { hasCode } from '../core/errors.ts';
 import type { PieceMessage } from '../core/in-thread.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
-import { mailUnreadable } from '../errors/mime.ts';
+import { mailError } from './errors.ts';
 import type {
   ExtractedAttachment,
   MessageReading,
@@ -35,7 +35,7 @@ export async function readMessage(
     for await (const answer of readInWorker(from, want, options)) {
       if (answer.kind === 'message') return answer.message;
     }
-    throw mailUnreadable('malformed');
+    throw mailError('mail-unreadable', { reason: 'malformed' });
   }
 
   async function headersOnly(reason: UnparsedReason): Promise<MessageReading> {
@@ -72,7 +72,7 @@ export async function* openAttachments(
     } else if (answer.kind === 'chunk') yield { number: answer.number, bytes: answer.bytes };
     else if (answer.kind === 'complete') yield { number: answer.number, isComplete: true };
     else if (answer.kind === 'finished') {
-      if (answer.breach !== null) throw mailUnreadable(answer.breach);
+      if (answer.breach !== null) throw mailError('mail-unreadable', { reason: answer.breach });
       return;
     }
   }
@@ -102,10 +102,10 @@ export async function readFramedPage(
     if (answer.kind !== 'page') continue;
     const { page, remote, reason } = answer;
     if (page !== null) return { page, remote };
-    if (reason !== null) throw mailUnreadable(reason);
+    if (reason !== null) throw mailError('mail-unreadable', { reason });
     return null;
   }
-  throw mailUnreadable('malformed');
+  throw mailError('mail-unreadable', { reason: 'malformed' });
 }
 
 /** Passes a source on, keeping its first bytes in case the message ends its worker. */

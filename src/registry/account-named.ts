@@ -1,4 +1,4 @@
-import { fleetError } from '../errors/fleet.ts';
+import { fleetError } from './errors.ts';
 import { type ListedAccount, listAccounts } from './overview.ts';
 import type { Registry } from './registry.ts';
 

@@ -1,5 +1,5 @@
-import { errnoName, MailkeepError } from '../errors/mailkeep-error.ts';
-import { registryError } from '../errors/registry.ts';
+import { errnoName, MailkeepError } from '../core/errors.ts';
+import { registryError } from './errors.ts';
 import { isRefusal, ReplicasNotAwaited } from './guarded-pool.ts';
 
 /** Conditions after which the same transaction may succeed: conflicts, locks, time limits, too many connections. */

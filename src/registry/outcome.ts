@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { MailkeepError } from '../core/errors.ts';
 import type { ObjectState } from './objects.ts';
 import type { Registry, Tx } from './registry.ts';
 

@@ -1,9 +1,9 @@
 import { performance } from 'node:perf_hooks';
 import { Kysely, PostgresDialect, type RawBuilder, sql, type Transaction } from 'kysely';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { registryError } from '../errors/registry.ts';
+import { MailkeepError } from '../core/errors.ts';
 import { type ConnectionLimits, connectionConfig } from './connection.ts';
 import { pool } from './driver.ts';
+import { registryError } from './errors.ts';
 import type { RegistryObserver } from './events.ts';
 import { failureOf } from './failures.ts';
 import { GuardedPool } from './guarded-pool.ts';

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { fleetMigrations } from '../../migrations/fleet/index.ts';
-import { registryError } from '../errors/registry.ts';
+import { registryError } from './errors.ts';
 import type { Registry, Tx } from './registry.ts';
 
 /** The version of this program as fleets count it: raised when workers of two versions cannot work in one fleet. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { errnoName } from '../errors/mailkeep-error.ts';
-import { registryError } from '../errors/registry.ts';
+import { errnoName } from '../core/errors.ts';
+import { registryError } from './errors.ts';
 
 /** Where the registry is, and how it is reached. */
 export interface RegistryTarget {

@@ -1,8 +1,8 @@
 import Database from 'better-sqlite3';
 import { z } from 'zod';
 import type { FlagSet } from '../core/types.ts';
-import { serviceError } from '../errors/small-families.ts';
 import type { FileRange } from '../service/surface.ts';
+import { serviceError } from './errors.ts';
 import {
   type DocumentRow,
   type FolderRow,

@@ -5,7 +5,7 @@ import { connect, createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { demoError } from '../errors/demo.ts';
+import { demoError } from './errors.ts';
 
 const STARTUP_MS = 60_000;
 const BETWEEN_TRIES_MS = 20;

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { parseJson } from '../archive/format.ts';
-import { demoError } from '../errors/demo.ts';
 import { hasEnded, killed } from './children.ts';
+import { demoError } from './errors.ts';
 
 const lineShape = z.looseObject({
   msg: z.string(),

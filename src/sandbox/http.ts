@@ -6,8 +6,7 @@ import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ZodError, z } from 'zod';
-import { hasCode } from '../errors/mailkeep-error.ts';
-import { serviceError } from '../errors/small-families.ts';
+import { hasCode } from '../core/errors.ts';
 import {
   bodyTooLarge,
   dataReply,
@@ -26,6 +25,7 @@ import {
   tooSoon,
   unauthorized,
 } from '../service/surface.ts';
+import { serviceError } from './errors.ts';
 import {
   AddressBlocks,
   applyMailboxFault,

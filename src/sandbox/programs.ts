@@ -1,6 +1,6 @@
 import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { demoError } from '../errors/demo.ts';
+import { demoError } from './errors.ts';
 
 /** Debian keeps each version where only its own scripts look, and programs of the system where only root looks. */
 const POSTGRESQL = '/usr/lib/postgresql';

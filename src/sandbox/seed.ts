@@ -9,7 +9,6 @@ import {
   statSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { serviceError } from '../errors/small-families.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 import {
   decodeModifiedUtf7,
@@ -21,6 +20,7 @@ import {
 } from '../mail/mail-files.ts';
 import { receivedFromSource } from '../service/message-view.ts';
 import type { FileRange } from '../service/surface.ts';
+import { serviceError } from './errors.ts';
 import { type MailSeed, planAt, receivedAt, writeMessage } from './generated-mail.ts';
 import type { Mailbox, SourceBlock, Store } from './store.ts';
 

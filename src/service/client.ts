@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Listing } from '../core/types.ts';
-import { originError } from '../errors/origin.ts';
+import { originError } from './errors.ts';
 import {
   type AccountRecord,
   accountRecord,
@@ -184,7 +184,7 @@ const mailbox = bySchema(platformMailboxRecord);
  * come. Every method is one operation and, failures apart, one request; those that begin with `each` ask page
  * after page as they are read. What changes something may be answered with 202: then it returns `Accepted`.
  *
- * All throw: `MailkeepError` with the codes of `origin.ts`; the signal's reason when it aborts. This surface
+ * All throw: `MailkeepError` with the codes of `errors.ts`; the signal's reason when it aborts. This surface
  * says 404 where the token may not see a resource.
  */
 export class PlatformClient extends Client {
@@ -340,7 +340,7 @@ const mailboxWebhookTest = bySchema(webhookTestRecord);
  * The mailbox surface, whole. Every method is one operation of the interface and, failures apart, one request;
  * those that begin with `each` ask page after page as they are read.
  *
- * All throw: `MailkeepError` with the codes of `origin.ts`; the signal's reason when it aborts.
+ * All throw: `MailkeepError` with the codes of `errors.ts`; the signal's reason when it aborts.
  */
 export class MailboxClient extends Client {
   /** @throws base-url-invalid */

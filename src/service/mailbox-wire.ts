@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { hasCode } from '../core/errors.ts';
 import { type Address, flagSet, type ListedAttachment, type Listing } from '../core/types.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
-import { originError } from '../errors/origin.ts';
+import { originError } from './errors.ts';
 import {
   count,
   flag,

@@ -3,8 +3,8 @@ import { type FileHandle, open, rm } from 'node:fs/promises';
 import type { IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import type { z } from 'zod';
-import { errnoName } from '../errors/mailkeep-error.ts';
-import { originError } from '../errors/origin.ts';
+import { errnoName } from '../core/errors.ts';
+import { originError } from './errors.ts';
 import { mailboxPagination } from './mailbox-wire.ts';
 import { platformMeta } from './platform-wire.ts';
 import type { Reply } from './transport.ts';
@@ -464,7 +464,7 @@ interface SpoolFile {
 }
 
 function spoolError(dir: string, cause: unknown): Error {
-  return originError('spool-failed', { dir, reason: errnoName(cause) }, { cause });
+  return originError('spool-failed', { dir, reason: errnoName(cause) }, cause);
 }
 
 /** Reads one value of an answer: `path` is where it stands, for errors. */
@@ -493,7 +493,8 @@ export function jsonOf(operation: Operation, host: string, reply: Reply): unknow
     originError(
       'origin.not-json',
       { operation: operation.name, host, status: reply.status, what, contentType },
-      { retryable: true },
+      undefined,
+      true,
     );
   if (isEncoded(reply.headers)) throw fail('encoded');
   if (looksLikeWebPage(contentType, bytes)) throw fail('web-page');
@@ -559,7 +560,8 @@ export function bytesOf(operation: Operation, host: string, reply: Reply): Bytes
     throw originError(
       expected === 'message/rfc822' ? 'origin.not-mail' : 'origin.not-bytes',
       { operation: operation.name, host, status: reply.status, what, contentType },
-      { retryable: true },
+      undefined,
+      true,
     );
   }
   const size = body.kind === 'buffer' ? body.bytes.length : body.size;
@@ -567,7 +569,8 @@ export function bytesOf(operation: Operation, host: string, reply: Reply): Bytes
     throw originError(
       'origin.cut-short',
       { operation: operation.name, host, received: size, expected: contentLength },
-      { retryable: true },
+      undefined,
+      true,
     );
   }
   return { ...body, contentLength, contentType };

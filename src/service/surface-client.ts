@@ -1,15 +1,15 @@
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { type Clock, type Lane, onAbort } from '../core/concurrency.ts';
+import { MailkeepError } from '../core/errors.ts';
 import { type Gate, Limiter } from '../core/pace.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import {
   type OriginAnswer,
   type OriginFacts,
   OriginRefusal,
   originError,
   type RefusalCode,
-} from '../errors/origin.ts';
+} from './errors.ts';
 import { mailboxErrorRecord } from './mailbox-wire.ts';
 import { platformErrorRecord } from './platform-wire.ts';
 import {
@@ -216,7 +216,7 @@ function outcomeOf(retries: Retries, operation: Operation, error: MailkeepError)
   return originError(
     'origin.outcome-unknown',
     { operation: operation.name, host: retries.host, reason: error.code, status },
-    { cause: error },
+    error,
   );
 }
 

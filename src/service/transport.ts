@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { buildConnector, type Dispatcher, errors, Pool } from 'undici';
 import { type Lane, onAbort } from '../core/concurrency.ts';
+import { errnoName } from '../core/errors.ts';
 import type { Gate } from '../core/pace.ts';
-import { errnoName } from '../errors/mailkeep-error.ts';
-import { originError, type TooLarge } from '../errors/origin.ts';
+import { originError, type TooLarge } from './errors.ts';
 import {
   type BaseUrl,
   type Body,
@@ -45,11 +45,7 @@ function exchangeError(cause: Error, progress: Progress): Error {
   const operation = progress.operation.name;
   const code = codeOf(cause);
   const timeout = (phase: 'connect' | 'headers' | 'idle', afterMs: number) =>
-    originError(
-      'origin.timeout',
-      { operation, host, phase, afterMs, sent },
-      { cause, retryable: true },
-    );
+    originError('origin.timeout', { operation, host, phase, afterMs, sent }, cause, true);
   switch (code) {
     case 'UND_ERR_CONNECT_TIMEOUT':
       return timeout('connect', timeouts.connect);
@@ -64,13 +60,15 @@ function exchangeError(cause: Error, progress: Progress): Error {
     return originError(
       'origin.cut-short',
       { operation, host, received: progress.received, expected: progress.expected },
-      { cause, retryable: true },
+      cause,
+      true,
     );
   }
   return originError(
     'origin.unreachable',
     { operation, host, reason: code, sent },
-    { cause, retryable: !TLS_REFUSALS.test(code) },
+    cause,
+    !TLS_REFUSALS.test(code),
   );
 }
 
@@ -89,7 +87,8 @@ function tooSlow(operation: Operation, host: string, afterMs: number): Error {
   return originError(
     'origin.timeout',
     { operation: operation.name, host, phase: 'total', afterMs, sent: true },
-    { retryable: true },
+    undefined,
+    true,
   );
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { originError } from '../errors/origin.ts';
+import { originError } from './errors.ts';
 
 /**
  * Reads an answer by its schema.

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import path from 'node:path';
 import type { Clock, Lane } from '../core/concurrency.ts';
 import type { AccountSettings, Settings, TokenSource } from '../core/config-schema.ts';
+import { MailkeepError } from '../core/errors.ts';
 import { Limiter, type LimiterStore, type Wait } from '../core/pace.ts';
 import { readToken } from '../core/secrets.ts';
 import type { StateFile } from '../core/state.ts';
@@ -13,7 +14,6 @@ import {
   utcDay,
   utcDayBefore,
 } from '../core/state-runs.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { MailboxClient, PlatformClient } from '../service/client.ts';
 import type { RetryPolicy } from '../service/surface-client.ts';
 import type { RequestReport } from '../service/transport.ts';

@@ -1,6 +1,6 @@
 import type { Lane } from '../core/concurrency.ts';
+import { hasCode, type MailkeepError } from '../core/errors.ts';
 import type { ListedFolder, Listing } from '../core/types.ts';
-import { hasCode, type MailkeepError } from '../errors/mailkeep-error.ts';
 import {
   folderPages,
   type MailboxClient,

@@ -2,8 +2,8 @@ import { hash } from 'node:crypto';
 import type { Batch } from '../archive/batch.ts';
 import type { Fact } from '../archive/format.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
+import { MailkeepError } from '../core/errors.ts';
 import type { BlobHash, FolderKey, Listing, MessageId, Place } from '../core/types.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { docidBase } from '../mail/docid.ts';
 import { NO_PLACES } from './plan/folder-evidence.ts';
 import {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { QuarantineReason } from '../archive/format.ts';
+import type { MailkeepError } from '../core/errors.ts';
 import { placeKey } from '../core/state.ts';
 import {
   type FlagSet,
@@ -11,10 +12,9 @@ import {
   type Listing,
   type Place,
 } from '../core/types.ts';
-import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import { syncError } from '../errors/sync.ts';
 import { fingerprint } from '../mail/identity.ts';
 import { carriesListedId, type FetchedFacts, type Judgement, judgeSource } from './api-origin.ts';
+import { syncError } from './errors.ts';
 import {
   ALL_UIDS,
   accountedFor,

@@ -7,7 +7,6 @@ import {
   scopesOf,
 } from '../core/state.ts';
 import type { CountedFlag, FolderKey, ListedFolder, Listing, MailboxKey } from '../core/types.ts';
-import { syncError } from '../errors/sync.ts';
 import { fingerprint } from '../mail/identity.ts';
 import {
   type EndingFolder,
@@ -17,6 +16,7 @@ import {
   releaseUnplaced,
   settleEndings,
 } from './deletions.ts';
+import { syncError } from './errors.ts';
 import { FolderPass } from './folder-sync.ts';
 import { openPlaces, SAMPLE_SIZE } from './plan/folder-evidence.ts';
 import { bisect, PAGE_SIZE, type UidInterval } from './plan/plan-folder.ts';

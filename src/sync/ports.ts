@@ -2,6 +2,7 @@ import type { Batch } from '../archive/batch.ts';
 import type { CommittedBatch } from '../archive/format.ts';
 import type { AssumedPlace } from '../catalog/list.ts';
 import type { PlacedMessage } from '../catalog/origin-places.ts';
+import { MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import type {
   BlobHash,
@@ -14,7 +15,6 @@ import type {
   MessageId,
   Place,
 } from '../core/types.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { HostRules, Trouble } from './api-origin.ts';
 import type { Committer, Ledger } from './committer.ts';
 import type { FetchQueue } from './folder-sync.ts';

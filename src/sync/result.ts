@@ -1,4 +1,4 @@
-import type { ErrorFamily, Facts } from '../errors/mailkeep-error.ts';
+import type { ErrorFamily, Facts } from '../core/errors.ts';
 import { addSums, differsByHeldOnly, type FolderSums } from './plan/folder-evidence.ts';
 import type { Forecast } from './plan/plan-folder.ts';
 

@@ -1,5 +1,6 @@
 import { openCatalogReader } from '../catalog/catalog.ts';
 import type { AccountSettings, Settings } from '../core/config-schema.ts';
+import { usageError } from '../core/error-tables.ts';
 import {
   isInbox,
   nearest,
@@ -10,7 +11,6 @@ import {
   specialUseCalled,
 } from '../core/names.ts';
 import { readState } from '../core/state.ts';
-import { usageError } from '../errors/usage.ts';
 import type { SyncResult } from './result.ts';
 import type { Wanted } from './sync-memory.ts';
 import { listedMailboxes } from './sync-memory.ts';

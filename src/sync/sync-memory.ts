@@ -12,7 +12,7 @@ import {
   type StateFile,
 } from '../core/state.ts';
 import type { FolderKey, ListedFolder, MailboxKey, Place } from '../core/types.ts';
-import { syncError } from '../errors/sync.ts';
+import { syncError } from './errors.ts';
 import type { FolderPass } from './folder-sync.ts';
 import {
   addInterval,

@@ -1,8 +1,8 @@
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import { selects } from '../core/names.ts';
 import { accountKey, folderKey, type ListingCost, mailboxKey } from '../core/state.ts';
 import type { FolderKey, MailboxKey } from '../core/types.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { syncError } from '../errors/sync.ts';
+import { syncError } from './errors.ts';
 import { listingPaysOff, MAILBOXES_A_REQUEST } from './plan/plan-folder.ts';
 import {
   concernsOnly,

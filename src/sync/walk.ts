@@ -1,7 +1,7 @@
+import { MailkeepError } from '../core/errors.ts';
 import type { FolderKey, Listing } from '../core/types.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { originError } from '../errors/origin.ts';
-import { syncError } from '../errors/sync.ts';
+import { originError } from '../service/errors.ts';
+import { syncError } from './errors.ts';
 import {
   addInterval,
   covers,

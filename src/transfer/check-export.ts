@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { lstatSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { exportMissing } from '../errors/export.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { hasCode } from '../core/errors.ts';
 import { LineQuotes, uniquePart } from '../mail/mail-files.ts';
+import { exportError } from './errors.ts';
 import {
   type ExportFiles,
   filePieces,
@@ -80,7 +80,8 @@ interface CheckOptions {
  */
 export async function checkExport(options: CheckOptions): Promise<ExportCheck> {
   const stats = statSync(options.at, { throwIfNoEntry: false });
-  if (!(stats?.isDirectory() || stats?.isFile())) throw exportMissing(options.at);
+  if (!(stats?.isDirectory() || stats?.isFile()))
+    throw exportError('export-missing', { target: options.at });
   const check = new Check(options);
   await (stats.isDirectory() ? check.folder() : check.zip());
   return check.result();
@@ -121,7 +122,7 @@ class Check {
     const unfinished = this.#files.kindOf(path.join(at, UNFINISHED_NAME)) === 'file';
     if (unfinished) this.#report({ kind: 'unfinished', path: UNFINISHED_NAME });
     if (this.#files.kindOf(manifest) !== 'file') {
-      if (!unfinished) throw exportMissing(at);
+      if (!unfinished) throw exportError('export-missing', { target: at });
       return;
     }
     await this.#compare(manifest, fileLines(this.#files, manifest), {
@@ -138,7 +139,7 @@ class Check {
       zip = await ZipReader.open(at);
       const opened = zip;
       const manifest = await opened.pieces(MANIFEST_NAME);
-      if (manifest === undefined) throw exportMissing(at);
+      if (manifest === undefined) throw exportError('export-missing', { target: at });
       await this.#compare(at, linesOf(manifest), {
         entry: async (entry) => (await opened.hash(entry.path))?.sha256 ?? null,
         file: async (file) => (await opened.hash(file.path))?.sha256 ?? null,

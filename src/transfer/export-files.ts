@@ -10,8 +10,8 @@ import {
   realFiles,
   writeAll,
 } from '../archive/file-system.ts';
-import { exportDiskFull, exportTargetLinked, exportWriteFailed } from '../errors/export.ts';
-import { errnoOf } from '../errors/mailkeep-error.ts';
+import { errnoOf } from '../core/errors.ts';
+import { exportError } from './errors.ts';
 
 /** What an export needs from the disk in addition to what the archive needs. */
 export interface ExportFiles extends FileLayer {
@@ -85,8 +85,8 @@ function failureOf(file: string, error: unknown): unknown {
   const errno = errnoOf(error);
   if (errno === undefined) return error;
   return errno === 'ENOSPC' || errno === 'EDQUOT'
-    ? exportDiskFull(file, error)
-    : exportWriteFailed(file, errno, error);
+    ? exportError('export-disk-full', { file }, error)
+    : exportError('export-write-failed', { file, errno }, error);
 }
 
 const BUFFERED_BYTES = 1024 * 1024;
@@ -200,7 +200,7 @@ export class ExportFolder {
     const parts = relative === '' ? [] : relative.split('/');
     for (const level of parts.keys()) {
       const folder = this.absolute(parts.slice(0, level + 1).join('/'));
-      if (this.files.isLink(folder)) throw exportTargetLinked(folder);
+      if (this.files.isLink(folder)) throw exportError('export-target-linked', { folder });
     }
   }
 

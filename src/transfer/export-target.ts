@@ -3,14 +3,9 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ZipFile } from 'yazl';
-import {
-  exportChanged,
-  exportFormatDiffers,
-  exportManifestDamaged,
-  exportTargetForeign,
-} from '../errors/export.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { hasCode } from '../core/errors.ts';
 import { LineQuotes } from '../mail/mail-files.ts';
+import { exportError } from './errors.ts';
 import {
   aboveMissing,
   type ExportFiles,
@@ -72,14 +67,15 @@ async function inspectFolder(files: ExportFiles, folder: string): Promise<Folder
   return await writing(folder, async () => {
     const kind = files.kindOf(folder);
     if (kind === undefined) return { finished: false, unfinished: false };
-    if (kind !== 'folder') throw exportTargetForeign(folder, 'folder');
+    if (kind !== 'folder')
+      throw exportError('export-target-foreign', { target: folder, expected: 'folder' });
     const finished = files.kindOf(path.join(folder, MANIFEST_NAME)) === 'file';
     const unfinished = files.kindOf(path.join(folder, UNFINISHED_NAME)) === 'file';
     // The marker is the first file of an export: before it there is nothing, or an unfinished one of itself.
     const foreign = (name: string): boolean =>
       !SYSTEMS_OWN.test(name) && writerOf(name) === undefined;
     if (!finished && !unfinished && files.list(folder).some(foreign)) {
-      throw exportTargetForeign(folder, 'folder');
+      throw exportError('export-target-foreign', { target: folder, expected: 'folder' });
     }
     return { finished, unfinished };
   });
@@ -107,12 +103,18 @@ export async function* manifestEvents(
   try {
     for await (const event of readManifest(lines)) {
       if (event.what === 'head' && wanted !== undefined && event.head.format !== wanted) {
-        throw exportFormatDiffers(path.dirname(file), event.head.format, wanted);
+        throw exportError('export-format-differs', {
+          target: path.dirname(file),
+          found: event.head.format,
+          wanted,
+        });
       }
       yield event;
     }
   } catch (error) {
-    throw error instanceof ManifestDamaged ? exportManifestDamaged(file) : error;
+    throw error instanceof ManifestDamaged
+      ? exportError('export-manifest-damaged', { file })
+      : error;
   }
 }
 
@@ -411,7 +413,7 @@ class MboxWriter implements FormatWriter {
       await this.#write(mbox, Buffer.from(piece));
     }
     const same = mbox.hash.copy().digest('hex') === earlier.sha256;
-    if (!same) throw exportChanged(whole);
+    if (!same) throw exportError('export-changed', { file: whole });
   }
 
   async #append(mbox: OpenMbox, { line }: PlannedPlace, source: Source): Promise<InMbox> {
@@ -808,7 +810,7 @@ export function openZipTarget(
       const gone = hasCode(error, 'bytes-purged') || hasCode(error, 'bytes-unknown');
       const pieces = gone ? await provenPieces(old, entry) : undefined;
       if (pieces !== undefined) return { pieces: () => pieces };
-      throw gone ? exportChanged(to) : error;
+      throw gone ? exportError('export-changed', { file: to }) : error;
     }
   };
   return {
@@ -867,7 +869,7 @@ export function openZipTarget(
 async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | undefined> {
   const kind = await writing(to, async () => files.kindOf(to));
   if (kind === undefined) return undefined;
-  if (kind !== 'file') throw exportTargetForeign(to, 'file');
+  if (kind !== 'file') throw exportError('export-target-foreign', { target: to, expected: 'file' });
   try {
     const zip = await writing(to, () => ZipReader.open(to));
     if (zip.hasManifest) return zip;
@@ -875,7 +877,7 @@ async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | un
   } catch (error) {
     if (!(error instanceof ZipUnreadable)) throw error;
   }
-  throw exportTargetForeign(to, 'file');
+  throw exportError('export-target-foreign', { target: to, expected: 'file' });
 }
 
 async function provenPieces(old: ZipReader | undefined, entry: ManifestEntry) {

@@ -15,17 +15,16 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Entry as YauzlEntry, ZipFile as YauzlZipFile } from 'yauzl';
 import yauzl from 'yauzl';
+import { errnoOf, hasCode, NOT_REGULAR } from '../core/errors.ts';
 import {
   type FilePath,
   joinedPath,
   listedName,
-  NOT_REGULAR,
   openRegularFile,
   shownPath,
 } from '../core/files.ts';
-import { importNoMail, importUnreadable } from '../errors/import.ts';
-import { errnoOf, hasCode } from '../errors/mailkeep-error.ts';
 import { beginsMbox, decodeModifiedUtf7 } from '../mail/mail-files.ts';
+import { importError } from './errors.ts';
 import { MANIFEST_NAME } from './export-manifest.ts';
 
 const MOST_BYTES = 4 * 1024 * 1024;
@@ -173,7 +172,8 @@ export function* findMail(given: FilePath, below = ''): Found {
   const inExport = exportAround(given);
   const spot = { below, inExport };
   if (!stats.isDirectory()) {
-    if (!stats.isFile()) throw importUnreadable(shownPath(given), NOT_REGULAR);
+    if (!stats.isFile())
+      throw importError('import-unreadable', { path: shownPath(given), errno: NOT_REGULAR });
     const name = path.basename(shownPath(given));
     const start = startOf(given);
     const text = start.toString('latin1');
@@ -181,7 +181,7 @@ export function* findMail(given: FilePath, below = ''): Found {
     else if (isEmlx(name)) yield mailAt(given, spot, 'emlx');
     else if (isEml(name) || BEGINS_WITH_FIELD.test(text)) yield mailAt(given, spot, 'eml');
     else if (text.startsWith(ZIP_START)) yield { path: given, kind: 'zip', below: '' };
-    else throw importNoMail(shownPath(given));
+    else throw importError('import-no-mail', { path: shownPath(given) });
     return;
   }
   yield* inFolder(given, { ...spot, isBox: BOX.test(shownPath(given)) });
@@ -461,7 +461,10 @@ function reading<T>(file: FilePath, act: () => T): T {
     return act();
   } catch (error) {
     if (hasCode(error, 'import-unreadable')) throw error;
-    throw importUnreadable(shownPath(file), errnoOf(error) ?? 'unknown');
+    throw importError('import-unreadable', {
+      path: shownPath(file),
+      errno: errnoOf(error) ?? 'unknown',
+    });
   }
 }
 

@@ -1,6 +1,6 @@
 import { ImapFlow } from 'imapflow';
-import { errnoOf, type MailkeepError } from '../errors/mailkeep-error.ts';
-import { restoreError } from '../errors/restore.ts';
+import { errnoOf, type MailkeepError } from '../core/errors.ts';
+import { restoreError } from './errors.ts';
 import { type Content, type FoundMessage, messageIdOf } from './restore-comparison.ts';
 
 /** An IMAP server and the user there. */

@@ -1,10 +1,10 @@
 import { createReadStream } from 'node:fs';
+import { errnoOf } from '../core/errors.ts';
 import { type FilePath, joinedPath, openRegularFile, shownPath } from '../core/files.ts';
 import { scratchDatabase } from '../core/sqlite.ts';
 import { cutMarks } from '../core/types.ts';
-import { importManifestDamaged, importNoMail } from '../errors/import.ts';
-import { errnoOf } from '../errors/mailkeep-error.ts';
 import { flagsFromName, uniquePart } from '../mail/mail-files.ts';
+import { importError } from './errors.ts';
 import {
   MANIFEST_NAME,
   ManifestDamaged,
@@ -240,7 +240,7 @@ export class Manifests {
     const shown = shownPath(file);
     const known = this.#zips.get(shown);
     if (known !== undefined) return known;
-    if (typeof file !== 'string') throw importNoMail(shown);
+    if (typeof file !== 'string') throw importError('import-no-mail', { path: shown });
     let zip: ZipReader | undefined;
     let isKept = false;
     try {
@@ -252,12 +252,13 @@ export class Manifests {
       isKept = true;
       return opened;
     } catch (error) {
-      if (error instanceof ManifestDamaged) throw importManifestDamaged(shown);
+      if (error instanceof ManifestDamaged)
+        throw importError('import-manifest-damaged', { path: shown });
       // Within the manifest as well: its bytes are not what the zip says.
       if (!(error instanceof ZipUnreadable)) throw error;
       // Its names may not be fit for a zip that we write.
       if (zip === undefined && (await isZip(file))) return null;
-      throw importNoMail(shown);
+      throw importError('import-no-mail', { path: shown });
     } finally {
       if (!isKept) zip?.close();
     }

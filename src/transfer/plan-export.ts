@@ -1,9 +1,9 @@
 import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { SearchRequest } from '../catalog/search.ts';
+import { hasCode } from '../core/errors.ts';
 import { scratchDatabase } from '../core/sqlite.ts';
 import type { MessageId } from '../core/types.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
 import type { PlaceLine } from '../mail/identity.ts';
 import type { ExportFiles } from './export-files.ts';
 import type {

@@ -1,8 +1,8 @@
 import type { LogReader } from '../archive/log-reader.ts';
 import type { ListedPlace } from '../catalog/list.ts';
+import type { MailkeepError } from '../core/errors.ts';
 import { scratchDatabase } from '../core/sqlite.ts';
 import type { FlagSet, MessageId } from '../core/types.ts';
-import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { ServerConnection } from './imap-connection.ts';
 import type { Alteration } from './restore-comparison.ts';
 import type { Rate, RestoreJournal } from './restore-journal.ts';

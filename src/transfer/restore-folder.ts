@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { isRestoreError, type RestoreFacts } from '../errors/restore.ts';
+import { isRestoreError, type restoreError } from './errors.ts';
 import type { SelectedFolder, ServerConnection } from './imap-connection.ts';
 import type { PlannedMessage, RefusalReason, RestorePlan } from './plan-restore.ts';
 import {
@@ -16,6 +16,9 @@ import {
 import type { Line, PlanJournal } from './restore-journal.ts';
 import { whyUnreadable } from './restore-selection.ts';
 import { type SecondLook, secondLook } from './verify-restored.ts';
+
+/** A command that was answered with NO or BAD. */
+type Refused = ReturnType<typeof restoreError<'restore-refused'>>['facts'];
 
 /** A message that is read, and how it is sent. */
 interface Ready {
@@ -125,7 +128,7 @@ const TOO_LARGE: ReadonlySet<string> = new Set(['APPENDLIMIT', 'TOOBIG']);
 const NO_FOLDER: ReadonlySet<string> = new Set(['NOPERM', 'READ-ONLY', 'TRYCREATE', 'NONEXISTENT']);
 
 /** What a refusal of APPEND is about (RFC 5530; RFC 7889 for sizes); older servers say it in words only. */
-function verdictOn({ response, text }: RestoreFacts['restore-refused']): RefusalReason {
+function verdictOn({ response, text }: Refused): RefusalReason {
   if (response === 'OVERQUOTA' || /over ?quota|quota exceeded/i.test(text)) return 'quota';
   if (response !== null && TOO_LARGE.has(response)) return 'append-limit';
   if (response !== null && NO_FOLDER.has(response)) return 'folder';
@@ -390,17 +393,13 @@ export class FolderRun {
     return { flags, date, altered: [...more, ...altered] };
   }
 
-  #refuse(
-    { message, form }: Ready,
-    verdict: RefusalReason,
-    { text }: RestoreFacts['restore-refused'],
-  ): void {
+  #refuse({ message, form }: Ready, verdict: RefusalReason, { text }: Refused): void {
     const { plan, quota } = this.shared;
     plan.refuse(message.seq, verdict, text);
     if (verdict === 'quota') quota.floor = Math.min(quota.floor, form.size);
   }
 
-  #refuseFolder({ text }: RestoreFacts['restore-refused']): void {
+  #refuseFolder({ text }: Refused): void {
     this.#isRefused = true;
     this.shared.plan.refuseFolder(this.folder, text);
   }

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
+import { errnoName, MailkeepError } from '../core/errors.ts';
 import { makePrivateFile } from '../core/files.ts';
 import { openState, stateFile } from '../core/state.ts';
 import type { MessageId } from '../core/types.ts';
-import { errnoName, MailkeepError } from '../errors/mailkeep-error.ts';
-import { isRestoreError, restoreError } from '../errors/restore.ts';
+import { isRestoreError, restoreError } from './errors.ts';
 import type { ServerConnection } from './imap-connection.ts';
 import type { Layout } from './restore-selection.ts';
 

@@ -3,7 +3,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { matchingFolders } from '../catalog/folders.ts';
 import type { ListedPlace } from '../catalog/list.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { MailkeepError } from '../core/errors.ts';
 import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
 import { HEADER_END, type SentForm, sentForm, withCrlf } from './restore-comparison.ts';
 

@@ -1,5 +1,5 @@
-import { exportChanged, exportIncomplete } from '../errors/export.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { MailkeepError } from '../core/errors.ts';
+import { exportError } from './errors.ts';
 import { realExportFiles } from './export-files.ts';
 import {
   archiveOrigin,
@@ -159,7 +159,7 @@ function checkAllCounted(
   plan: ExportPlan,
 ): void {
   const counted = exported + there + skipped + damaged + purged + quarantined;
-  if (counted !== places) throw exportIncomplete(places, counted);
+  if (counted !== places) throw exportError('export-incomplete', { places, told: counted });
   const { due, done, earlier, failed } = plan.tally();
   const planned = due + done + earlier + failed + quarantined - kept;
   const agrees =
@@ -167,7 +167,7 @@ function checkAllCounted(
     done === exported + there &&
     earlier === skipped + kept &&
     failed === damaged + purged;
-  if (!agrees) throw exportIncomplete(places, planned);
+  if (!agrees) throw exportError('export-incomplete', { places, told: planned });
 }
 
 function headOf(
@@ -314,7 +314,7 @@ function zipStream({ to }: Pick<WritingOptions, 'to'>, sink: ExportSink): Export
         discard: () => Promise.resolve(),
       };
       // There is no earlier export to take anything from.
-      const earlier = () => Promise.reject(exportChanged(to));
+      const earlier = () => Promise.reject(exportError('export-changed', { file: to }));
       return Promise.resolve(
         new ZipWriter({ file, final: to, plan, earlier, sidecar: async () => null }),
       );

@@ -7,16 +7,16 @@ import { createIndexer, type IndexingProgress } from '../catalog/indexer.ts';
 import { type EngineContext, openReaderOf, type Reader } from '../catalog/open-reader.ts';
 import { openWriter, type Writer } from '../catalog/open-writer.ts';
 import { systemClock } from '../core/concurrency.ts';
+import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
 import { type FilePath, pathsMeant, shownPath } from '../core/files.ts';
 import type { FolderKey, MailboxKey, MessageId } from '../core/types.ts';
-import { importNameTaken } from '../errors/import.ts';
-import { errnoOf, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { importedMailbox, isImported } from '../mail/identity.ts';
 import type { DoubtfulLine } from '../mail/mail-files.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
 import { Committer, catalogMirror } from '../sync/committer.ts';
 import { NO_NUMBERS, tidy } from '../sync/make-run.ts';
 import type { FetchedSource } from '../sync/ports.ts';
+import { importError } from './errors.ts';
 import {
   type FoundFile,
   findMail,
@@ -115,7 +115,7 @@ export async function runImport(options: ImportOptions): Promise<ImportResult> {
       !isImported(box) &&
       [box.address, box.mailbox].some((known) => known.toLowerCase() === name.toLowerCase()),
   );
-  if (taken) throw importNameTaken(name);
+  if (taken) throw importError('import-name-taken', { name });
   const manifests = new Manifests();
   try {
     const paths = options.paths.flatMap(pathsMeant);

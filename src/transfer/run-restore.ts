@@ -1,5 +1,5 @@
-import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { isRestoreError, restoreError } from '../errors/restore.ts';
+import { MailkeepError } from '../core/errors.ts';
+import { isRestoreError, restoreError } from './errors.ts';
 import type { ServerConnection, ServerFolder } from './imap-connection.ts';
 import {
   type Destination,

@@ -2,6 +2,7 @@ import { createHash, hash as digest } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { DamageReason } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import {
   type Fact,
@@ -40,10 +41,9 @@ import {
 } from '../catalog/comparison.ts';
 import type { SegmentDamage } from '../catalog/findings.ts';
 import { contradictingTables, wrongStructure } from '../catalog/implied.ts';
+import { errnoName, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import { builtWorker, JobPool } from '../core/worker-thread.ts';
-import type { DamageReason } from '../errors/archive.ts';
-import { errnoName, MailkeepError } from '../errors/mailkeep-error.ts';
 import { type Meaning, PackedBatches } from './read-log.ts';
 
 type Outcome = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;

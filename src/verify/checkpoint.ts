@@ -12,10 +12,10 @@ import { realFiles, replaceFile } from '../archive/file-system.ts';
 import { canonicalJson, isCount, isHash, isObject, parseJson } from '../archive/format.ts';
 import type { LogHead } from '../archive/log-reader.ts';
 import { isSignedBy } from '../core/ed25519.ts';
+import { usageError } from '../core/error-tables.ts';
+import { errnoName } from '../core/errors.ts';
 import { readRegularFile } from '../core/files.ts';
-import { errnoName } from '../errors/mailkeep-error.ts';
-import { usageError } from '../errors/usage.ts';
-import { verifyError } from '../errors/verify.ts';
+import { verifyError } from './errors.ts';
 
 const DOMAIN = 'mailkeep checkpoint 1\n';
 

@@ -1,5 +1,5 @@
+import type { ErrorFamily } from '../core/errors.ts';
 import type { KnownDamage, VerificationFacts } from '../core/state.ts';
-import type { ErrorFamily } from '../errors/mailkeep-error.ts';
 import { isImported } from '../mail/identity.ts';
 import type { CopyFacts, CopyStatus } from './copy-facts.ts';
 

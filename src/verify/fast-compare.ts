@@ -10,9 +10,8 @@ import {
   openCompared,
   type StoredSegment,
 } from '../catalog/implied.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
-import type { CatalogCode } from '../errors/catalog.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 
 /**
  * Compares the catalog with what the log implies, row by row, and returns how many rows differ. Lets others have their
@@ -167,7 +166,7 @@ export interface CatalogTrouble {
   readonly detail: string;
 }
 
-const UNREADABLE: ReadonlySet<string> = new Set<CatalogCode>([
+const UNREADABLE: ReadonlySet<string> = new Set([
   'catalog-io',
   'catalog-busy',
   'catalog-disk-full',

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import { type Fact, RECORD_KIND, type RemovedPart } from '../archive/format.ts';
 import { foldRecord, readMessagePayload } from '../archive/payload.ts';
@@ -11,7 +12,6 @@ import {
 } from '../archive/segment-files.ts';
 import { segmentBatches, type Visited } from '../archive/segment-reader.ts';
 import type { BlobHash, MessageId, Place } from '../core/types.ts';
-import { logDamaged } from '../errors/archive.ts';
 import { fingerprint } from '../mail/identity.ts';
 
 /** A record that is still there, and what deciding about it needs; blobs come by their hash alone. */
@@ -50,7 +50,7 @@ async function* walkLog(
     }
     const opened = openInForce(files, dir, segment, listing.get(segment) ?? []);
     const damaged = (reason: 'segment-missing' | 'commit' | 'bytes', offset: number) =>
-      logDamaged({ file: opened.path, segment, offset, reason });
+      archiveError('log-damaged', { file: opened.path, segment, offset, reason });
     try {
       if (segment !== index + 1) throw damaged('segment-missing', 0);
       for (const item of segmentBatches(opened, { digest: false }, visit)) {
@@ -61,7 +61,7 @@ async function* walkLog(
           break;
         }
         if (problem !== undefined) {
-          throw logDamaged({ file: opened.path, segment, ...problem });
+          throw archiveError('log-damaged', { file: opened.path, segment, ...problem });
         }
         const commit = item.commit.number;
         for (const { value, ordinal } of item.records) yield { ...value, segment, ordinal, commit };

@@ -16,7 +16,7 @@ import type { WritableCatalog } from '../catalog/catalog.ts';
 import type { EndedQueries, StoodPlace } from '../catalog/messages.ts';
 import { matches } from '../core/names.ts';
 import type { MessageId } from '../core/types.ts';
-import { retentionError } from '../errors/retention.ts';
+import { retentionError } from './errors.ts';
 import type { Survey } from './find-purged.ts';
 
 /** What may go, as configured; days are whole days, null keeps for ever. */

@@ -33,15 +33,14 @@ import { parseQuery } from '../catalog/parse-query.ts';
 import { rebuild } from '../catalog/rebuild.ts';
 import { accountHosts, savedIn, withSaved } from '../catalog/saved-searches.ts';
 import type { RetentionSettings } from '../core/config-schema.ts';
+import { MailkeepError } from '../core/errors.ts';
 import { matches } from '../core/names.ts';
 import { type StateFile, scrubState } from '../core/state.ts';
 import type { KeptRun } from '../core/state-runs.ts';
 import type { MessageId, Place } from '../core/types.ts';
-import { importUnknownRun } from '../errors/import.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { retentionError } from '../errors/retention.ts';
 import { IMPORT_HOST, importedMailbox } from '../mail/identity.ts';
 import { listedMailboxes } from '../sync/sync-memory.ts';
+import { retentionError, verifyError } from './errors.ts';
 import { type Survey, surveyPurge } from './find-purged.ts';
 import {
   type Compacted,
@@ -473,7 +472,8 @@ export function remainsOf({ ended }: Pick<Catalog, 'ended'>, run: ImportRun): Re
 export function importRun(state: Pick<StateFile, 'runs'> | undefined, wanted: number): ImportRun {
   const runs = importRuns(state);
   const found = runs.find(({ run }) => run === wanted);
-  if (found === undefined) throw importUnknownRun(wanted, runs.length);
+  if (found === undefined)
+    throw verifyError('import-unknown-run', { run: wanted, runs: runs.length });
   return found;
 }
 

@@ -15,8 +15,8 @@ import type { ComparedRecord, SettledCounts, SettledRun } from '../catalog/compa
 import type { SegmentDamage } from '../catalog/findings.ts';
 import type { ComparedBatch } from '../catalog/fold.ts';
 import { type BlobPositions, openBlobPositions } from '../catalog/messages.ts';
+import { MailkeepError } from '../core/errors.ts';
 import type { BlobHash } from '../core/types.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { SegmentChecker, SegmentReport } from './check-segment.ts';
 
 /** What a record means to the catalog; a fact also as the text of its JSON, which was already checked. */

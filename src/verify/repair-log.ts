@@ -16,9 +16,9 @@ import {
 } from '../archive/segment-files.ts';
 import { type ChainState, segmentBatches, segmentRecords } from '../archive/segment-reader.ts';
 import { type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
-import { errnoOf, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import { verifyError } from '../errors/verify.ts';
+import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
 import { type Checkpoint, publicKeyOf, readCheckpoint, readSigningKey } from './checkpoint.ts';
+import { verifyError } from './errors.ts';
 import type { Proof } from './repair-archive.ts';
 
 export interface MendedSegment {

@@ -8,7 +8,7 @@ import type {
   VerificationMode,
 } from '../core/state.ts';
 import { readState, type StateFile } from '../core/state.ts';
-import { verifyError } from '../errors/verify.ts';
+import { verifyError } from './errors.ts';
 
 const SCOPE = 'verification';
 const KEY = 'last';

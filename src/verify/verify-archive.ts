@@ -15,8 +15,8 @@ import {
 } from '../catalog/findings.ts';
 import type { ComparedBatch } from '../catalog/fold.ts';
 import { type ComparedCatalog, type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { type MessagesJob, type SegmentChecker, unlessTroubled } from './check-segment.ts';
 import {
   type CatalogState,

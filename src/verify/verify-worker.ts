@@ -1,9 +1,9 @@
 /** Entry of a thread that reads archives; check-segment.ts is its other side. */
 
+import { archiveError } from '../archive/errors.ts';
 import { realFiles } from '../archive/file-system.ts';
 import { provenEnd } from '../archive/segment-reader.ts';
 import { serveJobs } from '../core/in-thread.ts';
-import { logDamaged } from '../errors/archive.ts';
 import type { SegmentJob, SegmentReport, Settling, ThreadJob } from './check-segment.ts';
 import { checkSegment, RecentBlobs, rebuildMessages } from './check-segment.ts';
 
@@ -19,7 +19,8 @@ serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
       return await rebuildMessages(realFiles, job.job);
     case 'intact': {
       const { path, sealed, segment, generation } = job.file;
-      const damaged = () => logDamaged({ file: path, segment, offset: 0, reason: 'bytes' });
+      const damaged = () =>
+        archiveError('log-damaged', { file: path, segment, offset: 0, reason: 'bytes' });
       provenEnd(realFiles, { segment, generation }, path, sealed, damaged);
       return [];
     }

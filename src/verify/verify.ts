@@ -4,6 +4,8 @@ import { openLogReader } from '../archive/log-reader.ts';
 import type { Finding } from '../catalog/findings.ts';
 import { openCompared } from '../catalog/implied.ts';
 import type { EngineContext, Remembered } from '../catalog/open-reader.ts';
+import { catalogError } from '../core/error-tables.ts';
+import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
 import {
   type KnownFinding,
   openExistingState,
@@ -16,8 +18,6 @@ import {
   type VerificationFacts,
   type VerificationMode,
 } from '../core/state.ts';
-import { catalogError } from '../errors/catalog.ts';
-import { errnoOf, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { checkerOnThreads, type SegmentChecker } from './check-segment.ts';
 import { NEVER, type Sampling, type SegmentCheckup, verifySample } from './fast-compare.ts';
 import type { VouchedCommit } from './read-log.ts';

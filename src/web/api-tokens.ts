@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto';
+import { MailkeepError } from '../core/errors.ts';
 import type { ApiToken, StateFile } from '../core/state.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 
 const SCOPE = 'api-token';
 const KEY_SCOPE = 'api-token-key';

@@ -1,7 +1,7 @@
 import { Hono } from 'hono';
 import { savedSearches } from '../catalog/saved-searches.ts';
+import { hasCode } from '../core/errors.ts';
 import type { Reached } from '../core/listener.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
 import {
   askerOf,
   cookieNames,

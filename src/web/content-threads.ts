@@ -1,7 +1,7 @@
 import { fetching, type SegmentStore } from '../archive/segment-files.ts';
+import { hasCode, type Thrown } from '../core/errors.ts';
 import type { ListedAttachment, MessageId } from '../core/types.ts';
 import { builtWorker, JobPool } from '../core/worker-thread.ts';
-import { hasCode, type Thrown } from '../errors/mailkeep-error.ts';
 import type { RenderedText } from '../service/message-view.ts';
 import { type Criteria, statusRefusal, tooSoon } from '../service/surface.ts';
 

@@ -1,7 +1,7 @@
 import type { Correspondent } from '../catalog/breakdowns.ts';
 import { localMoment, wallTime } from '../catalog/query-dates.ts';
+import { shortMonth, two } from '../core/text.ts';
 import { docidAt } from '../mail/docid.ts';
-import { shortMonth, two } from '../wording/dates.ts';
 
 /** The numbers of a dashboard as plain data. Times are milliseconds since the epoch; queries are what finds a number. */
 export interface DashboardData {

@@ -1,9 +1,9 @@
 import type { Reader } from '../catalog/open-reader.ts';
 import { wallTime } from '../catalog/query-dates.ts';
+import { two } from '../core/text.ts';
 import type { MessageId } from '../core/types.ts';
 import { cutName, safeFileName } from '../mail/file-names.ts';
 import { openAttachments } from '../mail/reading.ts';
-import { two } from '../wording/dates.ts';
 import { DOWNLOAD_POLICY } from './security-headers.ts';
 import type { ReadingFor } from './served-archive.ts';
 

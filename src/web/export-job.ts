@@ -1,5 +1,5 @@
 import type { CountRequest } from '../catalog/search.ts';
-import type { Thrown } from '../errors/mailkeep-error.ts';
+import type { Thrown } from '../core/errors.ts';
 import type { StreamOptions } from '../transfer/run-export.ts';
 
 /** What an export thread is to do. */

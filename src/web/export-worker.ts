@@ -2,9 +2,9 @@
 
 import { workerData } from 'node:worker_threads';
 import { openReaderOf } from '../catalog/open-reader.ts';
+import { thrownBy } from '../core/errors.ts';
 import { openThreadPort } from '../core/in-thread.ts';
-import { exportIncomplete } from '../errors/export.ts';
-import { thrownBy } from '../errors/mailkeep-error.ts';
+import { exportError } from '../transfer/errors.ts';
 import { type ExportSink, streamExport } from '../transfer/run-export.ts';
 import type { ExportJob, FromExport, ToExport } from './export-job.ts';
 import { readerWithin } from './served-archive.ts';
@@ -86,7 +86,8 @@ async function run(): Promise<void> {
       pieces,
     );
     // Nothing in an mbox could name what is missing.
-    if (format === 'mbox' && damaged + purged > 0) throw exportIncomplete(places, exported);
+    if (format === 'mbox' && damaged + purged > 0)
+      throw exportError('export-incomplete', { places, told: exported });
     await pieces.end();
   } finally {
     reader.close();

@@ -1,9 +1,9 @@
 import type { Reader } from '../catalog/open-reader.ts';
 import type { CountRequest } from '../catalog/search.ts';
+import type { ThreadEnded } from '../core/error-tables.ts';
+import { rethrown } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
-import { rethrown } from '../errors/mailkeep-error.ts';
-import type { ThreadEnded } from '../errors/threads.ts';
 import { exportName, savedAnswer, sourceDownload } from './downloads.ts';
 import type { ExportJob, FromExport, ToExport } from './export-job.ts';
 import { within } from './mail-list.ts';

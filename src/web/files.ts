@@ -21,14 +21,13 @@ import {
   smallPage,
   soughtWords,
 } from '../catalog/snippets.ts';
+import { hasCode, MailkeepError, sentenceOf } from '../core/errors.ts';
 import type { Address, BlobHash, MessageId } from '../core/types.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { safeFileName } from '../mail/file-names.ts';
 import { openAttachments } from '../mail/reading.ts';
 import { MOST_PICTURE_BYTES, type PictureType, shownPicture } from '../mail/safe-page.ts';
 import { type ZippedFile, zipOfFiles } from '../transfer/export-target.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
 import { bytesOf, isTooMuch, MOST_FILES, type SavedFile } from './attached-files.ts';
 import { attachmentDownload, attachmentsName, type Download } from './downloads.ts';
 import { within } from './mail-list.ts';

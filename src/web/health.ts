@@ -2,9 +2,9 @@ import type { FolderName } from '../catalog/folders.ts';
 import { type Reader, staleCatalog } from '../catalog/open-reader.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import type { RetentionSettings } from '../core/config-schema.ts';
+import { MailkeepError, sentenceOf } from '../core/errors.ts';
 import { readState, type StateFile } from '../core/state.ts';
 import type { KeptRun } from '../core/state-runs.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { isImported, type PlaceLine } from '../mail/identity.ts';
 import {
   type ArchivePolicy,
@@ -16,7 +16,6 @@ import {
   quarantinedMessages,
 } from '../verify/archive-status.ts';
 import { copyStatuses } from '../verify/copy-facts.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
 import {
   type HealthContent,
   type HealthShown,

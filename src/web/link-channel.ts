@@ -4,8 +4,8 @@ import { chmodSync, lstatSync, readdirSync, realpathSync, rmSync } from 'node:fs
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
 import path from 'node:path';
 import { z } from 'zod';
+import { errnoOf } from '../core/errors.ts';
 import { isOwnSocket, privateFolder } from '../core/files.ts';
-import { errnoOf } from '../errors/mailkeep-error.ts';
 
 /** What asks for a sign-in link: keys of the mailboxes that its browser may read, or null for all. */
 export const linkMessage = z.object({

@@ -1,13 +1,12 @@
 import type { Reader } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
+import { unknownText } from '../catalog/resolve-query.ts';
 import type { CountRequest, HitCount, SearchHit } from '../catalog/search.ts';
 import { type Snippet, type Sought, snippet, soughtWords } from '../catalog/snippets.ts';
+import { capital, hasCode, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { readFramedPage } from '../mail/reading.ts';
-import { capital } from '../wording/sentence.ts';
-import { unknownText } from '../wording/unknown-names.ts';
 import { downloadFormat, exportOffer } from './exporting.ts';
 import { type FrameState, frameState, healthTab } from './health.ts';
 import { type HealthTab, lookAnswer } from './health-content.ts';

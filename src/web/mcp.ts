@@ -5,9 +5,9 @@ import {
   ResourceTemplate,
 } from '@modelcontextprotocol/server';
 import packageJson from '../../package.json' with { type: 'json' };
+import { MailkeepError } from '../core/errors.ts';
 import { isForeign } from '../core/listener.ts';
 import type { ApiToken } from '../core/state.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { envelope, Refusal, unauthorized } from '../service/surface.ts';
 import { TokenTurns } from './content-threads.ts';
 import {

@@ -12,10 +12,10 @@ import type {
   OriginQueries,
   OriginUids,
 } from '../catalog/origin-places.ts';
+import { MailkeepError, rethrown } from '../core/errors.ts';
 import { isForeign } from '../core/listener.ts';
 import type { ApiToken } from '../core/state.ts';
 import type { Listing, MailboxKey, MessageId } from '../core/types.ts';
-import { MailkeepError, rethrown } from '../errors/mailkeep-error.ts';
 import { isDated, receivedAt } from '../mail/docid.ts';
 import {
   type FolderRecord,

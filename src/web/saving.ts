@@ -1,4 +1,5 @@
 import { accessSync, constants } from 'node:fs';
+import { archiveError } from '../archive/errors.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import {
   type SavedSearch,
@@ -7,12 +8,9 @@ import {
   saveIn,
   withSaved,
 } from '../catalog/saved-searches.ts';
+import { catalogError, usageError } from '../core/error-tables.ts';
+import { errnoName, MailkeepError, sentenceOf } from '../core/errors.ts';
 import { type StateFile, stateFile } from '../core/state.ts';
-import { catalogError } from '../errors/catalog.ts';
-import { errnoName, MailkeepError } from '../errors/mailkeep-error.ts';
-import { archiveUnwritable } from '../errors/system.ts';
-import { usageError } from '../errors/usage.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
 import { writableState } from './sessions.ts';
 
 /** What a browser learns when it saves a search or forgets one. */
@@ -88,7 +86,7 @@ function unwritable(dataDir: string): MailkeepError {
     try {
       accessSync(needed, constants.W_OK);
     } catch (error) {
-      return archiveUnwritable(needed, errnoName(error), error);
+      return archiveError('archive-unwritable', { file: needed, errno: errnoName(error) }, error);
     }
   }
   return catalogError('catalog-io', { file, reason: 'it is damaged or in use' });

@@ -1,4 +1,5 @@
 import { createHash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
+import { errnoOf, MailkeepError } from '../core/errors.ts';
 import {
   hasState,
   openExistingState,
@@ -7,7 +8,6 @@ import {
   type StateFile,
   type WebSession,
 } from '../core/state.ts';
-import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 
 /** How long a browser stays signed in, in milliseconds. */
 export const SESSION_MS = 30 * 24 * 3_600_000;

@@ -4,8 +4,7 @@ import type { SearchNode } from '../catalog/query-ast.ts';
 import { withSaved } from '../catalog/saved-searches.ts';
 import type { CountRequest } from '../catalog/search.ts';
 import { matchesBetween, type Sought } from '../catalog/snippets.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
+import { MailkeepError, sentenceOf } from '../core/errors.ts';
 import type { TextPiece } from './message-shapes.ts';
 import { type AccountsOf, accountsFor, type ServedReader, searchesFor } from './served-archive.ts';
 

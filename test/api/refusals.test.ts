@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { OriginRefusal } from '../../src/errors/origin.ts';
+import { OriginRefusal } from '../../src/service/errors.ts';
 import { fixture } from '../wire/sample.ts';
 import { type Answer, envelope, json, QUOTA, raw, startOrigin } from './local-origin.ts';
 import { failureOf, mailboxClient, platformClient } from './test-clients.ts';

@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { OriginRefusal } from '../../src/errors/origin.ts';
+import { OriginRefusal } from '../../src/service/errors.ts';
 import { type Answer, envelope, json, QUOTA, raw, startOrigin } from './local-origin.ts';
 import { failureOf, mailboxClient, platformClient } from './test-clients.ts';
 

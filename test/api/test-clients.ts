@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 import { MailboxClient, PlatformClient } from '../../src/service/client.ts';
 import type { ClientOptions } from '../../src/service/surface-client.ts';
 import { InstantClock } from './instant-clock.ts';

@@ -3,11 +3,9 @@ import { type SourceFile, sourceFiles } from './source-tree.ts';
 
 /** The rooms of the project. Each imports only rooms before it, and a room that is not here does not exist. */
 const ROOMS: readonly string[] = [
-  // One class for every failure; facts by area.
-  'errors',
   'migrations',
   'migrations/fleet',
-  // Configuration, state.sqlite, threads, pacing, listener, shared types.
+  // Errors, configuration, state.sqlite, threads, pacing, listener, shared types.
   'core',
   // From MIME to text.
   'mail',
@@ -20,8 +18,6 @@ const ROOMS: readonly string[] = [
   'sync/plan',
   'sync',
   'verify',
-  // Sentences for people.
-  'wording',
   'copies/format',
   'copies',
   'transfer',
@@ -42,10 +38,10 @@ const ROOMS: readonly string[] = [
 
 /** Rooms that import less: pure algorithms, and servers that know nothing of a client. */
 const NARROW: Readonly<Record<string, readonly string[]>> = {
-  'sync/plan': ['errors', 'core'],
-  'copies/format': ['errors', 'core', 'archive'],
-  sandbox: ['errors', 'core', 'mail', 'archive', 'service'],
-  registry: ['errors', 'migrations/fleet'],
+  'sync/plan': ['core'],
+  'copies/format': ['core', 'archive'],
+  sandbox: ['core', 'mail', 'archive', 'service'],
+  registry: ['core', 'migrations/fleet'],
   bootstrap: ['core'],
 };
 

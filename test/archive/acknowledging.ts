@@ -4,9 +4,9 @@ import type {
   Durability,
   NextSegment,
 } from '../../src/archive/durability.ts';
+import { archiveError, logWriteFailed } from '../../src/archive/errors.ts';
 import { genesisHash, SEGMENT_HEADER_BYTES } from '../../src/archive/format.ts';
 import type { LogEnd, MissingBytes } from '../../src/archive/recovery.ts';
-import { logFenced, logWriteFailed } from '../../src/errors/archive.ts';
 
 interface Accepted {
   readonly bytes: Buffer;
@@ -101,7 +101,7 @@ export class AcknowledgingLog {
 
   /** The error of an act that was refused. */
   static refused(number: number) {
-    return logFenced(number, 'refused');
+    return archiveError('log-fenced', { commit: number, reason: 'refused' });
   }
 
   #in(segment: number): Accepted[] {

@@ -1,7 +1,7 @@
 import { pathToFileURL } from 'node:url';
 import { deflateSync } from 'node:zlib';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { hasCode } from '../../src/core/errors.ts';
 import { openAttachmentExtractor } from '../../src/mail/attachment-extractor.ts';
 import type { AttachmentExtractor, AttachmentJob } from '../../src/mail/attachment-text.ts';
 import { ATTACHMENT_LIMITS, type AttachmentLimits } from '../../src/mail/attachment-text.ts';

@@ -1,6 +1,6 @@
 import { type Catalog, openCatalogReader } from '../../src/catalog/catalog.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 import { median } from './figures.ts';
 import type { SearchSpeed } from './measurements.ts';
 import { generatedQueries, HARD_QUERIES, QUERY_KINDS } from './search-queries.ts';

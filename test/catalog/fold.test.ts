@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Fact } from '../../src/archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { hasCode } from '../../src/core/errors.ts';
 import {
   appeared,
   folder,

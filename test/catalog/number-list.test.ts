@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { numberList } from '../../src/catalog/sql.ts';
-import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { hasCode } from '../../src/core/errors.ts';
 
 test('a list of numbers is read', () => {
   expect(numberList('[]', 'c.sqlite')).toEqual([]);

@@ -6,7 +6,7 @@ import { migrations } from '../../migrations/index.ts';
 import { openCatalog, openCatalogReader } from '../../src/catalog/catalog.ts';
 import { CATALOG_VERSION, catalogFile, openForWriting } from '../../src/catalog/database.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 import {
   appeared,
   entry,

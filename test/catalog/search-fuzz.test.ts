@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 import {
   appeared,
   entry,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import type { SearchNode } from '../../src/catalog/query-ast.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 import { absent } from '../peers/programs.ts';
 import { START, temporaryDir } from './history.ts';
 import { type Asked, plainAsciiWords, reasonFor } from './notmuch-differences.ts';

@@ -1,4 +1,4 @@
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 
 /** What a search gives, or undefined where it is refused as taking too long. */
 export function unlessRefused<T>(act: () => T): T | undefined {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bytes, count, counted, span } from '../../src/wording/amounts.ts';
+import { bytes, count, counted, span } from '../../src/core/text.ts';
 
 test('counts are grouped, and nouns follow them', () => {
   expect([0, 999, 1000, 1234567].map(count)).toEqual(['0', '999', '1,000', '1,234,567']);

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { exitCodesOf } from '../../src/cli/help-text.ts';
 import { parseCommandLine } from '../../src/cli/program.ts';
-import { EXIT } from '../../src/errors/exit-codes.ts';
+import { EXIT } from '../../src/core/errors.ts';
 import { allCommands } from '../surface/command-walk.ts';
 
 /** The help of every command and of every command below one, by its words. */

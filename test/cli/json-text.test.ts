@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { jsonLine } from '../../src/wording/json.ts';
+import { jsonLine } from '../../src/core/terminal-safe.ts';
 
 test('a line of JSON holds nothing that a terminal obeys, and says the same', () => {
   const hostile = {

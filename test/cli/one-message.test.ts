@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { oneMessage } from '../../src/cli/archive.ts';
-import { sentenceOf } from '../../src/wording/sentence-of.ts';
+import { sentenceOf } from '../../src/core/errors.ts';
 import {
   appeared,
   folder,

@@ -7,7 +7,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { exitCodesOf } from '../../src/cli/help-text.ts';
 import { wantsColour } from '../../src/cli/output.ts';
-import { EXIT } from '../../src/errors/exit-codes.ts';
+import { EXIT } from '../../src/core/errors.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
 import { mailkeep } from './child.ts';
 import { ran } from './surface.ts';

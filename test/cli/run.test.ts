@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { OutputClosed, streamOutput } from '../../src/cli/output.ts';
-import { combinedExit, EXIT } from '../../src/errors/exit-codes.ts';
-import { jsonLine } from '../../src/wording/json.ts';
+import { combinedExit, EXIT } from '../../src/core/errors.ts';
+import { jsonLine } from '../../src/core/terminal-safe.ts';
 import { closedAfter, ran } from './surface.ts';
 
 test('--version prints the version of the package', async () => {

@@ -2,16 +2,20 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
-import { configError } from '../../src/errors/config.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { didYouMean } from '../../src/wording/sentence.ts';
-import { SENTENCE_TABLES, sayFacts, sentenceOf } from '../../src/wording/sentence-of.ts';
+import '../../src/cli/all-errors.ts';
+import { configError } from '../../src/core/error-tables.ts';
+import { didYouMean, MailkeepError, sayFacts, sentenceOf } from '../../src/core/errors.ts';
 import { root, sourceFiles } from '../architecture/source-tree.ts';
 
-const codes = SENTENCE_TABLES.flatMap((table) => Object.keys(table));
+const codes = sourceFiles(['src'])
+  .filter(({ text }) => text.includes('defineErrors({'))
+  .flatMap(({ text }) => [...text.matchAll(/^ {4}'?([a-z]+(?:[.-][a-z]+)+)'?: (?:\(|\w+,$)/gm)])
+  .map((match) => match[1] ?? '');
 
-test('every code has one sentence', () => {
+test('every code has one sentence, which the command line loads', () => {
+  expect(codes.length).toBeGreaterThan(300);
   expect(codes.filter((code, i) => codes.indexOf(code) < i)).toEqual([]);
+  expect(codes.filter((code) => sayFacts(code, {}).hint?.includes('MAILKEEP_DEBUG'))).toEqual([]);
 });
 
 test('every code that any file raises has a sentence', () => {

@@ -3,8 +3,8 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { sentenceOf } from '../../src/core/errors.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { sentenceOf } from '../../src/wording/sentence-of.ts';
 import { type Workplace, workplace } from './child.ts';
 import { ran } from './surface.ts';
 

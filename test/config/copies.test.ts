@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../src/core/config.ts';
-import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { hasCode } from '../../src/core/errors.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-config-'));
 

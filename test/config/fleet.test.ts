@@ -9,8 +9,7 @@ import {
   readRegistryAddress,
 } from '../../src/core/config.ts';
 import { shownFields } from '../../src/core/config-shown.ts';
-import { hasCode } from '../../src/errors/mailkeep-error.ts';
-import { sentenceOf } from '../../src/wording/sentence-of.ts';
+import { hasCode, sentenceOf } from '../../src/core/errors.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-config-'));
 const LEAST = {

@@ -5,8 +5,8 @@ import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
 import { withScheme } from '../../src/core/address.ts';
 import { loadConfig } from '../../src/core/config.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 import { readToken } from '../../src/core/secrets.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 
 const account = { name: 'main', baseUrl: 'https://mail.example', token: 'hush-hush-1' };
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { beforeEach, expect, test } from 'vitest';
+import { MailkeepError } from '../../src/core/errors.ts';
 import {
   forgetSecret,
   reserveSecret,
@@ -11,7 +12,6 @@ import {
   storedWebhooks,
   webhookSecretsFolder,
 } from '../../src/core/secrets.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 
 let dataDir: string;
 beforeEach(() => {

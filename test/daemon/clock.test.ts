@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { diskFull, logSyncFailed } from '../../src/archive/errors.ts';
 import { exitOfSync } from '../../src/cli/warnings.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import type {
@@ -9,8 +10,7 @@ import type {
 } from '../../src/daemon/ports.ts';
 import { mergeResults } from '../../src/daemon/runs.ts';
 import { cronTimes, Timetable } from '../../src/daemon/schedule.ts';
-import { diskFull, logSyncFailed } from '../../src/errors/archive.ts';
-import { syncError } from '../../src/errors/sync.ts';
+import { syncError } from '../../src/sync/errors.ts';
 import type { SyncFailure, SyncResult } from '../../src/sync/result.ts';
 import { FakeTime, settled } from './fake-time.ts';
 

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
+import { sentenceOf } from '../../src/core/errors.ts';
 import { translate } from '../../src/core/sqlite.ts';
-import { sentenceOf } from '../../src/wording/sentence-of.ts';
 
 /** What SQLite throws under a code, about a file on a disk that has room. */
 function said(code: string) {

@@ -1,9 +1,9 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { archiveError } from '../../src/archive/errors.ts';
 import { openLogReader } from '../../src/archive/log-reader.ts';
-import { bytesPurged } from '../../src/errors/archive.ts';
-import { usageError } from '../../src/errors/usage.ts';
+import { usageError } from '../../src/core/error-tables.ts';
 import { exportBack } from '../../src/export/elsewhere/back.ts';
 import { batchItem } from '../../src/export/elsewhere/batches.ts';
 import { bodyOf, buffersOf } from '../../src/export/elsewhere/bodies.ts';
@@ -362,7 +362,7 @@ describe('large messages from another node', () => {
         ...large.sources,
         readMessage: (one: string) => large.sources.readMessage(one),
         streamMessage: (one: string) => {
-          if (one === id) throw bytesPurged(id);
+          if (one === id) throw archiveError('bytes-purged', { hash: id });
           return large.sources.streamMessage(one);
         },
       };

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { archiveError } from '../../src/archive/errors.ts';
 import type { SegmentStore } from '../../src/archive/segment-files.ts';
-import { logFenced } from '../../src/errors/archive.ts';
 import { FleetForgets, wantedOf } from '../../src/fleet/forgets.ts';
 import type { Extractor } from '../../src/mail/extraction.ts';
 import { openExtractorPool } from '../../src/mail/mime-threads.ts';
@@ -109,7 +109,7 @@ describe.skipIf(skipped)('what somebody asked to be forgotten', () => {
     done(await askForget(registry, { id: randomUUID(), archive, node: 'b', wanted: WANTED }));
     const away: SegmentStore = {
       present: () => false,
-      fetch: () => Promise.reject(logFenced(null, 'refused')),
+      fetch: () => Promise.reject(archiveError('log-fenced', { commit: null, reason: 'refused' })),
       publish: () => Promise.reject(new Error('nothing is sealed')),
     };
     const said: string[] = [];

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { objectError } from '../../src/copies/errors.ts';
 import type { Upload, UploadingStore } from '../../src/copies/object-store.ts';
 import { ensureBucket, s3Store } from '../../src/copies/s3-store.ts';
-import { objectError } from '../../src/errors/objects.ts';
 import {
   COLLECTOR_LIMITS,
   type CollectableStore,

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { registryError } from '../../src/errors/registry.ts';
 import type { Extractor } from '../../src/mail/extraction.ts';
 import { openExtractorPool } from '../../src/mail/mime-threads.ts';
+import { registryError } from '../../src/registry/errors.ts';
 import { buildWorker } from '../mime/built-worker.ts';
 import { chosenDeaths, type Mortal } from './servers/mortal.ts';
 import { Folders } from './servers/nodes.ts';

@@ -1,5 +1,4 @@
 import { beforeEach, expect, test } from 'vitest';
-import { registryError } from '../../src/errors/registry.ts';
 import { HintListening } from '../../src/fleet/hint-listening.ts';
 import {
   type FleetHint,
@@ -10,6 +9,7 @@ import {
   SentSums,
 } from '../../src/fleet/hint-notes.ts';
 import { type HintOutcome, HintSending } from '../../src/fleet/hint-sending.ts';
+import { registryError } from '../../src/registry/errors.ts';
 import type { Holder, Note } from '../../src/registry/hints.ts';
 import type { ListeningPorts } from '../../src/registry/listening.ts';
 import { FakeClock } from '../limiter/fake-clock.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { scanLog } from '../../src/archive/log-reader.ts';
 import { sealSegment } from '../../src/archive/seal.ts';
 import { listSegments } from '../../src/archive/segment-files.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 import type { HeldArchive } from '../../src/fleet/held-archive.ts';
 import type { FleetStore } from '../../src/fleet/segments.ts';
 import { DIR } from '../archive/sample-log.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect as plainly } from 'node:net';
 import { connect } from 'node:tls';
 import { afterEach, describe, expect, test } from 'vitest';
-import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { hasCode } from '../../src/core/errors.ts';
 import { openLink } from '../../src/fleet/link/dial.ts';
 import { BadFrame, FRAME, frame, framesOf, framesWith } from '../../src/fleet/link/frames.ts';
 import { identityOf, LINK_TLS, linkKey } from '../../src/fleet/link/link-keys.ts';

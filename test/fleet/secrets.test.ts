@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { sentenceOf } from '../../src/core/errors.ts';
 import { FleetKeys, openSecret, sealSecret } from '../../src/fleet/secrets.ts';
-import { sentenceOf } from '../../src/wording/sentence-of.ts';
 
 const [OLD, NEW] = ['ab'.repeat(32), '01'.repeat(32)];
 const NONCE = Buffer.from('000102030405060708090a0b', 'hex');

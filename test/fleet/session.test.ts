@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import type { MailkeepError } from '../../src/core/errors.ts';
 import { Claims } from '../../src/fleet/claims.ts';
 import { WorkerSession } from '../../src/fleet/session.ts';
 import { commit } from '../../src/registry/commits.ts';

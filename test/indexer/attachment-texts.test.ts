@@ -1,12 +1,12 @@
 import Database from 'better-sqlite3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { archiveError } from '../../src/archive/errors.ts';
 import { type LogReader, openLogReader } from '../../src/archive/log-reader.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/database.ts';
 import { createIndexer, type Indexer, readAttachments } from '../../src/catalog/indexer.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { rebuildCatalog } from '../../src/catalog/rebuild.ts';
-import { blobDamaged } from '../../src/errors/archive.ts';
 import { openAttachmentExtractor } from '../../src/mail/attachment-extractor.ts';
 import type { AttachmentExtractor, AttachmentJob } from '../../src/mail/attachment-text.ts';
 import type { Extractor } from '../../src/mail/extraction.ts';
@@ -237,7 +237,7 @@ describe('the text of attachments', () => {
   it('whose bytes are damaged has failed, and stops nothing', async () => {
     await grow([letterWith(1, [contract, ...CONTRACT])]);
     const damaged = (): never => {
-      throw blobDamaged('0'.repeat(64), 'hash');
+      throw archiveError('blob-damaged', { blob: '0'.repeat(64), reason: 'hash' });
     };
     sources = { ...sources, readBlob: damaged, close: () => {} };
     expect(await read()).toEqual({ read: 1, remaining: 0 });

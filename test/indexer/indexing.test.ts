@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { archiveError } from '../../src/archive/errors.ts';
 import { openLogReader } from '../../src/archive/log-reader.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import type { SourceStore } from '../../src/catalog/indexer.ts';
 import { createIndexer, type IndexingProgress, indexPending } from '../../src/catalog/indexer.ts';
 import { catchUp } from '../../src/catalog/rebuild.ts';
-import { messageDamaged } from '../../src/errors/archive.ts';
 import type { Extractor } from '../../src/mail/extraction.ts';
 import { openExtractorPool } from '../../src/mail/mime-threads.ts';
 import { buildWorker } from '../mime/built-worker.ts';
@@ -88,7 +88,7 @@ describe('indexing what is pending', () => {
     const damaged = mail.ids[2] ?? '';
     const sources: SourceStore = {
       readSource(id, maxBytes) {
-        if (id === damaged) throw messageDamaged(id, 'hash');
+        if (id === damaged) throw archiveError('message-damaged', { message: id, reason: 'hash' });
         return whole.readSource(id, maxBytes);
       },
     };

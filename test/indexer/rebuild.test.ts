@@ -6,7 +6,7 @@ import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/database.ts';
 import { indexPending } from '../../src/catalog/indexer.ts';
 import { rebuildCatalog } from '../../src/catalog/rebuild.ts';
-import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { hasCode } from '../../src/core/errors.ts';
 import type { Extractor } from '../../src/mail/extraction.ts';
 import { openExtractorPool } from '../../src/mail/mime-threads.ts';
 import { buildWorker } from '../mime/built-worker.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { hasCode } from '../../src/core/errors.ts';
 import { extractMessage } from '../../src/mail/extract-message.ts';
 import type { Extractor } from '../../src/mail/extraction.ts';
 import { DEFAULT_LIMITS, type IndexEntry, indexEntry } from '../../src/mail/extraction.ts';

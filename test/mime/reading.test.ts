@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { hasCode } from '../../src/core/errors.ts';
 import { SpareReader } from '../../src/mail/mime-threads.ts';
 import { openAttachments, readMessage, readPage } from '../../src/mail/reading.ts';
 import { buildWorker } from './built-worker.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 import { mail } from '../sandbox/client.ts';
 import { deliver, type Mirrored, mirrored } from './mirrored.ts';
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { ErrorFamily } from '../../src/core/errors.ts';
 import {
   due,
   NOTHING_REPORTED,
@@ -11,7 +12,6 @@ import {
   readReported,
   tried,
 } from '../../src/daemon/notifier.ts';
-import type { ErrorFamily } from '../../src/errors/mailkeep-error.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -2,6 +2,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { archiveError } from '../../src/archive/errors.ts';
 import { realFiles } from '../../src/archive/file-system.ts';
 import type { CommittedBatch } from '../../src/archive/format.ts';
 import { scanLog } from '../../src/archive/log-reader.ts';
@@ -17,7 +18,6 @@ import type { ObjectStore } from '../../src/copies/object-store.ts';
 import { type BroughtBack, bringBack } from '../../src/copies/restore-copy.ts';
 import { type CopiedOut, type CopyOutOptions, copyOut } from '../../src/copies/upload-copy.ts';
 import { openState, type StateFile } from '../../src/core/state.ts';
-import { logDamaged } from '../../src/errors/archive.ts';
 import type { SegmentProver } from '../../src/verify/check-segment.ts';
 import { Positions } from '../archive/positions.ts';
 
@@ -27,7 +27,7 @@ export const signal = new AbortController().signal;
 export const prover: SegmentProver = {
   async intact({ segment, generation, path: file, sealed }) {
     provenEnd(realFiles, { segment, generation }, file, sealed, () =>
-      logDamaged({ file, segment, offset: 0, reason: 'bytes' }),
+      archiveError('log-damaged', { file, segment, offset: 0, reason: 'bytes' }),
     );
   },
   async close() {},

@@ -2,11 +2,11 @@ import { existsSync, readdirSync, utimesSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
+import { objectError } from '../../src/copies/errors.ts';
 import { FOLDERS } from '../../src/copies/format/manifest.ts';
 import { copyMemory, oneObject } from '../../src/copies/manifests.ts';
 import type { ObjectStore } from '../../src/copies/object-store.ts';
 import { NOTHING_TIDIED, tidyCopy } from '../../src/copies/upload-copy.ts';
-import { objectError } from '../../src/errors/objects.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { batchesIn, broughtBack, type SampleCopy, sampleCopy, signal } from './sample-copy.ts';
 

@@ -332,7 +332,7 @@ test('a mistake of ours is logged, and answered with 500', async () => {
 test('secrets that cannot be read are reported, and those known stay', async () => {
   webhooks = [webhook()];
   let broken = false;
-  const { webhookError } = await import('../../src/errors/small-families.ts');
+  const { webhookError } = await import('../../src/core/error-tables.ts');
   const base = await receiver({
     secrets: async () => {
       if (broken) {

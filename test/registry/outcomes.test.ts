@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { hasCode, sayFacts } from '../../src/core/errors.ts';
 import { sweep } from '../../src/registry/collection.ts';
 import { commit, decidePurge } from '../../src/registry/commits.ts';
 import { claim, enterCache, resolve } from '../../src/registry/leases.ts';
@@ -14,7 +14,6 @@ import {
 } from '../../src/registry/reading.ts';
 import type { Registry } from '../../src/registry/registry.ts';
 import { register } from '../../src/registry/uploads.ts';
-import { sayFacts } from '../../src/wording/sentence-of.ts';
 import { CuttingProxy } from './servers/cutting-proxy.ts';
 import {
   AT_ONCE,

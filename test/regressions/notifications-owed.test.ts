@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { diskFull } from '../../src/archive/errors.ts';
 import { Secret } from '../../src/core/secrets.ts';
 import { openState } from '../../src/core/state.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
@@ -17,8 +18,7 @@ import type {
 } from '../../src/daemon/ports.ts';
 import { mergeResults, syncRunReport } from '../../src/daemon/runs.ts';
 import { cronTimes, Timetable } from '../../src/daemon/schedule.ts';
-import { diskFull } from '../../src/errors/archive.ts';
-import { syncError } from '../../src/errors/sync.ts';
+import { syncError } from '../../src/sync/errors.ts';
 import { failureOfAccount, NOTHING_DONE, type SyncResult } from '../../src/sync/result.ts';
 import { rememberVerification } from '../../src/verify/verification.ts';
 import { FakeTime, settled } from '../daemon/fake-time.ts';

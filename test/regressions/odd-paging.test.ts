@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 import { apiOrigin } from '../../src/sync/api-origin.ts';
 import { type Answer, envelope, json, startOrigin } from '../api/local-origin.ts';
 import { mailboxClient, platformClient } from '../api/test-clients.ts';

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { syncReport } from '../../src/cli/commands/sync.ts';
 import { exitOfSync } from '../../src/cli/warnings.ts';
-import { EXIT } from '../../src/errors/exit-codes.ts';
+import { EXIT } from '../../src/core/errors.ts';
+import { closingEquation, closingText } from '../../src/core/text.ts';
 import { type SyncResult, sumOf } from '../../src/sync/result.ts';
 import { archiveStatus } from '../../src/verify/archive-status.ts';
 import { closingOf } from '../../src/web/issues.ts';
-import { closingEquation, closingText } from '../../src/wording/closing-sum.ts';
 import { seeded } from '../bench/seeded.ts';
 import { Archive } from '../sync/harness.ts';
 import { ModelFolder, ModelOrigin, mail } from '../sync/model-origin.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 import type { ServerConnection } from '../../src/transfer/imap-connection.ts';
 import type { RestoreResult } from '../../src/transfer/plan-restore.ts';
 import { seeded } from '../bench/seeded.ts';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { messageDamaged } from '../../src/errors/archive.ts';
+import { archiveError } from '../../src/archive/errors.ts';
 import { connectImap } from '../../src/transfer/imap-connection.ts';
 import type { RestoreOptions } from '../../src/transfer/plan-restore.ts';
 import {
@@ -113,7 +113,7 @@ describe.skipIf(without)('a message that is sent in pieces', () => {
       streamMessage: async function* (id) {
         yield* archive.sources.streamMessage(id);
         times += 1;
-        if (times > 1) throw messageDamaged(id, 'hash');
+        if (times > 1) throw archiveError('message-damaged', { message: id, reason: 'hash' });
       },
     };
     const result = await run({ sources });

@@ -1,6 +1,6 @@
 import { brotliCompressSync, brotliDecompressSync, constants, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { hasCode } from '../../src/core/errors.ts';
 import { packUtf8, unpackUtf8 } from '../../src/mail/normalise.ts';
 import { seededRandom } from '../../src/transfer/export-test.ts';
 

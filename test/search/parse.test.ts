@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import type { ParseContext, SearchNode } from '../../src/catalog/query-ast.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 
 const CONTEXT: ParseContext = { now: Date.UTC(2024, 5, 15, 12), timeZone: 'Europe/Berlin' };
 

@@ -28,12 +28,12 @@ import { encodeTrailer, PURGED_BIT, TRAILER_BYTES } from '../../src/archive/seal
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { CATALOG_VERSION, OLDEST_MIGRATED } from '../../src/catalog/database.ts';
 import { jsonSchemaText } from '../../src/core/config-schema.ts';
+import { hasCode } from '../../src/core/errors.ts';
 import { openState, stateFile } from '../../src/core/state.ts';
 import { answerLine, hintMessage, syncMessage } from '../../src/daemon/control.ts';
 import { FleetMetrics } from '../../src/daemon/fleet-metrics.ts';
 import { Metrics } from '../../src/daemon/metrics.ts';
 import { daemonStatus } from '../../src/daemon/ports.ts';
-import { hasCode } from '../../src/errors/mailkeep-error.ts';
 import { EXTRACTOR_VERSION } from '../../src/mail/extraction.ts';
 import { IMPORT_HOST } from '../../src/mail/identity.ts';
 import { PROGRAM } from '../../src/registry/schema.ts';

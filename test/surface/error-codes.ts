@@ -2,8 +2,8 @@ import ts from 'typescript';
 import { everyNode, type TypedSource, textsOfType } from './typed-source.ts';
 
 const ERROR = 'MailkeepError';
-/** Makes the errors of a table: `errorsOf<Facts>(families, exceptions)`. */
-const MAKER = 'errorsOf';
+/** Makes the errors of a table: `defineErrors({ family: { code: (facts) => sentence } })`. */
+const MAKER = 'defineErrors';
 
 /** Returns the families that each code is raised with anywhere below `src/`. */
 export function raisedFamilies(source: TypedSource): Map<string, Set<string>> {
@@ -14,9 +14,7 @@ export function raisedFamilies(source: TypedSource): Map<string, Set<string>> {
       families.set(one, (families.get(one) ?? new Set()).add(value));
     };
     everyNode(file, (node) => {
-      if (ts.isCallExpression(node) && node.expression.getText() === MAKER) {
-        for (const one of codesOfTable(source, node)) note(one, familyInTable(node, one), node);
-      }
+      for (const { family, code } of sentencesIn(node)) note(code, family, node);
       const [family, code] = errorArguments(node) ?? [];
       if (family === undefined || code === undefined) return;
       for (const one of codesOf(source, code)) note(one, textFor(source, family, one), family);
@@ -26,17 +24,45 @@ export function raisedFamilies(source: TypedSource): Map<string, Set<string>> {
 }
 
 /** Returns the facts of each code, as the sentence about it takes them: `dir, errno?`. */
-export function factsOfCodes({ checker }: TypedSource, tables: ts.Type): Map<string, string> {
+export function factsOfCodes({ files, checker }: TypedSource): Map<string, string> {
   const facts = new Map<string, string>();
-  for (const table of checker.getTypeArguments(asReference(tables))) {
-    for (const property of table.getProperties()) {
-      const [signature] = checker.getTypeOfSymbol(property).getCallSignatures();
-      const [parameter] = signature?.getParameters() ?? [];
-      const fields = parameter === undefined ? [] : checker.getTypeOfSymbol(parameter);
-      facts.set(property.name, Array.isArray(fields) ? '' : fieldNames(fields));
-    }
+  for (const file of files) {
+    everyNode(file, (node) => {
+      for (const { code, sentence } of sentencesIn(node)) {
+        if (facts.has(code)) throw new Error(`${code} has two sentences`);
+        const [signature] = checker.getTypeAtLocation(sentence).getCallSignatures();
+        const [parameter] = signature?.getParameters() ?? [];
+        facts.set(
+          code,
+          parameter === undefined ? '' : fieldNames(checker.getTypeOfSymbol(parameter)),
+        );
+      }
+    });
   }
   return facts;
+}
+
+/** The sentences of a table, if a node makes one. */
+function sentencesIn(node: ts.Node) {
+  if (!ts.isCallExpression(node) || node.expression.getText() !== MAKER) return [];
+  const [table] = node.arguments;
+  return propertiesOf(table).flatMap(([family, sentences]) =>
+    family === 'retryable'
+      ? []
+      : propertiesOf(sentences).map(([code, sentence]) => ({ family, code, sentence })),
+  );
+}
+
+function propertiesOf(node: ts.Node | undefined): [name: string, value: ts.Expression][] {
+  if (node === undefined || !ts.isObjectLiteralExpression(node)) {
+    throw new Error(`no object: ${node?.getText()}`);
+  }
+  return node.properties.map((property) => {
+    if (!ts.isPropertyAssignment(property) || ts.isComputedPropertyName(property.name)) {
+      throw new Error(`not understood: ${property.getText()}`);
+    }
+    return [property.name.text, property.initializer];
+  });
 }
 
 function fieldNames(type: ts.Type): string {
@@ -45,36 +71,6 @@ function fieldNames(type: ts.Type): string {
     .map(({ name, flags }) => ((flags & ts.SymbolFlags.Optional) === 0 ? name : `${name}?`))
     .sort()
     .join(', ');
-}
-
-function asReference(type: ts.Type): ts.TypeReference {
-  if ('target' in type) return type as ts.TypeReference;
-  throw new Error('the tables of sentences are no tuple');
-}
-
-function codesOfTable({ checker }: TypedSource, { typeArguments }: ts.CallExpression): string[] {
-  const [facts] = typeArguments ?? [];
-  if (facts === undefined) throw new Error(`${MAKER} without a table of facts`);
-  return checker
-    .getTypeFromTypeNode(facts)
-    .getProperties()
-    .map(({ name }) => name);
-}
-
-/** An exception comes before the family of all. */
-function familyInTable({ arguments: given }: ts.CallExpression, code: string): string | undefined {
-  for (const argument of given.toReversed()) {
-    if (ts.isStringLiteralLike(argument)) return argument.text;
-    const entry = ts.isObjectLiteralExpression(argument)
-      ? argument.properties
-          .filter(ts.isPropertyAssignment)
-          .find(({ name }) => !ts.isComputedPropertyName(name) && name.text === code)
-      : undefined;
-    if (entry !== undefined && ts.isStringLiteralLike(entry.initializer)) {
-      return entry.initializer.text;
-    }
-  }
-  return undefined;
 }
 
 /** Family and code of `new MailkeepError(…)`, and of `super(…)` in a class below it. */

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 import type { SyncProgress } from '../../src/sync/result.ts';
 import { Archive } from './harness.ts';
 import { ModelFolder, ModelOrigin, mail, status } from './model-origin.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { originError } from '../../src/errors/origin.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
+import { originError } from '../../src/service/errors.ts';
 import { BY_HAND, type PassPolicy } from '../../src/sync/ports.ts';
 import { Archive } from './harness.ts';
 import { ModelFolder, ModelOrigin, mail, status } from './model-origin.ts';

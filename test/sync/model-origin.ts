@@ -1,5 +1,5 @@
+import { MailkeepError } from '../../src/core/errors.ts';
 import { type CountedFlag, type FolderKey, flagSet, type Listing } from '../../src/core/types.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 import type { FolderListing, Origin, OriginPage, UidOrder } from '../../src/sync/ports.ts';
 
 export interface ModelMessage {

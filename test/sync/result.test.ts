@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { syncReport } from '../../src/cli/commands/sync.ts';
 import { troublesOf } from '../../src/cli/warnings.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { originError } from '../../src/errors/origin.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
+import { originError } from '../../src/service/errors.ts';
 import { surveyMailbox } from '../../src/sync/sync-memory.ts';
 import {
   archive,

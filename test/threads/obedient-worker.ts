@@ -6,7 +6,7 @@ import {
   type PieceMessage,
   serveJobs,
 } from '../../src/core/in-thread.ts';
-import { mailUnreadable } from '../../src/errors/mime.ts';
+import { mailError } from '../../src/mail/errors.ts';
 
 export type Order =
   | { readonly do: 'echo' | 'throw'; readonly text: string }
@@ -53,7 +53,8 @@ function takeJobs(): void {
       report(`on ${order.text}`);
       return order.text;
     }
-    if (order.do === 'throw' && order.text === 'ours') throw mailUnreadable('x');
+    if (order.do === 'throw' && order.text === 'ours')
+      throw mailError('mail-unreadable', { reason: 'x' });
     report('begun');
     obey(order);
     return '';

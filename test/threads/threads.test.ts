@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { ThreadEnded } from '../../src/core/error-tables.ts';
+import { hasCode, MailkeepError } from '../../src/core/errors.ts';
 import { PieceFeed, postPiece } from '../../src/core/in-thread.ts';
 import { JobPool, WorkerThread } from '../../src/core/worker-thread.ts';
-import { hasCode, MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import type { ThreadEnded } from '../../src/errors/threads.ts';
 import { buildWorker } from '../mime/built-worker.ts';
 import type { Answer, Order } from './obedient-worker.ts';
 

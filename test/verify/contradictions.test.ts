@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { realFiles } from '../../src/archive/file-system.ts';
-import { catalogError } from '../../src/errors/catalog.ts';
+import { catalogError } from '../../src/core/error-tables.ts';
 import { checkerInProcess, type SegmentChecker } from '../../src/verify/check-segment.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, verified } from './grown-archive.ts';

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
-import { clockText, dayText, monthName, shortMonth, weekdayText } from '../../src/wording/dates.ts';
+import { clockText, dayText, monthName, shortMonth, weekdayText } from '../../src/core/text.ts';
 import { seeded } from '../bench/seeded.ts';
 
 const DAY_MS = 86_400_000;

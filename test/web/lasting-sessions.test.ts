@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { catalogError } from '../../src/errors/catalog.ts';
+import { catalogError } from '../../src/core/error-tables.ts';
 import { lastingSessions, type SessionStore, sessionsInMemory } from '../../src/web/sessions.ts';
 import { archiveOf, letter, Served } from './served.ts';
 

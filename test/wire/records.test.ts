@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
 import { decodeListing, messageRecord } from '../../src/service/mailbox-wire.ts';
 import { OPERATIONS, readDelivery } from '../../src/service/platform-wire.ts';
 import type { Operation } from '../../src/service/wire.ts';

@@ -8,13 +8,12 @@ import { z } from 'zod';
 import { settingsOf } from '../../catalog/archive-settings.ts';
 import { jsonErrorOffset } from '../../core/config-file.ts';
 import type { AccountSettings } from '../../core/config-schema.ts';
+import { usageError } from '../../core/error-tables.ts';
+import { EXIT, type ExitCode, errnoOf } from '../../core/errors.ts';
 import { nearest } from '../../core/names.ts';
 import { reserveSecret, Secret, storedWebhooks } from '../../core/secrets.ts';
-import { terminalLine } from '../../core/terminal-safe.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { errnoOf } from '../../errors/mailkeep-error.ts';
-import { operationError } from '../../errors/operations.ts';
-import { usageError } from '../../errors/usage.ts';
+import { jsonLine, terminalLine, visibleJson } from '../../core/terminal-safe.ts';
+import { bytes, count } from '../../core/text.ts';
 import { mailboxPagination, webhookWithSecretRecord } from '../../service/mailbox-wire.ts';
 import { findOperation, OPERATIONS, platformMeta } from '../../service/platform-wire.ts';
 import type { Bytes, ParamValues } from '../../service/requests.ts';
@@ -27,11 +26,10 @@ import {
   type Param,
   readParam,
 } from '../../service/wire.ts';
-import { bytes, count } from '../../wording/amounts.ts';
-import { jsonLine, visibleJson } from '../../wording/json.ts';
 import { type Clients, namedMailbox, oneAccount, withClients } from '../account-clients.ts';
 import { confirmed } from '../ask.ts';
 import type { Body, CommandContext } from '../context.ts';
+import { operationError } from '../errors.ts';
 import { collected } from '../option-values.ts';
 import type { Colours } from '../output.ts';
 

@@ -4,15 +4,14 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import type { AttachmentTextState } from '../../catalog/attachment-texts.ts';
 import type { Reader } from '../../catalog/open-reader.ts';
+import { usageError } from '../../core/error-tables.ts';
+import { EXIT, type ExitCode, errnoOf } from '../../core/errors.ts';
 import { makeFolders } from '../../core/files.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { errnoOf } from '../../errors/mailkeep-error.ts';
-import { usageError } from '../../errors/usage.ts';
+import { bytes, counted } from '../../core/text.ts';
 import type { ExtractedAttachment } from '../../mail/extraction.ts';
 import { safeFileName } from '../../mail/file-names.ts';
 import { openAttachments, readMessage } from '../../mail/reading.ts';
-import { bytes, counted } from '../../wording/amounts.ts';
 import { oneMessage, withReader } from '../archive.ts';
 import type { Body, CommandContext } from '../context.ts';
 

@@ -4,17 +4,16 @@ import { realFiles, replaceFile } from '../../archive/file-system.ts';
 import { FOLDER_MODE } from '../../archive/format.ts';
 import { logHead } from '../../archive/log-reader.ts';
 import { reachedBy } from '../../catalog/implied.ts';
+import { usageError } from '../../core/error-tables.ts';
+import { EXIT, type ExitCode, errnoName } from '../../core/errors.ts';
 import { makeFolders } from '../../core/files.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { errnoName } from '../../errors/mailkeep-error.ts';
-import { usageError } from '../../errors/usage.ts';
+import { count } from '../../core/text.ts';
 import {
   fingerprintOf,
   ownSigningKey,
   readSigningKey,
   signCheckpoint,
 } from '../../verify/checkpoint.ts';
-import { count } from '../../wording/amounts.ts';
 import { archiveOf } from '../archive.ts';
 import type { Body, CommandContext } from '../context.ts';
 

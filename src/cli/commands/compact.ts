@@ -4,10 +4,9 @@ import { DEFAULT_CODEC } from '../../archive/payload.ts';
 import { checkFormat } from '../../archive/recovery.ts';
 import { requireArchive } from '../../catalog/open-reader.ts';
 import { locateCodec, locateDataDir } from '../../core/config-locate.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { EXIT, type ExitCode, sentenceOf } from '../../core/errors.ts';
+import { bytes, count, counted, span } from '../../core/text.ts';
 import { type CompactResult, compactArchive, planCompaction } from '../../verify/purge.ts';
-import { bytes, count, counted, span } from '../../wording/amounts.ts';
-import { sentenceOf } from '../../wording/sentence-of.ts';
 import type { Body, CommandContext } from '../context.ts';
 import { present } from '../output.ts';
 

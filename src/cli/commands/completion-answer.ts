@@ -2,7 +2,7 @@ import { type Complete, type Completion, RootCommand } from '@bomb.sh/tab';
 import { Command, type Option } from 'commander';
 import { openReader, type Reader } from '../../catalog/open-reader.ts';
 import { OPERATOR_NAMES } from '../../catalog/query-ast.ts';
-import { EXIT } from '../../errors/exit-codes.ts';
+import { EXIT } from '../../core/errors.ts';
 import { commandName } from '../command-name.ts';
 import { COMMANDS } from '../commands.ts';
 import type { Body } from '../context.ts';

@@ -1,6 +1,6 @@
 import { RootCommand } from '@bomb.sh/tab';
 import { Argument, type Command } from 'commander';
-import { EXIT } from '../../errors/exit-codes.ts';
+import { EXIT } from '../../core/errors.ts';
 import type { Body } from '../context.ts';
 
 const HELP = `

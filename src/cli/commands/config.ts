@@ -9,13 +9,11 @@ import {
 import { configPlaces, isNamed, locateConfig, locateDataDir } from '../../core/config-locate.ts';
 import type { Settings } from '../../core/config-schema.ts';
 import { type ShownField, shownFields } from '../../core/config-shown.ts';
+import { configError } from '../../core/error-tables.ts';
+import { EXIT, type ExitCode, MailkeepError, sentenceOf } from '../../core/errors.ts';
 import { readToken } from '../../core/secrets.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import { configError } from '../../errors/config.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
-import { counted } from '../../wording/amounts.ts';
-import { sentenceOf } from '../../wording/sentence-of.ts';
+import { counted } from '../../core/text.ts';
 import type { Body, CommandContext } from '../context.ts';
 import { warningText } from '../engine-events.ts';
 import { tableText } from '../output.ts';

@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import { FILE_MODE } from '../../archive/format.ts';
 import { copyToTarget } from '../../copies/copy-to-target.ts';
+import { copiesError } from '../../copies/errors.ts';
 import { newRecoveryKey, parseRecoveryLine, recoveryLines } from '../../copies/format/keys.ts';
 import { type KeysOrder, type Opens, openOwnCopy } from '../../copies/own-copy.ts';
 import {
@@ -16,14 +17,17 @@ import {
   removeRecipients,
   rotateKeys,
 } from '../../copies/recipients.ts';
+import { usageError } from '../../core/error-tables.ts';
+import {
+  EXIT,
+  type ExitCode,
+  errnoName,
+  type MailkeepError,
+  sentenceOf,
+  some,
+} from '../../core/errors.ts';
 import { padColumns, terminalLine } from '../../core/terminal-safe.ts';
-import { copiesError } from '../../errors/copies.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { errnoName, type MailkeepError } from '../../errors/mailkeep-error.ts';
-import { usageError } from '../../errors/usage.ts';
-import { bytes, counted } from '../../wording/amounts.ts';
-import { some } from '../../wording/sentence.ts';
-import { sentenceOf } from '../../wording/sentence-of.ts';
+import { bytes, counted } from '../../core/text.ts';
 import { archiveOf } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
 import type { Body, CommandContext } from '../context.ts';

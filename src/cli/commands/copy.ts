@@ -9,6 +9,7 @@ import {
   prepareCopy,
   refuseExisting,
 } from '../../copies/copy-to-target.ts';
+import { copiesError } from '../../copies/errors.ts';
 import type { Way } from '../../copies/format/keys.ts';
 import {
   type RestoredSettings,
@@ -22,15 +23,12 @@ import { type ArchiveBack, adoptCopy, bringArchiveBack } from '../../copies/rest
 import type { CopiedOut } from '../../copies/upload-copy.ts';
 import { nameOfTarget } from '../../core/config-schema.ts';
 import { portableConfig } from '../../core/config-shown.ts';
+import { usageError } from '../../core/error-tables.ts';
+import { EXIT, type ExitCode, sentenceOf, some } from '../../core/errors.ts';
 import { noPathProblem, parseTarget } from '../../core/s3-target.ts';
 import { openExistingState } from '../../core/state.ts';
-import { copiesError } from '../../errors/copies.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { usageError } from '../../errors/usage.ts';
+import { bytes, count, counted } from '../../core/text.ts';
 import { forgetCopy } from '../../verify/copy-facts.ts';
-import { bytes, count, counted } from '../../wording/amounts.ts';
-import { some } from '../../wording/sentence.ts';
-import { sentenceOf } from '../../wording/sentence-of.ts';
 import { archiveOf } from '../archive.ts';
 import type { Body, CommandContext } from '../context.ts';
 import {

@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Command } from 'commander';
 import { Pool } from 'undici';
+import { archiveError, holderText } from '../../archive/errors.ts';
 import { fileSystemOf, freeBytes } from '../../archive/file-system.ts';
 import { formatPath, logFolder, parseSegmentName, segmentName } from '../../archive/format.ts';
 import { noteOfHolder, tryLock } from '../../archive/lock.ts';
@@ -10,28 +11,32 @@ import { settingsOf } from '../../catalog/archive-settings.ts';
 import { catalogFile } from '../../catalog/database.ts';
 import { reachedBy } from '../../catalog/implied.ts';
 import { allowsNetwork, holdsArchive } from '../../catalog/open-reader.ts';
+import { copiesError } from '../../copies/errors.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
 import type { AccountSettings, CopySettings, Settings } from '../../core/config-schema.ts';
+import {
+  combinedExit,
+  EXIT,
+  EXIT_OF_FAMILY,
+  type ExitCode,
+  errnoOf,
+  hasCode,
+  MailkeepError,
+  sentenceOf,
+} from '../../core/errors.ts';
 import { openRegularFile } from '../../core/files.ts';
 import { readToken, type StoredWebhook, storedWebhooks } from '../../core/secrets.ts';
 import { readState, stateFile } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
+import { bytes, counted, span } from '../../core/text.ts';
 import { watchDeliveries } from '../../daemon/delivery-watch.ts';
 import { errorOf } from '../../daemon/notifying.ts';
-import { networkFileSystem } from '../../errors/archive.ts';
-import { copiesError } from '../../errors/copies.ts';
-import { combinedExit, EXIT, EXIT_OF_FAMILY, type ExitCode } from '../../errors/exit-codes.ts';
-import { errnoOf, hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
-import { archiveUnreadable, archiveUnwritable } from '../../errors/system.ts';
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
 import {
   damageError,
   recalledVerification,
   verificationStatus,
 } from '../../verify/verification.ts';
-import { bytes, counted, span } from '../../wording/amounts.ts';
-import { holderText } from '../../wording/archive.ts';
-import { sentenceOf } from '../../wording/sentence-of.ts';
 import { type Clients, orderOf, SHORT_PATIENCE, withClients } from '../account-clients.ts';
 import { refusal, tryWriting } from '../archive.ts';
 import type { Body, CommandContext } from '../context.ts';
@@ -331,7 +336,7 @@ function fileSystemCheck(dataDir: string, allowNetwork: boolean): Check {
   }
   const { type, mountPoint, network } = found;
   if (!network) return well({ ...at, message: `${dataDir} is on ${type} (${mountPoint}).` });
-  const error = networkFileSystem({ dir: dataDir, type, mountPoint });
+  const error = archiveError('network-file-system', { dir: dataDir, type, mountPoint });
   const refused = failed(at.name, at.about, error);
   return allowNetwork ? warned({ ...at, message: refused.message }) : refused;
 }
@@ -371,14 +376,14 @@ function logCheck(dataDir: string): Check {
       closeSync(openRegularFile(formatPath(dataDir)));
       names = readdirSync(folder).filter((name) => name.endsWith('.seg'));
     },
-    (errno, cause) => archiveUnreadable(dataDir, errno, cause),
+    (errno, cause) => archiveError('archive-unreadable', { dir: dataDir, errno }, cause),
   );
   if (listing !== undefined) return failed(at.name, at.about, listing);
   for (const name of names) {
     const file = path.join(folder, name);
     const error = refusal(
       () => openThere(file),
-      (errno, cause) => archiveUnreadable(file, errno, cause),
+      (errno, cause) => archiveError('archive-unreadable', { dir: file, errno }, cause),
     );
     if (error !== undefined) return failed(at.name, at.about, error);
   }
@@ -392,7 +397,7 @@ function logCheck(dataDir: string): Check {
     // Not opened: closing it would take away the locks of connections that this process may have.
     const error = refusal(
       () => accessSync(file, constants.R_OK | constants.W_OK),
-      (errno, cause) => archiveUnwritable(file, errno, cause),
+      (errno, cause) => archiveError('archive-unwritable', { file, errno }, cause),
     );
     // A sealing replaces a segment, and SQLite removes a write-ahead log, at any moment.
     if (error !== undefined && existsSync(file)) return failed(at.name, at.about, error);

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { openReader, type Reader } from '../../catalog/open-reader.ts';
+import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { answerOver, joined } from '../../core/listener.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { exportBack } from '../../export/elsewhere/back.ts';
 import type { Body, CommandContext } from '../context.ts';
 import { chosenPlaces } from './export.ts';

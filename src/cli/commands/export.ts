@@ -7,13 +7,13 @@ import { type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
 import { parseQuery } from '../../catalog/parse-query.ts';
 import type { UnknownName } from '../../catalog/resolve-query.ts';
 import { accountHosts, savedSearches, withSaved } from '../../catalog/saved-searches.ts';
+import { usageError } from '../../core/error-tables.ts';
+import { combinedExit, EXIT, type ExitCode, errnoOf } from '../../core/errors.ts';
 import { isWithin } from '../../core/files.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { exportTargetInside } from '../../errors/export.ts';
-import { errnoOf } from '../../errors/mailkeep-error.ts';
-import { usageError } from '../../errors/usage.ts';
+import { bytes, count, counted } from '../../core/text.ts';
 import type { TypedSelection } from '../../export/elsewhere/wire.ts';
+import { exportError } from '../../transfer/errors.ts';
 import {
   archiveOrigin,
   EXPORT_FORMATS,
@@ -27,7 +27,6 @@ import type {
   ExportSelection,
 } from '../../transfer/plan-export.ts';
 import { runExportFrom } from '../../transfer/run-export.ts';
-import { bytes, count, counted } from '../../wording/amounts.ts';
 import { oneMessage, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
 import type { Body, CommandContext } from '../context.ts';
 import { collected, moment } from '../option-values.ts';
@@ -266,7 +265,8 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
     const { selection, unknown } = await chosenPlaces(context, reader, typed, ids);
     refuseUnknown(unknown, context.notices);
     warnBeforeBeginning(reader.catalog, selection.asOf, context.notices);
-    if (isWithin(to, reader.dataDir)) throw exportTargetInside(to, reader.dataDir);
+    if (isWithin(to, reader.dataDir))
+      throw exportError('export-target-inside', { target: to, archive: reader.dataDir });
     const { catalog } = reader;
     const origin = archiveOrigin({ catalog, sources: reader.sources(), selection });
     return write(context, origin, { ...line, to });

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import { purgedMessage, type Reader } from '../../catalog/open-reader.ts';
+import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { eventText } from '../../wording/history.ts';
+import { eventText } from '../../core/text.ts';
 import { oneMessage, withReader } from '../archive.ts';
 import type { Body, CommandContext } from '../context.ts';
 import { dateText, present } from '../output.ts';

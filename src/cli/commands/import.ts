@@ -1,10 +1,11 @@
 import path from 'node:path';
 import type { Command } from 'commander';
 import { locateDataDir } from '../../core/config-locate.ts';
+import { usageError } from '../../core/error-tables.ts';
+import { EXIT, type ExitCode, reasonText } from '../../core/errors.ts';
 import { readState } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { usageError } from '../../errors/usage.ts';
+import { bytes, count, counted, localTime } from '../../core/text.ts';
 import type { FailureReason } from '../../transfer/read-mail.ts';
 import {
   type ImportResult,
@@ -13,8 +14,6 @@ import {
   previewImport,
 } from '../../transfer/run-import.ts';
 import { importRun, importRuns, remainsOf } from '../../verify/purge.ts';
-import { bytes, count, counted, localTime } from '../../wording/amounts.ts';
-import { reasonText } from '../../wording/sentence.ts';
 import { withReader } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
 import type { Body, CommandContext } from '../context.ts';

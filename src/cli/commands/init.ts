@@ -5,19 +5,23 @@ import type { Command } from 'commander';
 import { isLoopback, parseServiceUrl, withScheme } from '../../core/address.ts';
 import { DEFAULT_DATA_DIR, locateConfig } from '../../core/config-locate.ts';
 import type { ConfigInput, TokenSource } from '../../core/config-schema.ts';
+import { configError, usageError } from '../../core/error-tables.ts';
+import {
+  BeforeConfiguration,
+  EXIT,
+  type ExitCode,
+  errnoOf,
+  MailkeepError,
+  sentenceOf,
+} from '../../core/errors.ts';
 import { makeFolders } from '../../core/files.ts';
 import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from '../../core/quantities.ts';
 import { readToken, Secret } from '../../core/secrets.ts';
 import { shellWord } from '../../core/terminal-safe.ts';
-import { configError } from '../../errors/config.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { BeforeConfiguration, errnoOf, MailkeepError } from '../../errors/mailkeep-error.ts';
-import { originError } from '../../errors/origin.ts';
-import { usageError } from '../../errors/usage.ts';
+import { count, counted, span } from '../../core/text.ts';
+import { originError } from '../../service/errors.ts';
 import { AccountOrigins } from '../../sync/account-origins.ts';
 import { type Forecast, forecast } from '../../sync/plan/plan-folder.ts';
-import { count, counted, span } from '../../wording/amounts.ts';
-import { sentenceOf } from '../../wording/sentence-of.ts';
 import { tryWriting } from '../archive.ts';
 import { type Asker, pipedText, terminalAsker } from '../ask.ts';
 import type { Body, CommandContext } from '../context.ts';

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { refuseUnknownChoice } from '../../catalog/open-reader.ts';
 import type { HitCount } from '../../catalog/search.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { warnBeforeBeginning, withReader } from '../archive.ts';
 import type { Body, CommandContext } from '../context.ts';
 import { beginning, collected, given, moment, wholeNumber } from '../option-values.ts';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import packageJson from '../../../package.json' with { type: 'json' };
-import { EXIT } from '../../errors/exit-codes.ts';
+import { EXIT } from '../../core/errors.ts';
 import { COMMANDS } from '../commands.ts';
 import type { Body } from '../context.ts';
 import { parseCommandLine } from '../program.ts';

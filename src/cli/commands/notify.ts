@@ -2,9 +2,9 @@ import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { settingsOf } from '../../catalog/archive-settings.ts';
+import { usageError } from '../../core/error-tables.ts';
+import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { openChannels, testMessage } from '../../daemon/notifier.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { usageError } from '../../errors/usage.ts';
 import type { Body, CommandContext } from '../context.ts';
 
 const HELP = `

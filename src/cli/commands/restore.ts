@@ -5,12 +5,20 @@ import { type Command, Option } from 'commander';
 import { type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
 import { parseQuery } from '../../catalog/parse-query.ts';
 import { accountHosts, savedSearches, withSaved } from '../../catalog/saved-searches.ts';
+import { usageError } from '../../core/error-tables.ts';
+import {
+  combinedExit,
+  EXIT,
+  type ExitCode,
+  errnoName,
+  exitOf,
+  MailkeepError,
+  sentenceOf,
+} from '../../core/errors.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
+import { bytes, count, counted, localTime, span } from '../../core/text.ts';
 import { holdYoungGeneration } from '../../core/worker-thread.ts';
-import { combinedExit, EXIT, type ExitCode, exitOf } from '../../errors/exit-codes.ts';
-import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
-import { restoreError } from '../../errors/restore.ts';
-import { usageError } from '../../errors/usage.ts';
+import { restoreError } from '../../transfer/errors.ts';
 import {
   addressText,
   type Credential,
@@ -30,8 +38,6 @@ import type { Alteration } from '../../transfer/restore-comparison.ts';
 import { openJournal, readJournal } from '../../transfer/restore-journal.ts';
 import type { RestoreSelection } from '../../transfer/restore-selection.ts';
 import { runRestore } from '../../transfer/run-restore.ts';
-import { bytes, count, counted, localTime, span } from '../../wording/amounts.ts';
-import { sentenceOf } from '../../wording/sentence-of.ts';
 import { refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
 import type { Body, CommandContext } from '../context.ts';

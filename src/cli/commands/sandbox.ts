@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { EXIT } from '../../errors/exit-codes.ts';
+import { EXIT } from '../../core/errors.ts';
 import type { Body } from '../context.ts';
 import { collected, given, recipients, wholeNumber } from '../option-values.ts';
 

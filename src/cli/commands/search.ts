@@ -11,11 +11,11 @@ import {
   withSaved,
 } from '../../catalog/saved-searches.ts';
 import type { SearchHit, SearchPlan, SearchRequest, SearchResult } from '../../catalog/search.ts';
+import { usageError } from '../../core/error-tables.ts';
+import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { nearest } from '../../core/names.ts';
 import { displayWidth, fitColumns, terminalLine, terminalSafe } from '../../core/terminal-safe.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { usageError } from '../../errors/usage.ts';
-import { notSearchableText } from '../../wording/catalog.ts';
+import { notSearchableText } from '../../core/text.ts';
 import { oneMessage, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
 import type { Body, CommandContext } from '../context.ts';

@@ -17,13 +17,12 @@ import { loadConfig } from '../../core/config.ts';
 import { isPiped } from '../../core/config-file.ts';
 import { locateConfig } from '../../core/config-locate.ts';
 import type { Settings } from '../../core/config-schema.ts';
+import { usageError } from '../../core/error-tables.ts';
+import { EXIT, type ExitCode, errnoOf } from '../../core/errors.ts';
 import { makeFolders } from '../../core/files.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { errnoOf } from '../../errors/mailkeep-error.ts';
-import { serviceUnitsError } from '../../errors/small-families.ts';
-import { usageError } from '../../errors/usage.ts';
 import type { Body, CommandContext } from '../context.ts';
+import { serviceUnitsError } from '../errors.ts';
 
 /** A path that the unit's user needs, and cannot use. */
 interface NoAccess {

@@ -11,10 +11,9 @@ import {
   type StatsRow,
   type Sums,
 } from '../../catalog/sums.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { usageError } from '../../errors/usage.ts';
-import { bytes, count, counted } from '../../wording/amounts.ts';
-import { notSearchableText } from '../../wording/catalog.ts';
+import { usageError } from '../../core/error-tables.ts';
+import { EXIT, type ExitCode } from '../../core/errors.ts';
+import { bytes, count, counted, notSearchableText } from '../../core/text.ts';
 import { refuseUnknown, withReader } from '../archive.ts';
 import type { Body, CommandContext } from '../context.ts';
 import { given, wholeNumber } from '../option-values.ts';

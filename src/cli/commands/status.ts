@@ -1,10 +1,19 @@
 import type { Command } from 'commander';
 import type { Reader } from '../../catalog/open-reader.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../core/errors.ts';
 import { readState } from '../../core/state.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../../core/terminal-safe.ts';
+import {
+  bytes,
+  closingText,
+  count,
+  counted,
+  notSearchableText,
+  pendingText,
+  span,
+} from '../../core/text.ts';
 import { findControlSocket } from '../../daemon/control-path.ts';
 import type { DaemonStatus } from '../../daemon/ports.ts';
-import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { isImported } from '../../mail/identity.ts';
 import {
   type ArchiveStatus,
@@ -15,9 +24,6 @@ import {
 } from '../../verify/archive-status.ts';
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
 import { percentOf, staleMailboxes } from '../../verify/facts.ts';
-import { bytes, count, counted, span } from '../../wording/amounts.ts';
-import { notSearchableText } from '../../wording/catalog.ts';
-import { closingText, pendingText } from '../../wording/closing-sum.ts';
 import { withReader } from '../archive.ts';
 import type { Body, CommandContext } from '../context.ts';
 import { duration } from '../option-values.ts';

@@ -8,10 +8,11 @@ import { isUnused } from '../../archive/recovery.ts';
 import { settingsOf } from '../../catalog/archive-settings.ts';
 import { openWriter, type Writer } from '../../catalog/open-writer.ts';
 import type { AccountSettings, Settings } from '../../core/config-schema.ts';
+import { combinedExit, EXIT, type ExitCode, sayFacts } from '../../core/errors.ts';
 import type { KnownDamage } from '../../core/state.ts';
 import { shellWord } from '../../core/terminal-safe.ts';
+import { bytes, closingText, count, counted, pendingText, span } from '../../core/text.ts';
 import { findControlSocket } from '../../daemon/control-path.ts';
-import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { catalogMirror } from '../../sync/committer.ts';
 import {
   keepRun,
@@ -31,9 +32,6 @@ import {
   wantedOf,
 } from '../../sync/selection.ts';
 import { readDamage, recalledVerification } from '../../verify/verification.ts';
-import { bytes, count, counted, span } from '../../wording/amounts.ts';
-import { closingText, pendingText } from '../../wording/closing-sum.ts';
-import { sayFacts } from '../../wording/sentence-of.ts';
 import type { Body, CommandContext } from '../context.ts';
 import { collected } from '../option-values.ts';
 import { present, shownName } from '../output.ts';

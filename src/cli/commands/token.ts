@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
+import { usageError } from '../../core/error-tables.ts';
+import { EXIT, type ExitCode } from '../../core/errors.ts';
 import type { ApiToken } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { webError } from '../../errors/small-families.ts';
-import { usageError } from '../../errors/usage.ts';
 import { ApiTokens, hasExpired } from '../../web/api-tokens.ts';
+import { webError } from '../../web/errors.ts';
 import { writableState } from '../../web/sessions.ts';
 import { archiveOf, mailboxKeys } from '../archive.ts';
 import type { Body, CommandContext } from '../context.ts';

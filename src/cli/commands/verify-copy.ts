@@ -4,9 +4,10 @@ import path from 'node:path';
 import { openCompared } from '../../catalog/implied.ts';
 import { type CheckedTarget, checkFolder, checkTarget } from '../../copies/check-copy.ts';
 import { noteCopyChecked } from '../../copies/own-copy.ts';
+import { EXIT, type ExitCode } from '../../core/errors.ts';
 import type { KnownFinding } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { bytes, count, counted } from '../../core/text.ts';
 import { checkExport, type ExportCheck, type ExportFinding } from '../../transfer/check-export.ts';
 import {
   type Drilled,
@@ -16,7 +17,6 @@ import {
 } from '../../transfer/export-test.ts';
 import { rememberDrill } from '../../verify/verification.ts';
 import { noting, type SampleSize } from '../../verify/verify.ts';
-import { bytes, count, counted } from '../../wording/amounts.ts';
 import { archiveOf, withReader } from '../archive.ts';
 import type { CommandContext } from '../context.ts';
 import { foundIn, isEncrypted, notingDamage, withStore } from '../copy-target.ts';

@@ -8,18 +8,24 @@ import { holdsArchive } from '../../catalog/open-reader.ts';
 import { openWriter } from '../../catalog/open-writer.ts';
 import { type SegmentsForRepair, segmentsForRepair } from '../../copies/restore-copy.ts';
 import { systemClock } from '../../core/concurrency.ts';
+import { catalogError, usageError } from '../../core/error-tables.ts';
+import {
+  combinedExit,
+  EXIT,
+  type ExitCode,
+  hasCode,
+  reasonText,
+  sentenceOf,
+} from '../../core/errors.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import { catalogError } from '../../errors/catalog.ts';
-import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { hasCode } from '../../errors/mailkeep-error.ts';
-import { usageError } from '../../errors/usage.ts';
-import { verifyError } from '../../errors/verify.ts';
+import { bytes, count, counted, span } from '../../core/text.ts';
 import { type Difference, examineAccount, type OriginFinding } from '../../sync/examine-account.ts';
 import { makePass, type OpenAccounts, withAccounts } from '../../sync/make-run.ts';
 import type { SyncResult } from '../../sync/result.ts';
 import { chosenAccounts } from '../../sync/selection.ts';
 import type { SegmentChecker } from '../../verify/check-segment.ts';
 import { fingerprintOf, readCheckpoint, readPublicKey } from '../../verify/checkpoint.ts';
+import { verifyError } from '../../verify/errors.ts';
 import type { CatalogState, Sampling } from '../../verify/fast-compare.ts';
 import type { VerifyProgress, VouchedCommit } from '../../verify/read-log.ts';
 import {
@@ -36,13 +42,10 @@ import {
   verifySome,
 } from '../../verify/verify.ts';
 import type { Verification } from '../../verify/verify-archive.ts';
-import { bytes, count, counted, span } from '../../wording/amounts.ts';
-import { findingText } from '../../wording/finding.ts';
-import { reasonText } from '../../wording/sentence.ts';
-import { sentenceOf } from '../../wording/sentence-of.ts';
 import { archiveOf } from '../archive.ts';
 import type { Body, CommandContext } from '../context.ts';
 import { isEncrypted, withStore } from '../copy-target.ts';
+import { findingText } from '../finding-text.ts';
 import { collected, wholeNumber } from '../option-values.ts';
 import { type Colours, present } from '../output.ts';
 import { followPass, openActivity } from '../progress.ts';

@@ -1,9 +1,8 @@
 import type { Command } from 'commander';
 import { accountHosts } from '../../catalog/saved-searches.ts';
+import { EXIT, type ExitCode, sentenceOf } from '../../core/errors.ts';
 import { answerOver, joined } from '../../core/listener.ts';
-import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { openBack } from '../../web/elsewhere/back.ts';
-import { sentenceOf } from '../../wording/sentence-of.ts';
 import type { Body, CommandContext } from '../context.ts';
 
 /** Run by the worker that holds an account, for a node at which `mailkeep web --account` runs. No command for people. */

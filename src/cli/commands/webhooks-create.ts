@@ -1,5 +1,14 @@
 import { settingsOf } from '../../catalog/archive-settings.ts';
 import type { Settings } from '../../core/config-schema.ts';
+import { usageError, webhookError } from '../../core/error-tables.ts';
+import {
+  combinedExit,
+  EXIT,
+  type ExitCode,
+  hasCode,
+  MailkeepError,
+  sentenceOf,
+} from '../../core/errors.ts';
 import { selects } from '../../core/names.ts';
 import {
   forgetSecret,
@@ -11,21 +20,16 @@ import {
   storedWebhooks,
 } from '../../core/secrets.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
+import { count, counted } from '../../core/text.ts';
 import {
   isSameAddress,
   type PlannedMailbox,
   planWebhooks,
   type WebhookStep,
 } from '../../daemon/delivery-watch.ts';
-import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
-import { webhookError } from '../../errors/small-families.ts';
-import { usageError } from '../../errors/usage.ts';
 import type { MailboxClient, WebhookRef } from '../../service/client.ts';
 import { createWebhookRequest, type WebhookWithSecretRecord } from '../../service/mailbox-wire.ts';
 import { encodeBody } from '../../service/wire.ts';
-import { count, counted } from '../../wording/amounts.ts';
-import { sentenceOf } from '../../wording/sentence-of.ts';
 import {
   type Clients,
   type NamedMailbox,

@@ -1,10 +1,21 @@
 import { type Command, Option } from 'commander';
 import { settingsOf } from '../../catalog/archive-settings.ts';
 import type { AccountSettings, Settings } from '../../core/config-schema.ts';
+import { usageError, webhookError } from '../../core/error-tables.ts';
+import {
+  combinedExit,
+  EXIT,
+  type ExitCode,
+  errnoOf,
+  hasCode,
+  MailkeepError,
+  sentenceOf,
+} from '../../core/errors.ts';
 import { nearest, nearestAddress } from '../../core/names.ts';
 import { forgetSecret, storedWebhooks } from '../../core/secrets.ts';
 import { hasState, readState, stateFile } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
+import { count, counted, localTime } from '../../core/text.ts';
 import {
   attemptsOf,
   judgeWebhooks,
@@ -15,17 +26,10 @@ import {
   type WebhookFinding,
 } from '../../daemon/delivery-watch.ts';
 import { errorOf } from '../../daemon/notifying.ts';
-import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
-import { errnoOf, hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
-import { operationError } from '../../errors/operations.ts';
-import { webhookError } from '../../errors/small-families.ts';
-import { usageError } from '../../errors/usage.ts';
 import type { WebhookRecord } from '../../service/mailbox-wire.ts';
 import type { DeliveryLogRecord, PlatformWebhookRecord } from '../../service/platform-wire.ts';
 import { Accepted } from '../../service/surface-client.ts';
 import { chosenAccounts } from '../../sync/selection.ts';
-import { count, counted, localTime } from '../../wording/amounts.ts';
-import { sentenceOf } from '../../wording/sentence-of.ts';
 import {
   type Clients,
   mailboxCalled,
@@ -38,6 +42,7 @@ import {
 } from '../account-clients.ts';
 import { confirmed } from '../ask.ts';
 import type { Body, CommandContext } from '../context.ts';
+import { operationError } from '../errors.ts';
 import { collected, given, wholeNumber } from '../option-values.ts';
 import { tableText } from '../output.ts';
 import type { NewCommand } from './webhooks-create.ts';

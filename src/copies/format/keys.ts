@@ -1,13 +1,8 @@
 import { createHmac, hash, hkdfSync, randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import { isCount } from '../../archive/format.ts';
-import { hasCode } from '../../errors/mailkeep-error.ts';
-import {
-  type KeyDamage,
-  offsiteError,
-  type RecipientType,
-  type SignerDamage,
-} from '../../errors/offsite.ts';
+import { hasCode } from '../../core/errors.ts';
+import { type KeyDamage, offsiteError, type RecipientType, type SignerDamage } from './errors.ts';
 import { idOfName, recipientName } from './manifest.ts';
 import {
   canonicalBytes,

@@ -1,7 +1,7 @@
 import { createHmac, hash, randomBytes } from 'node:crypto';
 import { isCount, isHash, isObject, parseJson } from '../../archive/format.ts';
 import { isSignedBy } from '../../core/ed25519.ts';
-import { type ManifestDamage, offsiteError } from '../../errors/offsite.ts';
+import { type ManifestDamage, offsiteError } from './errors.ts';
 import type { KeyObject } from './keys.ts';
 import {
   canonicalBytes,

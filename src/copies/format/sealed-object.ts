@@ -14,7 +14,7 @@ import {
 } from 'node:crypto';
 import { canonicalJson, isObject, parseJson } from '../../archive/format.ts';
 import { isSignedBy } from '../../core/ed25519.ts';
-import { type ObjectDamage, type OffsiteFacts, offsiteError } from '../../errors/offsite.ts';
+import { type ObjectDamage, offsiteError } from './errors.ts';
 import type { ObjectKind } from './manifest.ts';
 
 /** Bytes that authenticate a text, after it. */
@@ -575,7 +575,7 @@ export function encodeCopyFile({ copyId, publicKey, signer }: CopyFile, sign: Si
  * @throws `copy-file-damaged`
  */
 export function decodeCopyFile(bytes: Buffer): CopyFile {
-  const damaged = (reason: OffsiteFacts['copy-file-damaged']['reason']) =>
+  const damaged = (reason: 'shape' | 'signature' | 'newer') =>
     offsiteError('copy-file-damaged', { reason, found: null });
   const fields = readCanonical(bytes, MOST_FILE_BYTES, isFlat);
   if (fields === undefined) throw damaged('shape');

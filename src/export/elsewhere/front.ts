@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
+import { archiveError } from '../../archive/errors.ts';
 import { parseJson } from '../../archive/format.ts';
 import type { HistoryLine } from '../../catalog/messages.ts';
 import type { UnknownName } from '../../catalog/resolve-query.ts';
+import { rethrown } from '../../core/errors.ts';
 import type { MessageId } from '../../core/types.ts';
-import { messageDamaged } from '../../errors/archive.ts';
-import { rethrown } from '../../errors/mailkeep-error.ts';
 import type { ExportOrigin, Selected, SelectionTaker } from '../../transfer/export-manifest.ts';
 import type { NamedFolder } from '../../transfer/export-names.ts';
 import { linesOf } from '../../transfer/export-target.ts';
@@ -110,7 +110,7 @@ class Elsewhere {
         const path = `/messages/${id}?size=${size}&from=${from}`;
         for await (const piece of await this.#answered(path)) {
           from += piece.length;
-          if (from > size) throw messageDamaged(id, 'bytes');
+          if (from > size) throw archiveError('message-damaged', { message: id, reason: 'bytes' });
           hash.update(piece);
           if (piece.length > 0) wait.begins();
           yield piece;
@@ -120,7 +120,8 @@ class Elsewhere {
         await wait.orThrow(error);
       }
     }
-    if (hash.digest('hex') !== id) throw messageDamaged(id, 'hash');
+    if (hash.digest('hex') !== id)
+      throw archiveError('message-damaged', { message: id, reason: 'hash' });
   }
 
   async history(id: MessageId): Promise<readonly HistoryLine[]> {

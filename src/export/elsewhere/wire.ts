@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { AnyOf } from '../../catalog/folders.ts';
 import type { HistoryLine } from '../../catalog/messages.ts';
 import type { UnknownName } from '../../catalog/resolve-query.ts';
-import { ERROR_FAMILIES, type Thrown } from '../../errors/mailkeep-error.ts';
+import { ERROR_FAMILIES, type Thrown } from '../../core/errors.ts';
 import type { Selected, SelectedPlace } from '../../transfer/export-manifest.ts';
 import type { NamedFolder } from '../../transfer/export-names.ts';
 

@@ -1,7 +1,7 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect, type TLSSocket } from 'node:tls';
-import { fleetLinkError } from '../../errors/fleet-links.ts';
-import { errnoName } from '../../errors/mailkeep-error.ts';
+import { errnoName } from '../../core/errors.ts';
+import { fleetLinkError } from '../errors.ts';
 import { type Frame, framesOf } from './frames.ts';
 import { identityOf, LINK_TLS, type LinkSecrets, linkKey } from './link-keys.ts';
 

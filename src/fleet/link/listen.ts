@@ -3,9 +3,9 @@ import { createServer, type Server } from 'node:https';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { ListenAddress } from '../../core/address.ts';
+import { errnoOf } from '../../core/errors.ts';
 import { beginListening } from '../../core/listener.ts';
-import { fleetLinkError } from '../../errors/fleet-links.ts';
-import { errnoOf } from '../../errors/mailkeep-error.ts';
+import { fleetLinkError } from '../errors.ts';
 import { keyOfIdentity, LINK_TLS, type LinkSecrets } from './link-keys.ts';
 
 /** What others may cost a node. Milliseconds. */

@@ -1,4 +1,4 @@
-import { fleetLinkError } from '../../errors/fleet-links.ts';
+import { fleetLinkError } from '../errors.ts';
 import { FRAME, frame } from '../link/frames.ts';
 import {
   type Asked,

@@ -1,9 +1,9 @@
 import type { z } from 'zod';
 import { parseJson } from '../../archive/format.ts';
-import { fleetLinkError } from '../../errors/fleet-links.ts';
-import { hasCode } from '../../errors/mailkeep-error.ts';
+import { hasCode } from '../../core/errors.ts';
 import { claimersOf, holderOf, type ReachableSession } from '../../registry/overview.ts';
 import type { Registry } from '../../registry/registry.ts';
+import { fleetLinkError } from '../errors.ts';
 import { type Link, openLink } from '../link/dial.ts';
 import { BadFrame, FRAME, type Frame, jsonFrame } from '../link/frames.ts';
 import type { LinkSecrets } from '../link/link-keys.ts';

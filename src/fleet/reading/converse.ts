@@ -1,5 +1,5 @@
 import { Duplex } from 'node:stream';
-import { fleetLinkError } from '../../errors/fleet-links.ts';
+import { fleetLinkError } from '../errors.ts';
 import { FRAME, frame, framesWith } from '../link/frames.ts';
 import {
   type Asked,

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { parseJson } from '../../archive/format.ts';
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { MailkeepError } from '../../core/errors.ts';
 import {
   BadFrame,
   FRAME,

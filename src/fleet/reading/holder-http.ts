@@ -1,5 +1,5 @@
 import { AnswerCut, type RequestsOver, requestsOver } from '../../core/listener.ts';
-import { fleetLinkError } from '../../errors/fleet-links.ts';
+import { fleetLinkError } from '../errors.ts';
 import type { Conversation } from './converse.ts';
 
 /** Without a request for so long, the reader at the holder ends. Milliseconds. */

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import type { SegmentStore } from '../../archive/segment-files.ts';
-import { thrownBy } from '../../errors/mailkeep-error.ts';
+import { thrownBy } from '../../core/errors.ts';
 import type { ReaderOrder } from './request.ts';
 
 /** MiB of the heap of a reader. A search of a large archive takes a tenth. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { fleetLinkError } from '../../errors/fleet-links.ts';
+import { fleetLinkError } from '../errors.ts';
 
 /** How an option is given. A value that is missing would be taken from what follows, a flag of this program among it. */
 const VALUE = true;

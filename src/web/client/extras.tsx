@@ -1,8 +1,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { SavedSearch } from '../../catalog/saved-searches.ts';
-import { count } from '../../wording/amounts.ts';
-import { two } from '../../wording/dates.ts';
+import { count, two } from '../../core/text.ts';
 import { folderIcon, Icon, type IconName } from '../pages/icons.tsx';
 import type { Completion } from '../pages/query-box.tsx';
 import { filterText, type Term } from '../query-text.ts';

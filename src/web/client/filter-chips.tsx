@@ -1,7 +1,7 @@
 import { type ComponentChildren, toChildArray, type VNode } from 'preact';
 import { useLayoutEffect } from 'preact/hooks';
 import type { Span } from '../../catalog/query-ast.ts';
-import { clockText, dayText, shortMonth } from '../../wording/dates.ts';
+import { clockText, dayText, shortMonth } from '../../core/text.ts';
 import { Icon } from '../pages/icons.tsx';
 import type { Frame } from '../pages/page.ts';
 import {

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { counted } from '../../wording/amounts.ts';
+import { counted } from '../../core/text.ts';
 import type { Page } from '../pages/page.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { TargetedPointerEvent, VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { dayText } from '../../wording/dates.ts';
+import { dayText } from '../../core/text.ts';
 import type { Frame } from '../pages/page.ts';
 import { Band, Since } from '../pages/time-band.tsx';
 import { asOf, asOfWord, namedMoment } from '../query-text.ts';

@@ -1,6 +1,6 @@
 import type { ComponentType, VNode } from 'preact';
 import { useEffect, useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks';
-import { clockText, dayText } from '../../wording/dates.ts';
+import { clockText, dayText } from '../../core/text.ts';
 import type { Page } from '../pages/page.ts';
 import { spokenResults } from './focus.ts';
 

@@ -1,8 +1,8 @@
 import { Component, createRef, type VNode } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { SearchHit } from '../../catalog/search.ts';
+import { count } from '../../core/text.ts';
 import { DOCIDS_PER_SECOND } from '../../mail/docid.ts';
-import { count } from '../../wording/amounts.ts';
 import type { MailList } from '../mail-list.ts';
 import { Icon } from '../pages/icons.tsx';
 import {

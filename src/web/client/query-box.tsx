@@ -2,7 +2,7 @@ import type { RefObject, VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Span } from '../../catalog/query-ast.ts';
 import { type Token, tokenize } from '../../catalog/query-lexer.ts';
-import { count } from '../../wording/amounts.ts';
+import { count } from '../../core/text.ts';
 import { Icon } from '../pages/icons.tsx';
 import type { Frame, Here } from '../pages/page.ts';
 import type { Completion } from '../pages/query-box.tsx';

@@ -1,8 +1,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { SpineUnit } from '../../catalog/timeline.ts';
-import { count, counted } from '../../wording/amounts.ts';
-import { dayText, monthName, shortMonth } from '../../wording/dates.ts';
+import { count, counted, dayText, monthName, shortMonth } from '../../core/text.ts';
 import type { ListSort } from '../mail-list.ts';
 import type { ListBar, ListSpine } from '../timeline.ts';
 import type { ShownStretch, Stretch } from './list-model.ts';

@@ -1,4 +1,4 @@
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { MailkeepError } from '../../core/errors.ts';
 import { envelope, statusRefusal, unauthorized } from '../../service/surface.ts';
 import { cookieValue } from '../access.ts';
 import { refused } from '../app.tsx';

@@ -1,6 +1,5 @@
 import type { VNode } from 'preact';
-import { count, counted } from '../../wording/amounts.ts';
-import { clockText, dayText } from '../../wording/dates.ts';
+import { clockText, count, counted, dayText } from '../../core/text.ts';
 import type { ArchiveState, FirstSync } from '../issues.ts';
 import { Command, Mark } from './frame.tsx';
 import { Icon } from './icons.tsx';

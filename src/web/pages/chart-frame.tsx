@@ -1,5 +1,5 @@
 import type { ComponentChildren, VNode } from 'preact';
-import { count } from '../../wording/amounts.ts';
+import { count } from '../../core/text.ts';
 
 /** The upper end of an axis and its marks, from 0. */
 interface Axis {

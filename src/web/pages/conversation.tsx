@@ -1,8 +1,7 @@
 import type { VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
-import { count, counted } from '../../wording/amounts.ts';
-import { dayText } from '../../wording/dates.ts';
+import { count, counted, dayText } from '../../core/text.ts';
 import { Icon } from './icons.tsx';
 import { Marked, senderText } from './mail-list.tsx';
 import { Attachments, Damaged, Proof, Text } from './message-parts.tsx';

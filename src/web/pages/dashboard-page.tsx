@@ -1,6 +1,5 @@
 import type { VNode } from 'preact';
-import { bytes, count, counted, span } from '../../wording/amounts.ts';
-import { closingEquation } from '../../wording/closing-sum.ts';
+import { bytes, closingEquation, count, counted, span } from '../../core/text.ts';
 import {
   type Closing,
   type DashboardData,

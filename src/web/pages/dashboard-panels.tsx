@@ -1,6 +1,5 @@
 import type { VNode } from 'preact';
-import { bytes, count, counted, span } from '../../wording/amounts.ts';
-import { two } from '../../wording/dates.ts';
+import { bytes, count, counted, span, two } from '../../core/text.ts';
 import {
   type Brick,
   type BrickState,

@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import { bytes, count, counted } from '../../wording/amounts.ts';
+import { bytes, count, counted } from '../../core/text.ts';
 import type { DownloadFormat, ExportOffer } from '../exporting.ts';
 import { pageAddress } from '../query-text.ts';
 import { Command } from './frame.tsx';

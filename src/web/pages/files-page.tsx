@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { FILE_GROUPS, type FileGroup } from '../../catalog/file-group-names.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
-import { bytes, count, counted } from '../../wording/amounts.ts';
+import { bytes, count, counted } from '../../core/text.ts';
 import { MOST_FILES } from '../attached-files.ts';
 import type { FileDetail, FilesList, FileTile } from '../files.ts';
 import { asOfWord, pageAddress, toggled } from '../query-text.ts';

@@ -1,7 +1,6 @@
 import type { VNode } from 'preact';
 import { plainLine } from '../../core/terminal-safe.ts';
-import { bytes, count, counted } from '../../wording/amounts.ts';
-import { KEPT_WHY, PRUNED_WHY } from '../../wording/prune.ts';
+import { bytes, count, counted, KEPT_WHY, PRUNED_WHY } from '../../core/text.ts';
 import type {
   HeldFolder,
   HeldPages,

@@ -1,5 +1,5 @@
 import type { ComponentChildren, VNode } from 'preact';
-import { bytes, count, counted, span } from '../../wording/amounts.ts';
+import { bytes, count, counted, span } from '../../core/text.ts';
 import {
   type FolderPages,
   type FolderRow,

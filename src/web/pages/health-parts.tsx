@@ -5,8 +5,7 @@ import {
   toChildArray,
   type VNode,
 } from 'preact';
-import { count, span } from '../../wording/amounts.ts';
-import { type ClosingSums, closingText } from '../../wording/closing-sum.ts';
+import { type ClosingSums, closingText, count, span } from '../../core/text.ts';
 import type { Linked } from '../health-content.ts';
 import { pageAddress } from '../query-text.ts';
 import { Icon } from './icons.tsx';

@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
 import type { KeptRun } from '../../core/state-runs.ts';
-import { count, counted, span } from '../../wording/amounts.ts';
+import { count, counted, span } from '../../core/text.ts';
 import { DAY_MS, isFailed, type Lane, type Mark, type RunPages } from '../health.ts';
 import { pageAddress } from '../query-text.ts';
 import { Row, SumText, TablePanel } from './health-parts.tsx';

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
-import { count, counted } from '../../wording/amounts.ts';
+import { count, counted } from '../../core/text.ts';
 import type { ListHit, MailList, NothingFound, OtherQuery } from '../mail-list.ts';
 import { findTerm, pageAddress, withTerm } from '../query-text.ts';
 import { Command } from './frame.tsx';

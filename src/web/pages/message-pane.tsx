@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
-import { bytes, count, counted } from '../../wording/amounts.ts';
+import { bytes, count, counted } from '../../core/text.ts';
 import { attachedFiles, isTooMuch, MOST_TOGETHER } from '../attached-files.ts';
 import { asOfWord, pageAddress } from '../query-text.ts';
 import { conversationText, Ended } from './conversation.tsx';

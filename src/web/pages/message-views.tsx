@@ -1,8 +1,7 @@
 import type { VNode } from 'preact';
 import type { HistoryLine, LastSeen } from '../../catalog/messages.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
-import { count, span } from '../../wording/amounts.ts';
-import { eventText } from '../../wording/history.ts';
+import { count, eventText, span } from '../../core/text.ts';
 import { type SourceText, WINDOW_BYTES } from '../message-shapes.ts';
 import type { Hop } from '../message-view.ts';
 import { namedMoment, asOf as queryAsOf } from '../query-text.ts';

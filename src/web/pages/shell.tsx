@@ -1,6 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { count, counted } from '../../wording/amounts.ts';
+import { count, counted } from '../../core/text.ts';
 import { asOf, pageAddress } from '../query-text.ts';
 import { StateLink } from './archive-state.tsx';
 import { Brand } from './frame.tsx';

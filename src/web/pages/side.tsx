@@ -1,6 +1,5 @@
 import type { VNode } from 'preact';
-import { count } from '../../wording/amounts.ts';
-import { dayText } from '../../wording/dates.ts';
+import { count, dayText } from '../../core/text.ts';
 import { asOfWord, pageAddress } from '../query-text.ts';
 import type { EarlierFolder, SideEntry, SideMailbox } from '../side-tree.ts';
 import { folderIcon, Icon, type IconName } from './icons.tsx';

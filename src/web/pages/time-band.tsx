@@ -1,6 +1,5 @@
 import type { ComponentChildren, VNode } from 'preact';
-import { count, counted } from '../../wording/amounts.ts';
-import { clockText, dayText, weekdayText } from '../../wording/dates.ts';
+import { clockText, count, counted, dayText, weekdayText } from '../../core/text.ts';
 import { asOf, asOfWord, pageAddress } from '../query-text.ts';
 import { Icon } from './icons.tsx';
 import type { Frame } from './page.ts';

@@ -9,7 +9,7 @@ import { genesisHash, SEGMENT_HEADER_BYTES, segmentPath } from '../../../src/arc
 import { openLogReader, scanLog } from '../../../src/archive/log-reader.ts';
 import type { LogWriter } from '../../../src/archive/log-writer.ts';
 import { openLogAtEnd, supplyBytes } from '../../../src/archive/log-writer.ts';
-import { hasCode } from '../../../src/errors/mailkeep-error.ts';
+import { hasCode } from '../../../src/core/errors.ts';
 import type { ChunkContent, UploadChunk } from '../../../src/fleet/chunks.ts';
 import { FleetDurability } from '../../../src/fleet/durability.ts';
 import { HeldArchive } from '../../../src/fleet/held-archive.ts';

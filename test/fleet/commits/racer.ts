@@ -1,4 +1,4 @@
-import { hasCode, MailkeepError } from '../../../src/errors/mailkeep-error.ts';
+import { hasCode, MailkeepError } from '../../../src/core/errors.ts';
 import { makeChunk, storeChunk } from '../../../src/fleet/chunks.ts';
 import type { Registry } from '../../../src/registry/registry.ts';
 import { endSession } from '../../../src/registry/sessions.ts';

@@ -16,7 +16,7 @@ import {
   decodeCopyFile,
   encodeCopyFile,
 } from '../../../src/copies/format/sealed-object.ts';
-import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../../src/core/errors.ts';
 import { numbers, opening, sealed, sealing } from './sample.ts';
 
 const DOMAIN = 'mailkeep copy manifest 1\n';

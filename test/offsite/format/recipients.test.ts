@@ -20,8 +20,7 @@ import {
 } from '../../../src/copies/format/keys.ts';
 import { recipientName } from '../../../src/copies/format/manifest.ts';
 import { canonicalBytes } from '../../../src/copies/format/sealed-object.ts';
-import { hasCode, MailkeepError } from '../../../src/errors/mailkeep-error.ts';
-import { sentenceOf } from '../../../src/wording/sentence-of.ts';
+import { hasCode, MailkeepError, sentenceOf } from '../../../src/core/errors.ts';
 import { numbers } from './sample.ts';
 
 /** The least that is read, so that tests are quick. */

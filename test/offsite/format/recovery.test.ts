@@ -6,8 +6,7 @@ import {
   RECOVERY_BYTES,
   recoveryLines,
 } from '../../../src/copies/format/keys.ts';
-import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
-import { sentenceOf } from '../../../src/wording/sentence-of.ts';
+import { MailkeepError, sentenceOf } from '../../../src/core/errors.ts';
 import { noise } from './sample.ts';
 
 const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';

@@ -7,7 +7,7 @@ import {
   seal,
   sealedLength,
 } from '../../../src/copies/format/sealed-object.ts';
-import { hasCode } from '../../../src/errors/mailkeep-error.ts';
+import { hasCode } from '../../../src/core/errors.ts';
 import { about, all, noise, numbers, opened, opening, pieces, sealed, sealing } from './sample.ts';
 
 const BOUNDARIES = [65_536, 131_072, CHUNK_BYTES, CHUNK_BYTES + 65_536, 2 * CHUNK_BYTES];

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { About, OpeningKey, SealingKey } from '../../../src/copies/format/sealed-object.ts';
 import { newKeyPair, open, seal } from '../../../src/copies/format/sealed-object.ts';
-import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
+import { MailkeepError } from '../../../src/core/errors.ts';
 
 const copyId = randomBytes(16);
 const pair = newKeyPair();

@@ -6,8 +6,8 @@ import {
   offsiteError,
   type RecipientType,
   type SignerDamage,
-} from '../../../src/errors/offsite.ts';
-import { sentenceOf } from '../../../src/wording/sentence-of.ts';
+} from '../../../src/copies/format/errors.ts';
+import { sentenceOf } from '../../../src/core/errors.ts';
 
 const OBJECT: readonly ObjectDamage[] = [
   ...(['header', 'other-copy', 'other-kind', 'key', 'chunk', 'cut', 'appended', 'frame'] as const),

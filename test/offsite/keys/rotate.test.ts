@@ -20,7 +20,7 @@ import {
   writeLocalKey,
 } from '../../../src/copies/local-key.ts';
 import { withCopyLock } from '../../../src/copies/own-copy.ts';
-import { EXIT } from '../../../src/errors/exit-codes.ts';
+import { EXIT } from '../../../src/core/errors.ts';
 import { ran } from '../../cli/surface.ts';
 import { absent } from '../../peers/programs.ts';
 import { type KeysPlace, keysPlace } from './place.ts';

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
-import { originError } from '../../../src/errors/origin.ts';
+import { originError } from '../../../src/service/errors.ts';
 import type { UsageListing } from '../../../src/sync/ports.ts';
 import { ModelFolder, ModelOrigin, mail } from '../model-origin.ts';
 import { archive, eachWithItsOwn, HOUR, policy } from '../one-mailbox.ts';

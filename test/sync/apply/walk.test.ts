@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { MailkeepError } from '../../../src/core/errors.ts';
 import { parseValue } from '../../../src/core/state.ts';
 import type { Listing } from '../../../src/core/types.ts';
-import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import type { Memory, Origin, OriginPage, UidOrder } from '../../../src/sync/ports.ts';
 import { pageOver, walkRange } from '../../../src/sync/walk.ts';
 

@@ -1,4 +1,4 @@
-import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { EXIT, type ExitCode } from '../../../core/errors.ts';
 import { addFleetAccount } from '../../../fleet/add-account.ts';
 import { readFleetKeys } from '../../../fleet/key-file.ts';
 import type { CommandContext } from '../../context.ts';

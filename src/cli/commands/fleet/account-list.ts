@@ -1,6 +1,6 @@
-import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { EXIT, type ExitCode } from '../../../core/errors.ts';
+import { bytes, count, span } from '../../../core/text.ts';
 import { type ListedAccount, listAccounts } from '../../../registry/overview.ts';
-import { bytes, count, span } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { tableText } from '../../output.ts';
 import type { AccountLine } from './account-lines.ts';

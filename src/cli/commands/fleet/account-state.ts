@@ -1,11 +1,11 @@
-import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { fleetError } from '../../../errors/fleet.ts';
+import { EXIT, type ExitCode } from '../../../core/errors.ts';
+import { counted } from '../../../core/text.ts';
 import { accountOf } from '../../../registry/account-named.ts';
 import { type AccountState, changeState } from '../../../registry/accounts.ts';
+import { fleetError } from '../../../registry/errors.ts';
 import { callOffImport } from '../../../registry/imports.ts';
 import type { ListedAccount } from '../../../registry/overview.ts';
 import type { Registry } from '../../../registry/registry.ts';
-import { counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { present } from '../../output.ts';
 import type { AccountLine } from './account-lines.ts';

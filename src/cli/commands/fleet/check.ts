@@ -1,11 +1,10 @@
 import { s3Store } from '../../../copies/s3-store.ts';
-import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { fleetError } from '../../../errors/fleet.ts';
+import { EXIT, type ExitCode, sentenceOf } from '../../../core/errors.ts';
+import { counted } from '../../../core/text.ts';
 import { type CheckedArchive, checkArchive } from '../../../fleet/check.ts';
+import { fleetError } from '../../../registry/errors.ts';
 import { type ListedAccount, listAccounts } from '../../../registry/overview.ts';
 import { replicationOf } from '../../../registry/reading.ts';
-import { counted } from '../../../wording/amounts.ts';
-import { sentenceOf } from '../../../wording/sentence-of.ts';
 import type { CommandContext } from '../../context.ts';
 import { present } from '../../output.ts';
 import { storeTarget, withFleet } from './open-fleet.ts';

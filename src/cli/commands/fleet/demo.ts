@@ -2,7 +2,8 @@ import { chmodSync, mkdirSync, mkdtempSync, realpathSync, writeFileSync } from '
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { EXIT, type ExitCode } from '../../../core/errors.ts';
+import { counted } from '../../../core/text.ts';
 import { addFleetAccount } from '../../../fleet/add-account.ts';
 import { readFleetKeys } from '../../../fleet/key-file.ts';
 import { listAccounts } from '../../../registry/overview.ts';
@@ -12,7 +13,6 @@ import { startPostgres } from '../../../sandbox/postgres.ts';
 import { postgresOwner, programPath, requirePrograms } from '../../../sandbox/programs.ts';
 import { startRadosGateway } from '../../../sandbox/radosgw.ts';
 import { type Sandbox, startSandbox } from '../../../sandbox/sandbox.ts';
-import { counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { DEFAULT_TENANT } from './account-settings.ts';
 import { checkCommand } from './check.ts';

@@ -1,9 +1,9 @@
+import { EXIT, type ExitCode } from '../../../core/errors.ts';
 import { nearest } from '../../../core/names.ts';
-import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { fleetError } from '../../../errors/fleet.ts';
+import { counted } from '../../../core/text.ts';
+import { fleetError } from '../../../registry/errors.ts';
 import { knownNodes } from '../../../registry/overview.ts';
 import { drainNode, markDead } from '../../../registry/sessions.ts';
-import { counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { withFleet } from './open-fleet.ts';
 

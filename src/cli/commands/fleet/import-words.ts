@@ -1,4 +1,4 @@
-import { counted } from '../../../wording/amounts.ts';
+import { counted } from '../../../core/text.ts';
 
 /** Returns what became of an import that was called off. */
 export function calledOffText(account: string, tenant: string, objects: number): string {

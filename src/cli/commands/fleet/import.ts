@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { refuseNetworkFileSystem } from '../../../catalog/open-reader.ts';
 import { s3Store } from '../../../copies/s3-store.ts';
-import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { fleetError } from '../../../errors/fleet.ts';
+import { EXIT, type ExitCode } from '../../../core/errors.ts';
+import { count, counted } from '../../../core/text.ts';
 import { type ImportedArchive, importArchive } from '../../../fleet/import-archive.ts';
 import { removeScratch } from '../../../fleet/import-scratch.ts';
 import { readFleetKeys } from '../../../fleet/key-file.ts';
+import { fleetError } from '../../../registry/errors.ts';
 import { callOffImport } from '../../../registry/imports.ts';
 import { listAccounts } from '../../../registry/overview.ts';
 import { readArchive } from '../../../registry/reading.ts';
-import { count, counted } from '../../../wording/amounts.ts';
 import { archiveOf } from '../../archive.ts';
 import type { CommandContext } from '../../context.ts';
 import { present } from '../../output.ts';

@@ -1,9 +1,9 @@
 import { RETRY_POLICY } from '../../../copies/s3-client.ts';
 import { ensureBucket, s3Store } from '../../../copies/s3-store.ts';
+import { EXIT, type ExitCode } from '../../../core/errors.ts';
 import { terminalLine } from '../../../core/terminal-safe.ts';
-import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { counted } from '../../../core/text.ts';
 import { type Initialised, initialise } from '../../../fleet/init.ts';
-import { counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { present } from '../../output.ts';
 import { fleetConfigOf, storeTarget, withRegistry } from './open-fleet.ts';

@@ -1,9 +1,8 @@
+import { combinedExit, EXIT, type ExitCode, exitOf, sentenceOf } from '../../../core/errors.ts';
 import { terminalLine } from '../../../core/terminal-safe.ts';
-import { combinedExit, EXIT, type ExitCode, exitOf } from '../../../errors/exit-codes.ts';
+import { count, counted } from '../../../core/text.ts';
 import { addKey, readFleetKeys } from '../../../fleet/key-file.ts';
 import { type Rotated, sealWithCurrent } from '../../../fleet/rotate-keys.ts';
-import { count, counted } from '../../../wording/amounts.ts';
-import { sentenceOf } from '../../../wording/sentence-of.ts';
 import type { CommandContext } from '../../context.ts';
 import { present } from '../../output.ts';
 import { withFleet } from './open-fleet.ts';

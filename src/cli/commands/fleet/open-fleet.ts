@@ -1,8 +1,8 @@
 import { homedir } from 'node:os';
 import { type FleetConfig, loadFleetConfig, readRegistryAddress } from '../../../core/config.ts';
 import { configPlaces, locateConfig } from '../../../core/config-locate.ts';
+import { configError } from '../../../core/error-tables.ts';
 import { labelOf, type S3Target } from '../../../core/s3-target.ts';
-import { configError } from '../../../errors/config.ts';
 import { ownFleet } from '../../../fleet/own-fleet.ts';
 import type { Fleet } from '../../../registry/fleet.ts';
 import { openRegistry, type Registry } from '../../../registry/registry.ts';

@@ -1,3 +1,5 @@
+import { bytes, count, counted, span } from '../../../core/text.ts';
+import { type Attention, attentionText } from '../../../fleet/fleet-attention.ts';
 import type { Fleet } from '../../../registry/fleet.ts';
 import type { Remaining } from '../../../registry/purges.ts';
 import type { Replication } from '../../../registry/reading.ts';
@@ -10,8 +12,6 @@ import type {
   TailStatus,
   UnfinishedPurge,
 } from '../../../registry/status.ts';
-import { bytes, count, counted, span } from '../../../wording/amounts.ts';
-import { type Attention, attentionText } from '../../../wording/fleet-attention.ts';
 import { type Colours, present } from '../../output.ts';
 import { objectsText, waitingText } from './status-words.ts';
 

@@ -1,7 +1,7 @@
+import { bytes, count, counted } from '../../../core/text.ts';
 import type { ObjectState } from '../../../registry/objects.ts';
 import type { Remaining } from '../../../registry/purges.ts';
 import type { ObjectCount, UnfinishedPurge } from '../../../registry/status.ts';
-import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { present } from '../../output.ts';
 
 /** Returns what a forget waits for, such as `2 commits in PostgreSQL, the disk of node-3`. */

@@ -1,10 +1,10 @@
-import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { EXIT, type ExitCode } from '../../../core/errors.ts';
 import { attentionOf } from '../../../fleet/attention.ts';
+import { attentionText } from '../../../fleet/fleet-attention.ts';
 import { purgeRemaining, type Remaining } from '../../../registry/purges.ts';
 import { replicationOf } from '../../../registry/reading.ts';
 import type { Registry } from '../../../registry/registry.ts';
 import { fleetStatus, type UnfinishedPurge } from '../../../registry/status.ts';
-import { attentionText } from '../../../wording/fleet-attention.ts';
 import type { CommandContext } from '../../context.ts';
 import { withFleet } from './open-fleet.ts';
 import { attentionLines, type ShownStatus, statusText } from './status-report.ts';

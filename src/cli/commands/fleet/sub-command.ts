@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
+import { usageError } from '../../../core/error-tables.ts';
 import { nearest } from '../../../core/names.ts';
-import { usageError } from '../../../errors/usage.ts';
 
 /** Adds a command below another, described as the commands of `fleet` are. */
 export function sub(command: Command, name: string, summary: string): Command {

@@ -1,0 +1,280 @@
+import { defineErrors, errnoName, MailkeepError, reasonText, say } from '../core/errors.ts';
+import { terminalLine } from '../core/terminal-safe.ts';
+import { localTime } from '../core/text.ts';
+
+/**
+ * Returns the process that has the lock of an archive, in words. On another machine nothing can check that it still does.
+ *
+ * @param host null for this machine
+ */
+export function holderText(pid: number, command: string, since: string, host: string | null) {
+  const program = terminalLine(`mailkeep ${command}`);
+  const time = localTime(Date.parse(since));
+  return host === null
+    ? `process ${pid} (${program}), since ${time}`
+    : `last locked by process ${pid} (${program}) on ${terminalLine(host)}, ${time}`;
+}
+
+/** The system does not let this process write. */
+const REFUSED = new Set(['EACCES', 'EPERM', 'EROFS', 'SQLITE_READONLY', 'SQLITE_CANTOPEN']);
+
+const KEEP =
+  'Nothing was changed. Do not delete anything; copy the archive, then check the disk (smartctl, dmesg).';
+
+/** Why the registry of a fleet did not take a commit. */
+const NOT_TAKEN: Readonly<Record<string, string>> = {
+  'registry-unreachable': 'it cannot be reached',
+  'registry-certificate': 'its certificate cannot be trusted',
+  'registry-access-denied': 'it denies access',
+  'registry-busy': 'it is too slow, or was busy with another transaction',
+  'registry-limit': 'the commit is too large for it',
+  'registry-read-only': 'it is read-only',
+  'registry-refused': 'it refused the statement',
+  'outcome-unknown': 'the request or its answer was lost',
+  'log-fenced': 'the lease was renewed meanwhile',
+};
+
+/** What kind of damage a byte range of the log shows; see docs/archive-format.md. */
+export type DamageReason =
+  | 'segment-header'
+  | 'segment-missing'
+  | 'bytes'
+  /** The disk does not give the bytes back. */
+  | 'unreadable'
+  | 'payload'
+  | 'commit'
+  | 'chain'
+  | 'recipe'
+  | 'fact'
+  | 'footer'
+  | 'ends-early'
+  | 'diverged'
+  | 'order';
+
+export const archiveError = defineErrors({
+  'in-use': {
+    'archive-in-use': (f: {
+      dir: string;
+      pid: number | null;
+      command: string | null;
+      since: string | null;
+      host: string | null;
+    }) =>
+      say(
+        f.pid === null || f.command === null || f.since === null
+          ? `The archive ${f.dir} is in use by another mailkeep.`
+          : `The archive ${f.dir} is in use by another mailkeep: ${holderText(f.pid, f.command, f.since, f.host)}.`,
+        f.command === 'daemon'
+          ? 'Stop the daemon first. Reading commands (list, search, show, status) work while it runs.'
+          : 'Wait until it has finished, or stop it if it is a daemon. Reading commands (list, search, show, status) work meanwhile.',
+      ),
+    /**
+     * What makes commits durable refused one, because this process is not the archive's writer any more, or left it open
+     * whether it was accepted. Nothing is promised about the batch. This writer takes no further commits.
+     *
+     * @param commit the commit that was under way; null where a segment was closed
+     */
+    'log-fenced': ({ commit, reason }: { commit: number | null; reason: 'refused' | 'unknown' }) =>
+      say(
+        reason === 'refused'
+          ? 'Another process has become the writer of this archive, so this one stopped writing. What was committed before is safe.'
+          : `It is not known whether ${commit === null ? 'the last change' : `commit ${commit}`} was accepted, so this process stopped writing to the archive. What was committed before is safe.`,
+        'Open the archive again: it continues from the last commit that was accepted.',
+      ),
+  },
+  disk: {
+    'archive-lock-failed': ({ dir, errno }: { dir: string; errno: string }) =>
+      say(
+        `The archive ${dir} cannot be locked: ${reasonText(errno)}.`,
+        REFUSED.has(errno)
+          ? 'Check who owns the folder, and whether its file system is mounted read-only.'
+          : 'Network file systems often cannot lock: put the archive on a local disk.',
+      ),
+    'disk-full': ({ file, bytes }: { file: string; bytes: number; errno: string }) =>
+      say(
+        `The disk is full: ${bytes} more bytes do not fit into ${file}. What was committed is safe.`,
+        'Free some space and run the command again; it continues where it stopped.',
+      ),
+    'log-write-failed': ({ file, errno }: { file: string; errno: string }) => {
+      const reason = NOT_TAKEN[errno];
+      return reason === undefined
+        ? say(
+            `${file} cannot be written: ${reasonText(errno)}. What was committed is safe.`,
+            'Check the disk and the permissions, then run the command again.',
+          )
+        : say(
+            `The registry ${file} did not take a commit: ${reason}. What was committed is safe.`,
+            'The next pass tries again. If it keeps failing, check the registry.',
+          );
+    },
+    'log-sync-failed': ({ file, errno }: { file: string; errno: string }) =>
+      say(
+        `The system could not guarantee that ${file} is on the disk: ${reasonText(errno)}.`,
+        'The disk may be failing (dmesg, smartctl). Run the command again once it is repaired; the log is checked when it is opened.',
+      ),
+    'log-thread-ended': (f: { file: string; reason: string; detail: string }) =>
+      say(
+        `The thread that writes ${f.file} ended (${f.reason}: ${f.detail}). What was committed before is safe.`,
+        'Run the command again: it checks the end of the log and continues where it stopped.',
+      ),
+    'log-copy-failed': ({ file, errno }: { file: string; errno: string }) =>
+      say(
+        `The local copy of the log cannot be written: ${file}: ${reasonText(errno)}. What was committed is safe.`,
+        'Check the disk and its free space, then open the archive again: it completes the copy.',
+      ),
+    /** An archive's folder is there or may be there, but this process may not read it. */
+    'archive-unreadable': ({ dir, errno }: { dir: string; errno: string }) =>
+      say(
+        `The archive ${dir} cannot be read: ${reasonText(errno)}.`,
+        'Check who owns the folder and the folders above it ("ls -ld"), and run mailkeep as that user.',
+      ),
+    /** A folder of the archive does not take what a sync writes into it. */
+    'archive-unwritable': ({ file, errno }: { file: string; errno: string }) =>
+      say(
+        `${file} cannot be written: ${reasonText(errno)}.`,
+        'Check the permissions, and whether the file system is read-only or full.',
+      ),
+  },
+  config: {
+    /** The archive's folder is reached over a network, whose locks and promises are often untrue. */
+    'network-file-system': (f: { dir: string; type: string; mountPoint: string }) =>
+      say(
+        `${f.dir} is on ${f.type} (${f.mountPoint}), a network file system. Locks there are often unreliable, and data may be reported as written before it is on the disk.`,
+        'Put the archive on a local disk and copy it from there, or accept the risk with MAILKEEP_NETWORK_FILE_SYSTEM=allow.',
+      ),
+    /** FORMAT names a format that this program does not know: most likely a newer program wrote it. */
+    'archive-format-newer': (f: { dir: string; found: string; supported: number }) =>
+      say(
+        `The archive ${f.dir} has format "${f.found}"; this version supports formats up to ${f.supported}.`,
+        'A newer mailkeep wrote it: use that version.',
+      ),
+  },
+  usage: {
+    /** There is no archive in this folder. */
+    'archive-missing': ({ dir }: { dir: string }) =>
+      say(
+        `There is no archive in ${dir}.`,
+        'Specify its folder with --data DIR, or create an archive with "mailkeep sync".',
+      ),
+    /** The locator does not know the message or blob. */
+    'bytes-unknown': ({ hash }: { hash: string }) =>
+      say(`The archive does not contain the bytes of ${hash}.`),
+    /** The bytes were removed on purpose; only their identity is left. */
+    'bytes-purged': ({ hash }: { hash: string }) =>
+      say(`The bytes of ${hash} were removed by "prune" or "forget"; only their hash remains.`),
+  },
+  damage: {
+    /** FORMAT exists with unexpected content, or is missing although there is a log. */
+    'archive-format-unreadable': ({ dir, found }: { dir: string; found: string | null }) =>
+      say(
+        found === null
+          ? `The archive ${dir} has a log but no FORMAT file.`
+          : `The FORMAT file of the archive ${dir} has unexpected content.`,
+        KEEP,
+      ),
+    /** Bytes of the log are not what was written. Nothing was changed. */
+    'log-damaged': (f: { file: string; segment: number; offset: number; reason: DamageReason }) =>
+      say(`The log is damaged: ${f.file} at byte ${f.offset} (${f.reason}).`, KEEP),
+    /** The log ends before a commit that the catalog has already seen. */
+    'log-ends-early': (f: {
+      file: string;
+      expectedNumber: number;
+      expectedHash: string;
+      lastNumber: number;
+    }) =>
+      say(
+        `The log is damaged: ${f.file} ends at commit ${f.lastNumber}, but commit ${f.expectedNumber} was already seen.`,
+        KEEP,
+      ),
+    /** The log holds another commit under a number that the catalog has already seen: they do not belong together. */
+    'log-diverged': (f: {
+      file: string;
+      number: number;
+      expectedHash: string;
+      foundHash: string;
+    }) =>
+      say(
+        `Commit ${f.number} of the log ${f.file} differs from the one the catalog has seen.`,
+        `The two do not belong together. ${KEEP}`,
+      ),
+    /** A message's stored bytes do not give its source back. */
+    'message-damaged': (f: { message: string; reason: DamageReason | 'hash' | 'absent' }) =>
+      say(`The stored bytes of message ${f.message} are damaged (${f.reason}).`, KEEP),
+    /** A blob's stored bytes do not have its hash, or the log does not hold it where it should. */
+    'blob-damaged': (f: { blob: string; reason: DamageReason | 'hash' | 'absent' }) =>
+      say(`The stored bytes of ${f.blob} are damaged (${f.reason}).`, KEEP),
+  },
+  origin: {
+    /**
+     * The file of a segment is not in the log's folder, but in a place from which it can be fetched. Of the family `origin`,
+     * because it concerns one archive: an error of the disk pauses all accounts.
+     */
+    'segment-elsewhere': ({ segment }: { segment: number }) =>
+      say(
+        `Segment ${segment} of the log is not on this disk yet.`,
+        'Try again in a moment: it can be fetched.',
+      ),
+  },
+  retryable: ['archive-in-use', 'segment-elsewhere'],
+});
+
+/** The process that holds a lock; `host` is null for this machine, where it is known to run. */
+interface Holder {
+  readonly pid: number;
+  readonly command: string;
+  readonly since: string;
+  readonly host: string | null;
+}
+
+/** Another process (or another part of this one) writes to the archive; `holder` is null where it is unknown which. */
+export function archiveInUse(dir: string, holder: Holder | null, cause: unknown) {
+  const { pid = null, command = null, since = null, host = null } = holder ?? {};
+  const facts = { dir, pid, command, since, host };
+  return archiveError('archive-in-use', facts, cause);
+}
+
+/** The lock file cannot be opened or locked for another reason than that somebody holds it. */
+export function archiveLockFailed(dir: string, cause: unknown) {
+  const facts = { dir, errno: errnoName(cause) };
+  return archiveError('archive-lock-failed', facts, cause);
+}
+
+/** No room (ENOSPC) or no quota (EDQUOT). Nothing of what was being written stays; the writer continues once there is room. */
+export function diskFull(file: string, bytes: number, cause: unknown) {
+  const facts = { file, bytes, errno: errnoName(cause) };
+  return archiveError('disk-full', facts, cause);
+}
+
+/** Writing failed for another reason than room. Cut back to the last commit. */
+export function logWriteFailed(file: string, cause: unknown) {
+  const facts = { file, errno: errnoName(cause) };
+  return archiveError('log-write-failed', facts, cause);
+}
+
+/**
+ * The system could not guarantee that written bytes are on the disk. The page cache can no longer be trusted for that
+ * file, so the writer never retries: the process has to end and open the archive again.
+ */
+export function logSyncFailed(file: string, cause: unknown) {
+  return archiveError('log-sync-failed', { file, errno: errnoName(cause) }, cause);
+}
+
+/**
+ * The thread that writes to the log ended while it wrote. How much of the batch is in the log is not known, so the
+ * process has to end, as after a failed sync: opening the log again finds the end of it.
+ */
+export function logThreadEnded(file: string, cause: unknown) {
+  const { reason, detail } = cause instanceof MailkeepError ? cause.facts : {};
+  const facts = { file, reason: String(reason), detail: String(detail) };
+  return archiveError('log-thread-ended', facts, cause);
+}
+
+/**
+ * A commit is durable elsewhere, but the local copy of the log could not be written. This writer takes no further
+ * commits: opening the archive again completes the copy.
+ */
+export function logCopyFailed(file: string, cause: unknown) {
+  const errno = cause instanceof MailkeepError ? cause.facts.errno : undefined;
+  const facts = { file, errno: typeof errno === 'string' ? errno : errnoName(cause) };
+  return archiveError('log-copy-failed', facts, cause);
+}

@@ -1,0 +1,396 @@
+import { fitColumns, terminalSafe } from './terminal-safe.ts';
+
+/**
+ * What a program may branch on. A family decides the exit code of a command; the code names the one
+ * condition; the facts fill the sentence about it.
+ */
+export const ERROR_FAMILIES = [
+  'usage',
+  'config',
+  'damage',
+  'held',
+  'in-use',
+  'auth',
+  'origin',
+  'disk',
+  'mail',
+  'interrupted',
+] as const;
+
+export type ErrorFamily = (typeof ERROR_FAMILIES)[number];
+
+/** Facts are plain values: they are printed, logged and sent as JSON, so never put a secret or mail text in one. */
+export type Facts = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+
+/**
+ * The one base of every error that mailkeep raises on purpose. Anything else that reaches the top is a bug
+ * and is reported as one.
+ */
+export class MailkeepError<Code extends string = string, F extends Facts = Facts> extends Error {
+  override readonly name: string = 'MailkeepError';
+
+  constructor(
+    readonly family: ErrorFamily,
+    readonly code: Code,
+    readonly facts: F,
+    options: { readonly cause?: unknown; readonly retryable?: boolean } = {},
+  ) {
+    // The message is for logs and stack traces only; users read the sentence made from code and facts.
+    super(
+      `${code} ${JSON.stringify(facts)}`,
+      options.cause === undefined ? {} : { cause: options.cause },
+    );
+    this.retryable = options.retryable ?? false;
+  }
+
+  /** True when the same act may succeed later without anybody changing anything. */
+  readonly retryable: boolean;
+}
+
+/** What happened, and what to do about it: a hint is a command to type or a thing to change, or null. */
+export interface Said {
+  readonly message: string;
+  readonly hint: string | null;
+}
+
+export function say(message: string, hint: string | null = null): Said {
+  return { message, hint };
+}
+
+/** The sentence of each code, made from the facts of an error, by the family of the error. */
+type ErrorTable = {
+  readonly [Family in ErrorFamily]?: Readonly<Record<string, (facts: never) => Said>>;
+};
+type CodeOf<Table> = {
+  [Family in keyof Table & ErrorFamily]: keyof Table[Family];
+}[keyof Table & ErrorFamily] &
+  string;
+type FactsOf<Table, Code> = {
+  [Family in keyof Table & ErrorFamily]: Code extends keyof Table[Family]
+    ? FactsOfSentence<Table[Family][Code]>
+    : never;
+}[keyof Table & ErrorFamily];
+type FactsOfSentence<Sentence> = Sentence extends () => Said
+  ? Readonly<Record<never, never>>
+  : Sentence extends (facts: infer F) => Said
+    ? Readonly<F>
+    : never;
+
+const SENTENCES = new Map<string, unknown>();
+
+/**
+ * Returns the function that makes the errors of a table: the codes of each family with what users read about them, and
+ * the codes of errors that may pass without anybody changing anything.
+ */
+export function defineErrors<Table extends ErrorTable>(
+  table: Table & { readonly retryable?: readonly CodeOf<Table>[] },
+) {
+  const families = new Map<string, ErrorFamily>();
+  for (const family of ERROR_FAMILIES) {
+    for (const [code, sentence] of Object.entries(table[family] ?? {})) {
+      families.set(code, family);
+      SENTENCES.set(code, sentence);
+    }
+  }
+  return <Code extends CodeOf<Table>>(
+    code: Code,
+    facts: FactsOf<Table, Code>,
+    cause?: unknown,
+    retryable = table.retryable?.includes(code) ?? false,
+  ): MailkeepError<Code, FactsOf<Table, Code>> =>
+    new MailkeepError(families.get(code) as ErrorFamily, code, facts, { cause, retryable });
+}
+
+/** True for an error with this code, whatever its family. */
+export function hasCode<C extends string>(error: unknown, code: C): error is MailkeepError<C> {
+  return error instanceof MailkeepError && error.code === code;
+}
+
+/** An error on its way between threads, which keep no class and no code. */
+export interface Thrown {
+  readonly message: string;
+  readonly code: string;
+  /** Of an error of ours. */
+  readonly ours?: { readonly family: ErrorFamily; readonly facts: Facts };
+}
+
+/** Returns what is left of an error when it is sent to another thread. */
+export function thrownBy(error: unknown): Thrown {
+  const thrown = {
+    message: error instanceof Error ? error.message : String(error),
+    code: errnoName(error),
+  };
+  if (!(error instanceof MailkeepError)) return thrown;
+  const { family, facts } = error;
+  return { ...thrown, ours: { family, facts } };
+}
+
+/** Returns an error of ours again, or one like the system's own: with its message and code. */
+export function rethrown({ message, code, ours }: Thrown): Error {
+  if (ours !== undefined) return new MailkeepError(ours.family, code, ours.facts);
+  return Object.assign(new Error(message), { code });
+}
+
+/** The errno name of a file system error (`EACCES`), or undefined for any other error. */
+export function errnoOf(error: unknown): string | undefined {
+  const code = codeOf(error);
+  return code !== undefined && /^E[A-Z0-9]+$/.test(code) ? code : undefined;
+}
+
+/** An error while there is no configuration yet: what to do about it is something else. */
+export class BeforeConfiguration extends MailkeepError {
+  constructor(error: MailkeepError) {
+    super(error.family, error.code, error.facts, { cause: error });
+  }
+}
+
+/** The code that an error of the system or of Node.js carries (`ENOSPC`, `ERR_…`); `unknown` when it has none. */
+export function errnoName(error: unknown): string {
+  return codeOf(error) ?? 'unknown';
+}
+
+function codeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** The exit codes of every command, as `--help` lists them. */
+export const EXIT = {
+  done: 0,
+  failures: 1,
+  usage: 2,
+  damage: 3,
+  held: 4,
+  inUse: 5,
+  refused: 6,
+  interrupted: 130,
+} as const;
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** The one table from what went wrong to how the process ends. */
+export const EXIT_OF_FAMILY: Readonly<Record<ErrorFamily, ExitCode>> = {
+  usage: EXIT.usage,
+  config: EXIT.usage,
+  damage: EXIT.damage,
+  held: EXIT.held,
+  'in-use': EXIT.inUse,
+  auth: EXIT.refused,
+  origin: EXIT.failures,
+  disk: EXIT.failures,
+  mail: EXIT.failures,
+  interrupted: EXIT.interrupted,
+};
+
+/** What counts most where several apply; an interruption, a wrong command or a held archive never meet these. */
+const PRECEDENCE: readonly ExitCode[] = [
+  EXIT.interrupted,
+  EXIT.usage,
+  EXIT.inUse,
+  EXIT.damage,
+  EXIT.refused,
+  EXIT.held,
+  EXIT.failures,
+];
+
+/** The one exit code for all that happened: 3 before 6 before 4 before 1. */
+export function combinedExit(codes: Iterable<ExitCode>): ExitCode {
+  const all = new Set(codes);
+  return PRECEDENCE.find((code) => all.has(code)) ?? EXIT.done;
+}
+
+/** Returns the exit code of an error. */
+export function exitOf(error: unknown): ExitCode {
+  return error instanceof MailkeepError ? EXIT_OF_FAMILY[error.family] : EXIT.failures;
+}
+
+/** The EXIT STATUS part of the help: what any command may end with. */
+export const EXIT_STATUS_HELP = `
+EXIT STATUS
+  0    done
+  1    done, with failures that the output lists
+  2    wrong usage or configuration
+  3    damage found in the archive
+  4    pending deletions: messages disappeared at the service
+  5    the archive is in use by another process
+  6    the service refused the token
+  130  interrupted`;
+
+/** Code of the error for a pipe, a socket or a device where a file is expected; no name of the system fits. */
+export const NOT_REGULAR = 'ENOTREG';
+
+/** Columns of a name in a list. */
+const MOST = 200;
+
+/** A list for people: `a, b and 3 more`. */
+export function some(names: readonly string[], shown = 3): string {
+  const rest = names.length - shown;
+  const cut = (rest > 1 ? names.slice(0, shown) : names).map((name) => fitColumns(name, MOST));
+  return rest > 1 ? `${cut.join(', ')} and ${rest} more` : cut.join(', ');
+}
+
+/** What SQLite means by a result code that is about the disk, and not about a statement. */
+function sqliteText(code: string): string | undefined {
+  const words: readonly (readonly [prefix: string, text: string])[] = [
+    ['SQLITE_CANTOPEN', 'the file cannot be opened'],
+    ['SQLITE_READONLY', 'the file or its file system is read-only'],
+    ['SQLITE_IOERR', 'input/output error'],
+    ['SQLITE_FULL', 'no space left'],
+    ['SQLITE_BUSY', 'another process uses it'],
+    ['SQLITE_PERM', 'permission denied'],
+    ['SQLITE_AUTH', 'permission denied'],
+    ['SQLITE_CORRUPT', 'the file is damaged'],
+    ['SQLITE_NOTADB', 'the file is not a database'],
+  ];
+  return words.find(([prefix]) => code.startsWith(prefix))?.[1];
+}
+
+/** `Did you mean "from:"? …` where a name was probably meant, else what follows alone. Long names are cut. */
+export function didYouMean(suggestion: string | null, otherwise = ''): string {
+  if (suggestion === null) return otherwise;
+  return `Did you mean "${fitColumns(suggestion, MOST)}"? ${otherwise}`.trimEnd();
+}
+
+/** What the system means by an errno name, in plain words, with the name for those who search for it. */
+export function reasonText(errno: string): string {
+  const words: Readonly<Record<string, string>> = {
+    EACCES: 'permission denied',
+    EPERM: 'operation not permitted',
+    ENOENT: 'no such file or folder',
+    EISDIR: 'it is a folder',
+    ENOTDIR: 'a part of the path is not a folder',
+    ENOSPC: 'no space left',
+    EDQUOT: 'disk quota exceeded',
+    EROFS: 'the file system is read-only',
+    EIO: 'input/output error',
+    EMFILE: 'too many open files',
+    ENFILE: 'too many open files in the system',
+    ELOOP: 'too many links',
+    ENAMETOOLONG: 'the name is too long',
+    ENOTEMPTY: 'the folder is not empty',
+    EBUSY: 'it is in use',
+    EFBIG: 'the file is too large',
+    ESTALE: 'the network file system lost the file',
+    ENODEV: 'no such device',
+    ENXIO: 'no such device',
+    EEXIST: 'it exists already',
+    'not-a-folder': 'it is a file, not a folder',
+    ECONNREFUSED: 'connection refused',
+    ECONNRESET: 'connection reset',
+    ENOTFOUND: 'unknown host name',
+    EAI_AGAIN: 'host names cannot be resolved at the moment',
+    ETIMEDOUT: 'timed out',
+    EHOSTUNREACH: 'host unreachable',
+    ENETUNREACH: 'network unreachable',
+    ERR_SSL_WRONG_VERSION_NUMBER:
+      'no TLS is spoken at this port, so the address begins with http or has another port',
+    ERR_SSL_PACKET_LENGTH_TOO_LONG:
+      'no TLS is spoken at this port, so the address begins with http or has another port',
+    UND_ERR_SOCKET: 'the connection was closed; a port that expects https does that to http',
+    HPE_INVALID_CONSTANT:
+      'the answer is not HTTP; a port that expects https answers http like that',
+  };
+  if (errno === NOT_REGULAR) return 'it is not a regular file';
+  const known = words[errno] ?? sqliteText(errno);
+  return known === undefined ? errno : `${known} (${errno})`;
+}
+
+/** Returns a text that begins with a capital letter. */
+export function capital(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}
+
+const CHECK = 'Check the permissions, and whether the file system is read-only or full.';
+
+const DONE: Readonly<Record<string, string>> = {
+  open: 'opened',
+  read: 'read',
+  scandir: 'read',
+  opendir: 'read',
+  stat: 'read',
+  lstat: 'read',
+  access: 'used',
+  mkdir: 'created',
+  mkdtemp: 'created',
+  unlink: 'removed',
+  rmdir: 'removed',
+  rm: 'removed',
+  rename: 'renamed',
+  chmod: 'changed',
+  copyfile: 'copied',
+};
+
+/**
+ * The sentence of an error of the operating system, or of SQLite, that nobody gave words of its own; undefined for any
+ * other error.
+ */
+function systemSaid(error: unknown): (Said & { readonly code: string }) | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const code = 'system-error';
+  if (error.name === 'SqliteError' && 'code' in error) {
+    const reason = reasonText(String(error.code));
+    // Without words for the code it is a mistake in a statement, and a bug.
+    if (reason === String(error.code)) return undefined;
+    return { code, ...say(`A database of the archive cannot be used: ${reason}.`, CHECK) };
+  }
+  const errno = errnoOf(error);
+  if (errno === undefined || !('syscall' in error)) return undefined;
+  const syscall = String(error.syscall);
+  const reason = reasonText(errno);
+  return 'path' in error && typeof error.path === 'string'
+    ? { code, ...say(`${error.path} cannot be ${DONE[syscall] ?? 'written'}: ${reason}.`, CHECK) }
+    : { code, ...say(`The system refused "${syscall}": ${reason}.`, CHECK) };
+}
+
+const BUG_HINT =
+  'This is a bug in mailkeep. Please report it with the command line; MAILKEEP_DEBUG=1 shows where it happened.';
+
+/** What to do about an error of the service while "init" tries an address and a token. */
+const BEFORE_CONFIGURATION: Readonly<Partial<Record<MailkeepError['family'], string>>> = {
+  auth: 'Check that the token was copied whole and belongs to this service, or create a new one in the panel of your mail service.',
+  origin:
+    'Check the address of the service and the network, and run "mailkeep init" again. Nothing was written.',
+};
+
+/** Errors reach this program from others as well, such as from another node of a fleet. */
+const OTHER_VERSION_HINT =
+  'This version of mailkeep has other facts in this error. If another node sent it, use the same version on both.';
+
+/** The code, sentence and hint of anything that was thrown. */
+export function sentenceOf(error: unknown): { code: string } & Said {
+  if (error instanceof MailkeepError) {
+    const said = sayFacts(error.code, error.facts);
+    const hint =
+      error instanceof BeforeConfiguration
+        ? (BEFORE_CONFIGURATION[error.family] ?? null)
+        : said.hint;
+    return { code: error.code, ...said, hint };
+  }
+  const system = systemSaid(error);
+  if (system !== undefined) return { ...system, message: terminalSafe(system.message) };
+  const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return { code: 'bug', ...say(terminalSafe(`Unexpected error: ${what}`), BUG_HINT) };
+}
+
+/** The sentence of a code and the facts that came with it: the functions that make errors keep the two together. */
+export function sayFacts(code: string, facts: MailkeepError['facts']): Said {
+  const sentence = SENTENCES.get(code);
+  const raw = terminalSafe(`${code} ${JSON.stringify(facts)}`);
+  if (typeof sentence !== 'function') return say(raw, BUG_HINT);
+  const said = saidOrNull(() => sentence(facts));
+  if (said === null) return say(raw, OTHER_VERSION_HINT);
+  return {
+    message: terminalSafe(said.message),
+    hint: said.hint === null ? null : terminalSafe(said.hint),
+  };
+}
+
+/** Null where a sentence cannot be made of the facts. */
+function saidOrNull(sentence: () => Said): Said | null {
+  try {
+    const { message, hint } = sentence();
+    return typeof message === 'string' ? { message, hint: hint ?? null } : null;
+  } catch (error) {
+    if (error instanceof TypeError) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,195 @@
+/** Numbers, sizes, times and sums as people read them. */
+
+/** `1,234,567`. */
+export function count(value: number): string {
+  return String(Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+}
+
+/** `1 message`, `12 messages`; irregular plurals are given. */
+export function counted(value: number, noun: string, plural = `${noun}s`): string {
+  return `${count(value)} ${Math.round(value) === 1 ? noun : plural}`;
+}
+
+const BYTE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
+
+/** Decimal units, as disks are sold: `999 B`, `12.3 MB`, `1.2 GB`. */
+export function bytes(value: number): string {
+  let [amount, unit] = [value, 0];
+  while (amount >= 999.5 && unit < BYTE_UNITS.length - 1) {
+    amount /= 1000;
+    unit += 1;
+  }
+  return `${unit === 0 || amount >= 99.95 ? Math.round(amount) : amount.toFixed(1)} ${BYTE_UNITS[unit]}`;
+}
+
+/** The two largest units: `0.4 s`, `12 s`, `3 min 20 s`, `5 h 10 min`, `4 d 2 h`. */
+export function span(ms: number): string {
+  if (ms < 9_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  if (seconds < 3_570) return pair(Math.floor(seconds / 60), 'min', seconds % 60, 's');
+  if (minutes < 24 * 60) return pair(Math.floor(minutes / 60), 'h', minutes % 60, 'min');
+  const hours = Math.round(minutes / 60);
+  return pair(Math.floor(hours / 24), 'd', hours % 24, 'h');
+}
+
+function pair(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
+}
+
+/** A moment in the user's own time zone: `2026-03-01 09:41`. */
+export function localTime(ms: number): string {
+  const at = new Date(ms);
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}${clockText(ms)}`;
+}
+
+// Made by hand: the first format of `Intl` takes a browser that has just opened the page 40 ms, a tenth of all until it
+// can be used. The month is in letters, so that no day can be taken for another.
+const MONTHS =
+  'January February March April May June July August September October November December'.split(
+    ' ',
+  );
+
+/** Returns a month such as `November`; `month` counts from 1. */
+export function monthName(month: number): string {
+  return MONTHS[month - 1] ?? '';
+}
+
+/** Returns a month in three letters, such as `Nov`; `month` counts from 1. */
+export function shortMonth(month: number): string {
+  return monthName(month).slice(0, 3);
+}
+
+/** Returns a weekday such as `Fri`, in the zone of this machine. */
+export function weekdayText(ms: number): string {
+  // In English everywhere (ECMA-262, Date.prototype.toDateString).
+  return new Date(ms).toDateString().slice(0, 3);
+}
+
+/** Returns a day such as `20 Nov 2026`, in the zone of this machine. */
+export function dayText(ms: number): string {
+  const date = new Date(ms);
+  return `${date.getDate()} ${shortMonth(date.getMonth() + 1)} ${date.getFullYear()}`;
+}
+
+/** Returns a time of day such as ` 14:05`, in the zone of this machine. */
+export function clockText(ms: number): string {
+  const date = new Date(ms);
+  return ` ${two(date.getHours())}:${two(date.getMinutes())}`;
+}
+
+/** Returns a number with at least two digits. */
+export function two(value: number): string {
+  return String(value).padStart(2, '0');
+}
+
+/** Messages of one or more folders by what the archive has of them, counted once per folder. */
+export interface ClosingSums {
+  readonly stored: number;
+  readonly assumed: number;
+  readonly quarantined: number;
+  readonly held: number;
+  readonly forgotten: number;
+}
+
+const TERMS = [
+  ['stored', 'stored'],
+  ['assumed', 'not yet verified'],
+  ['quarantined', 'incomplete'],
+  ['forgotten', 'forgotten'],
+] as const;
+
+/** One side of the equation, and whether it equals the other. */
+export interface Equation {
+  readonly atService: number;
+  readonly terms: readonly {
+    readonly kind: (typeof TERMS)[number][0];
+    readonly count: number;
+    readonly text: string;
+  }[];
+  readonly isEqual: boolean;
+  /** In the archive, and in no term: the service no longer shows these messages. */
+  readonly pending: number;
+}
+
+/**
+ * The equation that every surface shows: at the service = stored + not yet verified + incomplete + forgotten. Pending
+ * deletions are apart, because the service does not count them.
+ *
+ * @param atService what the service counts; what it should count when left out
+ */
+export function closingEquation(sums: ClosingSums, atService?: number): Equation {
+  const accounted = TERMS.reduce((sum, [kind]) => sum + sums[kind], 0);
+  return {
+    atService: atService ?? accounted,
+    terms: TERMS.filter(([kind]) => kind === 'stored' || sums[kind] > 0).map(([kind, text]) => ({
+      kind,
+      count: sums[kind],
+      text,
+    })),
+    isEqual: atService === undefined || atService === accounted,
+    pending: sums.held,
+  };
+}
+
+/** Returns the equation as text, such as `815 messages at the service = 814 stored + 1 incomplete; 110 pending deletions`. */
+export function closingText(sums: ClosingSums, atService?: number): string {
+  const { atService: total, terms, isEqual, pending } = closingEquation(sums, atService);
+  const parts = terms.map((term) => `${count(term.count)} ${term.text}`).join(' + ');
+  const apart = pending > 0 ? `; ${pendingText(pending)}` : '';
+  return `${counted(total, 'message')} at the service ${isEqual ? '=' : '≠'} ${parts}${apart}`;
+}
+
+export function pendingText(pending: number): string {
+  return counted(pending, 'pending deletion');
+}
+
+/** What is stored and cannot be found by its words yet. */
+export function notSearchableText(pending: number): string {
+  const are = pending === 1 ? 'is' : 'are';
+  const them = pending === 1 ? 'it' : 'them';
+  return `${counted(pending, 'message')} ${are} not searchable yet; the next sync will index ${them}`;
+}
+
+/** Why something ended, as people say it. */
+const ENDED: Readonly<Record<string, string>> = {
+  missing: 'no longer at the service',
+  moved: 'moved to another folder',
+  replaced: 'another message has its uid now',
+  renumbered: 'the service renumbered the folder',
+  'folder-gone': 'its folder is no longer at the service',
+  forgotten: 'forgotten',
+};
+
+/** Returns what a fact of a message's history says about its place: in words where there are some, else as it is stored. */
+export function eventText(
+  event: string,
+  detail: Readonly<Record<string, unknown>> | undefined,
+): readonly string[] {
+  if (detail === undefined) return [];
+  if (event === 'held')
+    return [detail.held === true ? 'pending deletion' : 'no longer a pending deletion'];
+  if (event === 'ended' && typeof detail.reason === 'string') {
+    return [ENDED[detail.reason] ?? detail.reason];
+  }
+  return [JSON.stringify(detail)];
+}
+
+/** Why `prune` removes a message. The keys are the reasons of a plan. */
+export const PRUNED_WHY = {
+  ended: 'deleted longer ago than retention.endedAfterDays',
+  draft: 'versions of drafts, deleted longer ago than retention.draftsAfterDays',
+  rule: 'deleted longer ago than a rule of retention.rules says',
+} as const;
+
+/** Why it keeps a message. */
+export const KEPT_WHY = {
+  hold: 'on hold',
+  'no-rule': 'no rule allows it',
+  'too-recent': 'deleted too recently',
+  unreachable: 'in a mailbox that, as far as known, no account lists',
+  'not-confirmed': 'no complete comparison of the folder a week later confirmed the deletion',
+  'folder-reused': 'another folder had the same name',
+  'keep-at-least': 'among the newest of their folder (retention.keepAtLeast)',
+} as const;

@@ -1,0 +1,25 @@
+import { defineErrors, say } from '../core/errors.ts';
+
+export const mailError = defineErrors({
+  mail: {
+    /** An extractor or reader was asked to work after it was closed. */
+    'extractor-closed': () => say('The message reader is already closed.'),
+    'mime-worker-failed': ({ worker, detail }: { worker: string; detail: string }) =>
+      say(
+        `The thread that reads messages cannot start (${worker}): ${detail}.`,
+        'The installation is broken: reinstall mailkeep.',
+      ),
+    /** A message could not be read: it took too long or too much memory, or the parser gave up. */
+    'mail-unreadable': ({ reason }: { reason: string }) =>
+      say(
+        `The message cannot be read as mail (${reason}).`,
+        'Its exact source is safe: "mailkeep show --raw ID".',
+      ),
+  },
+});
+
+/** The worker thread cannot even start: the installation is broken, not the mail. */
+export function mimeWorkerFailed(workerFile: string, cause: unknown) {
+  const detail = cause instanceof Error ? cause.message : String(cause);
+  return mailError('mime-worker-failed', { worker: workerFile, detail }, cause);
+}

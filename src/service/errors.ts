@@ -1,0 +1,331 @@
+import { withScheme } from '../core/address.ts';
+import { defineErrors, MailkeepError, reasonText, say } from '../core/errors.ts';
+import { span } from '../core/text.ts';
+
+/**
+ * Codes of everything that can go wrong between this program and the service, with the facts that fill their
+ * sentences. `operation` is the name in the table of operations; `host` is host and port. What the service
+ * wrote in its own words is in no fact (see `OriginRefusal.answer`).
+ */
+export interface OriginFacts {
+  /** 401, also after the token was read again. Stops the account. Family `auth`. */
+  readonly 'auth.refused': { readonly operation: string; readonly host: string };
+  /** 403: the token does not include this mailbox, or the mailbox is suspended; the conditions are not documented. `code` is the service's own, empty when it sent none. */
+  readonly 'origin.forbidden': StatusFacts;
+  readonly 'origin.mailbox-not-found': StatusFacts;
+  /** 429, and the time for trying was used up. `waitMs` is how long the host still wants to be left alone. */
+  readonly 'origin.rate-limited': StatusFacts & { readonly waitMs: number };
+  /** Any other status that is no success. */
+  readonly 'origin.status': StatusFacts;
+  /** A redirect: it is never followed, since the token would go along. `to` is where it points, scheme and host only. */
+  readonly 'origin.redirected': {
+    readonly operation: string;
+    readonly host: string;
+    readonly status: number;
+    readonly to: string | null;
+  };
+  /** No connection, or it broke before an answer began. `reason` is the errno or TLS code, such as ECONNREFUSED, or `not-http`; `sent` is false when the request never left. */
+  readonly 'origin.unreachable': {
+    readonly operation: string;
+    readonly host: string;
+    readonly reason: string;
+    readonly sent: boolean;
+  };
+  /** `phase`: no connection, no answer, silence within the answer, or an answer too slow on the whole. */
+  readonly 'origin.timeout': {
+    readonly operation: string;
+    readonly host: string;
+    readonly phase: 'connect' | 'headers' | 'idle' | 'total';
+    readonly afterMs: number;
+    readonly sent: boolean;
+  };
+  /** The answer ended early. `expected` is its Content-Length, null where none was sent. */
+  readonly 'origin.cut-short': {
+    readonly operation: string;
+    readonly host: string;
+    readonly received: number;
+    readonly expected: number | null;
+  };
+  /** An answer that is not JSON. `what`: a web page (a portal, a maintenance notice), another type, or broken JSON. */
+  readonly 'origin.not-json': NotWhatItShouldBe;
+  /** A source that is not `message/rfc822`. */
+  readonly 'origin.not-mail': NotWhatItShouldBe;
+  /** An attachment that is not `application/octet-stream`. */
+  readonly 'origin.not-bytes': NotWhatItShouldBe;
+  /** JSON of another shape: the path of the field, what is there (a type, never a value), what belongs there. */
+  readonly 'origin.shape': {
+    readonly operation: string;
+    readonly path: string;
+    readonly found: string;
+    readonly expected: string;
+  };
+  /** A ceiling on what a server may say. `limit` is in bytes, or counts what the listing consists of. */
+  readonly 'origin.too-large': {
+    readonly operation: string;
+    readonly host: string;
+    readonly what: TooLarge;
+    readonly limit: number;
+  };
+  /** A listing whose pages do not lead to all items that it counts: they repeat, are empty, or contradict its total. */
+  readonly 'origin.paging': {
+    readonly operation: string;
+    readonly host: string;
+    readonly page: number;
+    readonly shown: number;
+    readonly total: number;
+  };
+  /** A write whose outcome is unknown: it may have taken effect. `reason` is the code of what went wrong; `status` 0 when no answer came. */
+  readonly 'origin.outcome-unknown': {
+    readonly operation: string;
+    readonly host: string;
+    readonly reason: string;
+    readonly status: number;
+  };
+  /** What a program or command line gave does not fit the operation. Family `usage`. */
+  readonly 'request-invalid': {
+    readonly operation: string;
+    readonly field: string;
+    readonly expected: string;
+  };
+  /** Family `config`. `problem`: not a URL at all, another scheme than http(s), credentials or a query inside, or http beyond this machine. */
+  readonly 'base-url-invalid': {
+    readonly url: string;
+    readonly problem: 'no-url' | 'scheme' | 'extras' | 'insecure';
+  };
+  /** A token that no HTTP header can carry (line breaks, non-ASCII). Family `config`. */
+  readonly 'token-malformed': { readonly host: string };
+  /** A temporary file for a large source could not be written. Family `disk`. */
+  readonly 'spool-failed': { readonly dir: string; readonly reason: string };
+}
+
+/** Bytes of an answer, or the entries of a listing. */
+export type TooLarge =
+  | 'headers'
+  | 'json'
+  | 'source'
+  | 'attachment'
+  | 'folder names'
+  | 'folders'
+  | 'mailboxes'
+  | 'pages';
+
+interface StatusFacts {
+  readonly [fact: string]: string | number;
+  readonly operation: string;
+  readonly host: string;
+  readonly status: number;
+  readonly code: string;
+}
+
+interface NotWhatItShouldBe {
+  readonly [fact: string]: string | number;
+  readonly operation: string;
+  readonly host: string;
+  readonly status: number;
+  readonly what: 'web-page' | 'other-type' | 'broken' | 'encoded';
+  readonly contentType: string;
+}
+
+export type OriginCode = keyof OriginFacts;
+
+/** Limits that count entries, not bytes. */
+const ENTRIES: ReadonlySet<string> = new Set(['folders', 'mailboxes', 'pages']);
+
+const LATER = 'Nothing is lost; the next sync continues where this one stopped.';
+const WRONG_ADDRESS =
+  'Check baseUrl in the configuration: it may point at a web site, or something between here and the service (a portal, a proxy) may answer instead.';
+
+function meantUrl(url: string): string | null {
+  const meant = withScheme(url);
+  return meant === null ? null : `Did you mean ${meant}?`;
+}
+
+function notWhatItShouldBe(
+  facts: OriginFacts['origin.not-json'],
+  expected: string,
+): ReturnType<typeof say> {
+  const { host, operation, what, contentType } = facts;
+  const came = {
+    'web-page': 'a web page',
+    'other-type': contentType === '' ? 'content without a type' : contentType,
+    broken: 'broken content',
+    encoded: 'an encoding that was not requested',
+  }[what];
+  return say(`${host} answered ${operation} with ${came} instead of ${expected}.`, WRONG_ADDRESS);
+}
+
+/** An error between this program and the service. */
+export const originError = defineErrors({
+  auth: {
+    'auth.refused': ({ host }: OriginFacts['auth.refused']) =>
+      say(
+        `${host} refused the token: it is missing, malformed, expired or revoked.`,
+        'Create a new token in the panel of your mail service, and store it where the configuration reads it.',
+      ),
+  },
+  origin: {
+    'origin.forbidden': ({ host, code }: OriginFacts['origin.forbidden']) =>
+      say(
+        `${host} refuses access to the mailbox with status 403${code === '' ? '' : ` (${code})`}.`,
+        'The mailbox may be suspended, or the token may not cover it. Check both in the control panel of your mail service.',
+      ),
+    'origin.mailbox-not-found': ({ host }: OriginFacts['origin.mailbox-not-found']) =>
+      say(
+        `${host} reports that the mailbox does not exist.`,
+        'Archived mail stays available and searchable. If the mailbox is back, the next sync continues.',
+      ),
+    'origin.rate-limited': ({ host, waitMs }: OriginFacts['origin.rate-limited']) =>
+      say(
+        `${host} keeps reporting too many requests${waitMs > 0 ? `, and asked for a pause of ${span(waitMs)}` : ''}.`,
+        `Lower rateLimit.requestsPerMinute in the configuration. ${LATER}`,
+      ),
+    'origin.status': ({ host, operation, status, code }: OriginFacts['origin.status']) =>
+      say(
+        `${host} answered ${operation} with status ${status}${code === '' ? '' : ` (${code})`}.`,
+        status >= 500
+          ? `The service has an internal problem. ${LATER}`
+          : status === 404
+            ? WRONG_ADDRESS
+            : null,
+      ),
+    'origin.redirected': ({ host, to }: OriginFacts['origin.redirected']) =>
+      say(
+        `${host} redirects to ${to ?? 'another address'}; mailkeep does not follow, because it would send the token there.`,
+        'If that is the right address, write it as baseUrl in the configuration.',
+      ),
+    'origin.unreachable': ({ host, reason }: OriginFacts['origin.unreachable']) =>
+      say(
+        `${host} cannot be reached: ${reasonText(reason)}.`,
+        `Check the network, and baseUrl in the configuration. ${LATER}`,
+      ),
+    'origin.timeout': ({ host, operation, phase, afterMs }: OriginFacts['origin.timeout']) =>
+      say(
+        {
+          connect: `${host} did not accept a connection within ${span(afterMs)}.`,
+          headers: `${host} did not answer ${operation} within ${span(afterMs)}.`,
+          idle: `${host} stopped during its answer to ${operation}: no data for ${span(afterMs)}.`,
+          total: `${host} took longer than ${span(afterMs)} to answer ${operation}.`,
+        }[phase],
+        LATER,
+      ),
+    'origin.cut-short': ({
+      host,
+      operation,
+      received,
+      expected,
+    }: OriginFacts['origin.cut-short']) =>
+      say(
+        `The answer of ${host} to ${operation} broke off after ${received} bytes${expected === null ? '' : ` of ${expected}`}.`,
+        LATER,
+      ),
+    'origin.not-json': (facts: OriginFacts['origin.not-json']) => notWhatItShouldBe(facts, 'JSON'),
+    'origin.not-mail': (facts: OriginFacts['origin.not-mail']) =>
+      notWhatItShouldBe(facts, 'a message (message/rfc822)'),
+    'origin.not-bytes': (facts: OriginFacts['origin.not-bytes']) =>
+      notWhatItShouldBe(facts, 'an attachment (application/octet-stream)'),
+    'origin.shape': ({ operation, path, found, expected }: OriginFacts['origin.shape']) =>
+      say(
+        `The service's answer to ${operation} does not match its description: ${path} is ${found}, not ${expected}.`,
+        WRONG_ADDRESS,
+      ),
+    'origin.too-large': ({ host, operation, what, limit }: OriginFacts['origin.too-large']) =>
+      say(
+        `The answer of ${host} to ${operation} is larger than mailkeep accepts: more than ${limit} ${ENTRIES.has(what) ? what : `bytes (${what})`}.`,
+      ),
+    'origin.paging': ({ host, operation, page, shown, total }: OriginFacts['origin.paging']) =>
+      say(
+        `${host} answers ${operation} with pages that do not add up: it counts ${total} entries, showed ${shown}, and page ${page} brings nothing new.`,
+        'Everything it showed was used, and nothing was concluded about the rest. Report it to the service.',
+      ),
+    'origin.outcome-unknown': ({
+      host,
+      operation,
+      reason,
+    }: OriginFacts['origin.outcome-unknown']) =>
+      say(
+        `It is not known whether ${operation} took effect: ${host} gave no clear answer (${reason}).`,
+        'Check before you send it again.',
+      ),
+  },
+  usage: {
+    'request-invalid': ({ operation, field, expected }: OriginFacts['request-invalid']) =>
+      say(
+        expected === 'no such field' || expected === 'no such parameter'
+          ? `${operation} has ${expected} as "${field}".`
+          : `${operation} does not take this as "${field}": ${/^(needs|not|cannot) /.test(expected) ? '' : 'expected '}${expected}.`,
+      ),
+  },
+  config: {
+    'base-url-invalid': ({ url, problem }: OriginFacts['base-url-invalid']) =>
+      say(
+        {
+          'no-url': `"${url}" is not a valid URL.`,
+          scheme: `"${url}" begins with neither https:// nor http://.`,
+          extras:
+            'The address of the service must not hold a user name, a password, a query or a fragment.',
+          insecure: `"${url}" uses http to another machine, so the token would be sent unencrypted.`,
+        }[problem],
+        problem === 'no-url' || problem === 'scheme'
+          ? meantUrl(url)
+          : problem === 'insecure'
+            ? 'Use https, or set "insecure": true next to it in the configuration.'
+            : null,
+      ),
+    'token-malformed': ({ host }: OriginFacts['token-malformed']) =>
+      say(`The token for ${host} contains invalid characters.`, 'Copy it again, as a single line.'),
+  },
+  disk: {
+    'spool-failed': ({ dir, reason }: OriginFacts['spool-failed']) =>
+      say(
+        `A large message could not be stored in ${dir}: ${reasonText(reason)}.`,
+        'Check the disk and the permissions, then run the command again.',
+      ),
+  },
+});
+
+/** What the service said in its error envelope. Its words may quote mail or secrets: show them to the asker, log them nowhere. */
+export interface OriginAnswer {
+  /** As it was sent; empty on the platform surface, which has none. */
+  readonly code: string;
+  readonly message: string;
+  readonly params: Readonly<Record<string, unknown>>;
+  /** Platform surface, 422 only: messages by field. */
+  readonly errors: Readonly<Record<string, readonly string[]>>;
+  /** Platform surface only. */
+  readonly correlationId: string | null;
+}
+
+export type RefusalCode =
+  | 'auth.refused'
+  | 'origin.forbidden'
+  | 'origin.mailbox-not-found'
+  | 'origin.rate-limited'
+  | 'origin.status';
+
+/** The service answered, and the answer is no. */
+export class OriginRefusal<C extends RefusalCode = RefusalCode> extends MailkeepError<
+  C,
+  OriginFacts[C]
+> {
+  override readonly name = 'OriginRefusal';
+
+  constructor(
+    code: C,
+    facts: OriginFacts[C],
+    readonly status: number,
+    /** Not enumerable in JSON or logs on purpose: see OriginAnswer. */
+    answer: OriginAnswer | null,
+    /** What Retry-After asked for, in milliseconds and capped; null where it asked nothing. */
+    readonly retryAfterMs: number | null,
+    options: { readonly retryable?: boolean } = {},
+  ) {
+    super(code === 'auth.refused' ? 'auth' : 'origin', code, facts, options);
+    this.#answer = answer;
+  }
+
+  readonly #answer: OriginAnswer | null;
+
+  get answer(): OriginAnswer | null {
+    return this.#answer;
+  }
+}
