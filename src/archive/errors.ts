@@ -1,4 +1,4 @@
-import { defineErrors, errnoName, MailkeepError, reasonText, say } from '../core/errors.ts';
+import { defineErrors, errnoName, MailkeepError, reasonText } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { localTime } from '../core/text.ts';
 
@@ -59,161 +59,145 @@ export const archiveError = defineErrors({
       command: string | null;
       since: string | null;
       host: string | null;
-    }) =>
-      say(
-        f.pid === null || f.command === null || f.since === null
-          ? `The archive ${f.dir} is in use by another mailkeep.`
-          : `The archive ${f.dir} is in use by another mailkeep: ${holderText(f.pid, f.command, f.since, f.host)}.`,
-        f.command === 'daemon'
-          ? 'Stop the daemon first. Reading commands (list, search, show, status) work while it runs.'
-          : 'Wait until it has finished, or stop it if it is a daemon. Reading commands (list, search, show, status) work meanwhile.',
-      ),
+    }) => [
+      f.pid === null || f.command === null || f.since === null
+        ? `The archive ${f.dir} is in use by another mailkeep.`
+        : `The archive ${f.dir} is in use by another mailkeep: ${holderText(f.pid, f.command, f.since, f.host)}.`,
+      f.command === 'daemon'
+        ? 'Stop the daemon first. Reading commands (list, search, show, status) work while it runs.'
+        : 'Wait until it has finished, or stop it if it is a daemon. Reading commands (list, search, show, status) work meanwhile.',
+    ],
     /**
      * What makes commits durable refused one, because this process is not the archive's writer any more, or left it open
      * whether it was accepted. Nothing is promised about the batch. This writer takes no further commits.
      *
      * @param commit the commit that was under way; null where a segment was closed
      */
-    'log-fenced': ({ commit, reason }: { commit: number | null; reason: 'refused' | 'unknown' }) =>
-      say(
-        reason === 'refused'
-          ? 'Another process has become the writer of this archive, so this one stopped writing. What was committed before is safe.'
-          : `It is not known whether ${commit === null ? 'the last change' : `commit ${commit}`} was accepted, so this process stopped writing to the archive. What was committed before is safe.`,
-        'Open the archive again: it continues from the last commit that was accepted.',
-      ),
+    'log-fenced': ({
+      commit,
+      reason,
+    }: {
+      commit: number | null;
+      reason: 'refused' | 'unknown';
+    }) => [
+      reason === 'refused'
+        ? 'Another process has become the writer of this archive, so this one stopped writing. What was committed before is safe.'
+        : `It is not known whether ${commit === null ? 'the last change' : `commit ${commit}`} was accepted, so this process stopped writing to the archive. What was committed before is safe.`,
+      'Open the archive again: it continues from the last commit that was accepted.',
+    ],
   },
   disk: {
-    'archive-lock-failed': ({ dir, errno }: { dir: string; errno: string }) =>
-      say(
-        `The archive ${dir} cannot be locked: ${reasonText(errno)}.`,
-        REFUSED.has(errno)
-          ? 'Check who owns the folder, and whether its file system is mounted read-only.'
-          : 'Network file systems often cannot lock: put the archive on a local disk.',
-      ),
-    'disk-full': ({ file, bytes }: { file: string; bytes: number; errno: string }) =>
-      say(
-        `The disk is full: ${bytes} more bytes do not fit into ${file}. What was committed is safe.`,
-        'Free some space and run the command again; it continues where it stopped.',
-      ),
+    'archive-lock-failed': ({ dir, errno }: { dir: string; errno: string }) => [
+      `The archive ${dir} cannot be locked: ${reasonText(errno)}.`,
+      REFUSED.has(errno)
+        ? 'Check who owns the folder, and whether its file system is mounted read-only.'
+        : 'Network file systems often cannot lock: put the archive on a local disk.',
+    ],
+    'disk-full': ({ file, bytes }: { file: string; bytes: number; errno: string }) => [
+      `The disk is full: ${bytes} more bytes do not fit into ${file}. What was committed is safe.`,
+      'Free some space and run the command again; it continues where it stopped.',
+    ],
     'log-write-failed': ({ file, errno }: { file: string; errno: string }) => {
       const reason = NOT_TAKEN[errno];
       return reason === undefined
-        ? say(
+        ? [
             `${file} cannot be written: ${reasonText(errno)}. What was committed is safe.`,
             'Check the disk and the permissions, then run the command again.',
-          )
-        : say(
+          ]
+        : [
             `The registry ${file} did not take a commit: ${reason}. What was committed is safe.`,
             'The next pass tries again. If it keeps failing, check the registry.',
-          );
+          ];
     },
-    'log-sync-failed': ({ file, errno }: { file: string; errno: string }) =>
-      say(
-        `The system could not guarantee that ${file} is on the disk: ${reasonText(errno)}.`,
-        'The disk may be failing (dmesg, smartctl). Run the command again once it is repaired; the log is checked when it is opened.',
-      ),
-    'log-thread-ended': (f: { file: string; reason: string; detail: string }) =>
-      say(
-        `The thread that writes ${f.file} ended (${f.reason}: ${f.detail}). What was committed before is safe.`,
-        'Run the command again: it checks the end of the log and continues where it stopped.',
-      ),
-    'log-copy-failed': ({ file, errno }: { file: string; errno: string }) =>
-      say(
-        `The local copy of the log cannot be written: ${file}: ${reasonText(errno)}. What was committed is safe.`,
-        'Check the disk and its free space, then open the archive again: it completes the copy.',
-      ),
-    /** An archive's folder is there or may be there, but this process may not read it. */
-    'archive-unreadable': ({ dir, errno }: { dir: string; errno: string }) =>
-      say(
-        `The archive ${dir} cannot be read: ${reasonText(errno)}.`,
-        'Check who owns the folder and the folders above it ("ls -ld"), and run mailkeep as that user.',
-      ),
-    /** A folder of the archive does not take what a sync writes into it. */
-    'archive-unwritable': ({ file, errno }: { file: string; errno: string }) =>
-      say(
-        `${file} cannot be written: ${reasonText(errno)}.`,
-        'Check the permissions, and whether the file system is read-only or full.',
-      ),
+    'log-sync-failed': ({ file, errno }: { file: string; errno: string }) => [
+      `The system could not guarantee that ${file} is on the disk: ${reasonText(errno)}.`,
+      'The disk may be failing (dmesg, smartctl). Run the command again once it is repaired; the log is checked when it is opened.',
+    ],
+    'log-thread-ended': (f: { file: string; reason: string; detail: string }) => [
+      `The thread that writes ${f.file} ended (${f.reason}: ${f.detail}). What was committed before is safe.`,
+      'Run the command again: it checks the end of the log and continues where it stopped.',
+    ],
+    'log-copy-failed': ({ file, errno }: { file: string; errno: string }) => [
+      `The local copy of the log cannot be written: ${file}: ${reasonText(errno)}. What was committed is safe.`,
+      'Check the disk and its free space, then open the archive again: it completes the copy.',
+    ],
+    'archive-unreadable': ({ dir, errno }: { dir: string; errno: string }) => [
+      `The archive ${dir} cannot be read: ${reasonText(errno)}.`,
+      'Check who owns the folder and the folders above it ("ls -ld"), and run mailkeep as that user.',
+    ],
+    'archive-unwritable': ({ file, errno }: { file: string; errno: string }) => [
+      `${file} cannot be written: ${reasonText(errno)}.`,
+      'Check the permissions, and whether the file system is read-only or full.',
+    ],
   },
   config: {
-    /** The archive's folder is reached over a network, whose locks and promises are often untrue. */
-    'network-file-system': (f: { dir: string; type: string; mountPoint: string }) =>
-      say(
-        `${f.dir} is on ${f.type} (${f.mountPoint}), a network file system. Locks there are often unreliable, and data may be reported as written before it is on the disk.`,
-        'Put the archive on a local disk and copy it from there, or accept the risk with MAILKEEP_NETWORK_FILE_SYSTEM=allow.',
-      ),
-    /** FORMAT names a format that this program does not know: most likely a newer program wrote it. */
-    'archive-format-newer': (f: { dir: string; found: string; supported: number }) =>
-      say(
-        `The archive ${f.dir} has format "${f.found}"; this version supports formats up to ${f.supported}.`,
-        'A newer mailkeep wrote it: use that version.',
-      ),
+    'network-file-system': (f: { dir: string; type: string; mountPoint: string }) => [
+      `${f.dir} is on ${f.type} (${f.mountPoint}), a network file system. Locks there are often unreliable, and data may be reported as written before it is on the disk.`,
+      'Put the archive on a local disk and copy it from there, or accept the risk with MAILKEEP_NETWORK_FILE_SYSTEM=allow.',
+    ],
+    'archive-format-newer': (f: { dir: string; found: string; supported: number }) => [
+      `The archive ${f.dir} has format "${f.found}"; this version supports formats up to ${f.supported}.`,
+      'A newer mailkeep wrote it: use that version.',
+    ],
   },
   usage: {
-    /** There is no archive in this folder. */
-    'archive-missing': ({ dir }: { dir: string }) =>
-      say(
-        `There is no archive in ${dir}.`,
-        'Specify its folder with --data DIR, or create an archive with "mailkeep sync".',
-      ),
-    /** The locator does not know the message or blob. */
+    'archive-missing': ({ dir }: { dir: string }) => [
+      `There is no archive in ${dir}.`,
+      'Specify its folder with --data DIR, or create an archive with "mailkeep sync".',
+    ],
     'bytes-unknown': ({ hash }: { hash: string }) =>
-      say(`The archive does not contain the bytes of ${hash}.`),
-    /** The bytes were removed on purpose; only their identity is left. */
+      `The archive does not contain the bytes of ${hash}.`,
     'bytes-purged': ({ hash }: { hash: string }) =>
-      say(`The bytes of ${hash} were removed by "prune" or "forget"; only their hash remains.`),
+      `The bytes of ${hash} were removed by "prune" or "forget"; only their hash remains.`,
   },
   damage: {
-    /** FORMAT exists with unexpected content, or is missing although there is a log. */
-    'archive-format-unreadable': ({ dir, found }: { dir: string; found: string | null }) =>
-      say(
-        found === null
-          ? `The archive ${dir} has a log but no FORMAT file.`
-          : `The FORMAT file of the archive ${dir} has unexpected content.`,
-        KEEP,
-      ),
-    /** Bytes of the log are not what was written. Nothing was changed. */
-    'log-damaged': (f: { file: string; segment: number; offset: number; reason: DamageReason }) =>
-      say(`The log is damaged: ${f.file} at byte ${f.offset} (${f.reason}).`, KEEP),
-    /** The log ends before a commit that the catalog has already seen. */
+    'archive-format-unreadable': ({ dir, found }: { dir: string; found: string | null }) => [
+      found === null
+        ? `The archive ${dir} has a log but no FORMAT file.`
+        : `The FORMAT file of the archive ${dir} has unexpected content.`,
+      KEEP,
+    ],
+    'log-damaged': (f: { file: string; segment: number; offset: number; reason: DamageReason }) => [
+      `The log is damaged: ${f.file} at byte ${f.offset} (${f.reason}).`,
+      KEEP,
+    ],
     'log-ends-early': (f: {
       file: string;
       expectedNumber: number;
       expectedHash: string;
       lastNumber: number;
-    }) =>
-      say(
-        `The log is damaged: ${f.file} ends at commit ${f.lastNumber}, but commit ${f.expectedNumber} was already seen.`,
-        KEEP,
-      ),
-    /** The log holds another commit under a number that the catalog has already seen: they do not belong together. */
+    }) => [
+      `The log is damaged: ${f.file} ends at commit ${f.lastNumber}, but commit ${f.expectedNumber} was already seen.`,
+      KEEP,
+    ],
     'log-diverged': (f: {
       file: string;
       number: number;
       expectedHash: string;
       foundHash: string;
-    }) =>
-      say(
-        `Commit ${f.number} of the log ${f.file} differs from the one the catalog has seen.`,
-        `The two do not belong together. ${KEEP}`,
-      ),
-    /** A message's stored bytes do not give its source back. */
-    'message-damaged': (f: { message: string; reason: DamageReason | 'hash' | 'absent' }) =>
-      say(`The stored bytes of message ${f.message} are damaged (${f.reason}).`, KEEP),
+    }) => [
+      `Commit ${f.number} of the log ${f.file} differs from the one the catalog has seen.`,
+      `The two do not belong together. ${KEEP}`,
+    ],
+    'message-damaged': (f: { message: string; reason: DamageReason | 'hash' | 'absent' }) => [
+      `The stored bytes of message ${f.message} are damaged (${f.reason}).`,
+      KEEP,
+    ],
     /** A blob's stored bytes do not have its hash, or the log does not hold it where it should. */
-    'blob-damaged': (f: { blob: string; reason: DamageReason | 'hash' | 'absent' }) =>
-      say(`The stored bytes of ${f.blob} are damaged (${f.reason}).`, KEEP),
+    'blob-damaged': (f: { blob: string; reason: DamageReason | 'hash' | 'absent' }) => [
+      `The stored bytes of ${f.blob} are damaged (${f.reason}).`,
+      KEEP,
+    ],
   },
   origin: {
     /**
      * The file of a segment is not in the log's folder, but in a place from which it can be fetched. Of the family `origin`,
      * because it concerns one archive: an error of the disk pauses all accounts.
      */
-    'segment-elsewhere': ({ segment }: { segment: number }) =>
-      say(
-        `Segment ${segment} of the log is not on this disk yet.`,
-        'Try again in a moment: it can be fetched.',
-      ),
+    'segment-elsewhere': ({ segment }: { segment: number }) => [
+      `Segment ${segment} of the log is not on this disk yet.`,
+      'Try again in a moment: it can be fetched.',
+    ],
   },
   retryable: ['archive-in-use', 'segment-elsewhere'],
 });

@@ -1,4 +1,4 @@
-import { defineErrors, type Said, say } from '../core/errors.ts';
+import { defineErrors, type Sentence } from '../core/errors.ts';
 import { jsonLine } from '../core/terminal-safe.ts';
 
 const MANUAL = '"mailkeep search --help" lists the operators.';
@@ -30,18 +30,18 @@ const SUBJECT_PREFIX = /^(re|fwd?|aw|wg|sv|vs|antw):$/i;
 
 const SPANS = 'a span is 90s, 15min, 6h, 3d, 2w, 6mo or 1y.';
 
-function badDate(facts: { operator: string; position: number; found: string }): Said {
+function badDate(facts: { operator: string; position: number; found: string }): Sentence {
   const span = facts.operator === 'older_than' || facts.operator === 'newer_than';
   // Other programs take it for either.
   const [, count] = /^(\d{1,6})m$/i.exec(facts.found) ?? [];
-  return say(
+  return [
     `${quoted(facts)} is not a ${span ? 'time span' : 'date'}.`,
     count !== undefined
       ? `Write ${count}min for minutes, ${count}mo for months.`
       : span
         ? SPANS.replace('a', 'A')
         : `A date is 2026-03-01, 2026-03 or 2026; ${SPANS}`,
-  );
+  ];
 }
 
 /** `>1M` and `<1M` are operators of their own. */
@@ -64,24 +64,23 @@ function sides(found: string): string {
   return found === '-' || found === 'NOT' ? 'its right' : 'both sides';
 }
 
-const WILDCARDS: Readonly<Record<'*' | '?' | '|' | '/', (found: string) => Said>> = {
-  '*': (found) =>
-    say(
-      `A star is not supported in ${found}.`,
-      'Write it at the end of a word or after a closing quotation mark: inv*, "rent inv"*.',
-    ),
-  '?': (found) =>
-    say(
-      `A question mark in ${found} is not a wildcard.`,
-      'Write the first letters with a star instead, such as inv*.',
-    ),
-  '|': (found) =>
-    say(`${found} has no spaces around its bar.`, 'Write rent | deposit, or rent OR deposit.'),
-  '/': (found) =>
-    say(
-      `Regular expressions such as ${found} are not supported.`,
-      'Write words (inv* for a beginning), or put the text in quotation marks to search for it.',
-    ),
+const WILDCARDS: Readonly<Record<'*' | '?' | '|' | '/', (found: string) => Sentence>> = {
+  '*': (found) => [
+    `A star is not supported in ${found}.`,
+    'Write it at the end of a word or after a closing quotation mark: inv*, "rent inv"*.',
+  ],
+  '?': (found) => [
+    `A question mark in ${found} is not a wildcard.`,
+    'Write the first letters with a star instead, such as inv*.',
+  ],
+  '|': (found) => [
+    `${found} has no spaces around its bar.`,
+    'Write rent | deposit, or rent OR deposit.',
+  ],
+  '/': (found) => [
+    `Regular expressions such as ${found} are not supported.`,
+    'Write words (inv* for a beginning), or put the text in quotation marks to search for it.',
+  ],
 };
 
 const PARTS = {
@@ -100,97 +99,81 @@ const PARTS = {
 export const searchError = defineErrors({
   usage: {
     /** Nothing to look for: no text, or only signs that no index holds. */
-    'search-empty': (_: { query: string }) => say('There is nothing to search for.', MANUAL),
+    'search-empty': (_: { query: string }) => ['There is nothing to search for.', MANUAL],
     /** `suggestion` is the operator that was probably meant, or null; quoting makes it plain text. */
-    'search-unknown-operator': (facts: At & { suggestion: string | null }) =>
-      say(
-        `Unknown operator ${quoted(facts)}.`,
-        meant(
-          facts.suggestion === null || SUBJECT_PREFIX.test(facts.found)
-            ? null
-            : `${facts.suggestion}:`,
-          `Put it in quotes to search for it as text. ${MANUAL}`,
-        ),
+    'search-unknown-operator': (facts: At & { suggestion: string | null }) => [
+      `Unknown operator ${quoted(facts)}.`,
+      meant(
+        facts.suggestion === null || SUBJECT_PREFIX.test(facts.found)
+          ? null
+          : `${facts.suggestion}:`,
+        `Put it in quotes to search for it as text. ${MANUAL}`,
       ),
+    ],
     /** Known elsewhere, but about data that an archive does not have; `instead` is an operator to try, or null. */
-    'search-foreign-operator': (facts: At & { instead: string | null }) =>
-      say(
-        `The operator ${quoted(facts)} is known from other programs but not supported: an archive has nothing it could match.`,
-        meant(facts.instead === null ? null : `${facts.instead}:`, MANUAL),
-      ),
-    'search-missing-value': (facts: At & { expected: string }) =>
-      say(
-        `The operator ${quoted(facts)} has no value.`,
-        'Write the value without a space before it: from:anna, subject:"rent due".',
-      ),
+    'search-foreign-operator': (facts: At & { instead: string | null }) => [
+      `The operator ${quoted(facts)} is known from other programs but not supported: an archive has nothing it could match.`,
+      meant(facts.instead === null ? null : `${facts.instead}:`, MANUAL),
+    ],
+    'search-missing-value': (facts: At & { expected: string }) => [
+      `The operator ${quoted(facts)} has no value.`,
+      'Write the value without a space before it: from:anna, subject:"rent due".',
+    ],
     /** A value an operator does not know; `expected` lists those it does. */
     'search-bad-value': (
       facts: At & { operator: string; expected: readonly string[]; suggestion: string | null },
     ) => {
       const { operator, suggestion, expected } = facts;
-      return say(
+      return [
         `Unknown value ${quoted(facts)} for ${operator}:.`,
         meant(
           suggestion === null ? null : `${operator}:${suggestion}`,
           `The values are ${expected.join(', ')}.`,
         ),
-      );
+      ];
     },
     'search-bad-date': badDate,
-    /** Day and month could be either way round. */
-    'search-ambiguous-date': (facts: At & { operator: string }) =>
-      say(
-        `The date ${quoted(facts)} is ambiguous: day and month may be swapped.`,
-        `Write it as year-month-day: ${facts.operator}:2026-03-01.`,
-      ),
-    'search-bad-size': (facts: At & { operator: string }) =>
-      say(
-        `${quoted(facts)} is not a size.`,
-        `${comparison(facts.found)}A size is 500, 20k, 5M or 1G bytes.`,
-      ),
-    /** A quotation mark or bracket that is never closed, or a closing one that was never opened. */
-    'search-unbalanced': ({ found, position }: At) =>
-      say(
-        `${BRACKETS[found] ?? 'Unclosed quotation mark'} at character ${position + 1}.`,
-        /["“”„]/.test(found)
-          ? 'Close it, or leave it out. A shell removes quotation marks: write \'"two words"\' there.'
-          : 'Balance the brackets, or put quotation marks around the text to search for it literally.',
-      ),
-    /** AND, OR, NOT, - or NEAR without an operand. */
+    'search-ambiguous-date': (facts: At & { operator: string }) => [
+      `The date ${quoted(facts)} is ambiguous: day and month may be swapped.`,
+      `Write it as year-month-day: ${facts.operator}:2026-03-01.`,
+    ],
+    'search-bad-size': (facts: At & { operator: string }) => [
+      `${quoted(facts)} is not a size.`,
+      `${comparison(facts.found)}A size is 500, 20k, 5M or 1G bytes.`,
+    ],
+    'search-unbalanced': ({ found, position }: At) => [
+      `${BRACKETS[found] ?? 'Unclosed quotation mark'} at character ${position + 1}.`,
+      /["“”„]/.test(found)
+        ? 'Close it, or leave it out. A shell removes quotation marks: write \'"two words"\' there.'
+        : 'Balance the brackets, or put quotation marks around the text to search for it literally.',
+    ],
     'search-missing-operand': (facts: At) =>
-      say(`${quoted(facts)} needs something to search for on ${sides(facts.found)}.`),
-    /** NEAR joins words and phrases only. */
-    'search-near-operand': (facts: At) => say(`${quoted(facts)} joins words and phrases only.`),
-    /** `asof:` applies to the complete query: it appears once, outside OR, NOT and brackets. */
+      `${quoted(facts)} needs something to search for on ${sides(facts.found)}.`,
+    'search-near-operand': (facts: At) => `${quoted(facts)} joins words and phrases only.`,
     'search-misplaced-asof': (facts: At) =>
-      say(
-        `${quoted(facts)}: asof: applies to the complete query: write it once, outside brackets.`,
-      ),
-    /** So many words begin with so few letters that looking for all of them would take long. */
-    'search-short-prefix': (facts: At & { least: number }) =>
-      say(
-        `Too many words begin like ${quoted(facts)}.`,
-        `Write ${facts.least} letters or more before the star.`,
-      ),
+      `${quoted(facts)}: asof: applies to the complete query: write it once, outside brackets.`,
+    'search-short-prefix': (facts: At & { least: number }) => [
+      `Too many words begin like ${quoted(facts)}.`,
+      `Write ${facts.least} letters or more before the star.`,
+    ],
     /** A sign that other programs take for a wildcard, an alternative or a regular expression, where it is none here. */
     'search-bad-wildcard': (facts: At & { sign: '*' | '?' | '|' | '/' }) =>
       WILDCARDS[facts.sign](quoted(facts)),
     'search-too-long': ({ length, limit }: { length: number; limit: number }) =>
-      say(`The query is ${length} characters long; the limit is ${limit}.`),
-    /** Too many words, too deep, or too many alternatives once filters are multiplied out. */
-    'search-too-complex': (f: { limit: number; of: keyof typeof PARTS }) =>
-      say(
-        `The query is too complex: more than ${f.limit} ${PARTS[f.of]}.`,
-        'Split it into two queries.',
-      ),
+      `The query is ${length} characters long; the limit is ${limit}.`,
+    'search-too-complex': (f: { limit: number; of: keyof typeof PARTS }) => [
+      `The query is too complex: more than ${f.limit} ${PARTS[f.of]}.`,
+      'Split it into two queries.',
+    ],
   },
 });
 
 export const rebuildError = defineErrors({
   interrupted: {
-    /** A rebuild was interrupted; the catalog that was there before is untouched. */
-    'rebuild-interrupted': (_: { commits: number }) =>
-      say('Interrupted. The catalog is as it was before.', 'Run "mailkeep rebuild" again.'),
+    'rebuild-interrupted': (_: { commits: number }) => [
+      'Interrupted. The catalog is as it was before.',
+      'Run "mailkeep rebuild" again.',
+    ],
   },
   retryable: ['rebuild-interrupted'],
 });

@@ -1,4 +1,4 @@
-import { defineErrors, didYouMean, reasonText, say, some } from '../core/errors.ts';
+import { defineErrors, didYouMean, reasonText, some } from '../core/errors.ts';
 
 function either(names: readonly string[]): string {
   return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`;
@@ -12,13 +12,12 @@ function describing(operation: string): string {
 export const operationError = defineErrors({
   usage: {
     /** `nearest`: names it may have been meant for, best first. */
-    'operation-unknown': (f: { operation: string; nearest: readonly string[] }) =>
-      say(
-        `The service has no operation "${f.operation}".`,
-        f.nearest.length === 0
-          ? '"mailkeep api --list" lists them all.'
-          : `Did you mean ${either(f.nearest)}? "mailkeep api --list" lists them all.`,
-      ),
+    'operation-unknown': (f: { operation: string; nearest: readonly string[] }) => [
+      `The service has no operation "${f.operation}".`,
+      f.nearest.length === 0
+        ? '"mailkeep api --list" lists them all.'
+        : `Did you mean ${either(f.nearest)}? "mailkeep api --list" lists them all.`,
+    ],
     /** `inBody`: the name is a field of the body. */
     'operation-param-unknown': (f: {
       operation: string;
@@ -26,155 +25,143 @@ export const operationError = defineErrors({
       nearest: string | null;
       known: readonly string[];
       inBody: boolean;
-    }) =>
-      say(
-        f.inBody
-          ? `${f.operation} takes "${f.param}" in its body, not as a parameter.`
-          : `${f.operation} has no parameter "${f.param}"${f.known.length === 0 ? '; it takes none' : `; it takes ${some(f.known, 9)}`}.`,
-        f.inBody
-          ? `Give it in a JSON object with --body. ${describing(f.operation)}`
-          : f.nearest === null
-            ? describing(f.operation)
-            : `Did you mean "${f.nearest}"? ${describing(f.operation)}`,
-      ),
+    }) => [
+      f.inBody
+        ? `${f.operation} takes "${f.param}" in its body, not as a parameter.`
+        : `${f.operation} has no parameter "${f.param}"${f.known.length === 0 ? '; it takes none' : `; it takes ${some(f.known, 9)}`}.`,
+      f.inBody
+        ? `Give it in a JSON object with --body. ${describing(f.operation)}`
+        : f.nearest === null
+          ? describing(f.operation)
+          : `Did you mean "${f.nearest}"? ${describing(f.operation)}`,
+    ],
     'operation-param-missing': (f: {
       operation: string;
       param: string;
       expected: string;
       help: string;
-    }) =>
-      say(
-        `${f.operation} needs the parameter "${f.param}": ${f.help} (${f.expected}).`,
-        f.param === 'orderId'
-          ? 'Give it with --param orderId=…, or set platform.orderId of the account in the configuration.'
-          : `Give it with --param ${f.param === 'mailboxResourceId' || f.param === 'mailboxId' ? 'mailbox=<address or resource id>' : `${f.param}=…`}`,
-      ),
+    }) => [
+      `${f.operation} needs the parameter "${f.param}": ${f.help} (${f.expected}).`,
+      f.param === 'orderId'
+        ? 'Give it with --param orderId=…, or set platform.orderId of the account in the configuration.'
+        : `Give it with --param ${f.param === 'mailboxResourceId' || f.param === 'mailboxId' ? 'mailbox=<address or resource id>' : `${f.param}=…`}`,
+    ],
     'operation-param-invalid': (f: {
       operation: string;
       param: string;
       found: string;
       expected: string;
-    }) =>
-      say(
-        `Parameter "${f.param}" of ${f.operation}: expected ${f.expected}, found "${f.found}".`,
-        describing(f.operation),
-      ),
+    }) => [
+      `Parameter "${f.param}" of ${f.operation}: expected ${f.expected}, found "${f.found}".`,
+      describing(f.operation),
+    ],
     'operation-param-twice': ({ operation, param }: { operation: string; param: string }) =>
-      say(`"${param}" was given to ${operation} more than once.`),
-    'operation-no-body': ({ operation }: { operation: string }) =>
-      say(`${operation} takes no body.`, describing(operation)),
-    'operation-body-missing': (f: { operation: string; fields: readonly string[] }) =>
-      say(
-        `${f.operation} needs a body with ${some(f.fields, 9)}.`,
-        `Give it as --body FILE, --body - or --body '{…}'. ${describing(f.operation)}`,
-      ),
+      `"${param}" was given to ${operation} more than once.`,
+    'operation-no-body': ({ operation }: { operation: string }) => [
+      `${operation} takes no body.`,
+      describing(operation),
+    ],
+    'operation-body-missing': (f: { operation: string; fields: readonly string[] }) => [
+      `${f.operation} needs a body with ${some(f.fields, 9)}.`,
+      `Give it as --body FILE, --body - or --body '{…}'. ${describing(f.operation)}`,
+    ],
     'operation-field-unknown': (f: {
       operation: string;
       field: string;
       nearest: string | null;
       known: readonly string[];
-    }) =>
-      say(
-        `The body of ${f.operation} has no field "${f.field}"; it takes ${some(f.known, 13)}.`,
-        f.nearest === null
-          ? describing(f.operation)
-          : `Did you mean "${f.nearest}"? ${describing(f.operation)}`,
-      ),
+    }) => [
+      `The body of ${f.operation} has no field "${f.field}"; it takes ${some(f.known, 13)}.`,
+      f.nearest === null
+        ? describing(f.operation)
+        : `Did you mean "${f.nearest}"? ${describing(f.operation)}`,
+    ],
     /** `source` is a file, or says that the text was piped or typed. */
     'operation-body-unreadable': ({ source, reason }: { source: string; reason: string }) =>
-      say(`The body cannot be read from ${source}: ${reasonText(reason)}.`),
+      `The body cannot be read from ${source}: ${reasonText(reason)}.`,
     /** `line` and `column` show where it stops being JSON; null if it is JSON, but not an object. */
     'operation-body-no-object': (f: {
       source: string;
       line: number | null;
       column: number | null;
     }) =>
-      say(
-        f.line === null
-          ? `The body from ${f.source} is not a JSON object.`
-          : `The body from ${f.source} is not valid JSON at line ${f.line}, column ${f.column}.`,
-      ),
-    'operation-needs-platform': ({ operation, account }: { operation: string; account: string }) =>
-      say(
-        `${operation} belongs to the platform surface, and account "${account}" has no token for it.`,
-        'Give the account "platform": {"url": …, "token": …} in the configuration.',
-      ),
-    'operation-needs-account': ({ known }: { known: readonly string[] }) =>
-      say(
-        'The configuration has several accounts.',
-        `Choose one with --account NAME: ${some(known, 8)}.`,
-      ),
+      f.line === null
+        ? `The body from ${f.source} is not a JSON object.`
+        : `The body from ${f.source} is not valid JSON at line ${f.line}, column ${f.column}.`,
+    'operation-needs-platform': ({
+      operation,
+      account,
+    }: {
+      operation: string;
+      account: string;
+    }) => [
+      `${operation} belongs to the platform surface, and account "${account}" has no token for it.`,
+      'Give the account "platform": {"url": …, "token": …} in the configuration.',
+    ],
+    'operation-needs-account': ({ known }: { known: readonly string[] }) => [
+      'The configuration has several accounts.',
+      `Choose one with --account NAME: ${some(known, 8)}.`,
+    ],
     /** `act` is a name of an operation or of a command. */
-    'operation-needs-yes': ({ act }: { act: string }) =>
-      say(
-        `"${act}" cannot be undone, and there is no terminal to confirm it on.`,
-        'Add --yes to confirm.',
-      ),
-    'operation-bytes-on-terminal': ({ operation }: { operation: string }) =>
-      say(
-        `${operation} answers with bytes that could control the terminal.`,
-        'Write them to a file with --output FILE, or print them anyway with --output -',
-      ),
-    /** The address belongs to none of the mailboxes that the token of the account reaches. */
+    'operation-needs-yes': ({ act }: { act: string }) => [
+      `"${act}" cannot be undone, and there is no terminal to confirm it on.`,
+      'Add --yes to confirm.',
+    ],
+    'operation-bytes-on-terminal': ({ operation }: { operation: string }) => [
+      `${operation} answers with bytes that could control the terminal.`,
+      'Write them to a file with --output FILE, or print them anyway with --output -',
+    ],
     'operation-mailbox-unknown': (f: {
       address: string;
       account: string;
       known: readonly string[];
       suggestion: string | null;
-    }) =>
-      say(
-        `The token of account "${f.account}" cannot reach ${f.address}; it reaches ${f.known.length === 0 ? 'no mailbox at all' : some(f.known, 8)}.`,
-        f.known.length === 0
-          ? 'Check the token in the panel of your mail service.'
-          : f.suggestion === null
-            ? null
-            : didYouMean(f.suggestion),
-      ),
+    }) => [
+      `The token of account "${f.account}" cannot reach ${f.address}; it reaches ${f.known.length === 0 ? 'no mailbox at all' : some(f.known, 8)}.`,
+      f.known.length === 0
+        ? 'Check the token in the panel of your mail service.'
+        : f.suggestion === null
+          ? null
+          : didYouMean(f.suggestion),
+    ],
     /** None of several accounts reaches the mailbox; `known` are those that they reach together. */
     'operation-mailbox-nowhere': (f: {
       address: string;
       known: readonly string[];
       suggestion: string | null;
-    }) =>
-      say(
-        `No account of the configuration reaches ${f.address}; together they reach ${f.known.length === 0 ? 'no mailbox at all' : some(f.known, 8)}.`,
-        f.suggestion === null ? null : didYouMean(f.suggestion),
-      ),
+    }) => [
+      `No account of the configuration reaches ${f.address}; together they reach ${f.known.length === 0 ? 'no mailbox at all' : some(f.known, 8)}.`,
+      f.suggestion === null ? null : didYouMean(f.suggestion),
+    ],
   },
 });
 
 /** An error of installing units. Exit code 2. */
 export const serviceUnitsError = defineErrors({
   usage: {
-    /** Files that are there already, and say something else. */
-    'service-units-differ': ({ files }: { files: readonly string[] }) =>
-      say(
-        `Files with other content exist already: ${some(files, 6)}. Nothing was written.`,
-        'Your own changes belong in a drop-in ("systemctl edit mailkeep"); --force replaces the files.',
-      ),
-    /** A path with a control character, which no unit can name. */
-    'service-units-path': ({ path }: { path: string }) =>
-      say(
-        `${JSON.stringify(path)} contains a line break or another control character, which no unit can name.`,
-        'Rename the file or folder, or name another with --config or --data.',
-      ),
+    'service-units-differ': ({ files }: { files: readonly string[] }) => [
+      `Files with other content exist already: ${some(files, 6)}. Nothing was written.`,
+      'Your own changes belong in a drop-in ("systemctl edit mailkeep"); --force replaces the files.',
+    ],
+    'service-units-path': ({ path }: { path: string }) => [
+      `${JSON.stringify(path)} contains a line break or another control character, which no unit can name.`,
+      'Rename the file or folder, or name another with --config or --data.',
+    ],
   },
   disk: {
-    'service-units-unwritable': ({ file, reason }: { file: string; reason: string }) =>
-      say(
-        `${file} cannot be written: ${reasonText(reason)}.`,
-        'The system\'s units need root: "sudo mailkeep service install --system". --user needs no special rights.',
-      ),
+    'service-units-unwritable': ({ file, reason }: { file: string; reason: string }) => [
+      `${file} cannot be written: ${reasonText(reason)}.`,
+      'The system\'s units need root: "sudo mailkeep service install --system". --user needs no special rights.',
+    ],
   },
 });
 
 export const outputError = defineErrors({
   disk: {
     /** A result could not be written to standard output, such as to a file on a full disk. */
-    'output-failed': ({ errno }: { errno: string }) =>
-      say(
-        `Standard output cannot be written: ${reasonText(errno)}. The result is incomplete.`,
-        'Free some space, or write it somewhere else.',
-      ),
+    'output-failed': ({ errno }: { errno: string }) => [
+      `Standard output cannot be written: ${reasonText(errno)}. The result is incomplete.`,
+      'Free some space, or write it somewhere else.',
+    ],
   },
 });

@@ -1,4 +1,4 @@
-import { capital, defineErrors, didYouMean, reasonText, say, some } from './errors.ts';
+import { capital, defineErrors, didYouMean, reasonText, some } from './errors.ts';
 
 /** `token` of `accounts[0].token`. */
 function lastPart(path: string): string {
@@ -37,24 +37,20 @@ function addressProblem(reason: string): string {
 /** An error of family `config`: the user's settings are the cause, and exit code 2 the effect. */
 export const configError = defineErrors({
   config: {
-    /** No file at any of the places that were searched, or none at the one that was asked for. */
-    'config-not-found': ({ searched }: { searched: readonly string[] }) =>
-      say(
-        `No configuration found. Looked for ${searched.join(', ')}.`,
-        'Create one with "mailkeep init", or specify one with --config FILE.',
-      ),
+    'config-not-found': ({ searched }: { searched: readonly string[] }) => [
+      `No configuration found. Looked for ${searched.join(', ')}.`,
+      'Create one with "mailkeep init", or specify one with --config FILE.',
+    ],
     /** `reason` is the errno name, such as EACCES. */
-    'config-unreadable': ({ file, reason }: { file: string; reason: string }) =>
-      say(
-        `The config file ${file} cannot be read: ${reasonText(reason)}.`,
-        reason === 'EFBIG' ? 'The limit for a configuration is 1 MiB.' : null,
-      ),
+    'config-unreadable': ({ file, reason }: { file: string; reason: string }) => [
+      `The config file ${file} cannot be read: ${reasonText(reason)}.`,
+      reason === 'EFBIG' ? 'The limit for a configuration is 1 MiB.' : null,
+    ],
     /** `line` and `column` count from 1; null if the parser does not report them. */
-    'config-not-json': (f: { file: string; line: number | null; column: number | null }) =>
-      say(
-        `The config file ${f.file} is not valid JSON${f.line === null ? '' : ` at line ${f.line}, column ${f.column}`}.`,
-        'Look for a missing or extra comma, quote or bracket there; JSON has no comments.',
-      ),
+    'config-not-json': (f: { file: string; line: number | null; column: number | null }) => [
+      `The config file ${f.file} is not valid JSON${f.line === null ? '' : ` at line ${f.line}, column ${f.column}`}.`,
+      'Look for a missing or extra comma, quote or bracket there; JSON has no comments.',
+    ],
     /**
      * Lists of one length: the path of each wrong field, what stood there (never a secret; empty for a field that is
      * unknown), what belongs there (for an unknown field, the names there are), and what was probably meant (or empty).
@@ -65,63 +61,58 @@ export const configError = defineErrors({
       found: readonly string[];
       expected: readonly string[];
       suggestions: readonly string[];
-    }) =>
-      say(
-        [
-          `${f.file} has ${f.paths.length === 1 ? 'a wrong field' : `${f.paths.length} wrong fields`}:`,
-          ...f.paths.map((path, i) => {
-            const otherwise = f.found[i] === '' ? `The fields are ${f.expected[i]}.` : '';
-            const meant = didYouMean(f.suggestions[i] || null, f.suggestions[i] ? '' : otherwise);
-            return f.found[i] === ''
-              ? `  ${path}: Unknown field "${lastPart(path)}". ${meant}`
-              : `  ${path}: found ${f.found[i]}, expected ${f.expected[i]}${meant === '' ? '' : `. ${meant}`}`;
-          }),
-        ].join('\n'),
-        f.paths.some((path) => path.startsWith('fleet'))
-          ? 'docs/fleet.md shows every field of a fleet; editors that read "$schema" check while you type.'
-          : 'config.example.json shows every field; editors that read "$schema" check while you type.',
-      ),
-    'config-exists': ({ file }: { file: string }) =>
-      say(
-        `${file} exists already; it was left as it is.`,
-        'Edit it, or name another file with --config FILE.',
-      ),
+    }) => [
+      [
+        `${f.file} has ${f.paths.length === 1 ? 'a wrong field' : `${f.paths.length} wrong fields`}:`,
+        ...f.paths.map((path, i) => {
+          const otherwise = f.found[i] === '' ? `The fields are ${f.expected[i]}.` : '';
+          const meant = didYouMean(f.suggestions[i] || null, f.suggestions[i] ? '' : otherwise);
+          return f.found[i] === ''
+            ? `  ${path}: Unknown field "${lastPart(path)}". ${meant}`
+            : `  ${path}: found ${f.found[i]}, expected ${f.expected[i]}${meant === '' ? '' : `. ${meant}`}`;
+        }),
+      ].join('\n'),
+      f.paths.some((path) => path.startsWith('fleet'))
+        ? 'docs/fleet.md shows every field of a fleet; editors that read "$schema" check while you type.'
+        : 'config.example.json shows every field; editors that read "$schema" check while you type.',
+    ],
+    'config-exists': ({ file }: { file: string }) => [
+      `${file} exists already; it was left as it is.`,
+      'Edit it, or name another file with --config FILE.',
+    ],
     /** Where the token was looked for: `env NAME`, `file PATH`, `credential NAME`. */
-    'token-missing': ({ source, name }: { source: string; name: string }) =>
-      say(
-        `There is no token: ${sourceText(source, name)} does not exist.`,
-        source === 'credential'
-          ? 'Pass it to the daemon with LoadCredential= in its systemd unit.'
-          : 'Put the token there, or name another source in the configuration.',
-      ),
-    'token-empty': ({ source, name }: { source: string; name: string }) =>
-      say(`${capital(sourceText(source, name))} is empty.`, 'Put the token there.'),
+    'token-missing': ({ source, name }: { source: string; name: string }) => [
+      `There is no token: ${sourceText(source, name)} does not exist.`,
+      source === 'credential'
+        ? 'Pass it to the daemon with LoadCredential= in its systemd unit.'
+        : 'Put the token there, or name another source in the configuration.',
+    ],
+    'token-empty': ({ source, name }: { source: string; name: string }) => [
+      `${capital(sourceText(source, name))} is empty.`,
+      'Put the token there.',
+    ],
     'token-unreadable': (f: { source: string; name: string; reason: string }) =>
-      say(`${capital(sourceText(f.source, f.name))} cannot be read: ${reasonText(f.reason)}.`),
+      `${capital(sourceText(f.source, f.name))} cannot be read: ${reasonText(f.reason)}.`,
     /** The text holds white space or control characters inside: it cannot be sent in a header. */
     'token-unusable': ({ source, name }: { source: string; name: string }) =>
-      say(
-        `${capital(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
-      ),
+      `${capital(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
     /** Where the address of a fleet's registry was looked for; `reason` is an errno, or the code that a token would have. */
-    'registry-address-missing': (f: { source: string; name: string; reason: string }) =>
-      say(
-        `The address of the registry cannot be read from ${addressSource(f.source, f.name)}: ${addressProblem(f.reason)}.`,
-        'Put it there (postgresql://USER@HOST/DATABASE), or change fleet.registry in the configuration.',
-      ),
+    'registry-address-missing': (f: { source: string; name: string; reason: string }) => [
+      `The address of the registry cannot be read from ${addressSource(f.source, f.name)}: ${addressProblem(f.reason)}.`,
+      'Put it there (postgresql://USER@HOST/DATABASE), or change fleet.registry in the configuration.',
+    ],
   },
 });
 
 /** Exit code 2: the configuration names an address that is taken, not this machine's, or not allowed. */
 export const listenError = defineErrors({
   config: {
-    'cannot-listen': (f: { section: string; host: string; port: number; reason: string }) =>
-      say(
-        `The daemon cannot listen on ${f.host}:${f.port} (${f.section}.listen): ${
-          f.reason === 'EADDRINUSE' ? 'the port is taken (EADDRINUSE)' : reasonText(f.reason)
-        }.`,
-        `Set another port in ${f.section}.listen; 0 selects a free one.`,
-      ),
+    'cannot-listen': (f: { section: string; host: string; port: number; reason: string }) => [
+      `The daemon cannot listen on ${f.host}:${f.port} (${f.section}.listen): ${
+        f.reason === 'EADDRINUSE' ? 'the port is taken (EADDRINUSE)' : reasonText(f.reason)
+      }.`,
+      `Set another port in ${f.section}.listen; 0 selects a free one.`,
+    ],
   },
 });
 
@@ -143,9 +134,7 @@ const RENEW_STATE =
 /** An error about the derived database; what the log holds is never in danger by one. */
 export const catalogError = defineErrors({
   usage: {
-    /** There is a log without a catalog: `rebuild` creates one. */
-    'catalog-missing': ({ file }: { file: string }) =>
-      say(`The catalog ${file} is missing.`, REBUILD),
+    'catalog-missing': ({ file }: { file: string }) => [`The catalog ${file} is missing.`, REBUILD],
     /**
      * The catalog was made by another version of the program. `remedy` says what helps: `write` (any command
      * that writes migrates it), `rebuild` (too old to migrate), `upgrade` (made by a newer program).
@@ -155,54 +144,48 @@ export const catalogError = defineErrors({
       found: number;
       expected: number;
       remedy: 'write' | 'rebuild' | 'upgrade';
-    }) =>
-      say(
-        `${capital(nameOf(f.file))} has version ${f.found}; this program reads version ${f.expected}.`,
-        {
-          write: 'The next "mailkeep sync" or "mailkeep rebuild" brings it up to date.',
-          rebuild: REBUILD,
-          upgrade: 'A newer mailkeep wrote it: use that version.',
-        }[f.remedy],
-      ),
-    /** A folder was named that the archive does not know. */
+    }) => [
+      `${capital(nameOf(f.file))} has version ${f.found}; this program reads version ${f.expected}.`,
+      {
+        write: 'The next "mailkeep sync" or "mailkeep rebuild" brings it up to date.',
+        rebuild: REBUILD,
+        upgrade: 'A newer mailkeep wrote it: use that version.',
+      }[f.remedy],
+    ],
     'catalog-unknown-folder': ({ folder }: { folder: number }) =>
-      say(`The archive has no folder ${folder}.`),
+      `The archive has no folder ${folder}.`,
   },
   damage: {
     /** SQLite cannot read the file; `reason` is its result code. The log is not touched by this. */
-    'catalog-damaged': ({ file, reason }: { file: string; reason: string }) =>
-      say(
-        `${capital(nameOf(file))} is damaged (${reason}).`,
-        isState(file) ? RENEW_STATE : REBUILD,
-      ),
-    /** A batch does not follow the commit that the catalog has reached. */
+    'catalog-damaged': ({ file, reason }: { file: string; reason: string }) => [
+      `${capital(nameOf(file))} is damaged (${reason}).`,
+      isState(file) ? RENEW_STATE : REBUILD,
+    ],
     'catalog-out-of-step': (f: {
       reached: number;
       reachedHash: string;
       batch: number;
       previousHash: string;
-    }) =>
-      say(
-        `The catalog has reached commit ${f.reached}; commit ${f.batch} does not follow it.`,
-        REBUILD,
-      ),
+    }) => [
+      `The catalog has reached commit ${f.reached}; commit ${f.batch} does not follow it.`,
+      REBUILD,
+    ],
   },
   'in-use': {
-    /** Another process holds the database's write lock. */
-    'catalog-busy': ({ file }: { file: string }) =>
-      say(`Another process is writing to the catalog ${file}.`, 'Try again when it has finished.'),
+    'catalog-busy': ({ file }: { file: string }) => [
+      `Another process is writing to the catalog ${file}.`,
+      'Try again when it has finished.',
+    ],
   },
   disk: {
-    'catalog-disk-full': ({ file }: { file: string }) =>
-      say(
-        `The disk is full: ${nameOf(file)} cannot grow.`,
-        'Free some space and run the command again.',
-      ),
-    'catalog-io': ({ file, reason }: { file: string; reason: string }) =>
-      say(
-        `${capital(nameOf(file))} cannot be read or written: ${reasonText(reason)}.`,
-        'Check its permissions and the disk. The log is not affected.',
-      ),
+    'catalog-disk-full': ({ file }: { file: string }) => [
+      `The disk is full: ${nameOf(file)} cannot grow.`,
+      'Free some space and run the command again.',
+    ],
+    'catalog-io': ({ file, reason }: { file: string; reason: string }) => [
+      `${capital(nameOf(file))} cannot be read or written: ${reasonText(reason)}.`,
+      'Check its permissions and the disk. The log is not affected.',
+    ],
   },
   retryable: ['catalog-busy', 'catalog-disk-full'],
 });
@@ -217,117 +200,103 @@ const EXPECTED: Readonly<Record<string, string>> = {
 export const usageError = defineErrors({
   usage: {
     /** The parser of the command line refused; `problem` is its own words about option or argument names. */
-    'usage-invalid': ({ command, problem }: { command: string; problem: string }) =>
-      say(
-        capital(problem),
-        `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
-      ),
+    'usage-invalid': ({ command, problem }: { command: string; problem: string }) => [
+      capital(problem),
+      `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
+    ],
     /** An argument of the library: its name, such as `options.limit`, and what is wrong with it. */
     'argument-invalid': ({ argument, problem }: { argument: string; problem: string }) =>
-      say(`${argument}: ${problem}.`),
+      `${argument}: ${problem}.`,
     /** No command, where there are several; `help` is what the help says of them. */
-    'usage-no-command': ({ help }: { help: string }) => say('No command given.', help),
+    'usage-no-command': ({ help }: { help: string }) => ['No command given.', help],
     'usage-option': (f: {
       option: string;
       found: string;
       /** A kind of name, or the words of the command line's own parsers. */
       expected: 'configured-name' | 'search-name' | (string & {});
-    }) => say(`${f.option}: expected ${EXPECTED[f.expected] ?? f.expected}, found "${f.found}".`),
-    /** A question could not be asked because standard input is no terminal. */
-    'usage-not-interactive': (f: { command: string; missing: readonly string[] }) =>
-      say(
-        `Required, because there is no terminal to prompt on: ${f.missing.join(', ')}.`,
-        `"mailkeep ${f.command} --help" shows the options for it.`,
-      ),
+    }) => `${f.option}: expected ${EXPECTED[f.expected] ?? f.expected}, found "${f.found}".`,
+    'usage-not-interactive': (f: { command: string; missing: readonly string[] }) => [
+      `Required, because there is no terminal to prompt on: ${f.missing.join(', ')}.`,
+      `"mailkeep ${f.command} --help" shows the options for it.`,
+    ],
     'usage-unknown-account': (f: {
       account: string;
       known: readonly string[];
       suggestion: string | null;
-    }) =>
-      say(
-        `The configuration has no account "${f.account}".`,
-        didYouMean(f.suggestion, `It has ${some(f.known, 8)}.`),
-      ),
+    }) => [
+      `The configuration has no account "${f.account}".`,
+      didYouMean(f.suggestion, `It has ${some(f.known, 8)}.`),
+    ],
     /** A folder, mailbox or account that the archive never had; `candidates` may be empty. */
     'usage-unknown-name': (f: {
       kind: 'folder' | 'mailbox' | 'account';
       found: string;
       suggestion: string | null;
       candidates: readonly string[];
-    }) =>
-      say(
-        `The archive has no ${f.kind} "${f.found}".`,
-        didYouMean(
-          f.suggestion,
-          f.candidates.length === 0
-            ? `"mailkeep status" lists its mailboxes and folders.`
-            : `It has ${some(f.candidates, 8)}.`,
-        ),
+    }) => [
+      `The archive has no ${f.kind} "${f.found}".`,
+      didYouMean(
+        f.suggestion,
+        f.candidates.length === 0
+          ? `"mailkeep status" lists its mailboxes and folders.`
+          : `It has ${some(f.candidates, 8)}.`,
       ),
+    ],
     /** `sync --mailbox` of a mailbox that the token does not reach; `known` are those it does, as far as is known. */
     'usage-unreachable-mailbox': (f: {
       mailbox: string;
       known: readonly string[];
       suggestion: string | null;
-    }) =>
-      say(
-        `The token cannot reach ${f.mailbox}${f.known.length === 0 ? '' : `; it reaches ${some(f.known, 8)}`}.`,
-        f.suggestion === null ? null : didYouMean(f.suggestion),
+    }) => [
+      `The token cannot reach ${f.mailbox}${f.known.length === 0 ? '' : `; it reaches ${some(f.known, 8)}`}.`,
+      f.suggestion === null ? null : didYouMean(f.suggestion),
+    ],
+    'usage-unlisted-folder': (f: { folder: string; suggestion: string | null }) => [
+      `The service lists no folder "${f.folder}".`,
+      didYouMean(
+        f.suggestion,
+        '"mailkeep status" lists the folders of the archive; "folders" in the configuration may leave others out.',
       ),
-    'usage-unlisted-folder': (f: { folder: string; suggestion: string | null }) =>
-      say(
-        `The service lists no folder "${f.folder}".`,
-        didYouMean(
-          f.suggestion,
-          '"mailkeep status" lists the folders of the archive; "folders" in the configuration may leave others out.',
-        ),
-      ),
-    /** A folder that went at the service: what was in it is found as deleted, or as of a time. */
-    'usage-folder-gone': ({ folder }: { folder: string }) =>
-      say(
-        `The folder "${folder}" is no longer at the service.`,
-        'Add --deleted to include what was in it, or --as-of TIME to see it as it was then.',
-      ),
-    'usage-unknown-message': ({ id }: { id: string }) =>
-      say(
-        `The archive has no message whose id begins with ${id}.`,
-        '"mailkeep list" and "mailkeep search" show ids; the first 8 characters are usually enough.',
-      ),
+    ],
+    'usage-folder-gone': ({ folder }: { folder: string }) => [
+      `The folder "${folder}" is no longer at the service.`,
+      'Add --deleted to include what was in it, or --as-of TIME to see it as it was then.',
+    ],
+    'usage-unknown-message': ({ id }: { id: string }) => [
+      `The archive has no message whose id begins with ${id}.`,
+      '"mailkeep list" and "mailkeep search" show ids; the first 8 characters are usually enough.',
+    ],
     /** Each candidate: as much of its id as makes it unique, and what people know the message by. */
-    'usage-ambiguous-id': ({ id, candidates }: { id: string; candidates: readonly string[] }) =>
-      say(
-        [`Several ids begin with ${id}:`, ...candidates.map((candidate) => `  ${candidate}`)].join(
-          '\n',
-        ),
-        'Type a few more characters.',
+    'usage-ambiguous-id': ({ id, candidates }: { id: string; candidates: readonly string[] }) => [
+      [`Several ids begin with ${id}:`, ...candidates.map((candidate) => `  ${candidate}`)].join(
+        '\n',
       ),
-    /** `--ids` of what cannot be read. */
+      'Type a few more characters.',
+    ],
     'usage-ids-unreadable': ({ source, reason }: { source: string; reason: string }) =>
-      say(`The ids in ${source} cannot be read: ${reasonText(reason)}.`),
-    'usage-unknown-search': ({ name, suggestion }: { name: string; suggestion: string | null }) =>
-      say(
-        `No search is saved as @${name}.`,
-        `${suggestion === null ? '' : `${didYouMean(`@${suggestion}`)} `}"mailkeep search --saved" lists them; put quotes around text that begins with @.`,
-      ),
-    'usage-search-exists': ({ name, query }: { name: string; query: string }) =>
-      say(`@${name} is already saved: ${query}`, 'Add --replace to replace it.'),
-    'usage-no-archive': ({ dataDir }: { dataDir: string }) =>
-      say(
-        `There is no archive in ${dataDir}.`,
-        'Specify its folder with --data DIR. For a new archive, write a configuration with "mailkeep init", and start "mailkeep sync".',
-      ),
+      `The ids in ${source} cannot be read: ${reasonText(reason)}.`,
+    'usage-unknown-search': ({ name, suggestion }: { name: string; suggestion: string | null }) => [
+      `No search is saved as @${name}.`,
+      `${suggestion === null ? '' : `${didYouMean(`@${suggestion}`)} `}"mailkeep search --saved" lists them; put quotes around text that begins with @.`,
+    ],
+    'usage-search-exists': ({ name, query }: { name: string; query: string }) => [
+      `@${name} is already saved: ${query}`,
+      'Add --replace to replace it.',
+    ],
+    'usage-no-archive': ({ dataDir }: { dataDir: string }) => [
+      `There is no archive in ${dataDir}.`,
+      'Specify its folder with --data DIR. For a new archive, write a configuration with "mailkeep init", and start "mailkeep sync".',
+    ],
     'usage-bad-date': ({ option, found }: { option: string; found: string }) =>
-      say(
-        `${option}: expected a date (2026-03-01), an ISO time or a span such as 3d, found "${found}".`,
-      ),
+      `${option}: expected a date (2026-03-01), an ISO time or a span such as 3d, found "${found}".`,
     /** The archive is there, but holds no bytes of this message: it was purged, or never came whole. */
     'usage-no-source': ({ id, reason }: { id: string; reason: string }) =>
-      say(`The source of ${id} is not in the archive: ${reason}.`),
+      `The source of ${id} is not in the archive: ${reason}.`,
   },
   disk: {
     /** A file that was asked for cannot be written; family `disk`: nothing is wrong with the command line. */
     'usage-save-failed': ({ file, reason }: { file: string; reason: string }) =>
-      say(`${file} cannot be written: ${reasonText(reason)}.`),
+      `${file} cannot be written: ${reasonText(reason)}.`,
   },
 });
 
@@ -335,70 +304,59 @@ export const usageError = defineErrors({
 export const webhookError = defineErrors({
   usage: {
     /** `where` names the accounts or the mailbox that were looked through. */
-    'webhook-unknown': ({ id, where }: { id: string; where: string }) =>
-      say(
-        `There is no webhook whose id begins with "${id}" in ${where}.`,
-        '"mailkeep webhooks list" shows them with their ids; at least 4 characters are needed.',
-      ),
-    'webhook-ambiguous': ({ id, candidates }: { id: string; candidates: readonly string[] }) =>
-      say(`Several ids begin with ${id}: ${some(candidates, 6)}.`, 'Type a few more characters.'),
+    'webhook-unknown': ({ id, where }: { id: string; where: string }) => [
+      `There is no webhook whose id begins with "${id}" in ${where}.`,
+      '"mailkeep webhooks list" shows them with their ids; at least 4 characters are needed.',
+    ],
+    'webhook-ambiguous': ({ id, candidates }: { id: string; candidates: readonly string[] }) => [
+      `Several ids begin with ${id}: ${some(candidates, 6)}.`,
+      'Type a few more characters.',
+    ],
   },
   disk: {
-    /** The secrets' folder or a file in it cannot be written. Nothing was asked of the service. */
-    'webhook-secrets-unwritable': ({ file, reason }: { file: string; reason: string }) =>
-      say(
-        `The secret of a webhook could not be stored in ${file}: ${reasonText(reason)}. No webhook was created.`,
-        'Check the disk and the permissions, or name another folder with --data DIR.',
-      ),
+    'webhook-secrets-unwritable': ({ file, reason }: { file: string; reason: string }) => [
+      `The secret of a webhook could not be stored in ${file}: ${reasonText(reason)}. No webhook was created.`,
+      'Check the disk and the permissions, or name another folder with --data DIR.',
+    ],
     /** A secret that the service will not show again was not stored; `deleted`: the webhook was taken back. */
-    'webhook-secret-lost': (f: { id: string; file: string; reason: string; deleted: boolean }) =>
-      say(
-        `The secret of webhook ${f.id} could not be written to ${f.file}: ${reasonText(f.reason)}. ${
-          f.deleted
-            ? 'The webhook was deleted.'
-            : 'The webhook still exists, and its secret is lost.'
-        }`,
-        f.deleted
-          ? 'Check the disk, then create it again.'
-          : `"mailkeep webhooks delete ${f.id}" removes it.`,
-      ),
-    'webhook-secret-unreadable': ({ file, reason }: { file: string; reason: string }) =>
-      say(
-        `${file} does not contain a valid webhook secret: ${reasonText(reason)}.`,
-        'Delete that webhook and create it again.',
-      ),
+    'webhook-secret-lost': (f: { id: string; file: string; reason: string; deleted: boolean }) => [
+      `The secret of webhook ${f.id} could not be written to ${f.file}: ${reasonText(f.reason)}. ${
+        f.deleted ? 'The webhook was deleted.' : 'The webhook still exists, and its secret is lost.'
+      }`,
+      f.deleted
+        ? 'Check the disk, then create it again.'
+        : `"mailkeep webhooks delete ${f.id}" removes it.`,
+    ],
+    'webhook-secret-unreadable': ({ file, reason }: { file: string; reason: string }) => [
+      `${file} does not contain a valid webhook secret: ${reasonText(reason)}.`,
+      'Delete that webhook and create it again.',
+    ],
   },
   origin: {
-    /** A webhook that was created from here does not deliver: mail is found by the schedule only. */
-    'webhook-missing': ({ id }: { id: string }) =>
-      say(
-        `The service no longer has webhook ${id}: only scheduled syncs find new mail.`,
-        '"mailkeep webhooks ensure" creates it again.',
-      ),
+    'webhook-missing': ({ id }: { id: string }) => [
+      `The service no longer has webhook ${id}: only scheduled syncs find new mail.`,
+      '"mailkeep webhooks ensure" creates it again.',
+    ],
     /** `status` as the service says it: paused, disabled. */
-    'webhook-off': ({ id, status }: { id: string; status: string }) =>
-      say(
-        `Webhook ${id} is ${status} at the service: only scheduled syncs find new mail.`,
-        `"mailkeep webhooks resume ${id}" or "mailkeep webhooks ensure" makes it deliver again.`,
-      ),
+    'webhook-off': ({ id, status }: { id: string; status: string }) => [
+      `Webhook ${id} is ${status} at the service: only scheduled syncs find new mail.`,
+      `"mailkeep webhooks resume ${id}" or "mailkeep webhooks ensure" makes it deliver again.`,
+    ],
     /** `failures` in a row, by the service's log. */
-    'webhook-failing': ({ id, failures }: { id: string; failures: number }) =>
-      say(
-        `The last ${failures === 1 ? 'delivery' : `${failures} deliveries`} of webhook ${id} failed: only scheduled syncs find new mail.`,
-        `"mailkeep webhooks test ${id}" shows why.`,
-      ),
+    'webhook-failing': ({ id, failures }: { id: string; failures: number }) => [
+      `The last ${failures === 1 ? 'delivery' : `${failures} deliveries`} of webhook ${id} failed: only scheduled syncs find new mail.`,
+      `"mailkeep webhooks test ${id}" shows why.`,
+    ],
   },
 });
 
 /** An error between a command and a running daemon. */
 export const socketError = defineErrors({
   config: {
-    /** The folder where the control socket would be belongs to somebody else. */
-    'daemon-socket-folder': ({ folder }: { folder: string }) =>
-      say(
-        `The path of the archive is too long for a control socket, and you do not own the folder ${folder}.`,
-        'Set XDG_RUNTIME_DIR to a private folder with a short path, or move the archive.',
-      ),
+    'daemon-socket-folder': ({ folder }: { folder: string }) => [
+      `The path of the archive is too long for a control socket, and you do not own the folder ${folder}.`,
+      'Set XDG_RUNTIME_DIR to a private folder with a short path, or move the archive.',
+    ],
   },
 });
 
@@ -406,11 +364,10 @@ export const socketError = defineErrors({
 export const targetError = defineErrors({
   usage: {
     /** `found` never holds a password. */
-    'store-target-invalid': ({ found, problem }: { found: string; problem: string }) =>
-      say(
-        `"${found}" is no place for a copy: ${problem}.`,
-        'It takes s3://BUCKET/PREFIX or a folder.',
-      ),
+    'store-target-invalid': ({ found, problem }: { found: string; problem: string }) => [
+      `"${found}" is no place for a copy: ${problem}.`,
+      'It takes s3://BUCKET/PREFIX or a folder.',
+    ],
   },
 });
 
@@ -434,12 +391,12 @@ export const threadError = defineErrors({
       detail: string;
     }) => {
       if (f.reason === 'closed')
-        return say(`The thread ${f.thread} was stopped before its work was done.`);
+        return `The thread ${f.thread} was stopped before its work was done.`;
       if (!f.started) {
-        return say(
+        return [
           `The thread ${f.thread} cannot start (${f.file}): ${f.detail}.`,
           'The installation is broken: reinstall mailkeep.',
-        );
+        ];
       }
       const ends = {
         memory: 'ran out of memory',
@@ -447,10 +404,10 @@ export const threadError = defineErrors({
         thrown: `failed: ${f.detail}`,
         exited: `ended unexpectedly (${f.detail})`,
       };
-      return say(
+      return [
         `The thread ${f.thread} ${ends[f.reason]}.`,
         'This is a bug in mailkeep. Please report it with the command line.',
-      );
+      ];
     },
   },
 });

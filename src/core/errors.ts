@@ -53,13 +53,16 @@ export interface Said {
   readonly hint: string | null;
 }
 
-export function say(message: string, hint: string | null = null): Said {
+function say(message: string, hint: string | null = null): Said {
   return { message, hint };
 }
 
+/** A message, and the hint if there is one. */
+export type Sentence = string | readonly [message: string, hint: string | null];
+
 /** The sentence of each code, made from the facts of an error, by the family of the error. */
 type ErrorTable = {
-  readonly [Family in ErrorFamily]?: Readonly<Record<string, (facts: never) => Said>>;
+  readonly [Family in ErrorFamily]?: Readonly<Record<string, (facts: never) => Sentence>>;
 };
 type CodeOf<Table> = {
   [Family in keyof Table & ErrorFamily]: keyof Table[Family];
@@ -70,9 +73,9 @@ type FactsOf<Table, Code> = {
     ? FactsOfSentence<Table[Family][Code]>
     : never;
 }[keyof Table & ErrorFamily];
-type FactsOfSentence<Sentence> = Sentence extends () => Said
+type FactsOfSentence<Say> = Say extends () => Sentence
   ? Readonly<Record<never, never>>
-  : Sentence extends (facts: infer F) => Said
+  : Say extends (facts: infer F) => Sentence
     ? Readonly<F>
     : never;
 
@@ -385,10 +388,11 @@ export function sayFacts(code: string, facts: MailkeepError['facts']): Said {
 }
 
 /** Null where a sentence cannot be made of the facts. */
-function saidOrNull(sentence: () => Said): Said | null {
+function saidOrNull(sentence: () => Sentence): Said | null {
   try {
-    const { message, hint } = sentence();
-    return typeof message === 'string' ? { message, hint: hint ?? null } : null;
+    const said = sentence();
+    const [message, hint = null] = typeof said === 'string' ? [said] : said;
+    return typeof message === 'string' ? { message, hint } : null;
   } catch (error) {
     if (error instanceof TypeError) return null;
     throw error;

@@ -1,4 +1,4 @@
-import { defineErrors, reasonText, say } from '../core/errors.ts';
+import { defineErrors, reasonText } from '../core/errors.ts';
 
 /** What a quota counts, by the service's name of it. */
 const COUNTED: Readonly<Record<string, string>> = { STORAGE: 'storage', MESSAGE: 'messages' };
@@ -6,49 +6,40 @@ const COUNTED: Readonly<Record<string, string>> = { STORAGE: 'storage', MESSAGE:
 /** An error between a command and a running daemon. */
 export const daemonError = defineErrors({
   interrupted: {
-    /** The daemon ended before the pass that was asked for did. */
-    'daemon-stopped': () =>
-      say(
-        'The daemon stopped before the pass was finished. What was fetched is safe.',
-        'Run the command again: it continues where this one stopped, with or without the daemon.',
-      ),
-    /** An internal error of the daemon; its log has the details. */
-    'daemon-failed': () =>
-      say('An internal error of the daemon ended this pass.', 'Its log shows what happened.'),
+    'daemon-stopped': () => [
+      'The daemon stopped before the pass was finished. What was fetched is safe.',
+      'Run the command again: it continues where this one stopped, with or without the daemon.',
+    ],
+    'daemon-failed': () => [
+      'An internal error of the daemon ended this pass.',
+      'Its log shows what happened.',
+    ],
   },
   'in-use': {
-    /** The daemon is another version of the program. */
-    'daemon-version': ({ found, own }: { found: string; own: string }) =>
-      say(
-        `The archive is in use by a daemon of another version (${found === '' ? 'unknown' : found}; this is ${own}).`,
-        'Restart the daemon and run the command again.',
-      ),
-    /** What answers at the control socket says nothing that can be read. */
-    'daemon-answer': () =>
-      say(
-        'The daemon sent an unreadable answer over its control socket.',
-        'Restart the daemon and run the command again.',
-      ),
+    'daemon-version': ({ found, own }: { found: string; own: string }) => [
+      `The archive is in use by a daemon of another version (${found === '' ? 'unknown' : found}; this is ${own}).`,
+      'Restart the daemon and run the command again.',
+    ],
+    'daemon-answer': () => [
+      'The daemon sent an unreadable answer over its control socket.',
+      'Restart the daemon and run the command again.',
+    ],
   },
   config: {
-    /** What the archive names as its control socket is not the user's own. */
-    'daemon-socket-foreign': ({ file }: { file: string }) =>
-      say(
-        `${file} does not point to a control socket in a private folder that you own.`,
-        'Run the command as the user of the daemon. If no daemon uses the archive, remove that file.',
-      ),
-    'daemon-socket-failed': ({ file, reason }: { file: string; reason: string }) =>
-      say(
-        `The control socket ${file} cannot be created: ${reasonText(reason)}.`,
-        'Check what is at this path, and whether this user may write there.',
-      ),
+    'daemon-socket-foreign': ({ file }: { file: string }) => [
+      `${file} does not point to a control socket in a private folder that you own.`,
+      'Run the command as the user of the daemon. If no daemon uses the archive, remove that file.',
+    ],
+    'daemon-socket-failed': ({ file, reason }: { file: string; reason: string }) => [
+      `The control socket ${file} cannot be created: ${reasonText(reason)}.`,
+      'Check what is at this path, and whether this user may write there.',
+    ],
   },
   origin: {
-    /** A mailbox that is nearly full. */
-    'mailbox-nearly-full': (f: { address: string; quota: string; percent: number }) =>
-      say(
-        `Mailbox ${f.address} is ${f.percent}% full (${COUNTED[f.quota] ?? f.quota}).`,
-        'A full mailbox may refuse new mail. Delete mail at the service (the archive keeps it), or raise the quota.',
-      ),
+    /** `quota` as the service names it: STORAGE or MESSAGE. `percent` is rounded down. */
+    'mailbox-nearly-full': (f: { address: string; quota: string; percent: number }) => [
+      `Mailbox ${f.address} is ${f.percent}% full (${COUNTED[f.quota] ?? f.quota}).`,
+      'A full mailbox may refuse new mail. Delete mail at the service (the archive keeps it), or raise the quota.',
+    ],
   },
 });

@@ -1,83 +1,80 @@
-import { defineErrors, reasonText, say, some } from '../core/errors.ts';
+import { defineErrors, reasonText, some } from '../core/errors.ts';
 
 export const fleetLinkError = defineErrors({
   config: {
     /** `reason` is an errno. */
-    'fleet-cannot-listen': (f: { host: string; port: number; reason: string }) =>
-      say(
-        `The worker cannot listen on ${f.host}:${f.port}: ${f.reason === 'EADDRINUSE' ? 'the port is taken (EADDRINUSE)' : reasonText(f.reason)}.`,
-        'Set fleet.address to where other nodes reach this one, and fleet.listen if it listens elsewhere, such as behind a translation of addresses.',
-      ),
+    'fleet-cannot-listen': (f: { host: string; port: number; reason: string }) => [
+      `The worker cannot listen on ${f.host}:${f.port}: ${f.reason === 'EADDRINUSE' ? 'the port is taken (EADDRINUSE)' : reasonText(f.reason)}.`,
+      'Set fleet.address to where other nodes reach this one, and fleet.listen if it listens elsewhere, such as behind a translation of addresses.',
+    ],
     /** None of the keys of this node is one of the other's, or what listens there is no node of the fleet. */
-    'fleet-link-refused': ({ node, address }: { node: string; address: string }) =>
-      say(
-        `What listens at ${address} has none of the keys of this node, and should be the node ${node}.`,
-        'Compare the files of keys (fleet.keyFile) of both nodes.',
-      ),
+    'fleet-link-refused': ({ node, address }: { node: string; address: string }) => [
+      `What listens at ${address} has none of the keys of this node, and should be the node ${node}.`,
+      'Compare the files of keys (fleet.keyFile) of both nodes.',
+    ],
   },
   origin: {
     /** `reason` is an errno, `no address`, or `no answer`. */
     'fleet-node-unreachable': (f: { node: string; address: string; reason: string }) =>
       f.reason === 'no address'
-        ? say(
+        ? [
             `The node ${f.node} holds the account, and its configuration names no address.`,
             'Set fleet.address there, and start its worker again.',
-          )
-        : say(
+          ]
+        : [
             `The node ${f.node} holds the account and does not answer at ${f.address} (${f.reason}).`,
             'If it is gone, another node takes the account within a minute: try again. Otherwise check fleet.address there, and the firewall.',
-          ),
+          ],
     /** Nobody holds the account, and no worker could claim it. `full`: those that run take no more accounts. */
     'fleet-no-reader': ({ account, full }: { account: string; full: boolean }) =>
       full
-        ? say(
+        ? [
             `Nobody holds the account ${account}, and no worker has room for it.`,
             'Raise fleet.capacity, or start another worker.',
-          )
-        : say(
+          ]
+        : [
             `Nobody holds the account ${account}, and no worker is running that could take it.`,
             'Start one with "mailkeep fleet worker"; it needs fleet.address.',
-          ),
+          ],
     /** Who holds the account changed more often than it was looked up again. */
-    'fleet-reading-moved': ({ account }: { account: string }) =>
-      say(`The account ${account} went from node to node while it was looked for.`, 'Try again.'),
+    'fleet-reading-moved': ({ account }: { account: string }) => [
+      `The account ${account} went from node to node while it was looked for.`,
+      'Try again.',
+    ],
     /** The holder cannot open the account: `code` is its error. */
-    'fleet-reading-unready': (f: { node: string; account: string; code: string }) =>
-      say(
-        `The node ${f.node} holds the account ${f.account} and cannot open it (${f.code}).`,
-        'The log of its worker has the reason.',
-      ),
+    'fleet-reading-unready': (f: { node: string; account: string; code: string }) => [
+      `The node ${f.node} holds the account ${f.account} and cannot open it (${f.code}).`,
+      'The log of its worker has the reason.',
+    ],
     /** The link, the node or its reader ended before the answer did. */
-    'fleet-answer-cut': ({ node }: { node: string }) =>
-      say(
-        `The answer of the node ${node} ended too early: what was printed is not complete.`,
-        'Try again: if the node is gone, another one takes the account within a minute.',
-      ),
+    'fleet-answer-cut': ({ node }: { node: string }) => [
+      `The answer of the node ${node} ended too early: what was printed is not complete.`,
+      'Try again: if the node is gone, another one takes the account within a minute.',
+    ],
     /** The same of an export: what it has written so far stays. */
-    'fleet-export-cut': ({ node }: { node: string }) =>
-      say(
-        `The export is not complete: the node ${node} stopped answering, and no other one continued.`,
-        'Run the same command again. Folders of .eml files and Maildirs continue where they ended.',
-      ),
+    'fleet-export-cut': ({ node }: { node: string }) => [
+      `The export is not complete: the node ${node} stopped answering, and no other one continued.`,
+      'Run the same command again. Folders of .eml files and Maildirs continue where they ended.',
+    ],
     /** The holder cannot give what is exported, or says what is not understood; `reason` is what it says. */
-    'fleet-export-unanswered': ({ node, reason }: { node: string; reason: string }) =>
-      say(
-        `The export is not complete: the node ${node}, which holds the account, gave no usable answer (${reason}).`,
-        'All nodes should run the same version of mailkeep. The log of its worker may say more.',
-      ),
+    'fleet-export-unanswered': ({ node, reason }: { node: string; reason: string }) => [
+      `The export is not complete: the node ${node}, which holds the account, gave no usable answer (${reason}).`,
+      'All nodes should run the same version of mailkeep. The log of its worker may say more.',
+    ],
   },
   'in-use': {
     /** Too many read at the holder. */
-    'fleet-reading-busy': ({ node }: { node: string }) =>
-      say(`Too many read at the node ${node} at the moment.`, 'Try again.'),
+    'fleet-reading-busy': ({ node }: { node: string }) => [
+      `Too many read at the node ${node} at the moment.`,
+      'Try again.',
+    ],
   },
   usage: {
     /** What was asked for is not answered at another node; `what` is a command or an option. */
-    'fleet-reading-refused': ({ what }: { what: string }) =>
-      say(
-        `${what} cannot be used with --account.`,
-        'It works on the archive of this machine only.',
-      ),
+    'fleet-reading-refused': ({ what }: { what: string }) => [
+      `${what} cannot be used with --account.`,
+      'It works on the archive of this machine only.',
+    ],
   },
   retryable: [
     'fleet-node-unreachable',
@@ -102,61 +99,54 @@ export const fleetKeyError = defineErrors({
       source: string;
       line: number;
       problem: 'shape' | 'repeated' | 'none';
-    }) =>
-      say(
-        f.line === 0
-          ? `${f.source} ${KEY_PROBLEMS[f.problem]}.`
-          : `${f.source}, line ${f.line}, ${KEY_PROBLEMS[f.problem]}.`,
-        `Each line is one key of the fleet: ${SHAPE}. The first one encrypts.`,
-      ),
+    }) => [
+      f.line === 0
+        ? `${f.source} ${KEY_PROBLEMS[f.problem]}.`
+        : `${f.source}, line ${f.line}, ${KEY_PROBLEMS[f.problem]}.`,
+      `Each line is one key of the fleet: ${SHAPE}. The first one encrypts.`,
+    ],
     /** `reason` is an errno. */
-    'fleet-key-file-unreadable': ({ file, reason }: { file: string; reason: string }) =>
-      say(
-        `The keys of the fleet cannot be read from ${file}: ${reasonText(reason)}.`,
-        reason === 'ENOENT'
-          ? 'Copy the file from another node. For a new fleet, "mailkeep fleet init" makes it.'
-          : null,
-      ),
+    'fleet-key-file-unreadable': ({ file, reason }: { file: string; reason: string }) => [
+      `The keys of the fleet cannot be read from ${file}: ${reasonText(reason)}.`,
+      reason === 'ENOENT'
+        ? 'Copy the file from another node. For a new fleet, "mailkeep fleet init" makes it.'
+        : null,
+    ],
     /** The registry has secrets of keys that are not in the file. `found` is whether there is a file. */
-    'fleet-keys-elsewhere': (f: { file: string; found: boolean; keyIds: readonly string[] }) =>
-      say(
-        `The registry has secrets that were encrypted by ${f.keyIds.length === 1 ? 'the key' : 'the keys'} ${some(f.keyIds)}, ${f.found ? `which ${f.file} does not have` : `and there is no file ${f.file}`}.`,
-        'Copy the file of keys from another node.',
-      ),
+    'fleet-keys-elsewhere': (f: { file: string; found: boolean; keyIds: readonly string[] }) => [
+      `The registry has secrets that were encrypted by ${f.keyIds.length === 1 ? 'the key' : 'the keys'} ${some(f.keyIds)}, ${f.found ? `which ${f.file} does not have` : `and there is no file ${f.file}`}.`,
+      'Copy the file of keys from another node.',
+    ],
     /** The secret was encrypted by a key that this machine does not have. */
-    'fleet-key-unknown': (f: { archive: number; purpose: string; keyId: string }) =>
-      say(
-        `The secret "${f.purpose}" of archive ${f.archive} needs the key ${f.keyId}, which is not among the keys of the fleet here.`,
-        'Add that key to the file of keys on this machine.',
-      ),
+    'fleet-key-unknown': (f: { archive: number; purpose: string; keyId: string }) => [
+      `The secret "${f.purpose}" of archive ${f.archive} needs the key ${f.keyId}, which is not among the keys of the fleet here.`,
+      'Add that key to the file of keys on this machine.',
+    ],
   },
   disk: {
     'fleet-key-file-unwritable': ({ file, reason }: { file: string; reason: string }) =>
-      say(`The keys of the fleet cannot be written to ${file}: ${reasonText(reason)}.`),
+      `The keys of the fleet cannot be written to ${file}: ${reasonText(reason)}.`,
   },
   'in-use': {
     /** Another process writes the file, or one was interrupted: `temporary` is what it writes to. */
-    'fleet-key-file-busy': ({ file, temporary }: { file: string; temporary: string }) =>
-      say(
-        `${file} is being changed: there is ${temporary}. Nothing was changed.`,
-        'If no other command is running, one was interrupted: remove that file and try again.',
-      ),
+    'fleet-key-file-busy': ({ file, temporary }: { file: string; temporary: string }) => [
+      `${file} is being changed: there is ${temporary}. Nothing was changed.`,
+      'If no other command is running, one was interrupted: remove that file and try again.',
+    ],
   },
   usage: {
     /** A key of that name is in the file, and is not the one that encrypts. */
-    'fleet-key-exists': ({ file, name }: { file: string; name: string }) =>
-      say(
-        `${file} has a key ${name} already, and another key encrypts. Nothing was changed.`,
-        'Choose another name, or move its line to the top and leave --new out.',
-      ),
+    'fleet-key-exists': ({ file, name }: { file: string; name: string }) => [
+      `${file} has a key ${name} already, and another key encrypts. Nothing was changed.`,
+      'Choose another name, or move its line to the top and leave --new out.',
+    ],
   },
   damage: {
     /** It was changed, moved from another archive, or encrypted by another key of that id. */
-    'fleet-secret-damaged': (f: { archive: number; purpose: string; keyId: string }) =>
-      say(
-        `The secret "${f.purpose}" of archive ${f.archive} cannot be decrypted by the key ${f.keyId}: it was changed, or that key is another one.`,
-        'Compare the file of keys with that of another machine; if it is the same, set the secret again.',
-      ),
+    'fleet-secret-damaged': (f: { archive: number; purpose: string; keyId: string }) => [
+      `The secret "${f.purpose}" of archive ${f.archive} cannot be decrypted by the key ${f.keyId}: it was changed, or that key is another one.`,
+      'Compare the file of keys with that of another machine; if it is the same, set the secret again.',
+    ],
   },
 });
 
@@ -179,29 +169,25 @@ export const fleetArchiveError = defineErrors({
       archive: number;
       commit: number;
       problem: 'missing' | 'twice' | 'place' | 'end';
-    }) =>
-      say(
-        `What the registry has of archive ${f.archive} does not make up its log: ${LOG_PROBLEMS[f.problem](f.commit)}. Nothing was changed.`,
-        'Was the database restored, or changed by hand? Compare it with its backups and with the bucket.',
-      ),
+    }) => [
+      `What the registry has of archive ${f.archive} does not make up its log: ${LOG_PROBLEMS[f.problem](f.commit)}. Nothing was changed.`,
+      'Was the database restored, or changed by hand? Compare it with its backups and with the bucket.',
+    ],
     /** What is left to do of a purge is not what was written there; `purges` is its number. */
-    'purge-damaged': ({ archive, purges }: { archive: number; purges: number }) =>
-      say(
-        `What is left to do of purge ${purges} of archive ${archive} is not what was written in the registry. Nothing was changed.`,
-        'Was the database changed by hand? The archive is held by nobody until it is as it was.',
-      ),
+    'purge-damaged': ({ archive, purges }: { archive: number; purges: number }) => [
+      `What is left to do of purge ${purges} of archive ${archive} is not what was written in the registry. Nothing was changed.`,
+      'Was the database changed by hand? The archive is held by nobody until it is as it was.',
+    ],
     /** A request to forget is not what this version writes there. */
-    'forget-damaged': ({ archive, request }: { archive: number; request: string }) =>
-      say(
-        `Request ${request} to forget mail of archive ${archive} is not what this version of mailkeep writes. Nothing was forgotten by it.`,
-        'Was it made by a newer version, or the database changed by hand? Ask again, by this version.',
-      ),
+    'forget-damaged': ({ archive, request }: { archive: number; request: string }) => [
+      `Request ${request} to forget mail of archive ${archive} is not what this version of mailkeep writes. Nothing was forgotten by it.`,
+      'Was it made by a newer version, or the database changed by hand? Ask again, by this version.',
+    ],
     /** What the registry has of the archive's state cannot be inflated; `reason` is a code of zlib. */
-    'memory-damaged': ({ archive, reason }: { archive: number; reason: string }) =>
-      say(
-        `What the registry remembers for archive ${archive} cannot be read (${reason}). The archive itself is not affected.`,
-        'The next pass learns it again, and then it is replaced.',
-      ),
+    'memory-damaged': ({ archive, reason }: { archive: number; reason: string }) => [
+      `What the registry remembers for archive ${archive} cannot be read (${reason}). The archive itself is not affected.`,
+      'The next pass learns it again, and then it is replaced.',
+    ],
   },
 });
 
@@ -225,11 +211,10 @@ export const fleetObjectError = defineErrors({
       segment: number;
       generation: number;
       reason: 'covered' | 'purged' | 'collected' | 'open' | 'moved';
-    }) =>
-      say(
-        `The registry did not take generation ${f.generation} of segment ${f.segment}: ${REASONS[f.reason]}. Nothing is lost.`,
-        'It is tried again after the next pass. If it fails repeatedly, open the archive again.',
-      ),
+    }) => [
+      `The registry did not take generation ${f.generation} of segment ${f.segment}: ${REASONS[f.reason]}. Nothing is lost.`,
+      'It is tried again after the next pass. If it fails repeatedly, open the archive again.',
+    ],
   },
   retryable: ['seal-refused'],
 });

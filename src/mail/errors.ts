@@ -1,20 +1,18 @@
-import { defineErrors, say } from '../core/errors.ts';
+import { defineErrors } from '../core/errors.ts';
 
 export const mailError = defineErrors({
   mail: {
     /** An extractor or reader was asked to work after it was closed. */
-    'extractor-closed': () => say('The message reader is already closed.'),
-    'mime-worker-failed': ({ worker, detail }: { worker: string; detail: string }) =>
-      say(
-        `The thread that reads messages cannot start (${worker}): ${detail}.`,
-        'The installation is broken: reinstall mailkeep.',
-      ),
+    'extractor-closed': () => 'The message reader is already closed.',
+    'mime-worker-failed': ({ worker, detail }: { worker: string; detail: string }) => [
+      `The thread that reads messages cannot start (${worker}): ${detail}.`,
+      'The installation is broken: reinstall mailkeep.',
+    ],
     /** A message could not be read: it took too long or too much memory, or the parser gave up. */
-    'mail-unreadable': ({ reason }: { reason: string }) =>
-      say(
-        `The message cannot be read as mail (${reason}).`,
-        'Its exact source is safe: "mailkeep show --raw ID".',
-      ),
+    'mail-unreadable': ({ reason }: { reason: string }) => [
+      `The message cannot be read as mail (${reason}).`,
+      'Its exact source is safe: "mailkeep show --raw ID".',
+    ],
   },
 });
 

@@ -1,4 +1,4 @@
-import { defineErrors, didYouMean, reasonText, say, some } from '../core/errors.ts';
+import { defineErrors, didYouMean, reasonText, some } from '../core/errors.ts';
 import { counted } from '../core/text.ts';
 
 /** The registry as people know it, such as `postgresql://mailkeep@db:5432/fleet`, never with a password. */
@@ -39,103 +39,92 @@ export const registryError = defineErrors({
      * Nobody knows whether the transaction happened: its answer is lost, or it has not reached the replicas it has to reach.
      * `reason` is an errno, a code of PostgreSQL, `replicas`, or `no answer`.
      */
-    'outcome-unknown': (f: OfRegistry & { transaction: string; reason: string }) =>
-      say(
-        `The answer of ${f.registry} to "${f.transaction}" is lost: ${conditionText(f.reason)}. It may have happened or not.`,
-        'A worker finds out before it continues. A command can be run again.',
-      ),
+    'outcome-unknown': (f: OfRegistry & { transaction: string; reason: string }) => [
+      `The answer of ${f.registry} to "${f.transaction}" is lost: ${conditionText(f.reason)}. It may have happened or not.`,
+      'A worker finds out before it continues. A command can be run again.',
+    ],
     /** There is no connection, or it was lost before anything was to be kept. Nothing was changed. */
-    'registry-unreachable': ({ registry, reason }: OfRegistry & { reason: string }) =>
-      say(
-        `${registry} cannot be reached: ${conditionText(reason)}. ${NOTHING}`,
-        'Check that PostgreSQL runs, and the host and port.',
-      ),
+    'registry-unreachable': ({ registry, reason }: OfRegistry & { reason: string }) => [
+      `${registry} cannot be reached: ${conditionText(reason)}. ${NOTHING}`,
+      'Check that PostgreSQL runs, and the host and port.',
+    ],
     /** The server's certificate is not to be trusted. Nothing was sent. */
-    'registry-certificate': ({ registry, reason }: OfRegistry & { reason: string }) =>
-      say(
-        `The certificate of ${registry} cannot be trusted: ${reasonText(reason)}. Nothing was sent.`,
-        'For a certificate authority of your own, name its file in sslrootcert.',
-      ),
+    'registry-certificate': ({ registry, reason }: OfRegistry & { reason: string }) => [
+      `The certificate of ${registry} cannot be trusted: ${reasonText(reason)}. Nothing was sent.`,
+      'For a certificate authority of your own, name its file in sslrootcert.',
+    ],
     /** Too much for a limit of PostgreSQL itself, such as the size of a row. Nothing was changed. */
-    'registry-limit': ({ registry, transaction, condition }: OfTransaction) =>
-      say(
-        `"${transaction}" is too large for ${registry}: it exceeds a limit of PostgreSQL (${condition}). ${NOTHING}`,
-        'More room on the server does not help. Please report it as a bug in mailkeep, with the words in quotes and the code.',
-      ),
+    'registry-limit': ({ registry, transaction, condition }: OfTransaction) => [
+      `"${transaction}" is too large for ${registry}: it exceeds a limit of PostgreSQL (${condition}). ${NOTHING}`,
+      'More room on the server does not help. Please report it as a bug in mailkeep, with the words in quotes and the code.',
+    ],
     /** The server is a replica, or lets nothing be written. */
-    'registry-read-only': ({ registry, transaction }: OfTransaction) =>
-      say(
-        `${registry} lets nothing be written: "${transaction}" was refused. ${NOTHING}`,
-        'It is probably a replica. Check that the address leads to the primary.',
-      ),
+    'registry-read-only': ({ registry, transaction }: OfTransaction) => [
+      `${registry} lets nothing be written: "${transaction}" was refused. ${NOTHING}`,
+      'It is probably a replica. Check that the address leads to the primary.',
+    ],
     /** PostgreSQL refused a statement. Nothing was changed. */
-    'registry-refused': (f: OfTransaction & { constraint: string | null }) =>
-      say(
-        `${f.registry} refused "${f.transaction}": ${conditionText(f.condition)}${f.constraint === null ? '' : `, constraint ${f.constraint}`}. ${NOTHING}`,
-        'Trying again does not help. Please report it as a bug in mailkeep, with the words in quotes and the code.',
-      ),
+    'registry-refused': (f: OfTransaction & { constraint: string | null }) => [
+      `${f.registry} refused "${f.transaction}": ${conditionText(f.condition)}${f.constraint === null ? '' : `, constraint ${f.constraint}`}. ${NOTHING}`,
+      'Trying again does not help. Please report it as a bug in mailkeep, with the words in quotes and the code.',
+    ],
   },
   auth: {
     /** The server does not accept the user, or does not let it do this. */
-    'registry-access-denied': ({ registry, condition }: OfRegistry & { condition: string }) =>
-      say(
-        `${registry} refused the user: ${conditionText(condition)}.`,
-        'Check the user, the password (PGPASSWORD or .pgpass), and the grants of the database.',
-      ),
+    'registry-access-denied': ({ registry, condition }: OfRegistry & { condition: string }) => [
+      `${registry} refused the user: ${conditionText(condition)}.`,
+      'Check the user, the password (PGPASSWORD or .pgpass), and the grants of the database.',
+    ],
   },
   config: {
-    'registry-no-database': ({ registry }: OfRegistry) =>
-      say(`There is no database at ${registry}.`, 'Create it, or check its name.'),
+    'registry-no-database': ({ registry }: OfRegistry) => [
+      `There is no database at ${registry}.`,
+      'Create it, or check its name.',
+    ],
     'registry-version': (f: OfRegistry & { found: number; needed: number }) =>
-      say(`${f.registry} is PostgreSQL ${f.found}; ${f.needed} or newer is needed.`),
+      `${f.registry} is PostgreSQL ${f.found}; ${f.needed} or newer is needed.`,
     /** A setting of the server under which an acknowledged commit can be lost. */
-    'registry-unsafe': (f: OfRegistry & { setting: string; found: string }) =>
-      say(
-        `${f.registry} has ${f.setting} = ${f.found}: it would acknowledge commits that a crash takes back.`,
-        f.setting === 'fsync'
-          ? 'Set fsync = on in postgresql.conf and reload the configuration: it cannot be set for a database or a user.'
-          : `Set ${f.setting} to on for the database and the user of the fleet.`,
-      ),
+    'registry-unsafe': (f: OfRegistry & { setting: string; found: string }) => [
+      `${f.registry} has ${f.setting} = ${f.found}: it would acknowledge commits that a crash takes back.`,
+      f.setting === 'fsync'
+        ? 'Set fsync = on in postgresql.conf and reload the configuration: it cannot be set for a database or a user.'
+        : `Set ${f.setting} to on for the database and the user of the fleet.`,
+    ],
     /** The tables were made by a newer program: `found` is a step that this one does not know. */
-    'registry-schema-newer': (f: OfRegistry & { found: string; known: string }) =>
-      say(
-        `The tables of ${f.registry} were made by a newer mailkeep: they have the step ${f.found}, and this one knows steps up to ${f.known}. ${NOTHING}`,
-        'Install the version that the other machines of the fleet run.',
-      ),
+    'registry-schema-newer': (f: OfRegistry & { found: string; known: string }) => [
+      `The tables of ${f.registry} were made by a newer mailkeep: they have the step ${f.found}, and this one knows steps up to ${f.known}. ${NOTHING}`,
+      'Install the version that the other machines of the fleet run.',
+    ],
     /** The tables are not there, or lack a step. */
-    'registry-schema-older': (f: OfRegistry & { found: string | null; needed: string }) =>
-      say(
-        f.found === null
-          ? `${f.registry} has no tables of a fleet.`
-          : `The tables of ${f.registry} are at the step ${f.found}; this mailkeep needs ${f.needed}.`,
-        f.found === null
-          ? 'Check that the address names the database of the fleet. For a new fleet, "mailkeep fleet init" makes the tables.'
-          : 'Upgrade the tables with "mailkeep fleet init", or install the version that the other machines of the fleet run.',
-      ),
+    'registry-schema-older': (f: OfRegistry & { found: string | null; needed: string }) => [
+      f.found === null
+        ? `${f.registry} has no tables of a fleet.`
+        : `The tables of ${f.registry} are at the step ${f.found}; this mailkeep needs ${f.needed}.`,
+      f.found === null
+        ? 'Check that the address names the database of the fleet. For a new fleet, "mailkeep fleet init" makes the tables.'
+        : 'Upgrade the tables with "mailkeep fleet init", or install the version that the other machines of the fleet run.',
+    ],
     /** The fleet no longer takes programs this old. */
-    'registry-program-old': (f: OfRegistry & { own: number; needed: number }) =>
-      say(
-        `The fleet of ${f.registry} needs programs of version ${f.needed} or newer; this one is ${f.own}.`,
-        'Install the version that the other machines of the fleet run.',
-      ),
+    'registry-program-old': (f: OfRegistry & { own: number; needed: number }) => [
+      `The fleet of ${f.registry} needs programs of version ${f.needed} or newer; this one is ${f.own}.`,
+      'Install the version that the other machines of the fleet run.',
+    ],
     /** A setting of the connection; neither fact holds a password. */
     'registry-setting-invalid': ({ source, problem }: { source: string; problem: string }) =>
-      say(`${source} cannot be used: ${problem}.`),
+      `${source} cannot be used: ${problem}.`,
   },
   'in-use': {
     /** Too slow, or in the way of another transaction. Nothing was changed. */
-    'registry-busy': ({ registry, transaction, condition }: OfTransaction) =>
-      say(
-        `${registry} could not carry out "${transaction}": ${conditionText(condition)}. ${NOTHING}`,
-        'It can be tried again.',
-      ),
+    'registry-busy': ({ registry, transaction, condition }: OfTransaction) => [
+      `${registry} could not carry out "${transaction}": ${conditionText(condition)}. ${NOTHING}`,
+      'It can be tried again.',
+    ],
   },
   disk: {
-    'registry-full': ({ registry, transaction, condition }: OfTransaction) =>
-      say(
-        `${registry} could not carry out "${transaction}": ${conditionText(condition)}. ${NOTHING}`,
-        'Make room on the server.',
-      ),
+    'registry-full': ({ registry, transaction, condition }: OfTransaction) => [
+      `${registry} could not carry out "${transaction}": ${conditionText(condition)}. ${NOTHING}`,
+      'Make room on the server.',
+    ],
   },
   retryable: ['registry-unreachable', 'registry-busy', 'registry-full', 'registry-read-only'],
 });
@@ -149,106 +138,93 @@ const UNFIT = {
 export const fleetError = defineErrors({
   config: {
     /** The registry has the tables of a fleet, and none was made in them. */
-    'fleet-missing': ({ registry }: { registry: string }) =>
-      say(`${registry} has no fleet.`, 'Make one with "mailkeep fleet init".'),
+    'fleet-missing': ({ registry }: { registry: string }) => [
+      `${registry} has no fleet.`,
+      'Make one with "mailkeep fleet init".',
+    ],
     /** The registry is that of a fleet whose objects are elsewhere. Nothing was changed. */
-    'fleet-store-other': (f: { registry: string; found: string; wanted: string }) =>
-      say(
-        `${f.registry} belongs to a fleet whose objects are in ${f.found}, and the configuration says ${f.wanted}. Nothing was changed.`,
-        'Correct fleet.registry or fleet.store in the configuration.',
-      ),
+    'fleet-store-other': (f: { registry: string; found: string; wanted: string }) => [
+      `${f.registry} belongs to a fleet whose objects are in ${f.found}, and the configuration says ${f.wanted}. Nothing was changed.`,
+      'Correct fleet.registry or fleet.store in the configuration.',
+    ],
     /** The bucket keeps versions, and nobody said that it may. */
-    'fleet-store-versioned': ({ store }: { store: string }) =>
-      say(
-        `${store} keeps versions of objects. What is forgotten would stay in it if anything but mailkeep deleted an object.`,
-        'Use a bucket without versioning, or accept it with --allow-versioning.',
-      ),
+    'fleet-store-versioned': ({ store }: { store: string }) => [
+      `${store} keeps versions of objects. What is forgotten would stay in it if anything but mailkeep deleted an object.`,
+      'Use a bucket without versioning, or accept it with --allow-versioning.',
+    ],
     /**
      * The store was tried and does not do what a fleet relies on. `read-back`: it returned other bytes than were stored.
      * `call-off`: an upload that was called off could be completed. `delete`: an object was there after it was deleted.
      */
-    'fleet-store-unfit': (f: { store: string; problem: 'read-back' | 'call-off' | 'delete' }) =>
-      say(
-        `${f.store} cannot be used for a fleet: ${UNFIT[f.problem]}.`,
-        'Use another S3 server. mailkeep was tested with RadosGW.',
-      ),
+    'fleet-store-unfit': (f: { store: string; problem: 'read-back' | 'call-off' | 'delete' }) => [
+      `${f.store} cannot be used for a fleet: ${UNFIT[f.problem]}.`,
+      'Use another S3 server. mailkeep was tested with RadosGW.',
+    ],
   },
   usage: {
     /** There is one of that name. Nothing was changed. */
-    'fleet-account-exists': ({ account, tenant }: { account: string; tenant: string }) =>
-      say(
-        `There is an account ${account} of the tenant ${tenant} already. Nothing was changed.`,
-        'Choose another name, or another tenant with --tenant.',
-      ),
+    'fleet-account-exists': ({ account, tenant }: { account: string; tenant: string }) => [
+      `There is an account ${account} of the tenant ${tenant} already. Nothing was changed.`,
+      'Choose another name, or another tenant with --tenant.',
+    ],
     /** `tenant` is null where none was named. */
-    'fleet-account-unknown': ({ account, tenant }: { account: string; tenant: string | null }) =>
-      say(
-        tenant === null
-          ? `There is no account ${account}.`
-          : `The tenant ${tenant} has no account ${account}.`,
-        '"mailkeep fleet account list" lists all accounts.',
-      ),
+    'fleet-account-unknown': ({ account, tenant }: { account: string; tenant: string | null }) => [
+      tenant === null
+        ? `There is no account ${account}.`
+        : `The tenant ${tenant} has no account ${account}.`,
+      '"mailkeep fleet account list" lists all accounts.',
+    ],
     /** Several tenants have an account of that name. */
-    'fleet-account-ambiguous': (f: { account: string; tenants: readonly string[] }) =>
-      say(
-        `Several tenants have an account ${f.account}: ${some(f.tenants, 9)}.`,
-        'Name the tenant with --tenant.',
-      ),
+    'fleet-account-ambiguous': (f: { account: string; tenants: readonly string[] }) => [
+      `Several tenants have an account ${f.account}: ${some(f.tenants, 9)}.`,
+      'Name the tenant with --tenant.',
+    ],
     /** No node of that name had a session or has copies; `suggestion` is one that was probably meant. */
-    'fleet-node-unknown': ({ node, suggestion }: { node: string; suggestion: string | null }) =>
-      say(
-        `The fleet has no node ${node}.`,
-        didYouMean(suggestion, '"mailkeep fleet status" lists those that are at work.'),
-      ),
+    'fleet-node-unknown': ({ node, suggestion }: { node: string; suggestion: string | null }) => [
+      `The fleet has no node ${node}.`,
+      didYouMean(suggestion, '"mailkeep fleet status" lists those that are at work.'),
+    ],
     /** Nobody vouched that the disk of the node is destroyed. Nothing was changed. */
-    'fleet-disk-not-destroyed': (f: { node: string; copies: number; purges: number }) =>
-      say(
-        `${f.node} may have copies of ${counted(f.copies, 'account')} on its disk${f.purges === 0 ? '' : `, and ${counted(f.purges, 'forget')} cannot end before they are wiped`}. Nothing was changed.`,
-        'If the disk still exists, start the node again: it wipes what is to be forgotten by itself. Only if the disk is destroyed, so that nobody can ever read it, add --disk-destroyed. What is on it is then counted as forgotten.',
-      ),
+    'fleet-disk-not-destroyed': (f: { node: string; copies: number; purges: number }) => [
+      `${f.node} may have copies of ${counted(f.copies, 'account')} on its disk${f.purges === 0 ? '' : `, and ${counted(f.purges, 'forget')} cannot end before they are wiped`}. Nothing was changed.`,
+      'If the disk still exists, start the node again: it wipes what is to be forgotten by itself. Only if the disk is destroyed, so that nobody can ever read it, add --disk-destroyed. What is on it is then counted as forgotten.',
+    ],
     /** Its archive is being imported, and nothing but ending or calling off the import is possible. Nothing was changed. */
-    'fleet-account-importing': ({ account, tenant }: { account: string; tenant: string }) =>
-      say(
-        `The account ${account} of the tenant ${tenant} is being imported. Nothing was changed.`,
-        'Run "mailkeep fleet import" again to continue the import, or "mailkeep fleet account remove" to call it off.',
-      ),
+    'fleet-account-importing': ({ account, tenant }: { account: string; tenant: string }) => [
+      `The account ${account} of the tenant ${tenant} is being imported. Nothing was changed.`,
+      'Run "mailkeep fleet import" again to continue the import, or "mailkeep fleet account remove" to call it off.',
+    ],
     /** The archive in this folder has a purge that is not finished. Nothing was changed. */
-    'fleet-import-purge': ({ dir }: { dir: string }) =>
-      say(
-        `The archive ${dir} has a forget or prune that was interrupted. Nothing was imported.`,
-        'Run "mailkeep sync" or the interrupted command with this archive, which finishes it. Then import it.',
-      ),
+    'fleet-import-purge': ({ dir }: { dir: string }) => [
+      `The archive ${dir} has a forget or prune that was interrupted. Nothing was imported.`,
+      'Run "mailkeep sync" or the interrupted command with this archive, which finishes it. Then import it.',
+    ],
     /** The archive is in the fleet under this name, or is being imported under it. Nothing was changed. */
-    'fleet-log-exists': ({ account, tenant }: { account: string; tenant: string }) =>
-      say(
-        `This archive is in the fleet already, as the account ${account} of the tenant ${tenant}. Nothing was changed.`,
-        'An archive can be in a fleet once. Import it under that name, or call that import off with "mailkeep fleet account remove".',
-      ),
+    'fleet-log-exists': ({ account, tenant }: { account: string; tenant: string }) => [
+      `This archive is in the fleet already, as the account ${account} of the tenant ${tenant}. Nothing was changed.`,
+      'An archive can be in a fleet once. Import it under that name, or call that import off with "mailkeep fleet account remove".',
+    ],
     /** No import of this account is under way; it may have ended. Nothing was changed. */
-    'fleet-import-none': ({ account, tenant }: { account: string; tenant: string }) =>
-      say(
-        `No import of the account ${account} of the tenant ${tenant} is under way.`,
-        '"mailkeep fleet account list" lists all accounts with their states.',
-      ),
+    'fleet-import-none': ({ account, tenant }: { account: string; tenant: string }) => [
+      `No import of the account ${account} of the tenant ${tenant} is under way.`,
+      '"mailkeep fleet account list" lists all accounts with their states.',
+    ],
     /** It has left the fleet, and cannot be paused. */
-    'fleet-account-removed': ({ account, tenant }: { account: string; tenant: string }) =>
-      say(
-        `The account ${account} of the tenant ${tenant} was removed from the fleet: nobody mirrors it.`,
-        '"mailkeep fleet account resume" brings it back.',
-      ),
+    'fleet-account-removed': ({ account, tenant }: { account: string; tenant: string }) => [
+      `The account ${account} of the tenant ${tenant} was removed from the fleet: nobody mirrors it.`,
+      '"mailkeep fleet account resume" brings it back.',
+    ],
   },
   'in-use': {
     /** A session of the node lives, so its disk is not destroyed. Nothing was changed. */
-    'fleet-node-alive': ({ node }: { node: string }) =>
-      say(
-        `A worker of ${node} is running, so its disk is not destroyed. Nothing was changed.`,
-        'Stop it first. If the machine is gone, its session ends within a minute.',
-      ),
+    'fleet-node-alive': ({ node }: { node: string }) => [
+      `A worker of ${node} is running, so its disk is not destroyed. Nothing was changed.`,
+      'Stop it first. If the machine is gone, its session ends within a minute.',
+    ],
     /** Another process continued the import of this account, or called it off. What was stored stays, or is collected. */
-    'fleet-import-lost': ({ account, tenant }: { account: string; tenant: string }) =>
-      say(
-        `Another process continued the import of ${account} (tenant ${tenant}), or called it off.`,
-        'Once no other process is importing it, run the command again.',
-      ),
+    'fleet-import-lost': ({ account, tenant }: { account: string; tenant: string }) => [
+      `Another process continued the import of ${account} (tenant ${tenant}), or called it off.`,
+      'Once no other process is importing it, run the command again.',
+    ],
   },
 });

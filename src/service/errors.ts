@@ -1,5 +1,5 @@
 import { withScheme } from '../core/address.ts';
-import { defineErrors, MailkeepError, reasonText, say } from '../core/errors.ts';
+import { defineErrors, MailkeepError, reasonText, type Sentence } from '../core/errors.ts';
 import { span } from '../core/text.ts';
 
 /**
@@ -140,10 +140,7 @@ function meantUrl(url: string): string | null {
   return meant === null ? null : `Did you mean ${meant}?`;
 }
 
-function notWhatItShouldBe(
-  facts: OriginFacts['origin.not-json'],
-  expected: string,
-): ReturnType<typeof say> {
+function notWhatItShouldBe(facts: OriginFacts['origin.not-json'], expected: string): Sentence {
   const { host, operation, what, contentType } = facts;
   const came = {
     'web-page': 'a web page',
@@ -151,135 +148,119 @@ function notWhatItShouldBe(
     broken: 'broken content',
     encoded: 'an encoding that was not requested',
   }[what];
-  return say(`${host} answered ${operation} with ${came} instead of ${expected}.`, WRONG_ADDRESS);
+  return [`${host} answered ${operation} with ${came} instead of ${expected}.`, WRONG_ADDRESS];
 }
 
 /** An error between this program and the service. */
 export const originError = defineErrors({
   auth: {
-    'auth.refused': ({ host }: OriginFacts['auth.refused']) =>
-      say(
-        `${host} refused the token: it is missing, malformed, expired or revoked.`,
-        'Create a new token in the panel of your mail service, and store it where the configuration reads it.',
-      ),
+    'auth.refused': ({ host }: OriginFacts['auth.refused']) => [
+      `${host} refused the token: it is missing, malformed, expired or revoked.`,
+      'Create a new token in the panel of your mail service, and store it where the configuration reads it.',
+    ],
   },
   origin: {
-    'origin.forbidden': ({ host, code }: OriginFacts['origin.forbidden']) =>
-      say(
-        `${host} refuses access to the mailbox with status 403${code === '' ? '' : ` (${code})`}.`,
-        'The mailbox may be suspended, or the token may not cover it. Check both in the control panel of your mail service.',
-      ),
-    'origin.mailbox-not-found': ({ host }: OriginFacts['origin.mailbox-not-found']) =>
-      say(
-        `${host} reports that the mailbox does not exist.`,
-        'Archived mail stays available and searchable. If the mailbox is back, the next sync continues.',
-      ),
-    'origin.rate-limited': ({ host, waitMs }: OriginFacts['origin.rate-limited']) =>
-      say(
-        `${host} keeps reporting too many requests${waitMs > 0 ? `, and asked for a pause of ${span(waitMs)}` : ''}.`,
-        `Lower rateLimit.requestsPerMinute in the configuration. ${LATER}`,
-      ),
-    'origin.status': ({ host, operation, status, code }: OriginFacts['origin.status']) =>
-      say(
-        `${host} answered ${operation} with status ${status}${code === '' ? '' : ` (${code})`}.`,
-        status >= 500
-          ? `The service has an internal problem. ${LATER}`
-          : status === 404
-            ? WRONG_ADDRESS
-            : null,
-      ),
-    'origin.redirected': ({ host, to }: OriginFacts['origin.redirected']) =>
-      say(
-        `${host} redirects to ${to ?? 'another address'}; mailkeep does not follow, because it would send the token there.`,
-        'If that is the right address, write it as baseUrl in the configuration.',
-      ),
-    'origin.unreachable': ({ host, reason }: OriginFacts['origin.unreachable']) =>
-      say(
-        `${host} cannot be reached: ${reasonText(reason)}.`,
-        `Check the network, and baseUrl in the configuration. ${LATER}`,
-      ),
-    'origin.timeout': ({ host, operation, phase, afterMs }: OriginFacts['origin.timeout']) =>
-      say(
-        {
-          connect: `${host} did not accept a connection within ${span(afterMs)}.`,
-          headers: `${host} did not answer ${operation} within ${span(afterMs)}.`,
-          idle: `${host} stopped during its answer to ${operation}: no data for ${span(afterMs)}.`,
-          total: `${host} took longer than ${span(afterMs)} to answer ${operation}.`,
-        }[phase],
-        LATER,
-      ),
+    'origin.forbidden': ({ host, code }: OriginFacts['origin.forbidden']) => [
+      `${host} refuses access to the mailbox with status 403${code === '' ? '' : ` (${code})`}.`,
+      'The mailbox may be suspended, or the token may not cover it. Check both in the control panel of your mail service.',
+    ],
+    'origin.mailbox-not-found': ({ host }: OriginFacts['origin.mailbox-not-found']) => [
+      `${host} reports that the mailbox does not exist.`,
+      'Archived mail stays available and searchable. If the mailbox is back, the next sync continues.',
+    ],
+    'origin.rate-limited': ({ host, waitMs }: OriginFacts['origin.rate-limited']) => [
+      `${host} keeps reporting too many requests${waitMs > 0 ? `, and asked for a pause of ${span(waitMs)}` : ''}.`,
+      `Lower rateLimit.requestsPerMinute in the configuration. ${LATER}`,
+    ],
+    'origin.status': ({ host, operation, status, code }: OriginFacts['origin.status']) => [
+      `${host} answered ${operation} with status ${status}${code === '' ? '' : ` (${code})`}.`,
+      status >= 500
+        ? `The service has an internal problem. ${LATER}`
+        : status === 404
+          ? WRONG_ADDRESS
+          : null,
+    ],
+    'origin.redirected': ({ host, to }: OriginFacts['origin.redirected']) => [
+      `${host} redirects to ${to ?? 'another address'}; mailkeep does not follow, because it would send the token there.`,
+      'If that is the right address, write it as baseUrl in the configuration.',
+    ],
+    'origin.unreachable': ({ host, reason }: OriginFacts['origin.unreachable']) => [
+      `${host} cannot be reached: ${reasonText(reason)}.`,
+      `Check the network, and baseUrl in the configuration. ${LATER}`,
+    ],
+    'origin.timeout': ({ host, operation, phase, afterMs }: OriginFacts['origin.timeout']) => [
+      {
+        connect: `${host} did not accept a connection within ${span(afterMs)}.`,
+        headers: `${host} did not answer ${operation} within ${span(afterMs)}.`,
+        idle: `${host} stopped during its answer to ${operation}: no data for ${span(afterMs)}.`,
+        total: `${host} took longer than ${span(afterMs)} to answer ${operation}.`,
+      }[phase],
+      LATER,
+    ],
     'origin.cut-short': ({
       host,
       operation,
       received,
       expected,
-    }: OriginFacts['origin.cut-short']) =>
-      say(
-        `The answer of ${host} to ${operation} broke off after ${received} bytes${expected === null ? '' : ` of ${expected}`}.`,
-        LATER,
-      ),
+    }: OriginFacts['origin.cut-short']) => [
+      `The answer of ${host} to ${operation} broke off after ${received} bytes${expected === null ? '' : ` of ${expected}`}.`,
+      LATER,
+    ],
     'origin.not-json': (facts: OriginFacts['origin.not-json']) => notWhatItShouldBe(facts, 'JSON'),
     'origin.not-mail': (facts: OriginFacts['origin.not-mail']) =>
       notWhatItShouldBe(facts, 'a message (message/rfc822)'),
     'origin.not-bytes': (facts: OriginFacts['origin.not-bytes']) =>
       notWhatItShouldBe(facts, 'an attachment (application/octet-stream)'),
-    'origin.shape': ({ operation, path, found, expected }: OriginFacts['origin.shape']) =>
-      say(
-        `The service's answer to ${operation} does not match its description: ${path} is ${found}, not ${expected}.`,
-        WRONG_ADDRESS,
-      ),
+    'origin.shape': ({ operation, path, found, expected }: OriginFacts['origin.shape']) => [
+      `The service's answer to ${operation} does not match its description: ${path} is ${found}, not ${expected}.`,
+      WRONG_ADDRESS,
+    ],
     'origin.too-large': ({ host, operation, what, limit }: OriginFacts['origin.too-large']) =>
-      say(
-        `The answer of ${host} to ${operation} is larger than mailkeep accepts: more than ${limit} ${ENTRIES.has(what) ? what : `bytes (${what})`}.`,
-      ),
-    'origin.paging': ({ host, operation, page, shown, total }: OriginFacts['origin.paging']) =>
-      say(
-        `${host} answers ${operation} with pages that do not add up: it counts ${total} entries, showed ${shown}, and page ${page} brings nothing new.`,
-        'Everything it showed was used, and nothing was concluded about the rest. Report it to the service.',
-      ),
+      `The answer of ${host} to ${operation} is larger than mailkeep accepts: more than ${limit} ${ENTRIES.has(what) ? what : `bytes (${what})`}.`,
+    'origin.paging': ({ host, operation, page, shown, total }: OriginFacts['origin.paging']) => [
+      `${host} answers ${operation} with pages that do not add up: it counts ${total} entries, showed ${shown}, and page ${page} brings nothing new.`,
+      'Everything it showed was used, and nothing was concluded about the rest. Report it to the service.',
+    ],
     'origin.outcome-unknown': ({
       host,
       operation,
       reason,
-    }: OriginFacts['origin.outcome-unknown']) =>
-      say(
-        `It is not known whether ${operation} took effect: ${host} gave no clear answer (${reason}).`,
-        'Check before you send it again.',
-      ),
+    }: OriginFacts['origin.outcome-unknown']) => [
+      `It is not known whether ${operation} took effect: ${host} gave no clear answer (${reason}).`,
+      'Check before you send it again.',
+    ],
   },
   usage: {
     'request-invalid': ({ operation, field, expected }: OriginFacts['request-invalid']) =>
-      say(
-        expected === 'no such field' || expected === 'no such parameter'
-          ? `${operation} has ${expected} as "${field}".`
-          : `${operation} does not take this as "${field}": ${/^(needs|not|cannot) /.test(expected) ? '' : 'expected '}${expected}.`,
-      ),
+      expected === 'no such field' || expected === 'no such parameter'
+        ? `${operation} has ${expected} as "${field}".`
+        : `${operation} does not take this as "${field}": ${/^(needs|not|cannot) /.test(expected) ? '' : 'expected '}${expected}.`,
   },
   config: {
-    'base-url-invalid': ({ url, problem }: OriginFacts['base-url-invalid']) =>
-      say(
-        {
-          'no-url': `"${url}" is not a valid URL.`,
-          scheme: `"${url}" begins with neither https:// nor http://.`,
-          extras:
-            'The address of the service must not hold a user name, a password, a query or a fragment.',
-          insecure: `"${url}" uses http to another machine, so the token would be sent unencrypted.`,
-        }[problem],
-        problem === 'no-url' || problem === 'scheme'
-          ? meantUrl(url)
-          : problem === 'insecure'
-            ? 'Use https, or set "insecure": true next to it in the configuration.'
-            : null,
-      ),
-    'token-malformed': ({ host }: OriginFacts['token-malformed']) =>
-      say(`The token for ${host} contains invalid characters.`, 'Copy it again, as a single line.'),
+    'base-url-invalid': ({ url, problem }: OriginFacts['base-url-invalid']) => [
+      {
+        'no-url': `"${url}" is not a valid URL.`,
+        scheme: `"${url}" begins with neither https:// nor http://.`,
+        extras:
+          'The address of the service must not hold a user name, a password, a query or a fragment.',
+        insecure: `"${url}" uses http to another machine, so the token would be sent unencrypted.`,
+      }[problem],
+      problem === 'no-url' || problem === 'scheme'
+        ? meantUrl(url)
+        : problem === 'insecure'
+          ? 'Use https, or set "insecure": true next to it in the configuration.'
+          : null,
+    ],
+    'token-malformed': ({ host }: OriginFacts['token-malformed']) => [
+      `The token for ${host} contains invalid characters.`,
+      'Copy it again, as a single line.',
+    ],
   },
   disk: {
-    'spool-failed': ({ dir, reason }: OriginFacts['spool-failed']) =>
-      say(
-        `A large message could not be stored in ${dir}: ${reasonText(reason)}.`,
-        'Check the disk and the permissions, then run the command again.',
-      ),
+    'spool-failed': ({ dir, reason }: OriginFacts['spool-failed']) => [
+      `A large message could not be stored in ${dir}: ${reasonText(reason)}.`,
+      'Check the disk and the permissions, then run the command again.',
+    ],
   },
 });
 

@@ -1,101 +1,87 @@
-import { defineErrors, say, some } from '../core/errors.ts';
+import { defineErrors, some } from '../core/errors.ts';
 import { bytes, counted, localTime } from '../core/text.ts';
 
 /** An error of a pass. Family `origin` unless it is named here. */
 export const syncError = defineErrors({
   interrupted: {
-    'sync.interrupted': () =>
-      say(
-        'Interrupted. What was fetched is safe.',
-        'The next sync continues where this one stopped.',
-      ),
+    'sync.interrupted': () => [
+      'Interrupted. What was fetched is safe.',
+      'The next sync continues where this one stopped.',
+    ],
   },
   origin: {
-    /** The folder listing counts messages, and the folder's newest page shows none. */
-    'sync.counts-disagree': (f: { folder: string; listed: number; shown: number }) =>
-      say(
-        `The service lists ${f.folder} with ${f.listed} messages, but shows ${f.shown}.`,
-        'This answer was ignored; the next sync asks again.',
-      ),
-    /** The origin's count of a folder is not what its answers account for, in that many passes in a row. */
-    'sync.does-not-add-up': ({ total, times }: { total: number; times: number }) =>
-      say(
-        `The service reports ${counted(total, 'message')} in this folder, but ${times} syncs in a row found a different number.`,
-        'Nothing is lost here; "mailkeep sync --full" compares every message. If that does not help, the service miscounts.',
-      ),
-    /** A listing of folders without INBOX: it is not the whole listing. */
-    'sync.no-inbox': ({ listed }: { listed: number }) =>
-      say(
-        `The service lists ${listed} folders and no INBOX: the list is incomplete.`,
-        'This answer was ignored; the next sync asks again.',
-      ),
-    /** A listing of folders that counts more of them than it shows. */
-    'sync.folders-incomplete': ({ shown }: { shown: number }) =>
-      say(
-        `The service counts more folders than the ${shown} it shows: the list is incomplete.`,
-        'The listed folders were compared, and nothing was concluded about others; the next sync asks again.',
-      ),
-    /** Folders that are listed with an empty path: nothing can be asked of them. */
-    'sync.folder-without-path': ({ withoutPath, shown }: { withoutPath: number; shown: number }) =>
-      say(
-        `The service lists ${counted(withoutPath, 'folder')} with an empty path, which cannot be synced.`,
-        `The other ${counted(shown, 'folder')} ${shown === 1 ? 'was' : 'were'} compared, and no folder counts as deleted. Report it to the service.`,
-      ),
+    'sync.counts-disagree': (f: { folder: string; listed: number; shown: number }) => [
+      `The service lists ${f.folder} with ${f.listed} messages, but shows ${f.shown}.`,
+      'This answer was ignored; the next sync asks again.',
+    ],
+    'sync.does-not-add-up': ({ total, times }: { total: number; times: number }) => [
+      `The service reports ${counted(total, 'message')} in this folder, but ${times} syncs in a row found a different number.`,
+      'Nothing is lost here; "mailkeep sync --full" compares every message. If that does not help, the service miscounts.',
+    ],
+    'sync.no-inbox': ({ listed }: { listed: number }) => [
+      `The service lists ${listed} folders and no INBOX: the list is incomplete.`,
+      'This answer was ignored; the next sync asks again.',
+    ],
+    'sync.folders-incomplete': ({ shown }: { shown: number }) => [
+      `The service counts more folders than the ${shown} it shows: the list is incomplete.`,
+      'The listed folders were compared, and nothing was concluded about others; the next sync asks again.',
+    ],
+    'sync.folder-without-path': ({
+      withoutPath,
+      shown,
+    }: {
+      withoutPath: number;
+      shown: number;
+    }) => [
+      `The service lists ${counted(withoutPath, 'folder')} with an empty path, which cannot be synced.`,
+      `The other ${counted(shown, 'folder')} ${shown === 1 ? 'was' : 'were'} compared, and no folder counts as deleted. Report it to the service.`,
+    ],
     /** A mailbox that is archived is not among those the token reaches; `since` is ISO 8601. */
-    'sync.mailbox-unreachable': ({ address, since }: { address: string; since: string }) =>
-      say(
-        `The token has not reached ${address} since ${since}.`,
-        'Archived mail stays available and searchable. Sync resumes when the mailbox is back.',
-      ),
+    'sync.mailbox-unreachable': ({ address, since }: { address: string; since: string }) => [
+      `The token has not reached ${address} since ${since}.`,
+      'Archived mail stays available and searchable. Sync resumes when the mailbox is back.',
+    ],
     /** The service refuses a mailbox that the list of the platform surface shows as suspended; `since` is ISO 8601: when it was first listed so. */
-    'sync.mailbox-suspended': ({ address, since }: { address: string; since: string }) =>
-      say(
-        `The service refuses access to ${address}, which it has listed as suspended since ${localTime(Date.parse(since))} or earlier.`,
-        'Ask your mail service to lift the suspension. Archived mail stays available and searchable, and the next sync continues.',
-      ),
+    'sync.mailbox-suspended': ({ address, since }: { address: string; since: string }) => [
+      `The service refuses access to ${address}, which it has listed as suspended since ${localTime(Date.parse(since))} or earlier.`,
+      'Ask your mail service to lift the suspension. Archived mail stays available and searchable, and the next sync continues.',
+    ],
     /** Reading a source marked an unseen message as seen, twice in a row. */
-    'sync.marks-seen': ({ host }: { host: string }) =>
-      say(
-        `Reading a message from ${host} marked it as read there, so fetching was stopped.`,
-        'A backup must not change your mail. Ask the service about it before you continue.',
-      ),
+    'sync.marks-seen': ({ host }: { host: string }) => [
+      `Reading a message from ${host} marked it as read there, so fetching was stopped.`,
+      'A backup must not change your mail. Ask the service about it before you continue.',
+    ],
     /**
      * What had been forgotten came again, and was in quarantine before it came whole and could be recognised: the log
      * has what was listed of it, and perhaps a part of it.
      */
-    'sync.forgotten-in-quarantine': ({ id }: { id: string }) =>
-      say(
-        `Message ${id}, which you removed with "forget", reappeared. Quarantine still holds its subject and possibly part of its content.`,
-        `Run: mailkeep forget ${id}`,
-      ),
-    /** Messages of these mailboxes could not be fetched whole; they are tried again. */
-    'sync.quarantined': (f: { quarantined: number; mailboxes: readonly string[] }) =>
-      say(
-        `${counted(f.quarantined, 'message')} of ${some(f.mailboxes)} could not be fetched completely.`,
-        'They are counted, and the next sync retries them.',
-      ),
+    'sync.forgotten-in-quarantine': ({ id }: { id: string }) => [
+      `Message ${id}, which you removed with "forget", reappeared. Quarantine still holds its subject and possibly part of its content.`,
+      `Run: mailkeep forget ${id}`,
+    ],
+    'sync.quarantined': (f: { quarantined: number; mailboxes: readonly string[] }) => [
+      `${counted(f.quarantined, 'message')} of ${some(f.mailboxes)} could not be fetched completely.`,
+      'They are counted, and the next sync retries them.',
+    ],
   },
   held: {
     /**
      * Places of these mailboxes look gone, and too many at once: the brake keeps them current. `until` is ISO 8601: a
      * pass after it accepts what is still gone then; null where that is not known.
      */
-    'sync.held': (f: { held: number; mailboxes: readonly string[]; until: string | null }) =>
-      say(
-        `${counted(f.held, 'message')} of ${some(f.mailboxes)} ${f.held === 1 ? 'is' : 'are'} no longer at the service. The deletion guard keeps ${f.held === 1 ? 'it as a pending deletion' : 'them as pending deletions'}.`,
-        `"mailkeep list --held" shows them. "mailkeep sync --accept-endings" accepts the deletions now; ${
-          f.until === null
-            ? 'without it, a later sync does'
-            : `without it, the first sync after ${localTime(Date.parse(f.until))} does`
-        } if they are still gone then. Nothing is removed from the archive.`,
-      ),
+    'sync.held': (f: { held: number; mailboxes: readonly string[]; until: string | null }) => [
+      `${counted(f.held, 'message')} of ${some(f.mailboxes)} ${f.held === 1 ? 'is' : 'are'} no longer at the service. The deletion guard keeps ${f.held === 1 ? 'it as a pending deletion' : 'them as pending deletions'}.`,
+      `"mailkeep list --held" shows them. "mailkeep sync --accept-endings" accepts the deletions now; ${
+        f.until === null
+          ? 'without it, a later sync does'
+          : `without it, the first sync after ${localTime(Date.parse(f.until))} does`
+      } if they are still gone then. Nothing is removed from the archive.`,
+    ],
   },
   disk: {
-    /** Bytes free where the archive is, and the least that must stay free. */
-    'disk.low': ({ free, minFreeBytes }: { free: number; minFreeBytes: number }) =>
-      say(
-        `Only ${bytes(free)} are free on the archive's disk; the configuration requires ${bytes(minFreeBytes)} (minFreeBytes).`,
-        'Free some space and run the command again; it continues where it stopped.',
-      ),
+    'disk.low': ({ free, minFreeBytes }: { free: number; minFreeBytes: number }) => [
+      `Only ${bytes(free)} are free on the archive's disk; the configuration requires ${bytes(minFreeBytes)} (minFreeBytes).`,
+      'Free some space and run the command again; it continues where it stopped.',
+    ],
   },
 });

@@ -1,4 +1,4 @@
-import { defineErrors, reasonText, say } from '../core/errors.ts';
+import { defineErrors, reasonText } from '../core/errors.ts';
 import { counted } from '../core/text.ts';
 
 /** Findings that a sentence names. */
@@ -15,54 +15,42 @@ export const verifyError = defineErrors({
     /** The file is no checkpoint of mailkeep's, or, with a reason of the system, cannot be read. */
     'checkpoint-unreadable': ({ file, reason }: { file: string; reason?: string }) =>
       reason === undefined
-        ? say(`${file} is not a checkpoint.`, '"mailkeep checkpoint" writes one.')
-        : say(`The checkpoint ${file} cannot be read: ${reasonText(reason)}.`),
-    /** What was given is neither an Ed25519 public key nor a file that holds one. */
-    'checkpoint-public-key': ({ given }: { given: string }) =>
-      say(
-        `${given} is neither an Ed25519 public key nor a file that contains one.`,
-        '"mailkeep checkpoint" prints the key that it signs with.',
-      ),
-    /** The file holds no Ed25519 key that can sign. */
-    'checkpoint-key': ({ file, reason }: { file: string; reason: string }) =>
-      say(
-        `${file} contains no Ed25519 key that can sign: ${reasonText(reason)}.`,
-        'Name another with --key FILE, or leave it out.',
-      ),
-    /** A copy that a repair was to take bytes from is of another archive. Nothing was changed. */
-    'repair-other-archive': (f: { copy: string; found: string; wanted: string }) =>
-      say(
-        `${f.copy} is a copy of another archive (${f.found}, this one is ${f.wanted}). Nothing was changed.`,
-        'Name a copy of this archive with --from, or leave it out.',
-      ),
-    /** Nothing in the damaged archive shows whether the copy is of it. Nothing was changed. */
-    'repair-archive-unknown': ({ dir, copy }: { dir: string; copy: string }) =>
-      say(
-        `What is left in ${dir} does not show whether ${copy} is a copy of it. Nothing was changed.`,
-        'If it is one, use it instead of the damaged archive: "mailkeep copy" copies it to an empty folder.',
-      ),
+        ? [`${file} is not a checkpoint.`, '"mailkeep checkpoint" writes one.']
+        : `The checkpoint ${file} cannot be read: ${reasonText(reason)}.`,
+    'checkpoint-public-key': ({ given }: { given: string }) => [
+      `${given} is neither an Ed25519 public key nor a file that contains one.`,
+      '"mailkeep checkpoint" prints the key that it signs with.',
+    ],
+    'checkpoint-key': ({ file, reason }: { file: string; reason: string }) => [
+      `${file} contains no Ed25519 key that can sign: ${reasonText(reason)}.`,
+      'Name another with --key FILE, or leave it out.',
+    ],
+    'repair-other-archive': (f: { copy: string; found: string; wanted: string }) => [
+      `${f.copy} is a copy of another archive (${f.found}, this one is ${f.wanted}). Nothing was changed.`,
+      'Name a copy of this archive with --from, or leave it out.',
+    ],
+    'repair-archive-unknown': ({ dir, copy }: { dir: string; copy: string }) => [
+      `What is left in ${dir} does not show whether ${copy} is a copy of it. Nothing was changed.`,
+      'If it is one, use it instead of the damaged archive: "mailkeep copy" copies it to an empty folder.',
+    ],
     /** No import of this number was recorded; `runs` is how many were. */
-    'import-unknown-run': ({ run, runs }: { run: number; runs: number }) =>
-      say(
-        runs === 0
-          ? `The archive has no record of import ${run}, or of any other import.`
-          : `The archive has no record of import ${run}.`,
-        `${runs === 0 ? 'Imports by earlier versions have no record' : '"mailkeep import --list" lists the imports'}. To remove a whole mailbox, run "mailkeep forget --mailbox NAME".`,
-      ),
+    'import-unknown-run': ({ run, runs }: { run: number; runs: number }) => [
+      runs === 0
+        ? `The archive has no record of import ${run}, or of any other import.`
+        : `The archive has no record of import ${run}.`,
+      `${runs === 0 ? 'Imports by earlier versions have no record' : '"mailkeep import --list" lists the imports'}. To remove a whole mailbox, run "mailkeep forget --mailbox NAME".`,
+    ],
   },
   damage: {
-    /** The checkpoint's signature does not hold: the file was changed. */
-    'checkpoint-forged': ({ file }: { file: string }) =>
-      say(
-        `The signature of the checkpoint ${file} is invalid: the file was changed.`,
-        'Use another copy of it. This result says nothing about the archive.',
-      ),
+    'checkpoint-forged': ({ file }: { file: string }) => [
+      `The signature of the checkpoint ${file} is invalid: the file was changed.`,
+      'Use another copy of it. This result says nothing about the archive.',
+    ],
     /** A checkpoint was signed with another key than the one that was named; fingerprints. */
-    'checkpoint-other-key': (f: { file: string; found: string; wanted: string }) =>
-      say(
-        `The checkpoint ${f.file} was signed with key ${f.found}, not with ${f.wanted}.`,
-        'It proves nothing about what the owner of that key signed. Use another copy of it.',
-      ),
+    'checkpoint-other-key': (f: { file: string; found: string; wanted: string }) => [
+      `The checkpoint ${f.file} was signed with key ${f.found}, not with ${f.wanted}.`,
+      'It proves nothing about what the owner of that key signed. Use another copy of it.',
+    ],
     /** A verification found that bytes are not what was written; `found` is how often, `findings` are the first ones. */
     'archive-damaged': ({
       found,
@@ -70,21 +58,19 @@ export const verifyError = defineErrors({
     }: {
       found: number;
       findings?: readonly string[];
-    }) =>
-      say(
-        findings.length === 0
-          ? `The archive is damaged: ${found === 1 ? 'one place differs' : `${found} places differ`} from what was written.`
-          : `The archive is damaged (${found === 1 ? '1 finding' : `${found} findings`}): ${listed(findings, found)}.`,
-        '"mailkeep verify" names the affected messages, and "mailkeep verify --repair" repairs what can be repaired.',
-      ),
+    }) => [
+      findings.length === 0
+        ? `The archive is damaged: ${found === 1 ? 'one place differs' : `${found} places differ`} from what was written.`
+        : `The archive is damaged (${found === 1 ? '1 finding' : `${found} findings`}): ${listed(findings, found)}.`,
+      '"mailkeep verify" names the affected messages, and "mailkeep verify --repair" repairs what can be repaired.',
+    ],
   },
   disk: {
     /** A verification ended before it had read everything. */
-    'verification-not-made': ({ reason }: { reason: string }) =>
-      say(
-        `The archive could not be verified: ${reasonText(reason)}.`,
-        'Run "mailkeep verify" to see why.',
-      ),
+    'verification-not-made': ({ reason }: { reason: string }) => [
+      `The archive could not be verified: ${reasonText(reason)}.`,
+      'Run "mailkeep verify" to see why.',
+    ],
   },
 });
 
@@ -95,73 +81,59 @@ const HOLD_PROBLEM: Readonly<Record<string, string>> = {
 
 export const retentionError = defineErrors({
   held: {
-    /** The clock shows less than the last commit, or far more: what is old enough cannot be determined. */
     'retention-clock': (f: {
       direction: 'behind' | 'ahead';
       /** ISO 8601. */
       now: string;
       lastCommit: string;
-    }) =>
-      say(
-        f.direction === 'behind'
-          ? `The clock shows ${f.now}, before the last commit of the archive (${f.lastCommit}), so nothing is pruned.`
-          : `The clock shows ${f.now}, long after the last commit of the archive (${f.lastCommit}), so nothing is pruned.`,
-        f.direction === 'behind'
-          ? 'Set the clock.'
-          : 'Set the clock; if it is right, run "mailkeep sync" first.',
-      ),
-    /** A hold asks a query, and not every message can be searched yet. */
-    'retention-not-indexed': ({ pending }: { pending: number }) =>
-      say(
-        `A hold uses a query, and ${pending} messages or attachments cannot be searched yet: they could be on hold. Nothing is pruned.`,
-        'Run "mailkeep sync" or "mailkeep rebuild" first.',
-      ),
-    /** A hold of the configuration names what is to be removed: a mailbox, or messages that a query finds. */
-    'forget-on-hold': ({ hold, messages }: { hold: string; messages: number }) =>
-      say(
-        `Nothing was removed: a hold of the configuration (${hold}) keeps ${counted(messages, 'message')} of it.`,
-        'If the hold no longer applies, remove it from retention.hold in the configuration.',
-      ),
+    }) => [
+      f.direction === 'behind'
+        ? `The clock shows ${f.now}, before the last commit of the archive (${f.lastCommit}), so nothing is pruned.`
+        : `The clock shows ${f.now}, long after the last commit of the archive (${f.lastCommit}), so nothing is pruned.`,
+      f.direction === 'behind'
+        ? 'Set the clock.'
+        : 'Set the clock; if it is right, run "mailkeep sync" first.',
+    ],
+    'retention-not-indexed': ({ pending }: { pending: number }) => [
+      `A hold uses a query, and ${pending} messages or attachments cannot be searched yet: they could be on hold. Nothing is pruned.`,
+      'Run "mailkeep sync" or "mailkeep rebuild" first.',
+    ],
+    'forget-on-hold': ({ hold, messages }: { hold: string; messages: number }) => [
+      `Nothing was removed: a hold of the configuration (${hold}) keeps ${counted(messages, 'message')} of it.`,
+      'If the hold no longer applies, remove it from retention.hold in the configuration.',
+    ],
     /** A daemon cannot finish what `forget` has decided: the catalog it works with has to be rebuilt. */
-    'forget-unfinished': () =>
-      say(
-        '"mailkeep forget" was interrupted, and its messages are not removed yet. Nothing is pruned before that is finished.',
-        'Stop the daemon and run "mailkeep prune --apply", which finishes it.',
-      ),
+    'forget-unfinished': () => [
+      '"mailkeep forget" was interrupted, and its messages are not removed yet. Nothing is pruned before that is finished.',
+      'Stop the daemon and run "mailkeep prune --apply", which finishes it.',
+    ],
   },
   config: {
     /** A hold's query cannot be read: `other-moment`, `unknown-name`, or the sentence of the error that says why. */
-    'retention-bad-hold': ({ query, problem }: { query: string; problem: string }) =>
-      say(
-        `The query of a hold cannot be read: ${query}: ${HOLD_PROBLEM[problem] ?? problem}`,
-        'See retention.hold in the configuration.',
-      ),
+    'retention-bad-hold': ({ query, problem }: { query: string; problem: string }) => [
+      `The query of a hold cannot be read: ${query}: ${HOLD_PROBLEM[problem] ?? problem}`,
+      'See retention.hold in the configuration.',
+    ],
   },
   interrupted: {
-    /** Stopped between two segments; what was decided is in the log. */
-    'purge-interrupted': ({ left }: { left: number }) =>
-      say(
-        `Interrupted; segments left to rewrite: ${left}. The log records what to remove.`,
-        'Run the same command again to finish.',
-      ),
+    'purge-interrupted': ({ left }: { left: number }) => [
+      `Interrupted; segments left to rewrite: ${left}. The log records what to remove.`,
+      'Run the same command again to finish.',
+    ],
   },
   usage: {
-    /** A message that was purged was asked for. */
     'message-purged': (f: {
       id: string;
       reason: string;
       /** ISO 8601; null where the log does not say. */
       time: string | null;
-    }) =>
-      say(
-        `Message ${f.id} was ${f.reason === 'forgotten' ? 'forgotten' : 'pruned'}${f.time === null ? '' : ` at ${f.time}`}: its bytes, its text and its listed fields were removed on purpose.`,
-        'Only its id is left. An older copy may still have it.',
-      ),
-    /** Nothing in quarantine is what was chosen. */
-    'forget-nothing-chosen': () =>
-      say(
-        'Nothing in quarantine matches your selection.',
-        '"mailkeep quarantine" lists what is there.',
-      ),
+    }) => [
+      `Message ${f.id} was ${f.reason === 'forgotten' ? 'forgotten' : 'pruned'}${f.time === null ? '' : ` at ${f.time}`}: its bytes, its text and its listed fields were removed on purpose.`,
+      'Only its id is left. An older copy may still have it.',
+    ],
+    'forget-nothing-chosen': () => [
+      'Nothing in quarantine matches your selection.',
+      '"mailkeep quarantine" lists what is there.',
+    ],
   },
 });

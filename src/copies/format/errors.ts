@@ -1,4 +1,4 @@
-import { capital, defineErrors, say, some } from '../../core/errors.ts';
+import { capital, defineErrors, some } from '../../core/errors.ts';
 import { fitColumns } from '../../core/terminal-safe.ts';
 import { count, counted } from '../../core/text.ts';
 
@@ -113,67 +113,57 @@ const FILE_DAMAGE = {
 export const offsiteError = defineErrors({
   damage: {
     'copy-object-damaged': ({ name, reason }: { name: string; reason: ObjectDamage }) =>
-      say(`${name} in the copy is damaged: ${OBJECT_DAMAGE[reason]}.`),
-    'copy-key-damaged': ({ name, reason }: { name: string; reason: KeyDamage }) =>
-      say(
-        `${name} in the copy is damaged: ${KEY_DAMAGE[reason]}.`,
-        'Use another recipient of the copy, such as the recovery key.',
-      ),
-    /** Two recipients open and contain different keys: one of them was not made by the owner of the copy. */
-    'copy-keys-differ': ({ names }: { names: readonly string[] }) =>
-      say(
-        `Recipients of the copy contain different keys: ${some(names)}. One of them was not made by the owner of the copy.`,
-        'Use the recovery key or the passphrase: only the owner can make their recipients.',
-      ),
-    'copy-keys-too-many': ({ type, found }: { type: RecipientType; found: number }) =>
-      say(
-        `The copy has ${counted(found, 'recipient')} for ${OPENERS[type]}, more than mailkeep tries.`,
-        'Somebody may have added them. Delete those that are not yours.',
-      ),
+      `${name} in the copy is damaged: ${OBJECT_DAMAGE[reason]}.`,
+    'copy-key-damaged': ({ name, reason }: { name: string; reason: KeyDamage }) => [
+      `${name} in the copy is damaged: ${KEY_DAMAGE[reason]}.`,
+      'Use another recipient of the copy, such as the recovery key.',
+    ],
+    'copy-keys-differ': ({ names }: { names: readonly string[] }) => [
+      `Recipients of the copy contain different keys: ${some(names)}. One of them was not made by the owner of the copy.`,
+      'Use the recovery key or the passphrase: only the owner can make their recipients.',
+    ],
+    'copy-keys-too-many': ({ type, found }: { type: RecipientType; found: number }) => [
+      `The copy has ${counted(found, 'recipient')} for ${OPENERS[type]}, more than mailkeep tries.`,
+      'Somebody may have added them. Delete those that are not yours.',
+    ],
     'copy-signer-damaged': ({ name, reason }: { name: string; reason: SignerDamage }) =>
-      say(`${name} in the copy is not valid: ${SIGNER_DAMAGE[reason]}.`),
+      `${name} in the copy is not valid: ${SIGNER_DAMAGE[reason]}.`,
     'copy-manifest-damaged': ({ name, reason }: { name: string; reason: ManifestDamage }) =>
-      say(`${name} in the copy is not valid: ${MANIFEST_DAMAGE[reason]}.`),
-    /** The object that describes the copy; `newer`: of a later version of mailkeep. */
+      `${name} in the copy is not valid: ${MANIFEST_DAMAGE[reason]}.`,
     'copy-file-damaged': (f: {
       reason: 'shape' | 'signature' | 'newer';
       /** The format that a newer version wrote, such as `copy 2`; null otherwise. */
       found: string | null;
     }) =>
       f.reason === 'newer'
-        ? say(
+        ? [
             `The copy has format "${f.found ?? '?'}"; this version supports formats up to "copy 1". Nothing was changed.`,
             'A newer mailkeep wrote it: use that version.',
-          )
-        : say(
+          ]
+        : [
             `The description of the copy ("mailkeep-copy") cannot be used: ${FILE_DAMAGE[f.reason]}.`,
             'Check the address. The description is for people; keys and manifests are checked without it.',
-          ),
+          ],
   },
   usage: {
-    /** None of the private keys at hand belongs to the public key that the object was sealed to. */
-    'copy-key-unknown': ({ name, keyId }: { name: string; keyId: string }) =>
-      say(
-        `${name} in the copy was encrypted for another key (${keyId}).`,
-        'The keys of the copy were rotated, or this key is of another copy. Use a newer key.',
-      ),
-    /** None of the recipients of a type opens; `tried` may be 0. */
+    'copy-key-unknown': ({ name, keyId }: { name: string; keyId: string }) => [
+      `${name} in the copy was encrypted for another key (${keyId}).`,
+      'The keys of the copy were rotated, or this key is of another copy. Use a newer key.',
+    ],
     'copy-key-refused': ({ type, tried }: { type: RecipientType; tried: number }) =>
       tried === 0
-        ? say(
+        ? [
             `The copy cannot be opened with ${OPENERS[type]}: no recipient of this kind was added.`,
             'Use the recovery key, or another recipient of the copy.',
-          )
-        : say(
+          ]
+        : [
             `${capital(OPENERS[type])} does not open the copy.`,
             'Check whether it belongs to this copy, and whether it was typed correctly.',
-          ),
-    /** What was typed is not four lines of eight characters. */
-    'copy-recovery-shape': ({ lines, characters }: { lines: number; characters: number }) =>
-      say(
-        `This is not a recovery key: ${counted(lines, 'line')} with ${counted(characters, 'character')} in all.`,
-        'A recovery key has four lines such as "ABCD-EFGH".',
-      ),
+          ],
+    'copy-recovery-shape': ({ lines, characters }: { lines: number; characters: number }) => [
+      `This is not a recovery key: ${counted(lines, 'line')} with ${counted(characters, 'character')} in all.`,
+      'A recovery key has four lines such as "ABCD-EFGH".',
+    ],
     /** One line of the recovery key is wrong; `seems` is the number of the line that it may be. */
     'copy-recovery-line': (f: {
       line: number;
@@ -181,38 +171,32 @@ export const offsiteError = defineErrors({
       seems: number | null;
     }) =>
       f.reason === 'order'
-        ? say(
+        ? [
             `Line ${f.line} of the recovery key is wrong; it seems to be line ${f.seems}.`,
             'Type the lines in their order.',
-          )
-        : say(
+          ]
+        : [
             `Line ${f.line} of the recovery key ${LINE_PROBLEMS[f.reason]}.`,
             'Compare the line with what you wrote down.',
-          ),
-    'copy-age-recipient': ({ found }: { found: string }) =>
-      say(
-        `"${fitColumns(found, 80)}" is not an age recipient.`,
-        'Give what "age-keygen -y" prints; it begins with "age1".',
-      ),
-    /** A line of a file of identities is none; null if there is no identity at all. */
-    'copy-age-identity': ({ line }: { line: number | null }) =>
-      say(
-        line === null
-          ? 'The file contains no age identity.'
-          : `Line ${line} of the file is not an age identity.`,
-        'Give a file that "age-keygen" wrote. Its keys begin with "AGE-SECRET-KEY-".',
-      ),
-    /** More objects than a manifest can list. */
+          ],
+    'copy-age-recipient': ({ found }: { found: string }) => [
+      `"${fitColumns(found, 80)}" is not an age recipient.`,
+      'Give what "age-keygen -y" prints; it begins with "age1".',
+    ],
+    'copy-age-identity': ({ line }: { line: number | null }) => [
+      line === null
+        ? 'The file contains no age identity.'
+        : `Line ${line} of the file is not an age identity.`,
+      'Give a file that "age-keygen" wrote. Its keys begin with "AGE-SECRET-KEY-".',
+    ],
     'copy-too-many-objects': ({ found, most }: { found: number; most: number }) =>
-      say(`The copy would have ${count(found)} objects; a manifest can list ${count(most)}.`),
+      `The copy would have ${count(found)} objects; a manifest can list ${count(most)}.`,
   },
   disk: {
-    /** What was to be sealed has another length than was announced: it changed meanwhile. */
-    'copy-source-changed': (f: { name: string; announced: number; found: number }) =>
-      say(
-        `A file of the archive changed while it was copied as ${f.name}: ${f.found} bytes instead of ${f.announced}.`,
-        'Run the same command again.',
-      ),
+    'copy-source-changed': (f: { name: string; announced: number; found: number }) => [
+      `A file of the archive changed while it was copied as ${f.name}: ${f.found} bytes instead of ${f.announced}.`,
+      'Run the same command again.',
+    ],
   },
   retryable: ['copy-source-changed'],
 });
