@@ -14,7 +14,6 @@ export { openArchive } from './cli/library-open-archive.ts';
 export { hasCode, MailkeepError } from './core/errors.ts';
 export type { Address, ListedAttachment, Listing } from './core/types.ts';
 export type { AttachmentLine, HitPlace, PlaceLine, SearchLine } from './mail/identity.ts';
-export type { PageOptions, PageOptions as PlatformPageOptions } from './service/client.ts';
 export {
   type DeliveryLogPageOptions,
   type FolderRef,
@@ -65,6 +64,7 @@ export {
   readDelivery,
 } from './service/platform-wire.ts';
 export type { Bytes, Page } from './service/requests.ts';
+export type { PageOptions, PageOptions as PlatformPageOptions } from './service/surface-client.ts';
 export {
   Accepted,
   type CallOptions,

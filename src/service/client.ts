@@ -3,49 +3,33 @@ import type { Listing } from '../core/types.ts';
 import { originError } from './errors.ts';
 import {
   type AccountRecord,
-  accountRecord,
   type CreateWebhookRequest,
-  decodeListing,
   type FeedbackRequest,
   type FlagsResultRecord,
   type FolderRecord,
-  flagsResultRecord,
-  folderRecord,
-  MAILBOX_OPERATIONS as MAILBOX_OPS,
   type MessageFlagsRequest,
   type MessageTextRecord,
-  messageTextRecord,
+  MAILBOX_OPERATIONS as OPS,
   type PatchMessageRequest,
   type QuotaRecord,
-  quotaRecord,
   type SearchRequest,
   type SendRequest,
   type UpdateWebhookRequest,
   type WebhookRecord,
   type WebhookTestRecord,
   type WebhookWithSecretRecord,
-  webhookRecord,
-  webhookTestRecord,
-  webhookWithSecretRecord,
 } from './mailbox-wire.ts';
 import {
   type DeliveryLogRecord,
-  deliveryLogRecord,
-  PLATFORM_OPERATIONS as OPS,
+  PLATFORM_OPERATIONS as PLATFORM,
   type PlatformMailboxRecord,
   type PlatformMessageRecord,
   type PlatformWebhookRecord,
   type PlatformWebhookTestRecord,
   type PlatformWebhookWithSecretRecord,
-  platformMailboxRecord,
-  platformMessageRecord,
-  platformWebhookRecord,
-  platformWebhookTestRecord,
-  platformWebhookWithSecretRecord,
 } from './platform-wire.ts';
 import {
   type Bytes,
-  bySchema,
   MOST_IDLE_PAGES,
   MOST_MAILBOXES,
   MOST_MESSAGE_PAGES,
@@ -57,18 +41,13 @@ import {
   type Accepted,
   type CallOptions,
   type ClientOptions,
+  type PageOptions,
   type RawAnswer,
   type SpoolOptions,
   SurfaceClient,
 } from './surface-client.ts';
 import { tooLarge } from './transport.ts';
 import type { Operation, Surface } from './wire.ts';
-
-/** `perPage` is always sent; 100 when left out. */
-export interface PageOptions extends CallOptions {
-  readonly page?: number;
-  readonly perPage?: number;
-}
 
 /** What the clients of both surfaces have in common. */
 abstract class Client {
@@ -172,13 +151,6 @@ export interface PlatformMailboxPageOptions extends PageOptions {
   readonly sort?: string;
 }
 
-const webhook = bySchema(platformWebhookRecord);
-const withSecret = bySchema(platformWebhookWithSecretRecord);
-const webhookTest = bySchema(platformWebhookTestRecord);
-const message = bySchema(platformMessageRecord);
-const deliveryLog = bySchema(deliveryLogRecord);
-const mailbox = bySchema(platformMailboxRecord);
-
 /**
  * The platform surface, as far as it concerns webhooks of mail orders; its records are in snake_case as they
  * come. Every method is one operation and, failures apart, one request; those that begin with `each` ask page
@@ -197,20 +169,17 @@ export class PlatformClient extends Client {
     orderId: string,
     options?: PlatformWebhookPageOptions,
   ): Promise<Page<PlatformWebhookRecord>> {
-    const params = {
-      orderId,
-      mailbox_id: options?.mailboxId,
-      status: options?.status,
-      ...paging(options),
-    };
-    return this.calls.page(OPS.listWebhooks, params, undefined, webhook, options);
+    const params = { orderId, mailbox_id: options?.mailboxId, status: options?.status };
+    return this.calls.page(PLATFORM.listWebhooks, params, undefined, options);
   }
 
   eachWebhook(
     orderId: string,
     options?: Omit<PlatformWebhookPageOptions, 'page'>,
   ): AsyncGenerator<PlatformWebhookRecord, void> {
-    return this.each(OPS.listWebhooks, (page) => this.listWebhooks(orderId, { ...options, page }));
+    return this.each(PLATFORM.listWebhooks, (page) =>
+      this.listWebhooks(orderId, { ...options, page }),
+    );
   }
 
   /** The secret is shown here and never again. */
@@ -219,12 +188,11 @@ export class PlatformClient extends Client {
     fields: CreateWebhookRequest,
     options?: CallOptions,
   ): Promise<PlatformWebhookWithSecretRecord | Accepted> {
-    const params = { mailboxId };
-    return this.calls.recordOrAccepted(OPS.createWebhook, params, fields, withSecret, options);
+    return this.calls.recordOrAccepted(PLATFORM.createWebhook, { mailboxId }, fields, options);
   }
 
   getWebhook(webhookId: string, options?: CallOptions): Promise<PlatformWebhookRecord> {
-    return this.calls.record(OPS.getWebhook, { webhookId }, undefined, webhook, options);
+    return this.calls.record(PLATFORM.getWebhook, { webhookId }, undefined, options);
   }
 
   updateWebhook(
@@ -232,8 +200,7 @@ export class PlatformClient extends Client {
     fields: UpdateWebhookRequest,
     options?: CallOptions,
   ): Promise<PlatformWebhookRecord | Accepted> {
-    const params = { webhookId };
-    return this.calls.recordOrAccepted(OPS.updateWebhook, params, fields, webhook, options);
+    return this.calls.recordOrAccepted(PLATFORM.updateWebhook, { webhookId }, fields, options);
   }
 
   /** Deletes the webhook for good. */
@@ -241,8 +208,7 @@ export class PlatformClient extends Client {
     webhookId: string,
     options?: CallOptions,
   ): Promise<PlatformMessageRecord | Accepted> {
-    const params = { webhookId };
-    return this.calls.recordOrAccepted(OPS.deleteWebhook, params, undefined, message, options);
+    return this.calls.recordOrAccepted(PLATFORM.deleteWebhook, { webhookId }, undefined, options);
   }
 
   /** The old secret is dead at once. */
@@ -250,9 +216,8 @@ export class PlatformClient extends Client {
     webhookId: string,
     options?: CallOptions,
   ): Promise<PlatformWebhookWithSecretRecord | Accepted> {
-    const operation = OPS.regenerateWebhookSecret;
-    const params = { webhookId };
-    return this.calls.recordOrAccepted(operation, params, undefined, withSecret, options);
+    const operation = PLATFORM.regenerateWebhookSecret;
+    return this.calls.recordOrAccepted(operation, { webhookId }, undefined, options);
   }
 
   /** Sends one test delivery; rate limited on its own. */
@@ -260,23 +225,22 @@ export class PlatformClient extends Client {
     webhookId: string,
     options?: CallOptions,
   ): Promise<PlatformWebhookTestRecord | Accepted> {
-    const params = { webhookId };
-    return this.calls.recordOrAccepted(OPS.testWebhook, params, undefined, webhookTest, options);
+    return this.calls.recordOrAccepted(PLATFORM.testWebhook, { webhookId }, undefined, options);
   }
 
   listDeliveryLogs(
     orderId: string,
     options?: DeliveryLogPageOptions,
   ): Promise<Page<DeliveryLogRecord>> {
-    const params = { orderId, mailbox_id: options?.mailboxId, ...paging(options) };
-    return this.calls.page(OPS.listDeliveryLogs, params, undefined, deliveryLog, options);
+    const params = { orderId, mailbox_id: options?.mailboxId };
+    return this.calls.page(PLATFORM.listDeliveryLogs, params, undefined, options);
   }
 
   eachDeliveryLog(
     orderId: string,
     options?: Omit<DeliveryLogPageOptions, 'page'>,
   ): AsyncGenerator<DeliveryLogRecord, void> {
-    return this.each(OPS.listDeliveryLogs, (page) =>
+    return this.each(PLATFORM.listDeliveryLogs, (page) =>
       this.listDeliveryLogs(orderId, { ...options, page }),
     );
   }
@@ -285,22 +249,18 @@ export class PlatformClient extends Client {
     orderId: string,
     options?: PlatformMailboxPageOptions,
   ): Promise<Page<PlatformMailboxRecord>> {
-    const params = { orderId, search: options?.search, sort: options?.sort, ...paging(options) };
-    return this.calls.page(OPS.listMailboxes, params, undefined, mailbox, options);
+    const params = { orderId, search: options?.search, sort: options?.sort };
+    return this.calls.page(PLATFORM.listMailboxes, params, undefined, options);
   }
 
   eachMailbox(
     orderId: string,
     options?: Omit<PlatformMailboxPageOptions, 'page'>,
   ): AsyncGenerator<PlatformMailboxRecord, void> {
-    return this.each(OPS.listMailboxes, (page) =>
+    return this.each(PLATFORM.listMailboxes, (page) =>
       this.listMailboxes(orderId, { ...options, page }),
     );
   }
-}
-
-function paging(options: PageOptions | undefined) {
-  return { page: options?.page, per_page: options?.perPage ?? 100 };
 }
 
 /** A folder of a mailbox, as the mailbox surface addresses it. */
@@ -327,15 +287,6 @@ export interface WebhookPageOptions extends PageOptions {
   readonly status?: 'active' | 'paused' | 'disabled';
 }
 
-const account = bySchema(accountRecord);
-const folder = bySchema(folderRecord);
-const quota = bySchema(quotaRecord);
-const messageText = bySchema(messageTextRecord);
-const flagsResult = bySchema(flagsResultRecord);
-const mailboxWebhook = bySchema(webhookRecord);
-const mailboxWebhookWithSecret = bySchema(webhookWithSecretRecord);
-const mailboxWebhookTest = bySchema(webhookTestRecord);
-
 /**
  * The mailbox surface, whole. Every method is one operation of the interface and, failures apart, one request;
  * those that begin with `each` ask page after page as they are read.
@@ -350,70 +301,59 @@ export class MailboxClient extends Client {
 
   /** @throws origin.too-large for more mailboxes than any order has */
   async getCurrentAccount(options?: CallOptions): Promise<AccountRecord> {
-    const operation = MAILBOX_OPS.getCurrentAccount;
-    const found = await this.calls.record(operation, {}, undefined, account, options);
+    const operation = OPS.getCurrentAccount;
+    const found = await this.calls.record(operation, {}, undefined, options);
     if (found.mailboxes.length <= MOST_MAILBOXES) return found;
     throw tooLarge(operation, this.host, 'mailboxes', MOST_MAILBOXES);
   }
 
   /** At most one in ten seconds for a customer. */
   submitFeedback(mailbox: string, feedback: FeedbackRequest, options?: CallOptions): Promise<void> {
-    return this.calls.done(MAILBOX_OPS.submitFeedback, inMailbox(mailbox), feedback, options);
+    return this.calls.done(OPS.submitFeedback, inMailbox(mailbox), feedback, options);
   }
 
   getQuota(mailbox: string, options?: CallOptions): Promise<QuotaRecord> {
-    return this.calls.record(MAILBOX_OPS.getQuota, inMailbox(mailbox), undefined, quota, options);
+    return this.calls.record(OPS.getQuota, inMailbox(mailbox), undefined, options);
   }
 
   listFolders(mailbox: string, options?: PageOptions): Promise<Page<FolderRecord>> {
-    const params = { ...inMailbox(mailbox), ...pageParameters(options) };
-    return this.calls.page(MAILBOX_OPS.listFolders, params, undefined, folder, options);
+    return this.calls.page(OPS.listFolders, inMailbox(mailbox), undefined, options);
   }
 
   eachFolder(mailbox: string, options?: CallOptions): AsyncGenerator<FolderRecord, void> {
-    return this.each(MAILBOX_OPS.listFolders, (page) =>
-      this.listFolders(mailbox, { ...options, page }),
-    );
+    return this.each(OPS.listFolders, (page) => this.listFolders(mailbox, { ...options, page }));
   }
 
   /** `name` is the full path of the new folder. */
   createFolder(mailbox: string, name: string, options?: CallOptions): Promise<FolderRecord> {
-    return this.calls.record(
-      MAILBOX_OPS.createFolder,
-      inMailbox(mailbox),
-      { name },
-      folder,
-      options,
-    );
+    return this.calls.record(OPS.createFolder, inMailbox(mailbox), { name }, options);
   }
 
   /** Renames a folder. */
   updateFolder(at: FolderRef, name: string, options?: CallOptions): Promise<FolderRecord> {
-    return this.calls.record(MAILBOX_OPS.updateFolder, inFolder(at), { name }, folder, options);
+    return this.calls.record(OPS.updateFolder, inFolder(at), { name }, options);
   }
 
   /** Deletes the folder, its subfolders and all their messages for good. */
   deleteFolder(at: FolderRef, options?: CallOptions): Promise<void> {
-    return this.calls.done(MAILBOX_OPS.deleteFolder, inFolder(at), undefined, options);
+    return this.calls.done(OPS.deleteFolder, inFolder(at), undefined, options);
   }
 
   listMessages(at: FolderRef, options?: MessagePageOptions): Promise<Page<Listing>> {
-    const params = { ...inFolder(at), ...pageParameters(options), sort: options?.sort };
-    return this.calls.page(MAILBOX_OPS.listMessages, params, undefined, decodeListing, options);
+    const params = { ...inFolder(at), sort: options?.sort };
+    return this.calls.page(OPS.listMessages, params, undefined, options);
   }
 
   eachMessage(
     at: FolderRef,
     options?: Omit<MessagePageOptions, 'page'>,
   ): AsyncGenerator<Listing, void> {
-    return this.each(MAILBOX_OPS.listMessages, (page) =>
-      this.listMessages(at, { ...options, page }),
-    );
+    return this.each(OPS.listMessages, (page) => this.listMessages(at, { ...options, page }));
   }
 
   /** Deletes every message of the folder for good. */
   deleteAllMessages(at: FolderRef, options?: CallOptions): Promise<void> {
-    return this.calls.done(MAILBOX_OPS.deleteAllMessages, inFolder(at), undefined, options);
+    return this.calls.done(OPS.deleteAllMessages, inFolder(at), undefined, options);
   }
 
   searchMessages(
@@ -421,8 +361,8 @@ export class MailboxClient extends Client {
     criteria: SearchRequest,
     options?: MessagePageOptions,
   ): Promise<Page<Listing>> {
-    const params = { ...inFolder(at), ...pageParameters(options), sort: options?.sort };
-    return this.calls.page(MAILBOX_OPS.searchMessages, params, criteria, decodeListing, options);
+    const params = { ...inFolder(at), sort: options?.sort };
+    return this.calls.page(OPS.searchMessages, params, criteria, options);
   }
 
   eachFound(
@@ -430,7 +370,7 @@ export class MailboxClient extends Client {
     criteria: SearchRequest,
     options?: Omit<MessagePageOptions, 'page'>,
   ): AsyncGenerator<Listing, void> {
-    return this.each(MAILBOX_OPS.searchMessages, (page) =>
+    return this.each(OPS.searchMessages, (page) =>
       this.searchMessages(at, criteria, { ...options, page }),
     );
   }
@@ -441,13 +381,7 @@ export class MailboxClient extends Client {
     change: MessageFlagsRequest,
     options?: CallOptions,
   ): Promise<FlagsResultRecord> {
-    return this.calls.record(
-      MAILBOX_OPS.updateMessageFlags,
-      inFolder(at),
-      change,
-      flagsResult,
-      options,
-    );
+    return this.calls.record(OPS.updateMessageFlags, inFolder(at), change, options);
   }
 
   /** Up to 100 messages. */
@@ -457,22 +391,16 @@ export class MailboxClient extends Client {
     targetFolder: string,
     options?: CallOptions,
   ): Promise<void> {
-    return this.calls.done(MAILBOX_OPS.moveMessages, inFolder(at), { uids, targetFolder }, options);
+    return this.calls.done(OPS.moveMessages, inFolder(at), { uids, targetFolder }, options);
   }
 
   /** Deletes up to 100 messages for good. */
   deleteMessages(at: FolderRef, uids: number[], options?: CallOptions): Promise<void> {
-    return this.calls.done(MAILBOX_OPS.deleteMessages, inFolder(at), { uids }, options);
+    return this.calls.done(OPS.deleteMessages, inFolder(at), { uids }, options);
   }
 
   getMessage(at: MessageRef, options?: CallOptions): Promise<Listing> {
-    return this.calls.record(
-      MAILBOX_OPS.getMessage,
-      inMessage(at),
-      undefined,
-      decodeListing,
-      options,
-    );
+    return this.calls.record(OPS.getMessage, inMessage(at), undefined, options);
   }
 
   patchMessage(
@@ -480,18 +408,12 @@ export class MailboxClient extends Client {
     change: PatchMessageRequest,
     options?: CallOptions,
   ): Promise<Listing> {
-    return this.calls.record(
-      MAILBOX_OPS.patchMessage,
-      inMessage(at),
-      change,
-      decodeListing,
-      options,
-    );
+    return this.calls.record(OPS.patchMessage, inMessage(at), change, options);
   }
 
   /** Deletes the message for good. */
   deleteMessage(at: MessageRef, options?: CallOptions): Promise<void> {
-    return this.calls.done(MAILBOX_OPS.deleteMessage, inMessage(at), undefined, options);
+    return this.calls.done(OPS.deleteMessage, inMessage(at), undefined, options);
   }
 
   /**
@@ -501,18 +423,12 @@ export class MailboxClient extends Client {
    * @throws origin.not-mail for anything of another type, origin.too-large, spool-failed
    */
   getMessageSource(at: MessageRef, options?: SpoolOptions): Promise<Bytes> {
-    return this.calls.bytes(MAILBOX_OPS.getMessageSource, inMessage(at), options);
+    return this.calls.bytes(OPS.getMessageSource, inMessage(at), options);
   }
 
   /** The rendered text and HTML. The service marks the message as read. */
   getMessageText(at: MessageRef, options?: CallOptions): Promise<MessageTextRecord> {
-    return this.calls.record(
-      MAILBOX_OPS.getMessageText,
-      inMessage(at),
-      undefined,
-      messageText,
-      options,
-    );
+    return this.calls.record(OPS.getMessageText, inMessage(at), undefined, options);
   }
 
   /** One attachment, decoded; as a file where it is too large for memory. */
@@ -522,30 +438,28 @@ export class MailboxClient extends Client {
     options?: SpoolOptions,
   ): Promise<Bytes> {
     const params = { ...inMessage(at), attachmentId };
-    return this.calls.bytes(MAILBOX_OPS.getMessageAttachment, params, options);
+    return this.calls.bytes(OPS.getMessageAttachment, params, options);
   }
 
   moveMessage(at: MessageRef, targetFolder: string, options?: CallOptions): Promise<void> {
-    return this.calls.done(MAILBOX_OPS.moveMessage, inMessage(at), { targetFolder }, options);
+    return this.calls.done(OPS.moveMessage, inMessage(at), { targetFolder }, options);
   }
 
   /** Sends a message, a reply (`inReplyTo`) or a forward (`forwardOf`). */
   sendEmail(mailbox: string, mail: SendRequest, options?: CallOptions): Promise<void> {
-    return this.calls.done(MAILBOX_OPS.sendEmail, inMailbox(mailbox), mail, options);
+    return this.calls.done(OPS.sendEmail, inMailbox(mailbox), mail, options);
   }
 
   listWebhooks(mailbox: string, options?: WebhookPageOptions): Promise<Page<WebhookRecord>> {
-    const params = { ...inMailbox(mailbox), ...pageParameters(options), status: options?.status };
-    return this.calls.page(MAILBOX_OPS.listWebhooks, params, undefined, mailboxWebhook, options);
+    const params = { ...inMailbox(mailbox), status: options?.status };
+    return this.calls.page(OPS.listWebhooks, params, undefined, options);
   }
 
   eachWebhook(
     mailbox: string,
     options?: Omit<WebhookPageOptions, 'page'>,
   ): AsyncGenerator<WebhookRecord, void> {
-    return this.each(MAILBOX_OPS.listWebhooks, (page) =>
-      this.listWebhooks(mailbox, { ...options, page }),
-    );
+    return this.each(OPS.listWebhooks, (page) => this.listWebhooks(mailbox, { ...options, page }));
   }
 
   /** The secret is shown here and never again. */
@@ -554,24 +468,11 @@ export class MailboxClient extends Client {
     fields: CreateWebhookRequest,
     options?: CallOptions,
   ): Promise<WebhookWithSecretRecord> {
-    const params = inMailbox(mailbox);
-    return this.calls.record(
-      MAILBOX_OPS.createWebhook,
-      params,
-      fields,
-      mailboxWebhookWithSecret,
-      options,
-    );
+    return this.calls.record(OPS.createWebhook, inMailbox(mailbox), fields, options);
   }
 
   getWebhook(at: WebhookRef, options?: CallOptions): Promise<WebhookRecord> {
-    return this.calls.record(
-      MAILBOX_OPS.getWebhook,
-      inWebhook(at),
-      undefined,
-      mailboxWebhook,
-      options,
-    );
+    return this.calls.record(OPS.getWebhook, inWebhook(at), undefined, options);
   }
 
   updateWebhook(
@@ -579,45 +480,22 @@ export class MailboxClient extends Client {
     fields: UpdateWebhookRequest,
     options?: CallOptions,
   ): Promise<WebhookRecord> {
-    return this.calls.record(
-      MAILBOX_OPS.updateWebhook,
-      inWebhook(at),
-      fields,
-      mailboxWebhook,
-      options,
-    );
+    return this.calls.record(OPS.updateWebhook, inWebhook(at), fields, options);
   }
 
   /** Deletes the webhook for good. */
   deleteWebhook(at: WebhookRef, options?: CallOptions): Promise<void> {
-    return this.calls.done(MAILBOX_OPS.deleteWebhook, inWebhook(at), undefined, options);
+    return this.calls.done(OPS.deleteWebhook, inWebhook(at), undefined, options);
   }
 
   /** The old secret is dead at once. */
   regenerateWebhookSecret(at: WebhookRef, options?: CallOptions): Promise<WebhookWithSecretRecord> {
-    const params = inWebhook(at);
-    return this.calls.record(
-      MAILBOX_OPS.regenerateWebhookSecret,
-      params,
-      undefined,
-      mailboxWebhookWithSecret,
-      options,
-    );
+    return this.calls.record(OPS.regenerateWebhookSecret, inWebhook(at), undefined, options);
   }
 
   testWebhook(at: WebhookRef, options?: CallOptions): Promise<WebhookTestRecord> {
-    return this.calls.record(
-      MAILBOX_OPS.testWebhook,
-      inWebhook(at),
-      undefined,
-      mailboxWebhookTest,
-      options,
-    );
+    return this.calls.record(OPS.testWebhook, inWebhook(at), undefined, options);
   }
-}
-
-function pageParameters(options: PageOptions | undefined) {
-  return { page: options?.page, perPage: options?.perPage ?? 100 };
 }
 
 function inMailbox(mailbox: string) {
@@ -643,7 +521,7 @@ export function folderPages(
   options?: CallOptions,
 ): AsyncGenerator<Page<FolderRecord>, void> {
   const read = (page: number) => client.listFolders(mailbox, { ...options, page });
-  return eachPage(MAILBOX_OPS.listFolders, client.host, read);
+  return eachPage(OPS.listFolders, client.host, read);
 }
 
 /** Returns the error for a listing of folders that is longer than its reader takes. */
@@ -652,5 +530,5 @@ export function tooManyFolders(
   what: 'folders' | 'folder names',
   limit: number,
 ): Error {
-  return tooLarge(MAILBOX_OPS.listFolders, client.host, what, limit);
+  return tooLarge(OPS.listFolders, client.host, what, limit);
 }

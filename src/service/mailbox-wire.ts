@@ -20,7 +20,7 @@ import {
 
 /** Records of the mailbox surface, in camelCase. Every success but 204 wraps one, or a list of them, in `data`. */
 
-export const accountRecord = z.looseObject({
+const accountRecord = z.looseObject({
   orderResourceId: textOrNull,
   mailboxes: z.array(z.looseObject({ resourceId: z.string().min(1), address: z.string() })),
 });
@@ -30,7 +30,7 @@ export type AccountRecord = z.output<typeof accountRecord>;
  * A folder. `messageCount` must be there: a count that is merely missing would read as an emptied folder.
  * A missing `name` is the last part of the path. An empty path is left to the reader: it must not hide the other folders.
  */
-export const folderRecord = z
+const folderRecord = z
   .looseObject({
     path: z.string(),
     name: z.string().nullish(),
@@ -79,18 +79,18 @@ export const messageRecord = z.looseObject({
   attachments: list(attachmentRecord),
 });
 
-export const messageTextRecord = z.looseObject({ text: textOrNull, html: textOrNull });
+const messageTextRecord = z.looseObject({ text: textOrNull, html: textOrNull });
 export type MessageTextRecord = z.output<typeof messageTextRecord>;
 
 /** The outcome of a bulk flag update: 200 when all succeeded, 207 when `failed` is not empty. */
-export const flagsResultRecord = z.looseObject({
+const flagsResultRecord = z.looseObject({
   successful: list(uidField),
   failed: list(z.looseObject({ uid: uidField, reason: text })),
 });
 export type FlagsResultRecord = z.output<typeof flagsResultRecord>;
 
 /** `STORAGE` counts bytes, `MESSAGE` counts messages; `percentage` is 0 to 100. */
-export const quotaRecord = z.looseObject({
+const quotaRecord = z.looseObject({
   quotas: list(
     z.looseObject({
       resourceName: z.string(),
@@ -111,7 +111,7 @@ export const WEBHOOK_STATUSES = ['active', 'paused', 'disabled'] as const;
 const WEBHOOK_EVENTS = ['message.received'] as const;
 
 /** Statuses and events are read as any text: a newer service may know more of them than this program. */
-export const webhookRecord = z.looseObject({
+const webhookRecord = z.looseObject({
   id: z.string().min(1),
   accountResourceId: textOrNull,
   mailbox: text,
@@ -129,7 +129,7 @@ export type WebhookRecord = z.output<typeof webhookRecord>;
 export const webhookWithSecretRecord = webhookRecord.extend({ secret: z.string().min(1) });
 export type WebhookWithSecretRecord = z.output<typeof webhookWithSecretRecord>;
 
-export const webhookTestRecord = z.looseObject({
+const webhookTestRecord = z.looseObject({
   httpStatus: quantityOrNull,
   success: flag,
   error: textOrNull,

@@ -41,24 +41,24 @@ export const platformWebhookRecord = z.looseObject({
 });
 export type PlatformWebhookRecord = z.output<typeof platformWebhookRecord>;
 
-export const platformWebhookWithSecretRecord = platformWebhookRecord.extend({
+const platformWebhookWithSecretRecord = platformWebhookRecord.extend({
   secret: z.string().min(1),
 });
 export type PlatformWebhookWithSecretRecord = z.output<typeof platformWebhookWithSecretRecord>;
 
 /** All three may be missing; a missing outcome is null, not a failure. */
-export const platformWebhookTestRecord = z.looseObject({
+const platformWebhookTestRecord = z.looseObject({
   http_status: quantityOrNull,
   is_successful: orElse(z.boolean(), null),
   error: textOrNull,
 });
 export type PlatformWebhookTestRecord = z.output<typeof platformWebhookTestRecord>;
 
-export const platformMessageRecord = z.looseObject({ message: text });
+const platformMessageRecord = z.looseObject({ message: text });
 export type PlatformMessageRecord = z.output<typeof platformMessageRecord>;
 
 /** `duration` is in milliseconds; `retry_count` counts the attempts after the first, `max_retry_count` how many of them may be. */
-export const deliveryLogRecord = z.looseObject({
+const deliveryLogRecord = z.looseObject({
   created_at: text,
   mailbox_address: text,
   webhook_url: text,
@@ -70,7 +70,7 @@ export const deliveryLogRecord = z.looseObject({
 export type DeliveryLogRecord = z.output<typeof deliveryLogRecord>;
 
 /** Storage is counted in kilobytes here, unlike on the mailbox surface. */
-export const platformMailboxRecord = z.looseObject({
+const platformMailboxRecord = z.looseObject({
   id: z.string().min(1),
   address: text,
   status: text,

@@ -4,8 +4,9 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import type { z } from 'zod';
 import { errnoName } from '../core/errors.ts';
+import type { Listing } from '../core/types.ts';
 import { originError } from './errors.ts';
-import { mailboxPagination } from './mailbox-wire.ts';
+import { decodeListing, mailboxPagination, messageRecord } from './mailbox-wire.ts';
 import { platformMeta } from './platform-wire.ts';
 import type { Reply } from './transport.ts';
 import { decode, describeParam, type Operation, type Param, readParam, typeName } from './wire.ts';
@@ -467,13 +468,14 @@ function spoolError(dir: string, cause: unknown): Error {
   return originError('spool-failed', { dir, reason: errnoName(cause) }, cause);
 }
 
-/** Reads one value of an answer: `path` is where it stands, for errors. */
-export type Decoder<T> = (value: unknown, operation: string, path: string) => T;
-
-/** A decoder by schema. */
-export function bySchema<S extends z.ZodType>(schema: S): Decoder<z.output<S>> {
-  return (value, operation, path) => decode(schema, value, operation, path);
+/** The record of an operation's answer, decoded. */
+export type RecordOf<O extends Operation> = O['response'] extends {
+  readonly record: infer R extends z.ZodType;
 }
+  ? R extends typeof messageRecord
+    ? Listing
+    : z.output<R>
+  : never;
 
 /** One page of a collection, whichever surface it came from. */
 export interface Page<T> {
@@ -507,17 +509,17 @@ export function jsonOf(operation: Operation, host: string, reply: Reply): unknow
 }
 
 /** The record of a success: under `data` on the mailbox surface, bare on the platform surface. */
-export function recordOf<T>(operation: Operation, json: unknown, decoder: Decoder<T>): T {
-  if (operation.response.kind === 'bare') return decoder(json, operation.name, '');
-  return decoder(field(operation, json, 'data'), operation.name, 'data');
+export function recordOf<O extends Operation>(operation: O, json: unknown): RecordOf<O> {
+  if (operation.response.kind === 'bare') return decoded(operation, json, '');
+  return decoded(operation, field(operation, json, 'data'), 'data');
 }
 
-export function pageOf<T>(operation: Operation, json: unknown, decoder: Decoder<T>): Page<T> {
+export function pageOf<O extends Operation>(operation: O, json: unknown): Page<RecordOf<O>> {
   const data = field(operation, json, 'data');
   if (!Array.isArray(data)) {
     throw misshapen(operation, 'data', data, 'array');
   }
-  const items = data.map((item: unknown, i) => decoder(item, operation.name, `data[${i}]`));
+  const items = data.map((item: unknown, i) => decoded(operation, item, `data[${i}]`));
   if (operation.surface === 'mailbox') {
     const found = field(operation, json, 'pagination');
     const read = decode(mailboxPagination, found, operation.name, 'pagination');
@@ -525,6 +527,15 @@ export function pageOf<T>(operation: Operation, json: unknown, decoder: Decoder<
   }
   const read = decode(platformMeta, field(operation, json, 'meta'), operation.name, 'meta');
   return { items, page: read.current_page, perPage: read.per_page, total: read.total };
+}
+
+/** @param path where the value is in the answer, for errors */
+function decoded<O extends Operation>({ name, response }: O, value: unknown, path: string) {
+  if (!('record' in response)) throw new RangeError(`${name} answers with no record`);
+  const { record } = response;
+  const read =
+    record === messageRecord ? decodeListing(value, name, path) : decode(record, value, name, path);
+  return read as RecordOf<O>;
 }
 
 function field(operation: Operation, json: unknown, name: string): unknown {

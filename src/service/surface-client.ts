@@ -17,7 +17,6 @@ import {
   bytesOf,
   Credentials,
   contentTypeOf,
-  type Decoder,
   IN_MEMORY_BYTES,
   jsonOf,
   looksLikeWebPage,
@@ -25,6 +24,7 @@ import {
   type Page,
   type ParamValues,
   pageOf,
+  type RecordOf,
   readBaseUrl,
   readJson,
   recordOf,
@@ -296,6 +296,12 @@ export interface CallOptions {
   readonly lane?: Lane | undefined;
 }
 
+/** `perPage` is always sent; 100 when left out. */
+export interface PageOptions extends CallOptions {
+  readonly page?: number;
+  readonly perPage?: number;
+}
+
 export interface SpoolOptions extends CallOptions {
   /** Where bytes go that are too many for memory; the system's folder for temporary files when left out. */
   readonly spoolDir?: string | undefined;
@@ -316,6 +322,9 @@ export type RawAnswer =
   | { readonly kind: 'json'; readonly status: number; readonly json: unknown }
   | { readonly kind: 'empty'; readonly status: number }
   | { readonly kind: 'bytes'; readonly status: number; readonly body: Bytes };
+
+/** Parameters, body (undefined for none) and options of a call. */
+type Args = [params: ParamValues, body?: unknown, options?: CallOptions];
 
 /** Calls operations of one surface: builds the request, sends it in turn, tries again where that is safe, decodes. */
 export class SurfaceClient {
@@ -375,54 +384,47 @@ export class SurfaceClient {
     return this.#transport.close();
   }
 
-  record<T>(
-    operation: Operation,
-    params: ParamValues,
-    body: unknown,
-    decoder: Decoder<T>,
-    options: CallOptions | undefined,
-  ): Promise<T> {
+  record<O extends Operation>(
+    operation: O,
+    ...[params, body, options]: Args
+  ): Promise<RecordOf<O>> {
     return this.#call(operation, params, body, options, null, (reply) =>
-      recordOf(operation, jsonOf(operation, this.host, reply), decoder),
+      recordOf(operation, jsonOf(operation, this.host, reply)),
     );
   }
 
   /** As `record`, but a 202 is an answer of its own. */
-  recordOrAccepted<T>(
-    operation: Operation,
-    params: ParamValues,
-    body: unknown,
-    decoder: Decoder<T>,
-    options: CallOptions | undefined,
-  ): Promise<T | Accepted> {
+  recordOrAccepted<O extends Operation>(
+    operation: O,
+    ...[params, body, options]: Args
+  ): Promise<RecordOf<O> | Accepted> {
     return this.#call(operation, params, body, options, null, (reply) => {
       const empty = reply.body.kind === 'buffer' && reply.body.bytes.length === 0;
       if (reply.status === 202) {
         return new Accepted(empty ? undefined : jsonOf(operation, this.host, reply));
       }
-      return recordOf(operation, jsonOf(operation, this.host, reply), decoder);
+      return recordOf(operation, jsonOf(operation, this.host, reply));
     });
   }
 
-  page<T>(
-    operation: Operation,
+  page<O extends Operation>(
+    operation: O,
     params: ParamValues,
     body: unknown,
-    decoder: Decoder<T>,
-    options: CallOptions | undefined,
-  ): Promise<Page<T>> {
-    return this.#call(operation, params, body, options, null, (reply) =>
-      pageOf(operation, jsonOf(operation, this.host, reply), decoder),
+    options: PageOptions | undefined,
+  ): Promise<Page<RecordOf<O>>> {
+    const [page, size] = [options?.page, options?.perPage ?? 100];
+    const values =
+      operation.surface === 'mailbox'
+        ? { page, perPage: size, ...params }
+        : { ...params, page, per_page: size };
+    return this.#call(operation, values, body, options, null, (reply) =>
+      pageOf(operation, jsonOf(operation, this.host, reply)),
     );
   }
 
   /** For operations that answer with nothing. A web page in its place is no success. */
-  done(
-    operation: Operation,
-    params: ParamValues,
-    body: unknown,
-    options: CallOptions | undefined,
-  ): Promise<void> {
+  done(operation: Operation, ...[params, body, options]: Args): Promise<void> {
     return this.#call(operation, params, body, options, null, (reply) => {
       if (reply.body.kind === 'file' || reply.body.bytes.length > 0) {
         jsonOf(operation, this.host, reply);

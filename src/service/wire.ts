@@ -266,11 +266,11 @@ type OperationEntry = Pick<Operation, 'method' | 'path' | 'params' | 'response' 
  *
  * @param errors error statuses of those that name none of their own
  */
-export function operationsOf<Key extends string>(
+export function operationsOf<const T extends Readonly<Record<string, OperationEntry>>>(
   surface: Surface,
   errors: readonly number[],
-  table: Readonly<Record<Key, OperationEntry>>,
-): Readonly<Record<Key, Operation>> {
+  table: T,
+) {
   const prefix = surface === 'platform' ? 'platform.' : '';
   const complete = ([key, entry]: [string, OperationEntry]): [string, Operation] => [
     key,
@@ -287,10 +287,9 @@ export function operationsOf<Key extends string>(
       ...entry,
     },
   ];
-  return Object.fromEntries(Object.entries<OperationEntry>(table).map(complete)) as Record<
-    Key,
-    Operation
-  >;
+  return Object.fromEntries(Object.entries<OperationEntry>(table).map(complete)) as {
+    readonly [K in keyof T]: Operation & Pick<T[K], 'response'>;
+  };
 }
 
 /** A value that fits its parameter, or what was expected instead. */
