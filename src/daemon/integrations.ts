@@ -11,7 +11,7 @@ import type { MailboxKey } from '../core/types.ts';
 import type { RequestReport } from '../service/transport.ts';
 import { type AccountOrigin, orderOf } from '../sync/account-origins.ts';
 import { orderUsages } from '../sync/api-origin.ts';
-import { catalogMirror } from '../sync/committer.ts';
+import { catalogMirror } from '../sync/mirror.ts';
 import {
   type HeldAmounts,
   hasMoved,

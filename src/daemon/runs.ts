@@ -14,7 +14,7 @@ import {
   limiterStore,
   RequestLog,
 } from '../sync/account-origins.ts';
-import { catalogMirror } from '../sync/committer.ts';
+import { Committer } from '../sync/committer.ts';
 import { syncError } from '../sync/errors.ts';
 import {
   type AttachmentReading,
@@ -22,11 +22,11 @@ import {
   Meter,
   Meters,
   makePass,
-  SharedCommitter,
   type SharedExtractors,
   tidy,
 } from '../sync/make-run.ts';
-import { concernsOneAccount, type Mirror } from '../sync/ports.ts';
+import { catalogMirror, type Mirror } from '../sync/mirror.ts';
+import { concernsOneAccount } from '../sync/ports.ts';
 import {
   emptyResult,
   failureOfAccount,
@@ -87,7 +87,8 @@ export class Passes implements PassRunner {
   readonly #extractor: Extractor;
   readonly #indexer: Indexer;
   readonly #attachments: AttachmentReading;
-  readonly #committer: SharedCommitter;
+  /** One for concurrent passes: a message that two of them find is stored once. */
+  #committer: Committer;
   readonly #compaction: Compaction;
   readonly #meters = new Meters((name) => this.#origins.get(name)?.requestsPerMinute() ?? 0);
   #tidyingSince: number | undefined;
@@ -96,7 +97,7 @@ export class Passes implements PassRunner {
 
   constructor(options: PassesOptions) {
     this.#options = options;
-    const { writer, clock, extractors } = options;
+    const { writer, extractors } = options;
     this.#mirror = catalogMirror(writer.catalog);
     this.#extractor = extractors?.messages ?? openExtractorPool();
     this.#indexer = createIndexer({
@@ -112,12 +113,7 @@ export class Passes implements PassRunner {
       extractors?.attachments,
     );
     this.#compaction = new Compaction(writer);
-    this.#committer = new SharedCommitter({
-      log: writer.log,
-      mirror: this.#mirror,
-      now: () => clock.now(),
-      after: (ms, act) => clock.after(ms, act),
-    });
+    this.#committer = this.#newCommitter();
     this.#settings = options.settings;
     this.#origins = this.#open(options.settings);
   }
@@ -288,8 +284,19 @@ export class Passes implements PassRunner {
     return isMore;
   }
 
+  /** A committer that has failed stays so: what it had collected is fetched again by passes with another one. */
   recover(): void {
-    this.#committer.renew();
+    this.#committer = this.#newCommitter();
+  }
+
+  #newCommitter(): Committer {
+    const { writer, clock } = this.#options;
+    return new Committer({
+      log: writer.log,
+      mirror: this.#mirror,
+      now: () => clock.now(),
+      after: (ms, act) => clock.after(ms, act),
+    });
   }
 
   tokenMark(account: string): string | null {
@@ -308,39 +315,31 @@ export class Passes implements PassRunner {
   ): Promise<SyncResult> {
     const { writer, clock } = this.#options;
     const { meter, aim, sweptSince, lane, progress, signal } = pass;
-    let onCommitted: (() => void) | undefined;
-    try {
-      return await makePass(writer, this.#settings, {
-        accounts: [
-          {
-            name: account.settings.name,
-            wanted,
-            origin: this.#origins.recent(account, lane, clock.now),
-          },
-        ],
-        concurrency: widthOf(this.#settings.rateLimit.concurrency, account),
-        policy: {
-          ...(pass.rhythm ? { rhythm: RHYTHM, verifyPerHour: VERIFY_PER_HOUR } : {}),
-          sweptSince,
-          full: aim.full,
-          acceptEndings: aim.acceptEndings,
+    return await makePass(writer, this.#settings, {
+      accounts: [
+        {
+          name: account.settings.name,
+          wanted,
+          origin: this.#origins.recent(account, lane, clock.now),
         },
-        mirror: this.#mirror,
-        indexing: this.#indexer,
-        tidy: () => Promise.resolve([]),
-        requests: () => meter.byOperation(),
-        now: () => clock.now(),
-        after: (ms, act) => clock.after(ms, act),
-        progress,
-        signal,
-        openCommitter: (listener) => {
-          onCommitted = listener;
-          return this.#committer.open(listener);
-        },
-      });
-    } finally {
-      if (onCommitted !== undefined) this.#committer.release(onCommitted);
-    }
+      ],
+      concurrency: widthOf(this.#settings.rateLimit.concurrency, account),
+      policy: {
+        ...(pass.rhythm ? { rhythm: RHYTHM, verifyPerHour: VERIFY_PER_HOUR } : {}),
+        sweptSince,
+        full: aim.full,
+        acceptEndings: aim.acceptEndings,
+      },
+      mirror: this.#mirror,
+      indexing: this.#indexer,
+      tidy: () => Promise.resolve([]),
+      requests: () => meter.byOperation(),
+      now: () => clock.now(),
+      after: (ms, act) => clock.after(ms, act),
+      progress,
+      signal,
+      committer: this.#committer,
+    });
   }
 
   #open(settings: Settings): AccountOrigins {

@@ -1,18 +1,12 @@
 import { hash } from 'node:crypto';
 import type { Batch } from '../archive/batch.ts';
 import type { Fact } from '../archive/format.ts';
-import type { WritableCatalog } from '../catalog/catalog.ts';
+import type { LogWriter } from '../archive/log-writer.ts';
 import { MailkeepError } from '../core/errors.ts';
-import type { BlobHash, FolderKey, Listing, MessageId, Place } from '../core/types.ts';
+import type { BlobHash, Listing, MessageId, Place } from '../core/types.ts';
 import { docidBase } from '../mail/docid.ts';
-import { NO_PLACES } from './plan/folder-evidence.ts';
-import {
-  type FetchedSource,
-  isUnaskable,
-  type KnownPlace,
-  type Log,
-  type Mirror,
-} from './ports.ts';
+import type { Mirror } from './mirror.ts';
+import { type FetchedSource, isUnaskable } from './ports.ts';
 import {
   type ExcludedFolder,
   type FolderCertificate,
@@ -50,24 +44,24 @@ type PutSource =
     }
   | { readonly is: 'forgotten'; readonly id: MessageId };
 
-interface CommitterDeps {
-  readonly log: Log;
+export interface CommitterDeps {
+  readonly log: Pick<LogWriter, 'newBatch' | 'commit' | 'endThread'>;
   readonly mirror: Mirror;
   readonly now: () => number;
   /** Calls `act` once, after `ms`; the returned function cancels that. */
   readonly after: (ms: number, act: () => void) => () => void;
-  /** Called after each batch is durable and folded. */
-  readonly onCommitted: () => void;
 }
 
 /**
  * Collects what a pass learns into batches and makes them durable, in order: writes bytes and facts to the log, folds
- * them into the catalog, then calls back whoever waits for them. The first failure is final: every later call throws
- * it, so that nothing is reported as stored after it.
+ * them into the catalog, then runs the callbacks of each. Concurrent passes may share one: what they learn at the same
+ * time becomes durable together, and a message that two of them find is stored once. The first failure is final: every
+ * later call throws it, so that nothing is reported as stored after it.
  */
 export class Committer {
   #batch: Batch;
   #callbacks: (() => void)[] = [];
+  readonly #listeners = new Set<() => void>();
   #messages = new Map<MessageId, { docid: number; size: number }>();
   #inFlight = 0;
   #tail: Promise<void> = Promise.resolve();
@@ -78,6 +72,12 @@ export class Committer {
 
   constructor(private readonly deps: CommitterDeps) {
     this.#batch = deps.log.newBatch();
+  }
+
+  /** Calls a listener after each batch is durable and folded, until the returned function is called. */
+  onCommitted(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /**
@@ -223,7 +223,7 @@ export class Committer {
           if (record.kind === 'message') this.#messages.delete(record.id);
         }
         for (const callback of callbacks) callback();
-        this.deps.onCommitted();
+        for (const listener of this.#listeners) listener();
       })
       .catch((error: unknown) => {
         this.#failure ??= { error };
@@ -344,78 +344,4 @@ export class Ledger {
       };
     });
   }
-}
-
-/** Returns the catalog in the form that a pass reads it. */
-export function catalogMirror(catalog: WritableCatalog): Mirror {
-  const { folders, places, quarantine, messages, relinking } = catalog;
-  /** Reads from a folder by its number; an unknown folder has `nothing`. */
-  const inFolder = <T>(at: FolderKey, nothing: T, read: (folder: number) => T): T => {
-    const folder = folders.find(at)?.id;
-    return folder === undefined ? nothing : read(folder);
-  };
-  const inGeneration =
-    <T>(nothing: T, read: (folder: number, generation: number) => T) =>
-    (at: FolderKey, generation: number): T =>
-      inFolder(at, nothing, (folder) => read(folder, generation));
-  return {
-    mailboxAddress: (at) => folders.mailbox(at)?.address,
-    folder: (at) => folders.find(at),
-    openPlaces: (at, generation, { lo, hi }) =>
-      inFolder(at, new Map<number, KnownPlace>(), (folder) => {
-        const known = new Map<number, KnownPlace>();
-        const to = Number.isFinite(hi) ? { to: hi } : {};
-        for (const place of places.open({ folder, generation, from: lo, ...to })) {
-          known.set(place.uid, place);
-        }
-        return known;
-      }),
-    placed: (at, generation, uid) =>
-      inFolder(at, undefined, (folder) => relinking.placed(folder, generation, uid)),
-    endedFingerprint: (at, generation, uid) =>
-      inFolder(at, undefined, (folder) => {
-        const place = places.at(folder, generation, uid);
-        return place?.state === 'ended' ? place.fingerprint : undefined;
-      }),
-    isOpenSomewhere: (mailbox, print, before) => relinking.isOpenSomewhere(mailbox, print, before),
-    expectedUids: inGeneration([], relinking.expectedUids),
-    openUids: inGeneration([], relinking.openUids),
-    unread: inGeneration(0, relinking.unread),
-    uidsFlagged: (at, generation, flag) =>
-      inFolder(at, [], (folder) => relinking.uidsFlagged(folder, generation, flag)),
-    isAcknowledged: (at, { generation, uid }) =>
-      inFolder(at, false, (folder) => quarantine.isAcknowledged(folder, generation, uid)),
-    assumed: (mailbox, before, limit) => places.assumed(mailbox, before, limit),
-    heldUids: inGeneration([], relinking.heldUids),
-    olderGenerations(at) {
-      const folder = folders.find(at);
-      if (folder === undefined) return [];
-      return places.openGenerations(folder.id).filter((number) => number !== folder.generation);
-    },
-    folders: (mailbox) => folders.all({ mailbox }),
-    settledAs: (at, generation, uid) =>
-      inFolder(at, undefined, (folder) => {
-        const state = places.at(folder, generation, uid)?.state;
-        return state === 'open' ? undefined : state;
-      }),
-    highestUid: inGeneration(0, folders.highestUid),
-    quarantined: inGeneration([], relinking.quarantinedUids),
-    sumsOf: (at) =>
-      inFolder(at, NO_PLACES, (folder) => {
-        const { open, assumed, held, quarantined, forgotten } = folders.counts(folder);
-        return { stored: open - assumed - held, assumed, quarantined, held, forgotten };
-      }),
-    message: (id) => messages.find(id),
-    hasBlob: (hash) => messages.hasBlob(hash),
-    isForgotten: (id) => messages.purgedFor(id) === 'forgotten',
-    forgottenUids: inGeneration([], relinking.forgottenUids),
-    unplaced: (at, generation, { lo, hi }) =>
-      inFolder(at, [], (folder) => {
-        const quarantined = relinking.quarantinedUids(folder, generation);
-        const all = quarantined.concat(relinking.forgottenUids(folder, generation));
-        return all.filter((uid) => uid >= lo && uid <= hi);
-      }),
-    docidFor: (base) => catalog.docidFor(base),
-    fold: (batch) => catalog.foldBatch(batch),
-  };
 }

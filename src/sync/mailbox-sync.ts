@@ -18,6 +18,7 @@ import {
 } from './deletions.ts';
 import { syncError } from './errors.ts';
 import { FolderPass } from './folder-sync.ts';
+import type { Mirror } from './mirror.ts';
 import { openPlaces, SAMPLE_SIZE } from './plan/folder-evidence.ts';
 import { bisect, PAGE_SIZE, type UidInterval } from './plan/plan-folder.ts';
 import {
@@ -26,7 +27,6 @@ import {
   type FolderListing,
   guard,
   isRecent,
-  type KnownFolder,
   type Memory,
   type OriginMailbox,
   type OriginPage,
@@ -141,7 +141,7 @@ function move(memory: Memory, scope: Moved, from: string, to: string): void {
   memory.set(scope, from, null);
 }
 
-type Missing = KnownFolder & { readonly folder: string };
+type Missing = ReturnType<Mirror['folders']>[number];
 
 /**
  * Finds folders that were renamed: one is no longer listed, and a new one shows the same messages under the same

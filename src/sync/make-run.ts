@@ -15,7 +15,7 @@ import type { Extractor } from '../mail/extraction.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
 import type { RequestReport } from '../service/transport.ts';
 import { AccountOrigins, limiterStore, PLATFORM_PATIENCE, RequestLog } from './account-origins.ts';
-import { Committer, catalogMirror } from './committer.ts';
+import { catalogMirror } from './mirror.ts';
 import { BY_HAND, type PassPolicy } from './ports.ts';
 import {
   type FolderCertificate,
@@ -119,24 +119,15 @@ export async function tidy(
 }
 
 /** A pass in all that its purpose decides. The rest follows from the archive and the configuration. */
-interface PassOrder
-  extends Pick<
-      SyncOptions,
-      | 'accounts'
-      | 'pass'
-      | 'indexing'
-      | 'tidy'
-      | 'requests'
-      | 'now'
-      | 'after'
-      | 'progress'
-      | 'signal'
-      | 'openCommitter'
-    >,
-    Partial<Pick<SyncOptions, 'mirror' | 'concurrency'>> {
-  /** Where it differs from a pass by hand; `brake` and `confirmAfterMs` are the configuration's. */
-  readonly policy: Pick<PassPolicy, 'full' | 'acceptEndings'> & Partial<PassPolicy>;
-}
+type PassOrder = Omit<
+  SyncOptions,
+  'order' | 'first' | 'minFreeBytes' | 'startedAtCommit' | 'log' | 'memory' | 'freeBytes' | Given
+> &
+  Partial<Pick<SyncOptions, 'mirror' | 'concurrency'>> & {
+    /** Where it differs from a pass by hand; `brake` and `confirmAfterMs` are the configuration's. */
+    readonly policy: Pick<PassPolicy, 'full' | 'acceptEndings'> & Partial<PassPolicy>;
+  };
+type Given = 'mirror' | 'concurrency' | 'policy';
 
 /**
  * Makes a pass over accounts. Every pass is composed here, whoever asked for it: the command, the daemon, or a
@@ -414,43 +405,4 @@ export function keepRun(
 
 function isOdd({ complete, originTotal, stored }: FolderCertificate): boolean {
   return !complete || originTotal !== stored;
-}
-
-type Deps = Omit<ConstructorParameters<typeof Committer>[0], 'onCommitted'>;
-
-/**
- * One committer for concurrent passes: what they learn at the same time becomes durable together, and a message that
- * two of them find is stored once.
- */
-export class SharedCommitter {
-  readonly #listeners = new Set<() => void>();
-  #committer: Committer;
-
-  constructor(private readonly deps: Deps) {
-    this.#committer = this.#fresh();
-  }
-
-  /** The committer for one pass; `onCommitted` is called until `release`. */
-  open(onCommitted: () => void): Committer {
-    this.#listeners.add(onCommitted);
-    return this.#committer;
-  }
-
-  release(onCommitted: () => void): void {
-    this.#listeners.delete(onCommitted);
-  }
-
-  /** A committer that has failed stays so: what it had collected is fetched again by passes with another one. */
-  renew(): void {
-    this.#committer = this.#fresh();
-  }
-
-  #fresh(): Committer {
-    return new Committer({
-      ...this.deps,
-      onCommitted: () => {
-        for (const listener of this.#listeners) listener();
-      },
-    });
-  }
 }

@@ -1,25 +1,11 @@
-import type { Batch } from '../archive/batch.ts';
-import type { CommittedBatch } from '../archive/format.ts';
-import type { AssumedPlace } from '../catalog/list.ts';
-import type { PlacedMessage } from '../catalog/origin-places.ts';
 import { MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
-import type {
-  BlobHash,
-  CountedFlag,
-  FlagSet,
-  FolderKey,
-  ListedFolder,
-  Listing,
-  MailboxKey,
-  MessageId,
-  Place,
-} from '../core/types.ts';
+import type { CountedFlag, FolderKey, ListedFolder, Listing } from '../core/types.ts';
 import type { HostRules, Trouble } from './api-origin.ts';
 import type { Committer, Ledger } from './committer.ts';
 import type { FetchQueue } from './folder-sync.ts';
-import type { BrakePolicy, FolderSums } from './plan/folder-evidence.ts';
-import type { UidInterval } from './plan/plan-folder.ts';
+import type { Mirror } from './mirror.ts';
+import type { BrakePolicy } from './plan/folder-evidence.ts';
 import type { Canary } from './verify-unverified.ts';
 
 /** One page of messages. `total` is the origin's own count of the complete answer. */
@@ -117,90 +103,6 @@ export interface Origin {
   quota(mailbox: string, signal: AbortSignal): Promise<readonly QuotaResource[]>;
   /** The usage of all mailboxes, 100 per request; present only with a token for the platform surface. */
   usages?(mostPages: number, signal: AbortSignal): Promise<UsageListing>;
-}
-
-/** An open place as the mirror knows it. */
-export interface KnownPlace {
-  readonly flags: FlagSet;
-  /** Hex of the fingerprint over the immutable fields of the listing it appeared with. */
-  readonly fingerprint: string;
-  /** Kept open by the brake although the origin lacks it. */
-  readonly held: boolean;
-}
-
-export interface KnownFolder {
-  readonly generation: number;
-  readonly name: string;
-  readonly delimiter: string;
-  readonly specialUse: string | null;
-}
-
-/** What the catalog knows. Synchronous: it is a local index that the pass itself keeps up to date. */
-export interface Mirror {
-  mailboxAddress(at: MailboxKey): string | undefined;
-  folder(at: FolderKey): KnownFolder | undefined;
-  /** Open places whose uids lie in the interval. */
-  openPlaces(
-    at: FolderKey,
-    generation: number,
-    range: UidInterval,
-  ): ReadonlyMap<number, KnownPlace>;
-  /** The open place of a uid with its message; undefined where none is open. */
-  placed(at: FolderKey, generation: number, uid: number): PlacedMessage | undefined;
-  /** The fingerprint of a place that has ended; undefined where none has. */
-  endedFingerprint(at: FolderKey, generation: number, uid: number): string | undefined;
-  /** True when an open place of the mailbox, older than commit `before`, shows this fingerprint. */
-  isOpenSomewhere(mailbox: MailboxKey, fingerprint: string, before: number): boolean;
-  /** Uids the origin should answer for: open and not held, quarantined, forgotten. Ascending. */
-  expectedUids(at: FolderKey, generation: number): readonly number[];
-  /** Uids of all open places of a generation, held ones included, ascending. */
-  openUids(at: FolderKey, generation: number): readonly number[];
-  /** Open places of a generation without `\\Seen`. */
-  unread(at: FolderKey, generation: number): number;
-  /** Uids of open places that carry a flag, ascending. */
-  uidsFlagged(at: FolderKey, generation: number, flag: CountedFlag): readonly number[];
-  /** Open places of a mailbox whose bytes were assumed in commits up to `before`, the oldest first. */
-  assumed(mailbox: MailboxKey, before: number, limit: number): readonly AssumedPlace[];
-  /** Uids of open places that the brake holds, in no order. */
-  heldUids(at: FolderKey, generation: number): readonly number[];
-  /** Older generations of a folder that the brake keeps open. */
-  olderGenerations(at: FolderKey): readonly number[];
-  /** Current folders of a mailbox, as the archive knows them. */
-  folders(mailbox: MailboxKey): readonly (KnownFolder & { readonly folder: string })[];
-  /** What is known of a uid without an open place; undefined when nothing is. */
-  settledAs(
-    at: FolderKey,
-    generation: number,
-    uid: number,
-  ): 'ended' | 'quarantined' | 'forgotten' | undefined;
-  /** The highest uid in any fact of this generation; 0 for none. */
-  highestUid(at: FolderKey, generation: number): number;
-  /** Uids in quarantine, ascending. */
-  quarantined(at: FolderKey, generation: number): readonly number[];
-  /** Uids of the interval that the origin should answer for without an open place: quarantined or forgotten. */
-  unplaced(at: FolderKey, generation: number, range: UidInterval): readonly number[];
-  /** True when the user has acknowledged that a place is in quarantine: it is counted, and not reported again. */
-  isAcknowledged(at: FolderKey, place: Place): boolean;
-  /** The places of a folder, all generations together: an older one has open places only while the brake holds them. */
-  sumsOf(at: FolderKey): FolderSums;
-  message(id: MessageId): { readonly docid: number; readonly size: number } | undefined;
-  hasBlob(hash: BlobHash): boolean;
-  /** True when the message was forgotten: its bytes must not be stored again, whatever place shows it. */
-  isForgotten(id: MessageId): boolean;
-  /** Forgotten uids of a generation, in no order. */
-  forgottenUids(at: FolderKey, generation: number): readonly number[];
-  /** The first free docid at or above this one; each is returned once. */
-  docidFor(base: number): number;
-  /** Folds a durable batch: after it, everything above answers with its facts. */
-  fold(batch: CommittedBatch): void;
-}
-
-/** The part of the archive's writer that a pass needs. */
-export interface Log {
-  newBatch(): Batch;
-  commit(batch: Batch): Promise<CommittedBatch>;
-  /** Frees the memory of the thread that writes, where there is one, until many messages come again. */
-  endThread(): Promise<void>;
 }
 
 /** What is convenient to remember and may be lost: proofs, waits between retries, learned host rules. */

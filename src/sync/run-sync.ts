@@ -2,10 +2,11 @@ import { performance } from 'node:perf_hooks';
 import { following } from '../core/concurrency.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { HostRules, Trouble } from './api-origin.ts';
-import { Committer, Ledger } from './committer.ts';
+import { Committer, type CommitterDeps, Ledger } from './committer.ts';
 import { syncError } from './errors.ts';
 import { FetchQueue, type FolderPass } from './folder-sync.ts';
 import { finishMailbox, type MailboxPass, openMailbox, readNewestPages } from './mailbox-sync.ts';
+import type { Mirror } from './mirror.ts';
 import { accountedFor } from './plan/folder-evidence.ts';
 import { type FolderPlan, forecast, PAGE_SIZE, planFolder } from './plan/plan-folder.ts';
 import {
@@ -13,9 +14,7 @@ import {
   endsOnlyTheAccount,
   type FirstPart,
   guard,
-  type Log,
   type Memory,
-  type Mirror,
   type Origin,
   type OriginMailbox,
   type PassContext,
@@ -265,7 +264,7 @@ export interface AccountToSync {
   readonly origin: Origin;
 }
 
-export interface SyncOptions {
+export interface SyncOptions extends CommitterDeps {
   readonly accounts: readonly AccountToSync[];
   readonly order: 'newest' | 'oldest';
   /** `folders` when left out. */
@@ -277,8 +276,6 @@ export interface SyncOptions {
   readonly startedAtCommit: number;
   /** What to do for each account; a pass when left out. */
   readonly pass?: typeof passAccount;
-  readonly log: Log;
-  readonly mirror: Mirror;
   readonly memory: Memory;
   readonly indexing: Indexing;
   /** Closes and seals what is worth it; called at the end, when all is searchable. Returns the damage it found. */
@@ -287,15 +284,10 @@ export interface SyncOptions {
   readonly freeBytes: () => Promise<number>;
   /** Requests made so far, by operation, over all accounts. */
   readonly requests: () => Readonly<Record<string, number>>;
-  readonly now: () => number;
-  readonly after: (ms: number, act: () => void) => () => void;
   readonly progress: ProgressListener;
   readonly signal: AbortSignal;
-  /**
-   * Returns a committer that concurrent passes share, so that a message they both meet is stored once; without it
-   * the pass has one of its own. The committer calls `onCommitted` after each batch.
-   */
-  readonly openCommitter?: (onCommitted: () => void) => Committer;
+  /** One that concurrent passes share; without it the pass has one of its own. */
+  readonly committer?: Committer;
 }
 
 /** Fetches that may wait before a walk pauses: enough that fetching never waits for a listing. */
@@ -314,15 +306,23 @@ const INDEX_ALONGSIDE = 32;
  */
 export async function runSync(options: SyncOptions): Promise<SyncResult> {
   const { controller, release } = following(options.signal);
+  const closing = [release];
   try {
-    return await runStoppable(options, controller);
+    return await runStoppable(options, controller, closing);
   } finally {
-    release();
+    for (const close of closing) close();
   }
 }
 
-/** @param stopping aborts with the caller's signal, and when the archive cannot be written */
-async function runStoppable(options: SyncOptions, stopping: AbortController): Promise<SyncResult> {
+/**
+ * @param stopping aborts with the caller's signal, and when the archive cannot be written
+ * @param closing what to call in the end
+ */
+async function runStoppable(
+  options: SyncOptions,
+  stopping: AbortController,
+  closing: (() => void)[],
+): Promise<SyncResult> {
   const startedAt = options.now();
   const { signal } = stopping;
   const alongside = new IndexAlongside(options.indexing, signal);
@@ -337,9 +337,8 @@ async function runStoppable(options: SyncOptions, stopping: AbortController): Pr
     alongside.consider();
     guardFreeSpace(options).catch(stopAll);
   };
-  const { log, mirror, now, after } = options;
-  const committer =
-    options.openCommitter?.(onCommitted) ?? new Committer({ log, mirror, now, after, onCommitted });
+  const committer = options.committer ?? new Committer(options);
+  closing.push(committer.onCommitted(onCommitted));
   await guardFreeSpace(options);
   await Promise.all(
     options.accounts.map((account) => {

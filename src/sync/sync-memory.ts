@@ -14,6 +14,7 @@ import {
 import type { FolderKey, ListedFolder, MailboxKey, Place } from '../core/types.ts';
 import { syncError } from './errors.ts';
 import type { FolderPass } from './folder-sync.ts';
+import type { Mirror } from './mirror.ts';
 import {
   addInterval,
   type Coverage,
@@ -24,7 +25,6 @@ import {
   type FolderListing,
   isRecent,
   type Memory,
-  type Mirror,
   type Origin,
   type OriginMailbox,
   type PassContext,

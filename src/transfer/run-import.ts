@@ -13,8 +13,9 @@ import type { FolderKey, MailboxKey, MessageId } from '../core/types.ts';
 import { importedMailbox, isImported } from '../mail/identity.ts';
 import type { DoubtfulLine } from '../mail/mail-files.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
-import { Committer, catalogMirror } from '../sync/committer.ts';
+import { Committer } from '../sync/committer.ts';
 import { NO_NUMBERS, tidy } from '../sync/make-run.ts';
+import { catalogMirror } from '../sync/mirror.ts';
 import type { FetchedSource } from '../sync/ports.ts';
 import { importError } from './errors.ts';
 import {
@@ -179,10 +180,7 @@ class Import {
     this.#committer =
       options.log === null
         ? null
-        : new Committer({
-            ...{ log: options.log, mirror: catalogMirror(options.catalog), now, after },
-            onCommitted: () => {},
-          });
+        : new Committer({ log: options.log, mirror: catalogMirror(options.catalog), now, after });
   }
 
   async run(paths: readonly FilePath[]): Promise<ImportResult> {

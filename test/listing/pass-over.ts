@@ -1,7 +1,7 @@
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { folderKey, openState } from '../../src/core/state.ts';
-import { catalogMirror } from '../../src/sync/committer.ts';
+import { catalogMirror } from '../../src/sync/mirror.ts';
 import { BY_HAND } from '../../src/sync/ports.ts';
 import { runSync } from '../../src/sync/run-sync.ts';
 import { AT, ListingOrigin } from './listing-origin.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { parseValue } from '../../src/core/state.ts';
-import { catalogMirror } from '../../src/sync/committer.ts';
+import { catalogMirror } from '../../src/sync/mirror.ts';
 import type { Memory, Origin } from '../../src/sync/ports.ts';
 import { BY_HAND } from '../../src/sync/ports.ts';
 import type { SyncResult } from '../../src/sync/result.ts';

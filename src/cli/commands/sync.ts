@@ -13,7 +13,6 @@ import type { KnownDamage } from '../../core/state.ts';
 import { shellWord } from '../../core/terminal-safe.ts';
 import { bytes, closingText, count, counted, pendingText, span } from '../../core/text.ts';
 import { findControlSocket } from '../../daemon/control-path.ts';
-import { catalogMirror } from '../../sync/committer.ts';
 import {
   keepRun,
   type OpenAccounts,
@@ -22,6 +21,7 @@ import {
   syncAccounts,
   withAccounts,
 } from '../../sync/make-run.ts';
+import { catalogMirror } from '../../sync/mirror.ts';
 import type { FolderPlan } from '../../sync/plan/plan-folder.ts';
 import { type FolderCertificate, isHeldOnly, type SyncResult, sumOf } from '../../sync/result.ts';
 import { planSync, type SyncPlan } from '../../sync/run-sync.ts';

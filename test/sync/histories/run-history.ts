@@ -5,7 +5,7 @@ import { openLogWriter } from '../../../src/archive/log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../../src/catalog/catalog.ts';
 import { exitOfSync } from '../../../src/cli/warnings.ts';
 import { EXIT, MailkeepError } from '../../../src/core/errors.ts';
-import { catalogMirror } from '../../../src/sync/committer.ts';
+import { catalogMirror } from '../../../src/sync/mirror.ts';
 import { accountedFor } from '../../../src/sync/plan/folder-evidence.ts';
 import { gapsOf } from '../../../src/sync/plan/plan-folder.ts';
 import { BY_HAND } from '../../../src/sync/ports.ts';
