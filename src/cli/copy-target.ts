@@ -14,7 +14,8 @@ import {
 import { COPY_NAME } from '../copies/format/manifest.ts';
 import type { ObjectStore } from '../copies/object-store.ts';
 import { hasKeysFor, noteMended } from '../copies/own-copy.ts';
-import { ensureBucket, resolveS3, s3Store } from '../copies/s3-store.ts';
+import { resolveS3 } from '../copies/s3-settings.ts';
+import { ensureBucket, s3Store } from '../copies/s3-store.ts';
 import { usageError } from '../core/error-tables.ts';
 import { errnoName, MailkeepError, sentenceOf } from '../core/errors.ts';
 import { readRegularFile } from '../core/files.ts';

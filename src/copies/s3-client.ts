@@ -453,22 +453,26 @@ export interface S3Reply {
 }
 
 const NOTHING = Buffer.alloc(0);
+const ABANDONED_MS = 3 * 24 * 60 * 60_000;
 const ERROR_CODE = /^[A-Za-z0-9.]{1,64}$/;
 
 /** Signs requests to one bucket, sends them, and sends them again after failures that may pass. */
 export class S3Client {
   readonly label: string;
   readonly partBytes: number;
+  /** Uploads that were begun so long ago, and are not finished, are given up; in milliseconds. */
+  readonly abandonedMs: number;
   readonly clock: Clock;
   readonly #transport: S3Transport;
   readonly #signingKeys = new Map<string, ArrayBuffer>();
 
   constructor(
     readonly target: S3Target,
-    private readonly options: S3Options,
+    private readonly options: S3Options = {},
   ) {
     this.label = labelOf(target);
     this.partBytes = options.partBytes ?? PART_BYTES;
+    this.abandonedMs = options.abandonedMs ?? ABANDONED_MS;
     this.clock = options.clock ?? systemClock;
     this.#transport = new S3Transport({
       store: this.label,
@@ -508,6 +512,13 @@ export class S3Client {
     }
   }
 
+  /** Does the same, and throws the error of any answer but 200. */
+  async ok(request: S3Request, signal: AbortSignal): Promise<S3Reply> {
+    const reply = await this.request(request, signal);
+    if (reply.status === 200) return reply;
+    throw this.refused(request.operation, reply);
+  }
+
   /** Sends a request once; the answer is yet to be read. */
   async open(request: S3Request, signal: AbortSignal): Promise<Answer> {
     signal.throwIfAborted();
@@ -520,10 +531,8 @@ export class S3Client {
     let length = 0;
     for await (const chunk of answer.chunks()) {
       length += chunk.length;
-      if (length > MOST_XML_BYTES) {
-        const problem = `more than ${MOST_XML_BYTES} bytes`;
-        throw objectError('store-answer-invalid', { store: this.label, operation, problem });
-      }
+      if (length > MOST_XML_BYTES)
+        throw this.invalid(operation, `more than ${MOST_XML_BYTES} bytes`);
       chunks.push(chunk);
     }
     const { status, headers } = answer;
@@ -541,8 +550,13 @@ export class S3Client {
     return refusalError(this.label, operation, reply);
   }
 
+  /** Returns the error of an answer that makes no sense. */
+  invalid(operation: string, problem: string): Error {
+    return objectError('store-answer-invalid', { store: this.label, operation, problem });
+  }
+
   /** Lets go of the connections. */
-  close(): void {
+  async close(): Promise<void> {
     this.#transport.close();
   }
 

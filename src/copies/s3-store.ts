@@ -1,8 +1,7 @@
-import { randomBytes } from 'node:crypto';
-import path from 'node:path';
-import { errnoName, hasCode } from '../core/errors.ts';
-import { readRegularFile } from '../core/files.ts';
-import type { ParsedTarget, S3Credentials, S3Target } from '../core/s3-target.ts';
+import { createHash, randomBytes } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { hasCode, MailkeepError } from '../core/errors.ts';
+import { keyOf, type S3Target } from '../core/s3-target.ts';
 import { objectError } from './errors.ts';
 import {
   type Abilities,
@@ -10,30 +9,854 @@ import {
   countedBytes,
   type GetOptions,
   isObjectName,
+  isPlainName,
+  MOST_EMPTY_PAGES,
+  MOST_NEW_BYTES,
+  MOST_PARTS,
   type ObjectFact,
   type PutOptions,
   type Upload,
   type UploadingStore,
 } from './object-store.ts';
-import { S3Client, type S3Options, textOf, xmlText } from './s3-client.ts';
 import {
-  beginParts,
-  completeParts,
-  deleteObject,
-  deleteVersions,
-  giveUpUpload,
-  hasVersions,
-  listObjects,
-  lockObject,
-  readObject,
-  sendParts,
-  unfinishedUploads,
-  versionsWithBytes,
-  writeObject,
-} from './s3-objects.ts';
+  type Answer,
+  childrenOf,
+  isTransient,
+  retryAfterMs,
+  S3Client,
+  type S3Options,
+  type S3Reply,
+  textOf,
+  type XmlElement,
+  xmlText,
+} from './s3-client.ts';
 
 /** How long objects of tries are locked: the server's clock may differ from ours. */
 const TRIED_LOCK_MS = 60 * 60_000;
+
+const LISTING = 'ListObjectsV2';
+
+/** Returns a key as it is in the bucket; one that cannot be decoded stays what no name of ours is. */
+function decodedKey(key: string, isEncoded: boolean): string {
+  if (!isEncoded) return key;
+  try {
+    return decodeURIComponent(key.replaceAll('+', ' '));
+  } catch {
+    return key;
+  }
+}
+
+const MOST_PAGES = 1000;
+
+/** Our objects are written once: more versions than a few are somebody else's. */
+const MOST_VERSIONS = 32;
+const READING = 'GetObject';
+
+/** Of a part of an object: where it begins and ends, and the length of everything. */
+const CONTENT_RANGE = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
+
+interface Whole {
+  readonly length: number;
+  /** Names these bytes: other bytes have another one. */
+  readonly etag: string;
+}
+
+function continuing(position: number, { etag }: Whole): Readonly<Record<string, string>> {
+  if (position === 0) return etag === '' ? {} : { 'if-match': etag };
+  return { range: `bytes=${position}-`, 'if-match': etag };
+}
+
+/** Until when a version of an object cannot be deleted. */
+interface Lock {
+  readonly mode: 'COMPLIANCE' | 'GOVERNANCE';
+  /** Milliseconds since 1970, whole seconds: servers keep no more. */
+  readonly until: number;
+}
+
+function lockOf(until: number, mode: Lock['mode']): Lock {
+  return { mode, until: Math.ceil(until / 1000) * 1000 };
+}
+
+function isKept(lock: Lock, found: Lock | undefined): boolean {
+  return found?.mode === lock.mode && found.until >= lock.until;
+}
+
+function lockText({ mode, until }: Lock): string {
+  return `${mode.toLowerCase()} until ${new Date(until).toISOString()}`;
+}
+
+/** An upload in parts that was begun, and neither completed nor given up. Its parts are paid for. */
+interface UnfinishedUpload extends Upload {
+  /** In milliseconds, by the server's clock. */
+  readonly age: number;
+}
+
+const MIB = 1024 * 1024;
+
+/** What is known of an upload after it was to be completed. */
+interface Completion {
+  readonly reply: S3Reply;
+  /** False if the server no longer knows the upload after an answer was lost: the object shows what happened. */
+  readonly isAcknowledged: boolean;
+}
+
+/** Returns the header by which a server notices that bytes changed on the way. */
+function md5(bytes: Buffer): string {
+  return createHash('md5').update(bytes).digest('base64');
+}
+
+/** Yields the bytes in buffers of one length; the last may be shorter. They stay as they are until the next is asked for. */
+async function* inParts(bytes: AsyncIterable<Uint8Array>, length: number): AsyncGenerator<Buffer> {
+  const part = Buffer.allocUnsafeSlow(length);
+  let filled = 0;
+  for await (const chunk of bytes) {
+    for (let at = 0; at < chunk.length; ) {
+      const piece = chunk.subarray(at, at + length - filled);
+      part.set(piece, filled);
+      filled += piece.length;
+      at += piece.length;
+      if (filled < length) continue;
+      yield part;
+      filled = 0;
+    }
+  }
+  if (filled > 0) yield part.subarray(0, filled);
+}
+
+/**
+ * Names one call of `writeObject` in the object that it stores: an object that is there after an answer was lost is
+ * ours, or somebody else's.
+ */
+const MARK = 'x-amz-meta-mailkeep-put';
+
+/** How long a failed upload is tried to be given up. What is left then is swept later. */
+const GIVING_UP_MS = 15_000;
+
+/** One call of `writeObject`. */
+interface Write {
+  readonly name: string;
+  readonly length: number;
+  readonly mark: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+function versionOf({ headers }: S3Reply): string | undefined {
+  const version = headers['x-amz-version-id'];
+  return typeof version === 'string' && version !== '' ? version : undefined;
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array> {}
+
+/** Returns a store in a bucket. */
+export function s3Store(target: S3Target, options: S3Options = {}): UploadingStore {
+  return new S3Store(target, options);
+}
+
+/** A store in a bucket of S3, or of a server that speaks its protocol. */
+export class S3Store extends S3Client implements UploadingStore {
+  #abilities: Promise<Abilities> | undefined;
+  #keepsVersions: boolean | undefined;
+  #isSwept = false;
+
+  async put(
+    name: string,
+    length: number,
+    bytes: AsyncIterable<Uint8Array>,
+    options: PutOptions,
+  ): Promise<void> {
+    checkObjectName(name, isObjectName);
+    if (options.lockUntil !== undefined) await this.#refuseUnlocked(options.signal);
+    if (length > this.partBytes) await this.#sweep(name, options.signal);
+    await this.writeObject(name, length, bytes, options);
+  }
+
+  async versions(name: string, signal: AbortSignal): Promise<readonly string[]> {
+    checkObjectName(name, isObjectName);
+    return (await this.#hasVersions(signal)) ? await this.#versionsWithBytes(name, signal) : [];
+  }
+
+  async head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined> {
+    checkObjectName(name, isObjectName);
+    const operation = 'HeadObject';
+    const reply = await this.request({ operation, method: 'HEAD', name }, signal);
+    if (reply.status === 404) return undefined;
+    if (reply.status !== 200) throw this.refused(operation, reply);
+    const { 'content-length': length = '', 'last-modified': time = '' } = reply.headers;
+    return this.#factOf(operation, name, length, time);
+  }
+
+  async delete(name: string, signal: AbortSignal): Promise<void> {
+    checkObjectName(name, isObjectName);
+    if (await this.#hasVersions(signal)) await this.#deleteVersions(name, signal);
+    else await this.deleteVersion(name, undefined, signal);
+  }
+
+  async abilities(signal: AbortSignal): Promise<Abilities> {
+    signal.throwIfAborted();
+    this.#abilities ??= this.#tryOut(signal);
+    try {
+      return await this.#abilities;
+    } catch (error) {
+      this.#abilities = undefined;
+      throw error;
+    }
+  }
+
+  async beginUpload(
+    name: string,
+    metadata: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<Upload> {
+    checkObjectName(name, isObjectName);
+    const kept = Object.entries(metadata).map(([key, value]) => [`x-amz-meta-${key}`, value]);
+    const headers = { 'content-type': 'application/octet-stream', ...Object.fromEntries(kept) };
+    return await this.#beginParts(name, headers, signal);
+  }
+
+  async completeUpload(
+    upload: Upload,
+    parts: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.#completeParts(upload, parts, signal);
+  }
+
+  async #refuseUnlocked(signal: AbortSignal): Promise<void> {
+    if ((await this.abilities(signal)).locks) return;
+    throw objectError('store-unable', { store: this.label, ability: 'lock' });
+  }
+
+  /**
+   * Gives up what processes left that ended while they sent parts; once. Without a prefix, the bucket may be one of others
+   * as well: only names like the one that is written are ours, in the same folder and of the same length.
+   */
+  async #sweep(like: string, signal: AbortSignal): Promise<void> {
+    if (this.#isSwept) return;
+    this.#isSwept = true;
+    const folder = like.slice(0, like.lastIndexOf('/') + 1);
+    for (const upload of await this.unfinishedUploads(folder, signal)) {
+      const isOurs = upload.name.length === like.length;
+      if (isOurs && upload.age >= this.abandonedMs) await this.giveUpUpload(upload, signal);
+    }
+  }
+
+  /**
+   * Yields the objects whose names begin with a text, in order. Keys that are no names of ours are left out.
+   *
+   * @throws store-answer-invalid for a listing that is out of order, does not end, or lists what was not asked for
+   */
+  async *list(prefix: string, signal: AbortSignal): AsyncGenerator<ObjectFact> {
+    const above = keyOf(this.target, '');
+    const wanted = `${above}${prefix}`;
+    let token: string | undefined;
+    let last: Buffer | undefined;
+    let emptyPages = 0;
+    do {
+      const page = await this.#listPage(wanted, token, signal);
+      const objects = childrenOf(page, 'Contents');
+      const isEncoded = textOf(page, 'EncodingType') === 'url';
+      for (const object of objects) {
+        const key = decodedKey(textOf(object, 'Key'), isEncoded);
+        // By bytes, as servers sort: texts of JavaScript sort otherwise.
+        const bytes = Buffer.from(key);
+        if (last !== undefined && Buffer.compare(last, bytes) >= 0) {
+          throw this.invalid(LISTING, 'keys out of order');
+        }
+        last = bytes;
+        if (!key.startsWith(wanted)) throw this.invalid(LISTING, 'keys that were not asked for');
+        const name = key.slice(above.length);
+        if (isPlainName(name))
+          yield this.#factOf(LISTING, name, textOf(object, 'Size'), textOf(object, 'LastModified'));
+      }
+      emptyPages = objects.length === 0 ? emptyPages + 1 : 0;
+      token = this.#nextToken(page);
+      if (emptyPages > MOST_EMPTY_PAGES) throw this.invalid(LISTING, 'a listing without an end');
+    } while (token !== undefined);
+  }
+
+  async #listPage(
+    prefix: string,
+    token: string | undefined,
+    signal: AbortSignal,
+  ): Promise<XmlElement> {
+    const query = {
+      'list-type': '2',
+      // XML has no way to write some characters, which others may have in their keys.
+      'encoding-type': 'url',
+      ...(prefix === '' ? {} : { prefix }),
+      ...(token === undefined ? {} : { 'continuation-token': token }),
+    };
+    const reply = await this.ok({ operation: LISTING, method: 'GET', query }, signal);
+    if (reply.xml?.name !== 'ListBucketResult') throw this.invalid(LISTING, 'no listing');
+    return reply.xml;
+  }
+
+  #nextToken(page: XmlElement): string | undefined {
+    if (textOf(page, 'IsTruncated') !== 'true') return undefined;
+    const token = textOf(page, 'NextContinuationToken');
+    if (token === '' || token.length > 8192)
+      throw this.invalid(LISTING, 'a page without a next one');
+    return token;
+  }
+
+  #factOf(operation: string, name: string, length: string, time: string): ObjectFact {
+    const modified = Date.parse(time);
+    if (!/^\d{1,15}$/.test(length) || Number.isNaN(modified)) {
+      throw this.invalid(operation, 'an object without length or time');
+    }
+    return { name, length: Number(length), modified };
+  }
+
+  /** Returns whether the bucket keeps, or once kept, versions of objects; true where the server does not say. */
+  async #hasVersions(signal: AbortSignal): Promise<boolean> {
+    if (this.#keepsVersions !== undefined) return this.#keepsVersions;
+    const operation = 'GetBucketVersioning';
+    const query = { versioning: '' };
+    const { status, xml, ...reply } = await this.request(
+      { operation, method: 'GET', query },
+      signal,
+    );
+    if (reply.code === 'NoSuchBucket') throw this.refused(operation, { status, xml, ...reply });
+    const isSaid = status === 200 && xml?.name === 'VersioningConfiguration';
+    this.#keepsVersions = !isSaid || textOf(xml, 'Status') !== '';
+    return this.#keepsVersions;
+  }
+
+  /**
+   * Deletes all versions of an object, and the marks of its deletions.
+   *
+   * @param bypass deletes also what is locked in governance mode, if the credentials allow it
+   * @throws object-locked
+   */
+  async #deleteVersions(name: string, signal: AbortSignal, bypass = false): Promise<void> {
+    // All first: pages go on from versions that must still be there.
+    const versions: string[] = [];
+    for await (const { version } of this.#versionsOf(name, signal)) versions.push(version);
+    for (const version of versions) await this.deleteVersion(name, version, signal, bypass);
+  }
+
+  /**
+   * Returns the versions of an object, the newest first, without the marks of its deletions; none where the server does not
+   * list them, or the credentials do not allow it.
+   */
+  async #versionsWithBytes(name: string, signal: AbortSignal): Promise<readonly string[]> {
+    const versions: string[] = [];
+    try {
+      for await (const { version, isMark } of this.#versionsOf(name, signal)) {
+        if (!isMark) versions.push(version);
+        if (versions.length === MOST_VERSIONS) break;
+      }
+    } catch (error) {
+      if (!hasCode(error, 'store-access-denied') && !hasCode(error, 'store-refused')) throw error;
+    }
+    return versions;
+  }
+
+  async *#versionsOf(
+    name: string,
+    signal: AbortSignal,
+  ): AsyncGenerator<{ readonly version: string; readonly isMark: boolean }> {
+    const operation = 'ListObjectVersions';
+    const key = keyOf(this.target, name);
+    let marker: Readonly<Record<string, string>> = {};
+    for (let page = 0; page < MOST_PAGES; page += 1) {
+      const query = { versions: '', 'encoding-type': 'url', prefix: key, ...marker };
+      const reply = await this.ok({ operation, method: 'GET', query }, signal);
+      const { xml } = reply;
+      if (xml?.name !== 'ListVersionsResult') throw this.invalid(operation, 'no listing');
+      const isEncoded = textOf(xml, 'EncodingType') === 'url';
+      const keyIn = (element: XmlElement, field: string) =>
+        decodedKey(textOf(element, field), isEncoded);
+      for (const element of xml.children) {
+        if (element.name !== 'Version' && element.name !== 'DeleteMarker') continue;
+        const version = textOf(element, 'VersionId');
+        if (keyIn(element, 'Key') !== key || version === '') continue;
+        yield { version, isMark: element.name === 'DeleteMarker' };
+      }
+      if (textOf(xml, 'IsTruncated') !== 'true') return;
+      const nextKey = keyIn(xml, 'NextKeyMarker');
+      // Objects whose names begin with this one come after it.
+      if (nextKey > key) return;
+      const next = {
+        'key-marker': nextKey,
+        'version-id-marker': textOf(xml, 'NextVersionIdMarker'),
+      };
+      if (JSON.stringify(next) === JSON.stringify(marker)) break;
+      marker = next;
+    }
+    throw this.invalid(operation, 'a listing without an end');
+  }
+
+  async deleteVersion(
+    name: string,
+    version: string | undefined,
+    signal: AbortSignal,
+    bypass = false,
+  ): Promise<void> {
+    const operation = 'DeleteObject';
+    const query = version === undefined ? {} : { versionId: version };
+    const headers = bypass ? { 'x-amz-bypass-governance-retention': 'true' } : {};
+    const request = { operation, method: 'DELETE', name, query, headers } as const;
+    const reply = await this.request(request, signal);
+    if (reply.status < 300 || reply.code === 'NoSuchKey' || reply.code === 'NoSuchVersion') return;
+    if (reply.status === 404 && reply.code !== 'NoSuchBucket') return;
+    const until = version === undefined ? undefined : await this.#lockedUntil(name, query, signal);
+    if (reply.status === 403 && until !== undefined) {
+      throw objectError('object-locked', { store: this.label, name, until });
+    }
+    throw this.refused(operation, reply);
+  }
+
+  /** Returns until when a version is kept, null where it is kept until somebody says otherwise; undefined if it is not. */
+  async #lockedUntil(
+    name: string,
+    query: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<string | null | undefined> {
+    const request = { operation: 'HeadObject', method: 'HEAD', name, query } as const;
+    const reply: S3Reply = await this.request(request, signal);
+    if (reply.status !== 200) return undefined;
+    const until = Date.parse(String(reply.headers['x-amz-object-lock-retain-until-date']));
+    if (reply.headers['x-amz-object-lock-legal-hold'] === 'ON') return null;
+    return Number.isNaN(until) ? undefined : new Date(until).toISOString();
+  }
+
+  /**
+   * Yields the bytes of an object, or of one of its versions. A connection that breaks is continued where it stopped, if the object is still the same.
+   *
+   * @throws object-missing; object-changed; see `S3Client.request`
+   */
+  async *get(name: string, { signal, version }: GetOptions): AsyncGenerator<Buffer> {
+    checkObjectName(name, isObjectName);
+    const query = version === undefined ? {} : { versionId: version };
+    const patience = this.patience(signal);
+    let whole: Whole | undefined;
+    let position = 0;
+    for (;;) {
+      let askedMs = 0;
+      let answer: Answer | undefined;
+      try {
+        const headers = whole === undefined ? {} : continuing(position, whole);
+        const request = { operation: READING, method: 'GET', name, query, headers } as const;
+        answer = await this.open(request, signal);
+        if (answer.status !== 200 && answer.status !== 206) {
+          askedMs = retryAfterMs(answer.headers, this.clock.now());
+          throw await this.#refusal(name, answer);
+        }
+        const found = this.#wholeOf(answer, position);
+        whole ??= found;
+        if (found.length !== whole.length) {
+          throw objectError('object-changed', { store: this.label, name });
+        }
+        for await (const chunk of answer.chunks()) {
+          position += chunk.length;
+          if (position > whole.length) throw this.invalid(READING, 'more bytes than announced');
+          patience.progressed();
+          yield chunk;
+        }
+        if (position < whole.length) throw this.invalid(READING, 'fewer bytes than announced');
+        return;
+      } catch (error) {
+        answer?.discard();
+        // Without a name for its bytes, nobody knows whether the rest would be of the same object.
+        if (position > 0 && whole?.etag === '' && error instanceof MailkeepError) throw error;
+        await patience.afterFailure(error, askedMs);
+      } finally {
+        // The reader may have left.
+        answer?.discard();
+      }
+    }
+  }
+
+  async #refusal(name: string, answer: Answer): Promise<Error> {
+    const reply = await this.read(READING, answer);
+    const facts = { store: this.label, name };
+    if (isTransient(reply) || reply.code === 'NoSuchBucket') return this.refused(READING, reply);
+    if (reply.status === 404) return objectError('object-missing', facts);
+    // It is shorter now than the position where the reading continues, or has another ETag.
+    if (reply.status === 412 || reply.status === 416) return objectError('object-changed', facts);
+    return this.refused(READING, reply);
+  }
+
+  #wholeOf({ status, headers }: Answer, position: number): Whole {
+    const etag = headers.etag ?? '';
+    if (status === 200) {
+      // Bytes that were read already must not come twice.
+      if (position > 0) throw this.invalid(READING, 'no part of the object, as was asked for');
+      return { length: this.#lengthOf(headers), etag };
+    }
+    const [, from, to, length] = CONTENT_RANGE.exec(headers['content-range'] ?? '') ?? [];
+    if (Number(from) !== position || Number(to) !== Number(length) - 1) {
+      throw this.invalid(READING, 'another part of the object than was asked for');
+    }
+    return { length: Number(length), etag };
+  }
+
+  #lengthOf(headers: IncomingHttpHeaders): number {
+    const length = headers['content-length'] ?? '';
+    if (!/^\d{1,15}$/.test(length)) throw this.invalid(READING, 'no length');
+    return Number(length);
+  }
+
+  /**
+   * Reads the lock of an object back: some servers answer 200 to what they do not know.
+   *
+   * @param isSet locks the object afterwards if it is not locked, as RadosGW does with objects that come in parts. Only for
+   *   buckets that were seen to lock: other servers would take the request for the bytes of an object.
+   * @throws object-lock-dropped
+   */
+  async #checkLock(
+    name: string,
+    version: string | undefined,
+    lock: Lock,
+    { isSet }: { readonly isSet: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
+    let found = await this.#keptLock(name, version, signal);
+    if (isSet && version !== undefined && !isKept(lock, found)) {
+      await this.#setLock(name, version, lock, signal);
+      found = await this.#keptLock(name, version, signal);
+    }
+    if (isKept(lock, found)) return;
+    throw objectError('object-lock-dropped', {
+      store: this.label,
+      name,
+      wanted: lockText(lock),
+      found: found === undefined ? null : lockText(found),
+    });
+  }
+
+  /**
+   * Locks the versions of an object that hold bytes.
+   *
+   * @throws object-missing where there is none; object-lock-dropped
+   */
+  async lock(name: string, until: number, signal: AbortSignal): Promise<void> {
+    checkObjectName(name, isObjectName);
+    await this.#refuseUnlocked(signal);
+    const lock = lockOf(until, 'COMPLIANCE');
+    const versions = await this.#versionsWithBytes(name, signal);
+    if (versions.length === 0) throw objectError('object-missing', { store: this.label, name });
+    for (const version of versions) {
+      await this.#checkLock(name, version, lock, { isSet: true }, signal);
+    }
+  }
+
+  async #keptLock(
+    name: string,
+    version: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Lock | undefined> {
+    const operation = 'HeadObject';
+    const query = version === undefined ? {} : { versionId: version };
+    const reply = await this.ok({ operation, method: 'HEAD', name, query }, signal);
+    const mode = reply.headers['x-amz-object-lock-mode'];
+    const until = Date.parse(String(reply.headers['x-amz-object-lock-retain-until-date']));
+    if (Number.isNaN(until) || (mode !== 'COMPLIANCE' && mode !== 'GOVERNANCE')) return undefined;
+    return { mode, until };
+  }
+
+  async #setLock(
+    name: string,
+    version: string,
+    { mode, until }: Lock,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const operation = 'PutObjectRetention';
+    const body = Buffer.from(
+      `<Retention xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Mode>${mode}</Mode><RetainUntilDate>${new Date(until).toISOString()}</RetainUntilDate></Retention>`,
+    );
+    const query = { retention: '', versionId: version };
+    const headers = { 'content-md5': md5(body) };
+    await this.ok({ operation, method: 'PUT', name, query, headers, body }, signal);
+  }
+
+  /**
+   * Returns unfinished uploads of objects whose names begin with a text, up to 1,000; none if that may not be listed, or
+   * the server cannot.
+   */
+  async unfinishedUploads(prefix: string, signal: AbortSignal): Promise<UnfinishedUpload[]> {
+    const above = keyOf(this.target, '');
+    const query = {
+      uploads: '',
+      'encoding-type': 'url',
+      ...(above === '' && prefix === '' ? {} : { prefix: `${above}${prefix}` }),
+    };
+    const request = { operation: 'ListMultipartUploads', method: 'GET', query } as const;
+    const { status, headers, xml } = await this.request(request, signal);
+    if (status !== 200 || xml?.name !== 'ListMultipartUploadsResult') return [];
+    const isEncoded = textOf(xml, 'EncodingType') === 'url';
+    const now = Date.parse(headers.date ?? '');
+    return childrenOf(xml, 'Upload').flatMap((upload) => {
+      const key = decodedKey(textOf(upload, 'Key'), isEncoded);
+      const name = key.slice(above.length);
+      const uploadId = textOf(upload, 'UploadId');
+      // The header has whole seconds.
+      const age = Math.max(0, now - Date.parse(textOf(upload, 'Initiated')));
+      const isOurs = key.startsWith(above) && name.startsWith(prefix) && isObjectName(name);
+      return isOurs && uploadId !== '' && !Number.isNaN(age) ? [{ name, uploadId, age }] : [];
+    });
+  }
+
+  /** Lets the server forget an upload and its parts. */
+  async giveUpUpload({ name, uploadId }: Upload, signal: AbortSignal): Promise<void> {
+    checkObjectName(name, isObjectName);
+    const operation = 'AbortMultipartUpload';
+    const request = { operation, method: 'DELETE', name, query: { uploadId } } as const;
+    const reply = await this.request(request, signal);
+    if (reply.status >= 300 && reply.status !== 404) throw this.refused(operation, reply);
+  }
+
+  /**
+   * Begins an upload in parts. Nothing is visible under the name before it is completed.
+   *
+   * @throws see `S3Client.request`
+   */
+  async #beginParts(
+    name: string,
+    headers: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<Upload> {
+    const operation = 'CreateMultipartUpload';
+    const query = { uploads: '' };
+    const reply = await this.ok({ operation, method: 'POST', name, query, headers }, signal);
+    const uploadId = reply.xml === undefined ? '' : textOf(reply.xml, 'UploadId');
+    if (reply.isUncertain) await this.#giveUpOthers(name, uploadId, signal);
+    if (uploadId === '' || uploadId.length > 2048) {
+      throw this.invalid(operation, 'no id of the upload');
+    }
+    return { name, uploadId };
+  }
+
+  /** An upload whose beginning was not acknowledged would stay for ever. Nobody else stores an object of this name. */
+  async #giveUpOthers(name: string, uploadId: string, signal: AbortSignal): Promise<void> {
+    for (const upload of await this.unfinishedUploads(name, signal)) {
+      if (upload.name !== name || upload.uploadId === uploadId) continue;
+      await this.giveUpUpload(upload, signal);
+    }
+  }
+
+  /**
+   * Sends all parts of an upload, one after another, and returns what the server calls them.
+   *
+   * @param length of all bytes: there are 10,000 parts at most, so it decides how large they are
+   */
+  async sendParts(
+    upload: Upload,
+    length: number,
+    bytes: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+  ): Promise<readonly string[]> {
+    const partBytes = Math.max(this.partBytes, Math.ceil(length / MOST_PARTS / MIB) * MIB);
+    const etags: string[] = [];
+    const counted = countedBytes({ store: this.label, name: upload.name }, length, bytes, signal);
+    for await (const body of inParts(counted, Math.min(partBytes, length))) {
+      etags.push(await this.#sendPart(upload, etags.length + 1, body, signal));
+    }
+    return etags;
+  }
+
+  async #sendPart(
+    { name, uploadId }: Upload,
+    partNumber: number,
+    body: Buffer,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const operation = 'UploadPart';
+    const query = { partNumber: String(partNumber), uploadId };
+    const headers = { 'content-md5': md5(body) };
+    const request = { operation, method: 'PUT', name, query, headers, body } as const;
+    const reply = await this.ok(request, signal);
+    const { etag = '' } = reply.headers;
+    if (etag !== '' && etag.length <= 256) return etag;
+    throw this.invalid(operation, 'no ETag');
+  }
+
+  /** Makes an object of the parts. An upload that was completed is unknown to the server afterwards. */
+  async #completeParts(
+    { name, uploadId }: Upload,
+    etags: readonly string[],
+    signal: AbortSignal,
+  ): Promise<Completion> {
+    const operation = 'CompleteMultipartUpload';
+    const parts = etags.map(
+      (etag, i) => `<Part><PartNumber>${i + 1}</PartNumber><ETag>${xmlText(etag)}</ETag></Part>`,
+    );
+    const body = Buffer.from(
+      `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${parts.join('')}</CompleteMultipartUpload>`,
+    );
+    const request = { operation, method: 'POST', name, query: { uploadId }, body } as const;
+    const reply = await this.request(request, signal);
+    if (reply.status === 200 && reply.xml?.name === 'CompleteMultipartUploadResult') {
+      return { reply, isAcknowledged: true };
+    }
+    const isUnknown = reply.status === 404 || reply.code === 'NoSuchUpload';
+    if (!isUnknown || !reply.isUncertain) throw this.refused(operation, reply);
+    return { reply, isAcknowledged: false };
+  }
+
+  /**
+   * Stores an object, in one request or in parts, and checks that its lock was kept. The caller has tried out that the
+   * bucket keeps locks.
+   *
+   * @throws object-length, object-exists, object-lock-dropped, store-unable; see `S3Client.request`
+   */
+  async writeObject(
+    name: string,
+    length: number,
+    bytes: AsyncIterable<Uint8Array>,
+    options: PutOptions,
+  ): Promise<void> {
+    const { signal, onlyNew = false } = options;
+    signal.throwIfAborted();
+    const { lockUntil, lockMode = 'compliance' } = options;
+    const mode = lockMode === 'compliance' ? 'COMPLIANCE' : 'GOVERNANCE';
+    const lock = lockUntil === undefined ? undefined : lockOf(lockUntil, mode);
+    const mark = randomBytes(16).toString('hex');
+    const headers = {
+      'content-type': 'application/octet-stream',
+      [MARK]: mark,
+      ...(lock && {
+        'x-amz-object-lock-mode': lock.mode,
+        'x-amz-object-lock-retain-until-date': new Date(lock.until).toISOString(),
+      }),
+    };
+    const write: Write = { name, length, mark, headers, signal };
+    const single = length <= (onlyNew ? Math.max(MOST_NEW_BYTES, this.partBytes) : this.partBytes);
+    if (onlyNew && !single) {
+      throw objectError('store-unable', { store: this.label, ability: 'refuse-existing' });
+    }
+    const version = single
+      ? await this.#writeAtOnce(write, bytes, onlyNew)
+      : await this.#writeInParts(write, bytes);
+    if (lock !== undefined) await this.#checkLock(name, version, lock, { isSet: !single }, signal);
+  }
+
+  /** Returns the version that was stored, if the server names it. */
+  async #writeAtOnce(
+    write: Write,
+    bytes: AsyncIterable<Uint8Array>,
+    onlyNew: boolean,
+  ): Promise<string | undefined> {
+    const { name, length, signal } = write;
+    const collected: Uint8Array[] = [];
+    const counted = countedBytes({ store: this.label, name }, length, bytes, signal);
+    for await (const chunk of counted) collected.push(Uint8Array.from(chunk));
+    const body = Buffer.concat(collected);
+    const operation = 'PutObject';
+    const headers = {
+      ...write.headers,
+      // Wanted with locks, and in buckets that lock everything.
+      'content-md5': md5(body),
+      ...(onlyNew ? { 'if-none-match': '*' } : {}),
+    };
+    const reply = await this.request({ operation, method: 'PUT', name, headers, body }, signal);
+    if (reply.status === 200 && reply.code === '') return versionOf(reply);
+    if (onlyNew && reply.status === 412) {
+      if (reply.isUncertain) {
+        const own = await this.#ownObject(write);
+        if (own !== undefined) return versionOf(own);
+      }
+      throw objectError('object-exists', { store: this.label, name });
+    }
+    if (onlyNew && reply.status === 501) {
+      throw objectError('store-unable', { store: this.label, ability: 'refuse-existing' });
+    }
+    throw this.refused(operation, reply);
+  }
+
+  async #writeInParts(write: Write, bytes: AsyncIterable<Uint8Array>): Promise<string | undefined> {
+    const { name, length, headers, signal } = write;
+    const upload = await this.#beginParts(name, headers, signal);
+    try {
+      const etags = await this.sendParts(upload, length, bytes, signal);
+      const { reply, isAcknowledged } = await this.#completeParts(upload, etags, signal);
+      const own = isAcknowledged ? reply : await this.#ownObject(write);
+      if (own === undefined) throw this.refused('CompleteMultipartUpload', reply);
+      return versionOf(own);
+    } catch (error) {
+      // The signal may have aborted already.
+      await this.giveUpUpload(upload, AbortSignal.timeout(GIVING_UP_MS)).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Returns the answer about the object if it is the one of this call, and complete. */
+  async #ownObject({ name, length, mark, signal }: Write): Promise<S3Reply | undefined> {
+    const reply = await this.request({ operation: 'HeadObject', method: 'HEAD', name }, signal);
+    const isOwn =
+      reply.status === 200 &&
+      reply.headers[MARK] === mark &&
+      reply.headers['content-length'] === String(length);
+    return isOwn ? reply : undefined;
+  }
+
+  /** Tries out what a bucket can do, with small objects below `probe/` that are deleted if that is allowed. */
+  async #tryOut(signal: AbortSignal): Promise<Abilities> {
+    const name = `probe/${randomBytes(16).toString('hex')}`;
+    try {
+      const first = await this.#tryToPut(name, signal);
+      const second = first.isTaken ? await this.#tryToPut(name, signal) : first;
+      return {
+        refusesExisting: first.isTaken && !second.isTaken,
+        keepsVersions: first.isVersion,
+        locks: await this.#tryToLock(signal),
+      };
+    } finally {
+      await this.#deleteTried(name, signal);
+    }
+  }
+
+  async #tryToPut(
+    name: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly isTaken: boolean; readonly isVersion: boolean }> {
+    const operation = 'PutObject';
+    // MD5 of nothing: wanted where a bucket locks everything.
+    const headers = { 'if-none-match': '*', 'content-md5': '1B2M2Y8AsgTpgAmY7PhCfg==' };
+    const reply = await this.request({ operation, method: 'PUT', name, headers }, signal);
+    const version = reply.headers['x-amz-version-id'];
+    const isVersion = typeof version === 'string' && version !== 'null';
+    if (reply.status === 200) return { isTaken: true, isVersion };
+    if (reply.status !== 412 && reply.status !== 501) throw this.refused(operation, reply);
+    return { isTaken: false, isVersion: false };
+  }
+
+  /** A bucket that says that it can lock is tried; what others say does not matter. */
+  async #tryToLock(signal: AbortSignal): Promise<boolean> {
+    const query = { 'object-lock': '' };
+    const request = { operation: 'GetObjectLockConfiguration', method: 'GET', query } as const;
+    const { status, xml } = await this.request(request, signal);
+    if (status !== 200 || xml === undefined) return false;
+    if (textOf(xml, 'ObjectLockEnabled') !== 'Enabled') return false;
+    const name = `probe/${randomBytes(16).toString('hex')}`;
+    const lockUntil = this.clock.now() + TRIED_LOCK_MS;
+    try {
+      const options = { signal, lockUntil, lockMode: 'governance' } as const;
+      await this.writeObject(name, 0, nothing(), options);
+      return true;
+    } catch (error) {
+      if (hasCode(error, 'object-lock-dropped') || hasCode(error, 'store-access-denied'))
+        return false;
+      throw error;
+    } finally {
+      await this.#deleteTried(name, signal);
+    }
+  }
+
+  /** What may not be deleted stays: it is empty, and nobody looks there. */
+  async #deleteTried(name: string, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#deleteVersions(name, signal, true);
+    } catch (error) {
+      const isExpected = ['object-locked', 'store-access-denied', 'store-refused'].some((code) =>
+        hasCode(error, code),
+      );
+      if (!isExpected) throw error;
+    }
+  }
+}
 
 /**
  * Creates a bucket, unless it is ours already.
@@ -47,22 +870,18 @@ export async function ensureBucket(
   signal: AbortSignal,
   { lock = false, ...options }: S3Options & { readonly lock?: boolean } = {},
 ): Promise<boolean> {
-  const client = new S3Client(target, options);
+  const client = new S3Store(target, options);
   try {
     const found = await client.request({ operation: 'HeadBucket', method: 'HEAD' }, signal);
     if (found.status === 200) return false;
     if (found.status !== 404) throw client.refused('HeadBucket', found);
     return await createBucket(client, lock, signal);
   } finally {
-    client.close();
+    await client.close();
   }
 }
 
-async function createBucket(
-  client: S3Client,
-  lock: boolean,
-  signal: AbortSignal,
-): Promise<boolean> {
+async function createBucket(client: S3Store, lock: boolean, signal: AbortSignal): Promise<boolean> {
   const operation = 'CreateBucket';
   const { region, bucket } = client.target;
   const headers = lock ? { 'x-amz-bucket-object-lock-enabled': 'true' } : {};
@@ -82,411 +901,4 @@ async function createBucket(
     if (!isRegion) throw client.refused(operation, reply);
   }
   return false;
-}
-
-/** Tries out what a bucket can do, with small objects below `probe/` that are deleted if that is allowed. */
-async function tryOut(client: S3Client, signal: AbortSignal): Promise<Abilities> {
-  const name = `probe/${randomBytes(16).toString('hex')}`;
-  try {
-    const first = await tryToPut(client, name, signal);
-    const second = first.isTaken ? await tryToPut(client, name, signal) : first;
-    return {
-      refusesExisting: first.isTaken && !second.isTaken,
-      keepsVersions: first.isVersion,
-      locks: await tryToLock(client, signal),
-    };
-  } finally {
-    await deleteTried(client, name, signal);
-  }
-}
-
-async function tryToPut(
-  client: S3Client,
-  name: string,
-  signal: AbortSignal,
-): Promise<{ readonly isTaken: boolean; readonly isVersion: boolean }> {
-  const operation = 'PutObject';
-  // MD5 of nothing: wanted where a bucket locks everything.
-  const headers = { 'if-none-match': '*', 'content-md5': '1B2M2Y8AsgTpgAmY7PhCfg==' };
-  const reply = await client.request({ operation, method: 'PUT', name, headers }, signal);
-  const version = reply.headers['x-amz-version-id'];
-  const isVersion = typeof version === 'string' && version !== 'null';
-  if (reply.status === 200) return { isTaken: true, isVersion };
-  if (reply.status !== 412 && reply.status !== 501) throw client.refused(operation, reply);
-  return { isTaken: false, isVersion: false };
-}
-
-/** A bucket that says that it can lock is tried; what others say does not matter. */
-async function tryToLock(client: S3Client, signal: AbortSignal): Promise<boolean> {
-  const query = { 'object-lock': '' };
-  const request = { operation: 'GetObjectLockConfiguration', method: 'GET', query } as const;
-  const { status, xml } = await client.request(request, signal);
-  if (status !== 200 || xml === undefined) return false;
-  if (textOf(xml, 'ObjectLockEnabled') !== 'Enabled') return false;
-  const name = `probe/${randomBytes(16).toString('hex')}`;
-  const lockUntil = client.clock.now() + TRIED_LOCK_MS;
-  try {
-    const options = { signal, lockUntil, lockMode: 'governance' } as const;
-    await writeObject(client, name, 0, nothing(), options);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'object-lock-dropped') || hasCode(error, 'store-access-denied'))
-      return false;
-    throw error;
-  } finally {
-    await deleteTried(client, name, signal);
-  }
-}
-
-/** What may not be deleted stays: it is empty, and nobody looks there. */
-async function deleteTried(client: S3Client, name: string, signal: AbortSignal): Promise<void> {
-  try {
-    await deleteVersions(client, name, signal, true);
-  } catch (error) {
-    const isExpected = ['object-locked', 'store-access-denied', 'store-refused'].some((code) =>
-      hasCode(error, code),
-    );
-    if (!isExpected) throw error;
-  }
-}
-
-async function* nothing(): AsyncGenerator<Uint8Array> {}
-
-/** Returns a store in a bucket of S3, or of a server that speaks its protocol. */
-export function s3Store(target: S3Target, options: S3Options = {}): UploadingStore {
-  return new S3Store(new S3Client(target, options), options.abandonedMs ?? ABANDONED_MS);
-}
-
-const ABANDONED_MS = 3 * 24 * 60 * 60_000;
-
-class S3Store implements UploadingStore {
-  #abilities: Promise<Abilities> | undefined;
-  #hasVersions: boolean | undefined;
-
-  #isSwept = false;
-
-  constructor(
-    private readonly client: S3Client,
-    private readonly abandonedMs: number,
-  ) {}
-
-  get label(): string {
-    return this.client.label;
-  }
-
-  async put(
-    name: string,
-    length: number,
-    bytes: AsyncIterable<Uint8Array>,
-    options: PutOptions,
-  ): Promise<void> {
-    checkObjectName(name, isObjectName);
-    if (options.lockUntil !== undefined) await this.#refuseUnlocked(options.signal);
-    if (length > this.client.partBytes) await this.#sweep(name, options.signal);
-    await writeObject(this.client, name, length, bytes, options);
-  }
-
-  async lock(name: string, until: number, signal: AbortSignal): Promise<void> {
-    checkObjectName(name, isObjectName);
-    await this.#refuseUnlocked(signal);
-    await lockObject(this.client, name, until, signal);
-  }
-
-  async *get(name: string, { signal, version }: GetOptions): AsyncGenerator<Buffer> {
-    checkObjectName(name, isObjectName);
-    yield* readObject(this.client, { name, version }, signal);
-  }
-
-  async versions(name: string, signal: AbortSignal): Promise<readonly string[]> {
-    checkObjectName(name, isObjectName);
-    this.#hasVersions ??= await hasVersions(this.client, signal);
-    return this.#hasVersions ? await versionsWithBytes(this.client, name, signal) : [];
-  }
-
-  async head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined> {
-    checkObjectName(name, isObjectName);
-    const operation = 'HeadObject';
-    const reply = await this.client.request({ operation, method: 'HEAD', name }, signal);
-    if (reply.status === 404) return undefined;
-    if (reply.status !== 200) throw this.client.refused(operation, reply);
-    const { 'content-length': length = '', 'last-modified': time = '' } = reply.headers;
-    const modified = Date.parse(time);
-    if (/^\d{1,15}$/.test(length) && !Number.isNaN(modified)) {
-      return { name, length: Number(length), modified };
-    }
-    const problem = 'an object without length or time';
-    throw objectError('store-answer-invalid', { store: this.label, operation, problem });
-  }
-
-  list(prefix: string, signal: AbortSignal): AsyncIterable<ObjectFact> {
-    return listObjects(this.client, prefix, signal);
-  }
-
-  async delete(name: string, signal: AbortSignal): Promise<void> {
-    checkObjectName(name, isObjectName);
-    this.#hasVersions ??= await hasVersions(this.client, signal);
-    if (this.#hasVersions) await deleteVersions(this.client, name, signal);
-    else await deleteObject(this.client, name, signal);
-  }
-
-  async abilities(signal: AbortSignal): Promise<Abilities> {
-    signal.throwIfAborted();
-    this.#abilities ??= tryOut(this.client, signal);
-    try {
-      return await this.#abilities;
-    } catch (error) {
-      this.#abilities = undefined;
-      throw error;
-    }
-  }
-
-  async beginUpload(
-    name: string,
-    metadata: Readonly<Record<string, string>>,
-    signal: AbortSignal,
-  ): Promise<Upload> {
-    checkObjectName(name, isObjectName);
-    const kept = Object.entries(metadata).map(([key, value]) => [`x-amz-meta-${key}`, value]);
-    const headers = { 'content-type': 'application/octet-stream', ...Object.fromEntries(kept) };
-    return await beginParts(this.client, name, headers, signal);
-  }
-
-  async sendParts(
-    upload: Upload,
-    length: number,
-    bytes: AsyncIterable<Uint8Array>,
-    signal: AbortSignal,
-  ): Promise<readonly string[]> {
-    const { client } = this;
-    const counted = countedBytes({ store: client.label, name: upload.name }, length, bytes, signal);
-    return await sendParts(client, upload, length, counted, signal);
-  }
-
-  async completeUpload(
-    upload: Upload,
-    parts: readonly string[],
-    signal: AbortSignal,
-  ): Promise<void> {
-    await completeParts(this.client, upload, parts, signal);
-  }
-
-  async giveUpUpload(upload: Upload, signal: AbortSignal): Promise<void> {
-    checkObjectName(upload.name, isObjectName);
-    await giveUpUpload(this.client, upload, signal);
-  }
-
-  async #refuseUnlocked(signal: AbortSignal): Promise<void> {
-    if ((await this.abilities(signal)).locks) return;
-    throw objectError('store-unable', { store: this.label, ability: 'lock' });
-  }
-
-  /**
-   * Gives up what processes left that ended while they sent parts; once. Without a prefix, the bucket may be one of others
-   * as well: only names like the one that is written are ours, in the same folder and of the same length.
-   */
-  async #sweep(like: string, signal: AbortSignal): Promise<void> {
-    if (this.#isSwept) return;
-    this.#isSwept = true;
-    const folder = like.slice(0, like.lastIndexOf('/') + 1);
-    for (const upload of await unfinishedUploads(this.client, folder, signal)) {
-      const isOurs = upload.name.length === like.length;
-      if (isOurs && upload.age >= this.abandonedMs) await giveUpUpload(this.client, upload, signal);
-    }
-  }
-
-  async close(): Promise<void> {
-    this.client.close();
-  }
-}
-
-/** Settings of the sections of a file of Amazon's tools; those indented below another are named `above.name`. */
-type Profiles = ReadonlyMap<string, ReadonlyMap<string, string>>;
-
-/**
- * Reads a file of credentials or of configuration: sections in brackets, `name = value`, comments that begin with # or ;.
- * Lines that are none of these are left out, as Amazon's tools do.
- */
-function parseProfiles(text: string): Profiles {
-  const profiles = new Map<string, Map<string, string>>();
-  let settings: Map<string, string> | undefined;
-  let above = '';
-  for (const raw of text.split('\n')) {
-    const line = raw.trim();
-    if (line === '' || line.startsWith('#') || line.startsWith(';')) continue;
-    if (line.startsWith('[')) {
-      const name = line.slice(1, line.indexOf(']')).trim();
-      settings = line.includes(']') ? (profiles.get(name) ?? new Map()) : undefined;
-      if (settings !== undefined) profiles.set(name, settings);
-      above = '';
-      continue;
-    }
-    const equals = line.indexOf('=');
-    if (equals < 0) continue;
-    const name = line.slice(0, equals).trim().toLowerCase();
-    const isBelow = /^[ \t]/.test(raw) && above !== '';
-    if (!isBelow) above = name;
-    settings?.set(isBelow ? `${above}.${name}` : name, line.slice(equals + 1).trim());
-  }
-  return profiles;
-}
-
-export interface S3Settings {
-  /** The environment. */
-  readonly env: Readonly<Record<string, string | undefined>>;
-  /** The user's home, where `.aws` is. */
-  readonly home: string;
-  /** Each overrides what environment and files say. */
-  readonly endpoint?: string | undefined;
-  readonly region?: string | undefined;
-  readonly profile?: string | undefined;
-  readonly bytesPerSecond?: number | undefined;
-}
-
-type Settings = ReadonlyMap<string, string>;
-
-const MOST_FILE_BYTES = 1024 * 1024;
-const REGION = /^[A-Za-z0-9-]{1,64}$/;
-/** What is sent in a header. */
-const PRINTABLE = /^[\x21-\x7e]{1,4096}$/;
-const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
-/** Other ways to get keys, which need programs or services. */
-const OTHER_WAYS = ['credential_process', 'sso_session', 'sso_start_url', 'role_arn'];
-
-/**
- * Returns how to reach a bucket, from the environment and from the files of Amazon's tools. The files are read again for
- * each request, so that keys can be replaced.
- *
- * @throws store-no-credentials, store-setting-invalid
- */
-export async function resolveS3(
-  { bucket, prefix }: Extract<ParsedTarget, { kind: 's3' }>,
-  settings: S3Settings,
-): Promise<S3Target> {
-  const { env, bytesPerSecond } = settings;
-  const profile = profileSettings(settings);
-  const first = (...values: readonly (string | undefined)[]) =>
-    values.find((value) => value !== undefined && value !== '');
-  const endpoint = first(
-    settings.endpoint,
-    env.AWS_ENDPOINT_URL_S3,
-    env.AWS_ENDPOINT_URL,
-    profile.get('endpoint_url'),
-  );
-  const region =
-    first(settings.region, env.AWS_REGION, env.AWS_DEFAULT_REGION, profile.get('region')) ??
-    'us-east-1';
-  if (!REGION.test(region)) {
-    throw settingInvalid('the region', `"${region}" is no name of a region`);
-  }
-  if (endpoint !== undefined) checkEndpoint(endpoint);
-  const style = profile.get('s3.addressing_style');
-  const target: S3Target = {
-    bucket,
-    prefix,
-    region,
-    ...(endpoint === undefined ? {} : { endpoint }),
-    credentials: async () => credentialsOf(settings),
-    // Names with dots, or of old buckets, do not fit a certificate.
-    pathStyle: style === 'virtual' ? false : endpoint !== undefined || !/^[a-z0-9-]+$/.test(bucket),
-    ...(bytesPerSecond === undefined ? {} : { bytesPerSecond }),
-  };
-  await target.credentials();
-  return target;
-}
-
-function checkEndpoint(endpoint: string): void {
-  const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
-  const source = 'the address of the S3 server';
-  if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
-    throw settingInvalid(source, 'it has to begin with https://');
-  }
-  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
-    throw settingInvalid(source, 'it may consist of host, port and path only');
-  }
-  if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname)) {
-    throw settingInvalid(source, `http:// is for servers on this machine, not for ${url.host}`);
-  }
-}
-
-function credentialsOf(settings: S3Settings): S3Credentials {
-  const { env } = settings;
-  const profile = profileName(settings);
-  if (settings.profile === undefined && (env.AWS_ACCESS_KEY_ID ?? '') !== '') {
-    return checked('the environment', {
-      accessKeyId: env.AWS_ACCESS_KEY_ID,
-      secretAccessKey: env.AWS_SECRET_ACCESS_KEY,
-      sessionToken: env.AWS_SESSION_TOKEN,
-    });
-  }
-  const found = profileSettings(settings);
-  const source = `the profile "${profile}"`;
-  if ((found.get('aws_access_key_id') ?? '') !== '') {
-    return checked(source, {
-      accessKeyId: found.get('aws_access_key_id'),
-      secretAccessKey: found.get('aws_secret_access_key'),
-      sessionToken: found.get('aws_session_token'),
-    });
-  }
-  const other = OTHER_WAYS.find((name) => found.has(name));
-  if (other !== undefined) {
-    throw settingInvalid(source, `it uses ${other}, which mailkeep does not support`);
-  }
-  const files = filesOf(settings).map((file) => `${source} in ${file}`);
-  throw objectError('store-no-credentials', { searched: ['AWS_ACCESS_KEY_ID', ...files] });
-}
-
-/** Names what is wrong, and never what it is. */
-function checked(
-  source: string,
-  found: { readonly [Name in keyof S3Credentials]-?: string | undefined },
-): S3Credentials {
-  const { accessKeyId = '', secretAccessKey = '', sessionToken = '' } = found;
-  if (secretAccessKey === '') throw settingInvalid(source, 'it has an access key without a secret');
-  const all = [accessKeyId, secretAccessKey, ...(sessionToken === '' ? [] : [sessionToken])];
-  if (!all.every((text) => PRINTABLE.test(text))) {
-    throw settingInvalid(source, 'a key has blanks or control characters in it');
-  }
-  return {
-    accessKeyId,
-    secretAccessKey,
-    ...(sessionToken === '' ? {} : { sessionToken }),
-  };
-}
-
-function profileName({ env, profile }: S3Settings): string {
-  return profile ?? (env.AWS_PROFILE || env.AWS_DEFAULT_PROFILE || 'default');
-}
-
-/** Credentials come first; sections of the configuration are named `profile NAME`. */
-function profileSettings(settings: S3Settings): Settings {
-  const name = profileName(settings);
-  const [credentials = '', configuration = ''] = filesOf(settings);
-  const configured = readProfiles(configuration);
-  return new Map([
-    ...(configured.get(`profile ${name}`) ??
-      (name === 'default' ? configured.get(name) : []) ??
-      []),
-    ...(readProfiles(credentials).get(name) ?? []),
-  ]);
-}
-
-function filesOf({ env, home }: S3Settings): readonly [credentials: string, configuration: string] {
-  return [
-    env.AWS_SHARED_CREDENTIALS_FILE || path.join(home, '.aws', 'credentials'),
-    env.AWS_CONFIG_FILE || path.join(home, '.aws', 'config'),
-  ];
-}
-
-function readProfiles(file: string): Profiles {
-  try {
-    return parseProfiles(readRegularFile(file, MOST_FILE_BYTES).toString('utf8'));
-  } catch (error) {
-    const errno = errnoName(error);
-    if (errno === 'ENOENT' || errno === 'ENOTDIR') return new Map();
-    throw objectError('store-unreadable', { file, errno }, error);
-  }
-}
-
-function settingInvalid(source: string, problem: string): Error {
-  return objectError('store-setting-invalid', { source, problem });
 }

@@ -1,8 +1,6 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { ObjectStore } from '../../src/copies/object-store.ts';
-import { S3Client } from '../../src/copies/s3-client.ts';
-import { unfinishedUploads } from '../../src/copies/s3-objects.ts';
-import { ensureBucket, s3Store } from '../../src/copies/s3-store.ts';
+import { ensureBucket, S3Store, s3Store } from '../../src/copies/s3-store.ts';
 import { seeded } from '../bench/seeded.ts';
 import { type HttpFault, randomHttpFault } from './servers/http-faults.ts';
 import { HttpProxy } from './servers/http-proxy.ts';
@@ -51,13 +49,13 @@ async function faulty(prefix: string, random = () => 0.5, abandonedMs?: number):
   };
   const store = s3Store(targetAt(server, BUCKET, { prefix, port: proxy.port }), options);
   const direct = s3Store(targetAt(server, BUCKET, { prefix }));
-  const client = new S3Client(targetAt(server, BUCKET, { prefix }), {});
+  const client = new S3Store(targetAt(server, BUCKET, { prefix }));
   const unfinished = async () =>
-    (await unfinishedUploads(client, '', signal)).map(({ name }) => name);
+    (await client.unfinishedUploads('', signal)).map(({ name }) => name);
   onTestFinished(async () => {
     await store.close();
     await direct.close();
-    client.close();
+    await client.close();
     await proxy.stop();
   });
   return { proxy, clock, store, direct, unfinished };

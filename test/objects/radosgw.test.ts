@@ -1,8 +1,6 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { ObjectStore } from '../../src/copies/object-store.ts';
-import { S3Client } from '../../src/copies/s3-client.ts';
-import { unfinishedUploads } from '../../src/copies/s3-objects.ts';
-import { ensureBucket, s3Store } from '../../src/copies/s3-store.ts';
+import { ensureBucket, S3Store, s3Store } from '../../src/copies/s3-store.ts';
 import type { S3Target } from '../../src/core/s3-target.ts';
 import { seeded } from '../bench/seeded.ts';
 import { startRadosgw, withoutRadosgw } from './servers/radosgw.ts';
@@ -152,7 +150,7 @@ describe.skipIf(skipped)('RadosGW', () => {
     await expect(store.delete('data/a', signal)).rejects.toMatchObject(locked);
     const versions = await store.versions('data/a', signal);
     expect(versions).toHaveLength(2);
-    const client = new S3Client(targetAt(server, 'locked-later', { prefix: 'p' }), {});
+    const client = new S3Store(targetAt(server, 'locked-later', { prefix: 'p' }));
     onTestFinished(() => client.close());
     for (const versionId of versions) {
       const query = { versionId };
@@ -177,10 +175,10 @@ describe.skipIf(skipped)('RadosGW', () => {
     const target = await madeTarget('uploads', { prefix: 'p' });
     const retries = { attempts: 2, firstWaitMs: 1, longestWaitMs: 1, budgetMs: 60_000 };
     const store = s3Store(target, { partBytes: 5 * MIB, retries });
-    const client = new S3Client(target, {});
+    const client = new S3Store(target);
     stores.push(store);
     onTestFinished(() => client.close());
-    const unfinished = async () => (await unfinishedUploads(client, '', signal)).length;
+    const unfinished = async () => (await client.unfinishedUploads('', signal)).length;
     for (const [i, length] of [1, 5 * MIB, 11 * MIB + 7].entries()) {
       const name = `fleet-1/s/0000000001.${i}/1-40.7.aa.seg`;
       const bytes = seeded('uploads', i).bytes(length);

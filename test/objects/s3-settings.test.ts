@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { resolveS3, type S3Settings } from '../../src/copies/s3-store.ts';
+import { resolveS3, type S3Settings } from '../../src/copies/s3-settings.ts';
 import { keyOf, labelOf, parseTarget, type S3Target, urlOf } from '../../src/core/s3-target.ts';
 
 const KEYS = { AWS_ACCESS_KEY_ID: 'AKID', AWS_SECRET_ACCESS_KEY: 'hidden-secret' };

@@ -1,8 +1,6 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { ObjectStore } from '../../src/copies/object-store.ts';
-import { S3Client } from '../../src/copies/s3-client.ts';
-import { writeObject } from '../../src/copies/s3-objects.ts';
-import { ensureBucket, s3Store } from '../../src/copies/s3-store.ts';
+import { ensureBucket, S3Store, s3Store } from '../../src/copies/s3-store.ts';
 import type { S3Target } from '../../src/core/s3-target.ts';
 import { HttpProxy } from './servers/http-proxy.ts';
 import { type S3Server, targetAt } from './servers/s3-server.ts';
@@ -64,9 +62,9 @@ describe.skipIf(skipped)('Swift', () => {
     });
     expect(await listed(store)).toEqual([]);
     // Without trying first: the lock is read back.
-    const client = new S3Client(target, {});
+    const client = new S3Store(target);
     onTestFinished(() => client.close());
-    const write = writeObject(client, 'data/a', 1, inPieces(Buffer.from('x')), {
+    const write = client.writeObject('data/a', 1, inPieces(Buffer.from('x')), {
       signal,
       lockUntil,
     });

@@ -35,7 +35,7 @@ async function locksAt({ server, bucket }: Begun): Promise<Map<string, number>> 
     const until = Date.parse(String(headers['x-amz-object-lock-retain-until-date']));
     locks.set(name, isCompliance ? until : Number.NaN);
   }
-  client.close();
+  await client.close();
   return locks;
 }
 

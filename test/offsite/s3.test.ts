@@ -3,9 +3,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { oneObject } from '../../src/copies/manifests.ts';
-import { S3Client } from '../../src/copies/s3-client.ts';
-import { deleteObject } from '../../src/copies/s3-objects.ts';
-import { ensureBucket, s3Store } from '../../src/copies/s3-store.ts';
+import { ensureBucket, S3Store, s3Store } from '../../src/copies/s3-store.ts';
 import { seeded } from '../bench/seeded.ts';
 import { mailkeep } from '../cli/child.ts';
 import { HttpProxy } from '../objects/servers/http-proxy.ts';
@@ -132,10 +130,10 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
     expect(checked.code).toBe(3);
     expect(JSON.parse(checked.stdout)).toMatchObject({ findings: [{}] });
     expect(await back('overwritten')).toBe(number);
-    const client = new S3Client(targetAt(server, 'versions', { prefix: 'mail' }), {});
+    const client = new S3Store(targetAt(server, 'versions', { prefix: 'mail' }));
     onTestFinished(() => client.close());
     for (const name of await objectsAt(server, 'versions', 'mail', 'data')) {
-      await deleteObject(client, name, signal);
+      await client.deleteVersion(name, undefined, signal);
     }
     expect(await objectsAt(server, 'versions', 'mail', 'data')).toEqual([]);
     expect(await back('deleted')).toBe(number);

@@ -1,9 +1,8 @@
 import { sql } from 'kysely';
 import { expect } from 'vitest';
 import type { UploadingStore } from '../../../src/copies/object-store.ts';
-import { childrenOf, S3Client } from '../../../src/copies/s3-client.ts';
-import { unfinishedUploads } from '../../../src/copies/s3-objects.ts';
-import { ensureBucket, s3Store } from '../../../src/copies/s3-store.ts';
+import { childrenOf } from '../../../src/copies/s3-client.ts';
+import { ensureBucket, S3Store, s3Store } from '../../../src/copies/s3-store.ts';
 import { HeldArchive } from '../../../src/fleet/held-archive.ts';
 import { ObjectNames } from '../../../src/fleet/object-names.ts';
 import type { PurgedRecords } from '../../../src/fleet/publish-sealed.ts';
@@ -84,7 +83,7 @@ export class Scene {
     readonly objects: UploadingStore,
     /** Past them. */
     readonly direct: { readonly registry: Registry; readonly objects: UploadingStore },
-    private readonly client: S3Client,
+    private readonly client: S3Store,
     readonly held: HeldArchive,
     readonly names: ObjectNames,
   ) {
@@ -116,7 +115,7 @@ export class Scene {
     held.moved(await commitAll(direct.registry, lease, head, sample));
     const random = seeded('names of objects', scenes);
     const names = new ObjectNames({ fleet: FLEET, logId: sample.logId }, (n) => random.bytes(n));
-    const client = new S3Client(target(), {});
+    const client = new S3Store(target());
     return new Scene(sample, http, sql, archive, registry, objects, direct, client, held, names);
   }
 
@@ -126,7 +125,7 @@ export class Scene {
     await this.http.stop();
     await this.objects.close();
     await this.direct.objects.close();
-    this.client.close();
+    await this.client.close();
   }
 
   /** What uploads are made with. */
@@ -193,13 +192,13 @@ export class Scene {
   }
 
   async unfinished(): Promise<string[]> {
-    return (await unfinishedUploads(this.client, '', signal)).map(({ name }) => name);
+    return (await this.client.unfinishedUploads('', signal)).map(({ name }) => name);
   }
 
   /** Names whose upload has bytes and is not finished. */
   async unfinishedWithBytes(): Promise<string[]> {
     const names: string[] = [];
-    for (const { name, uploadId } of await unfinishedUploads(this.client, '', signal)) {
+    for (const { name, uploadId } of await this.client.unfinishedUploads('', signal)) {
       const request = { operation: 'ListParts', method: 'GET', name, query: { uploadId } } as const;
       const { xml } = await this.client.request(request, signal);
       if (xml !== undefined && childrenOf(xml, 'Part').length > 0) names.push(name);

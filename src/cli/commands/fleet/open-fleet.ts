@@ -77,7 +77,7 @@ export async function storeTarget(
   { surroundings: { env } }: CommandContext,
   { fleet }: FleetConfig,
 ): Promise<S3Target> {
-  const { resolveS3 } = await import('../../../copies/s3-store.ts');
+  const { resolveS3 } = await import('../../../copies/s3-settings.ts');
   const { bucket, prefix, endpoint, region, profile } = fleet.store;
   const home = env.HOME ?? homedir();
   return resolveS3({ kind: 's3', bucket, prefix }, { env, home, endpoint, region, profile });

@@ -1,0 +1,197 @@
+import path from 'node:path';
+import { errnoName } from '../core/errors.ts';
+import { readRegularFile } from '../core/files.ts';
+import type { ParsedTarget, S3Credentials, S3Target } from '../core/s3-target.ts';
+import { objectError } from './errors.ts';
+
+/** Settings of the sections of a file of Amazon's tools; those indented below another are named `above.name`. */
+type Profiles = ReadonlyMap<string, ReadonlyMap<string, string>>;
+
+/**
+ * Reads a file of credentials or of configuration: sections in brackets, `name = value`, comments that begin with # or ;.
+ * Lines that are none of these are left out, as Amazon's tools do.
+ */
+function parseProfiles(text: string): Profiles {
+  const profiles = new Map<string, Map<string, string>>();
+  let settings: Map<string, string> | undefined;
+  let above = '';
+  for (const raw of text.split('\n')) {
+    const line = raw.trim();
+    if (line === '' || line.startsWith('#') || line.startsWith(';')) continue;
+    if (line.startsWith('[')) {
+      const name = line.slice(1, line.indexOf(']')).trim();
+      settings = line.includes(']') ? (profiles.get(name) ?? new Map()) : undefined;
+      if (settings !== undefined) profiles.set(name, settings);
+      above = '';
+      continue;
+    }
+    const equals = line.indexOf('=');
+    if (equals < 0) continue;
+    const name = line.slice(0, equals).trim().toLowerCase();
+    const isBelow = /^[ \t]/.test(raw) && above !== '';
+    if (!isBelow) above = name;
+    settings?.set(isBelow ? `${above}.${name}` : name, line.slice(equals + 1).trim());
+  }
+  return profiles;
+}
+
+export interface S3Settings {
+  /** The environment. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The user's home, where `.aws` is. */
+  readonly home: string;
+  /** Each overrides what environment and files say. */
+  readonly endpoint?: string | undefined;
+  readonly region?: string | undefined;
+  readonly profile?: string | undefined;
+  readonly bytesPerSecond?: number | undefined;
+}
+
+type Settings = ReadonlyMap<string, string>;
+
+const MOST_FILE_BYTES = 1024 * 1024;
+const REGION = /^[A-Za-z0-9-]{1,64}$/;
+/** What is sent in a header. */
+const PRINTABLE = /^[\x21-\x7e]{1,4096}$/;
+const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
+/** Other ways to get keys, which need programs or services. */
+const OTHER_WAYS = ['credential_process', 'sso_session', 'sso_start_url', 'role_arn'];
+
+/**
+ * Returns how to reach a bucket, from the environment and from the files of Amazon's tools. The files are read again for
+ * each request, so that keys can be replaced.
+ *
+ * @throws store-no-credentials, store-setting-invalid
+ */
+export async function resolveS3(
+  { bucket, prefix }: Extract<ParsedTarget, { kind: 's3' }>,
+  settings: S3Settings,
+): Promise<S3Target> {
+  const { env, bytesPerSecond } = settings;
+  const profile = profileSettings(settings);
+  const first = (...values: readonly (string | undefined)[]) =>
+    values.find((value) => value !== undefined && value !== '');
+  const endpoint = first(
+    settings.endpoint,
+    env.AWS_ENDPOINT_URL_S3,
+    env.AWS_ENDPOINT_URL,
+    profile.get('endpoint_url'),
+  );
+  const region =
+    first(settings.region, env.AWS_REGION, env.AWS_DEFAULT_REGION, profile.get('region')) ??
+    'us-east-1';
+  if (!REGION.test(region)) {
+    throw settingInvalid('the region', `"${region}" is no name of a region`);
+  }
+  if (endpoint !== undefined) checkEndpoint(endpoint);
+  const style = profile.get('s3.addressing_style');
+  const target: S3Target = {
+    bucket,
+    prefix,
+    region,
+    ...(endpoint === undefined ? {} : { endpoint }),
+    credentials: async () => credentialsOf(settings),
+    // Names with dots, or of old buckets, do not fit a certificate.
+    pathStyle: style === 'virtual' ? false : endpoint !== undefined || !/^[a-z0-9-]+$/.test(bucket),
+    ...(bytesPerSecond === undefined ? {} : { bytesPerSecond }),
+  };
+  await target.credentials();
+  return target;
+}
+
+function checkEndpoint(endpoint: string): void {
+  const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+  const source = 'the address of the S3 server';
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
+    throw settingInvalid(source, 'it has to begin with https://');
+  }
+  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
+    throw settingInvalid(source, 'it may consist of host, port and path only');
+  }
+  if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname)) {
+    throw settingInvalid(source, `http:// is for servers on this machine, not for ${url.host}`);
+  }
+}
+
+function credentialsOf(settings: S3Settings): S3Credentials {
+  const { env } = settings;
+  const profile = profileName(settings);
+  if (settings.profile === undefined && (env.AWS_ACCESS_KEY_ID ?? '') !== '') {
+    return checked('the environment', {
+      accessKeyId: env.AWS_ACCESS_KEY_ID,
+      secretAccessKey: env.AWS_SECRET_ACCESS_KEY,
+      sessionToken: env.AWS_SESSION_TOKEN,
+    });
+  }
+  const found = profileSettings(settings);
+  const source = `the profile "${profile}"`;
+  if ((found.get('aws_access_key_id') ?? '') !== '') {
+    return checked(source, {
+      accessKeyId: found.get('aws_access_key_id'),
+      secretAccessKey: found.get('aws_secret_access_key'),
+      sessionToken: found.get('aws_session_token'),
+    });
+  }
+  const other = OTHER_WAYS.find((name) => found.has(name));
+  if (other !== undefined) {
+    throw settingInvalid(source, `it uses ${other}, which mailkeep does not support`);
+  }
+  const files = filesOf(settings).map((file) => `${source} in ${file}`);
+  throw objectError('store-no-credentials', { searched: ['AWS_ACCESS_KEY_ID', ...files] });
+}
+
+/** Names what is wrong, and never what it is. */
+function checked(
+  source: string,
+  found: { readonly [Name in keyof S3Credentials]-?: string | undefined },
+): S3Credentials {
+  const { accessKeyId = '', secretAccessKey = '', sessionToken = '' } = found;
+  if (secretAccessKey === '') throw settingInvalid(source, 'it has an access key without a secret');
+  const all = [accessKeyId, secretAccessKey, ...(sessionToken === '' ? [] : [sessionToken])];
+  if (!all.every((text) => PRINTABLE.test(text))) {
+    throw settingInvalid(source, 'a key has blanks or control characters in it');
+  }
+  return {
+    accessKeyId,
+    secretAccessKey,
+    ...(sessionToken === '' ? {} : { sessionToken }),
+  };
+}
+
+function profileName({ env, profile }: S3Settings): string {
+  return profile ?? (env.AWS_PROFILE || env.AWS_DEFAULT_PROFILE || 'default');
+}
+
+/** Credentials come first; sections of the configuration are named `profile NAME`. */
+function profileSettings(settings: S3Settings): Settings {
+  const name = profileName(settings);
+  const [credentials = '', configuration = ''] = filesOf(settings);
+  const configured = readProfiles(configuration);
+  return new Map([
+    ...(configured.get(`profile ${name}`) ??
+      (name === 'default' ? configured.get(name) : []) ??
+      []),
+    ...(readProfiles(credentials).get(name) ?? []),
+  ]);
+}
+
+function filesOf({ env, home }: S3Settings): readonly [credentials: string, configuration: string] {
+  return [
+    env.AWS_SHARED_CREDENTIALS_FILE || path.join(home, '.aws', 'credentials'),
+    env.AWS_CONFIG_FILE || path.join(home, '.aws', 'config'),
+  ];
+}
+
+function readProfiles(file: string): Profiles {
+  try {
+    return parseProfiles(readRegularFile(file, MOST_FILE_BYTES).toString('utf8'));
+  } catch (error) {
+    const errno = errnoName(error);
+    if (errno === 'ENOENT' || errno === 'ENOTDIR') return new Map();
+    throw objectError('store-unreadable', { file, errno }, error);
+  }
+}
+
+function settingInvalid(source: string, problem: string): Error {
+  return objectError('store-setting-invalid', { source, problem });
+}
