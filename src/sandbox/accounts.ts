@@ -10,8 +10,7 @@ export class Orders {
   readonly #byId = new Map<string, Order>();
 
   constructor(private readonly store: Store) {
-    for (const { id, body } of store.documents('order'))
-      this.#byId.set(id, orderRecord.parse(body));
+    for (const [id, body] of store.documents('order')) this.#byId.set(id, orderRecord.parse(body));
   }
 
   get(id: string): Order | null {
@@ -52,7 +51,7 @@ export class Standings {
     private readonly store: Store,
     private readonly now: () => number,
   ) {
-    for (const { id, body } of store.documents('standing')) {
+    for (const [id, body] of store.documents('standing')) {
       this.#byMailbox.set(id, standingRecord.parse(body));
     }
   }
@@ -113,7 +112,7 @@ export class Tokens {
   readonly #byHash = new Map<string, Token>();
 
   constructor(private readonly store: Store) {
-    for (const { id, body } of store.documents(KIND)) this.#byHash.set(id, tokenRecord.parse(body));
+    for (const [id, body] of store.documents(KIND)) this.#byHash.set(id, tokenRecord.parse(body));
   }
 
   /** Adds a token, or changes what one may reach. */

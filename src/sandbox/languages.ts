@@ -1,18 +1,29 @@
+type Words = readonly [string, ...string[]];
+
 /** A language mail is written in: what goes into its subjects and bodies, and the charsets its senders use. */
 export interface Language {
-  readonly charsets: readonly [string, ...string[]];
-  readonly subjects: readonly [string, ...string[]];
-  readonly greetings: readonly [string, ...string[]];
+  readonly charsets: Words;
+  readonly subjects: Words;
+  readonly greetings: Words;
   /** `{thing}`, `{day}`, `{place}` and `{number}` are filled in. */
-  readonly sentences: readonly [string, ...string[]];
-  readonly closings: readonly [string, ...string[]];
-  readonly things: readonly [string, ...string[]];
-  readonly days: readonly [string, ...string[]];
-  readonly places: readonly [string, ...string[]];
+  readonly sentences: Words;
+  readonly closings: Words;
+  readonly things: Words;
+  readonly days: Words;
+  readonly places: Words;
   /** First and last names. */
-  readonly first: readonly [string, ...string[]];
-  readonly last: readonly [string, ...string[]];
+  readonly first: Words;
+  readonly last: Words;
   readonly wrote: string;
+}
+
+/** Words or phrases with a bar or a line end between them. */
+function listed(text: string): Words {
+  const [first = '', ...rest] = text
+    .trim()
+    .split(/[|\n]/)
+    .map((word) => word.trim());
+  return [first, ...rest];
 }
 
 const english: Language = {
@@ -47,45 +58,14 @@ const english: Language = {
     'The server was down for {number} minutes last night.',
   ],
   closings: ['Best regards', 'Kind regards', 'Thanks', 'Cheers', 'See you soon'],
-  things: [
-    'contract',
-    'report',
-    'budget',
-    'schedule',
-    'proposal',
-    'presentation',
-    'invoice',
-    'catalogue',
-    'survey',
-    'drawing',
-    'manual',
-    'shipment',
-    'prototype',
-    'lease',
-    'backup',
-    'migration',
-    'recipe',
-    'photograph',
-    'timetable',
-    'warranty',
-    'newsletter',
-    'inventory',
-    'garden plan',
-  ],
+  things: listed(`
+    contract | report | budget | schedule | proposal | presentation | invoice | catalogue | survey
+    drawing | manual | shipment | prototype | lease | backup | migration | recipe | photograph
+    timetable | warranty | newsletter | inventory | garden plan`),
   days: ['Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'the weekend', 'tomorrow'],
   places: ['London', 'Dublin', 'Oslo', 'Toronto', 'Bristol', 'Leeds', 'Boston', 'Wellington'],
-  first: [
-    'Ada',
-    'Grace',
-    'Oliver',
-    'Emily',
-    'Henry',
-    'Charlotte',
-    'Samuel',
-    'Alice',
-    'Peter',
-    'Ruth',
-  ],
+  first: listed(`
+    Ada | Grace | Oliver | Emily | Henry | Charlotte | Samuel | Alice | Peter | Ruth`),
   last: ['Carter', 'Hughes', 'Bennett', 'Marsh', 'Fletcher', 'Holloway', 'Quinn', 'Barlow', 'Reed'],
   wrote: 'wrote',
 };
@@ -113,15 +93,8 @@ const german: Language = {
     'Schöne Grüße von der Straße zwischen {place} und zu Hause.',
   ],
   closings: ['Mit freundlichen Grüßen', 'Viele Grüße', 'Herzliche Grüße', 'Bis bald'],
-  things: [
-    'Vertrag',
-    'Angebot',
-    'Prüfbericht',
-    'Mietvertrag',
-    'Kostenübersicht',
-    'Präsentation',
-    'Lieferschein',
-  ],
+  things: listed(`
+    Vertrag | Angebot | Prüfbericht | Mietvertrag | Kostenübersicht | Präsentation | Lieferschein`),
   days: ['Montag', 'Dienstag', 'Mittwoch', 'Donnerstag', 'Freitag', 'übermorgen'],
   places: ['Köln', 'München', 'Zürich', 'Lübeck', 'Wien', 'Görlitz', 'Düsseldorf'],
   first: ['Jürgen', 'Käthe', 'Björn', 'Anna', 'Lukas', 'Ursula', 'Matthias', 'Sören'],

@@ -37,6 +37,7 @@ import {
   spelledPath,
   tooSoon,
 } from '../service/surface.ts';
+import { fieldOf } from '../service/wire.ts';
 import { reaches } from './accounts.ts';
 import type { Entry, Folder } from './folder.ts';
 import {
@@ -116,12 +117,9 @@ function withoutTokens({ service }: Call, text: string): string {
   );
 }
 
-function lastSubmission(call: Call, orderId: string): number {
-  for (const { id, body } of call.service.store.documents(KIND)) {
-    if (id !== orderId || typeof body !== 'object' || body === null) continue;
-    if ('at' in body && typeof body.at === 'number') return body.at;
-  }
-  return Number.NEGATIVE_INFINITY;
+function lastSubmission({ service }: Call, orderId: string): number {
+  const at = fieldOf(service.store.documents(KIND).get(orderId), 'at');
+  return typeof at === 'number' ? at : Number.NEGATIVE_INFINITY;
 }
 
 /** What a value is named by. A value follows `=`, `:` or `is`, or is the next word with a digit in it. */

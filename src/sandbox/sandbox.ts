@@ -1,10 +1,10 @@
 import { Orders, Standings, Tokens } from './accounts.ts';
-import { MemoryBackend, SqliteBackend } from './backends.ts';
 import { type FaultInput, Faults, RateWindow, type RequestCounts, RequestLog } from './faults.ts';
 import { ControlSurface, listen, MailboxSurface } from './http.ts';
 import { McpEndpoint } from './mcp-endpoint.ts';
 import { PlatformSurface } from './platform.ts';
 import { type GeneratedMail, loadGenerated, loadPath } from './seed.ts';
+import { StateFile } from './state-file.ts';
 import { resourceIdOf, type ServiceState, Store } from './store.ts';
 import {
   Deliveries,
@@ -189,9 +189,8 @@ function openService(
   settings: ServiceSettings,
   sender: Sender,
 ): ServiceState {
-  const store = new Store(
-    options.stateFile === undefined ? new MemoryBackend() : new SqliteBackend(options.stateFile),
-  );
+  const { stateFile } = options;
+  const store = new Store(stateFile === undefined ? null : new StateFile(stateFile));
   try {
     const tokens = new Tokens(store);
     const orders = new Orders(store);

@@ -6,8 +6,9 @@ import { type ImmutableRecord, readListingRecord } from '../service/message-view
 import { type FileRange, hasFlag } from '../service/surface.ts';
 import type { Orders, Standings, Tokens } from './accounts.ts';
 import type { RateWindow } from './faults.ts';
-import { type Entry, FlagTable, Folder, type SourceFacts } from './folder.ts';
+import { type Entry, Folder, type SourceFacts } from './folder.ts';
 import type { ServiceSettings } from './sandbox.ts';
+import type { FolderRow, StateFile } from './state-file.ts';
 import type { Deliveries, Webhooks } from './webhooks.ts';
 
 /**
@@ -59,70 +60,64 @@ export class MemoryBlock implements SourceBlock {
   }
 }
 
-export const mailboxRow = z.object({
-  resourceId: z.string(),
-  address: z.string(),
-  orderId: z.string(),
-});
-export type MailboxRow = Readonly<z.output<typeof mailboxRow>>;
-
-export const folderRow = z.object({
-  id: z.number(),
-  mailbox: z.string(),
-  path: z.string(),
-  specialUse: z.string().nullable(),
-  nextUid: z.number(),
-});
-export type FolderRow = Readonly<z.output<typeof folderRow>>;
-
-export interface MessageRow {
-  readonly uid: number;
-  readonly source: number;
-  readonly flags: FlagSet;
-}
-
-/** A record of another concern (tokens, webhooks, deliveries …), kept as JSON under its kind and id. */
-export interface DocumentRow {
-  readonly id: string;
-  readonly body: unknown;
-}
-
-/**
- * What keeps the store's state: memory, or a SQLite file. The store holds the folders' indexes itself and
- * reports every change to the backend before any answer is sent; the backend holds raw sources and gives the
- * rest back when the store is opened.
- */
-export interface StoreBackend {
-  mailboxes(): readonly MailboxRow[];
-  folders(): readonly FolderRow[];
-  messages(folder: number): Iterable<MessageRow>;
-  documents(kind: string): Iterable<DocumentRow>;
-
-  addMailbox(row: MailboxRow): void;
-  addFolder(row: FolderRow): void;
-  /** Path, special use or next uid of a folder changed. */
-  changeFolder(row: FolderRow): void;
-  removeFolder(folder: number): void;
-  addMessage(folder: number, row: MessageRow): void;
-  setFlags(folder: number, uid: number, flags: FlagSet): void;
-  removeMessage(folder: number, uid: number): void;
-  putDocument(kind: string, id: string, body: unknown): void;
-  removeDocument(kind: string, id: string): void;
-
+/** Keeps raw sources under numbers: in the blocks they came in, or in the state file. */
+export interface Sources {
   /** Takes over a block's sources. @returns the source number of its first one; the others follow */
-  addSources(block: SourceBlock): number;
+  add(block: SourceBlock): number;
   /** No message refers to this source any more. */
-  releaseSource(source: number): void;
-  sourceSize(source: number): number;
+  release(source: number): void;
+  size(source: number): number;
   /** Received date in milliseconds since the epoch. */
-  sourceReceived(source: number): number;
-  readSource(source: number): Buffer;
+  received(source: number): number;
+  read(source: number): Buffer;
   /** Where the source lies as it is in a file, or null when it must be read. */
-  sourceFile(source: number): FileRange | null;
+  file(source: number): FileRange | null;
+}
 
-  /** All changes made by `act` are kept, or none where it throws. May be nested. */
-  atomically<T>(act: () => T): T;
-  close(): void;
+class BlockSources implements Sources {
+  /** Blocks of many sources, ascending by their first number. */
+  readonly #blocks: { readonly first: number; readonly block: SourceBlock }[] = [];
+  /** Blocks of one source, which can be released. */
+  readonly #singles = new Map<number, SourceBlock>();
+  #next = 1;
+
+  add(block: SourceBlock): number {
+    const first = this.#next;
+    this.#next += block.count;
+    if (block.count === 1) this.#singles.set(first, block);
+    else if (block.count > 1) this.#blocks.push({ first, block });
+    return first;
+  }
+
+  release(source: number): void {
+    this.#singles.delete(source);
+  }
+
+  size(source: number): number {
+    return this.#from(source, (block, number) => block.size(number));
+  }
+
+  received(source: number): number {
+    return this.#from(source, (block, number) => block.received(number));
+  }
+
+  read(source: number): Buffer {
+    return this.#from(source, (block, number) => block.read(number));
+  }
+
+  file(source: number): FileRange | null {
+    return this.#from(source, (block, number) => block.file(number));
+  }
+
+  #from<T>(source: number, read: (block: SourceBlock, number: number) => T): T {
+    const single = this.#singles.get(source);
+    if (single !== undefined) return read(single, 0);
+    const at = this.#blocks.findLast(({ first }) => first <= source);
+    if (at === undefined || source >= at.first + at.block.count) {
+      throw new RangeError(`no source ${source}`);
+    }
+    return read(at.block, source - at.first);
+  }
 }
 
 /** A mailbox of an order, with its folders by path. */
@@ -158,9 +153,6 @@ export function withSubfolders(mailbox: Mailbox, path: string): Folder[] {
     .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** What the cache asks of the store. */
-type RecordSources = Pick<StoreBackend, 'readSource' | 'sourceReceived'>;
-
 /** Characters of JSON kept at most: 64 M, some 100,000 records. */
 const DEFAULT_CEILING = 64 * 1024 * 1024;
 
@@ -173,7 +165,7 @@ class RecordCache {
   #characters = 0;
 
   constructor(
-    private readonly sources: RecordSources,
+    private readonly sources: Sources,
     private readonly ceiling: number = DEFAULT_CEILING,
   ) {}
 
@@ -187,10 +179,10 @@ class RecordCache {
   #fragment(source: number): string {
     const known = this.#fragments.get(source);
     if (known !== undefined) return known;
-    const date = new Date(this.sources.sourceReceived(source)).toISOString();
+    const date = new Date(this.sources.received(source)).toISOString();
     const record: { date: string } & ImmutableRecord = {
       date,
-      ...readListingRecord(this.sources.readSource(source)),
+      ...readListingRecord(this.sources.read(source)),
     };
     const fragment = JSON.stringify(record).slice(1, -1);
     this.#fragments.set(source, fragment);
@@ -232,20 +224,26 @@ interface Placement {
 
 /**
  * The state of the service: mailboxes, folders, messages, raw sources. Every change goes through it, and
- * through its backend before it returns.
+ * into the state file, if there is one, before it returns.
  */
 export class Store implements SourceFacts {
   readonly events = new EventEmitter<StoreEvents>();
   readonly mailboxes = new Map<string, Mailbox>();
   readonly records: RecordCache;
-  readonly #flagTable = new FlagTable();
+  readonly #sources: Sources;
+  /** Flag sets by their JSON: a mailbox has many messages and few distinct sets. */
+  readonly #flagSets = new Map<string, FlagSet>();
+  /** By kind and id. */
+  readonly #documents = new Map<string, Map<string, unknown>>();
   /** How many places a source has, where it is more than one. */
   readonly #shared = new Map<number, number>();
   #nextFolder = 1;
 
-  constructor(private readonly backend: StoreBackend) {
-    this.records = new RecordCache(backend);
-    this.#open();
+  /** @param state keeps everything; without it the state dies with the process */
+  constructor(private readonly state: StateFile | null = null) {
+    this.#sources = state ?? new BlockSources();
+    this.records = new RecordCache(this.#sources);
+    if (state !== null) this.#open(state);
   }
 
   /** Adds a mailbox with its standing folders. The resource id follows from seed and address, so a new start is the same origin. */
@@ -253,7 +251,7 @@ export class Store implements SourceFacts {
     const resourceId = resourceIdOf('AC', `${seed}/${orderId}/${address}`);
     const mailbox: Mailbox = { resourceId, address, orderId, folders: new Map() };
     this.atomically(() => {
-      this.backend.addMailbox({ resourceId, address, orderId });
+      this.state?.addMailbox({ resourceId, address, orderId });
       this.mailboxes.set(resourceId, mailbox);
       for (const path of STANDING_FOLDERS.keys()) this.createFolder(mailbox, path);
     });
@@ -270,9 +268,9 @@ export class Store implements SourceFacts {
 
   /** Creates a folder; the caller has made sure that the path is free. */
   createFolder(mailbox: Mailbox, path: string): Folder {
-    const folder = new Folder(this.#nextFolder, path, specialUseOf(path), 1, this.#flagTable);
+    const folder = new Folder(this.#nextFolder, path, specialUseOf(path));
     this.#nextFolder += 1;
-    this.backend.addFolder(folderRowOf(mailbox, folder));
+    this.state?.putFolder(folderRowOf(mailbox, folder));
     mailbox.folders.set(path, folder);
     return folder;
   }
@@ -297,7 +295,7 @@ export class Store implements SourceFacts {
         mailbox.folders.delete(folder.path);
         folder.path = to + folder.path.slice(from.length);
         mailbox.folders.set(folder.path, folder);
-        this.backend.changeFolder(folderRowOf(mailbox, folder));
+        this.state?.putFolder(folderRowOf(mailbox, folder));
       }
     });
   }
@@ -308,7 +306,7 @@ export class Store implements SourceFacts {
       for (const folder of withSubfolders(mailbox, path)) {
         for (const entry of folder.entries()) this.#release(entry.source);
         mailbox.folders.delete(folder.path);
-        this.backend.removeFolder(folder.id);
+        this.state?.removeFolder(folder.id);
       }
     });
   }
@@ -316,7 +314,7 @@ export class Store implements SourceFacts {
   /** Places messages of a block under the next uids, in the order given. @returns the first source number */
   place(block: SourceBlock, placements: Iterable<Placement & { readonly folder: Folder }>): number {
     return this.atomically(() => {
-      const first = this.backend.addSources(block);
+      const first = this.#sources.add(block);
       for (const { folder, number, flags } of placements) {
         this.#append(folder, first + number, flags);
       }
@@ -336,7 +334,7 @@ export class Store implements SourceFacts {
     received: number,
   ): number[] {
     return this.atomically(() => {
-      const number = this.backend.addSources(new MemoryBlock([source], [received]));
+      const number = this.#sources.add(new MemoryBlock([source], [received]));
       if (places.length > 1) this.#shared.set(number, places.length);
       return places.map(({ folder, flags }) => this.#append(folder, number, flags));
     });
@@ -357,8 +355,8 @@ export class Store implements SourceFacts {
     const entry = folder.get(uid);
     if (entry === null) return null;
     const kept = entry.flags.filter((flag) => !hasFlag(remove, flag));
-    const flags = flagSet([...kept, ...add.filter((flag) => !hasFlag(kept, flag))]);
-    this.backend.setFlags(folder.id, uid, flags);
+    const flags = this.#interned([...kept, ...add.filter((flag) => !hasFlag(kept, flag))]);
+    this.state?.setFlags(folder.id, uid, flags);
     folder.setFlags(uid, flags);
     return flags;
   }
@@ -367,7 +365,7 @@ export class Store implements SourceFacts {
   remove(folder: Folder, uid: number): boolean {
     const entry = folder.get(uid);
     if (entry === null) return false;
-    this.backend.removeMessage(folder.id, uid);
+    this.state?.removeMessage(folder.id, uid);
     folder.remove(uid);
     this.#release(entry.source);
     return true;
@@ -375,7 +373,10 @@ export class Store implements SourceFacts {
 
   removeAll(folder: Folder): void {
     this.atomically(() => {
-      for (const entry of [...folder.entries()]) this.remove(folder, entry.uid);
+      for (const { uid, source } of folder.clear()) {
+        this.state?.removeMessage(folder.id, uid);
+        this.#release(source);
+      }
     });
   }
 
@@ -385,7 +386,7 @@ export class Store implements SourceFacts {
     if (entry === null) return null;
     return this.atomically(() => {
       from.remove(uid);
-      this.backend.removeMessage(from.id, uid);
+      this.state?.removeMessage(from.id, uid);
       return this.#append(to, entry.source, entry.flags);
     });
   }
@@ -405,7 +406,7 @@ export class Store implements SourceFacts {
   renumber(folder: Folder, firstUid: number): void {
     this.atomically(() => {
       const entries = folder.renumber(firstUid);
-      for (const entry of entries) this.backend.removeMessage(folder.id, entry.uid);
+      for (const entry of entries) this.state?.removeMessage(folder.id, entry.uid);
       for (const entry of entries) this.#append(folder, entry.source, entry.flags);
     });
   }
@@ -416,56 +417,72 @@ export class Store implements SourceFacts {
     let messages = 0;
     for (const folder of mailbox.folders.values()) {
       messages += folder.count;
-      for (const entry of folder.entries()) bytes += this.backend.sourceSize(entry.source);
+      for (const entry of folder.entries()) bytes += this.#sources.size(entry.source);
     }
     return { bytes, messages };
   }
 
   /** Bytes of a raw source. */
   size(source: number): number {
-    return this.backend.sourceSize(source);
+    return this.#sources.size(source);
   }
 
   received(source: number): number {
-    return this.backend.sourceReceived(source);
+    return this.#sources.received(source);
   }
 
   read(source: number): Buffer {
-    return this.backend.readSource(source);
+    return this.#sources.read(source);
   }
 
-  file(source: number): ReturnType<StoreBackend['sourceFile']> {
-    return this.backend.sourceFile(source);
+  file(source: number): FileRange | null {
+    return this.#sources.file(source);
   }
 
-  documents(kind: string): ReturnType<StoreBackend['documents']> {
-    return this.backend.documents(kind);
+  /** Records of another concern (tokens, webhooks, deliveries …), kept as JSON, by their ids. */
+  documents(kind: string): ReadonlyMap<string, unknown> {
+    return this.#documents.get(kind) ?? new Map<string, unknown>();
   }
 
   putDocument(kind: string, id: string, body: unknown): void {
-    this.backend.putDocument(kind, id, body);
+    this.state?.putDocument(kind, id, body);
+    this.#holdDocument(kind, id, body);
   }
 
   removeDocument(kind: string, id: string): void {
-    this.backend.removeDocument(kind, id);
+    this.state?.removeDocument(kind, id);
+    this.#documents.get(kind)?.delete(id);
   }
 
-  /** All of `act` is kept by the backend, or nothing. `act` must not fail half way for reasons of its own. */
+  #holdDocument(kind: string, id: string, body: unknown): void {
+    const documents = this.#documents.get(kind) ?? new Map<string, unknown>();
+    this.#documents.set(kind, documents.set(id, body));
+  }
+
+  /** All of `act` is kept in the state file, or nothing. `act` must not fail half way for reasons of its own. */
   atomically<T>(act: () => T): T {
-    return this.backend.atomically(act);
+    return this.state === null ? act() : this.state.atomically(act);
   }
 
   close(): void {
     this.events.removeAllListeners();
-    this.backend.close();
+    this.state?.close();
   }
 
-  #append(folder: Folder, source: number, flags: Iterable<string>): number {
+  #append(folder: Folder, source: number, given: Iterable<string>): number {
     const uid = folder.nextUid;
-    const set = flagSet(flags);
-    this.backend.addMessage(folder.id, { uid, source, flags: set });
-    folder.append(uid, source, set);
+    const flags = this.#interned(given);
+    this.state?.addMessage(folder.id, { uid, source, flags });
+    folder.append(uid, source, flags);
     return uid;
+  }
+
+  #interned(flags: Iterable<string>): FlagSet {
+    const set = flagSet(flags);
+    const key = JSON.stringify(set);
+    const known = this.#flagSets.get(key) ?? set;
+    this.#flagSets.set(key, known);
+    return known;
   }
 
   #release(source: number): void {
@@ -474,30 +491,36 @@ export class Store implements SourceFacts {
     else if (places === 2) this.#shared.delete(source);
     else {
       this.records.forget(source);
-      this.backend.releaseSource(source);
+      this.#sources.release(source);
     }
   }
 
-  #open(): void {
-    for (const row of this.backend.mailboxes()) {
+  #open(state: StateFile): void {
+    for (const row of state.mailboxes()) {
       this.mailboxes.set(row.resourceId, { ...row, folders: new Map() });
     }
     const seen = new Set<number>();
-    for (const row of this.backend.folders()) {
+    for (const row of state.folders()) {
       const mailbox = this.mailboxes.get(row.mailbox);
       if (mailbox === undefined) continue;
-      const folder = new Folder(row.id, row.path, row.specialUse, 1, this.#flagTable);
-      for (const message of this.backend.messages(row.id)) {
-        folder.append(message.uid, message.source, message.flags);
-        if (seen.has(message.source)) {
-          this.#shared.set(message.source, (this.#shared.get(message.source) ?? 1) + 1);
-        } else seen.add(message.source);
+      const folder = new Folder(row.id, row.path, row.specialUse);
+      for (const [uid, source, json] of state.messages(row.id)) {
+        folder.append(uid, source, this.#flagSets.get(json) ?? this.#interned(readFlags(json)));
+        if (seen.has(source)) this.#shared.set(source, (this.#shared.get(source) ?? 1) + 1);
+        else seen.add(source);
       }
       folder.reserve(row.nextUid);
       mailbox.folders.set(row.path, folder);
       this.#nextFolder = Math.max(this.#nextFolder, row.id + 1);
     }
+    for (const { kind, id, body } of state.documents()) {
+      this.#holdDocument(kind, id, JSON.parse(body));
+    }
   }
+}
+
+function readFlags(json: string): string[] {
+  return z.array(z.string()).parse(JSON.parse(json));
 }
 
 function folderRowOf(mailbox: Mailbox, folder: Folder): FolderRow {

@@ -54,7 +54,7 @@ export class Webhooks {
     private readonly store: Store,
     private readonly now: () => number,
   ) {
-    for (const { id, body } of store.documents(KIND)) this.#byId.set(id, webhookState.parse(body));
+    for (const [id, body] of store.documents(KIND)) this.#byId.set(id, webhookState.parse(body));
   }
 
   get(id: string): Webhook | null {
@@ -284,7 +284,8 @@ export class DeliveryLog {
     private readonly store: Store,
     private readonly kept = DEFAULT_KEPT,
   ) {
-    for (const { body } of store.documents(DELIVERY_KIND)) this.#hold(deliveryState.parse(body));
+    for (const body of store.documents(DELIVERY_KIND).values())
+      this.#hold(deliveryState.parse(body));
   }
 
   get queuedCount(): number {

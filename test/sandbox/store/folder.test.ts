@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { FlagTable, Folder, type SourceFacts } from '../../../src/sandbox/folder.ts';
+import { Folder, type SourceFacts } from '../../../src/sandbox/folder.ts';
 
 const FACTS: SourceFacts = { size: (source) => (source * 7) % 5, received: (source) => -source };
 
@@ -35,7 +35,7 @@ test('a folder answers like a plain list, whatever was appended and removed befo
       fc.nat(20),
       fc.nat(20),
       (steps, offset, limit) => {
-        const folder = new Folder(1, 'INBOX', null, 1, new FlagTable());
+        const folder = new Folder(1, 'INBOX', null);
         let plain: Plain[] = [];
         let next = 1;
         for (const made of steps) {
@@ -88,7 +88,7 @@ test('a folder answers like a plain list, whatever was appended and removed befo
 });
 
 test('a uid is never handed out twice', () => {
-  const folder = new Folder(1, 'INBOX', null, 1, new FlagTable());
+  const folder = new Folder(1, 'INBOX', null);
   folder.append(5, 1, []);
   folder.remove(5);
   expect(folder.nextUid).toBe(6);

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { MemoryBackend } from '../../../src/sandbox/backends.ts';
 import { Store } from '../../../src/sandbox/store.ts';
 import { type Delivery, DeliveryLog } from '../../../src/sandbox/webhooks.ts';
 import { type Hooked, hooked } from './hooked.ts';
@@ -28,7 +27,7 @@ function delivery(id: string, state: Delivery['state']): Delivery {
 }
 
 test('finished deliveries are kept up to a number, queued ones however many', () => {
-  const store = new Store(new MemoryBackend());
+  const store = new Store();
   const log = new DeliveryLog(store, 2);
   for (const id of ['q1', 'q2', 'q3']) log.put(delivery(id, 'queued'));
   for (const id of ['f1', 'f2', 'f3']) log.put(delivery(id, 'failed'));

@@ -1,0 +1,4 @@
+import { Store } from '../../../src/sandbox/store.ts';
+import { storeContract } from './store-contract.ts';
+
+storeContract(() => new Store());
