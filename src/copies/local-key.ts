@@ -9,6 +9,7 @@ import path from 'node:path';
 import { inspect } from 'node:util';
 import { realFiles, replaceFile } from '../archive/file-system.ts';
 import { canonicalJson, FOLDER_MODE, isObject, parseJson } from '../archive/format.ts';
+import { severalAtOnce } from '../core/concurrency.ts';
 import { errnoName } from '../core/errors.ts';
 import { makeFolders, readRegularFile } from '../core/files.ts';
 import { copiesError } from './errors.ts';
@@ -20,7 +21,7 @@ import {
   newKeyPair,
   publicKeyOf,
 } from './format/sealed-object.ts';
-import { type CopyMemory, severalAtOnce } from './manifests.ts';
+import type { CopyMemory } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 
 /** The id of a copy, or of a recipient. */

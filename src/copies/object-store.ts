@@ -1,20 +1,5 @@
-import { type Clock, onAbort } from '../core/concurrency.ts';
+import { type Clock, sleep } from '../core/concurrency.ts';
 import { objectError } from './errors.ts';
-
-/** Waits for a number of milliseconds. @throws the signal's reason when it aborts */
-export function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.reject(signal.reason);
-  return new Promise((resolve, reject) => {
-    const cancel = clock.after(ms, () => {
-      release();
-      resolve();
-    });
-    const release = onAbort(signal, () => {
-      cancel();
-      reject(signal.reason);
-    });
-  });
-}
 
 /** Keeps what goes over the network below a number of bytes a second. Everybody who shares the line shares one of these. */
 export class ByteRate {

@@ -18,6 +18,7 @@ import type { ChainState } from '../archive/segment-reader.ts';
 import type { IndexingProgress } from '../catalog/indexer.ts';
 import { withLock } from '../catalog/open-reader.ts';
 import { type FoldProgress, rebuild } from '../catalog/rebuild.ts';
+import { severalAtOnce } from '../core/concurrency.ts';
 import { usageError } from '../core/error-tables.ts';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { makeFolders, makeFoldersDurably, readRegularFile } from '../core/files.ts';
@@ -50,7 +51,6 @@ import {
   type FoundManifests,
   findManifests,
   listedBytes,
-  severalAtOnce,
 } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import {

@@ -4,7 +4,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { AwsV4Signer } from 'aws4fetch';
 import { Parser } from 'htmlparser2';
-import { type Clock, onAbort, systemClock } from '../core/concurrency.ts';
+import { type Clock, onAbort, sleep, systemClock } from '../core/concurrency.ts';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { keyOf, labelOf, type S3Target, urlOf } from '../core/s3-target.ts';
 import { objectError } from './errors.ts';
@@ -14,7 +14,6 @@ import {
   MOST_XML_BYTES,
   PART_BYTES,
   SLOWEST_BYTES_PER_MS,
-  sleep,
   TIMEOUTS,
   type Timeouts,
 } from './object-store.ts';

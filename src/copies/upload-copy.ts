@@ -2,6 +2,7 @@ import { type KeyObject, sign } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { realFiles } from '../archive/file-system.ts';
 import { listSegments, withSegment } from '../archive/segment-files.ts';
+import { severalAtOnce } from '../core/concurrency.ts';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { openRegularFile } from '../core/files.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
@@ -36,7 +37,6 @@ import {
   type ListedManifest,
   oneObject,
   readManifest,
-  severalAtOnce,
 } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import {

@@ -1,3 +1,5 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
 /** Time as an argument, so that tests never wait. */
 export interface Clock {
   /** Milliseconds since the epoch: what is remembered between runs is counted in it. */
@@ -143,4 +145,97 @@ export function following(signal: AbortSignal): {
     return { controller, release: () => {} };
   }
   return { controller, release: onAbort(signal, () => controller.abort(signal.reason)) };
+}
+
+/** Waits for a number of milliseconds. @throws the signal's reason when it aborts */
+export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  if (signal?.aborted === true) return Promise.reject(signal.reason);
+  return new Promise((resolve, reject) => {
+    let release = () => {};
+    const cancel = clock.after(ms, () => {
+      release();
+      resolve();
+    });
+    if (signal !== undefined) {
+      release = onAbort(signal, () => {
+        cancel();
+        reject(signal.reason);
+      });
+    }
+  });
+}
+
+/** Lets a few at a time do what costs memory or time; the others wait, in the order in which they came. */
+export class Semaphore {
+  #free: number;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(most: number) {
+    this.#free = most;
+  }
+
+  /**
+   * Runs `act` when it has its turn. Before that, requests that have come are heard of, and so are those that were left:
+   * what nobody waits for any more is not begun.
+   *
+   * @param signal of the request that the work is for
+   * @throws the signal's reason where it is aborted before `act` began
+   */
+  async run<T>(act: () => T | Promise<T>, signal?: AbortSignal): Promise<T> {
+    if (this.#free > 0) this.#free -= 1;
+    else await this.#turn(signal);
+    try {
+      if (signal !== undefined) {
+        await nextTurn();
+        signal.throwIfAborted();
+      }
+      return await act();
+    } finally {
+      const [next] = this.#waiting;
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
+  }
+
+  #turn(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        this.#waiting.delete(begin);
+        reject(signal?.reason);
+      };
+      const begin = (): void => {
+        this.#waiting.delete(begin);
+        signal?.removeEventListener('abort', leave);
+        resolve();
+      };
+      if (signal?.aborted === true) reject(signal.reason);
+      else this.#waiting.add(begin);
+      signal?.addEventListener('abort', leave, { once: true });
+    });
+  }
+}
+
+/**
+ * Does something for each item, several at a time, in their order. The first failure is thrown once what had begun has
+ * ended; nothing new begins after it.
+ */
+export async function severalAtOnce<T>(
+  items: Iterable<T>,
+  width: number,
+  act: (item: T) => Promise<void>,
+): Promise<void> {
+  const waiting = items[Symbol.iterator]();
+  const failures: unknown[] = [];
+  const work = async (): Promise<void> => {
+    for (let next = waiting.next(); next.done !== true; next = waiting.next()) {
+      if (failures.length > 0) return;
+      try {
+        await act(next.value);
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: width }, work));
+  if (failures.length > 0) throw failures[0];
 }

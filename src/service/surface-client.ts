@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { type Clock, type Lane, onAbort } from '../core/concurrency.ts';
+import { type Clock, type Lane, sleep } from '../core/concurrency.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { type Gate, Limiter } from '../core/pace.ts';
 import {
@@ -245,23 +245,6 @@ function withHostWait(gate: Gate, error: MailkeepError): Error {
 
 function isRateLimited(error: MailkeepError): error is OriginRefusal<'origin.rate-limited'> {
   return error instanceof OriginRefusal && error.code === 'origin.rate-limited';
-}
-
-function sleep(clock: Clock, ms: number, signal: AbortSignal | undefined): Promise<void> {
-  if (signal?.aborted === true) return Promise.reject(signal.reason);
-  return new Promise((resolve, reject) => {
-    let release = () => {};
-    const cancel = clock.after(ms, () => {
-      release();
-      resolve();
-    });
-    if (signal !== undefined) {
-      release = onAbort(signal, () => {
-        cancel();
-        reject(signal.reason);
-      });
-    }
-  });
 }
 
 export interface ClientOptions {

@@ -1,3 +1,4 @@
+import { Semaphore } from '../core/concurrency.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { isRestoreError, restoreError } from './errors.ts';
 import type { ServerConnection, ServerFolder } from './imap-connection.ts';
@@ -151,18 +152,6 @@ function trials(path: string, words: string, delimiter: string): string[] {
 
 /** From here on a message is large, in bytes. */
 const LARGE = 8 * 1024 * 1024;
-
-/** Returns a function that lets one large message at a time be worked on, and any number of others. */
-function takingTurns(): <T>(size: number, act: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> = Promise.resolve();
-  return async (size, act) => {
-    if (size < LARGE) return act();
-    const turn = last.then(act, act);
-    // The next one waits for this one, whatever becomes of it.
-    last = turn.catch(() => {});
-    return turn;
-  };
-}
 
 /** Named messages beyond these are counted only. */
 const MOST_NAMED = 10_000;
@@ -417,12 +406,14 @@ class Restore {
     const of = counts.reduce((sum, { due }) => sum + due, 0);
     const ofBytes = counts.reduce((sum, { bytes }) => sum + bytes, 0);
     const startedAt = now();
+    const large = new Semaphore(1);
     return {
       ...options,
       plan,
       journal: journalOf(options.journal).entriesOf(journaled),
       read: (message) => readForm(options.sources, message),
-      inTurn: takingTurns(),
+      // One large message at a time, and any number of others.
+      inTurn: (size, act) => (size < LARGE ? act() : large.run(act)),
       leftOut: this.#leftOut,
       quota: { floor: Number.POSITIVE_INFINITY },
       onSettled: (sent) => {

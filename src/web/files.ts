@@ -21,6 +21,7 @@ import {
   smallPage,
   soughtWords,
 } from '../catalog/snippets.ts';
+import { Semaphore } from '../core/concurrency.ts';
 import { hasCode, MailkeepError, sentenceOf } from '../core/errors.ts';
 import type { Address, BlobHash, MessageId } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
@@ -36,7 +37,7 @@ import { type ContentRead, contentText, type NoText, readContent } from './messa
 import type { Page } from './pages/page.ts';
 import { findTerm, withTerm } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
-import { inTurns, type ReadingFor, type ServedReader, Turns } from './served-archive.ts';
+import { inTurns, type ReadingFor, type ServedReader } from './served-archive.ts';
 import { understandQuery } from './understood-query.ts';
 
 /** Attachments of one message that are held in memory; larger ones are read again for each. Bytes. */
@@ -471,7 +472,7 @@ function listedFiles(
 
 /** Attachments that are read at a time, each in a thread of its own: apart from the messages that people open. */
 const READINGS = 2;
-const readings = new Turns(READINGS);
+const readings = new Semaphore(READINGS);
 /** For the message that a picture is read from, in milliseconds. */
 const FINDING_MS = 400;
 
@@ -517,7 +518,7 @@ export class FilesPages {
       detail:
         asked === null || chosen === null
           ? null
-          : await readings.take(() => fileDetail(reader, asked, chosen, how), signal),
+          : await readings.run(() => fileDetail(reader, asked, chosen, how), signal),
       pending: reader.catalog.index.pendingCount(),
     };
     return { page, status: understood.problem === null ? 200 : 400 };
@@ -553,7 +554,7 @@ export class FilesPages {
       return undefined;
     const wanted = { ...found, message: found.message.id };
     const how = { spare: archive.spare, signal };
-    const read = await readings.take(() => readContent(reader, wanted, how), signal);
+    const read = await readings.run(() => readContent(reader, wanted, how), signal);
     if (read.state !== 'whole') return undefined;
     const type = shownPicture(read.bytes);
     return type === undefined ? undefined : { type, bytes: read.bytes };

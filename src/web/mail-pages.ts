@@ -4,6 +4,7 @@ import type { SearchNode } from '../catalog/query-ast.ts';
 import { unknownText } from '../catalog/resolve-query.ts';
 import type { CountRequest, HitCount, SearchHit } from '../catalog/search.ts';
 import { type Snippet, type Sought, snippet, soughtWords } from '../catalog/snippets.ts';
+import { Semaphore } from '../core/concurrency.ts';
 import { capital, hasCode, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import { readFramedPage } from '../mail/reading.ts';
@@ -60,7 +61,7 @@ import {
   withoutTerm,
 } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
-import { inTurns, type ReadingFor, type ServedReader, Turns } from './served-archive.ts';
+import { inTurns, type ReadingFor, type ServedReader } from './served-archive.ts';
 import { SideTrees } from './side-tree.ts';
 import {
   type QueryProblem,
@@ -302,7 +303,7 @@ async function stretch(
 
 /** Messages that are parsed at a time, each in a thread of its own. */
 const READINGS = 4;
-const readings = new Turns(READINGS);
+const readings = new Semaphore(READINGS);
 /** Where the links of framed mail lead first. */
 const AWAY = '/away?to=';
 /** Reads messages for a page: each to its last byte, so that their hashes are compared. */
@@ -350,7 +351,7 @@ export class Opening {
   ): Promise<ReadBack & { readonly open: OpenMessage }> {
     const { reader } = this;
     const how = { ...this.how, countsRemote };
-    const read = await readings.take(() => readBack(reader, id, how), how.signal);
+    const read = await readings.run(() => readBack(reader, id, how), how.signal);
     const docid = reader.catalog.messages.docidOf(id);
     const open = {
       id,
@@ -385,7 +386,7 @@ export class Opening {
         const asked = { from, find: parameter('find') ?? '', hit: byteOf(parameter('hit')) };
         if (damage !== null) return { view, window: null };
         const read = () => sourceWindow(reader, id, asked, how.signal);
-        return { view, window: await readings.take(read, how.signal) };
+        return { view, window: await readings.run(read, how.signal) };
       }
       case 'html': {
         const remote = reading?.remote ?? null;
@@ -416,7 +417,7 @@ function factsOf(reading: NonNullable<ReadBack['reading']>): MessageFacts {
  */
 export async function framedOrNull(reader: ServedReader, id: MessageId, how: ReadingFor) {
   try {
-    return await readings.take(
+    return await readings.run(
       () => readFramedPage(reader.sources().streamMessage(id), AWAY, how),
       how.signal,
     );

@@ -2,6 +2,7 @@ import type { Context, Hono } from 'hono';
 import { h, type VNode } from 'preact';
 import { renderToString } from 'preact-render-to-string';
 import type { SearchNode } from '../catalog/query-ast.ts';
+import { Semaphore } from '../core/concurrency.ts';
 import type { Reached } from '../core/listener.ts';
 import type { ArchivePolicy } from '../verify/archive-status.ts';
 import { type CookieNames, cookieValue, type FormTokens } from './access.ts';
@@ -12,7 +13,7 @@ import type { McpSurface } from './mcp.ts';
 import type { MirrorSurface } from './mirror.ts';
 import { ChosenTheme } from './pages/chosen-theme.ts';
 import { THEME_COOKIE, themeCookie, themeOf } from './pages/theme.ts';
-import { type ServedArchive, type ServedReader, Turns } from './served-archive.ts';
+import type { ServedArchive, ServedReader } from './served-archive.ts';
 import type { Session, Sessions, SignInCodes } from './sessions.ts';
 
 /** What the routes behind the sign-in work with. */
@@ -116,7 +117,7 @@ export function seeOther(context: RequestContext, path: string): Response {
 }
 
 /** Searches run one after the other: they hold the thread, and each may find that its browser has left. */
-const searches = new Turns(1);
+const searches = new Semaphore(1);
 
 /**
  * Answers a request when it has its turn; one that the browser has left before is not begun. What `make` does until it
@@ -132,7 +133,7 @@ export async function inTurn(
   const { signal } = context.req.raw;
   try {
     // Within an object, the turn does not wait for the answer.
-    const { answer } = await searches.take(() => ({ answer: make(signal) }), signal);
+    const { answer } = await searches.run(() => ({ answer: make(signal) }), signal);
     return await answer;
   } catch (error) {
     if (!signal.aborted) throw error;
