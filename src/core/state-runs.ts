@@ -36,13 +36,13 @@ export function oneOf<const T extends string>(texts: readonly T[]): Read<T> {
 }
 
 /** Reads a list, and leaves out what has another shape. */
-export function list<T>(item: Read<T>): Read<T[]> {
+export function list<T>(item: Read<T>): Read<readonly T[]> {
   return (value) =>
     Array.isArray(value) ? value.map(item).filter((found) => found !== undefined) : undefined;
 }
 
 /** Reads a list in which everything has the shape. */
-export function listOfAll<T>(item: Read<T>): Read<T[]> {
+export function listOfAll<T>(item: Read<T>): Read<readonly T[]> {
   return (value) => {
     const found = list(item)(value);
     return Array.isArray(value) && found?.length === value.length ? found : undefined;
@@ -64,6 +64,9 @@ type Fields = Readonly<Record<string, Read<unknown>>>;
 type Shaped<F extends Fields> = {
   readonly [Name in keyof F]: Exclude<ReturnType<F[Name]>, undefined>;
 };
+
+/** The values that a reader returns. */
+export type Kept<R extends Read<unknown>> = Exclude<ReturnType<R>, undefined>;
 
 /** Reads an object that has all of these fields; others are left out. */
 export function fields<F extends Fields>(shape: F): Read<Shaped<F>>;
@@ -95,63 +98,63 @@ const LONGEST = 300;
 const OUTCOMES = ['done', 'failed', 'interrupted'] as const;
 
 /** What a folder's closing sentence consists of: at the origin = stored + assumed + quarantined + forgotten; the held are apart. */
-interface RunSums {
-  readonly originTotal: number;
-  readonly stored: number;
-  readonly assumed: number;
-  readonly quarantined: number;
-  readonly held: number;
-  readonly forgotten: number;
-  readonly complete: boolean;
-}
-
-export interface RunFolder extends RunSums {
-  readonly mailbox: string;
-  readonly folder: string;
-}
+const sums = {
+  originTotal: number,
+  stored: number,
+  assumed: number,
+  quarantined: number,
+  held: number,
+  forgotten: number,
+  complete: flag,
+};
+const folderSums = fields({ ...sums, mailbox: text, folder: text });
+export type RunFolder = Kept<typeof folderSums>;
 
 /** What went wrong. Nothing in it names a single message: what is forgotten leaves no trace here. */
-export interface RunTrouble {
-  readonly mailbox: string | null;
-  readonly folder: string | null;
-  readonly code: string;
+const trouble = fields({
+  mailbox: nullable(text),
+  folder: nullable(text),
+  code: text,
   /** One sentence for people; null where it would name a message. */
-  readonly text: string | null;
-}
+  text: nullable(text),
+});
+export type RunTrouble = Kept<typeof trouble>;
 
 /** A run as it is kept. Times are milliseconds since the epoch. */
-export interface RunRecord {
+const run = fields({
   /** `sync`, `sweep`, `hint`, `hand`, `backlog`, `verify`, `prune`, `seal`, `index`, `import`. */
-  readonly kind: string;
+  kind: text,
   /** Its name in the configuration; null where the run is about several, or about the archive as a whole. */
-  readonly account: string | null;
-  readonly startedAt: number;
-  readonly endedAt: number;
-  readonly outcome: (typeof OUTCOMES)[number];
+  account: nullable(text),
+  startedAt: number,
+  endedAt: number,
+  outcome: oneOf(OUTCOMES),
   /** How many mailboxes it was about, and the address where it was one. */
-  readonly mailboxes: number;
-  readonly mailbox: string | null;
+  mailboxes: count,
+  mailbox: nullable(text),
   /** Places, as in the result of a pass. */
-  readonly added: number;
-  readonly ended: number;
-  readonly flagsChanged: number;
-  readonly relinked: number;
-  readonly quarantined: number;
-  readonly held: number;
-  readonly bytes: number;
-  readonly requests: number;
+  added: count,
+  ended: count,
+  flagsChanged: count,
+  relinked: count,
+  quarantined: count,
+  held: count,
+  bytes: count,
+  requests: count,
   /** Messages that a verification read back, or that a pruning removed; null for other runs. */
-  readonly messages: number | null;
+  messages: otherwise(nullable(count), null),
   /** The commits of an import, by which it is undone; `last` is null if it was interrupted. Null for other runs. */
-  readonly commits?: { readonly first: number; readonly last: number | null } | null;
+  commits: otherwise(nullable(fields({ first: count, last: nullable(count) })), null),
   /** The sums over all folders that were compared, and how many these are; null where none was. */
-  readonly sum: (RunSums & { readonly folders: number }) | null;
+  sum: nullable(fields({ ...sums, folders: count })),
   /** The sums of the first folders; those that do not simply add up come first. */
-  readonly folders: readonly RunFolder[];
+  folders: list(folderSums),
   /** All failures; `troubles` holds the first ones. */
-  readonly failures: number;
-  readonly troubles: readonly RunTrouble[];
-}
+  failures: count,
+  troubles: list(trouble),
+});
+type ReadRun = Kept<typeof run>;
+export type RunRecord = Omit<ReadRun, 'commits'> & Partial<Pick<ReadRun, 'commits'>>;
 
 export interface KeptRun extends RunRecord {
   /** Runs that were kept later have higher ones. */
@@ -178,42 +181,6 @@ export interface RunJournal {
   keep(run: RunRecord, instead?: number): number;
   list(asked: RunsAsked): KeptRun[];
 }
-
-const sums = {
-  originTotal: number,
-  stored: number,
-  assumed: number,
-  quarantined: number,
-  held: number,
-  forgotten: number,
-  complete: flag,
-};
-
-const run: Read<RunRecord> = fields({
-  kind: text,
-  account: nullable(text),
-  startedAt: number,
-  endedAt: number,
-  outcome: oneOf(OUTCOMES),
-  mailboxes: count,
-  mailbox: nullable(text),
-  added: count,
-  ended: count,
-  flagsChanged: count,
-  relinked: count,
-  quarantined: count,
-  held: count,
-  bytes: count,
-  requests: count,
-  messages: otherwise(nullable(count), null),
-  commits: otherwise(nullable(fields({ first: count, last: nullable(count) })), null),
-  sum: nullable(fields({ ...sums, folders: count })),
-  folders: list(fields({ ...sums, mailbox: text, folder: text })),
-  failures: count,
-  troubles: list(
-    fields({ mailbox: nullable(text), folder: nullable(text), code: text, text: nullable(text) }),
-  ),
-});
 
 /** Makes the table of runs where there is none: earlier versions had none, and leave it alone. */
 export function makeRunTable(database: Database.Database): void {
@@ -300,12 +267,55 @@ function bounded(kept: RunRecord): RunRecord {
   };
 }
 
-function isPlain({ originTotal, stored, complete }: RunSums): boolean {
+function isPlain({ originTotal, stored, complete }: RunFolder): boolean {
   return complete && originTotal === stored;
 }
 
 function cut<T extends string | null>(value: T): T | string {
   return value === null || value.length <= LONGEST ? value : `${value.slice(0, LONGEST - 1)}…`;
+}
+
+const planned = fields({
+  /** The longest time between two copies, if nothing fails. */
+  everyMs: number,
+  /** Since when the configuration has it. */
+  since: number,
+  /** When it was last found to lack nothing, though its time had come; 0 while it never was. */
+  currentAt: number,
+});
+export type CopyPlanned = Kept<typeof planned>;
+
+const failed = fields({
+  since: number,
+  at: number,
+  /** How often in a row. */
+  tries: count,
+  code: text,
+  /** One sentence for people. */
+  text,
+});
+export type CopyFailed = Kept<typeof failed>;
+
+const UNITS = ['segment', 'object'] as const;
+
+const checked = fields({
+  at: number,
+  /** How many of how many were read; objects where this machine cannot open the copy. */
+  checked: number,
+  of: count,
+  unit: oneOf(UNITS),
+  found: count,
+  /** When all of it was last read; null while it never was. */
+  fullAt: nullable(number),
+});
+export type CopyChecked = Kept<typeof checked>;
+
+export interface CopyDamage {
+  readonly since: number;
+  readonly found: number;
+  readonly text: string;
+  /** Objects that the next copy uploads again. */
+  readonly names?: readonly string[];
 }
 
 /** What is known of a copy of the archive. Times are milliseconds since the epoch. */
@@ -332,46 +342,6 @@ export interface KnownCopy {
   readonly unkept?: Omit<CopyDamage, 'names'> | null;
 }
 
-export interface CopyDamage {
-  readonly since: number;
-  readonly found: number;
-  readonly text: string;
-  /** Objects that the next copy uploads again. */
-  readonly names?: readonly string[];
-}
-
-export interface CopyPlanned {
-  /** The longest time between two copies, if nothing fails. */
-  readonly everyMs: number;
-  /** Since when the configuration has it. */
-  readonly since: number;
-  /** When it was last found to lack nothing, though its time had come; 0 while it never was. */
-  readonly currentAt: number;
-}
-
-export interface CopyFailed {
-  readonly since: number;
-  readonly at: number;
-  /** How often in a row. */
-  readonly tries: number;
-  readonly code: string;
-  /** One sentence for people. */
-  readonly text: string;
-}
-
-const UNITS = ['segment', 'object'] as const;
-
-export interface CopyChecked {
-  readonly at: number;
-  /** How many of how many were read; objects where this machine cannot open the copy. */
-  readonly checked: number;
-  readonly of: number;
-  readonly unit: (typeof UNITS)[number];
-  readonly found: number;
-  /** When all of it was last read; null while it never was. */
-  readonly fullAt: number | null;
-}
-
 export const NOTHING_KNOWN: KnownCopy = {
   made: null,
   plan: null,
@@ -383,14 +353,9 @@ export const NOTHING_KNOWN: KnownCopy = {
 
 export const knownCopy: Read<KnownCopy> = fields({
   made: nullable(fields({ at: number, commit: count, encrypted: flag })),
-  plan: nullable(fields({ everyMs: number, since: number, currentAt: number })),
-  failed: nullable(fields({ since: number, at: number, tries: count, code: text, text })),
-  checked: nullable(
-    fields({
-      ...{ at: number, checked: count, of: count, unit: oneOf(UNITS), found: count },
-      fullAt: nullable(number),
-    }),
-  ),
+  plan: nullable(planned),
+  failed: nullable(failed),
+  checked: nullable(checked),
   damage: nullable(fields({ since: number, found: count, text, names: otherwise(list(text), []) })),
   unkept: otherwise(nullable(fields({ since: number, found: count, text })), null),
 });
@@ -403,40 +368,23 @@ export const DISK_DAYS = 3_653;
 const DAY_MS = 86_400_000;
 
 /** How large the archive was, in bytes. */
-export interface DiskSample {
+export const diskSample = fields({
   /** Milliseconds since the epoch. */
-  readonly at: number;
-  readonly log: number;
-  readonly catalog: number;
-  /** Raw sources of all messages. */
-  readonly mail: number;
-}
-
-export const diskSample: Read<DiskSample> = fields({
   at: number,
   log: count,
   catalog: count,
+  /** Raw sources of all messages. */
   mail: count,
 });
 
 /** What was asked through one gate of the limiter on a UTC day. */
-export interface RequestDay {
+export const requestDay = fields({
   /** Requests a minute that the configuration allowed. */
-  readonly perMinute: number;
-  /** Hour of the day (UTC), status (0 where no answer came), and how many requests. */
-  readonly hours: readonly RequestCount[];
-}
-
-export interface RequestCount {
-  readonly hour: number;
-  readonly status: number;
-  readonly requests: number;
-}
-
-export const requestDay: Read<RequestDay> = fields({
   perMinute: number,
+  /** Hour of the day (UTC), status (0 where no answer came), and how many requests. */
   hours: listOfAll(fields({ hour: count, status: count, requests: count })),
 });
+export type RequestCount = Kept<typeof requestDay>['hours'][number];
 
 /** Returns the UTC day of a time, such as `2026-11-22`. */
 export function utcDay(ms: number): string {

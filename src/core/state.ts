@@ -12,6 +12,7 @@ import {
   fields,
   flag,
   integer,
+  type Kept,
   knownCopy,
   list,
   listOfAll,
@@ -49,13 +50,6 @@ export interface VerificationFacts {
   readonly damage: KnownDamage | null;
   /** The last drill; null where there was none. */
   readonly drill: DrillFacts | null;
-}
-
-/** The last drill: when it began, and how many messages of how many it exported and read back. */
-interface DrillFacts {
-  readonly at: number;
-  readonly checked: number;
-  readonly of: number;
 }
 
 /** What verifications found, until a repair, or a clean verification that covered it, clears it. */
@@ -102,7 +96,10 @@ export interface RememberedVerification extends Omit<VerificationFacts, 'damage'
 const verification: Read<RememberedVerification | DrillFacts> = (value) =>
   lastVerification(value) ?? earlierVerification(value) ?? drill(value);
 
-const drill: Read<DrillFacts> = fields({ at: number, checked: number, of: number });
+const drill = fields({ at: number, checked: number, of: number });
+
+/** The last drill: when it began, and how many messages of how many it exported and read back. */
+type DrillFacts = Kept<typeof drill>;
 
 const lastVerification: Read<RememberedVerification> = fields({
   at: number,
@@ -152,33 +149,24 @@ function damageIn(value: unknown): RememberedDamage | undefined {
   return { ...damage, counted: counted ?? { log: damage.found - damage.findings.length } };
 }
 
-/** When a folder was last compared with the origin, and what that showed. Times in ISO 8601 UTC. */
-export interface Proof {
+const proof = fields({
   /** When its newest page was requested. The proof says nothing about later mail. */
-  readonly at: string;
-  readonly complete: boolean;
-  readonly generation: number;
-  /** The origin's own counts: all messages, and those it calls unread. */
-  readonly originTotal: number;
-  readonly unread: number;
-  /** Since when every flag of the folder was answered for; null for never. */
-  readonly flagsAt: string | null;
-  /** The UTC day whose certificate the log has; null when it has none. */
-  readonly certifiedOn: string | null;
-  /** Passes in a row whose sums did not add up. */
-  readonly incomplete: number;
-}
-
-const proof: Read<Proof> = fields({
   at: text,
   complete: flag,
   generation: otherwise(number, 1),
+  /** The origin's own counts: all messages, and those it calls unread. */
   originTotal: number,
   unread: otherwise(number, -1),
+  /** Since when every flag of the folder was answered for; null for never. */
   flagsAt: otherwise(text, null),
+  /** The UTC day whose certificate the log has; null when it has none. */
   certifiedOn: otherwise(text, null),
+  /** Passes in a row whose sums did not add up. */
   incomplete: otherwise(number, 0),
 });
+
+/** When a folder was last compared with the origin, and what that showed. Times in ISO 8601 UTC. */
+export type Proof = Kept<typeof proof>;
 
 const uidPair: Read<readonly [lo: number, hi: number]> = (value) => {
   const [lo, hi, ...more] = listOfAll(integer)(value) ?? [];
@@ -188,32 +176,28 @@ const uidPair: Read<readonly [lo: number, hi: number]> = (value) => {
 /** Intervals of uids, each as its lowest and its highest uid. */
 const uidPairs = listOfAll(uidPair);
 
-/** What a folder's flags were last compared at. */
-export interface FlagCounts {
+const flagCounts = fields({
   /** Unread messages by the origin's listing and by the archive, when nothing more could be found. */
-  readonly theirs: number;
-  readonly ours: number;
-  /** When starred and answered messages were last compared, milliseconds since the epoch. */
-  readonly askedAt: number;
-}
-
-const flagCounts: Read<FlagCounts> = fields({
   theirs: number,
   ours: number,
+  /** When starred and answered messages were last compared, milliseconds since the epoch. */
   askedAt: otherwise(number, Number.NEGATIVE_INFINITY),
 });
 
-/** A mailbox that an account has listed. */
-export interface RememberedMailbox {
-  readonly resourceId: string;
-  readonly address: string;
-  /** Milliseconds since the epoch; null while the account lists the mailbox. */
-  readonly unreachableSince: number | null;
-}
+/** What a folder's flags were last compared at. */
+export type FlagCounts = Kept<typeof flagCounts>;
 
-const mailboxes: Read<RememberedMailbox[]> = list(
-  fields({ resourceId: text, address: text, unreachableSince: otherwise(number, null) }),
+const mailboxes = list(
+  fields({
+    resourceId: text,
+    address: text,
+    /** Milliseconds since the epoch; null while the account lists the mailbox. */
+    unreachableSince: otherwise(number, null),
+  }),
 );
+
+/** A mailbox that an account has listed. */
+export type RememberedMailbox = Kept<typeof mailboxes>[number];
 
 /** Usage and limits of a mailbox, and when the service reported them: milliseconds since the epoch. */
 const quota = fields({
@@ -221,19 +205,15 @@ const quota = fields({
   resources: listOfAll(fields({ name: text, usage: number, limit: nullable(number) })),
 });
 
-/** What the last listing of an account's order cost, or that it failed. */
-export interface ListingCost {
+const listingCost = fields({
   /** Milliseconds since the epoch. */
-  readonly at: number;
-  readonly pages: number;
-  readonly failed: boolean;
-}
-
-const listingCost: Read<ListingCost> = fields({
   at: number,
   pages: number,
   failed: otherwise(flag, false),
 });
+
+/** What the last listing of an account's order cost, or that it failed. */
+export type ListingCost = Kept<typeof listingCost>;
 
 const sizeLessons = fields({
   lf: count,
@@ -252,46 +232,32 @@ const deliveries = listOfAll(
     durationMs: number,
   }),
 );
-
-/** A browser that is signed in to the web interface. Times are milliseconds since the epoch. */
-export interface WebSession {
-  readonly createdAt: number;
-  readonly usedAt: number;
-  /** What the browser calls itself. */
-  readonly agent: string;
-  /** Keys of the mailboxes that it may read, as `mailboxKey` makes them; null for all. */
-  readonly mailboxes: readonly string[] | null;
-}
-
 /** A scope that cannot be read must not become a wider one: the whole session is undefined then. */
-const webSession: Read<WebSession> = fields({
+const webSession = fields({
   createdAt: number,
   usedAt: number,
+  /** What the browser calls itself. */
   agent: text,
+  /** Keys of the mailboxes that it may read, as `mailboxKey` makes them; null for all. */
   mailboxes: nullable(listOfAll(text)),
 });
 
-/** A token of the API over the mirror. Times are milliseconds since the epoch. */
-export interface ApiToken {
-  /** What lists call it; it opens nothing. */
-  readonly id: string;
-  readonly name: string;
-  readonly createdAt: number;
-  readonly usedAt: number | null;
-  readonly expiresAt: number | null;
-  /** Keys of the mailboxes that it reaches, as `mailboxKey` makes them; null for all. */
-  readonly mailboxes: readonly string[] | null;
-}
-
+/** A browser that is signed in to the web interface. Times are milliseconds since the epoch. */
+export type WebSession = Kept<typeof webSession>;
 /** A scope that cannot be read must not become a wider one: the whole token is undefined then. */
-const apiToken: Read<ApiToken> = fields({
+const apiToken = fields({
+  /** What lists call it; it opens nothing. */
   id: text,
   name: text,
   createdAt: number,
   usedAt: nullable(number),
   expiresAt: nullable(number),
+  /** Keys of the mailboxes that it reaches, as `mailboxKey` makes them; null for all. */
   mailboxes: nullable(listOfAll(text)),
 });
+
+/** A token of the API over the mirror. Times are milliseconds since the epoch. */
+export type ApiToken = Kept<typeof apiToken>;
 
 /**
  * What state.sqlite holds: every scope with the kind of its keys and the shape of its values. Nothing of it is part of
@@ -326,13 +292,23 @@ type KeyKind =
 interface Scope<K extends KeyKind = KeyKind, T = unknown> {
   readonly key: K;
   readonly parse: Read<T>;
+  readonly travels: boolean;
 }
 
 /** Milliseconds since the epoch, like every time in the state. */
 const since = fields({ since: number });
 
+/** A scope that another machine gets when it takes the archive over. */
 function scope<const K extends KeyKind, T>(key: K, parse: Read<T>): Scope<K, T> {
-  return { key, parse };
+  return { key, parse, travels: true };
+}
+
+/**
+ * A scope that stays here: what is secret, and what is about this machine, such as its disk, its copies and its channels,
+ * with paths and addresses in it. Keys that are places stay as well: they may be places of what is being forgotten.
+ */
+function local<const K extends KeyKind, T>(key: K, parse: Read<T>): Scope<K, T> {
+  return { key, parse, travels: false };
 }
 
 const SCOPES = {
@@ -341,35 +317,35 @@ const SCOPES = {
   /** The mailboxes that an account has listed, and since when one is not listed any more. */
   'account-mailboxes': scope('account', mailboxes),
   /** The tokens of the API, by the HMAC of their secret. */
-  'api-token': scope('name', apiToken),
+  'api-token': local('name', apiToken),
   /** The key of those HMACs, base64url. */
-  'api-token-key': scope('name', text),
+  'api-token-key': local('name', text),
   /** How many assumed places were checked in the current hour. */
   'assumed-checked': scope('account', fields({ since: number, count: number })),
   /** When an assumed place was last tried in vain. */
-  'assumed-tried': scope('place', number),
+  'assumed-tried': local('place', number),
   /** When a host last showed that reading a source leaves a message unread. */
   canary: scope('host', fields({ provenAt: number })),
   /** The configuration without its secrets, as a copy last carried it. */
-  'copy-config': scope('name', (value): unknown => value ?? undefined),
+  'copy-config': local('name', (value): unknown => value ?? undefined),
   /** Until when this machine locked an object of an off-site copy, by the copy's id and the object's name. */
-  'copy-lock': scope('name', number),
+  'copy-lock': local('name', number),
   /** An off-site copy still holds what was purged here, by the copy's id. */
-  'copy-purge': scope('name', mark),
+  'copy-purge': local('name', mark),
   /** The newest manifest of an off-site copy that was written or read here, by the copy's id. */
-  'copy-seen': scope('name', fields({ commit: number, sequence: number, at: number })),
+  'copy-seen': local('name', fields({ commit: number, sequence: number, at: number })),
   /** Copies of the archive, by their address: what the daemon wants of them, and how they are. */
-  'copy-target': scope('name', knownCopy),
+  'copy-target': local('name', knownCopy),
   /** Objects of an off-site copy that no manifest lists yet, by the copy's id and the object's name. */
-  'copy-upload': scope('name', fields({ length: number, sha256: text })),
+  'copy-upload': local('name', fields({ length: number, sha256: text })),
   /** The uid intervals that are covered. */
   coverage: scope('generation', uidPairs),
-  /** What the service logged of webhook deliveries. */
-  'delivery-log': scope('account', deliveries),
+  /** What the service logged of webhook deliveries. The addresses of webhooks may have credentials in them. */
+  'delivery-log': local('account', deliveries),
   /** How large the archive was on a UTC day. */
   'disk-sample': scope('name', diskSample),
   /** Fetches that were not accepted. */
-  'earlier-fetches': scope('place', list(fields({ at: number, sha256: text }))),
+  'earlier-fetches': local('place', list(fields({ at: number, sha256: text }))),
   /** What a folder's flags were last compared at. */
   'flag-counts': scope('folder', flagCounts),
   /** Since when a host's search does not heed flags. */
@@ -379,13 +355,13 @@ const SCOPES = {
   /** What the limiter learned. */
   limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value) ?? undefined),
   /** What each channel was notified of; the notifier, which alone reads it, parses it. */
-  notify: scope('name', (value): unknown => value ?? undefined),
+  notify: local('name', (value): unknown => value ?? undefined),
   /** Sources in a row that came with another Message-ID than listed. */
   'odd-ids': scope('host', number),
   /** When a folder was last compared with the service, and with what result. */
   proof: scope('folder', proof),
   /** How often a quarantined place was retried, and when last. */
-  'quarantine-tries': scope('place', fields({ tries: number, at: number })),
+  'quarantine-tries': local('place', fields({ tries: number, at: number })),
   /** The quotas of a mailbox, as the service last reported them. */
   quota: scope('mailbox', quota),
   /** The requests of a gate on a UTC day, see `requestKey`. */
@@ -409,14 +385,14 @@ const SCOPES = {
   /** What the last listing of an account's order cost, or that it failed. */
   'usage-listing': scope('account', listingCost),
   /** The last verification and drill, and the damage that is known. */
-  verification: scope('name', verification),
+  verification: local('name', verification),
   /** How far samples have verified a segment. */
-  verified: scope(
+  verified: local(
     'segment',
     fields({ at: number, covered: number, next: number, end: otherwise(number, 0) }),
   ),
   /** The signed-in browsers of the web interface, by the SHA-256 of their cookie's value. */
-  'web-session': scope('name', webSession),
+  'web-session': local('name', webSession),
 } as const;
 
 export type ScopeName = keyof typeof SCOPES;
@@ -477,58 +453,9 @@ export function accountIn(key: string): { readonly account: string; readonly hos
   return { account, host };
 }
 
-/**
- * Which scopes another machine gets when it takes the archive over. What is secret stays, and what is about this machine: its
- * disk, its copies, its channels, with paths and addresses in it. Keys that are places stay as well, because they may be
- * places of what is being forgotten.
- */
-const TRAVELS: Readonly<Record<ScopeName, boolean>> = {
-  'account-listed': true,
-  'account-mailboxes': true,
-  'api-token': false,
-  'api-token-key': false,
-  'assumed-checked': true,
-  'assumed-tried': false,
-  canary: true,
-  'copy-config': false,
-  'copy-lock': false,
-  'copy-purge': false,
-  'copy-seen': false,
-  'copy-target': false,
-  'copy-upload': false,
-  coverage: true,
-  // Has the addresses of webhooks, which may have credentials in them.
-  'delivery-log': false,
-  'disk-sample': true,
-  'earlier-fetches': false,
-  'flag-counts': true,
-  'flag-search-refused': true,
-  held: true,
-  limiter: true,
-  notify: false,
-  'odd-ids': true,
-  proof: true,
-  'quarantine-tries': false,
-  quota: true,
-  requests: true,
-  'saved-search': true,
-  schedule: true,
-  'search-refused': true,
-  'size-lessons': true,
-  suspended: true,
-  swept: true,
-  unlisted: true,
-  unwatched: true,
-  'usage-listing': true,
-  // Of files on this disk.
-  verification: false,
-  verified: false,
-  'web-session': false,
-};
-
 /** What another version of the program remembers is not among them. */
 const TRAVELLING: ReadonlySet<string> = new Set(
-  Object.entries(TRAVELS).flatMap(([scope, travels]) => (travels ? [scope] : [])),
+  Object.entries(SCOPES).flatMap(([name, { travels }]) => (travels ? [name] : [])),
 );
 
 /**

@@ -10,7 +10,10 @@ const SCOPE = 'delivery-log';
 const MOST = 500;
 
 /** The deliveries of an account's webhooks that are remembered, newest first. */
-export function keptDeliveries(memory: Pick<LogMemory, 'get'>, account: string): LoggedDelivery[] {
+export function keptDeliveries(
+  memory: Pick<LogMemory, 'get'>,
+  account: string,
+): readonly LoggedDelivery[] {
   return memory.get(SCOPE, account) ?? [];
 }
 
