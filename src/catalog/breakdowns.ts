@@ -61,7 +61,7 @@ export function typesCalled(
   const typed = prefix.toLowerCase();
   const rows = connection.text<Omit<Contents, 'bytes'>>(
     `SELECT type, contents FROM attachment_types
-     WHERE type >= ? AND type < ? AND type <> '' LIMIT ${MOST_TYPES}`,
+     WHERE type >= ? AND type < ? LIMIT ${MOST_TYPES}`,
     [typed, `${typed}\u{10ffff}`],
   );
   return [...rows].sort((a, b) => b.contents - a.contents).slice(0, limit);
@@ -78,9 +78,7 @@ export function foundTypes(found: Found): StatsRow[] {
     type: string;
     hash: string;
     size: number;
-  }>(
-    "SELECT docid, type, hex(hash) AS hash, size FROM attachments WHERE type <> '' AND docid IN",
-  )) {
+  }>('SELECT docid, type, hex(hash) AS hash, size FROM attachments WHERE docid IN')) {
     const known = types.get(keyOf(type)) ?? { type, docids: new Set(), sizes: new Map() };
     types.set(keyOf(type), known);
     known.docids.add(docid);

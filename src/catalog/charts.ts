@@ -507,7 +507,7 @@ function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | und
       `SELECT type, count(*) AS contents, sum(size) AS bytes FROM (
          SELECT a.type, max(a.size) AS size FROM attachments a
          CROSS JOIN messages m ON m.docid = a.docid
-         WHERE a.hash IS NOT NULL AND a.type <> '' AND ${counts} GROUP BY a.type, a.hash)
+         WHERE ${counts} GROUP BY a.type, a.hash)
        GROUP BY type ORDER BY bytes DESC, type`,
       [],
     ),

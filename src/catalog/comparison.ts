@@ -555,7 +555,7 @@ const SUMS = [
     keys: ['type'],
     sums: ['contents', 'bytes'],
     counted: `SELECT type, count(*), sum(size)
-      FROM (SELECT DISTINCT hash, type, size FROM attachments WHERE hash IS NOT NULL) GROUP BY type`,
+      FROM (SELECT DISTINCT hash, type, size FROM attachments) GROUP BY type`,
   },
   {
     table: 'correspondents',

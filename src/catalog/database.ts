@@ -19,7 +19,7 @@ import type { BoundSql } from './bound-sql.ts';
 import type { Query } from './query.ts';
 
 /**
- * The rows of the catalog, as the migrations create them; docs/catalog.md explains their purpose. Hashes are
+ * The rows of the catalog, as `migrations/catalog.ts` creates them; docs/catalog.md explains their purpose. Hashes are
  * BLOBs, references are integers, commits are commit numbers, dates are milliseconds since the epoch, and
  * truth values are 0 and 1.
  */
@@ -274,8 +274,6 @@ interface TextsTable {
   unparsed: string | null;
   /** The beginning of the text, packed by `mail/normalise.ts`; null where there is none. */
   text: Buffer | null;
-  /** Unused since version 6; catalogs of version 5 may have a list of attachments here. */
-  attachments: Buffer | null;
 }
 
 /** A message in its thread; see `threads.ts`. Nodes, threads and subjects are 47-bit hashes. */
@@ -321,15 +319,12 @@ interface AttachmentsTable {
   /** Position among the message's attachments, from 1. */
   number: number;
   filename: string | null;
-  /** In lower case; empty where an older version did not list it. */
+  /** In lower case. */
   type: string;
   /** Decoded bytes. */
   size: number;
-  /**
-   * SHA-256 of its bytes, or a value of its own where the message was cut before their end; null where an older version
-   * listed it, until its message is indexed again.
-   */
-  hash: Buffer | null;
+  /** SHA-256 of its bytes, or a value of its own where the message was cut before their end. */
+  hash: Buffer;
   inline: 0 | 1;
   /** Its text; null where it has none, as pictures and archives. */
   text_id: number | null;
@@ -619,14 +614,11 @@ export function snapshotInto(connection: Connection, file: string): void {
   }
 }
 
-/**
- * The catalog's version: how many migrations make it. A test holds it to the list in `migrations/`; readers
- * must not load that list to compare a number.
- */
-export const CATALOG_VERSION = 10;
+/** The version of the schema in `migrations/catalog.ts`. A catalog of an earlier version is rebuilt from the log. */
+export const CATALOG_VERSION = 11;
 
-/** Catalogs of an older version are not migrated: their remedy is a rebuild. */
-export const OLDEST_MIGRATED = 1;
+/** The oldest version that a writer opens as it is. */
+export const OLDEST_MIGRATED = CATALOG_VERSION;
 
 /** Returns the path of the catalog in a data directory; SQLite puts `-wal` and `-shm` next to it while it is open. */
 export function catalogFile(dataDir: string): string {
@@ -644,11 +636,16 @@ export interface CatalogOptions {
 
 const CACHE_KIB = 16_384;
 
+interface ReadingOptions extends CatalogOptions {
+  /** Whether an earlier version is opened as well: every version has the same `meta` row up to `orphans`. */
+  readonly mayBeOlder?: boolean;
+}
+
 /**
- * Opens the database for the one writer, brought to this program's version. A file that does not exist is made.
+ * Opens the database for the one writer. A file that does not exist is created.
  *
- * @throws `catalog-version` when it is too old to migrate or made by a newer program, `catalog-damaged` when it
- *   is no readable database: a rebuild helps in each case
+ * @throws `catalog-version` when another version of the program made it, `catalog-damaged` when it is not a readable
+ *   database: a rebuild helps in each case
  */
 export async function openForWriting(
   file: string,
@@ -658,6 +655,8 @@ export async function openForWriting(
   const connection = connect(file, false);
   try {
     const { db } = connection;
+    const found = versionOf(connection);
+    if (found !== 0 && found !== CATALOG_VERSION) throw versionError(file, found);
     connection.guard(() => {
       // better-sqlite3 is compiled with another default for connections to a database that is WAL already.
       db.pragma('journal_mode = WAL');
@@ -668,13 +667,12 @@ export async function openForWriting(
       // The fold keeps references whole by construction; checking each costs a lookup a row.
       db.pragma('foreign_keys = OFF');
     });
-    const found = versionOf(connection);
-    if (found !== CATALOG_VERSION) {
-      if (found > CATALOG_VERSION || (found !== 0 && found < OLDEST_MIGRATED))
-        throw versionError(file, found);
-      // Kysely takes tens of milliseconds to load: only a writer that migrates pays for it.
-      const { migrate } = await import('./migrate.ts');
-      await migrate(connection, found);
+    if (found === 0) {
+      const { CATALOG_SCHEMA } = await import('../../migrations/catalog.ts');
+      connection.transaction(() => {
+        for (const statement of CATALOG_SCHEMA) db.exec(statement);
+        db.pragma(`user_version = ${CATALOG_VERSION}`);
+      });
     }
     return connection;
   } catch (error) {
@@ -690,7 +688,10 @@ export async function openForWriting(
  *
  * @throws `catalog-missing`, `catalog-version` (naming the remedy), `catalog-damaged`, `catalog-io`
  */
-export function openForReading(file: string, { cacheKib }: CatalogOptions = {}): Connection {
+export function openForReading(
+  file: string,
+  { cacheKib, mayBeOlder = false }: ReadingOptions = {},
+): Connection {
   const stats = statOf(file);
   if (stats === undefined) throw catalogError('catalog-missing', { file });
   // SQLite would wait for a pipe's other end for ever.
@@ -706,7 +707,8 @@ export function openForReading(file: string, { cacheKib }: CatalogOptions = {}):
       connection = inMemory(file);
       found = versionOf(connection);
     }
-    if (found !== CATALOG_VERSION) throw versionError(file, found);
+    const isOlder = found > 0 && found < CATALOG_VERSION;
+    if (found !== CATALOG_VERSION && !(mayBeOlder && isOlder)) throw versionError(file, found);
     const { db } = connection;
     connection.guard(() => db.pragma('query_only = ON'));
     if (cacheKib !== undefined) connection.guard(() => db.pragma(`cache_size = -${cacheKib}`));
@@ -770,7 +772,6 @@ function versionOf(connection: Connection): number {
 }
 
 function versionError(file: string, found: number) {
-  const remedy =
-    found > CATALOG_VERSION ? 'upgrade' : found < OLDEST_MIGRATED ? 'rebuild' : 'write';
+  const remedy = found > CATALOG_VERSION ? 'upgrade' : found === 0 ? 'rebuild' : 'write';
   return catalogError('catalog-version', { file, found, expected: CATALOG_VERSION, remedy });
 }

@@ -24,8 +24,6 @@ interface CarrierRow extends Carrier {
 
 /** Rows between questions for the time. */
 const ASKED_AFTER = 256;
-/** Types of one content that are walked side by side; strangers give a content as many as they like. */
-const MOST_TYPES = 8;
 
 /**
  * Walks over the attachments with a content, those of the newest (or the oldest) message first: a logo may be in most of
@@ -39,68 +37,20 @@ function* carriersOf(
   { meant, order }: { readonly meant: string; readonly order: 'newest' | 'oldest' },
   mayContinue: () => boolean,
 ): Generator<Carrier, boolean, undefined> {
-  const types = typesOf(connection, hash);
   const direction = order === 'newest' ? 'DESC' : 'ASC';
-  const from = `SELECT a.docid, a.number, (${meant}) AS isMeant
-    FROM attachments a CROSS JOIN messages m ON m.docid = a.docid`;
-  const inOrder = `ORDER BY a.docid ${direction}, a.number ${direction}`;
-  // The index has the attachments of one type in this order.
-  const walks =
-    types.length > MOST_TYPES
-      ? [
-          connection.text<CarrierRow>(`${from} WHERE a.hash = ? AND a.type <> '' ${inOrder}`, [
-            hash,
-          ]),
-        ]
-      : types.map((type) =>
-          connection.text<CarrierRow>(`${from} WHERE a.hash = ? AND a.type = ? ${inOrder}`, [
-            hash,
-            type,
-          ]),
-        );
-  try {
-    const heads = walks.map((walk) => walk.next());
-    for (let passed = 1; ; passed += 1) {
-      const first = firstOf(heads, order);
-      if (first === undefined) return true;
-      const row: CarrierRow = heads[first]?.value;
-      heads[first] = walks[first]?.next() ?? { done: true, value: undefined };
-      if (row.isMeant === 1) yield { docid: row.docid, number: row.number };
-      if (passed % ASKED_AFTER === 0 && !mayContinue()) return false;
-    }
-  } finally {
-    for (const walk of walks) walk.return?.();
+  const rows = connection.text<CarrierRow>(
+    `SELECT a.docid, a.number, (${meant}) AS isMeant
+     FROM attachments a CROSS JOIN messages m ON m.docid = a.docid
+     WHERE a.hash = ? ORDER BY a.docid ${direction}, a.number ${direction}`,
+    [hash],
+  );
+  let passed = 0;
+  for (const { docid, number, isMeant } of rows) {
+    if (isMeant === 1) yield { docid, number };
+    passed += 1;
+    if (passed % ASKED_AFTER === 0 && !mayContinue()) return false;
   }
-}
-
-/** Returns which of several walks has the row that comes first. */
-function firstOf(
-  heads: readonly IteratorResult<CarrierRow>[],
-  order: 'newest' | 'oldest',
-): number | undefined {
-  let first: number | undefined;
-  let least = Number.POSITIVE_INFINITY;
-  for (const [at, head] of heads.entries()) {
-    if (head.done === true) continue;
-    const rank = order === 'newest' ? -head.value.docid : head.value.docid;
-    if (rank >= least) continue;
-    [first, least] = [at, rank];
-  }
-  return first;
-}
-
-/** Returns the types that a content is attached as, one more than are walked apart at the most. */
-function typesOf(connection: Connection, hash: Buffer): string[] {
-  const sql = 'SELECT min(type) FROM attachments WHERE hash = ? AND type > ?';
-  const types: string[] = [];
-  // An older version listed attachments without a type, and those are not shown.
-  for (let last = ''; types.length <= MOST_TYPES; ) {
-    const next = connection.first<string | null>(sql, [hash, last]) ?? undefined;
-    if (next === undefined) break;
-    types.push(next);
-    last = next;
-  }
-  return types;
+  return true;
 }
 
 /** Types that say nothing, or too little: the ending of the name does. */
@@ -247,10 +197,8 @@ class FoundFiles {
     const { node, asOf, scope } = request;
     this.#isAll = node.kind === 'all' && asOf === undefined && scope === undefined;
     this.#request = { ...request, node: { kind: 'and', nodes: [node, HAS_ANY], span: node.span } };
-    // What an older version listed without its hash, or not at all, comes with the next indexing.
-    this.#rowFilter = `a.hash IS NOT NULL AND a.type <> ''${
-      request.inlinePictures === true ? '' : " AND NOT (a.inline = 1 AND a.type LIKE 'image/%')"
-    }`;
+    this.#rowFilter =
+      request.inlinePictures === true ? '1' : "NOT (a.inline = 1 AND a.type LIKE 'image/%')";
     this.#meant = `${this.#rowFilter}${scope === undefined ? '' : ` AND ${isVisible(scope)}`}`;
   }
 
@@ -484,7 +432,7 @@ function countHolders(
   if (seen(view).length > 0) return countOf(walked(connection, hash, view, 0, mayContinue));
   const [counts] = connection.text<{ messages: number; rows: number }>(
     `SELECT count(DISTINCT docid) AS messages, count(*) AS rows FROM (
-       SELECT docid FROM attachments WHERE hash = ? AND type <> '' LIMIT ${MOST_HOLDERS_COUNTED + 1})`,
+       SELECT docid FROM attachments WHERE hash = ? LIMIT ${MOST_HOLDERS_COUNTED + 1})`,
     [hash],
   );
   const { messages = 0, rows = 0 } = counts ?? {};
@@ -553,8 +501,8 @@ function walked(
       messages += 1;
       last = docid;
     }
-    // Those of one message come in the order of their types.
-    if (messages <= limit) newest.set(docid, Math.min(number, newest.get(docid) ?? number));
+    // The numbers of one message descend: its first attachment comes last.
+    if (messages <= limit) newest.set(docid, number);
   }
   carriers.return(false);
   return { newest, messages, complete: false };
@@ -667,7 +615,6 @@ const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
     .selectFrom('attachments')
     .select(['number', 'hash', 'text_id'])
     .where('docid', '=', p.docid)
-    .where('hash', 'is not', null)
     .orderBy('number')
     .limit((eb) => eb.lit(MOST_OF_MESSAGE)),
 );
@@ -748,18 +695,12 @@ export function fileQueries(connection: Connection, search: SearchQueries): File
     ofMessage: (request, docid, mayContinue) =>
       connection.snapshot(() => {
         const view = viewOf(connection, request);
-        return connection.all(OF_MESSAGE, { docid }).flatMap(({ number, hash, text_id: textId }) =>
-          hash === null
-            ? []
-            : [
-                {
-                  number,
-                  hash: connection.hex(hash),
-                  textId,
-                  messages: countHolders(connection, hash, view, mayContinue),
-                },
-              ],
-        );
+        return connection.all(OF_MESSAGE, { docid }).map(({ number, hash, text_id: textId }) => ({
+          number,
+          hash: connection.hex(hash),
+          textId,
+          messages: countHolders(connection, hash, view, mayContinue),
+        }));
       }),
     text: (textId) => knownText(connection, textId),
   };

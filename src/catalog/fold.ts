@@ -434,10 +434,7 @@ const BLANK_TEXT = query<{ docid: number }>()((db, p) =>
   db
     .updateTable('texts')
     // No length, and so no bytes, where there is nothing to overwrite.
-    .set((eb) => ({
-      text: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['text'])]),
-      attachments: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['attachments'])]),
-    }))
+    .set((eb) => ({ text: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['text'])]) }))
     .where('docid', '=', p.docid),
 );
 const DROP_TEXT = query<{ docid: number }>()((db, p) =>

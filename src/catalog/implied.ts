@@ -207,14 +207,17 @@ export function openCompared(dataDir: string): ComparedCatalog {
   };
 }
 
-/** The commit that an archive's catalog has reached. One that cannot be read vouches for none: the log speaks for itself. */
-export function reachedBy(dir: string) {
+/**
+ * Returns the commit that an archive's catalog has reached, also one of an earlier version. One that cannot be read
+ * vouches for none: the log speaks for itself.
+ */
+export function reachedBy(dir: string): Reached | undefined {
   try {
-    const catalog = openCompared(dir);
+    const connection = openForReading(catalogFile(dir), { mayBeOlder: true });
     try {
-      return catalog.reached();
+      return reached(connection);
     } finally {
-      catalog.close();
+      connection.close();
     }
   } catch (error) {
     if (error instanceof MailkeepError) return undefined;

@@ -150,10 +150,10 @@ type Known = Pick<Row<'attachments'>, 'text_id' | 'hash' | 'type' | 'size'>;
 /** Takes out of the sums what no message attaches any more. */
 function uncount(connection: Connection, before: readonly Known[]): void {
   const distinct = new Map(
-    before.map((known) => [`${known.hash?.toString('hex')} ${known.type}`, known]),
+    before.map((known) => [`${known.hash.toString('hex')} ${known.type}`, known]),
   );
   for (const { hash, type, size } of distinct.values()) {
-    if (hash === null || connection.get(CONTENT, { hash, type }) !== undefined) continue;
+    if (connection.get(CONTENT, { hash, type }) !== undefined) continue;
     connection.run(COUNT_CONTENT, { type, contents: -1, bytes: -size });
     connection.run(DROP_TYPE, { type });
   }
@@ -287,7 +287,7 @@ const ADD_TERMS = query<Terms>()((db, p) =>
     ...named(p, 'att_name', 'att_text', 'meta'),
   })),
 );
-const SET_TEXT = query<Omit<Row<'texts'>, 'attachments'>>()((db, p) =>
+const SET_TEXT = query<Row<'texts'>>()((db, p) =>
   db.replaceInto('texts').values(named(p, 'docid', 'unparsed', 'text')),
 );
 const SET_EXTRACTED = query<{ docids: string; extractor: number }>()((db, p) =>

@@ -851,8 +851,6 @@ const LISTED = query<{ docid: number }>()((db, p) =>
     .selectFrom('attachments')
     .select(['number', 'filename', 'type', 'size', 'inline'])
     .where('docid', '=', p.docid)
-    // What an older version read the text of, without listing it.
-    .where('type', '<>', '')
     .orderBy('number'),
 );
 

@@ -296,7 +296,7 @@ export type EngineEvent =
   | { readonly event: 'state-not-written'; readonly what: Remembered; readonly error: unknown }
   /** A purge that was decided is being carried out. */
   | { readonly event: 'purging'; readonly messages: number }
-  | { readonly event: 'rebuilding-catalog'; readonly because: 'purge' | 'repair' }
+  | { readonly event: 'rebuilding-catalog'; readonly because: 'purge' | 'repair' | 'version' }
   /** A message could not be fetched again during a repair. */
   | { readonly event: 'not-fetched'; readonly place: Place; readonly error: unknown };
 

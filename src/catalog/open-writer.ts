@@ -12,14 +12,15 @@ import type { PurgeJournal } from '../archive/purge-journal.ts';
 import { type Sealer, sealerOnThread } from '../archive/seal.ts';
 import { localSegments, type SegmentStore } from '../archive/segment-files.ts';
 import { locateCodec } from '../core/config-locate.ts';
-import { MailkeepError } from '../core/errors.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import { makeFolders } from '../core/files.ts';
 import { openState, type StateFile } from '../core/state.ts';
 import { openCatalog, type WritableCatalog } from './catalog.ts';
 import { catalogFile } from './database.ts';
+import { reachedBy } from './implied.ts';
 import { createIndexer, readAttachments } from './indexer.ts';
 import { type EngineContext, refuseNetworkFileSystem } from './open-reader.ts';
-import { catchUp, withExtractors } from './rebuild.ts';
+import { catchUp, rebuild, withExtractors } from './rebuild.ts';
 
 /** The archive as its one writer has it. Close it whatever happens: that frees the lock. */
 export interface Writer {
@@ -66,7 +67,7 @@ export async function openWriter(
     // What a killed process left there belongs to nobody.
     rmSync(spoolDir, { recursive: true, force: true });
     makeFolders(spoolDir, FOLDER_MODE);
-    const catalog = await openCatalog(dataDir);
+    const catalog = await openCurrentCatalog(dataDir, context);
     closers.push(() => catalog.close());
     const log = await openLogWriter({
       dir: dataDir,
@@ -96,6 +97,26 @@ export async function openWriter(
 }
 
 /**
+ * Opens a catalog for writing. One of an earlier version is first rebuilt from the log, as long as the log is whole and
+ * has the commit that the catalog has reached. The caller holds the archive's lock.
+ *
+ * @throws those of `openCatalog`; `log-damaged`, `rebuild-interrupted`: the old catalog is as it was
+ */
+async function openCurrentCatalog(
+  dir: string,
+  { signal, report }: Pick<EngineContext, 'signal' | 'report'>,
+): Promise<WritableCatalog> {
+  try {
+    return await openCatalog(dir);
+  } catch (error) {
+    if (!hasCode(error, 'catalog-version') || error.facts.remedy !== 'write') throw error;
+    report({ event: 'rebuilding-catalog', because: 'version' });
+    await rebuild({ dir, signal, expected: reachedBy(dir), wholeLogOnly: true });
+    return await openCatalog(dir);
+  }
+}
+
+/**
  * Removes the catalog of a folder for good, with its write-ahead log, unfinished rebuilds, and those that repairs put
  * aside: all of them have the text of messages. True when there was one. The caller holds the folder's lock.
  */
@@ -121,10 +142,14 @@ export async function updateCatalog(
   signal: AbortSignal,
 ): Promise<'updated' | 'as it was' | 'removed'> {
   let catalog: WritableCatalog | undefined;
+  let isRebuilt = false;
+  const report = (): void => {
+    isRebuilt = true;
+  };
   try {
-    catalog = await openCatalog(dir);
+    catalog = await openCurrentCatalog(dir, { signal, report });
     const { commits } = await catchUp({ dir, target: catalog, signal });
-    if (commits === 0 && catalog.totals().pending === 0) return 'as it was';
+    if (!isRebuilt && commits === 0 && catalog.totals().pending === 0) return 'as it was';
     await makeSearchable(catalog, dir, signal);
     return 'updated';
   } catch (error) {

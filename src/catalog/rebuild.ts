@@ -13,8 +13,9 @@ import { archiveError } from '../archive/errors.ts';
 import { realFiles } from '../archive/file-system.ts';
 import type { CommittedBatch } from '../archive/format.ts';
 import { type LogDamage, openLogReader, type ScanOptions, scanLog } from '../archive/log-reader.ts';
+import type { ExpectedCommit } from '../archive/recovery.ts';
 import { catalogError } from '../core/error-tables.ts';
-import { errnoName } from '../core/errors.ts';
+import { errnoName, type MailkeepError } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 import { openAttachmentExtractor } from '../mail/attachment-extractor.ts';
 import type { AttachmentExtractor } from '../mail/attachment-text.ts';
@@ -48,8 +49,8 @@ interface FoldLogOptions {
   };
   /** See `ScanOptions`. */
   readonly segments?: ScanOptions['segments'];
-  /** See `ScanOptions`. */
-  readonly seen?: number | undefined;
+  /** A commit that the log has to hold: errors up to it, another commit in its place, and an end before it are damage. */
+  readonly expected?: ExpectedCommit | undefined;
   readonly signal: AbortSignal;
   readonly progress?: ((progress: FoldProgress) => void) | undefined;
   /** Records from which on a transaction takes no more batches; `RECORDS` if not said. */
@@ -74,14 +75,17 @@ const RECORDS = 20_000;
  * can be read.
  */
 async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
-  const { dir, target, segments, seen, signal, progress, folding, folded, inflated, onDamage } =
+  const { dir, target, segments, expected, signal, progress, folding, folded, inflated, onDamage } =
     options;
   const { number, hash } = target.reached();
+  const seen = expected?.number;
   const most = options.records ?? RECORDS;
   let commits = 0;
   let messages = 0;
   let records = 0;
   let damaged = false;
+  /** How far the log was read, and whether damage follows. */
+  let end = { segment: 0, number: 0, isDamaged: false };
   let batches: CommittedBatch[] = [];
   const flush = async () => {
     if (batches.length === 0) return;
@@ -98,8 +102,14 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
     if (event.what === 'damage') {
       await flush();
       damaged = true;
+      end = { ...end, isDamaged: true };
       onDamage(event.damage);
     } else if (event.what === 'batch') {
+      const { commit, records: all } = event.batch;
+      const segment = all.at(-1)?.position.segment ?? end.segment;
+      if (commit.number === seen && commit.hash !== expected?.hash)
+        onDamage({ file: dir, segment, offset: 0, end: 0, reason: 'diverged' });
+      end = { segment, number: commit.number, isDamaged: false };
       batches.push(event.batch);
       records += event.batch.records.length;
       for (const record of event.batch.records) if (record.kind === 'message') messages++;
@@ -107,6 +117,8 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
     }
   }
   await flush();
+  if (!signal.aborted && seen !== undefined && end.number < seen && !end.isDamaged)
+    onDamage({ file: dir, segment: end.segment, offset: 0, end: 0, reason: 'ends-early' });
   return { commits, messages };
 }
 
@@ -120,10 +132,14 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
 export async function catchUp(options: Omit<FoldLogOptions, 'onDamage'>): Promise<FoldProgress> {
   return await foldLog({
     ...options,
-    onDamage: ({ file, segment, offset, reason }) => {
-      throw archiveError('log-damaged', { file, segment, offset, reason });
+    onDamage: (damage) => {
+      throw damagedAt(damage);
     },
   });
+}
+
+function damagedAt({ file, segment, offset, reason }: LogDamage): MailkeepError {
+  return archiveError('log-damaged', { file, segment, offset, reason });
 }
 
 interface IndexAheadOptions extends Omit<RoundOptions, 'leaveDamaged'> {
@@ -196,8 +212,10 @@ interface RebuildOptions {
   /** Without it the text of attachments waits for the next pass. */
   readonly attachments?: AttachmentExtractor;
   readonly signal: AbortSignal;
-  /** The highest commit number that the old catalog has seen: errors up to it are damage of the log. */
-  readonly seen?: number | undefined;
+  /** The commit that the old catalog has reached: errors up to it, and a log that ends before it, are damage. */
+  readonly expected?: ExpectedCommit | undefined;
+  /** Stops at the first damage instead of folding what can be read behind it. */
+  readonly wholeLogOnly?: boolean | undefined;
   /** The old catalog is kept under this name: it may know what a damaged log has lost. */
   readonly keepAs?: string | undefined;
   readonly onFold?: (progress: FoldProgress) => void;
@@ -223,8 +241,8 @@ export interface RebuildResult extends FoldProgress {
  * Rebuilds the catalog from the log, texts included, in a file next to the old one, and replaces the old one when it
  * is complete. Works with a damaged log, of which it folds what can be read.
  *
- * @throws `rebuild-interrupted` when aborted, `catalog-disk-full`, `catalog-io`: then, as after any error, the old catalog
- *   is as it was, or where it was to be kept
+ * @throws `rebuild-interrupted` when aborted, `catalog-disk-full`, `catalog-io`, with `wholeLogOnly` also `log-damaged`: then,
+ *   as after any error, the old catalog is as it was, or where it was to be kept
  */
 export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildResult> {
   const { dir, signal } = options;
@@ -278,18 +296,22 @@ async function fill(
   options: RebuildOptions,
   early: boolean,
 ): Promise<Omit<RebuildResult, 'unread'>> {
-  const { dir, extractor, signal, onIndex } = options;
+  const { dir, extractor, signal, onIndex, expected, wholeLogOnly } = options;
   const { index: store, messages } = catalog;
   const sources = openLogReader({ dir, locator: catalog.locator });
   const ahead = early ? new IndexAhead({ store, messages, sources, extractor, signal }) : undefined;
   try {
     const damage: LogDamage[] = [];
+    const onDamage = (found: LogDamage): void => {
+      if (wholeLogOnly === true) throw damagedAt(found);
+      damage.push(found);
+    };
     const folded = await foldLog({
       dir,
       target: catalog,
-      seen: options.seen,
+      expected,
       signal,
-      onDamage: (place) => damage.push(place),
+      onDamage,
       progress: options.onFold,
       ...(ahead !== undefined && {
         records: RECORDS_AHEAD,

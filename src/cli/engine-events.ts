@@ -61,9 +61,11 @@ export function reportTo(notices: Notices): (event: EngineEvent) => void {
         return notices.say(`Removing ${counted(event.messages, 'message')} from the log.`);
       case 'rebuilding-catalog':
         return notices.say(
-          event.because === 'purge'
-            ? 'Rebuilding the catalog to remove the words from its index.'
-            : 'Rebuilding the catalog.',
+          {
+            purge: 'Rebuilding the catalog to remove the words from its index.',
+            repair: 'Rebuilding the catalog.',
+            version: 'Rebuilding the catalog: an earlier version of mailkeep wrote it.',
+          }[event.because],
         );
       case 'not-fetched': {
         const { folder, uid } = event.place;

@@ -137,7 +137,7 @@ export const catalogError = defineErrors({
     'catalog-missing': ({ file }: { file: string }) => [`The catalog ${file} is missing.`, REBUILD],
     /**
      * The catalog was made by another version of the program. `remedy` says what helps: `write` (any command
-     * that writes migrates it), `rebuild` (too old to migrate), `upgrade` (made by a newer program).
+     * that writes rebuilds it), `rebuild` (the file has no version), `upgrade` (made by a newer program).
      */
     'catalog-version': (f: {
       file: string;

@@ -532,8 +532,8 @@ async function mendCatalog(
   }
   const keepAs = before.found > 0 ? freeName(`${catalogFile(dir)}.before-repair`) : undefined;
   report({ event: 'rebuilding-catalog', because: 'repair' });
-  const seen = reachedBy(dir)?.number;
-  const { unread: reason } = await rebuild({ dir, signal, seen, keepAs });
+  const expected = reachedBy(dir);
+  const { unread: reason } = await rebuild({ dir, signal, expected, keepAs });
   const moved = keepAs === undefined || reason === null ? null : { file: keepAs, reason };
   return { catalogRebuilt: true, unread: moved };
 }

@@ -4,7 +4,6 @@ import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts'
 import { catalogFile } from '../../src/catalog/database.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import type { HashedAttachment } from '../../src/mail/extraction.ts';
-import { WITHOUT_SUMS } from './counted.ts';
 import {
   appeared,
   attachment,
@@ -151,20 +150,5 @@ describe('texts of attachments in the catalog', () => {
     }
     index([many]);
     expect([0, 1, 2, 3].map((i) => uids(`needle${i}`).length)).toEqual([1, 1, 1, 0]);
-  });
-
-  test('a catalog of the version before gets its tables', async () => {
-    store([[]]);
-    catalog.close();
-    const db = new Database(catalogFile(room.dir));
-    db.exec(`DROP TABLE attachments; DROP TABLE attachment_texts;
-      ALTER TABLE meta DROP COLUMN attachment_version; UPDATE meta SET extractor = 1;
-      ALTER TABLE texts DROP COLUMN attachments; ${WITHOUT_SUMS};
-      UPDATE messages SET extractor = 1; PRAGMA user_version = 2`);
-    db.close();
-    catalog = await openCatalog(room.dir);
-    expect(catalog.index.pendingCount()).toBe(1);
-    index([[document(1, 'a')]]);
-    expect(catalog.attachments.counts().pending).toBe(1);
   });
 });

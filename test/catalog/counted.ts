@@ -110,10 +110,3 @@ export function commitChanges(db: Database.Database): Counted {
     ),
   };
 }
-
-/** Takes out of a catalog what versions after 6 keep. */
-export const WITHOUT_SUMS = `DROP TABLE correspondents; DROP TABLE message_people; DROP TABLE addresses;
-  DROP TABLE attachment_types; DROP INDEX IF EXISTS attachments_by_hash;
-  DROP INDEX places_by_end; DROP INDEX messages_by_commit;
-  ALTER TABLE messages DROP COLUMN place_set; DROP TABLE received_days; DROP TABLE commit_changes;
-  DROP TABLE place_sets`;

@@ -60,7 +60,7 @@ async function inCopy(of: string, act: (dir: string) => Promise<void>): Promise<
 
 async function rebuilt(dir: string) {
   const { signal } = new AbortController();
-  return await rebuildCatalog({ dir, extractor, signal, seen: reachedBy(dir)?.number });
+  return await rebuildCatalog({ dir, extractor, signal, expected: reachedBy(dir) });
 }
 
 test('a message that was being written when the power went is neither counted nor missed', async () => {
@@ -94,6 +94,19 @@ test('nor is one whose commit came to the disk before its middle, for a catalog 
     await writer.close();
     expect(aside).toMatchObject([{ segment: 1 }]);
     expect(await verified(dir)).toMatchObject({ ...SOUND, tail: null });
+  });
+});
+
+test('a log that lost commits which the catalog has is damaged to a rebuild, wherever it ends', async () => {
+  await inCopy(archive.dir, async (dir) => {
+    const name = join('log', '0000000001.1.seg');
+    const whole = readFileSync(join(archive.dir, name));
+    const { length } = readFileSync(join(earlier, name));
+    for (const end of [whole.length - 8, length + 100, length]) {
+      cpSync(join(archive.dir, 'catalog.sqlite'), join(dir, 'catalog.sqlite'));
+      writeFileSync(join(dir, name), whole.subarray(0, end));
+      expect(await rebuilt(dir)).toMatchObject({ commits: 1, damage: [{ reason: 'ends-early' }] });
+    }
   });
 });
 

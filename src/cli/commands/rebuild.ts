@@ -35,7 +35,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         const result = await rebuild({
           dir: dataDir,
           signal,
-          seen: reachedBy(dataDir)?.number,
+          expected: reachedBy(dataDir),
           onFold: ({ messages }) =>
             activity.show(() => `read ${counted(messages, 'message')} of the log`),
           onIndex: ({ indexed, remaining }) =>
@@ -78,7 +78,10 @@ function damagesOf({ damage, damagedMessages }: RebuildResult): KnownFinding[] {
     ...damage.map(({ file, offset, end, reason }) => ({
       what: 'log',
       id: null,
-      text: `${file}, bytes ${offset} to ${end} (${reason})`,
+      text:
+        reason === 'ends-early'
+          ? `${file} (${reason}): the log ends before the last commit that the old catalog has`
+          : `${file}, bytes ${offset} to ${end} (${reason})`,
     })),
     ...damagedMessages.map((id) => ({ what: 'message', id, text: `message ${id}` })),
   ];

@@ -1,11 +1,8 @@
-import { type Kysely, sql } from 'kysely';
-
-/** This migration creates the catalog's first shape. docs/catalog.md explains why each index exists. */
-export async function up(db: Kysely<unknown>): Promise<void> {
-  for (const statement of STATEMENTS) await sql.raw(statement).execute(db);
-}
-
-const STATEMENTS = [
+/**
+ * The complete schema of the catalog, without its version. docs/catalog.md explains why each index exists. A change to it
+ * takes a new `CATALOG_VERSION`: catalogs of earlier versions are rebuilt from the log, never migrated.
+ */
+export const CATALOG_SCHEMA: readonly string[] = [
   `CREATE TABLE meta (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     commit_number INTEGER NOT NULL,
@@ -14,8 +11,9 @@ const STATEMENTS = [
     orphans INTEGER NOT NULL,
     messages INTEGER NOT NULL,
     message_bytes INTEGER NOT NULL,
-    extractor INTEGER NOT NULL)`,
-  `INSERT INTO meta VALUES (1, 0, x'', 0, 0, 0, 0, 0)`,
+    extractor INTEGER NOT NULL,
+    attachment_version INTEGER NOT NULL)`,
+  `INSERT INTO meta VALUES (1, 0, x'', 0, 0, 0, 0, 0, 0)`,
 
   `CREATE TABLE commits (number INTEGER PRIMARY KEY, time INTEGER NOT NULL)`,
   `CREATE INDEX commits_by_time ON commits (time, number)`,
@@ -67,9 +65,23 @@ const STATEMENTS = [
     message_id TEXT,
     first_commit INTEGER NOT NULL,
     open_places INTEGER NOT NULL,
-    extractor INTEGER NOT NULL)`,
+    extractor INTEGER NOT NULL,
+    place_set INTEGER NOT NULL DEFAULT 0)`,
   `CREATE INDEX messages_pending ON messages (docid) WHERE extractor <= 0`,
   `CREATE INDEX messages_ended ON messages (docid, open_places) WHERE open_places = 0`,
+  `CREATE INDEX messages_by_commit ON messages (first_commit, place_set)`,
+  `CREATE TABLE place_sets (
+    id INTEGER PRIMARY KEY,
+    current TEXT NOT NULL,
+    last TEXT NOT NULL,
+    mailboxes TEXT NOT NULL,
+    UNIQUE (current, last, mailboxes))`,
+  `CREATE TABLE received_days (
+    place_set INTEGER NOT NULL REFERENCES place_sets (id),
+    day INTEGER NOT NULL,
+    messages INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (place_set, day)) WITHOUT ROWID`,
 
   `CREATE TABLE places (
     id INTEGER PRIMARY KEY,
@@ -96,6 +108,8 @@ const STATEMENTS = [
   `CREATE INDEX places_ended_by_docid ON places (docid) WHERE to_commit IS NOT NULL`,
   `CREATE INDEX places_unread ON places (docid, to_commit, marks) WHERE to_commit IS NULL AND marks & 1 = 0`,
   `CREATE INDEX places_starred ON places (docid, to_commit, marks) WHERE to_commit IS NULL AND marks & 2 = 2`,
+  `CREATE INDEX places_by_flags ON places (flag_set, docid, to_commit) WHERE to_commit IS NULL`,
+  `CREATE INDEX places_by_end ON places (to_commit, docid, folder_id) WHERE to_commit IS NOT NULL`,
   `CREATE INDEX places_by_fingerprint ON places (fingerprint) WHERE to_commit IS NULL`,
   `CREATE INDEX places_assumed ON places (folder_id, from_commit) WHERE assumed = 1`,
   `CREATE INDEX places_held ON places (folder_id) WHERE held = 1`,
@@ -114,6 +128,13 @@ const STATEMENTS = [
   `CREATE INDEX spans_by_folder ON spans (folder_id, docid)`,
   `CREATE INDEX spans_resumed ON spans (docid) WHERE resumed IS NOT NULL`,
   `CREATE INDEX spans_by_place ON spans (place_id, from_commit)`,
+
+  `CREATE TABLE commit_changes (
+    commit_number INTEGER NOT NULL,
+    folder_id INTEGER NOT NULL,
+    came INTEGER NOT NULL,
+    ended INTEGER NOT NULL,
+    PRIMARY KEY (commit_number, folder_id)) WITHOUT ROWID`,
 
   `CREATE TABLE records (
     kind INTEGER NOT NULL,
@@ -186,11 +207,65 @@ const STATEMENTS = [
   `CREATE TABLE texts (
     docid INTEGER PRIMARY KEY,
     unparsed TEXT,
-    block INTEGER,
-    offset INTEGER NOT NULL,
-    length INTEGER NOT NULL)`,
+    text BLOB)`,
   `CREATE INDEX texts_unparsed ON texts (docid) WHERE unparsed IS NOT NULL`,
-  `CREATE TABLE text_blocks (id INTEGER PRIMARY KEY, size INTEGER NOT NULL, data BLOB NOT NULL)`,
+
+  `CREATE TABLE thread_members (
+    docid INTEGER PRIMARY KEY,
+    thread INTEGER NOT NULL,
+    node INTEGER NOT NULL,
+    subject INTEGER,
+    joins INTEGER NOT NULL,
+    ancestors BLOB)`,
+  `CREATE INDEX thread_members_by_thread ON thread_members (thread, docid)`,
+  `CREATE INDEX thread_members_by_node ON thread_members (node)`,
+  `CREATE INDEX thread_members_by_subject ON thread_members (subject, docid) WHERE subject IS NOT NULL`,
+  `CREATE TABLE thread_nodes (node INTEGER PRIMARY KEY, thread INTEGER NOT NULL)`,
+
+  `CREATE TABLE attachment_texts (
+    id INTEGER PRIMARY KEY,
+    hash BLOB NOT NULL,
+    form TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    failure TEXT,
+    truncated INTEGER NOT NULL,
+    text BLOB,
+    UNIQUE (hash, form))`,
+  `CREATE INDEX attachment_texts_pending ON attachment_texts (id) WHERE version <= 0`,
+  `CREATE INDEX attachment_texts_failed ON attachment_texts (id) WHERE failure IS NOT NULL`,
+  `CREATE TABLE attachments (
+    docid INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    filename TEXT,
+    type TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    hash BLOB NOT NULL,
+    inline INTEGER NOT NULL,
+    text_id INTEGER REFERENCES attachment_texts (id),
+    PRIMARY KEY (docid, number)) WITHOUT ROWID`,
+  `CREATE INDEX attachments_by_text ON attachments (text_id, docid) WHERE text_id IS NOT NULL`,
+  `CREATE INDEX attachments_by_hash ON attachments (hash, docid, number, type)`,
+  `CREATE TABLE attachment_types (
+    type TEXT PRIMARY KEY,
+    contents INTEGER NOT NULL,
+    bytes INTEGER NOT NULL) WITHOUT ROWID`,
+
+  `CREATE TABLE addresses (id INTEGER PRIMARY KEY, address TEXT NOT NULL UNIQUE)`,
+  `CREATE TABLE message_people (
+    docid INTEGER PRIMARY KEY,
+    mailboxes TEXT NOT NULL,
+    senders TEXT NOT NULL,
+    recipients TEXT NOT NULL)`,
+  `CREATE TABLE correspondents (
+    address_id INTEGER NOT NULL REFERENCES addresses (id),
+    role INTEGER NOT NULL,
+    year INTEGER NOT NULL,
+    mailboxes TEXT NOT NULL,
+    messages INTEGER NOT NULL,
+    last_docid INTEGER NOT NULL,
+    PRIMARY KEY (address_id, role, year, mailboxes)) WITHOUT ROWID`,
+  `CREATE INDEX correspondents_by_messages ON correspondents (mailboxes, role, year, messages)`,
+
   // The body comes first because the first column's positions need no mark: a seventh of the index.
   // M*: vowel signs and tone marks belong to the words they stand in (Indic scripts, Thai, Khmer).
   `CREATE VIRTUAL TABLE msg_fts USING fts5(
