@@ -15,7 +15,7 @@ import {
   sees,
   timeOf,
 } from './sql.ts';
-import { KeptSums } from './sums.ts';
+import { Received } from './sums.ts';
 import type { ChangedCommit } from './timeline.ts';
 
 /** Scopes of one connection whose commits are kept. */
@@ -148,6 +148,15 @@ export function catalogWithin(
     const docid = messages.docidOf(id);
     return isOurs(docid) ? docid : undefined;
   };
+  const count = (condition: string) => countWhere(connection, scope, condition);
+  /** The same query, limited by the scope of its request. */
+  const limited =
+    <R extends { readonly scope?: Scope | undefined }, More extends unknown[], T>(
+      ask: (request: R, ...more: More) => T,
+    ) =>
+    (request: R, ...more: More): T =>
+      ask({ ...request, scope }, ...more);
+  const { files, stats, changes } = whole;
   return {
     ...{ version: whole.version, snapshot: whole.snapshot },
     // The number, the time and the hash of a commit say what happened in other mailboxes.
@@ -169,74 +178,61 @@ export function catalogWithin(
       ...{ isForgotten: () => false, purgedFor: () => undefined, purgedByPrefix: () => [] },
       hasBlob: () => false,
     },
-    index: {
-      pendingCount: () => countWhere(connection, scope, 'm.extractor <= 0'),
-      pending: withheld('pending'),
-      fresh: withheld('fresh'),
-    },
+    index: { ...withheld(whole.index), pendingCount: () => count('m.extractor <= 0') },
     attachments: {
+      ...withheld(whole.attachments),
       ofMessage: (docid) => (isOurs(docid) ? whole.attachments.ofMessage(docid) : []),
       counts: () => attachmentCounts(connection, scope),
-      pending: withheld('pending'),
-      pendingAgain: withheld('pendingAgain'),
     },
     totals: () => ({
-      ...new KeptSums(connection, scope).where(() => true),
-      pending: countWhere(connection, scope, 'm.extractor <= 0'),
-      unparsed: countWhere(
-        connection,
-        scope,
-        'm.docid IN (SELECT docid FROM texts WHERE unparsed IS NOT NULL)',
-      ),
+      ...new Received(connection, { scope, fits: null }, []).all(() => true),
+      pending: count('m.extractor <= 0'),
+      unparsed: count('m.docid IN (SELECT docid FROM texts WHERE unparsed IS NOT NULL)'),
     }),
     positions: positionsWithin(connection, scope),
-    list: (filter) => whole.list({ ...filter, scope }),
-    listPlaces: (filter) => whole.listPlaces({ ...filter, scope }),
+    list: limited(whole.list),
+    listPlaces: limited(whole.listPlaces),
     search(request) {
       const { hits, ...rest } = whole.search({ ...request, scope });
       return { ...rest, hits: hits.map(withoutRank) };
     },
-    countHits: (request) => whole.countHits({ ...request, scope }),
-    countHitsWhile: (request, mayContinue) =>
-      whole.countHitsWhile({ ...request, scope }, mayContinue),
+    countHits: limited(whole.countHits),
+    countHitsWhile: limited(whole.countHitsWhile),
     // The sums are those of all mailboxes.
     sumUnread: () => false,
-    foundDocids: (request, mayContinue) => whole.foundDocids({ ...request, scope }, mayContinue),
-    foundIds: (request) => whole.foundIds({ ...request, scope }),
-    walkFound: (request, mayContinue) => whole.walkFound({ ...request, scope }, mayContinue),
-    sumsFilter: (request) => whole.sumsFilter({ ...request, scope }),
-    explainSearch: (request) => whole.explainSearch({ ...request, scope }),
+    foundDocids: limited(whole.foundDocids),
+    foundIds: limited(whole.foundIds),
+    walkFound: limited(whole.walkFound),
+    sumsFilter: limited(whole.sumsFilter),
+    explainSearch: limited(whole.explainSearch),
     changes: {
       span() {
         const [first, last] = [own.timeOf(1), own.timeOf(own.last())];
         return first === undefined || last === undefined ? undefined : { first, last };
       },
-      columns: (request, mayContinue) => whole.changes.columns({ ...request, scope }, mayContinue),
-      next: (time) => numbered(own, whole.changes.next(time, scope)),
-      previous: (time) => numbered(own, whole.changes.previous(time, scope)),
-      since: (time) => whole.changes.since(time, scope),
+      columns: limited(changes.columns),
+      next: (time) => numbered(own, changes.next(time, scope)),
+      previous: (time) => numbered(own, changes.previous(time, scope)),
+      since: (time) => changes.since(time, scope),
     },
-    spine: (request, mayContinue) => whole.spine({ ...request, scope }, mayContinue),
+    spine: limited(whole.spine),
     files: {
-      page: (request, mayContinue) => whole.files.page({ ...request, scope }, mayContinue),
-      sums: (request, mayContinue) => whole.files.sums({ ...request, scope }, mayContinue),
-      content: (request, hash, limit, mayContinue) =>
-        whole.files.content({ ...request, scope }, hash, limit, mayContinue),
+      page: limited(files.page),
+      sums: limited(files.sums),
+      content: limited(files.content),
       ofMessage: (request, docid, mayContinue) =>
-        isOurs(docid) ? whole.files.ofMessage({ ...request, scope }, docid, mayContinue) : [],
-      text: (textId) => (hasText(connection, scope, textId) ? whole.files.text(textId) : undefined),
+        isOurs(docid) ? files.ofMessage({ ...request, scope }, docid, mayContinue) : [],
+      text: (textId) => (hasText(connection, scope, textId) ? files.text(textId) : undefined),
     },
     stats: {
-      totals: (request) => whole.stats.totals({ ...request, scope }),
-      rows: (by, request, limit) => whole.stats.rows(by, { ...request, scope }, limit),
-      facets: (request, limit, mayContinue) =>
-        whole.stats.facets({ ...request, scope }, limit, mayContinue),
-      people: (typed, limit, _, mayContinue) =>
-        whole.stats.people(typed, limit, scope, mayContinue),
+      totals: limited(stats.totals),
+      rows: (by, request, limit) => stats.rows(by, { ...request, scope }, limit),
+      facets: limited(stats.facets),
+      people: (typed, limit, _, mayContinue) => stats.people(typed, limit, scope, mayContinue),
       // The sums are those of all mailboxes.
       types: () => [],
-      largest: (request, limit) => whole.stats.largest({ ...request, scope }, limit),
-      duplicates: (request, limit) => whole.stats.duplicates({ ...request, scope }, limit),
+      largest: limited(stats.largest),
+      duplicates: limited(stats.duplicates),
     },
     charts: {
       ...whole.charts,
@@ -255,41 +251,28 @@ export function catalogWithin(
     idsWithin: (_, prefix, limit) => whole.idsWithin(scope, prefix, limit),
     within: () => catalogWithin(connection, whole, keys),
     quarantine: {
+      ...withheld(whole.quarantine),
       open: () => whole.quarantine.open().filter((entry) => keys.some((key) => isSame(key, entry))),
-      isAcknowledged: withheld('isAcknowledged'),
     },
-    places: {
-      ...{ open: withheld('open'), at: withheld('at'), wasIn: withheld('wasIn') },
-      ...{ openGenerations: withheld('openGenerations'), assumed: withheld('assumed') },
-      flags: withheld('flags'),
-    },
-    origin: {
-      ...{ folders: withheld('folders'), uids: withheld('uids'), counts: withheld('counts') },
-      ...{ place: withheld('place'), facts: withheld('facts'), flags: withheld('flags') },
-      pathAt: withheld('pathAt'),
-    },
-    ended: {
-      ...{ messages: withheld('messages'), placesOf: withheld('placesOf') },
-      ...{ confirmed: withheld('confirmed'), mailboxOf: withheld('mailboxOf') },
-      removable: withheld('removable'),
-    },
-    relinking: {
-      ...{ placed: withheld('placed'), isOpenSomewhere: withheld('isOpenSomewhere') },
-      ...{ unread: withheld('unread'), uidsFlagged: withheld('uidsFlagged') },
-      ...{ openUids: withheld('openUids'), quarantinedUids: withheld('quarantinedUids') },
-      ...{ forgottenUids: withheld('forgottenUids'), heldUids: withheld('heldUids') },
-      expectedUids: withheld('expectedUids'),
-    },
-    locator: { blob: withheld('blob'), message: withheld('message') },
-    ...{ orphans: withheld('orphans'), close: withheld('close') },
+    places: withheld(whole.places),
+    origin: withheld(whole.origin),
+    ended: withheld(whole.ended),
+    relinking: withheld(whole.relinking),
+    locator: withheld(whole.locator),
+    ...withheld({ orphans: whole.orphans, close: whole.close }),
   };
 }
 
-/** What nobody who may read some mailboxes asks for. */
-function withheld(name: string): () => never {
-  return () => {
-    throw new TypeError(`${name} obeys no limit to mailboxes`);
-  };
+/** Returns the same queries, each of which throws: no reader of some mailboxes needs them, and they obey no limit. */
+function withheld<Q extends object>(queries: Q): Q {
+  const refusals = Object.keys(queries).map((name) => [
+    name,
+    () => {
+      throw new TypeError(`${name} obeys no limit to mailboxes`);
+    },
+  ]);
+  // Every name has a function that never returns.
+  return Object.fromEntries(refusals) as Q;
 }
 
 /** Which of the messages of its second a message is counts those of all mailboxes. */
@@ -320,6 +303,7 @@ function foldersWithin({ folders }: Catalog, { mailboxes }: Scope): Catalog['fol
       return known.has(folder) ? ask(folder) : other;
     };
   return {
+    ...withheld(folders),
     mailboxes: ours,
     mailbox: (key) => (isOurs(key) ? folders.mailbox(key) : undefined),
     all,
@@ -338,8 +322,6 @@ function foldersWithin({ folders }: Catalog, { mailboxes }: Scope): Catalog['fol
     unread: inOurs(folders.unread, 0),
     latestCertificate: inOurs(folders.latestCertificate, undefined),
     goneAt: inOurs(folders.goneAt, null),
-    highestUid: withheld('highestUid'),
-    highestGeneration: withheld('highestGeneration'),
   };
 }
 

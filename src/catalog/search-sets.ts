@@ -1,5 +1,4 @@
 import type { Connection } from './database.ts';
-import type { PlaceSet } from './list.ts';
 import {
   atPlace,
   type Conjunct,
@@ -17,6 +16,7 @@ import {
 } from './resolve-query.ts';
 import { type Direction, type Range, type Sql, unionOf, Watch, within } from './search-sql.ts';
 import { numberList, reachedCommit } from './sql.ts';
+import type { CountedSet } from './sums.ts';
 
 /** The messages of one stretch of the archive, in ascending order; sets of them have a bit for each. */
 export class Stretch {
@@ -410,8 +410,7 @@ export interface SumsFilter {
   /** Docids from `low` (included) to `high` (excluded). */
   readonly low: number;
   readonly high: number;
-  /** @param isDeleted whether a message there has no current place that the reader may see */
-  fits(set: PlaceSet, isDeleted: boolean): boolean;
+  readonly fits: (set: CountedSet) => boolean;
 }
 
 const NOTHING: SumsFilter = { low: 0, high: 0, fits: () => false };
@@ -444,13 +443,13 @@ export function sumsFilter(
   if (!isPlain || (has.length > 0 && !isIndexed())) return undefined;
   const mailboxes = has.map(mailboxesMeant);
   if (mailboxes.some((ids) => ids === undefined)) return undefined;
-  const isIn = (set: PlaceSet, folders: readonly number[] | null) =>
+  const isIn = (set: CountedSet, folders: readonly number[] | null) =>
     [...set.current, ...set.last].some((folder) => folders?.includes(folder) ?? true);
   return {
     low,
     high,
-    fits: (set, isDeleted) =>
-      (deleted === null || deleted === isDeleted) &&
+    fits: (set) =>
+      (deleted === null || deleted === set.deleted) &&
       places.every(({ folders }) => isIn(set, folders)) &&
       noPlaces.every(({ folders }) => !isIn(set, folders)) &&
       mailboxes.every((ids) => set.mailboxes.some((id) => ids?.has(id))),

@@ -6,7 +6,7 @@ import type { Connection } from './database.ts';
 import { searchError } from './errors.ts';
 import { archiveNames, everNamed, type FolderName, namesWithin } from './folders.ts';
 import { indexQueries } from './indexing.ts';
-import type { PlaceQueries, PlaceSet } from './list.ts';
+import type { PlaceQueries } from './list.ts';
 import { attachmentsOf, readable, senderOf } from './messages.ts';
 import { type Builder, query, type Row } from './query.ts';
 import type { SearchNode, TextNode } from './query-ast.ts';
@@ -38,7 +38,8 @@ import {
   walks,
 } from './search-sql.ts';
 import { beginning, type Snippet, snippet, soughtWords } from './snippets.ts';
-import { foldersOf, idsWithin, isoTime, numberList, reachedCommit, type Scope } from './sql.ts';
+import { foldersOf, idsWithin, isoTime, type Scope } from './sql.ts';
+import { receivedInAll } from './sums.ts';
 import { threadNaming, threadNamingWithin, threadOf, threadWithin } from './threads.ts';
 
 const placesOf = (db: Builder, docid: number) =>
@@ -358,15 +359,6 @@ function firstOf(docids: Iterable<number>, most: number): number[] {
   return first;
 }
 
-/** Messages that are in the same places. */
-interface Total {
-  readonly set: PlaceSet;
-  readonly messages: number;
-}
-
-/** Sums change with commits only. */
-const KEPT = new WeakMap<Connection, { readonly commit: number; readonly totals: Total[] }>();
-
 /**
  * Counts what a query finds by the sums that the fold keeps: everything, folders, mailboxes, and what is deleted, each in
  * the time of a look at every set of places.
@@ -374,7 +366,7 @@ const KEPT = new WeakMap<Connection, { readonly commit: number; readonly totals:
  * @param isIndexed whether every message is in the full-text index, by which mailboxes are found
  * @returns undefined for any other query
  */
-function countBySets(
+function countBySums(
   connection: Connection,
   conjuncts: readonly Conjunct[],
   view: View,
@@ -382,39 +374,10 @@ function countBySets(
 ): number | undefined {
   if (view.scope !== null) return undefined;
   const filter = sumsFilter(conjuncts, view, isIndexed);
-  // The sums are of days; these are of all of them.
+  // The sums are of all days.
   if (filter === undefined || filter.low > 0 || filter.high < Number.MAX_SAFE_INTEGER)
     return undefined;
-  let count = 0;
-  for (const { set, messages } of totalsOf(connection))
-    if (filter.fits(set, set.current.length === 0)) count += messages;
-  return count;
-}
-
-function totalsOf(connection: Connection): readonly Total[] {
-  const commit = reachedCommit(connection);
-  const kept = KEPT.get(connection);
-  if (kept?.commit === commit) return kept.totals;
-  const rows = connection.text<{
-    current: string;
-    last: string;
-    mailboxes: string;
-    messages: number;
-  }>(
-    `SELECT s.current, s.last, s.mailboxes, sum(d.messages) AS messages
-     FROM received_days d CROSS JOIN place_sets s ON s.id = d.place_set GROUP BY d.place_set`,
-    [],
-  );
-  const totals = [...rows].map(({ current, last, mailboxes, messages }) => ({
-    set: {
-      current: numberList(current, connection.file),
-      last: numberList(last, connection.file),
-      mailboxes: numberList(mailboxes, connection.file),
-    },
-    messages,
-  }));
-  KEPT.set(connection, { commit, totals });
-  return totals;
+  return receivedInAll(connection).all(filter.fits).messages;
 }
 
 export interface SearchRequest {
@@ -523,8 +486,8 @@ export function searchQueries(
       if (only === undefined) return { count: 0, complete: true };
       const unread = unreadCount(connection, bounded, view, isIndexed);
       if (unread !== undefined) return { count: unread, complete: true };
-      const bySets = countBySets(connection, bounded, view, isIndexed);
-      if (bySets !== undefined) return { count: bySets, complete: true };
+      const bySums = countBySums(connection, bounded, view, isIndexed);
+      if (bySums !== undefined) return { count: bySums, complete: true };
       const byIndex = drives.length === 1 ? counted(only.conjunct, view) : undefined;
       if (byIndex !== undefined)
         for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))

@@ -14,17 +14,19 @@ import {
 } from './breakdowns.ts';
 import type { Connection } from './database.ts';
 import { archiveNames, type FolderName, namesWithin } from './folders.ts';
+import { DOCIDS_PER_DAY } from './list.ts';
 import { localMoment, wallTime } from './query-dates.ts';
 import type { CountRequest, SearchQueries } from './search.ts';
 import { commitAt, type Scope } from './sql.ts';
 import {
   type Dimension,
   type DuplicateRow,
+  daysReceived,
   everything,
   Found,
-  KeptSums,
   type LargeMessage,
   named,
+  Received,
   type StatsRow,
   type Sums,
   sumsOf,
@@ -108,7 +110,7 @@ export class Asked {
   }
 
   totals(): Sums {
-    return this.found?.sums() ?? this.#kept().where(() => true);
+    return this.found?.sums() ?? this.#received([]).all(() => true);
   }
 
   /** @param limit rows of people that are needed, at least */
@@ -134,8 +136,8 @@ export class Asked {
     }
   }
 
-  #kept(): KeptSums {
-    return new KeptSums(this.connection, this.scope);
+  #received(bounds: readonly number[]): Received {
+    return new Received(this.connection, { scope: this.scope, fits: null }, bounds);
   }
 
   #count(type: string): number {
@@ -148,11 +150,16 @@ export class Asked {
       periodsBetween(unit, receivedAt(low), receivedAt(high), timeZone);
     const row = (key: string, sums: Sums): StatsRow => ({ key, ...sums, query: `date:${key}` });
     if (this.found === undefined) {
-      const kept = this.#kept();
-      const { low: first, high: end } = kept.range() ?? { low: FIRST, high: FIRST };
-      const dated = first === end ? [] : between(first, end - 1);
-      const rows = dated.map(({ key, low, high }) => row(key, kept.between(low, high)));
-      return [...undatedRows(kept.between(0, FIRST)), ...rows];
+      const filter = { scope: this.scope, fits: null };
+      const days = daysReceived(this.connection, filter, () => true);
+      const [first = 0, last = -1] = [days[0], days.at(-1)];
+      const dated =
+        first > last ? [] : between(first * DOCIDS_PER_DAY, (last + 1) * DOCIDS_PER_DAY - 1);
+      const bounds = dated.flatMap(({ low, high }, at) => (at === 0 ? [low, high] : [high]));
+      const sums = this.#received(bounds).of(() => true);
+      const undated = this.#received([FIRST]).before(() => true);
+      const rows = sums.map((sum, at) => row(dated[at]?.key ?? '', sum));
+      return [...undatedRows(undated), ...rows];
     }
     const all = this.found.messages();
     const messages = all.filter(({ docid }) => isDated(docid));
@@ -170,13 +177,13 @@ export class Asked {
   }
 
   #mailboxes(): StatsRow[] {
-    const kept = this.found === undefined ? this.#kept() : undefined;
+    const kept = this.found === undefined ? this.#received([]) : undefined;
     const byAddress = new Map<string, Set<number>>();
     for (const { address, mailboxId } of this.#names().values())
       byAddress.set(address, (byAddress.get(address) ?? new Set()).add(mailboxId));
     return [...byAddress].map(([address, ids]) => ({
       key: address,
-      ...(kept?.where(({ mailboxes }) => mailboxes.some((id) => ids.has(id))) ??
+      ...(kept?.all(({ mailboxes }) => mailboxes.some((id) => ids.has(id))) ??
         this.#all.sums(named('mailbox', address))),
       query: term('mailbox', address),
     }));
@@ -184,7 +191,7 @@ export class Asked {
 
   #folders(): StatsRow[] {
     // A set does not say where a message was last within a scope that it left.
-    const kept = this.found === undefined && this.scope === null ? this.#kept() : undefined;
+    const kept = this.found === undefined && this.scope === null ? this.#received([]) : undefined;
     const byPath = new Map<string, Set<number>>();
     for (const { path, id } of this.#names().values())
       byPath.set(path, (byPath.get(path) ?? new Set()).add(id));
@@ -192,7 +199,7 @@ export class Asked {
       .filter(([path]) => path.toLowerCase() !== 'anywhere')
       .map(([path, ids]) => ({
         key: path,
-        ...(kept?.where(({ current, last }) => [...current, ...last].some((id) => ids.has(id))) ??
+        ...(kept?.all(({ current, last }) => [...current, ...last].some((id) => ids.has(id))) ??
           this.#all.sums(named('folder', path))),
         query: term('in', path),
       }));

@@ -237,7 +237,7 @@ interface ReceivedDays {
 }
 
 /** Sums change with commits only. */
-const KEPT = new WeakMap<
+const DAYS = new WeakMap<
   Connection,
   { readonly commit: number; readonly received: ReceivedDays }
 >();
@@ -258,15 +258,15 @@ interface ReceivedDayRow {
  *
  * @throws catalog-damaged
  */
-export function receivedDays(connection: Connection): ReceivedDays {
+function receivedDays(connection: Connection): ReceivedDays {
   return connection.snapshot(() => {
     const commit = reachedCommit(connection);
-    const kept = KEPT.get(connection);
+    const kept = DAYS.get(connection);
     if (kept?.commit === commit) return kept.received;
     const received = read(connection);
     const sums = received.sets.reduce((sum, { at }) => sum + at.length, 0);
-    if (sums <= MOST_KEPT) KEPT.set(connection, { commit, received });
-    else KEPT.delete(connection);
+    if (sums <= MOST_KEPT) DAYS.set(connection, { commit, received });
+    else DAYS.delete(connection);
     return received;
   });
 }
@@ -295,157 +295,143 @@ function read(connection: Connection): ReceivedDays {
   return { days, sets };
 }
 
-interface KeptSumRow {
-  readonly place_set: number;
-  readonly messages: number;
-  readonly bytes: number;
+/** Messages and bytes of one set of places: before the first bound, in each period, and from the last bound on. */
+interface SetCounts {
+  readonly messages: Float64Array;
+  readonly bytes: Float64Array;
 }
 
-/** The sums that the fold keeps, of the sets of places that one question counts. */
-export class KeptSums {
-  readonly #sets: ReadonlyMap<number, PlaceSet>;
-  readonly #deleted: ReadonlySet<number>;
-  readonly #received: ReceivedDays;
-  /** The sums of all days before each of `#received`, and of all days behind the last. */
-  readonly #messages: Float64Array;
-  readonly #bytes: Float64Array;
-  readonly #deletedMessages: Float64Array;
+type Count = readonly [set: number, messages: number, bytes: number];
 
-  /** @param fits which sets of places count; all where it is not given */
+/**
+ * What was received in consecutive periods, from the sums that the fold keeps. These are of UTC days; where a period
+ * begins within a day, the messages of that day are counted by docid.
+ */
+export class Received {
+  readonly sets: ReadonlyMap<number, CountedSet>;
+  readonly #counts = new Map<number, SetCounts>();
+  readonly #periods: number;
+  #bySet: (readonly [CountedSet, Sums])[] | undefined;
+
+  /** @param bounds docids, ascending: the first of each period, and behind the last period */
   constructor(
     private readonly connection: Connection,
-    private readonly scope: Scope | null,
-    fits: (set: PlaceSet, isDeleted: boolean) => boolean = () => true,
+    private readonly filter: ChartFilter,
+    private readonly bounds: readonly number[],
   ) {
-    const where = this.#among('id');
-    this.#deleted = new Set(
-      connection.column<number>(
-        `SELECT id FROM place_sets WHERE ${where} AND NOT EXISTS (
-           SELECT 1 FROM json_each(current)${scope === null ? '' : ` WHERE value IN ${foldersIn(scope)}`})`,
-        [],
-      ),
-    );
-    const sets = new Map<number, PlaceSet>();
-    for (const { id, current, last, mailboxes } of connection.text<{
-      id: number;
-      current: string;
-      last: string;
-      mailboxes: string;
-    }>(`SELECT id, current, last, mailboxes FROM place_sets WHERE ${where}`, [])) {
-      const set = {
-        current: numberList(current, connection.file),
-        last: numberList(last, connection.file),
-        mailboxes: numberList(mailboxes, connection.file),
-      };
-      if (fits(set, this.#deleted.has(id))) sets.set(id, set);
-    }
-    this.#sets = sets;
-    this.#received = receivedDays(connection);
-    const size = this.#received.days.length + 1;
-    this.#messages = new Float64Array(size);
-    this.#bytes = new Float64Array(size);
-    this.#deletedMessages = new Float64Array(size);
-    this.#sum();
+    this.sets = countedSets(connection, filter);
+    // One before the first bound, one behind each.
+    this.#periods = bounds.length + 1;
+    this.#addDays();
+    this.#split();
   }
 
-  /** The days that have messages, ascending; messages without a date are of none. */
-  *days(): Generator<number, void, undefined> {
-    for (const [position, day] of this.#received.days.entries())
-      if (isDated(day * DOCIDS_PER_DAY) && this.#hasMessages(position)) yield day;
+  /** Returns the sums of each period, of the sets that `fits`. */
+  of(fits: (set: CountedSet) => boolean): Sums[] {
+    return this.#sums(fits).slice(1, -1);
   }
 
-  /** From the beginning of the first day that has messages to the end of the last, in docids; undefined for none. */
-  range(): { readonly low: number; readonly high: number } | undefined {
-    const days = [...this.days()];
-    const [first, last] = [days[0], days.at(-1)];
-    if (first === undefined || last === undefined) return undefined;
-    return { low: first * DOCIDS_PER_DAY, high: (last + 1) * DOCIDS_PER_DAY };
+  /** Returns the sums of everything before the first period. */
+  before(fits: (set: CountedSet) => boolean): Sums {
+    return this.#sums(fits)[0] ?? NONE;
   }
 
-  /** Returns the sums of the messages with docids from `low` (included) to `high` (excluded). */
-  between(low: number, high: number): Sums {
-    const first = Math.ceil(low / DOCIDS_PER_DAY);
-    const end = Math.floor(high / DOCIDS_PER_DAY);
-    // Days that only partly belong to the period are counted by docid.
-    if (end < first) return this.#counted(low, high);
-    const parts = [minus(this.#before(end), this.#before(first))];
-    if (low < first * DOCIDS_PER_DAY) parts.push(this.#counted(low, first * DOCIDS_PER_DAY));
-    if (high > end * DOCIDS_PER_DAY) parts.push(this.#counted(end * DOCIDS_PER_DAY, high));
-    return parts.reduce(plus);
-  }
-
-  /** Returns the sums of the messages whose places fit. */
-  where(fits: (set: PlaceSet) => boolean): Sums {
+  /** Returns the sums of all times. */
+  all(fits: (set: CountedSet) => boolean): Sums {
     let sums: Sums = NONE;
-    for (const { id, messages, bytes } of this.#received.sets) {
-      const set = this.#sets.get(id);
-      if (set === undefined || !fits(set)) continue;
-      const own = { place_set: id, messages: total(messages), bytes: total(bytes) };
-      sums = plus(sums, this.#sumsOf(own));
-    }
+    for (const [set, own] of this.bySet()) if (fits(set)) sums = plus(sums, own);
     return sums;
   }
 
-  #among(column: string): string {
-    return this.scope === null ? '1' : `${column} IN ${placeSetsIn(this.scope)}`;
+  /** Returns the sums of all times, set by set. */
+  bySet(): readonly (readonly [set: CountedSet, sums: Sums])[] {
+    this.#bySet ??= [...this.#counts].flatMap(([id, counts]) => {
+      const set = this.sets.get(id);
+      if (set === undefined) return [];
+      const [messages, bytes] = [total(counts.messages), total(counts.bytes)];
+      return [[set, { messages, bytes, deleted: set.deleted ? messages : 0 }] as const];
+    });
+    return this.#bySet;
   }
 
-  /** Sums each day of the sets that count, and then all days before each. */
-  #sum(): void {
-    for (const { id, at, messages, bytes } of this.#received.sets) {
-      if (!this.#sets.has(id)) continue;
-      const isDeleted = this.#deleted.has(id);
+  #addDays(): void {
+    const { days, sets } = receivedDays(this.connection);
+    const periods = Uint32Array.from(days, (day) => this.#periodOf(day * DOCIDS_PER_DAY));
+    for (const { id, at, messages, bytes } of sets) {
+      if (!this.sets.has(id)) continue;
+      const counts = this.#countsOf(id);
       for (let i = 0; i < at.length; i += 1) {
-        const behind = (at[i] ?? 0) + 1;
-        add(this.#messages, behind, messages[i]);
-        add(this.#bytes, behind, bytes[i]);
-        if (isDeleted) add(this.#deletedMessages, behind, messages[i]);
+        const period = periods[at[i] ?? 0] ?? 0;
+        counts.messages[period] = (counts.messages[period] ?? 0) + (messages[i] ?? 0);
+        counts.bytes[period] = (counts.bytes[period] ?? 0) + (bytes[i] ?? 0);
       }
     }
-    for (const sums of [this.#messages, this.#bytes, this.#deletedMessages])
-      for (let position = 1; position < sums.length; position += 1)
-        add(sums, position, sums[position - 1]);
   }
 
-  #hasMessages(position: number): boolean {
-    return (this.#messages[position + 1] ?? 0) > (this.#messages[position] ?? 0);
+  /** Days whose messages belong to several periods: what the day's sum gave to the first moves to the others. */
+  #split(): void {
+    for (const [at, low] of this.bounds.entries()) {
+      const dayStart = Math.floor(low / DOCIDS_PER_DAY) * DOCIDS_PER_DAY;
+      if (low === dayStart) continue;
+      const high = Math.min(
+        this.bounds[at + 1] ?? dayStart + DOCIDS_PER_DAY,
+        dayStart + DOCIDS_PER_DAY,
+      );
+      const counted = this.connection.values<Count>(
+        `SELECT place_set, count(*), sum(size) FROM messages
+         WHERE docid >= ${low} AND docid < ${high} AND ${isCounted(this.sets, this.filter)}
+         GROUP BY place_set`,
+      );
+      const first = this.#periodOf(dayStart);
+      for (const [set, messages, bytes] of counted) {
+        this.#add(at + 1, [set, messages, bytes]);
+        this.#add(first, [set, -messages, -bytes]);
+      }
+    }
   }
 
-  /** The sums of all days before one. */
-  #before(day: number): Sums {
-    const { days } = this.#received;
-    let [from, to] = [0, days.length];
+  #periodOf(docid: number): number {
+    let [from, to] = [0, this.bounds.length];
     while (from < to) {
       const middle = (from + to) >>> 1;
-      if ((days[middle] ?? 0) < day) from = middle + 1;
+      if ((this.bounds[middle] ?? 0) <= docid) from = middle + 1;
       else to = middle;
     }
-    return {
-      messages: this.#messages[from] ?? 0,
-      bytes: this.#bytes[from] ?? 0,
-      deleted: this.#deletedMessages[from] ?? 0,
+    return from;
+  }
+
+  #add(period: number, [set, messages, bytes]: Count): void {
+    const counts = this.#countsOf(set);
+    counts.messages[period] = (counts.messages[period] ?? 0) + messages;
+    counts.bytes[period] = (counts.bytes[period] ?? 0) + bytes;
+  }
+
+  #countsOf(set: number): SetCounts {
+    const known = this.#counts.get(set);
+    if (known !== undefined) return known;
+    const counts = {
+      messages: new Float64Array(this.#periods),
+      bytes: new Float64Array(this.#periods),
     };
+    this.#counts.set(set, counts);
+    return counts;
   }
 
-  #counted(low: number, high: number): Sums {
-    const rows = this.connection.text<KeptSumRow>(
-      `SELECT place_set, count(*) AS messages, sum(size) AS bytes FROM messages
-       WHERE docid >= ? AND docid < ? AND ${this.#among('place_set')} GROUP BY place_set`,
-      [BigInt(low), BigInt(high)],
-    );
-    return [...rows]
-      .filter((row) => this.#sets.has(row.place_set))
-      .map((row) => this.#sumsOf(row))
-      .reduce(plus, NONE);
+  #sums(fits: (set: CountedSet) => boolean): Sums[] {
+    const sums = Array.from({ length: this.#periods }, () => ({ ...NONE }));
+    for (const [id, { messages, bytes }] of this.#counts) {
+      const set = this.sets.get(id);
+      if (set === undefined || !fits(set)) continue;
+      let period = 0;
+      for (const sum of sums) {
+        sum.messages += messages[period] ?? 0;
+        sum.bytes += bytes[period] ?? 0;
+        if (set.deleted) sum.deleted += messages[period] ?? 0;
+        period += 1;
+      }
+    }
+    return sums;
   }
-
-  #sumsOf({ place_set: set, messages, bytes }: KeptSumRow): Sums {
-    return { messages, bytes, deleted: this.#deleted.has(set) ? messages : 0 };
-  }
-}
-
-function add(sums: Float64Array, position: number, more = 0): void {
-  sums[position] = (sums[position] ?? 0) + more;
 }
 
 function total(numbers: Float64Array): number {
@@ -454,10 +440,34 @@ function total(numbers: Float64Array): number {
 
 const NONE: Sums = { messages: 0, bytes: 0, deleted: 0 };
 
-function minus(a: Sums, b: Sums): Sums {
-  return {
-    messages: a.messages - b.messages,
-    bytes: a.bytes - b.bytes,
-    deleted: a.deleted - b.deleted,
-  };
+/** Everything that the archive holds. */
+const EVERYWHERE: ChartFilter = { scope: null, fits: null };
+
+const WHOLE = new WeakMap<Connection, { readonly commit: number; readonly received: Received }>();
+
+/** Returns the sums of everything, of all times, which are kept until the next commit. */
+export function receivedInAll(connection: Connection): Received {
+  const commit = reachedCommit(connection);
+  const kept = WHOLE.get(connection);
+  if (kept?.commit === commit) return kept.received;
+  const received = new Received(connection, EVERYWHERE, []);
+  received.bySet();
+  WHOLE.set(connection, { commit, received });
+  return received;
+}
+
+/** Returns the UTC days on which messages of some sets were received, ascending; messages without a date are of none. */
+export function daysReceived(
+  connection: Connection,
+  filter: ChartFilter,
+  fits: (set: CountedSet) => boolean,
+): number[] {
+  const counted = countedSets(connection, filter);
+  const { days, sets } = receivedDays(connection);
+  const found = new Set<number>();
+  for (const { id, at } of sets) {
+    const set = counted.get(id);
+    if (set !== undefined && fits(set)) for (const position of at) found.add(position);
+  }
+  return [...days].filter((day, at) => found.has(at) && isDated(day * DOCIDS_PER_DAY));
 }

@@ -7,7 +7,7 @@ import { localMoment, wallTime } from './query-dates.ts';
 import type { View } from './resolve-query.ts';
 import type { CountRequest, SearchQueries } from './search.ts';
 import { commitAt, foldersIn, type Scope } from './sql.ts';
-import { KeptSums } from './sums.ts';
+import { daysReceived, Received } from './sums.ts';
 
 /** What a bar of the spine stands for. */
 export type SpineUnit = 'month' | 'week' | 'day';
@@ -133,27 +133,33 @@ function keptSpine(
 ): Spine | undefined {
   const filter = search.sumsFilter(request);
   if (filter === undefined) return undefined;
-  const sums = new KeptSums(connection, request.scope ?? null, filter.fits);
-  const range = sums.range();
-  if (range === undefined) return NOTHING;
-  const low = Math.max(range.low, filter.low);
-  const high = Math.min(range.high, filter.high);
+  const counted = { scope: request.scope ?? null, fits: null };
+  const days = daysReceived(connection, counted, filter.fits);
+  const [first, last] = [days[0], days.at(-1)];
+  if (first === undefined || last === undefined) return NOTHING;
+  const low = Math.max(first * DOCIDS_PER_DAY, filter.low);
+  const high = Math.min((last + 1) * DOCIDS_PER_DAY, filter.high);
   const unit = unitOf(request, low, high);
-  const bars: Bar[] = [];
-  let period: CalendarPeriod | undefined;
-  for (const day of sums.days()) {
+  const periods: CalendarPeriod[] = [];
+  for (const day of days) {
     const end = Math.min(high, (day + 1) * DOCIDS_PER_DAY);
     // A day may lie in two periods of another zone.
-    for (let at = Math.max(low, day * DOCIDS_PER_DAY); at < end; at = period.high) {
-      if (period !== undefined && at < period.high) continue;
-      period = periodOf(unit, at, request.timeZone);
-      const { messages, deleted } = sums.between(
-        Math.max(low, period.low),
-        Math.min(high, period.high),
-      );
-      if (messages > 0) bars.push({ ...period, messages, ended: deleted });
+    let at = Math.max(low, day * DOCIDS_PER_DAY, periods.at(-1)?.high ?? 0);
+    while (at < end) {
+      const period = periodOf(unit, at, request.timeZone);
+      periods.push(period);
+      at = period.high;
     }
   }
+  const within = (period: CalendarPeriod) =>
+    [Math.max(low, period.low), Math.min(high, period.high)] as const;
+  const bounds = [...new Set(periods.flatMap(within))];
+  const positions = new Map(bounds.map((bound, at) => [bound, at]));
+  const sums = new Received(connection, counted, bounds).of(filter.fits);
+  const bars = periods.flatMap((period): Bar[] => {
+    const { messages = 0, deleted = 0 } = sums[positions.get(within(period)[0]) ?? -1] ?? {};
+    return messages > 0 ? [{ ...period, messages, ended: deleted }] : [];
+  });
   return spineOf(unit, bars, { complete: true, last: null });
 }
 
