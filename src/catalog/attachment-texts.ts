@@ -195,15 +195,6 @@ function stateOf({
   return { status, reason: failure, truncated: truncated === 1, attempts } as const;
 }
 
-export interface AttachmentQueries {
-  /** Distinct attachments to be read for the first time, in the order in which they came, behind `textId` `after`. */
-  pending(options: { readonly limit: number; readonly after?: number }): PendingAttachment[];
-  /** Distinct attachments to be read, given up before or not: those of messages with few strikes first. */
-  pendingAgain(limit: number): PendingAttachment[];
-  counts(): AttachmentCounts;
-  ofMessage(docid: number): AttachmentTextState[];
-}
-
 export interface AttachmentWriter extends AttachmentQueries {
   /**
    * Puts down what reading an attachment gave, in one transaction. Messages whose last attachment this was, and
@@ -217,12 +208,14 @@ export interface AttachmentWriter extends AttachmentQueries {
   settle(textId: number, outcome: AttachmentOutcome): number;
 }
 
-export function attachmentQueries(connection: Connection): AttachmentQueries {
+export function attachmentQueries(connection: Connection) {
   const count = (statement: typeof ALL): number => connection.get(statement, {})?.n ?? 0;
   return {
-    pending: ({ limit, after = 0 }) =>
+    /** Distinct attachments to be read for the first time, in the order in which they came, behind `textId` `after`. */
+    pending: ({ limit, after = 0 }: { readonly limit: number; readonly after?: number }) =>
       connection.all(PENDING, { limit, after }).flatMap((row) => withHolder(connection, row)),
-    pendingAgain: (limit) =>
+    /** Distinct attachments to be read, given up before or not: those of messages with few strikes first. */
+    pendingAgain: (limit: number) =>
       connection
         .all(PENDING_AGAIN, { limit })
         .flatMap((row) => withHolder(connection, row))
@@ -233,12 +226,14 @@ export function attachmentQueries(connection: Connection): AttachmentQueries {
         const failed = count(ALL_FAILED);
         return { pending, failed, done: count(ALL) - pending - failed };
       }),
-    ofMessage: (docid) =>
+    ofMessage: (docid: number) =>
       connection
         .all(OF_MESSAGE, { docid })
         .map(({ number, filename, ...row }) => ({ number, filename, ...stateOf(row) })),
   };
 }
+
+export type AttachmentQueries = ReturnType<typeof attachmentQueries>;
 
 function withHolder(
   connection: Connection,

@@ -1,5 +1,5 @@
 import { DOCIDS_PER_SECOND, docidAt } from '../mail/docid.ts';
-import { type Correspondent, correspondentsOf, type Years } from './breakdowns.ts';
+import { correspondentsOf, type Years } from './breakdowns.ts';
 import type { Connection } from './database.ts';
 import { archiveNames, mailboxesCalled, mailboxesOfAccount, namesWithin } from './folders.ts';
 import { DOCIDS_PER_DAY } from './list.ts';
@@ -287,59 +287,53 @@ export interface TypeBytes {
   readonly bytes: number;
 }
 
-/** Numbers for charts of the present: from the sums that are kept, and from at most a hundred thousand rows each. */
-export interface ChartQueries {
-  /**
-   * Returns a filter that counts what a query finds that names mailboxes and accounts only; undefined for any other.
-   *
-   * @param accounts as `SearchRequest.accounts`
-   */
-  filterOf(
-    node: SearchNode,
-    accounts: ReadonlyMap<string, string>,
-    scope?: Scope,
-  ): ChartFilter | undefined;
-  received(filter: ChartFilter, bounds: readonly number[]): Received;
-  changes(filter: ChartFilter, bounds: readonly number[]): Changes;
-  quarters(filter: ChartFilter, low: number, high: number): Quarters;
-  correspondents(filter: ChartFilter, years: Years | null, limit: number): Correspondent[];
-  folders(filter: ChartFilter, received: Received): FolderBytes[] | undefined;
-  /**
-   * Returns the types of attachments with their distinct contents. Sums are kept for the whole archive only, since
-   * mailboxes share contents: of a part of it they are counted. Undefined where there are too many for that.
-   */
-  types(filter: ChartFilter): TypeBytes[] | undefined;
-  /** The first docid of the UTC day on which the oldest message came; undefined where there is none. */
-  oldest(filter: ChartFilter): number | undefined;
-  /** When the first commit was made, milliseconds since the epoch; undefined before it. */
-  firstCommitAt(): number | undefined;
-}
-
-export function chartQueries(connection: Connection): ChartQueries {
+export function chartQueries(connection: Connection) {
   return {
-    filterOf(node, accounts, within) {
+    /**
+     * Returns a filter that counts what a query finds that names mailboxes and accounts only; undefined for any other.
+     *
+     * @param accounts as `SearchRequest.accounts`
+     */
+    filterOf(
+      node: SearchNode,
+      accounts: ReadonlyMap<string, string>,
+      within?: Scope,
+    ): ChartFilter | undefined {
       const scope = within ?? null;
       const fits = fitsOf(connection, node, accounts, scope);
       if (fits === undefined) return undefined;
       return { scope, fits: node.kind === 'all' ? null : fits };
     },
-    received: (filter, bounds) => new Received(connection, filter, bounds),
-    changes: (filter, bounds) => changesBetween(connection, filter, bounds),
-    quarters: (filter, low, high) => quartersBetween(connection, filter, low, high),
-    correspondents: (filter, years, limit) => correspondentsOf(connection, filter, years, limit),
-    folders: (filter, received) => folderBytes(connection, filter, received),
-    types: (filter) => typesOf(connection, filter),
-    oldest(filter) {
+    received: (filter: ChartFilter, bounds: readonly number[]) =>
+      new Received(connection, filter, bounds),
+    changes: (filter: ChartFilter, bounds: readonly number[]): Changes =>
+      changesBetween(connection, filter, bounds),
+    quarters: (filter: ChartFilter, low: number, high: number) =>
+      quartersBetween(connection, filter, low, high),
+    correspondents: (filter: ChartFilter, years: Years | null, limit: number) =>
+      correspondentsOf(connection, filter, years, limit),
+    folders: (filter: ChartFilter, received: Received) => folderBytes(connection, filter, received),
+    /**
+     * Returns the types of attachments with their distinct contents. Sums are kept for the whole archive only, since
+     * mailboxes share contents: of a part of it they are counted. Undefined where there are too many for that.
+     */
+    types: (filter: ChartFilter): TypeBytes[] | undefined => typesOf(connection, filter),
+    /** The first docid of the UTC day on which the oldest message came; undefined where there is none. */
+    oldest(filter: ChartFilter) {
       const counts = isCounted(countedSets(connection, filter), filter);
       const first = docidAt(null) / DOCIDS_PER_DAY;
       const sql = `SELECT min(day) FROM received_days WHERE day >= ${first} AND ${counts}`;
       const day = connection.first<number | null>(sql, []) ?? undefined;
       return day === undefined ? undefined : day * DOCIDS_PER_DAY;
     },
+    /** When the first commit was made, milliseconds since the epoch; undefined before it. */
     firstCommitAt: () =>
       connection.first<number>('SELECT time FROM commits ORDER BY number LIMIT 1', []),
   };
 }
+
+/** Numbers for charts of the present: from the sums that are kept, and from at most a hundred thousand rows each. */
+export type ChartQueries = ReturnType<typeof chartQueries>;
 
 /** Attachments that are counted one by one, of all mailboxes. */
 const MOST_ATTACHMENTS = 100_000;

@@ -1,6 +1,6 @@
 import type { Address, BlobHash } from '../core/types.ts';
 import { DOCIDS_PER_SECOND, docidAt, isDated } from '../mail/docid.ts';
-import { type KnownText, knownText } from './attachment-texts.ts';
+import { knownText } from './attachment-texts.ts';
 import type { Connection } from './database.ts';
 import { FILE_GROUPS, type FileGroup } from './file-group-names.ts';
 import { isCutOff } from './indexing.ts';
@@ -564,46 +564,6 @@ export interface FileContent extends ListedFile, Pick<Holders, 'newest' | 'first
   readonly isFound: boolean;
 }
 
-/** An attachment of a message, and in how many messages of a view it is. */
-interface SharedFile {
-  readonly number: number;
-  readonly hash: BlobHash;
-  readonly textId: number | null;
-  readonly messages: HitCount;
-}
-
-/** Attachments, each content once however many messages have it. What a request's query, moment and scope leave out is not there. */
-export interface FileQueries {
-  /** Lists contents in the order of the newest message that has them. */
-  page(
-    request: FilesRequest & { readonly limit: number; readonly after?: FilePosition | undefined },
-    mayContinue: () => boolean,
-  ): FilesPage;
-  /** @param timeZone IANA name of the zone whose months are meant; absent: this machine's */
-  sums(
-    request: FilesRequest & { readonly timeZone?: string | undefined },
-    mayContinue: () => boolean,
-  ): FilesSums;
-  /**
-   * Returns a content that a message of the archive has; of the messages at most `limit`. Where there is no time, it may
-   * be missing, or said not to be found by the query.
-   */
-  content(
-    request: FilesRequest,
-    hash: BlobHash,
-    limit: number,
-    mayContinue: () => boolean,
-  ): FileContent | undefined;
-  /** Returns the first attachments of a message, and in how many messages each is. */
-  ofMessage(
-    request: Pick<CountRequest, 'asOf' | 'scope'>,
-    docid: number,
-    mayContinue: () => boolean,
-  ): SharedFile[];
-  /** @throws `catalog-damaged` */
-  text(textId: number): KnownText | undefined;
-}
-
 /** Contents that are counted: each takes some 100 bytes of memory meanwhile. */
 const MOST_COUNTED = 200_000;
 
@@ -619,7 +579,7 @@ const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
     .limit((eb) => eb.lit(MOST_OF_MESSAGE)),
 );
 
-export function fileQueries(connection: Connection, search: SearchQueries): FileQueries {
+export function fileQueries(connection: Connection, search: SearchQueries) {
   const listed = (
     found: FoundFile,
     view: View,
@@ -632,7 +592,15 @@ export function fileQueries(connection: Connection, search: SearchQueries): File
     return { ...found, hash, isCutOff: isCutOff(found), message, messages };
   };
   return {
-    page: ({ limit, after, ...request }, mayContinue) =>
+    /** Lists contents in the order of the newest message that has them. */
+    page: (
+      {
+        limit,
+        after,
+        ...request
+      }: FilesRequest & { readonly limit: number; readonly after?: FilePosition | undefined },
+      mayContinue: () => boolean,
+    ): FilesPage =>
       connection.snapshot(() => {
         const view = viewOf(connection, request);
         const files: ListedFile[] = [];
@@ -654,7 +622,11 @@ export function fileQueries(connection: Connection, search: SearchQueries): File
         }
         return { files, next: null };
       }),
-    sums: ({ timeZone, ...request }, mayContinue) =>
+    /** @param timeZone IANA name of the zone whose months are meant; absent: this machine's */
+    sums: (
+      { timeZone, ...request }: FilesRequest & { readonly timeZone?: string | undefined },
+      mayContinue: () => boolean,
+    ): FilesSums =>
       connection.snapshot(() => {
         const groups = new Map<FileGroup, number>();
         const months = new Months(timeZone);
@@ -672,7 +644,16 @@ export function fileQueries(connection: Connection, search: SearchQueries): File
         }
         return { groups: allGroups(groups), months: months.all, complete };
       }),
-    content: (request, hash, limit, mayContinue) =>
+    /**
+     * Returns a content that a message of the archive has; of the messages at most `limit`. Where there is no time, it may
+     * be missing, or said not to be found by the query.
+     */
+    content: (
+      request: FilesRequest,
+      hash: BlobHash,
+      limit: number,
+      mayContinue: () => boolean,
+    ): FileContent | undefined =>
       connection.snapshot(() => {
         const view = viewOf(connection, request);
         const bytes = Buffer.from(hash, 'hex');
@@ -692,7 +673,12 @@ export function fileQueries(connection: Connection, search: SearchQueries): File
           ? undefined
           : { ...file, newest: holders.newest, first: holders.first, isFound: found !== undefined };
       }),
-    ofMessage: (request, docid, mayContinue) =>
+    /** Returns the first attachments of a message, and in how many messages each is. */
+    ofMessage: (
+      request: Pick<CountRequest, 'asOf' | 'scope'>,
+      docid: number,
+      mayContinue: () => boolean,
+    ) =>
       connection.snapshot(() => {
         const view = viewOf(connection, request);
         return connection.all(OF_MESSAGE, { docid }).map(({ number, hash, text_id: textId }) => ({
@@ -702,9 +688,13 @@ export function fileQueries(connection: Connection, search: SearchQueries): File
           messages: countHolders(connection, hash, view, mayContinue),
         }));
       }),
-    text: (textId) => knownText(connection, textId),
+    /** @throws `catalog-damaged` */
+    text: (textId: number) => knownText(connection, textId),
   };
 }
+
+/** Attachments, each content once however many messages have it. What a request's query, moment and scope leave out is not there. */
+export type FileQueries = ReturnType<typeof fileQueries>;
 
 function allGroups(counted: ReadonlyMap<FileGroup, number>): Record<FileGroup, number> {
   const groups = { pdf: 0, pictures: 0, documents: 0, tables: 0, archives: 0, other: 0 };

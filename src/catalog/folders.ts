@@ -2,7 +2,7 @@ import type { Fact } from '../archive/format.ts';
 import { foldersMeant } from '../core/names.ts';
 import type { FolderKey, MailboxKey } from '../core/types.ts';
 import type { Connection } from './database.ts';
-import { type Builder, query } from './query.ts';
+import { type Builder, query, type Row } from './query.ts';
 import { type FlagSetRow, flagSetRows, MARK, reachedCommit, type Scope } from './sql.ts';
 
 /** How a folder was called at a commit, and whose it is. */
@@ -209,31 +209,6 @@ export interface KnownFolder extends FolderKey {
   readonly gone: boolean;
 }
 
-/** How a folder was called for some time, and when: commits with their times in milliseconds since the epoch. */
-interface FolderSpan {
-  readonly folder: number;
-  readonly path: string;
-  readonly specialUse: string | null;
-  readonly from: number;
-  readonly fromTime: number;
-  /** Null while it is in force; the commit that gave it another name, or found it gone. */
-  readonly to: number | null;
-  readonly toTime: number | null;
-}
-
-/** Places of a folder, all generations together. `open` counts the assumed and the held ones too. */
-interface FolderCounts {
-  readonly open: number;
-  readonly assumed: number;
-  readonly held: number;
-  readonly ended: number;
-  readonly quarantined: number;
-  /** Quarantined and acknowledged by the user. */
-  readonly acknowledged: number;
-  /** Places at which the origin still shows a purged message. */
-  readonly forgotten: number;
-}
-
 type Certificate = Extract<Fact, { fact: 'certificate' }>;
 
 interface StoredCertificate extends Omit<Certificate, 'fact' | keyof FolderKey> {
@@ -263,6 +238,7 @@ const SHOWN = [
   'f.special_use as specialUse',
   'f.generation',
   'f.gone_commit',
+  'f.mailbox_id',
 ] as const;
 const FOLDERS = query()((db) =>
   db
@@ -375,38 +351,31 @@ const GONE = query<{ folder: number }>()((db, p) =>
     .where('f.id', '=', p.folder),
 );
 
-export interface FolderQueries {
-  mailboxes(): KnownMailbox[];
-  /** Returns one of them without reading the others: there may be a thousand, and a caller asks for each. */
-  mailbox(key: MailboxKey): KnownMailbox | undefined;
-  /** All folders ever seen, by mailbox and path; live ones only unless `gone` is asked for. */
-  all(options?: { readonly mailbox?: MailboxKey; readonly gone?: boolean }): KnownFolder[];
-  /** What each folder was called and when, by folder and in the order of time. */
-  spans(): FolderSpan[];
-  /** What folders and mailboxes were ever called. */
-  everNamed(): EverNamed;
-  /** The live folder at a path. */
-  find(key: FolderKey): KnownFolder | undefined;
-  counts(folder: number): FolderCounts;
-  /** Open places without `\\Seen`. */
-  unread(folder: number): number;
-  /** The highest uid any fact of this generation named; 0 for none. */
-  highestUid(folder: number, generation: number): number;
-  /** The highest generation number the folder has had; 0 for none. */
-  highestGeneration(folder: number): number;
-  latestCertificate(folder: number): StoredCertificate | undefined;
-  /** When a folder was found gone at the origin, milliseconds since the epoch; null where it is there. */
-  goneAt(folder: number): number | null;
+interface FoldersAsked {
+  readonly mailbox?: MailboxKey;
+  readonly gone?: boolean;
 }
 
-export function folderQueries(connection: Connection): FolderQueries {
-  const all: FolderQueries['all'] = ({ mailbox, gone = false } = {}) =>
+/** @param scope limits all answers to its mailboxes, as if there were no others */
+export function folderQueries(connection: Connection, scope: Scope | null = null) {
+  const isOurs = (mailbox: number): boolean => scope?.mailboxes.includes(mailbox) ?? true;
+  const ownMailbox = ({ host, mailbox }: MailboxKey): KnownMailbox | undefined => {
+    const row = connection.get(MAILBOX, { host, mailbox });
+    return row !== undefined && isOurs(row.id) ? row : undefined;
+  };
+  const all = ({ mailbox, gone = false }: FoldersAsked = {}): KnownFolder[] =>
     (mailbox === undefined
       ? connection.all(FOLDERS, {})
       : connection.all(FOLDERS_OF, { host: mailbox.host, mailbox: mailbox.mailbox })
     )
-      .filter((row) => gone || row.gone_commit === null)
+      .filter((row) => isOurs(row.mailbox_id) && (gone || row.gone_commit === null))
       .map(known);
+  let own: ReadonlySet<number> | undefined;
+  const isOwn = (folder: number): boolean => {
+    if (scope === null) return true;
+    own ??= new Set(all({ gone: true }).map(({ id }) => id));
+    return own.has(folder);
+  };
   // Flags change with commits only, and a large folder takes its time.
   let counted = { commit: -1, unread: new Map<number, number>() };
   const unread = (folder: number): number => {
@@ -417,16 +386,29 @@ export function folderQueries(connection: Connection): FolderQueries {
     return count;
   };
   return {
-    mailboxes: () => connection.all(MAILBOXES, {}),
-    mailbox: ({ host, mailbox }) => connection.get(MAILBOX, { host, mailbox }),
+    mailboxes: (): KnownMailbox[] => connection.all(MAILBOXES, {}).filter(({ id }) => isOurs(id)),
+    /** Returns one of them without reading the others: there may be a thousand, and a caller asks for each. */
+    mailbox: ownMailbox,
+    /** All folders ever seen, by mailbox and path; live ones only unless `gone` is asked for. */
     all,
-    spans: () => connection.all(SPANS, {}),
-    everNamed: () => everNamed(connection),
-    find({ host, mailbox, folder }) {
+    /**
+     * What each folder was called and when, by folder and in the order of time: commits with their times in milliseconds
+     * since the epoch. `to` is null while a name is in force; else the commit that changed it, or found the folder gone.
+     */
+    spans: () => connection.all(SPANS, {}).filter(({ folder }) => isOwn(folder)),
+    /** What folders and mailboxes were ever called. */
+    everNamed: () => everNamed(connection, scope),
+    /** The live folder at a path. */
+    find({ host, mailbox, folder }: FolderKey): KnownFolder | undefined {
       const row = connection.get(FIND, { host, mailbox, path: folder });
-      return row === undefined ? undefined : known(row);
+      return row === undefined || !isOurs(row.mailbox_id) ? undefined : known(row);
     },
-    counts(folder) {
+    /**
+     * Places of a folder, all generations together. `open` counts the assumed and the held ones too; `quarantined` those that
+     * the user acknowledged as well; `forgotten` those at which the origin still shows a purged message.
+     */
+    counts(folder: number) {
+      if (!isOwn(folder)) return NO_PLACES;
       const quarantine = connection.get(QUARANTINED, { folder });
       return {
         open: connection.get(OPEN, { folder })?.n ?? 0,
@@ -438,16 +420,24 @@ export function folderQueries(connection: Connection): FolderQueries {
         forgotten: connection.get(FORGOTTEN, { folder })?.n ?? 0,
       };
     },
-    unread: (folder) => connection.snapshot(() => unread(folder)),
-    highestUid: (folder, generation) => highestUid(connection, folder, generation),
-    highestGeneration: (folder) => connection.get(HIGHEST_GENERATION, { folder })?.generation ?? 0,
-    latestCertificate(folder) {
-      const row = connection.get(CERTIFICATE, { folder });
+    /** Open places without `\\Seen`. */
+    unread: (folder: number) => (isOwn(folder) ? connection.snapshot(() => unread(folder)) : 0),
+    /** The highest uid any fact of this generation named; 0 for none. */
+    highestUid: (folder: number, generation: number) => highestUid(connection, folder, generation),
+    /** The highest generation number the folder has had; 0 for none. */
+    highestGeneration: (folder: number) =>
+      connection.get(HIGHEST_GENERATION, { folder })?.generation ?? 0,
+    latestCertificate(folder: number): StoredCertificate | undefined {
+      const row = isOwn(folder) ? connection.get(CERTIFICATE, { folder }) : undefined;
       return row && { ...row, complete: row.complete === 1 };
     },
-    goneAt: (folder) => connection.get(GONE, { folder })?.time ?? null,
+    /** When a folder was found gone at the origin, milliseconds since the epoch; null where it is there. */
+    goneAt: (folder: number) =>
+      isOwn(folder) ? (connection.get(GONE, { folder })?.time ?? null) : null,
   };
 }
+
+export type FolderQueries = ReturnType<typeof folderQueries>;
 
 /** Returns the highest uid that any fact of a generation named; 0 for none. */
 export function highestUid(connection: Connection, folder: number, generation: number): number {
@@ -456,10 +446,16 @@ export function highestUid(connection: Connection, folder: number, generation: n
 
 function known({
   gone_commit: gone,
+  mailbox_id: _,
   ...folder
-}: Omit<KnownFolder, 'gone'> & { readonly gone_commit: number | null }): KnownFolder {
+}: Omit<KnownFolder, 'gone'> & Pick<Row<'folders'>, 'gone_commit' | 'mailbox_id'>): KnownFolder {
   return { ...folder, gone: gone !== null };
 }
+
+const NO_PLACES = {
+  ...{ open: 0, assumed: 0, held: 0, ended: 0 },
+  ...{ quarantined: 0, acknowledged: 0, forgotten: 0 },
+};
 
 /** What names in a query can stand for. */
 interface ArchiveNames {

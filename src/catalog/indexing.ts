@@ -307,14 +307,6 @@ const ALL_DUE = query()((db) =>
     .where('extractor', '>', 0),
 );
 
-export interface IndexQueries {
-  /** Messages to extract and index, newest first, below docid `before` (no bound). */
-  pending(options: { readonly limit: number; readonly before?: number }): PendingMessage[];
-  pendingCount(): number;
-  /** Messages that were never indexed and lie in the log behind this position, in the order of the log. */
-  fresh(behind: LogPosition): FreshMessage[];
-}
-
 export interface IndexWriter extends IndexQueries {
   /**
    * Indexes up to some 500 documents in one transaction: terms and cached text. A docid that was purged
@@ -328,13 +320,21 @@ export interface IndexWriter extends IndexQueries {
   mode(mode: 'bulk' | 'steady'): void;
 }
 
-export function indexQueries(connection: Connection): IndexQueries {
+export function indexQueries(connection: Connection) {
   return {
-    pending: ({ limit, before = Number.MAX_SAFE_INTEGER }) =>
+    /** Messages to extract and index, newest first, below docid `before` (no bound). */
+    pending: ({
+      limit,
+      before = Number.MAX_SAFE_INTEGER,
+    }: {
+      readonly limit: number;
+      readonly before?: number;
+    }) =>
       connection
         .all(PENDING, { limit, before })
         .map(({ docid, id, size }) => ({ docid, id: id.toString('hex'), size })),
-    fresh: (behind) =>
+    /** Messages that were never indexed and lie in the log behind this position, in the order of the log. */
+    fresh: (behind: LogPosition) =>
       connection.all(FRESH, behind).map(({ docid, id, size, segment, ordinal }) => ({
         docid,
         id: id.toString('hex'),
@@ -344,6 +344,8 @@ export function indexQueries(connection: Connection): IndexQueries {
     pendingCount: () => connection.get(PENDING_COUNT, {})?.n ?? 0,
   };
 }
+
+export type IndexQueries = ReturnType<typeof indexQueries>;
 
 export function indexWriter(connection: Connection): IndexWriter {
   // Numbers stand in the text: better-sqlite3 binds them as REAL, which FTS5 refuses as a setting.

@@ -528,26 +528,7 @@ const ASSUMED = query<MailboxKey & { before: number; limit: number }>()((db, p) 
     .limit(p.limit),
 );
 
-export interface PlaceQueries {
-  /** Open places of a folder's generation with uids from `from` (1) to `to` (no end), ascending. */
-  open(range: {
-    readonly folder: number;
-    readonly generation: number;
-    readonly from?: number;
-    readonly to?: number;
-  }): Iterable<OpenPlace>;
-  at(folder: number, generation: number, uid: number): PlaceState | undefined;
-  /** True when a message has, or ever had, a place in a folder. */
-  wasIn(folder: number, docid: number): boolean;
-  /** Generations of a folder that still have open places: more than one while the brake holds an old one. */
-  openGenerations(folder: number): number[];
-  /** Open places of a mailbox whose bytes were assumed in commits up to `before`, the oldest first. */
-  assumed(mailbox: MailboxKey, before: number, limit: number): AssumedPlace[];
-  /** The flags of a stored flag set. */
-  flags(id: number): FlagSet;
-}
-
-export function placeQueries(connection: Connection): PlaceQueries {
+export function placeQueries(connection: Connection) {
   const sets = new Map<number, FlagSet>();
   const flags = (id: number): FlagSet => {
     if (!sets.has(id)) for (const set of flagSetRows(connection)) sets.set(set.id, set.flags);
@@ -563,7 +544,18 @@ export function placeQueries(connection: Connection): PlaceQueries {
     since: row.from_commit,
   });
   return {
-    *open({ folder, generation, from = 1, to = Number.MAX_SAFE_INTEGER }) {
+    /** Open places of a folder's generation with uids from `from` (1) to `to` (no end), ascending. */
+    *open({
+      folder,
+      generation,
+      from = 1,
+      to = Number.MAX_SAFE_INTEGER,
+    }: {
+      readonly folder: number;
+      readonly generation: number;
+      readonly from?: number;
+      readonly to?: number;
+    }): Iterable<OpenPlace> {
       let after = from - 1;
       for (;;) {
         const rows = connection.all(OPEN, { folder, generation, after, last: to, limit: CHUNK });
@@ -574,7 +566,7 @@ export function placeQueries(connection: Connection): PlaceQueries {
         if (rows.length < CHUNK) return;
       }
     },
-    at(folder, generation, uid) {
+    at(folder: number, generation: number, uid: number): PlaceState | undefined {
       const key = { folder, generation, uid };
       const quarantined = connection.get(QUARANTINED_AT, key);
       const row = connection.get(AT, key);
@@ -592,16 +584,23 @@ export function placeQueries(connection: Connection): PlaceQueries {
         endedCommit: row.to_commit,
       };
     },
-    wasIn: (folder, docid) => connection.get(IN_FOLDER, { folder, docid }) !== undefined,
-    openGenerations: (folder) =>
+    /** True when a message has, or ever had, a place in a folder. */
+    wasIn: (folder: number, docid: number) =>
+      connection.get(IN_FOLDER, { folder, docid }) !== undefined,
+    /** Generations of a folder that still have open places: more than one while the brake holds an old one. */
+    openGenerations: (folder: number) =>
       connection.all(GENERATIONS_OPEN, { folder }).map((row) => row.generation),
-    assumed: ({ host, mailbox }, before, limit) =>
+    /** Open places of a mailbox whose bytes were assumed in commits up to `before`, the oldest first. */
+    assumed: ({ host, mailbox }: MailboxKey, before: number, limit: number) =>
       connection
         .all(ASSUMED, { host, mailbox, before, limit })
         .map(({ id, time, ...place }) => ({ ...place, id: id.toString('hex'), since: time })),
+    /** The flags of a stored flag set. */
     flags,
   };
 }
+
+export type PlaceQueries = ReturnType<typeof placeQueries>;
 
 /** Docids of one day. */
 export const DOCIDS_PER_DAY = DOCIDS_PER_SECOND * 86_400;

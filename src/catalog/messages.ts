@@ -1,7 +1,7 @@
 import type { Locator, Position, RemovedPart } from '../archive/format.ts';
 import type { Address, BlobHash, FlagSet, MailboxKey, MessageId, Place } from '../core/types.ts';
 import { docidBaseOf } from '../mail/docid.ts';
-import type { AttachmentLine, PlaceLine } from '../mail/identity.ts';
+import type { AttachmentLine } from '../mail/identity.ts';
 import { listedText } from '../mail/listed-text.ts';
 import {
   type CatalogTables,
@@ -14,16 +14,22 @@ import {
 import { folderNames } from './folders.ts';
 import type { PlaceQueries } from './list.ts';
 import { type Builder, query, type Row } from './query.ts';
-import { foldersOf as foldersInScope, isoTime, type Scope, timeOf } from './sql.ts';
+import {
+  foldersOf as foldersInScope,
+  idBounds,
+  idsWithin,
+  isoTime,
+  type Prefixed,
+  type Scope,
+  sees,
+  timeOf,
+} from './sql.ts';
 
 interface FoundMessage {
   readonly docid: number;
   /** Bytes of the raw source. */
   readonly size: number;
 }
-
-/** The listing's fields of a message, spelled as `list` and `search` spell them. */
-type MessageSummary = Pick<PlaceLine, 'size' | 'date' | 'subject' | 'from' | 'messageId'>;
 
 /** What a prefix of an id stands for. Candidates are sorted, and at most ten are named. */
 export type IdMatch =
@@ -32,14 +38,6 @@ export type IdMatch =
   | { readonly match: 'none' };
 
 const CANDIDATES = 10;
-
-/** What is left of a message that was purged. */
-interface PurgedMessage {
-  readonly id: MessageId;
-  readonly reason: string;
-  /** Milliseconds since the epoch; null where the commit is not known. */
-  readonly time: number | null;
-}
 
 const RECORD = query<{ kind: number; hash: Buffer }>()((db, p) =>
   db
@@ -87,32 +85,11 @@ const PREFIX = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
     .limit(p.limit),
 );
 
-export interface MessageQueries {
-  /**
-   * A message whose bytes the archive has. One that is known but lost its bytes (a damaged log) is not found
-   * here, so that it is stored again when the origin shows it.
-   */
-  find(id: MessageId): FoundMessage | undefined;
-  /** The docid of a message, with or without bytes. */
-  docidOf(id: MessageId): number | undefined;
-  summary(id: MessageId): MessageSummary | undefined;
-  hasBlob(hash: BlobHash): boolean;
-  /** True when the message was purged on purpose: it is not fetched again. */
-  isForgotten(id: MessageId): boolean;
-  /** Why a message was purged, or undefined when it was not. */
-  purgedFor(id: MessageId): string | undefined;
-  /** Messages that were purged and did not come back, whose id begins so: at most ten. */
-  purgedByPrefix(prefix: string): PurgedMessage[];
-  /** An id by a prefix of its hex digits, in either case. */
-  byPrefix(prefix: string): IdMatch;
-  /** How many messages have an id that begins so. */
-  countByPrefix(prefix: string): number;
-  /** Docids of the first ten messages whose id begins so. */
-  docidsByPrefix(prefix: string): number[];
-}
-
-/** @param known spares the writer the queries for what is not there */
-export function messageQueries(connection: Connection, known?: KnownHashes): MessageQueries {
+/**
+ * @param known spares the writer the queries for what is not there
+ * @param scope limits all answers to its messages; nothing says whose a message was that is gone
+ */
+export function messageQueries(connection: Connection, known?: KnownHashes, scope?: Scope) {
   /** Looks for a hash, unless it is known to be new. */
   const unlessNew = <R>(hex: string, find: (hash: Buffer) => R | undefined): R | undefined => {
     const hash = Buffer.from(hex, 'hex');
@@ -123,29 +100,37 @@ export function messageQueries(connection: Connection, known?: KnownHashes): Mes
   };
   const record = (kind: number, hex: string) =>
     unlessNew(hex, (hash) => connection.get(RECORD, { kind, hash }));
-  const tombstone = (hex: MessageId) => unlessNew(hex, (id) => connection.get(TOMBSTONE, { id }));
-  const between = (prefix: string) => {
-    const digits = prefix.toLowerCase();
-    if (!/^[0-9a-f]{1,64}$/.test(digits)) return undefined;
-    const low = Buffer.from(digits.padEnd(64, '0'), 'hex');
-    const high = Buffer.from(digits.padEnd(64, 'f'), 'hex');
-    return { low, high, limit: CANDIDATES };
+  const tombstone = (hex: MessageId) =>
+    scope === undefined ? unlessNew(hex, (id) => connection.get(TOMBSTONE, { id })) : undefined;
+  const docidOf = (id: MessageId): number | undefined => {
+    const docid = record(RECORD_MESSAGE, id)?.docid ?? undefined;
+    return docid !== undefined && sees(connection, scope, docid) ? docid : undefined;
   };
-  const beginning = (prefix: string) => {
-    const bounds = between(prefix);
-    return bounds === undefined ? [] : connection.all(PREFIX, bounds);
+  const beginning = (prefix: string): readonly Prefixed[] => {
+    if (scope !== undefined) return idsWithin(connection, scope, prefix, CANDIDATES);
+    const bounds = idBounds(prefix);
+    if (bounds === undefined) return [];
+    return connection
+      .all(PREFIX, { ...bounds, limit: CANDIDATES })
+      .flatMap(({ hash, docid }) => (docid === null ? [] : { id: hash.toString('hex'), docid }));
   };
   return {
-    find(id) {
+    /**
+     * A message whose bytes the archive has. One that is known but lost its bytes (a damaged log) is not found
+     * here, so that it is stored again when the origin shows it.
+     */
+    find(id: MessageId): FoundMessage | undefined {
       const found = record(RECORD_MESSAGE, id);
-      return found === undefined || found.docid === null || found.segment === null
-        ? undefined
-        : { docid: found.docid, size: found.size };
+      if (found === undefined || found.docid === null || found.segment === null) return undefined;
+      const { docid, size } = found;
+      return sees(connection, scope, docid) ? { docid, size } : undefined;
     },
-    docidOf: (id) => record(RECORD_MESSAGE, id)?.docid ?? undefined,
-    summary(id) {
-      const docid = record(RECORD_MESSAGE, id)?.docid ?? null;
-      const row = docid === null ? undefined : connection.get(SUMMARY, { docid });
+    /** The docid of a message, with or without bytes. */
+    docidOf,
+    /** The listing's fields of a message, spelled as `list` and `search` spell them. */
+    summary(id: MessageId) {
+      const docid = docidOf(id);
+      const row = docid === undefined ? undefined : connection.get(SUMMARY, { docid });
       if (row === undefined) return undefined;
       const { size, date, subject, message_id: messageId } = row;
       return {
@@ -156,35 +141,46 @@ export function messageQueries(connection: Connection, known?: KnownHashes): Mes
         messageId,
       };
     },
-    hasBlob: (hash) => {
-      const found = record(RECORD_BLOB, hash);
+    hasBlob: (hash: BlobHash) => {
+      const found = scope === undefined ? record(RECORD_BLOB, hash) : undefined;
       return found !== undefined && found.segment !== null;
     },
-    isForgotten: (id) => tombstone(id) !== undefined,
-    purgedFor: (id) => tombstone(id)?.reason,
-    purgedByPrefix(prefix) {
-      const bounds = between(prefix);
-      if (bounds === undefined) return [];
+    /** True when the message was purged on purpose: it is not fetched again. */
+    isForgotten: (id: MessageId) => tombstone(id) !== undefined,
+    /** Why a message was purged, or undefined when it was not. */
+    purgedFor: (id: MessageId) => tombstone(id)?.reason,
+    /**
+     * Messages that were purged and did not come back, whose id begins so: at most ten. `time` is milliseconds since the
+     * epoch; null where the commit is not known.
+     */
+    purgedByPrefix(prefix: string) {
+      const bounds = idBounds(prefix);
+      if (bounds === undefined || scope !== undefined) return [];
       return connection
-        .all(PURGED, bounds)
+        .all(PURGED, { ...bounds, limit: CANDIDATES })
         .map(({ id, reason, time }) => ({ id: id.toString('hex'), reason, time }))
         .filter(({ id }) => record(RECORD_MESSAGE, id) === undefined);
     },
-    docidsByPrefix: (prefix) => beginning(prefix).flatMap(({ docid }) => docid ?? []),
-    countByPrefix(prefix) {
-      const bounds = between(prefix);
-      return bounds === undefined ? 0 : (connection.statement(PREFIX_COUNT).get(bounds)?.n ?? 0);
+    /** Docids of the first ten messages whose id begins so. */
+    docidsByPrefix: (prefix: string) => beginning(prefix).map(({ docid }) => docid),
+    /** How many messages have an id that begins so. */
+    countByPrefix(prefix: string) {
+      if (scope !== undefined) return beginning(prefix).length;
+      const bounds = idBounds(prefix);
+      return bounds === undefined ? 0 : (connection.get(PREFIX_COUNT, bounds)?.n ?? 0);
     },
-    byPrefix(prefix) {
-      const rows = beginning(prefix);
-      const [first] = rows;
-      if (first === undefined || first.docid === null) return { match: 'none' };
-      if (rows.length === 1)
-        return { match: 'unique', id: first.hash.toString('hex'), docid: first.docid };
-      return { match: 'ambiguous', candidates: rows.map((row) => row.hash.toString('hex')) };
+    /** An id by a prefix of its hex digits, in either case. */
+    byPrefix(prefix: string): IdMatch {
+      const found = beginning(prefix);
+      const [first] = found;
+      if (first === undefined) return { match: 'none' };
+      if (found.length === 1) return { match: 'unique', ...first };
+      return { match: 'ambiguous', candidates: found.map(({ id }) => id) };
     },
   };
 }
+
+export type MessageQueries = ReturnType<typeof messageQueries>;
 
 /** A text that the listing gave, for people. */
 export function readable<T extends string | null>(text: T): T | string {
@@ -653,19 +649,6 @@ interface EndedMessage {
   readonly places: readonly StoodPlace[];
 }
 
-export interface EndedQueries {
-  /** Messages without an open place, newest first. The caller may not write between them. */
-  messages(): Generator<EndedMessage, void, undefined>;
-  /** What goes if places of mailboxes are removed. */
-  removable(chosen: readonly Chosen[]): Removable;
-  /** Every place at which a message stands or ever stood. */
-  placesOf(docid: number): StoodPlace[];
-  /** By folder: since when every uid of it was answered for, as the latest complete certificate has it. */
-  confirmed(): ReadonlyMap<number, number>;
-  /** Host and mailbox of a folder, as one text with NUL between. */
-  mailboxOf(folder: number): string;
-}
-
 const ENDED = query()((db) =>
   db
     .selectFrom('messages')
@@ -696,7 +679,7 @@ const CONFIRMED = query()((db) =>
     .groupBy('folder_id'),
 );
 
-export function endedQueries(connection: Connection): EndedQueries {
+export function endedQueries(connection: Connection) {
   const placesOf = (docid: number, folders: FolderRows): StoodPlace[] =>
     connection.all(ENDED_PLACES, { docid }).map((row) => {
       const folder = folders.byId.get(row.folder_id);
@@ -713,7 +696,8 @@ export function endedQueries(connection: Connection): EndedQueries {
       };
     });
   return {
-    *messages() {
+    /** Messages without an open place, newest first. The caller may not write between them. */
+    *messages(): Generator<EndedMessage, void, undefined> {
       const folders = folderRows(connection);
       for (const { docid, id, size, subject } of connection.rows(ENDED, {})) {
         const places = placesOf(docid, folders);
@@ -721,18 +705,24 @@ export function endedQueries(connection: Connection): EndedQueries {
         if (places.length > 0) yield { docid, id: id.toString('hex'), size, subject, places };
       }
     },
-    removable: (chosen) => removable(connection, chosen),
-    placesOf: (docid) => placesOf(docid, folderRows(connection)),
+    /** What goes if places of mailboxes are removed. */
+    removable: (chosen: readonly Chosen[]) => removable(connection, chosen),
+    /** Every place at which a message stands or ever stood. */
+    placesOf: (docid: number) => placesOf(docid, folderRows(connection)),
+    /** By folder: since when every uid of it was answered for, as the latest complete certificate has it. */
     confirmed() {
       const rows = connection.all(CONFIRMED, {});
       return new Map(rows.map(({ folder_id, since }) => [folder_id, Date.parse(since)]));
     },
-    mailboxOf(folder) {
+    /** Host and mailbox of a folder, as one text with NUL between. */
+    mailboxOf(folder: number) {
       const row = foldersOf(connection).find(({ id }) => id === folder);
       return `${row?.host ?? ''}\0${row?.mailbox ?? ''}`;
     },
   };
 }
+
+export type EndedQueries = ReturnType<typeof endedQueries>;
 
 type FolderRow = ReturnType<typeof foldersOf>[number];
 
@@ -796,26 +786,23 @@ const ACKNOWLEDGED = query<{ folder: number; generation: number; uid: number }>(
     .where('to_commit', 'is', null),
 );
 
-export interface QuarantineQueries {
-  /** Open entries, by folder and uid. */
-  open(): QuarantineEntry[];
-  /** True when the user has acknowledged that a place is in quarantine. */
-  isAcknowledged(folder: number, generation: number, uid: number): boolean;
-}
-
-export function quarantineQueries(connection: Connection): QuarantineQueries {
+export function quarantineQueries(connection: Connection) {
   return {
-    open: () =>
+    /** Open entries, by folder and uid. */
+    open: (): QuarantineEntry[] =>
       connection.all(OPEN, {}).map(({ kept, acknowledged, ...entry }) => ({
         ...entry,
         subject: readable(entry.subject),
         kept: kept === null ? null : kept.toString('hex'),
         acknowledged: acknowledged === 1,
       })),
-    isAcknowledged: (folder, generation, uid) =>
+    /** True when the user has acknowledged that a place is in quarantine. */
+    isAcknowledged: (folder: number, generation: number, uid: number) =>
       connection.get(ACKNOWLEDGED, { folder, generation, uid })?.acknowledged === 1,
   };
 }
+
+export type QuarantineQueries = ReturnType<typeof quarantineQueries>;
 
 /** Where an archive's catalog has its blobs. */
 export interface BlobPositions {

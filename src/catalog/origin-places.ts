@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { CountedFlag, FlagSet, MailboxKey, MessageId } from '../core/types.ts';
+import type { CountedFlag, MailboxKey, MessageId } from '../core/types.ts';
 import { isDated, receivedAt } from '../mail/docid.ts';
 import type { Connection } from './database.ts';
 import type { PlaceQueries } from './list.ts';
@@ -60,24 +60,6 @@ export interface OriginFacts {
 
 /** The time of messages without a date: before every other. */
 const NO_DATE = Number.NEGATIVE_INFINITY;
-
-export interface OriginQueries {
-  /** The folders of a mailbox, by path; null asks for those that are there now. */
-  folders(mailbox: MailboxKey, commit: number | null): OriginFolder[];
-  uids(folder: Pick<OriginFolder, 'id' | 'generation'>, commit: number | null): OriginUids;
-  /** Messages of a folder now, and how many of them are unread, without reading their uids. */
-  counts(folder: Pick<OriginFolder, 'id' | 'generation'>): {
-    readonly messages: number;
-    readonly unread: number;
-  };
-  /** @param row of `OriginUids`. After another commit it may be another message's: rows that a purge freed are reused. */
-  place(row: number): OriginPlace | undefined;
-  /** Returns the path that a folder had at a commit. */
-  pathAt(folder: number, commit: number): string | undefined;
-  facts(row: number): OriginFacts;
-  flags(set: number): FlagSet;
-}
-
 const FOLDER = ['f.id', 's.path', 'f.name', 'f.delimiter', 's.special_use as specialUse'] as const;
 const FOLDERS_NOW = query<MailboxKey>()((db, p) =>
   db
@@ -225,20 +207,18 @@ const PATH_AT = query<{ folder: number; commit: number }>()((db, p) =>
     .limit((eb) => eb.lit(1)),
 );
 
-export function originQueries(
-  connection: Connection,
-  { flags }: Pick<PlaceQueries, 'flags'>,
-): OriginQueries {
+export function originQueries(connection: Connection, { flags }: Pick<PlaceQueries, 'flags'>) {
   const unreadSets = () => new Set(connection.all(UNREAD_SETS, {}).map(({ id }) => id));
   return {
     flags,
-    folders: ({ host, mailbox }, commit) =>
+    /** The folders of a mailbox, by path; null asks for those that are there now. */
+    folders: ({ host, mailbox }: MailboxKey, commit: number | null) =>
       commit === null
         ? connection.all(FOLDERS_NOW, { host, mailbox })
         : connection
             .all(FOLDERS_AT, { host, mailbox, commit })
             .map((row) => ({ ...row, name: leafOf(row), generation: row.generation ?? 0 })),
-    uids({ id, generation }, commit) {
+    uids({ id, generation }: Pick<OriginFolder, 'id' | 'generation'>, commit: number | null) {
       const found =
         commit === null
           ? connection.all(UIDS_NOW, { id, generation })
@@ -256,7 +236,8 @@ export function originQueries(
       });
       return { uids, rows, flagSets, unread: count };
     },
-    counts({ id, generation }) {
+    /** Messages of a folder now, and how many of them are unread, without reading their uids. */
+    counts({ id, generation }: Pick<OriginFolder, 'id' | 'generation'>) {
       const stored = connection.get(COUNTS, { id, generation });
       const kept = connection.all(QUARANTINED, { id, generation });
       const unread = kept.length === 0 ? new Set<number>() : unreadSets();
@@ -266,7 +247,7 @@ export function originQueries(
           Number(stored?.unread ?? 0) + kept.filter(({ flagSet }) => unread.has(flagSet)).length,
       };
     },
-    facts(row) {
+    facts(row: number) {
       const found =
         row > 0
           ? connection.get(PLACE_FACTS, { row })
@@ -275,15 +256,19 @@ export function originQueries(
       const date = found.date ?? (isDated(found.docid) ? receivedAt(found.docid) : NO_DATE);
       return { size: found.size, date };
     },
-    place(row) {
+    /** @param row of `OriginUids`. After another commit it may be another message's: rows that a purge freed are reused. */
+    place(row: number) {
       const stored = row > 0 ? connection.get(PLACE, { row }) : undefined;
       const found = row > 0 ? stored : connection.get(QUARANTINE, { row: -row });
       if (found === undefined) return undefined;
       return { ...found, id: stored === undefined ? null : stored.id.toString('hex') };
     },
-    pathAt: (folder, commit) => connection.get(PATH_AT, { folder, commit })?.path,
+    /** Returns the path that a folder had at a commit. */
+    pathAt: (folder: number, commit: number) => connection.get(PATH_AT, { folder, commit })?.path,
   };
 }
+
+export type OriginQueries = ReturnType<typeof originQueries>;
 
 /** A folder's path at a commit may have another last part than now. */
 function leafOf({ path, delimiter }: Pick<OriginFolder, 'path' | 'delimiter'>): string {
@@ -397,29 +382,8 @@ const FORGOTTEN_UIDS = query<InGeneration>()((db, p) =>
     .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation })),
 );
 
-export interface RelinkQueries {
-  /** The open place of a uid with its message; undefined where none is open. */
-  placed(folder: number, generation: number, uid: number): PlacedMessage | undefined;
-  /** True when an open place of the mailbox, older than commit `before`, shows this fingerprint. */
-  isOpenSomewhere(mailbox: MailboxKey, fingerprint: string, before: number): boolean;
-  /** Open places without `\\Seen`. */
-  unread(folder: number, generation: number): number;
-  /** Uids of open places that carry a flag, ascending. */
-  uidsFlagged(folder: number, generation: number, flag: CountedFlag): number[];
-  /** Uids of open places, ascending. */
-  openUids(folder: number, generation: number): number[];
-  /** Uids in quarantine, ascending. */
-  quarantinedUids(folder: number, generation: number): number[];
-  /** Uids at which the origin showed what was forgotten, in no order. */
-  forgottenUids(folder: number, generation: number): number[];
-  /** Uids that the brake holds, in no order. */
-  heldUids(folder: number, generation: number): number[];
-  /** Uids that the origin should answer for: open and not held, quarantined, forgotten. Ascending. */
-  expectedUids(folder: number, generation: number): number[];
-}
-
 /** What a pass asks about places that may have moved. */
-export function relinkQueries(connection: Connection): RelinkQueries {
+export function relinkQueries(connection: Connection) {
   const uids = (which: typeof HELD_UIDS, folder: number, generation: number): number[] =>
     connection.all(which, { folder, generation }).map(({ uid }) => uid);
   const inChunks = (read: (stretch: Omit<Stretch, keyof InGeneration>) => { uid: number }[]) => {
@@ -433,29 +397,40 @@ export function relinkQueries(connection: Connection): RelinkQueries {
   const openUids = (folder: number, generation: number): number[] =>
     inChunks((stretch) => connection.all(OPEN_UIDS, { folder, generation, ...stretch }));
   return {
-    placed(folder, generation, uid) {
+    /** The open place of a uid with its message; undefined where none is open. */
+    placed(folder: number, generation: number, uid: number) {
       const row = connection.get(PLACED, { folder, generation, uid });
       return (
         row && { ...row, id: row.id.toString('hex'), fingerprint: row.fingerprint.toString('hex') }
       );
     },
-    isOpenSomewhere: ({ host, mailbox }, fingerprint, before) =>
+    /** True when an open place of the mailbox, older than commit `before`, shows this fingerprint. */
+    isOpenSomewhere: ({ host, mailbox }: MailboxKey, fingerprint: string, before: number) =>
       connection.get(OPEN_ALIKE, {
         fingerprint: Buffer.from(fingerprint, 'hex'),
         host,
         mailbox,
         before,
       }) !== undefined,
-    unread: (folder, generation) => connection.get(UNREAD, { folder, generation })?.n ?? 0,
-    uidsFlagged: (folder, generation, flag) =>
+    /** Open places without `\\Seen`. */
+    unread: (folder: number, generation: number) =>
+      connection.get(UNREAD, { folder, generation })?.n ?? 0,
+    /** Uids of open places that carry a flag, ascending. */
+    uidsFlagged: (folder: number, generation: number, flag: CountedFlag) =>
       inChunks((stretch) =>
         connection.all(MARKED_UIDS, { folder, generation, mark: flagMarks([flag]), ...stretch }),
       ),
+    /** Uids of open places, ascending. */
     openUids,
-    quarantinedUids: (folder, generation) => uids(QUARANTINED_UIDS, folder, generation),
-    forgottenUids: (folder, generation) => uids(FORGOTTEN_UIDS, folder, generation),
-    heldUids: (folder, generation) => uids(HELD_UIDS, folder, generation),
-    expectedUids(folder, generation) {
+    /** Uids in quarantine, ascending. */
+    quarantinedUids: (folder: number, generation: number) =>
+      uids(QUARANTINED_UIDS, folder, generation),
+    /** Uids at which the origin showed what was forgotten, in no order. */
+    forgottenUids: (folder: number, generation: number) => uids(FORGOTTEN_UIDS, folder, generation),
+    /** Uids that the brake holds, in no order. */
+    heldUids: (folder: number, generation: number) => uids(HELD_UIDS, folder, generation),
+    /** Uids that the origin should answer for: open and not held, quarantined, forgotten. Ascending. */
+    expectedUids(folder: number, generation: number) {
       const open = openUids(folder, generation);
       const held = new Set(uids(HELD_UIDS, folder, generation));
       const others = [
@@ -467,3 +442,5 @@ export function relinkQueries(connection: Connection): RelinkQueries {
     },
   };
 }
+
+export type RelinkQueries = ReturnType<typeof relinkQueries>;

@@ -2,19 +2,11 @@ import type { MailboxKey } from '../core/types.ts';
 import { docidBaseOf } from '../mail/docid.ts';
 import type { Catalog } from './catalog.ts';
 import type { Connection } from './database.ts';
+import { folderQueries } from './folders.ts';
 import { positionsWithin } from './list.ts';
-import { type IdMatch, messageQueries } from './messages.ts';
+import { messageQueries } from './messages.ts';
 import type { SearchHit } from './search.ts';
-import {
-  commitAt,
-  foldersIn,
-  idsWithin,
-  isVisible,
-  reachedCommit,
-  type Scope,
-  sees,
-  timeOf,
-} from './sql.ts';
+import { commitAt, foldersIn, isVisible, reachedCommit, type Scope, sees, timeOf } from './sql.ts';
 import { Received } from './sums.ts';
 import type { ChangedCommit } from './timeline.ts';
 
@@ -127,9 +119,6 @@ function sqlOf(scope: Scope, { commit, span, event }: Read): string {
   return `SELECT number FROM (${sources.join(' UNION ')}) WHERE number > ${commit} ORDER BY number`;
 }
 
-/** Candidates that a shortened id may name, as without a scope. */
-const CANDIDATES = 10;
-
 /**
  * Returns a catalog that answers as if the archive held some mailboxes only. What cannot be answered so throws: a new
  * query of the catalog has to decide here what a reader of some mailboxes learns from it.
@@ -141,13 +130,8 @@ export function catalogWithin(
 ): Catalog {
   const scope = whole.scopeOf(keys);
   const own = ownCommits(connection, scope);
-  const messages = messageQueries(connection);
   const isOurs = (docid: number | undefined): docid is number =>
     docid !== undefined && sees(connection, scope, docid);
-  const docidOf = (id: string): number | undefined => {
-    const docid = messages.docidOf(id);
-    return isOurs(docid) ? docid : undefined;
-  };
   const count = (condition: string) => countWhere(connection, scope, condition);
   /** The same query, limited by the scope of its request. */
   const limited =
@@ -157,6 +141,7 @@ export function catalogWithin(
     (request: R, ...more: More): T =>
       ask({ ...request, scope }, ...more);
   const { files, stats, changes } = whole;
+  const { highestUid, highestGeneration } = whole.folders;
   return {
     ...{ version: whole.version, snapshot: whole.snapshot },
     // The number, the time and the hash of a commit say what happened in other mailboxes.
@@ -165,19 +150,11 @@ export function catalogWithin(
       return { number, hash: '', time: own.timeOf(number) ?? 0, orphans: 0 };
     },
     commitAt: (time) => own.at(time),
-    folders: foldersWithin(whole, scope),
-    messages: {
-      find: (id) => (docidOf(id) === undefined ? undefined : messages.find(id)),
-      docidOf,
-      summary: (id) => (docidOf(id) === undefined ? undefined : messages.summary(id)),
-      byPrefix: (prefix) => matchOf(idsWithin(connection, scope, prefix, CANDIDATES)),
-      countByPrefix: (prefix) => idsWithin(connection, scope, prefix, CANDIDATES).length,
-      docidsByPrefix: (prefix) =>
-        idsWithin(connection, scope, prefix, CANDIDATES).map(({ docid }) => docid),
-      // Nothing says whose a message was that is gone.
-      ...{ isForgotten: () => false, purgedFor: () => undefined, purgedByPrefix: () => [] },
-      hasBlob: () => false,
+    folders: {
+      ...folderQueries(connection, scope),
+      ...withheld({ highestUid, highestGeneration }),
     },
+    messages: messageQueries(connection, undefined, scope),
     index: { ...withheld(whole.index), pendingCount: () => count('m.extractor <= 0') },
     attachments: {
       ...withheld(whole.attachments),
@@ -286,56 +263,6 @@ function numbered(own: OwnCommits, found: ChangedCommit | undefined): ChangedCom
 
 function isSame(a: MailboxKey, b: MailboxKey): boolean {
   return a.host === b.host && a.mailbox === b.mailbox;
-}
-
-function foldersWithin({ folders }: Catalog, { mailboxes }: Scope): Catalog['folders'] {
-  const ours = () => folders.mailboxes().filter(({ id }) => mailboxes.includes(id));
-  const isOurs = (key: MailboxKey) => ours().some((known) => isSame(known, key));
-  const all: Catalog['folders']['all'] = (options) => {
-    const keys = ours();
-    return folders.all(options).filter((folder) => keys.some((key) => isSame(key, folder)));
-  };
-  let known: ReadonlySet<number> | undefined;
-  const inOurs =
-    <T>(ask: (folder: number) => T, other: T) =>
-    (folder: number): T => {
-      known ??= new Set(all({ gone: true }).map(({ id }) => id));
-      return known.has(folder) ? ask(folder) : other;
-    };
-  return {
-    ...withheld(folders),
-    mailboxes: ours,
-    mailbox: (key) => (isOurs(key) ? folders.mailbox(key) : undefined),
-    all,
-    spans() {
-      const own = new Set(all({ gone: true }).map(({ id }) => id));
-      return folders.spans().filter(({ folder }) => own.has(folder));
-    },
-    everNamed() {
-      const ever = folders.everNamed();
-      const those = ours();
-      const isOne = (key: MailboxKey) => those.some((own) => isSame(own, key));
-      return { folders: ever.folders.filter(isOne), mailboxes: ever.mailboxes.filter(isOne) };
-    },
-    find: (key) => (isOurs(key) ? folders.find(key) : undefined),
-    counts: inOurs(folders.counts, NO_PLACES),
-    unread: inOurs(folders.unread, 0),
-    latestCertificate: inOurs(folders.latestCertificate, undefined),
-    goneAt: inOurs(folders.goneAt, null),
-  };
-}
-
-const NO_PLACES = {
-  ...{ open: 0, assumed: 0, held: 0, ended: 0 },
-  ...{ quarantined: 0, acknowledged: 0, forgotten: 0 },
-};
-
-function matchOf(found: readonly { readonly id: string; readonly docid: number }[]): IdMatch {
-  const [first, other] = found;
-  if (first === undefined) return { match: 'none' };
-  return other === undefined
-    ? { match: 'unique', ...first }
-    : { match: 'ambiguous', candidates: found.map(({ id }) => id) };
 }
 
 function countWhere(connection: Connection, scope: Scope, condition: string): number {

@@ -47,10 +47,20 @@ export function sees(connection: Connection, scope: Scope | undefined, docid: nu
   return connection.first<number>(sqlText, [docid]) !== undefined;
 }
 
-/** Message ids of a scope that begin with the same digits, with their docids. */
-interface Prefixed {
+/** A message by its id. */
+export interface Prefixed {
   readonly id: string;
   readonly docid: number;
+}
+
+/** Returns the lowest and the highest hash that begins with hex digits, in either case; undefined for anything else. */
+export function idBounds(
+  prefix: string,
+): { readonly low: Buffer; readonly high: Buffer } | undefined {
+  const digits = prefix.toLowerCase();
+  if (!/^[0-9a-f]{1,64}$/.test(digits)) return undefined;
+  const low = Buffer.from(digits.padEnd(64, '0'), 'hex');
+  return { low, high: Buffer.from(digits.padEnd(64, 'f'), 'hex') };
 }
 
 /**
@@ -64,15 +74,13 @@ export function idsWithin(
   prefix: string,
   limit: number,
 ): Prefixed[] {
-  const digits = prefix.toLowerCase();
-  if (!/^[0-9a-f]{1,64}$/.test(digits)) return [];
-  const low = Buffer.from(digits.padEnd(64, '0'), 'hex');
-  const high = Buffer.from(digits.padEnd(64, 'f'), 'hex');
+  const bounds = idBounds(prefix);
+  if (bounds === undefined) return [];
   const rows = connection.text<{ hash: Buffer; docid: number }>(
     `SELECT r.hash, r.docid FROM records r CROSS JOIN messages m ON m.docid = r.docid
      WHERE r.kind = ${RECORD_MESSAGE} AND r.hash >= ? AND r.hash <= ? AND ${isVisible(scope)}
      ORDER BY r.hash LIMIT ${limit}`,
-    [low, high],
+    [bounds.low, bounds.high],
   );
   return [...rows].map(({ hash, docid }) => ({ id: connection.hex(hash), docid }));
 }

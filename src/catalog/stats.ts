@@ -1,7 +1,6 @@
 import { docidAt, isDated, receivedAt } from '../mail/docid.ts';
 import {
   duplicates,
-  type Facets,
   facets,
   foundPeople,
   foundTypes,
@@ -20,11 +19,9 @@ import type { CountRequest, SearchQueries } from './search.ts';
 import { commitAt, type Scope } from './sql.ts';
 import {
   type Dimension,
-  type DuplicateRow,
   daysReceived,
   everything,
   Found,
-  type LargeMessage,
   named,
   Received,
   type StatsRow,
@@ -213,35 +210,23 @@ export class Asked {
   }
 }
 
-/** Statistics of the archive. Without a query, from sums that are kept; with one, by counting what it finds. */
-export interface StatsQueries {
-  /** Messages, bytes and deleted ones in all. */
-  totals(request: StatsRequest): Sums;
-  /**
-   * Rows that have messages: years and months in their order, all others with the most messages first. A message in two
-   * folders, mailboxes, or with two recipients counts in each.
-   *
-   * @param limit at most so many; all where it is not given
-   */
-  rows(by: Dimension, request: StatsRequest, limit?: number): StatsRow[];
-  /** See `facets`: all dimensions of the newest messages that a query finds, in one walk. */
-  facets(request: CountRequest, limit: number, mayContinue: () => boolean): Facets;
-  /** People by the beginning of their address or name: see `peopleCalled`. */
-  people(typed: string, limit: number, scope?: Scope, mayContinue?: () => boolean): Person[];
-  /** Types of attachments that begin so, with their distinct contents; the commonest first, and none in a scope. */
-  types(prefix: string, limit: number): { readonly type: string; readonly contents: number }[];
-  /** The largest messages, at most `limit`, the largest first. */
-  largest(request: StatsRequest, limit: number): LargeMessage[];
-  /** Messages that share a Message-ID, at most `limit` groups, the largest first. */
-  duplicates(request: StatsRequest, limit: number): DuplicateRow[];
-}
-
-export function statsQueries(connection: Connection, search: SearchQueries): StatsQueries {
+export function statsQueries(connection: Connection, search: SearchQueries) {
   const asked = (request: StatsRequest) => new Asked(connection, search, request);
   const within = <T>(act: () => T): T => connection.snapshot(act);
   return {
-    totals: (request) => within(() => asked(request).totals()),
-    rows: (by, request, limit = Number.MAX_SAFE_INTEGER) =>
+    /** Messages, bytes and deleted ones in all. */
+    totals: (request: StatsRequest) => within(() => asked(request).totals()),
+    /**
+     * Rows that have messages: years and months in their order, all others with the most messages first. A message in two
+     * folders, mailboxes, or with two recipients counts in each.
+     *
+     * @param limit at most so many; all where it is not given
+     */
+    rows: (
+      by: Dimension,
+      request: StatsRequest,
+      limit: number = Number.MAX_SAFE_INTEGER,
+    ): StatsRow[] =>
       within(() =>
         inOrder(
           by,
@@ -250,15 +235,33 @@ export function statsQueries(connection: Connection, search: SearchQueries): Sta
             .filter(({ messages }) => messages > 0),
         ).slice(0, limit),
       ),
-    facets: (request, limit, mayContinue) =>
+    /** See `facets`: all dimensions of the newest messages that a query finds, in one walk. */
+    facets: (request: CountRequest, limit: number, mayContinue: () => boolean) =>
       within(() => facets(connection, search, request, limit, mayContinue)),
-    people: (typed, limit, scope, mayContinue = () => true) =>
-      within(() => peopleCalled(connection, typed, limit, scope ?? null, mayContinue)),
-    types: (prefix, limit) => typesCalled(connection, prefix, limit),
-    largest: (request, limit) => within(() => largest(connection, asked(request), limit)),
-    duplicates: (request, limit) => within(() => duplicates(connection, asked(request), limit)),
+    /** People by the beginning of their address or name: see `peopleCalled`. */
+    people: (
+      typed: string,
+      limit: number,
+      scope?: Scope,
+      mayContinue: () => boolean = () => true,
+    ): Person[] => within(() => peopleCalled(connection, typed, limit, scope ?? null, mayContinue)),
+    /** Types of attachments that begin so, with their distinct contents; the commonest first, and none in a scope. */
+    types: (
+      prefix: string,
+      limit: number,
+    ): { readonly type: string; readonly contents: number }[] =>
+      typesCalled(connection, prefix, limit),
+    /** The largest messages, at most `limit`, the largest first. */
+    largest: (request: StatsRequest, limit: number) =>
+      within(() => largest(connection, asked(request), limit)),
+    /** Messages that share a Message-ID, at most `limit` groups, the largest first. */
+    duplicates: (request: StatsRequest, limit: number) =>
+      within(() => duplicates(connection, asked(request), limit)),
   };
 }
+
+/** Statistics of the archive. Without a query, from sums that are kept; with one, by counting what it finds. */
+export type StatsQueries = ReturnType<typeof statsQueries>;
 
 function inOrder(by: Dimension, rows: readonly StatsRow[]): StatsRow[] {
   if (by === 'year' || by === 'month') return [...rows];

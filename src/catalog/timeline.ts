@@ -365,20 +365,7 @@ export interface ChangedCommit extends ChangeSums {
   readonly time: number;
 }
 
-/** What the archive observed, and when. */
-export interface ChangeQueries {
-  /** The first commit and the last; undefined before the first. */
-  span(): { readonly first: number; readonly last: number } | undefined;
-  /** What came and ended in each column. `mayContinue` is asked after each. */
-  columns(request: ChangesRequest, mayContinue: () => boolean): ChangeColumns;
-  /** The first commit with changes after a time, or the last one before it. */
-  next(time: number, scope?: Scope): ChangedCommit | undefined;
-  previous(time: number, scope?: Scope): ChangedCommit | undefined;
-  /** What came and ended after a time. */
-  since(time: number, scope?: Scope): ChangeSums;
-}
-
-export function changeQueries(connection: Connection): ChangeQueries {
+export function changeQueries(connection: Connection) {
   const one = (sql: string, params: readonly unknown[]) => {
     const [row] = connection.text<ChangedCommit>(sql, params);
     return row;
@@ -400,6 +387,7 @@ export function changeQueries(connection: Connection): ChangeQueries {
     return sums ?? { came: 0, ended: 0 };
   };
   return {
+    /** The first commit and the last; undefined before the first. */
     span() {
       const times = connection.column<number>(
         `SELECT time FROM (SELECT * FROM commits ORDER BY number LIMIT 1)
@@ -409,7 +397,11 @@ export function changeQueries(connection: Connection): ChangeQueries {
       const [first, last] = times;
       return first === undefined || last === undefined ? undefined : { first, last };
     },
-    columns: ({ from, to, columns, scope }, mayContinue) =>
+    /** What came and ended in each column. `mayContinue` is asked after each. */
+    columns: (
+      { from, to, columns, scope }: ChangesRequest,
+      mayContinue: () => boolean,
+    ): ChangeColumns =>
       connection.snapshot(() => {
         const found: ChangeSums[] = [];
         const begin = (column: number) => from + ((to - from + 1) * column) / columns;
@@ -425,11 +417,18 @@ export function changeQueries(connection: Connection): ChangeQueries {
         while (found.length < columns) found.push({ came: 0, ended: 0 });
         return { columns: found.reverse(), complete };
       }),
-    next: (time, scope) => near('>', 'ASC', commitAt(connection, time), scope),
-    previous: (time, scope) => near('<=', 'DESC', commitAt(connection, time - 1), scope),
-    since: (time, scope) => between(commitAt(connection, time), Number.MAX_SAFE_INTEGER, scope),
+    /** The first commit with changes after a time, or the last one before it. */
+    next: (time: number, scope?: Scope) => near('>', 'ASC', commitAt(connection, time), scope),
+    previous: (time: number, scope?: Scope) =>
+      near('<=', 'DESC', commitAt(connection, time - 1), scope),
+    /** What came and ended after a time. */
+    since: (time: number, scope?: Scope) =>
+      between(commitAt(connection, time), Number.MAX_SAFE_INTEGER, scope),
   };
 }
+
+/** What the archive observed, and when. */
+export type ChangeQueries = ReturnType<typeof changeQueries>;
 
 function within(scope: Scope | undefined): string {
   return scope === undefined ? '' : ` AND c.folder_id IN ${foldersIn(scope)}`;
