@@ -32,7 +32,7 @@ interface FoundMessage {
 }
 
 /** What a prefix of an id stands for. Candidates are sorted, and at most ten are named. */
-export type IdMatch =
+type IdMatch =
   | { readonly match: 'unique'; readonly id: MessageId; readonly docid: number }
   | { readonly match: 'ambiguous'; readonly candidates: readonly MessageId[] }
   | { readonly match: 'none' };

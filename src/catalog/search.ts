@@ -23,7 +23,7 @@ import {
   type View,
   viewOf,
 } from './resolve-query.ts';
-import { SetSearch, type SumsFilter, sumsFilter, sumUnread, unreadCount } from './search-sets.ts';
+import { SetSearch, sumsFilter, sumUnread, unreadCount } from './search-sets.ts';
 import {
   chooseDriver,
   counted,
@@ -435,40 +435,6 @@ export interface HitCount {
   readonly complete: boolean;
 }
 
-/** Searches of everything ever seen; each may throw `search-too-complex`. */
-export interface SearchQueries {
-  /** Finds messages, in one read transaction. */
-  search(request: SearchRequest): SearchResult;
-  /** How many messages a query finds in all. */
-  countHits(request: CountRequest): number;
-  /**
-   * Counts what a query finds until `mayContinue` says no. It is asked after some ten thousand messages, or after each
-   * hit where few messages can be hits.
-   */
-  countHitsWhile(request: PartRequest, mayContinue: () => boolean): HitCount;
-  /**
-   * Makes the sums by which unread messages in folders and mailboxes are counted at once, until the next commit. Where
-   * `mayContinue` ends that, the next call continues; returns whether the sums are complete.
-   */
-  sumUnread(mayContinue: () => boolean): boolean;
-  /** The docids of all messages that a query finds, newest first unless asked otherwise. Reads as the caller takes them. */
-  foundDocids(request: PartRequest, mayContinue?: () => boolean): IterableIterator<number>;
-  /**
-   * The docids that a query finds, the newest first, in the way that `search` finds its hits: each is had soon, not all of
-   * them together. Returns the docid to continue after where `mayContinue` ended the walk, and null where it did not.
-   */
-  walkFound(
-    request: Omit<WalkRequest, 'sort'>,
-    mayContinue?: () => boolean,
-  ): Generator<number, number | null, undefined>;
-  /** Which sets of places a query finds, where sums over them answer it; undefined where messages must be asked. */
-  sumsFilter(request: CountRequest): SumsFilter | undefined;
-  /** The ids of the messages that a search finds, in its order and up to its limit, read as they are taken. */
-  foundIds(request: SearchRequest): IterableIterator<MessageId>;
-  /** How a search would be run. */
-  explainSearch(request: SearchRequest): SearchPlan;
-}
-
 const ID = query<{ docid: number }>()((db, p) =>
   db.selectFrom('messages').select('id').where('docid', '=', p.docid),
 );
@@ -477,9 +443,9 @@ export function searchQueries(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
   ids: IdLookup,
-): SearchQueries {
+) {
   const isIndexed = (): boolean => indexQueries(connection).pendingCount() === 0;
-  const countHitsWhile: SearchQueries['countHitsWhile'] = (request, mayContinue) =>
+  const countHitsWhile = (request: PartRequest, mayContinue: () => boolean): HitCount =>
     connection.snapshot(() => {
       const { drives, view, bounded } = prepared(connection, ids, request);
       const [only] = drives;
@@ -504,7 +470,8 @@ export function searchQueries(
       return { count, complete: watch.stoppedAt === null };
     });
   return {
-    search: (request) =>
+    /** Finds messages, in one read transaction. */
+    search: (request: SearchRequest): SearchResult =>
       connection.snapshot(() => {
         const { drives, unknown, view, names } = prepared(connection, ids, request);
         const read = hitReader(connection, places, names, request.node, view);
@@ -517,21 +484,39 @@ export function searchQueries(
         }
         return { hits, unknown, stoppedAt: hits.length >= request.limit ? null : watch.stoppedAt };
       }),
-    countHits: (request) => countHitsWhile(request, () => true).count,
+    /** How many messages a query finds in all. */
+    countHits: (request: CountRequest) => countHitsWhile(request, () => true).count,
+    /**
+     * Counts what a query finds until `mayContinue` says no. It is asked after some ten thousand messages, or after each
+     * hit where few messages can be hits.
+     */
     countHitsWhile,
-    sumUnread: (mayContinue) => sumUnread(connection, mayContinue),
-    *foundDocids(request, mayContinue) {
+    /**
+     * Makes the sums by which unread messages in folders and mailboxes are counted at once, until the next commit. Where
+     * `mayContinue` ends that, the next call continues; returns whether the sums are complete.
+     */
+    sumUnread: (mayContinue: () => boolean) => sumUnread(connection, mayContinue),
+    /** The docids of all messages that a query finds, newest first unless asked otherwise. Reads as the caller takes them. */
+    *foundDocids(request: PartRequest, mayContinue?: () => boolean): IterableIterator<number> {
       const { drives, view } = prepared(connection, ids, request);
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
       yield* walkDrives(connection, drives, direction, view, new Watch(mayContinue));
     },
-    *walkFound(request, mayContinue) {
+    /**
+     * The docids that a query finds, the newest first, in the way that `search` finds its hits: each is had soon, not all of
+     * them together. Returns the docid to continue after where `mayContinue` ended the walk, and null where it did not.
+     */
+    *walkFound(
+      request: Omit<WalkRequest, 'sort'>,
+      mayContinue?: () => boolean,
+    ): Generator<number, number | null, undefined> {
       const { drives, view } = prepared(connection, ids, request);
       const watch = new Watch(mayContinue);
       yield* inOrder(connection, drives, 'newest', view, watch);
       return watch.stoppedAt;
     },
-    sumsFilter(request) {
+    /** Which sets of places a query finds, where sums over them answer it; undefined where messages must be asked. */
+    sumsFilter(request: CountRequest) {
       const { drives, view } = prepared(connection, ids, request);
       return sumsFilter(
         drives.map(({ conjunct }) => conjunct),
@@ -539,7 +524,8 @@ export function searchQueries(
         isIndexed,
       );
     },
-    *foundIds(request) {
+    /** The ids of the messages that a search finds, in its order and up to its limit, read as they are taken. */
+    *foundIds(request: SearchRequest): IterableIterator<MessageId> {
       const { drives, view } = prepared(connection, ids, request);
       let left = request.limit;
       for (const docid of docids(connection, drives, request, view, new Watch())) {
@@ -550,7 +536,8 @@ export function searchQueries(
         yield row.id.toString('hex');
       }
     },
-    explainSearch(request) {
+    /** How a search would be run. */
+    explainSearch(request: SearchRequest): SearchPlan {
       const { drives, unknown, view } = prepared(connection, ids, request);
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
       if (!isWalked(connection, drives, direction)) {
@@ -567,6 +554,9 @@ export function searchQueries(
     },
   };
 }
+
+/** Searches of everything ever seen; each may throw `search-too-complex`. */
+export type SearchQueries = ReturnType<typeof searchQueries>;
 
 function shown({ sql, params }: Sql): string {
   return params.reduce<string>(
