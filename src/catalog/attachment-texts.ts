@@ -195,19 +195,6 @@ function stateOf({
   return { status, reason: failure, truncated: truncated === 1, attempts } as const;
 }
 
-export interface AttachmentWriter extends AttachmentQueries {
-  /**
-   * Puts down what reading an attachment gave, in one transaction. Messages whose last attachment this was, and
-   * that have text in any, are due to be indexed again.
-   *
-   * An attachment that took too long stays pending for further attempts, until it or its message has had too many; then
-   * what is left of the message fails with it, unless other messages have it too.
-   *
-   * @returns how many attachments are read or have failed for good
-   */
-  settle(textId: number, outcome: AttachmentOutcome): number;
-}
-
 export function attachmentQueries(connection: Connection) {
   const count = (statement: typeof ALL): number => connection.get(statement, {})?.n ?? 0;
   return {
@@ -233,8 +220,6 @@ export function attachmentQueries(connection: Connection) {
   };
 }
 
-export type AttachmentQueries = ReturnType<typeof attachmentQueries>;
-
 function withHolder(
   connection: Connection,
   { id, hash, form }: Pick<Row<'attachment_texts'>, 'hash' | 'form'> & { readonly id: number },
@@ -251,10 +236,19 @@ function withHolder(
 const MOST_ATTEMPTS = 3;
 const MOST_STRIKES = 6;
 
-export function attachmentWriter(connection: Connection): AttachmentWriter {
+export function attachmentWriter(connection: Connection) {
   return {
     ...attachmentQueries(connection),
-    settle: (textId, outcome) =>
+    /**
+     * Puts down what reading an attachment gave, in one transaction. Messages whose last attachment this was, and
+     * that have text in any, are due to be indexed again.
+     *
+     * An attachment that took too long stays pending for further attempts, until it or its message has had too many; then
+     * what is left of the message fails with it, unless other messages have it too.
+     *
+     * @returns how many attachments are read or have failed for good
+     */
+    settle: (textId: number, outcome: AttachmentOutcome): number =>
       connection.transaction(() => {
         const isFinal = outcome.status === 'done' || outcome.reason !== 'timeout';
         return isFinal
@@ -263,6 +257,8 @@ export function attachmentWriter(connection: Connection): AttachmentWriter {
       }),
   };
 }
+
+export type AttachmentWriter = ReturnType<typeof attachmentWriter>;
 
 function settleFinally(connection: Connection, textId: number, outcome: AttachmentOutcome): number {
   const done = outcome.status === 'done';

@@ -1,14 +1,12 @@
-import type { CommittedBatch, FoldedRecord, Locator } from '../archive/format.ts';
+import type { CommittedBatch, FoldedRecord } from '../archive/format.ts';
 import type { MailboxKey, MessageId } from '../core/types.ts';
 import type { PlaceLine } from '../mail/identity.ts';
 import {
-  type AttachmentQueries,
-  type AttachmentWriter,
   attachmentQueries,
   attachmentWriter,
   noticeAttachmentVersion,
 } from './attachment-texts.ts';
-import { type ChartQueries, chartQueries } from './charts.ts';
+import { chartQueries } from './charts.ts';
 import {
   CATALOG_VERSION,
   type CatalogOptions,
@@ -18,62 +16,36 @@ import {
   openForWriting,
   snapshotInto,
 } from './database.ts';
-import { type FileQueries, fileQueries } from './files.ts';
-import { Fold, type Reached, reached } from './fold.ts';
-import { type FolderQueries, folderQueries } from './folders.ts';
-import {
-  type IndexQueries,
-  type IndexWriter,
-  indexQueries,
-  indexWriter,
-  noticeExtractor,
-} from './indexing.ts';
+import { fileQueries } from './files.ts';
+import { Fold, reached } from './fold.ts';
+import { folderQueries } from './folders.ts';
+import { indexQueries, indexWriter, noticeExtractor } from './indexing.ts';
 import {
   ALL_POSITIONS,
   type ListedPlace,
   type ListFilter,
-  type ListPositions,
   list,
   listPlaces,
-  type PlaceQueries,
   placeQueries,
 } from './list.ts';
 import {
-  type EndedQueries,
   endedQueries,
-  type HistoryLine,
   history,
   KnownHashes,
-  type LastSeen,
   lastSeen,
   locator,
-  type MessageQueries,
   messageQueries,
-  type QuarantineQueries,
   quarantineQueries,
 } from './messages.ts';
-import {
-  type OriginQueries,
-  originQueries,
-  type RelinkQueries,
-  relinkQueries,
-} from './origin-places.ts';
+import { originQueries, relinkQueries } from './origin-places.ts';
 import { query } from './query.ts';
 import { viewOf } from './resolve-query.ts';
 import { catalogWithin } from './scoped-catalog.ts';
-import { type CountRequest, type SearchQueries, searchQueries } from './search.ts';
-import { commitAt, idsWithin, type Scope, sees, timeOf } from './sql.ts';
-import { type StatsQueries, statsQueries } from './stats.ts';
+import { type CountRequest, searchQueries } from './search.ts';
+import { commitAt, type Scope, sees, timeOf } from './sql.ts';
+import { statsQueries } from './stats.ts';
 import { conversationSizes, threadMessages, threadWithin } from './threads.ts';
-import {
-  type Afterwards,
-  afterwards,
-  type ChangeQueries,
-  changeQueries,
-  type Spine,
-  type SpineRequest,
-  spine,
-} from './timeline.ts';
+import { afterwards, changeQueries, type SpineRequest, spine } from './timeline.ts';
 
 const TAKEN_FROM = query<{ docid: number; limit: number }>()((db, p) =>
   db
@@ -181,11 +153,13 @@ const UNPARSED_COUNT = query()((db) =>
 );
 
 /** Sums for `status`: from indexes and running sums, so that they cost the same whatever the archive's size. */
-function totals(connection: Connection): Totals {
+function totals(connection: Connection) {
   const meta = connection.get(META, {});
   return {
+    /** Distinct messages, and the bytes of their raw sources. */
     messages: meta?.messages ?? 0,
     bytes: meta?.message_bytes ?? 0,
+    /** Messages not indexed yet, or due again. */
     pending: indexQueries(connection).pendingCount(),
     unparsed: connection.get(UNPARSED_COUNT, {})?.n ?? 0,
   };
@@ -194,41 +168,6 @@ function totals(connection: Connection): Totals {
 interface FoldOptions {
   /** Accept a batch that does not follow the reached commit: only for rebuilding from a damaged log. */
   readonly acrossGap?: boolean;
-}
-
-/** The catalog of the one writer. */
-export interface WritableCatalog extends Catalog {
-  readonly index: IndexWriter;
-  readonly attachments: AttachmentWriter;
-  /**
-   * Folds one batch, in one transaction with the commit it reaches; live and in a rebuild alike.
-   *
-   * @throws `catalog-out-of-step` when the batch does not follow the reached commit; nothing changes then
-   */
-  foldBatch(batch: CommittedBatch, options?: FoldOptions): void;
-  /** The same for several batches in one transaction: for catching up and rebuilding, some dozens at a time. */
-  foldBatches(batches: readonly CommittedBatch[], options?: FoldOptions): void;
-  /** The first docid at or above `base` that is neither in the catalog nor handed out before. */
-  docidFor(base: number): number;
-  /** Makes durable what was written so far. Otherwise a power cut may take the last of it, which the log has. */
-  makeDurable(): void;
-  /** Moves the write-ahead log into the database file; false when a reader prevents it from moving all of it. */
-  checkpoint(): boolean;
-  /**
-   * Rewrites the whole database without its gaps: after a first sync, a rebuild, an import. Newest-first
-   * work leaves pages half full, and merging the index leaves free ones, so this about halves a fresh catalog.
-   * Takes seconds for hundreds of megabytes, and needs the same room again while it runs.
-   *
-   * @throws `catalog-busy` while another connection reads
-   */
-  compact(): void;
-  /**
-   * Writes all of the catalog into a new file, without gaps: what is committed at this moment, also while others read. It
-   * is a catalog of its own, but not synced. Takes about a second for 200 MB.
-   *
-   * @throws `catalog-io` when there is a file already, or it cannot be made; nothing is left of one that failed
-   */
-  snapshotInto(file: string): void;
 }
 
 /**
@@ -241,7 +180,7 @@ export async function openCatalog(
   dataDir: string,
   file: string = catalogFile(dataDir),
   options: CatalogOptions = {},
-): Promise<WritableCatalog> {
+) {
   const connection = await openForWriting(file, options);
   noticeExtractor(connection);
   noticeAttachmentVersion(connection);
@@ -264,18 +203,43 @@ export async function openCatalog(
     ...reading(connection, known),
     index: indexWriter(connection),
     attachments: attachmentWriter(connection),
-    foldBatch: (batch, options) => foldAll([batch], options),
+    /**
+     * Folds one batch, in one transaction with the commit it reaches; live and in a rebuild alike.
+     *
+     * @throws `catalog-out-of-step` when the batch does not follow the reached commit; nothing changes then
+     */
+    foldBatch: (batch: CommittedBatch, options?: FoldOptions) => foldAll([batch], options),
+    /** The same for several batches in one transaction: for catching up and rebuilding, some dozens at a time. */
     foldBatches: foldAll,
-    docidFor: (base) => docids.next(base),
+    /** The first docid at or above `base` that is neither in the catalog nor handed out before. */
+    docidFor: (base: number) => docids.next(base),
+    /** Makes durable what was written so far. Otherwise a power cut may take the last of it, which the log has. */
     makeDurable: () => makeDurable(connection),
+    /** Moves the write-ahead log into the database file; false when a reader prevents it from moving all of it. */
     checkpoint: () => checkpoint(connection),
+    /**
+     * Rewrites the whole database without its gaps: after a first sync, a rebuild, an import. Newest-first
+     * work leaves pages half full, and merging the index leaves free ones, so this about halves a fresh catalog.
+     * Takes seconds for hundreds of megabytes, and needs the same room again while it runs.
+     *
+     * @throws `catalog-busy` while another connection reads
+     */
     compact() {
       connection.guard(() => connection.db.exec('VACUUM'));
       checkpoint(connection);
     },
-    snapshotInto: (snapshot) => snapshotInto(connection, snapshot),
+    /**
+     * Writes all of the catalog into a new file, without gaps: what is committed at this moment, also while others read. It
+     * is a catalog of its own, but not synced. Takes about a second for 200 MB.
+     *
+     * @throws `catalog-io` when there is a file already, or it cannot be made; nothing is left of one that failed
+     */
+    snapshotInto: (snapshot: string) => snapshotInto(connection, snapshot),
   };
 }
+
+/** The catalog of the one writer. */
+export type WritableCatalog = Awaited<ReturnType<typeof openCatalog>>;
 
 /** Notes the hashes and the docid that a record brings into the catalog. */
 function note(known: KnownHashes, record: FoldedRecord): void {
@@ -301,16 +265,25 @@ export function openCatalogReader(
   return reading(openForReading(file, options));
 }
 
-function reading(connection: Connection, known?: KnownHashes): Catalog {
+type ViewRequest = Pick<CountRequest, 'asOf' | 'scope'>;
+
+function unlimited(connection: Connection, known?: KnownHashes) {
   const places = placeQueries(connection);
   const messages = messageQueries(connection, known);
   const search = searchQueries(connection, places, messages.docidsByPrefix);
-  const catalog: Catalog = {
+  return {
+    /** The commit it has reached; number 0 and an empty hash before the first. */
     reached: () => reached(connection),
+    /**
+     * Changes with each commit of the archive and each row of its index: what is made of the catalog can be kept as long
+     * as it stays. It shows changes of all mailboxes, so no answer shows it.
+     */
     version: () => connection.version(),
+    /** Facts that name unknown places; non-zero only if the log is damaged. */
     orphans: () => reached(connection).orphans,
     folders: folderQueries(connection),
     places,
+    /** What the origin showed, by folder and uid. */
     origin: originQueries(connection, places),
     messages,
     locator: locator(connection),
@@ -320,11 +293,17 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
     index: indexQueries(connection),
     attachments: attachmentQueries(connection),
     totals: () => totals(connection),
-    list: (filter) => list(connection, places, filter),
-    listPlaces: (filter) => listPlaces(connection, places, filter),
-    snapshot: (act) => connection.snapshot(act),
+    /** See `list.ts`: newest first; a read transaction is open until it is drained or returned. */
+    list: (filter: ListFilter): IterableIterator<PlaceLine> => list(connection, places, filter),
+    /** The same places, with what names them in facts. */
+    listPlaces: (filter: ListFilter): IterableIterator<ListedPlace> =>
+      listPlaces(connection, places, filter),
+    /** Runs reads that must agree with each other on one state of the catalog. */
+    snapshot: <T>(act: () => T) => connection.snapshot(act),
+    /** What stands for docids in addresses. */
     positions: ALL_POSITIONS,
-    commitAt(time) {
+    /** The commit in force at a time (milliseconds since the epoch), and when it was made; null before the first. */
+    commitAt(time: number) {
       const number = commitAt(connection, time);
       const made = timeOf(connection, number);
       return made === undefined ? null : { number, time: made };
@@ -332,10 +311,14 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
     ...search,
     files: fileQueries(connection, search),
     stats: statsQueries(connection, search),
+    /** What came and ended, and when. */
     changes: changeQueries(connection),
-    spine: (request, mayContinue) => spine(connection, search, request, mayContinue),
+    /** When the messages that a query finds were received. */
+    spine: (request: SpineRequest, mayContinue: () => boolean) =>
+      spine(connection, search, request, mayContinue),
     charts: chartQueries(connection),
-    threadOf(id, scope) {
+    /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
+    threadOf(id: MessageId, scope?: Scope): MessageId[] {
       const docid = messages.docidOf(id);
       if (scope !== undefined) {
         if (docid === undefined || !sees(connection, scope, docid)) return [];
@@ -344,25 +327,40 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
       const found = docid === undefined ? [] : threadMessages(connection, docid);
       return found.length === 0 ? [id] : found;
     },
-    conversationSizes: (docids, request) =>
+    /** See `conversationSizes`: as a request's moment and scope show them. */
+    conversationSizes: (docids: readonly number[], request: ViewRequest) =>
       connection.snapshot(() => conversationSizes(connection, docids, viewOf(connection, request))),
-    afterwards: (docids, request) =>
+    /** See `afterwards`: what became of messages since a request's moment. */
+    afterwards: (docids: readonly number[], request: ViewRequest) =>
       connection.snapshot(() => afterwards(connection, docids, viewOf(connection, request))),
-    history(id, scope) {
+    /** Everything that happened to a message, oldest first; empty for an unknown message. */
+    history(id: MessageId, scope?: Scope) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : history(connection, places, docid, id, scope);
     },
-    lastSeen(id, scope) {
+    /** See `lastSeen`: when a message was last known to be where it was found gone later. */
+    lastSeen(id: MessageId, scope?: Scope) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : lastSeen(connection, places, docid, scope);
     },
-    scopeOf: (keys) => ({
-      mailboxes: keys.flatMap((key) => connection.get(MAILBOX_NUMBER, key)?.id ?? []),
+    /** What a reader of these mailboxes may know; mailboxes that the catalog does not have give nothing. */
+    scopeOf: (mailboxes: readonly MailboxKey[]): Scope => ({
+      mailboxes: mailboxes.flatMap((key) => connection.get(MAILBOX_NUMBER, key)?.id ?? []),
     }),
-    idsWithin: (scope, prefix, limit) =>
-      idsWithin(connection, scope, prefix, limit).map(({ id }) => id),
-    within: (keys) => catalogWithin(connection, catalog, keys),
     close: () => connection.close(),
+  };
+}
+
+/** The catalog for reading, on one connection. Close it when done. */
+export interface Catalog extends ReturnType<typeof unlimited> {
+  /** The same catalog for a reader of these mailboxes, as if there were no others. */
+  within(mailboxes: readonly MailboxKey[]): Catalog;
+}
+
+function reading(connection: Connection, known?: KnownHashes): Catalog {
+  const catalog: Catalog = {
+    ...unlimited(connection, known),
+    within: (mailboxes) => catalogWithin(connection, catalog, mailboxes),
   };
   return catalog;
 }
@@ -370,75 +368,4 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
 function idOf(connection: Connection, docid: number): MessageId | undefined {
   const row = connection.get(ID, { docid });
   return row === undefined ? undefined : connection.hex(row.id);
-}
-
-/** What the archive holds in all. */
-interface Totals {
-  /** Distinct messages, and the bytes of their raw sources. */
-  readonly messages: number;
-  readonly bytes: number;
-  /** Messages not indexed yet, or due again. */
-  readonly pending: number;
-  readonly unparsed: number;
-}
-
-type ViewRequest = Pick<CountRequest, 'asOf' | 'scope'>;
-
-/** The catalog for reading, on one connection. Close it when done. */
-export interface Catalog extends SearchQueries {
-  /** The commit it has reached; number 0 and an empty hash before the first. */
-  reached(): Reached;
-  /**
-   * Changes with each commit of the archive and each row of its index: what is made of the catalog can be kept as long
-   * as it stays. It shows changes of all mailboxes, so no answer shows it.
-   */
-  version(): number;
-  /** Facts that name unknown places; non-zero only if the log is damaged. */
-  orphans(): number;
-  readonly folders: FolderQueries;
-  readonly places: PlaceQueries;
-  /** What the origin showed, by folder and uid. */
-  readonly origin: OriginQueries;
-  readonly messages: MessageQueries;
-  readonly locator: Locator;
-  readonly quarantine: QuarantineQueries;
-  readonly ended: EndedQueries;
-  readonly relinking: RelinkQueries;
-  readonly index: IndexQueries;
-  readonly attachments: AttachmentQueries;
-  readonly files: FileQueries;
-  readonly stats: StatsQueries;
-  readonly charts: ChartQueries;
-  /** When the messages that a query finds were received. */
-  spine(request: SpineRequest, mayContinue: () => boolean): Spine;
-  /** What came and ended, and when. */
-  readonly changes: ChangeQueries;
-  totals(): Totals;
-  /** What stands for docids in addresses. */
-  readonly positions: ListPositions;
-  /** See `list.ts`: newest first; a read transaction is open until it is drained or returned. */
-  list(filter: ListFilter): IterableIterator<PlaceLine>;
-  /** The same places, with what names them in facts. */
-  listPlaces(filter: ListFilter): IterableIterator<ListedPlace>;
-  /** Runs reads that must agree with each other on one state of the catalog. */
-  snapshot<T>(act: () => T): T;
-  /** The commit in force at a time (milliseconds since the epoch), and when it was made; null before the first. */
-  commitAt(time: number): { readonly number: number; readonly time: number } | null;
-  /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
-  threadOf(id: MessageId, scope?: Scope): MessageId[];
-  /** See `conversationSizes`: as a request's moment and scope show them. */
-  conversationSizes(docids: readonly number[], request: ViewRequest): ReadonlyMap<number, number>;
-  /** See `afterwards`: what became of messages since a request's moment. */
-  afterwards(docids: readonly number[], request: ViewRequest): ReadonlyMap<number, Afterwards>;
-  /** Everything that happened to a message, oldest first; empty for an unknown message. */
-  history(id: MessageId, scope?: Scope): HistoryLine[];
-  /** See `lastSeen`: when a message was last known to be where it was found gone later. */
-  lastSeen(id: MessageId, scope?: Scope): LastSeen[];
-  /** What a reader of these mailboxes may know; mailboxes that the catalog does not have give nothing. */
-  scopeOf(mailboxes: readonly MailboxKey[]): Scope;
-  /** The same catalog for a reader of these mailboxes, as if there were no others. */
-  within(mailboxes: readonly MailboxKey[]): Catalog;
-  /** The messages of a scope whose id begins so: at most `limit`. */
-  idsWithin(scope: Scope, prefix: string, limit: number): MessageId[];
-  close(): void;
 }

@@ -579,6 +579,7 @@ const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
     .limit((eb) => eb.lit(MOST_OF_MESSAGE)),
 );
 
+/** Attachments, each content once however many messages have it. What a request's query, moment and scope leave out is not there. */
 export function fileQueries(connection: Connection, search: SearchQueries) {
   const listed = (
     found: FoundFile,
@@ -692,9 +693,6 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
     text: (textId: number) => knownText(connection, textId),
   };
 }
-
-/** Attachments, each content once however many messages have it. What a request's query, moment and scope leave out is not there. */
-export type FileQueries = ReturnType<typeof fileQueries>;
 
 function allGroups(counted: ReadonlyMap<FileGroup, number>): Record<FileGroup, number> {
   const groups = { pdf: 0, pictures: 0, documents: 0, tables: 0, archives: 0, other: 0 };

@@ -437,8 +437,6 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
   };
 }
 
-export type FolderQueries = ReturnType<typeof folderQueries>;
-
 /** Returns the highest uid that any fact of a generation named; 0 for none. */
 export function highestUid(connection: Connection, folder: number, generation: number): number {
   return connection.get(HIGHEST, { folder, generation })?.highest_uid ?? 0;

@@ -307,19 +307,6 @@ const ALL_DUE = query()((db) =>
     .where('extractor', '>', 0),
 );
 
-export interface IndexWriter extends IndexQueries {
-  /**
-   * Indexes up to some 500 documents in one transaction: terms and cached text. A docid that was purged
-   * meanwhile is passed over. The same extraction always gives the same rows.
-   */
-  index(documents: readonly IndexedDocument[]): void;
-  /**
-   * How the index merges its segments: `bulk` puts merging off while a great many documents come, `steady` is
-   * for daily mail. Kept in the database, so go back to `steady` when done.
-   */
-  mode(mode: 'bulk' | 'steady'): void;
-}
-
 export function indexQueries(connection: Connection) {
   return {
     /** Messages to extract and index, newest first, below docid `before` (no bound). */
@@ -345,14 +332,16 @@ export function indexQueries(connection: Connection) {
   };
 }
 
-export type IndexQueries = ReturnType<typeof indexQueries>;
-
-export function indexWriter(connection: Connection): IndexWriter {
+export function indexWriter(connection: Connection) {
   // Numbers stand in the text: better-sqlite3 binds them as REAL, which FTS5 refuses as a setting.
   const command = (sql: string) => connection.guard(() => connection.db.prepare(sql));
   return {
     ...indexQueries(connection),
-    index: (documents) => {
+    /**
+     * Indexes up to some 500 documents in one transaction: terms and cached text. A docid that was purged
+     * meanwhile is passed over. The same extraction always gives the same rows.
+     */
+    index: (documents: readonly IndexedDocument[]): void => {
       try {
         connection.transaction(() => indexAll(connection, documents));
       } catch (error) {
@@ -360,7 +349,11 @@ export function indexWriter(connection: Connection): IndexWriter {
         throw error;
       }
     },
-    mode(mode) {
+    /**
+     * How the index merges its segments: `bulk` puts merging off while a great many documents come, `steady` is
+     * for daily mail. Kept in the database, so go back to `steady` when done.
+     */
+    mode(mode: 'bulk' | 'steady'): void {
       const settings =
         mode === 'bulk'
           ? { automerge: 0, crisismerge: 64, hashsize: 8 * 1024 * 1024 }
@@ -370,6 +363,8 @@ export function indexWriter(connection: Connection): IndexWriter {
     },
   };
 }
+
+export type IndexWriter = ReturnType<typeof indexWriter>;
 
 /** Marks every indexed message as due when the extractor has changed since it was indexed. */
 export function noticeExtractor(connection: Connection): void {

@@ -180,8 +180,6 @@ export function messageQueries(connection: Connection, known?: KnownHashes, scop
   };
 }
 
-export type MessageQueries = ReturnType<typeof messageQueries>;
-
 /** A text that the listing gave, for people. */
 export function readable<T extends string | null>(text: T): T | string {
   return text === null ? text : listedText(text);
@@ -801,8 +799,6 @@ export function quarantineQueries(connection: Connection) {
       connection.get(ACKNOWLEDGED, { folder, generation, uid })?.acknowledged === 1,
   };
 }
-
-export type QuarantineQueries = ReturnType<typeof quarantineQueries>;
 
 /** Where an archive's catalog has its blobs. */
 export interface BlobPositions {

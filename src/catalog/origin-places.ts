@@ -442,5 +442,3 @@ export function relinkQueries(connection: Connection) {
     },
   };
 }
-
-export type RelinkQueries = ReturnType<typeof relinkQueries>;

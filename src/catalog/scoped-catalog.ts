@@ -225,7 +225,6 @@ export function catalogWithin(
     lastSeen: (id) =>
       whole.lastSeen(id, scope).map((end) => ({ ...end, commit: own.numberOf(end.commit) })),
     scopeOf: () => scope,
-    idsWithin: (_, prefix, limit) => whole.idsWithin(scope, prefix, limit),
     within: () => catalogWithin(connection, whole, keys),
     quarantine: {
       ...withheld(whole.quarantine),

@@ -210,6 +210,7 @@ export class Asked {
   }
 }
 
+/** Statistics of the archive. Without a query, from sums that are kept; with one, by counting what it finds. */
 export function statsQueries(connection: Connection, search: SearchQueries) {
   const asked = (request: StatsRequest) => new Asked(connection, search, request);
   const within = <T>(act: () => T): T => connection.snapshot(act);
@@ -259,9 +260,6 @@ export function statsQueries(connection: Connection, search: SearchQueries) {
       within(() => duplicates(connection, asked(request), limit)),
   };
 }
-
-/** Statistics of the archive. Without a query, from sums that are kept; with one, by counting what it finds. */
-export type StatsQueries = ReturnType<typeof statsQueries>;
 
 function inOrder(by: Dimension, rows: readonly StatsRow[]): StatsRow[] {
   if (by === 'year' || by === 'month') return [...rows];

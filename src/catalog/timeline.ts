@@ -365,6 +365,7 @@ export interface ChangedCommit extends ChangeSums {
   readonly time: number;
 }
 
+/** What the archive observed, and when. */
 export function changeQueries(connection: Connection) {
   const one = (sql: string, params: readonly unknown[]) => {
     const [row] = connection.text<ChangedCommit>(sql, params);
@@ -426,9 +427,6 @@ export function changeQueries(connection: Connection) {
       between(commitAt(connection, time), Number.MAX_SAFE_INTEGER, scope),
   };
 }
-
-/** What the archive observed, and when. */
-export type ChangeQueries = ReturnType<typeof changeQueries>;
 
 function within(scope: Scope | undefined): string {
   return scope === undefined ? '' : ` AND c.folder_id IN ${foldersIn(scope)}`;

@@ -173,6 +173,7 @@ describe('a reader with a scope', () => {
           const ids = [...new Set(model.places.map(({ message }) => sha256(message)))];
           for (const catalog of [whole, ours]) indexAll(catalog, ids);
           const scope = whole.scopeOf([OURS]);
+          const limited = whole.within([OURS]);
           const times = [undefined, ...batches.slice(-3).map(({ commit }) => commit.time)];
           const queries = [
             ...QUERIES,
@@ -229,10 +230,11 @@ describe('a reader with a scope', () => {
             expect(whole.threadOf(id, scope)).toEqual(known ? ours.threadOf(id) : []);
             expect(whole.history(id, scope)).toEqual(ours.history(id));
             expect(whole.lastSeen(id, scope)).toEqual(ours.lastSeen(id));
-            expect(whole.idsWithin(scope, id.slice(0, 2), 9)).toEqual(
+            expect(limited.messages.docidsByPrefix(id.slice(0, 2))).toEqual(
               ids
                 .filter((one) => one.startsWith(id.slice(0, 2)) && ours.messages.docidOf(one))
-                .sort(),
+                .sort()
+                .map((one) => whole.messages.docidOf(one)),
             );
           }
         }),
@@ -251,7 +253,9 @@ describe('a reader with a scope', () => {
       const scope = whole.scopeOf([{ host: HOST, mailbox: 'AC9' }]);
       for (const query of QUERIES) expect(whole.countHits({ ...request(query), scope })).toBe(0);
       expect([...whole.list({ scope })]).toEqual([]);
-      expect(whole.idsWithin(scope, '', 9)).toEqual([]);
+      const nothing = whole.within([{ host: HOST, mailbox: 'AC9' }]);
+      expect(nothing.messages.docidsByPrefix('')).toEqual([]);
+      expect(nothing.messages.docidsByPrefix('a')).toEqual([]);
     });
   });
 });
