@@ -783,27 +783,6 @@ export interface SettledCounts {
 }
 
 type Arrival = Extract<Fact, { fact: 'appeared' }>;
-
-/** Asks a catalog for rows that are exactly what a record of the log makes, if nothing else happened. */
-export interface SettledRows {
-  /**
-   * Returns whether the row of a blob is that of this record, or names a record behind it, which is in force then;
-   * undefined for any other row. @throws `catalog-damaged`, `catalog-io`
-   */
-  blob(hash: BlobHash, size: number, position: Position): 'settled' | 'superseded' | undefined;
-  /**
-   * Returns the number of the folder in which a message arrived with this fact and stayed as it was; undefined if any
-   * column of its three rows has another value, or if its uid has further rows or events.
-   *
-   * @param size of its source, as its record states it
-   * @throws `catalog-damaged`, `catalog-io`
-   */
-  arrival(fact: Arrival, size: number, position: Position, commit: number): number | undefined;
-  /** Asks several questions of one state of the catalog, which takes less time. */
-  within<T>(ask: () => T): T;
-  close(): void;
-}
-
 const BLOB = `SELECT CASE
     WHEN segment = ? AND ordinal = ? AND "offset" = ? AND size = ? AND docid IS NULL THEN 'settled'
     WHEN segment > ? OR segment = ? AND ordinal > ? THEN 'superseded'
@@ -844,15 +823,35 @@ const ARRIVAL = `SELECT places.folder_id
  *
  * @throws see `openForReading`
  */
-export function openSettledRows(dataDir: string): SettledRows {
+export function openSettledRows(dataDir: string) {
   const connection = openForReading(catalogFile(dataDir));
   return {
-    blob(hash, size, { segment, ordinal, offset }) {
+    /**
+     * Returns whether the row of a blob is that of this record, or names a record behind it, which is in force then;
+     * undefined for any other row. @throws `catalog-damaged`, `catalog-io`
+     */
+    blob(
+      hash: BlobHash,
+      size: number,
+      { segment, ordinal, offset }: Position,
+    ): 'settled' | 'superseded' | undefined {
       const place = [segment, ordinal, offset, size, segment, segment, ordinal];
       const values = [...place, Buffer.from(hash, 'hex')];
       return connection.first<'settled' | 'superseded' | null>(BLOB, values) ?? undefined;
     },
-    arrival(fact, size, { segment, ordinal, offset }, commit) {
+    /**
+     * Returns the number of the folder in which a message arrived with this fact and stayed as it was; undefined if any
+     * column of its three rows has another value, or if its uid has further rows or events.
+     *
+     * @param size of its source, as its record states it
+     * @throws `catalog-damaged`, `catalog-io`
+     */
+    arrival(
+      fact: Arrival,
+      size: number,
+      { segment, ordinal, offset }: Position,
+      commit: number,
+    ): number | undefined {
       const { listing, generation, uid, docid } = fact;
       const { date, subject, sender_name, sender_address, message_id } = envelopeOf(listing);
       return connection.first<number>(ARRIVAL, [
@@ -862,7 +861,11 @@ export function openSettledRows(dataDir: string): SettledRows {
         ...[Buffer.from(fingerprint(listing), 'hex'), JSON.stringify(listing.flags)],
       ]);
     },
-    within: (ask) => connection.snapshot(ask),
-    close: () => connection.close(),
+    /** Asks several questions of one state of the catalog, which takes less time. */
+    within: <T>(ask: () => T): T => connection.snapshot(ask),
+    close: (): void => connection.close(),
   };
 }
+
+/** Asks a catalog for rows that are exactly what a record of the log makes, if nothing else happened. */
+export type SettledRows = ReturnType<typeof openSettledRows>;

@@ -1,8 +1,6 @@
-import type { Locator } from '../archive/format.ts';
 import { MailkeepError } from '../core/errors.ts';
 import {
   agreesWithSettled,
-  type Concerns,
   compareRows,
   concerns,
   contradictions,
@@ -89,24 +87,6 @@ function hasOnlyArrivals(connection: Connection): boolean {
   return connection.first<number>(NO_ARRIVALS, []) === 0;
 }
 
-/** What the log implies: rows folded from it into a temporary database, which belongs to no archive. */
-export interface ImpliedCatalog extends Concerns {
-  readonly locator: Locator;
-  reached(): Reached;
-  /** See `WritableCatalog.foldBatches`. */
-  fold(batches: readonly ComparedBatch[], acrossGap: boolean): void;
-  /** Messages and blobs that facts name and of which no readable record has the bytes. */
-  withoutBytes(): IterableIterator<SpannedRecord>;
-  /**
-   * Returns whether the checked catalog has exactly these rows and the settled ones; both must have reached the same
-   * commit. False proves nothing, and true nothing about the index: see `contradictingTables`.
-   */
-  agrees(grown: ComparedCatalog, settled: SettledCounts): Generator<Turn, boolean, undefined>;
-  /** Yields what differs in the checked catalog, or contradicts itself there; both must have reached the same commit. */
-  differences(grown: ComparedCatalog): Generator<RowDifference | Turn, void, undefined>;
-  close(): void;
-}
-
 /** How much of a segment is messages; `end` is the ordinal behind the last of them. */
 export interface StoredSegment {
   readonly segment: number;
@@ -119,29 +99,7 @@ export interface StoredMessage {
   readonly ordinal: number;
 }
 
-/** The catalog of an archive, read as it was at one moment. */
-export interface ComparedCatalog extends Concerns {
-  readonly locator: Locator;
-  reached(): Reached;
-  /** Returns a number that changes when another connection changes the catalog. */
-  version(): unknown;
-  /**
-   * Returns whether messages can be settled by their rows: nothing was purged or is missing, and no fact names an unknown
-   * place. What is said of a message that is not folded would be lost otherwise.
-   */
-  settles(): boolean;
-  /** Fixes the state that is read to the present one, whatever a writer does from here on. */
-  freeze(): void;
-  /** Segments with messages in them, in order. */
-  segments(): StoredSegment[];
-  /** Messages whose record in force is in a segment, from an ordinal on, in order. */
-  messagesIn(segment: number, from: number): StoredMessage[];
-  close(): void;
-  /** For `differences`. */
-  readonly connection: Connection;
-}
-
-export async function openImplied(): Promise<ImpliedCatalog> {
+export async function openImplied() {
   const connection = await openForWriting(TEMPORARY);
   // Nothing in it outlives this process.
   connection.guard(() => {
@@ -160,52 +118,74 @@ export async function openImplied(): Promise<ImpliedCatalog> {
   return {
     ...concerns(connection),
     locator: locator(connection),
-    reached: () => reached(connection),
-    fold: (batches, acrossGap) => connection.guard(() => fold.within(batches, acrossGap)),
-    *withoutBytes() {
+    reached: (): Reached => reached(connection),
+    /** See `WritableCatalog.foldBatches`. */
+    fold: (batches: readonly ComparedBatch[], acrossGap: boolean): void =>
+      connection.guard(() => fold.within(batches, acrossGap)),
+    /** Messages and blobs that facts name and of which no readable record has the bytes. */
+    *withoutBytes(): IterableIterator<SpannedRecord> {
       for (const row of connection.rows(WITHOUT_BYTES, {})) yield spanned(connection, row);
     },
-    *agrees(grown, settled) {
+    /**
+     * Returns whether the checked catalog has exactly these rows and the settled ones; both must have reached the same
+     * commit. False proves nothing, and true nothing about the index: see `contradictingTables`.
+     */
+    *agrees(grown: ComparedCatalog, settled: SettledCounts): Generator<Turn, boolean, undefined> {
       if (fold.misplaced > 0 || !hasOnlyArrivals(connection)) return false;
       return yield* agreesWithSettled(connection, grown.connection, settled);
     },
-    *differences(grown) {
+    /** Yields what differs in the checked catalog, or contradicts itself there; both must have reached the same commit. */
+    *differences(grown: ComparedCatalog): Generator<RowDifference | Turn, void, undefined> {
       yield* compareRows(connection, grown.connection);
       yield* contradictions(grown.connection);
       yield* miscountedSums(grown.connection);
       yield* miscounted(grown.connection);
     },
-    close: () => connection.close(),
+    close: (): void => connection.close(),
   };
 }
 
+/** What the log implies: rows folded from it into a temporary database, which belongs to no archive. */
+export type ImpliedCatalog = Awaited<ReturnType<typeof openImplied>>;
+
 /** @throws see `openForReading` */
-export function openCompared(dataDir: string): ComparedCatalog {
+export function openCompared(dataDir: string) {
   const connection = openForReading(catalogFile(dataDir));
   return {
     ...concerns(connection),
-    reached: () => reached(connection),
-    version: () => connection.version(),
+    reached: (): Reached => reached(connection),
+    /** Returns a number that changes when another connection changes the catalog. */
+    version: (): unknown => connection.version(),
+    /**
+     * Returns whether messages can be settled by their rows: nothing was purged or is missing, and no fact names an unknown
+     * place. What is said of a message that is not folded would be lost otherwise.
+     */
     // Each thread would read a database that is in memory into its own.
-    settles: () => !connection.db.memory && hasOnlyArrivals(connection),
-    freeze: () => {
+    settles: (): boolean => !connection.db.memory && hasOnlyArrivals(connection),
+    /** Fixes the state that is read to the present one, whatever a writer does from here on. */
+    freeze: (): void => {
       connection.guard(() => connection.db.exec('BEGIN'));
       // A deferred transaction begins with its first read.
       reached(connection);
     },
     locator: locator(connection),
-    segments: () =>
+    /** Segments with messages in them, in order. */
+    segments: (): StoredSegment[] =>
       connection
         .all(SEGMENTS, {})
         .map(({ segment, messages, last }) => ({ segment, messages, end: last + 1 })),
-    messagesIn: (segment, from) =>
+    /** Messages whose record in force is in a segment, from an ordinal on, in order. */
+    messagesIn: (segment: number, from: number): StoredMessage[] =>
       connection
         .all(MESSAGES_IN, { segment, from })
         .map(({ hash, ordinal }) => ({ id: connection.hex(hash), ordinal: ordinal ?? 0 })),
-    close: () => connection.close(),
+    close: (): void => connection.close(),
     connection,
   };
 }
+
+/** The catalog of an archive, read as it was at one moment. */
+export type ComparedCatalog = ReturnType<typeof openCompared>;
 
 /**
  * Returns the commit that an archive's catalog has reached, also one of an earlier version. One that cannot be read
