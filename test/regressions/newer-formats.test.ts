@@ -175,6 +175,8 @@ test.runIf(hasCommit())(
       const back = path.join(work, 'back');
       for (const args of [
         ['verify', '--data', data],
+        // Its catalog has another version, and is made from the log.
+        ['rebuild', '--data', data],
         ['search', 'walrus', '--data', data],
         ['copy', '--from', to, '--to', back, '--recovery-key-file', 'key.txt'],
         ['verify', '--data', back],
@@ -183,6 +185,8 @@ test.runIf(hasCommit())(
         expect([args, code], stderr).toEqual([args, 0]);
       }
       rmSync(back, { recursive: true });
+      rmSync(intact, { recursive: true });
+      cpSync(data, intact, { recursive: true });
       // It marks the words of the index, which is derived, for its own extraction before it reads FORMAT.
       const withoutIndex = (dir: string) => ({ ...filesOf(dir), 'catalog.sqlite': '' });
       await expectRefusals('archive', run, withoutIndex);

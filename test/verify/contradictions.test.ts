@@ -56,8 +56,9 @@ test('an index that contradicts itself is reported although every folded row agr
   const db = new Database(file);
   db.pragma('foreign_keys = OFF');
   db.exec(
-    `INSERT INTO attachments (docid, number, type, size, inline, text_id)
-      SELECT docid, 1, 'text/plain', 7, 0, 77 FROM messages LIMIT 1`,
+    `INSERT INTO attachments (docid, number, type, size, hash, inline, text_id)
+      SELECT docid, 1, 'text/plain', 7, x'77', 0, 77 FROM messages LIMIT 1;
+      INSERT INTO attachment_types VALUES ('text/plain', 1, 7)`,
   );
   db.close();
   const { checker } = watched(found);
