@@ -1,13 +1,7 @@
 import path from 'node:path';
 import cron from 'node-cron';
 import { z } from 'zod';
-import {
-  isLoopback,
-  type ListenAddress,
-  parseListen,
-  parseServiceUrl,
-  withScheme,
-} from './address.ts';
+import { isLoopback, parseListen, parseServiceUrl, withScheme } from './address.ts';
 import { configFolder } from './config-file.ts';
 import { configError } from './error-tables.ts';
 import { MailkeepError } from './errors.ts';
@@ -167,37 +161,22 @@ const copiesSchema = z
 /** When something is due: so many milliseconds after the last time, or by a cron expression. */
 export type Rhythm = { readonly everyMs: number } | { readonly cron: string };
 
-/** A copy that the daemon keeps up to date. */
-export interface CopySettings {
-  /** `s3://BUCKET/PREFIX`, or the absolute path of a folder: as the command line calls the copy. */
-  readonly to: string;
-  readonly rhythm: Rhythm;
-  /** No readable copy may be made. */
-  readonly encrypt: boolean;
-  readonly keep: number;
-  /** For how many days objects are locked; null where they are not. */
-  readonly lockDays: number | null;
-  /** As the command line takes it; null for no limit. */
-  readonly limitRate: string | null;
-  /** As `verify --sample` takes it; null reads nothing. */
-  readonly sample: string | null;
-  /** When everything is read back; null for never. */
-  readonly full: Rhythm | null;
-}
-
 /** Returns the copies of a validated file; relative folders are those of `folder`. */
-function copySettings(copies: z.output<typeof copiesSchema>, folder: string): CopySettings[] {
-  return copies.map(({ to, every, schedule, encrypt, keep, lockDays, limitRate, verify }) => ({
+function copySettings(copies: z.output<typeof copiesSchema>, folder: string) {
+  return copies.map(({ to, every, schedule, verify, ...rest }) => ({
+    ...rest,
+    /** `s3://BUCKET/PREFIX`, or the absolute path of a folder: as the command line calls the copy. */
     to: nameOfTarget(to, folder) ?? to,
     rhythm: rhythmOf(schedule ?? every ?? ''),
-    encrypt,
-    keep,
-    lockDays,
-    limitRate,
+    /** As `verify --sample` takes it; null reads nothing. */
     sample: verify.sample === null ? null : String(verify.sample),
+    /** When everything is read back; null for never. */
     full: verify.full === null ? null : rhythmOf(verify.full),
   }));
 }
+
+/** A copy that the daemon keeps up to date. */
+export type CopySettings = Readonly<ReturnType<typeof copySettings>[number]>;
 
 /** Returns what a target is called, however it was typed; undefined for a text that is none. */
 export function nameOfTarget(text: string, folder: string): string | undefined {
@@ -928,76 +907,23 @@ export type TokenSource =
   | { readonly kind: 'file'; readonly name: string }
   | { readonly kind: 'credential'; readonly name: string };
 
-/** Names or patterns; a place is chosen when an include matches and no exclude does. */
-interface Selection {
-  readonly include: readonly string[];
-  readonly exclude: readonly string[];
-}
-
-export interface AccountSettings {
-  readonly name: string;
-  readonly baseUrl: string;
-  readonly token: TokenSource;
-  /** Plain http is allowed beyond this machine. */
-  readonly insecure: boolean;
-  readonly platform: {
-    readonly url: string;
-    readonly token: TokenSource;
-    readonly orderId: string | null;
-  } | null;
-  readonly mailboxes: Selection;
-  readonly folders: Selection;
-}
-
-/** The configuration as the program uses it: absolute paths, milliseconds, secrets wrapped, all frozen. */
-export interface Settings {
-  /** Absolute path of the file this came from. */
-  readonly file: string;
-  readonly dataDir: string;
-  readonly archive: Readonly<ConfigFile['archive']>;
-  readonly accounts: readonly AccountSettings[];
-  readonly rateLimit: Readonly<ConfigFile['rateLimit']>;
-  readonly sync: Readonly<ConfigFile['sync']>;
-  /** Cron expressions; `timezone` is an IANA name, or `local`. */
-  readonly schedule: Readonly<ConfigFile['schedule']>;
-  readonly brake: {
-    readonly maxEndedShare: number;
-    readonly minMessages: number;
-    readonly confirmAfterMs: number;
-  };
-  readonly retention: RetentionSettings;
-  readonly copies: readonly CopySettings[];
-  readonly webhook: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
-  readonly health: { readonly listen: ListenAddress; readonly hosts: readonly string[] } | null;
-  readonly web: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
-  readonly notify: { readonly command: string | null; readonly url: Secret | null };
-  readonly quota: Readonly<ConfigFile['quota']>;
-  readonly minFreeBytes: number;
-  readonly log: Readonly<ConfigFile['log']>;
-}
-
 export type RetentionSettings = Readonly<ConfigFile['retention']>;
 
 /** Turns a validated file into settings; `file` is its absolute path, whose folder is the base of relative ones. */
-export function settle(content: ConfigFile, file: string): Settings {
+export function settle(content: ConfigFile, file: string) {
   const folder = configFolder(file);
-  const { accounts, dataDir, brake, webhook, health, web, notify, retention, minFreeBytes, log } =
-    content;
+  const { accounts, dataDir, brake, webhook, health, web, notify, minFreeBytes } = content;
+  const { archive, rateLimit, sync, schedule, retention, quota, log } = content;
   const addressOf = (text: string) => validated('listen address', parseListen(text));
   return deepFreeze({
-    file,
+    ...{ file, archive, rateLimit, sync, schedule, retention, quota, log },
     dataDir: path.resolve(folder, dataDir),
-    archive: content.archive,
     accounts: accounts.map((account) => accountSettings(account, folder, content.insecure)),
-    rateLimit: content.rateLimit,
-    sync: content.sync,
-    schedule: content.schedule,
     brake: {
       maxEndedShare: brake.maxEndedShare,
       minMessages: brake.minMessages,
       confirmAfterMs: validated('duration', parseDuration(brake.confirmAfter)),
     },
-    retention,
     copies: copySettings(content.copies, folder),
     webhook:
       webhook === undefined || webhook === null
@@ -1015,12 +941,13 @@ export function settle(content: ConfigFile, file: string): Settings {
       command: notify.command,
       url: notify.url === null ? null : new Secret(notify.url),
     },
-    quota: content.quota,
     minFreeBytes:
       typeof minFreeBytes === 'number' ? minFreeBytes : validated('size', readSize(minFreeBytes)),
-    log,
   });
 }
+
+/** The configuration as the program uses it: absolute paths, milliseconds, secrets wrapped, all frozen. */
+export type Settings = Readonly<ReturnType<typeof settle>>;
 
 /**
  * Returns the settings of one validated account.
@@ -1032,12 +959,13 @@ function accountSettings(
   account: ConfigFile['accounts'][number],
   folder: string,
   insecure: boolean,
-): AccountSettings {
+) {
   const { name, baseUrl, token, platform, mailboxes, folders } = account;
   return {
     name,
     baseUrl: baseUrl.replace(/\/+$/, ''),
     token: tokenSource(token, folder, `accounts.${name}.token`),
+    /** Plain http is allowed beyond this machine. */
     insecure: account.insecure || insecure,
     platform:
       platform === undefined
@@ -1051,6 +979,8 @@ function accountSettings(
     folders,
   };
 }
+
+export type AccountSettings = Readonly<ReturnType<typeof accountSettings>>;
 
 /**
  * Returns where a secret is read from, as the file says it.
