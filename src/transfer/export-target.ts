@@ -154,7 +154,6 @@ export async function* linesOf(
   if (bytes > 0) yield Buffer.concat(begun).toString('utf8');
 }
 
-/** The lines of a file. */
 export function fileLines(files: ExportFiles, file: string): AsyncIterable<string> {
   return linesOf(filePieces(files, file));
 }
@@ -162,26 +161,25 @@ export function fileLines(files: ExportFiles, file: string): AsyncIterable<strin
 /** Files that are synced at a time: a disk takes several as fast as one. */
 const WIDTH = 8;
 
-interface FileWriterDeps {
-  readonly folder: ExportFolder;
-  readonly plan: ExportPlan;
-  /** Where the unfinished file for this path (relative) lies; by default next to it. */
-  readonly temporaryIn?: (path: string) => string;
-  /** Called before the first file of each folder is written. */
-  readonly prepare?: (folder: string) => void;
-  /** The sidecar of a message, or null for none. */
-  readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
-  /** True when an earlier run may have left files that no manifest lists. */
-  readonly resumed: boolean;
-}
-
 /** One file a place: .eml and Maildir. A file's time is the received date. */
 class FileWriter implements FormatWriter {
   readonly width = WIDTH;
   readonly provenFirst = false;
   readonly #prepared = new Map<string, Promise<void>>();
 
-  constructor(private readonly deps: FileWriterDeps) {}
+  constructor(
+    private readonly deps: {
+      readonly folder: ExportFolder;
+      readonly plan: ExportPlan;
+      /** Where the unfinished file for this path (relative) lies; by default next to it. */
+      readonly temporaryIn?: (path: string) => string;
+      /** Called before the first file of each folder is written. */
+      readonly prepare?: (folder: string) => void;
+      readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
+      /** True when an earlier run may have left files that no manifest lists. */
+      readonly resumed: boolean;
+    },
+  ) {}
 
   async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
     const { folder, plan } = this.deps;
@@ -207,8 +205,8 @@ class FileWriter implements FormatWriter {
     return there ? 'there' : 'written';
   }
 
-  async keep(): Promise<void> {
-    // Its file is there.
+  keep(): Promise<boolean> {
+    return Promise.resolve(true);
   }
 
   async finish(): Promise<void> {
@@ -333,16 +331,6 @@ export async function* quotedPieces(
   return { lineEndAdded };
 }
 
-interface MboxWriterDeps {
-  readonly folder: ExportFolder;
-  readonly plan: ExportPlan;
-  /** True to write Status, X-Status and X-Keywords before each source: it is not bit-exact then. */
-  readonly statusHeaders: boolean;
-  /** True when new messages are appended to those of the earlier export, false when mboxes are rewritten. */
-  readonly incremental: boolean;
-  readonly resumed: boolean;
-}
-
 interface OpenMbox {
   readonly relative: string;
   readonly file: NewFile;
@@ -355,7 +343,17 @@ class MboxWriter implements FormatWriter {
   readonly provenFirst = true;
   #open: OpenMbox | undefined;
 
-  constructor(private readonly deps: MboxWriterDeps) {}
+  constructor(
+    private readonly deps: {
+      readonly folder: ExportFolder;
+      readonly plan: ExportPlan;
+      /** True to write Status, X-Status and X-Keywords before each source: it is not bit-exact then. */
+      readonly statusHeaders: boolean;
+      /** True when new messages are appended to those of the earlier export, false when mboxes are rewritten. */
+      readonly incremental: boolean;
+      readonly resumed: boolean;
+    },
+  ) {}
 
   async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
     const source = await open();
@@ -369,10 +367,11 @@ class MboxWriter implements FormatWriter {
   }
 
   /** The bytes of earlier messages stay where they are in an mbox that grows; a rewritten one has none of them. */
-  async keep(rank: number, entry: ManifestEntry): Promise<void> {
+  async keep(rank: number, { path }: ManifestEntry): Promise<boolean> {
     const { plan, incremental } = this.deps;
-    if (!plan.hasDue(entry.path) && this.#open?.relative !== entry.path) return;
-    if (!incremental) plan.failed(rank);
+    if (incremental || !(plan.hasDue(path) || this.#open?.relative === path)) return true;
+    plan.drop(rank);
+    return false;
   }
 
   async finish(): Promise<void> {
@@ -597,7 +596,6 @@ export class LongZip extends ZipFile {
   readonly #written: Entry[] = [];
   readonly #records = new Records();
 
-  /** How many entries are walked. */
   get walked(): number {
     return this.entries.length;
   }
@@ -641,16 +639,6 @@ class Records {
   }
 }
 
-interface ZipWriterDeps {
-  readonly file: Pick<NewFile, 'write' | 'discard'>;
-  /** The zip's final name, for errors. */
-  readonly final: string;
-  readonly plan: ExportPlan;
-  /** The bytes of a place of the earlier export. */
-  readonly earlier: (entry: ManifestEntry) => Promise<Source>;
-  readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
-}
-
 /** The range of DOS times, less a day at either end, so that no time zone leads out of it. */
 const EARLIEST = Date.UTC(1980, 0, 2);
 const LATEST = Date.UTC(2107, 11, 30);
@@ -680,7 +668,17 @@ export class ZipWriter implements FormatWriter {
   /** Callers that wait for a turn or for the end: a failure is passed to each. */
   readonly #waiting = new Set<(error: unknown) => void>();
 
-  constructor(private readonly deps: ZipWriterDeps) {
+  constructor(
+    private readonly deps: {
+      readonly file: Pick<NewFile, 'write' | 'discard'>;
+      /** The zip's final name, for errors. */
+      readonly final: string;
+      readonly plan: ExportPlan;
+      /** The bytes of a place of the earlier export. */
+      readonly earlier: (entry: ManifestEntry) => Promise<Source>;
+      readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
+    },
+  ) {
     this.#zip.on('error', (error) => this.#fail(error));
     this.#zip.outputStream.on('error', (error) => this.#fail(error));
     this.#written = this.#drain();
@@ -695,10 +693,11 @@ export class ZipWriter implements FormatWriter {
     return 'written' as const;
   }
 
-  async keep(_rank: number, entry: ManifestEntry): Promise<void> {
+  async keep(_rank: number, entry: ManifestEntry): Promise<boolean> {
     const source = await this.deps.earlier(entry);
     await this.#add(entry.path, entry.date, entry.size, source.pieces());
     await this.#addSidecar(entry);
+    return true;
   }
 
   /** The last entry. */

@@ -19,7 +19,6 @@ import type {
 } from './export-manifest.ts';
 import { FolderPaths, maildirFileName, messageName, type NamedFolder } from './export-names.ts';
 
-/** A place that an export is to have. */
 export interface PlannedPlace {
   readonly line: PlaceLine & { readonly id: string };
   readonly host: string;
@@ -87,7 +86,6 @@ export class ExportPlan {
     "SELECT 1 FROM places WHERE folder = ? AND outcome = 'due' LIMIT 1",
   );
 
-  /** Something an earlier export has. */
   addEarlier(entry: ManifestEntry): void {
     this.#add.run(
       keyOf(entry, entry.sha256),
@@ -194,6 +192,13 @@ export class ExportPlan {
       .run(rank);
   }
 
+  /** Drops a place that only an earlier export had. */
+  drop(rank: number): void {
+    this.#db
+      .prepare('DELETE FROM places WHERE key = (SELECT key FROM queue WHERE rank = ?)')
+      .run(rank);
+  }
+
   /** How many places have each outcome. */
   tally(): Readonly<Record<Outcome, number>> {
     const tally = { due: 0, done: 0, earlier: 0, failed: 0 };
@@ -206,7 +211,6 @@ export class ExportPlan {
     return tally;
   }
 
-  /** Places added so far. */
   count(): number {
     return this.#db.prepare<[], { n: number }>('SELECT count(*) AS n FROM places').get()?.n ?? 0;
   }
@@ -296,7 +300,6 @@ function groupOf(path: string): string {
   return path.endsWith('.mbox') ? path : path.split('/').slice(0, -1).join('/');
 }
 
-/** A place as the manifest lists it. */
 export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): ManifestEntry {
   const { id, size, mailbox, folder, uid, flags, date, firstSeen, endedAt } = place.line;
   return {
@@ -325,7 +328,6 @@ const MOST_NAMED = 10_000;
 
 export interface Planned extends Selected {
   readonly plan: ExportPlan;
-  /** Places of the selection. */
   readonly places: number;
   /** Of them, those that an earlier export has. */
   readonly skipped: number;
@@ -335,7 +337,6 @@ export interface Planned extends Selected {
   readonly failures: readonly MissingPlace[];
 }
 
-/** Writes down what an export consists of, as of one state of the archive. The caller closes the plan. */
 export async function planPlaces(
   origin: ExportOrigin,
   options: WritingOptions,
@@ -362,7 +363,6 @@ export async function planPlaces(
   }
 }
 
-/** Adds the places of a selection to a plan. */
 class Planning {
   places = 0;
   skipped = 0;
@@ -447,8 +447,8 @@ export interface FormatWriter {
    * @param open throws when the archive cannot give the source: then nothing of the place is written
    */
   put(rank: number, place: PlannedPlace, open: () => Promise<Source>): Promise<'written' | 'there'>;
-  /** Keeps a place of an earlier export. */
-  keep(rank: number, entry: ManifestEntry): Promise<void>;
+  /** Keeps a place of an earlier export. False if the file that has it is replaced: then it is dropped from the plan. */
+  keep(rank: number, entry: ManifestEntry): Promise<boolean>;
   /** Everything was put; the manifest follows. Gives what is unfinished its final name. */
   finish(): Promise<void>;
   /** Gives up: nothing unfinished stays. */
@@ -471,7 +471,6 @@ export interface ExportSelection {
   readonly asOf: number | null;
 }
 
-/** An archive on this machine, and what is exported of it. */
 export interface ExportArchive {
   readonly selection: ExportSelection;
   readonly catalog: Pick<
@@ -481,7 +480,6 @@ export interface ExportArchive {
   readonly sources: SourceReader;
 }
 
-/** How an export is written. */
 export interface WritingOptions {
   /** A file for zip, else a folder; absolute. */
   readonly to: string;
@@ -517,14 +515,13 @@ export interface ExportResult {
   readonly format: ExportFormat;
   readonly commit: ManifestHead['commit'];
   readonly asOf: ManifestHead['asOf'];
-  /** Places that the selection has. */
   readonly places: number;
   /** Places written by this run, and the bytes of their sources. */
   readonly exported: number;
   readonly bytes: number;
   /** Places that were there already. */
   readonly skipped: number;
-  /** Places of earlier exports to the same place that this selection does not have. */
+  /** Places of earlier exports to the same place that this selection does not have, and that are still there. */
   readonly kept: number;
   readonly quarantined: number;
   readonly damaged: number;

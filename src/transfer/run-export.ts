@@ -129,20 +129,10 @@ async function exportTo(
       throw error;
     }
     const { commit, asOf, places, skipped, kept, quarantined } = planned;
-    const { exported, there, bytes, damaged, purged } = run.counts;
+    const { exported, there, bytes, damaged, purged, replaced } = run.counts;
     return {
-      to: options.to,
-      format: options.format,
-      commit,
-      asOf,
-      places,
-      exported,
-      bytes,
-      skipped: skipped + there,
-      kept,
-      quarantined,
-      damaged,
-      purged,
+      ...{ to: options.to, format: options.format, commit, asOf, places, exported, bytes },
+      ...{ skipped: skipped + there, kept: kept - replaced, quarantined, damaged, purged },
       failures: [...planned.failures, ...run.failures].slice(0, MOST_FAILURES),
       manifest: target.manifest,
       interrupted: options.signal.aborted,
@@ -155,17 +145,17 @@ async function exportTo(
 /** Accounts for every place, by what was counted and by what the plan has, before a manifest says that this is all. */
 function checkAllCounted(
   { places, skipped, kept, quarantined }: Omit<Planned, 'plan'>,
-  { exported, there, damaged, purged }: ExportRun['counts'],
+  { exported, there, damaged, purged, replaced }: ExportRun['counts'],
   plan: ExportPlan,
 ): void {
   const counted = exported + there + skipped + damaged + purged + quarantined;
   if (counted !== places) throw exportError('export-incomplete', { places, told: counted });
   const { due, done, earlier, failed } = plan.tally();
-  const planned = due + done + earlier + failed + quarantined - kept;
+  const planned = due + done + earlier + failed + quarantined - (kept - replaced);
   const agrees =
     due === 0 &&
     done === exported + there &&
-    earlier === skipped + kept &&
+    earlier === skipped + kept - replaced &&
     failed === damaged + purged;
   if (!agrees) throw exportError('export-incomplete', { places, told: planned });
 }
@@ -181,7 +171,7 @@ function headOf(
 class ExportRun {
   readonly #flying = new Set<Promise<void>>();
   #failure: { readonly error: unknown } | undefined;
-  readonly counts = { exported: 0, there: 0, bytes: 0, damaged: 0, purged: 0 };
+  readonly counts = { exported: 0, there: 0, bytes: 0, damaged: 0, purged: 0, replaced: 0 };
   readonly failures: ExportFailure[] = [];
 
   constructor(
@@ -200,7 +190,8 @@ class ExportRun {
     for (const placed of readingAhead(this.plan.places(), this.sources)) {
       const { rank, outcome, entry, place } = placed;
       if (signal.aborted || this.#failure !== undefined) break;
-      if (outcome === 'earlier') await this.writer.keep(rank, entry);
+      if (outcome === 'earlier' && !(await this.writer.keep(rank, entry)))
+        this.counts.replaced += 1;
       if (outcome !== 'due' || place === null) continue;
       while (this.#flying.size >= this.writer.width) await Promise.race(this.#flying);
       const flight = this.#put(rank, place).then(
@@ -344,7 +335,7 @@ function mboxStream(sink: ExportSink): ExportTarget {
           plan.done(rank, place);
           return 'written';
         },
-        keep: () => Promise.resolve(),
+        keep: () => Promise.resolve(true),
         finish: () => Promise.resolve(),
         discard: () => Promise.resolve(),
       };

@@ -278,6 +278,24 @@ describe('an mbox', () => {
       runExport({ ...more, catalog: archive.catalog, sources: archive.sources }),
     ).rejects.toMatchObject({ code: 'export-changed' });
   });
+
+  it('is replaced where another selection has messages for it, and kept where it has none', async () => {
+    const to = fresh();
+    const of = (selection: Partial<typeof EVERYTHING>) =>
+      runExport({ ...exporting(archive, to, 'mbox'), selection: { ...EVERYTHING, ...selection } });
+    await of({ asOf: first });
+    const before = tree(to);
+    const inInbox = letters.filter(({ folder }) => folder === 'INBOX').length;
+    const ended = await of({ deleted: true });
+    expect(ended).toMatchObject({ places: 1, exported: 1, kept: letters.length - inInbox });
+    expect(await check(to)).toMatchObject({ sound: true, found: 0, messages: ended.kept + 1 });
+    const changed = [...tree(to)].filter(
+      ([name, bytes]) => before.get(name)?.equals(bytes) !== true,
+    );
+    expect(changed.map(([name]) => name).filter((name) => name.endsWith('.mbox'))).toEqual([
+      'anna@example.org/INBOX.mbox',
+    ]);
+  });
 });
 
 describe('a zip', () => {
