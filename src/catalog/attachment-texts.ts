@@ -36,13 +36,6 @@ export interface AttachmentTextState {
   readonly attempts: number;
 }
 
-/** Distinct attachments with text of their own. */
-export interface AttachmentCounts {
-  readonly pending: number;
-  readonly done: number;
-  readonly failed: number;
-}
-
 const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
   db
     .selectFrom('attachments as a')

@@ -1,3 +1,6 @@
+import { hasCode, MailkeepError } from '../core/errors.ts';
+import { failureOfAccount, type SyncFailure, type SyncResult } from '../sync/result.ts';
+import { daemonError } from './errors.ts';
 import type {
   AccountFailure,
   AccountTrouble,
@@ -6,10 +9,63 @@ import type {
   RunKind,
   WatchedMailbox,
 } from './ports.ts';
-import { type Waiting, waitAfter } from './work.ts';
 
-/** How the last run over all mailboxes of an account went by the clock. */
-export interface Round {
+/** A refused token is tried again so slowly that nobody blocks us for it; a changed token file is seen at once. */
+const REFUSED = { firstMs: 600_000, longestMs: 3_600_000 };
+/** A lost network is usually back soon. */
+const AWAY = { firstMs: 5_000, longestMs: 300_000 };
+
+/** An account that waits, and how often it was tried in vain. */
+interface Waiting {
+  readonly trouble: AccountTrouble;
+  readonly tries: number;
+}
+
+/** What ended a pass for the whole account, if something did: such a failure names no mailbox. */
+export function accountFailure(result: SyncResult): AccountFailure | undefined {
+  return result.failures.find(({ mailbox }) => mailbox === null);
+}
+
+/**
+ * How long to wait after an account failed, for the first time or again: doubling, with up to half of it left to
+ * chance, so that many daemons do not come back at once.
+ *
+ * @param random from 0 to 1
+ */
+function waitAfter(
+  failure: Pick<AccountFailure, 'code' | 'family'>,
+  before: Waiting | undefined,
+  now: number,
+  random: number,
+): Waiting {
+  const state = failure.family === 'auth' || failure.family === 'config' ? 'refused' : 'away';
+  const again = before?.trouble.state === state ? before : undefined;
+  const tries = (again?.tries ?? 0) + 1;
+  const { firstMs, longestMs } = state === 'refused' ? REFUSED : AWAY;
+  const bound = Math.min(longestMs, firstMs * 2 ** Math.min(tries - 1, 20));
+  const since = again === undefined || again.trouble.since > now ? now : again.trouble.since;
+  const retryAt = now + Math.round(bound * (0.5 + random / 2));
+  return { trouble: { state, code: failure.code, since, retryAt }, tries };
+}
+
+/** True for a disk that may be better in a while; a log whose end is not known to be durable is not written to again. */
+export function isOfTheDisk(error: unknown): error is MailkeepError {
+  return (
+    error instanceof MailkeepError &&
+    error.family === 'disk' &&
+    !hasCode(error, 'log-sync-failed') &&
+    !hasCode(error, 'log-thread-ended') &&
+    !hasCode(error, 'log-copy-failed')
+  );
+}
+
+/** What ended a pass for the whole archive, as a named failure. Mistakes of the program stay in the daemon's log. */
+export function archiveFailure(account: string, error: unknown): SyncFailure {
+  const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
+  return failureOfAccount(account, known);
+}
+
+interface Round {
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly durationMs: number;
@@ -69,7 +125,6 @@ export class Accounts {
     return this.#accounts.get(name)?.waiting === undefined && this.#accounts.has(name);
   }
 
-  /** Notes that a pass or survey failed for the account as a whole. */
   failed(name: string, failure: AccountFailure, tokenMark: string | null): void {
     const account = this.#accounts.get(name);
     // Passes that were under way fail after the first one: that is no further try.
@@ -117,7 +172,6 @@ export class Accounts {
     }
   }
 
-  /** True while some account waits: then it is worth looking often. */
   get anyWaiting(): boolean {
     return [...this.#accounts.values()].some(({ waiting }) => waiting !== undefined);
   }
@@ -138,7 +192,6 @@ export class Accounts {
     this.#accounts.get(name)?.open.delete(kind);
   }
 
-  /** A sweep is due; it is owed until it could be begun. */
   oweSweep(name: string): void {
     const account = this.#accounts.get(name);
     if (account !== undefined) account.owesSweep = true;
@@ -164,7 +217,6 @@ export class Accounts {
       : (this.#accounts.get(name)?.mailboxes ?? []);
   }
 
-  /** Notes that a run over all mailboxes of the account is over. */
   rounded(name: string, round: Round): void {
     const account = this.#accounts.get(name);
     if (account === undefined) return;

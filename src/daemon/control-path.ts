@@ -10,7 +10,6 @@ const SOCKET = 'control.sock';
 const POINTER = 'control.path';
 const LONGEST_POINTER_BYTES = 4_096;
 
-/** Where a daemon listens for commands. */
 export interface ControlPlace {
   readonly socket: string;
   /** Where the socket is said to be, when it is not in the archive's folder. */

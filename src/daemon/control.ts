@@ -27,7 +27,6 @@ import { type DaemonStatus, daemonStatus } from './ports.ts';
 /** Shapes of the events of a pass, as read from the control socket: answers there are not trusted. */
 const count = z.number();
 const name = z.string();
-/** Fields that are all counts. */
 const counts = <Name extends string>(...names: readonly Name[]) =>
   Object.fromEntries(names.map((field) => [field, count])) as Record<Name, typeof count>;
 
@@ -179,11 +178,6 @@ function errorLine(error: unknown): AnswerLine {
 /** A question is names at most. */
 const MOST_BODY_BYTES = 1024 * 1024;
 
-interface ControlServer {
-  /** Tells those who wait that the daemon ends, and takes the socket away. */
-  close(): Promise<void>;
-}
-
 /**
  * Answers commands on the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`, `POST /link`. Only the
  * archive's owner may connect. Somebody who goes away interrupts nothing.
@@ -195,11 +189,11 @@ export async function startControlServer(
   daemon: Daemon,
   version: string,
   link: (mailboxes: readonly string[] | null) => string | null,
-): Promise<ControlServer> {
+) {
   const ending = new AbortController();
   const server = createServer((request, response) => {
     response.setHeader('x-mailkeep-version', version);
-    answer(request, response, { daemon, link }, ending.signal).catch((error: unknown) => {
+    answer(request, response, daemon, link, ending.signal).catch((error: unknown) => {
       if (!response.headersSent) response.statusCode = error instanceof BadRequest ? 400 : 500;
       response.end();
     });
@@ -217,6 +211,7 @@ export async function startControlServer(
     throw socketFailed(place.socket, error);
   }
   return {
+    /** Tells clients that wait that the daemon ends, and removes the socket. */
     async close() {
       ending.abort();
       const closed = once(server, 'close');
@@ -232,12 +227,11 @@ export async function startControlServer(
 
 class BadRequest extends Error {}
 
-type LinkMaker = Parameters<typeof startControlServer>[3];
-
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  { daemon, link }: { readonly daemon: Daemon; readonly link: LinkMaker },
+  daemon: Daemon,
+  link: Parameters<typeof startControlServer>[3],
   ending: AbortSignal,
 ): Promise<void> {
   switch (`${request.method} ${request.url}`) {

@@ -5,7 +5,7 @@ import type { Wait } from '../core/pace.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import type { RequestReport } from '../service/transport.ts';
 import { type SyncResult, totalsOf } from '../sync/result.ts';
-import type { DaemonEvent, Observer } from './ports.ts';
+import type { DaemonEvent } from './ports.ts';
 import type { ReceiverEvent } from './receiver.ts';
 import { lineOptions } from './runs.ts';
 
@@ -13,16 +13,7 @@ import { lineOptions } from './runs.ts';
  * The daemon's log. Lines carry counts, codes, durations and resource ids, and never an address, a subject, a path of
  * a folder or a secret.
  */
-export interface DaemonLog {
-  readonly observer: Observer;
-  readonly request: (report: RequestReport) => void;
-  readonly wait: (wait: Wait) => void;
-  readonly say: (level: 'debug' | 'info' | 'warn' | 'error', text: string, facts?: object) => void;
-  /** Logs a failure that somebody has to fix: its code, and facts without names. */
-  readonly fail: (level: 'error' | 'fatal', text: string, error: unknown) => void;
-  /** From here on, lines below it are left out. */
-  readonly setLevel: (level: Settings['log']['level']) => void;
-}
+export type DaemonLog = Readonly<ReturnType<typeof daemonLog>>;
 
 /** Opens the log on standard output: JSON Lines, or lines for people where `pretty`. */
 export async function openDaemonLog(
@@ -58,19 +49,23 @@ export function lineForPeople(line: Readonly<Record<string, unknown>>): string {
   return terminalLine(facts.length === 0 ? String(line.msg) : `${line.msg}: ${facts.join(', ')}`);
 }
 
-export function daemonLog(log: Logger): DaemonLog {
+export function daemonLog(log: Logger) {
   return {
-    observer: (event) => logEvent(log, event),
-    request: ({ operation, host, status, ms, bytes, key }) =>
+    observer: (event: DaemonEvent) => logEvent(log, event),
+    request: ({ operation, host, status, ms, bytes, key }: RequestReport) =>
       log.debug({ operation, mailbox: key, host, status, ms, bytes }, 'request'),
-    wait: ({ host, until, reason }) => {
+    wait: ({ host, until, reason }: Wait) => {
       const line = { host, until: new Date(until).toISOString(), reason };
       if (reason === 'rate') log.debug(line, 'waiting');
       else log.warn(line, 'waiting');
     },
-    say: (named, text, facts = {}) => log[named](facts, text),
-    fail: (named, text, error) => log[named](errorFacts(error), text),
-    setLevel: (level) => {
+    say: (level: 'debug' | 'info' | 'warn' | 'error', text: string, facts: object = {}) =>
+      log[level](facts, text),
+    /** Logs a failure that somebody has to fix: its code, and facts without names. */
+    fail: (level: 'error' | 'fatal', text: string, error: unknown) =>
+      log[level](errorFacts(error), text),
+    /** From here on, lines below it are left out. */
+    setLevel: (level: Settings['log']['level']) => {
       log.level = level;
     },
   };
@@ -156,7 +151,6 @@ function logEvent(log: Logger, event: DaemonEvent): void {
   }
 }
 
-/** What a run did, in numbers. */
 function numbersOf(result: SyncResult) {
   const { mailboxes, failures, requests, certificates, durationMs, timings } = result;
   return {

@@ -19,31 +19,23 @@ import type { StateFile } from '../core/state.ts';
 import type { RunRecord } from '../core/state-runs.ts';
 import { keepRun, NO_NUMBERS, type RunFrame, recordOfPass } from '../sync/make-run.ts';
 import type { SyncResult } from '../sync/result.ts';
-import type { Narrowing } from '../sync/selection.ts';
 import type { RunReport } from '../verify/facts.ts';
-import { ScheduledPruning, ScheduledVerification } from './background-tasks.ts';
+import { ScheduledCopies, scheduledPruning, scheduledVerification } from './background-tasks.ts';
 import { startControlServer } from './control.ts';
 import { prepareControlPlace } from './control-path.ts';
-import { ScheduledCopies } from './copying.ts';
 import { Daemon } from './daemon.ts';
 import { type DaemonLog, openDaemonLog } from './daemon-log.ts';
-import { type Neighbours, openNeighbours } from './integrations.ts';
-import type { DaemonClock, DaemonEvent, Observer, PassRunner } from './ports.ts';
+import { type Integrations, openIntegrations } from './integrations.ts';
+import type { DaemonClock, DaemonEvent } from './ports.ts';
 import { choreReport, Passes } from './runs.ts';
-import { noteBegun, rememberedTimetable, type Scheduled, type Timetable } from './schedule.ts';
+import { noteBegun, rememberedTimetable } from './schedule.ts';
 
 const STANDARD_OUTPUT = 1;
 /** A terminal that closes sends SIGHUP first, and is gone a moment later: it is looked at so often, and so many times. */
 const LOOK_EVERY_MS = 500;
 const LOOKS = 20;
 
-interface ProcessWatch {
-  /** Cuts the process off when it has not ended after `ms`. */
-  endWithin(ms: number, code: ExitCode): void;
-  release(): void;
-}
-
-/** Signals to the daemon's process, and uncaught errors: those end it loudly. */
+/** Handles signals to the daemon's process, and ends it loudly at uncaught errors, until the returned function is called. */
 function watchProcess(options: {
   /** SIGHUP by somebody's hand. */
   readonly hangup: () => void;
@@ -52,7 +44,7 @@ function watchProcess(options: {
   readonly signal: AbortSignal;
   readonly interrupted: (code: ExitCode) => void;
   readonly log: DaemonLog;
-}): ProcessWatch {
+}): () => void {
   const { hangup, onTerminal, signal, interrupted, log } = options;
   const end = (): void => interrupted(EXIT.done);
   const hungUp = (): void => {
@@ -68,19 +60,11 @@ function watchProcess(options: {
   process.on('uncaughtException', mistake);
   signal.addEventListener('abort', end, { once: true });
   if (signal.aborted) end();
-  return {
-    endWithin(ms, code) {
-      setTimeout(() => {
-        log.say('warn', 'work in progress did not finish in time and was aborted');
-        process.exit(code);
-      }, ms).unref();
-    },
-    release() {
-      process.off('SIGHUP', hungUp);
-      process.off('unhandledRejection', mistake);
-      process.off('uncaughtException', mistake);
-      signal.removeEventListener('abort', end);
-    },
+  return () => {
+    process.off('SIGHUP', hungUp);
+    process.off('unhandledRejection', mistake);
+    process.off('uncaughtException', mistake);
+    signal.removeEventListener('abort', end);
   };
 }
 
@@ -101,22 +85,20 @@ const WORTH_NOTING_MS = 100;
 
 /** Keeps what the daemon does in the archive's state, for the web interface. */
 export class RunNotes {
+  /** @param now returns milliseconds since the epoch */
   constructor(
-    private readonly options: {
-      readonly state: Pick<StateFile, 'runs'>;
-      /** Returns milliseconds since the epoch. */
-      readonly now: () => number;
-      readonly log: Pick<DaemonLog, 'say'>;
-    },
+    private readonly state: Pick<StateFile, 'runs'>,
+    private readonly now: () => number,
+    private readonly log: Pick<DaemonLog, 'say'>,
   ) {}
 
   onEvent(event: DaemonEvent): void {
     if (event.event === 'run-finished') {
       const { kind, account, startedAt } = event.run;
-      this.#pass(event.result, { kind, account, startedAt, endedAt: this.options.now() });
+      this.#pass(event.result, { kind, account, startedAt, endedAt: this.now() });
     } else if (event.event === 'pass-finished' && event.kind === 'backlog') {
       // No run reports a backlog: it continues alongside them.
-      const endedAt = this.options.now();
+      const endedAt = this.now();
       const startedAt = endedAt - event.result.durationMs;
       const { account } = event.mailbox;
       this.#pass(event.result, { kind: 'backlog', account, startedAt, endedAt });
@@ -136,7 +118,7 @@ export class RunNotes {
 
   /** Attachments were read and segments sealed, in idle time. */
   onTidied(startedAt: number): void {
-    const endedAt = this.options.now();
+    const endedAt = this.now();
     if (endedAt - startedAt < WORTH_NOTING_MS) return;
     this.#keep({ kind: 'index', account: null, startedAt, endedAt, ...NO_NUMBERS });
   }
@@ -146,10 +128,9 @@ export class RunNotes {
   }
 
   #keep(run: RunRecord): void {
-    const { state, log } = this.options;
-    keepRun(state, run, (error) => {
+    keepRun(this.state, run, (error) => {
       const { code } = sentenceOf(error);
-      log.say('warn', 'a run could not be kept in state.sqlite', { kind: run.kind, code });
+      this.log.say('warn', 'a run could not be kept in state.sqlite', { kind: run.kind, code });
     });
   }
 }
@@ -165,23 +146,14 @@ export type OnStop = (stop: () => unknown) => void;
  */
 export async function withStops<T>(act: (onStop: OnStop) => Promise<T>): Promise<T> {
   const stops: (() => unknown)[] = [];
-  const errors: unknown[] = [];
-  const done: T[] = [];
-  try {
-    done.push(await act((stop) => stops.push(stop)));
-  } catch (error) {
-    errors.push(error);
-  }
+  const [result] = await Promise.allSettled([act((stop) => stops.push(stop))]);
+  const stopped: PromiseSettledResult<unknown>[] = [];
   for (const stop of stops.reverse()) {
-    try {
-      await stop();
-    } catch (error) {
-      errors.push(error);
-    }
+    stopped.push(...(await Promise.allSettled([(async () => stop())()])));
   }
-  const [result] = done;
-  if (errors.length > 0 || result === undefined) throw errors[0];
-  return result;
+  if (result.status === 'rejected') throw result.reason;
+  for (const one of stopped) if (one.status === 'rejected') throw one.reason;
+  return result.value;
 }
 
 /**
@@ -255,24 +227,21 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
   const { context, writer, clock, log } = parts;
   const { env } = context.surroundings;
   const { now } = context;
-  let end: (code: ExitCode) => void = () => {};
-  const ended = new Promise<ExitCode>((resolve) => {
-    end = resolve;
-  });
+  const { promise: ended, resolve: end } = Promise.withResolvers<ExitCode>();
   let reload: () => void = () => {};
-  const watch = watchProcess({
+  const release = watchProcess({
     hangup: () => reload(),
     onTerminal: context.interactive,
     signal: context.signal,
     interrupted: (code) => end(code),
     log,
   });
-  onStop(() => watch.release());
-  const neighbours = await openNeighbours({ context, settings, writer, env, now, log, onStop });
-  const notes = new RunNotes({ state: writer.state, now, log });
+  onStop(release);
+  const integrations = await openIntegrations({ context, settings, writer, env, now, log, onStop });
+  const notes = new RunNotes(writer.state, now, log);
   const onRun = (report: RunReport): void => {
     notes.onRun(report);
-    neighbours.onRun(report);
+    integrations.onRun(report);
   };
   const passes = new Passes({
     writer,
@@ -281,7 +250,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
     clock,
     onRequest: (account, report) => {
       log.request(report);
-      neighbours.onRequest(account, report);
+      integrations.onRequest(account, report);
     },
     onWait: log.wait,
     onSealed: watchSealing({ now, log, onRun }),
@@ -290,12 +259,11 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
   onStop(() => passes.close());
   const die = (error: unknown): void => {
     log.fail('fatal', 'the daemon cannot go on', error);
-    neighbours.failed(error);
+    integrations.failed(error);
     end(exitOf(error));
   };
   const program = [process.execPath, ...process.execArgv, process.argv[1] ?? ''];
   const child = { program, env, dataDir: writer.dataDir };
-  const verification = new ScheduledVerification({ ...child, now, log, onRun });
   const copies = new ScheduledCopies({
     ...child,
     env: isPiped(settings.file) ? env : { ...env, MAILKEEP_CONFIG: settings.file },
@@ -304,27 +272,24 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
     reached: () => writer.catalog.reached().number,
     log,
     onRun,
-    onDropped: neighbours.onCopiesDropped,
+    onDropped: integrations.onCopiesDropped,
   });
   copies.configure(settings.copies, settings.schedule.timezone);
-  const pruning = new ScheduledPruning({
-    context,
-    writer,
-    retention: () => passes.settings.retention,
-    log,
-    onRun,
-  });
+  const retention = () => passes.settings.retention;
   const daemon = new Daemon({
     accounts: settings.accounts.map(({ name }) => name),
     runner: passes,
     clock,
     timetable: rememberedTimetable(settings, writer.state, clock),
     begun: (name, at) => noteBegun(writer.state, name, at),
-    chores: { verify: verification.run, prune: pruning.run },
+    chores: {
+      verify: scheduledVerification({ ...child, now, log, onRun }),
+      prune: scheduledPruning({ context, writer, retention, log, onRun }),
+    },
     observer: (event) => {
       log.observer(event);
       notes.onEvent(event);
-      neighbours.onEvent(event);
+      integrations.onEvent(event);
       copies.onEvent(event);
     },
     random: Math.random,
@@ -332,7 +297,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
   });
   onStop(() => Promise.all([copies.close(), daemon.stop()]));
   const place = prepareControlPlace(writer.dataDir, env);
-  const control = await startControlServer(place, daemon, packageJson.version, neighbours.link);
+  const control = await startControlServer(place, daemon, packageJson.version, integrations.link);
   onStop(() => control.close());
   if (place.pointer !== null) {
     log.say(
@@ -340,15 +305,18 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
       'the path of the archive is too long for a socket; control.path names the socket',
     );
   }
-  reload = reloading(parts, daemon, passes, neighbours, copies);
-  await neighbours.ready(daemon, () => passes.accounts());
+  reload = reloading(parts, daemon, passes, integrations, copies);
+  await integrations.ready(daemon, () => passes.accounts());
   daemon.start();
   copies.start();
   log.say('info', 'ready', { pid: process.pid, accounts: settings.accounts.length });
   const code = await ended;
   log.say('info', 'ending');
-  watch.endWithin(STOP_MS, code);
-  neighbours.stopping();
+  setTimeout(() => {
+    log.say('warn', 'work in progress did not finish in time and was aborted');
+    process.exit(code);
+  }, STOP_MS).unref();
+  integrations.stopping();
   return code;
 }
 
@@ -357,7 +325,7 @@ function reloading(
   parts: Parts,
   daemon: Daemon,
   passes: Passes,
-  neighbours: Neighbours,
+  integrations: Integrations,
   copies: ScheduledCopies,
 ): () => void {
   const { context, writer, log } = parts;
@@ -380,7 +348,7 @@ function reloading(
     const names = settings.accounts.map(({ name }) => name);
     const timetable = rememberedTimetable(settings, parts.writer.state, parts.clock);
     await daemon.reload(names, timetable, () => passes.configure(settings));
-    await neighbours.configure(settings);
+    await integrations.configure(settings);
     copies.configure(settings.copies, settings.schedule.timezone);
     if (isPiped(settings.file)) {
       const text = 'the configuration came from a pipe: another takes effect only after a restart';
@@ -392,30 +360,4 @@ function reloading(
       log.fail('error', 'the configuration could not be taken over', error);
     });
   };
-}
-
-/** What `sync` asks a running daemon for. */
-export interface SyncRequest extends Narrowing {
-  readonly full: boolean;
-  readonly acceptEndings: boolean;
-}
-
-export interface DaemonOptions {
-  readonly accounts: readonly string[];
-  readonly runner: PassRunner;
-  readonly clock: DaemonClock;
-  readonly timetable: Timetable;
-  /** Called when something of the timetable was begun, to remember when. */
-  readonly begun: (name: Scheduled, at: number) => void;
-  /** Scheduled work other than passes. Each chore reports its own result. */
-  readonly chores: {
-    /** Compares the archive with itself. */
-    verify(signal: AbortSignal): Promise<void>;
-    /** Lets go of what retention says, while nothing else writes. */
-    prune(signal: AbortSignal): Promise<void>;
-  };
-  readonly observer: Observer;
-  readonly random: () => number;
-  /** The archive cannot go on, or there is a mistake in the program: the process has to end. */
-  readonly onFatal: (error: unknown) => void;
 }

@@ -2,16 +2,17 @@ import { selects } from '../core/names.ts';
 import type { ProgressListener, SyncResult } from '../sync/result.ts';
 import type { SyncPlan } from '../sync/run-sync.ts';
 import type { Narrowing } from '../sync/selection.ts';
-import { Accounts } from './accounts.ts';
-import type { DaemonOptions, SyncRequest } from './daemon-process.ts';
-import { Dispatcher } from './dispatcher.ts';
+import { Accounts, accountFailure, archiveFailure, isOfTheDisk } from './accounts.ts';
+import { Dispatcher, mailboxKey, type Task } from './dispatcher.ts';
 import {
   type Aim,
+  type DaemonClock,
   type DaemonEvent,
   type DaemonStatus,
-  describe,
   type Hint,
   LOOK,
+  type Observer,
+  type PassRunner,
   type RunInfo,
   type RunKind,
   type Survey,
@@ -19,8 +20,7 @@ import {
   type WatchedMailbox,
 } from './ports.ts';
 import { Run } from './runs.ts';
-import { ClockJumps, Timers, type Timetable } from './schedule.ts';
-import { accountFailure, archiveFailure, isOfTheDisk, mailboxKey, type Task } from './work.ts';
+import { ClockJumps, SCHEDULED, type Scheduled, Timers, type Timetable } from './schedule.ts';
 
 /** Waits before a message that is announced and not there yet is looked for again: about a minute in all. */
 const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as const;
@@ -44,7 +44,6 @@ interface Awaited {
   readonly uids: Map<number, number>;
 }
 
-/** Messages that were announced and are not archived yet. */
 export class AwaitedMessages {
   readonly #mailboxes = new Map<string, Awaited>();
 
@@ -86,31 +85,6 @@ export class AwaitedMessages {
   }
 }
 
-/** Errands that may take hours, one after the other, and ask nothing of the origin. */
-class Chores {
-  #last: Promise<void> = Promise.resolve();
-
-  /** @param signal once aborted, none begins @param failed called with what one throws before that */
-  constructor(
-    private readonly signal: AbortSignal,
-    private readonly failed: (error: unknown) => void,
-  ) {}
-
-  add(act: (signal: AbortSignal) => Promise<void>): void {
-    this.#last = this.#last
-      .then(() => (this.signal.aborted ? undefined : act(this.signal)))
-      // What one failed of is no matter of the next.
-      .catch((error: unknown) => {
-        if (!this.signal.aborted) this.failed(error);
-      });
-  }
-
-  /** Resolves when those that were added are over. */
-  over(): Promise<void> {
-    return this.#last;
-  }
-}
-
 /** Several share something, or one has it alone; whoever waits to be alone goes before those who come later. */
 class SharedTurn {
   readonly #sharing = new Set<Promise<unknown>>();
@@ -148,49 +122,6 @@ class SharedTurn {
 /** Segments are sealed when the daemon is idle, or after this long. */
 const TIDY_EVERY_MS = 600_000;
 
-/** When the archive is tidied: whenever there is something to tidy and time for it, one round at a time. */
-class Tidying {
-  #untidy = true;
-  #underway = false;
-  #tidiedAt: number;
-
-  /** @param tidy does some of it, and says whether there is more to do */
-  constructor(
-    private readonly tidy: () => Promise<boolean>,
-    private readonly monotonic: () => number,
-  ) {
-    this.#tidiedAt = monotonic();
-  }
-
-  /** Something was added. */
-  note(): void {
-    this.#untidy = true;
-  }
-
-  get isOverdue(): boolean {
-    return this.monotonic() - this.#tidiedAt > TIDY_EVERY_MS;
-  }
-
-  /** A round, or undefined where there is nothing to tidy or a round is under way. It says whether there is more to do. */
-  begin(): Promise<boolean> | undefined {
-    if (!this.#untidy || this.#underway) return undefined;
-    this.#untidy = false;
-    this.#underway = true;
-    return this.#round();
-  }
-
-  async #round(): Promise<boolean> {
-    try {
-      const more = await this.tidy();
-      if (more) this.#untidy = true;
-      return more;
-    } finally {
-      this.#underway = false;
-      this.#tidiedAt = this.monotonic();
-    }
-  }
-}
-
 /** Timers fire late after a suspend, never early: this is how often the clock is checked. */
 const LOOK_AT_CLOCK_MS = 30_000;
 /** The same while an account waits: a token file may change. */
@@ -199,6 +130,38 @@ const LOOK_AT_TOKEN_MS = 2_000;
 const DISK_WAIT_MS = 60_000;
 /** Where a round of tidying has left something, the next one comes so soon. */
 const TIDY_AGAIN_MS = 500;
+
+interface SyncRequest extends Narrowing {
+  readonly full: boolean;
+  readonly acceptEndings: boolean;
+}
+
+export interface DaemonOptions {
+  readonly accounts: readonly string[];
+  readonly runner: PassRunner;
+  readonly clock: DaemonClock;
+  readonly timetable: Timetable;
+  /** Called when something of the timetable was begun, to remember when. */
+  readonly begun: (name: Scheduled, at: number) => void;
+  /** Scheduled work other than passes. Each chore reports its own result. */
+  readonly chores: {
+    verify(signal: AbortSignal): Promise<void>;
+    /** Lets go of what retention says, while nothing else writes. */
+    prune(signal: AbortSignal): Promise<void>;
+  };
+  readonly observer: Observer;
+  readonly random: () => number;
+  /** The archive cannot go on, or there is a mistake in the program: the process has to end. */
+  readonly onFatal: (error: unknown) => void;
+}
+
+function iso(at: number): string {
+  return new Date(at).toISOString();
+}
+
+function isoOrNull(at: number | null | undefined): string | null {
+  return at === null || at === undefined ? null : iso(at);
+}
 
 /** Decides when what is done: by the clock, by hints and by hand. Does nothing itself. */
 export class Daemon {
@@ -212,9 +175,13 @@ export class Daemon {
   #cancelWake: (() => void) | undefined;
   readonly #jumps: ClockJumps;
   #diskWaits = false;
-  readonly #tidying: Tidying;
+  /** Something was added since the last round of tidying, or that round left something. */
+  #untidy = true;
+  #isTidying = false;
+  #tidiedAt: number;
   readonly #errands = new Set<Promise<void>>();
-  readonly #chores: Chores;
+  /** Verification and pruning, one after the other: each may take hours, and asks nothing of the origin. */
+  #chores: Promise<void> = Promise.resolve();
   /** Surveys and tidying share the archive with passes; pruning does not. */
   readonly #turn = new SharedTurn();
   readonly #startedAt: number;
@@ -223,13 +190,9 @@ export class Daemon {
     const { clock, observer, random } = options;
     this.#timetable = options.timetable;
     this.#timers = new Timers(clock);
-    this.#chores = new Chores(this.#stopping.signal, (error) => this.#failed(error));
     this.#startedAt = clock.now();
     this.#jumps = new ClockJumps(clock.now(), clock.monotonic());
-    this.#tidying = new Tidying(
-      () => this.#turn.share(() => options.runner.tidy(this.#stopping.signal)),
-      () => clock.monotonic(),
-    );
+    this.#tidiedAt = clock.monotonic();
     this.#accounts = new Accounts(clock, (event) => this.#report(event), random);
     this.#accounts.set(options.accounts);
     this.#dispatcher = new Dispatcher({
@@ -253,7 +216,7 @@ export class Daemon {
     this.#cancelWake?.();
     this.#timers.cancel();
     await this.#dispatcher.close();
-    await Promise.all([...this.#errands, this.#chores.over()]);
+    await Promise.all([...this.#errands, this.#chores]);
   }
 
   /**
@@ -339,13 +302,38 @@ export class Daemon {
   }
 
   status(): DaemonStatus {
-    return describe({
-      startedAt: this.#startedAt,
-      now: this.options.clock.now(),
-      timetable: this.#timetable,
-      dispatcher: this.#dispatcher,
-      accounts: this.#accounts,
-    });
+    return {
+      pid: process.pid,
+      startedAt: iso(this.#startedAt),
+      now: iso(this.options.clock.now()),
+      schedule: SCHEDULED.map((name) => ({
+        name,
+        lastAt: isoOrNull(this.#timetable.lastAt(name)),
+        nextAt: isoOrNull(this.#timetable.nextAt(name)),
+      })),
+      waiting: this.#dispatcher.waiting(),
+      underway: this.#dispatcher.underway().map(({ mailbox, kind, forMs }) => ({
+        account: mailbox.account,
+        mailbox: mailbox.address,
+        kind,
+        forMs: Math.round(forMs),
+      })),
+      accounts: this.#accounts.names.map((name) => {
+        const trouble = this.#accounts.trouble(name);
+        const { round, everyMs } = this.#accounts.freshness(name);
+        return {
+          name,
+          state: trouble?.state ?? 'ok',
+          code: trouble?.code ?? null,
+          since: isoOrNull(trouble?.since),
+          retryAt: isoOrNull(trouble?.retryAt),
+          mailboxes: this.#accounts.mailboxes(name).length,
+          roundAt: isoOrNull(round?.startedAt),
+          roundMs: round?.durationMs ?? null,
+          everyMs,
+        };
+      }),
+    };
   }
 
   #wake(): void {
@@ -357,8 +345,8 @@ export class Daemon {
     for (const name of this.#timetable.due(now)) {
       begun(name, now);
       if (name === 'verify' || name === 'prune') {
-        if (name === 'verify') this.#chores.add((signal) => chores.verify(signal));
-        else this.#chores.add((signal) => this.#undisturbed(() => chores.prune(signal)));
+        if (name === 'verify') this.#chore((signal) => chores.verify(signal));
+        else this.#chore((signal) => this.#undisturbed(() => chores.prune(signal)));
         continue;
       }
       for (const account of this.#accounts.names) {
@@ -368,7 +356,7 @@ export class Daemon {
     for (const account of this.#accounts.due((name) => runner.tokenMark(name))) {
       this.#errand(this.#probe(account));
     }
-    if (this.#tidying.isOverdue) this.#tidy();
+    if (clock.monotonic() - this.#tidiedAt > TIDY_EVERY_MS) this.#tidy();
     const often = this.#accounts.anyWaiting ? LOOK_AT_TOKEN_MS : LOOK_AT_CLOCK_MS;
     const waitMs = Math.min(often, this.#timetable.waitMs(now));
     this.#cancelWake = clock.after(waitMs, () => this.#wake());
@@ -405,7 +393,6 @@ export class Daemon {
     if (owed && kind === 'sync') await this.#round('sweep', account, SWEEP);
   }
 
-  /** Asks which mailboxes there are, and queues a pass for each. */
   async #enqueue(
     run: Run,
     account: string,
@@ -448,7 +435,6 @@ export class Daemon {
     return survey;
   }
 
-  /** Notes a failure of the whole account, if there is one. */
   #noted(account: string, result: SyncResult): boolean {
     const failure = accountFailure(result);
     if (failure === undefined) return false;
@@ -476,7 +462,7 @@ export class Daemon {
     const isNarrow = aim.folders.length > 0;
     this.#report({ event: 'pass-finished', kind, mailbox, isNarrow, result });
     this.#noted(mailbox.account, result);
-    if (result.mailboxes.some(({ added }) => added > 0)) this.#tidying.note();
+    if (result.mailboxes.some(({ added }) => added > 0)) this.#untidy = true;
     const { runner } = this.options;
     const { againMs, unseen } = this.#awaited.settle(mailbox, (uid) => runner.has(mailbox, uid));
     if (unseen > 0) {
@@ -521,18 +507,38 @@ export class Daemon {
     );
   }
 
+  /** Starts a round of tidying, unless nothing was added since the last one or a round is running. */
   #tidy(): void {
-    if (this.#stopping.signal.aborted) return;
-    const round = this.#tidying.begin();
-    if (round === undefined) return;
-    this.#errand(
-      round.then((more) => {
-        if (more) this.#timers.after(TIDY_AGAIN_MS, () => this.#dispatcher.weigh());
-      }),
-    );
+    if (this.#stopping.signal.aborted || !this.#untidy || this.#isTidying) return;
+    this.#untidy = false;
+    this.#isTidying = true;
+    this.#errand(this.#tidyOnce());
   }
 
-  /** Acts while no pass, no survey and no tidying is under way; none begins before it is over. */
+  async #tidyOnce(): Promise<void> {
+    const { clock, runner } = this.options;
+    try {
+      const isMore = await this.#turn.share(() => runner.tidy(this.#stopping.signal));
+      if (!isMore) return;
+      this.#untidy = true;
+      this.#timers.after(TIDY_AGAIN_MS, () => this.#dispatcher.weigh());
+    } finally {
+      this.#isTidying = false;
+      this.#tidiedAt = clock.monotonic();
+    }
+  }
+
+  /** Runs `act` after earlier chores. The failure of one does not concern the next. */
+  #chore(act: (signal: AbortSignal) => Promise<void>): void {
+    const { signal } = this.#stopping;
+    this.#chores = this.#chores
+      .then(() => (signal.aborted ? undefined : act(signal)))
+      .catch((error: unknown) => {
+        if (!signal.aborted) this.#failed(error);
+      });
+  }
+
+  /** Runs `act` while no pass, survey or round of tidying is running; none starts before it ends. */
   async #undisturbed(act: () => Promise<void>): Promise<void> {
     await this.#turn.alone(async () => {
       await this.#dispatcher.pause();

@@ -1,3 +1,4 @@
+import type { StoredWebhook } from '../core/secrets.ts';
 import type { StateFile } from '../core/state.ts';
 import type { PlatformClient } from '../service/client.ts';
 import type { DeliveryLogRecord } from '../service/platform-wire.ts';
@@ -58,18 +59,7 @@ export function attemptsOf({
   return isUntried ? 0 : retries + 1;
 }
 
-/** A delivery as the service's log shows it. Times in milliseconds since the epoch. */
-export interface LoggedDelivery {
-  readonly at: number;
-  /** Address of the mailbox. */
-  readonly mailbox: string;
-  readonly url: string;
-  readonly success: boolean;
-  /** Attempts that were made, and that may be; none where the delivery waits for its first. */
-  readonly attempts: number;
-  readonly mostAttempts: number;
-  readonly durationMs: number;
-}
+export type LoggedDelivery = NonNullable<ReturnType<typeof entryOf>>;
 
 /**
  * Returns whether two addresses of deliveries are the same as URLs: the case of the host, a default port and the slash
@@ -84,15 +74,8 @@ function normal(url: string): string {
 }
 
 /** A webhook that was created from here. */
-export interface OwnWebhook {
-  readonly id: string;
-  readonly account: string;
-  readonly mailboxId: string;
-  readonly mailbox: string;
-  readonly url: string;
-}
+export type OwnWebhook = Pick<StoredWebhook, 'id' | 'account' | 'mailboxId' | 'mailbox' | 'url'>;
 
-/** A webhook as the service lists it. */
 interface ListedWebhook {
   readonly id: string;
   readonly status: string;
@@ -205,22 +188,6 @@ function isGood(
   return pages > 1 && age >= 0 && age < Math.min(LONGEST_GOOD_MS, pages * GOOD_MS_A_PAGE);
 }
 
-interface WatchOptions {
-  readonly account: string;
-  readonly orderId: string;
-  readonly platform: Pick<PlatformClient, 'eachWebhook' | 'eachDeliveryLog'>;
-  /** Webhooks that were created from here for this account. */
-  readonly own: readonly OwnWebhook[];
-  /** The webhooks of the order; without it they are listed each time. */
-  readonly listing?: WebhookListing;
-  readonly memory: LogMemory;
-  /** Called with deliveries that the log did not show before: mail arrived, whether or not it was announced here. */
-  readonly onNew?: (deliveries: readonly LoggedDelivery[]) => void;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
-  readonly signal: AbortSignal;
-}
-
 /** Entries that are asked for where none is known: two requests. */
 const FIRST_ENTRIES = 200;
 /** Entries that are asked for at once to come level with the log: ten requests. */
@@ -235,7 +202,20 @@ const OPEN_MS = 24 * 3_600_000;
  *
  * @throws as `PlatformClient`
  */
-export async function watchDeliveries(options: WatchOptions): Promise<WebhookFinding[]> {
+export async function watchDeliveries(options: {
+  readonly account: string;
+  readonly orderId: string;
+  readonly platform: Pick<PlatformClient, 'eachWebhook' | 'eachDeliveryLog'>;
+  readonly own: readonly OwnWebhook[];
+  /** The webhooks of the order; without it they are listed each time. */
+  readonly listing?: WebhookListing;
+  readonly memory: LogMemory;
+  /** Called with deliveries that the log did not show before: mail arrived, whether or not it was announced here. */
+  readonly onNew?: (deliveries: readonly LoggedDelivery[]) => void;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly signal: AbortSignal;
+}): Promise<WebhookFinding[]> {
   const { account, orderId, platform, own, memory, onNew, now, signal } = options;
   if (own.length === 0) return [];
   const listing = options.listing ?? new WebhookListing();
@@ -294,15 +274,20 @@ function levelWith(before: readonly LoggedDelivery[], now: number): number {
   return Math.min(newest, ...open.map(({ at }) => at));
 }
 
-/** Null for an entry whose time cannot be read: it could not be distinguished from others. */
-function entryOf(record: DeliveryLogRecord): LoggedDelivery | null {
+/**
+ * Returns a delivery as the service's log shows it, with times in milliseconds since the epoch; null for an entry whose
+ * time cannot be read, which could not be distinguished from others.
+ */
+function entryOf(record: DeliveryLogRecord) {
   const at = Date.parse(record.created_at);
   if (Number.isNaN(at)) return null;
   return {
     at,
+    /** The mailbox's address. */
     mailbox: record.mailbox_address,
     url: record.webhook_url,
     success: record.is_successful,
+    /** Attempts that were made, and that may be; none where the delivery waits for its first. */
     attempts: attemptsOf(record),
     mostAttempts: record.max_retry_count + 1,
     durationMs: record.duration,

@@ -1,20 +1,126 @@
 import type { Lane } from '../core/concurrency.ts';
 import { hasCode } from '../core/errors.ts';
 import type { SyncFailure, SyncResult } from '../sync/result.ts';
-import type { DaemonOptions } from './daemon-process.ts';
+import { accountFailure, archiveFailure } from './accounts.ts';
+import type { DaemonOptions } from './daemon.ts';
 import type { Aim, RunKind, WatchedMailbox } from './ports.ts';
 import { partialResult, type Run } from './runs.ts';
-import {
-  accountFailure,
-  archiveFailure,
-  classOf,
-  decide,
-  mailboxKey,
-  RANKS,
-  SLICE_MS,
-  type Task,
-  type Underway,
-} from './work.ts';
+
+/** What comes first, by what it is for. A pass that takes long is backlog, whatever it began as. */
+const RANKS: readonly RunKind[] = ['hint', 'hand', 'sync', 'backlog', 'sweep'];
+
+/** A pass over a mailbox that is to be made, and the runs that wait for it. */
+export interface Task {
+  readonly mailbox: WatchedMailbox;
+  readonly aim: Aim;
+  rank: RunKind;
+  /** When a pass with this aim was first begun; undefined before that. */
+  begunAt: number | undefined;
+  readonly runs: Set<Run>;
+}
+
+export interface Underway {
+  readonly task: Task;
+  /** By the clock that never goes back. */
+  readonly startedAt: number;
+  stopping: boolean;
+}
+
+/** The origin's name of a mailbox: two accounts that reach the same one must not write it at the same time. */
+export function mailboxKey({ host, resourceId }: WatchedMailbox): string {
+  return `${host}/${resourceId}`;
+}
+
+/** A pass that began as anything better is backlog from this age on. */
+export const SLICE_MS = 30_000;
+/** From this age on a pass makes room for another that waits in its class. */
+export const ROTATE_MS = 600_000;
+/** Passes of an account that may be under way, by what they are now. Requests are paced by the limiter, whatever these are. */
+export const SLOTS: Readonly<Record<RunKind, number>> = {
+  hint: 4,
+  hand: 4,
+  sync: 4,
+  backlog: 4,
+  sweep: 1,
+};
+
+export function classOf({ task, startedAt }: Underway, monotonic: number): RunKind {
+  if (task.rank === 'sweep' || monotonic - startedAt < SLICE_MS) return task.rank;
+  return 'backlog';
+}
+
+interface Decision {
+  readonly start: readonly Task[];
+  readonly stop: readonly Underway[];
+}
+
+/**
+ * Returns what to start and what to interrupt now. A mailbox has one pass at a time. An interrupted pass resumes later
+ * where it stopped, after whatever took precedence over it.
+ *
+ * @param isOpen whether passes of an account may be started at all
+ */
+export function decide(
+  waiting: readonly Task[],
+  underway: readonly Underway[],
+  monotonic: number,
+  isOpen: (account: string) => boolean,
+): Decision {
+  const busy = new Map(underway.map((one) => [mailboxKey(one.task.mailbox), one]));
+  const counts = new Map<string, number>();
+  const count = (account: string, kind: RunKind): number => counts.get(slot(account, kind)) ?? 0;
+  const add = (account: string, kind: RunKind): void => {
+    counts.set(slot(account, kind), count(account, kind) + 1);
+  };
+  for (const one of underway) add(one.task.mailbox.account, classOf(one, monotonic));
+  const oldest = oldestByClass(underway, monotonic);
+  const stop = new Set<Underway>();
+  const start: Task[] = [];
+  for (const rank of RANKS) {
+    for (const task of waiting) {
+      const { account } = task.mailbox;
+      if (task.rank !== rank || !isOpen(account)) continue;
+      const other = busy.get(mailboxKey(task.mailbox));
+      if (other !== undefined) {
+        if (isBetter(rank, classOf(other, monotonic))) stop.add(other);
+      } else if (count(account, rank) < SLOTS[rank]) {
+        add(account, rank);
+        start.push(task);
+        busy.set(mailboxKey(task.mailbox), { task, startedAt: monotonic, stopping: false });
+      } else {
+        const first = oldest.get(slot(account, rank));
+        if (first !== undefined && monotonic - first.startedAt >= ROTATE_MS) stop.add(first);
+      }
+    }
+  }
+  for (const { task } of underway) {
+    const { account } = task.mailbox;
+    if (count(account, 'backlog') <= SLOTS.backlog) continue;
+    const first = oldest.get(slot(account, 'backlog'));
+    if (first !== undefined) stop.add(first);
+  }
+  return { start, stop: [...stop].filter(({ stopping }) => !stopping) };
+}
+
+/** Returns whether the waiting run of a mailbox is worth interrupting the one in progress. */
+function isBetter(waiting: RunKind, running: RunKind): boolean {
+  if (running !== 'backlog' && running !== 'sweep') return false;
+  return waiting === 'hint' || waiting === 'hand' || waiting === 'sync';
+}
+
+function slot(account: string, kind: RunKind): string {
+  return `${account} ${kind}`;
+}
+
+function oldestByClass(underway: readonly Underway[], monotonic: number): Map<string, Underway> {
+  const oldest = new Map<string, Underway>();
+  for (const one of underway) {
+    const key = slot(one.task.mailbox.account, classOf(one, monotonic));
+    const known = oldest.get(key);
+    if (known === undefined || one.startedAt < known.startedAt) oldest.set(key, one);
+  }
+  return oldest;
+}
 
 /** How often what is under way is weighed again when nothing else happens. */
 const WEIGH_EVERY_MS = 5_000;
@@ -22,7 +128,6 @@ const WEIGH_EVERY_MS = 5_000;
 const REPORT_EVERY_MS = 30_000;
 
 interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'observer'> {
-  /** Whether passes of an account may be started now. */
   readonly isOpen: (account: string) => boolean;
   /** A pass ended, well or with failures of the origin. */
   readonly onPassed: (task: Task, kind: RunKind, result: SyncResult) => void;
@@ -42,7 +147,6 @@ interface Pass extends Underway {
   readonly ended: Promise<void>;
 }
 
-/** Starts and interrupts passes as `decide` says: the one queue of the daemon. */
 export class Dispatcher {
   #waiting: Task[] = [];
   readonly #underway = new Map<string, Pass>();

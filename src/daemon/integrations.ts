@@ -21,9 +21,9 @@ import {
 import type { ListedUsage, Memory, OriginMailbox } from '../sync/ports.ts';
 import { type LastCompared, lastCompared } from '../sync/sync-memory.ts';
 import { isLeftAlone, recalledListing, rememberFailure, rememberUsages } from '../sync/usage.ts';
-import { archiveFacts, policyOf } from '../verify/archive-status.ts';
+import { type ArchiveFacts, archiveFacts, policyOf } from '../verify/archive-status.ts';
 import { copyStatuses, recalledCopies } from '../verify/copy-facts.ts';
-import { type ArchiveFacts, DaemonState, Remembered, type RunReport } from '../verify/facts.ts';
+import { DaemonState, Remembered, type RunReport } from '../verify/facts.ts';
 import type { PlanningContext } from '../verify/purge.ts';
 import { recalledVerification } from '../verify/verification.ts';
 import { storedSessions } from '../web/sessions.ts';
@@ -47,47 +47,73 @@ import { syncRunReport } from './runs.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What the daemon reports to systemd (sd_notify(3)). Outside a unit with Type=notify all of it does nothing. */
-interface ServiceManager {
-  /** The archive is open and the schedules run. `status` is a line that `systemctl status` shows. */
-  ready(status: string): void;
-  status(status: string): void;
-  stopping(): void;
-  /** Starts reporting that the event loop runs, as often as the unit requires. */
-  startWatchdog(): void;
-  /** Stops the watchdog, and resolves when every report was received. */
-  close(): Promise<void>;
-}
+/** systemd answers within milliseconds; a process that waits longer waits for nothing. */
+const TIMEOUT_MS = 10_000;
 
 /**
- * Speaks with systemd by way of `systemd-notify`, since Node.js has no datagram sockets in the file system. The unit
+ * What the daemon reports to systemd (sd_notify(3)), one message after the other. Outside a unit with Type=notify all of
+ * it does nothing. Speaks by way of `systemd-notify`, since Node.js has no datagram sockets in the file system. The unit
  * needs NotifyAccess=all: it is not the main process that speaks.
  *
- * @param onError hears of a message that could not be sent, by a code
+ * @param onError receives a code for a message that could not be sent
  */
-export function serviceManager(
-  env: Environment,
-  onError: (reason: string) => void,
-): ServiceManager {
+export function serviceManager(env: Environment, onError: (reason: string) => void) {
   const socket = env.NOTIFY_SOCKET ?? '';
-  const queue = new Messages(socket, env.PATH, onError);
   let timer: NodeJS.Timeout | undefined;
+  let last: Promise<void> = Promise.resolve();
+  /** A report that the event loop runs waits to be sent: a second would say the same. */
+  let isPingWaiting = false;
+  const send = (args: readonly string[], before: () => void = () => {}): void => {
+    if (socket === '') return;
+    last = last.then(async () => {
+      before();
+      const reason = await notify(args, socket, env.PATH);
+      if (reason !== null) onError(reason);
+    });
+  };
+  const ping = (): void => {
+    if (isPingWaiting) return;
+    isPingWaiting = true;
+    send(['WATCHDOG=1'], () => {
+      isPingWaiting = false;
+    });
+  };
   return {
-    ready: (status) => queue.send(['--ready', `--status=${oneLine(status)}`]),
-    status: (status) => queue.send([`--status=${oneLine(status)}`]),
-    stopping: () => queue.send(['STOPPING=1']),
+    /** The archive is open and the schedules run. `status` is a line that `systemctl status` shows. */
+    ready: (status: string) => send(['--ready', `--status=${oneLine(status)}`]),
+    status: (status: string) => send([`--status=${oneLine(status)}`]),
+    stopping: () => send(['STOPPING=1']),
+    /** Starts reporting that the event loop runs, as often as the unit requires. */
     startWatchdog() {
       const everyMs = watchdogMs(env);
       if (everyMs === null || timer !== undefined) return;
-      const ping = (): void => queue.send(['WATCHDOG=1'], 'watchdog');
       ping();
       timer = setInterval(ping, everyMs);
     },
+    /** Stops the watchdog, and resolves when every report was received. */
     async close() {
       clearInterval(timer);
-      await queue.idle();
+      await last;
     },
   };
+}
+
+/** Returns why a message was not sent, or null. */
+function notify(
+  args: readonly string[],
+  socket: string,
+  path = '/usr/bin:/bin',
+): Promise<string | null> {
+  // Nothing else of our environment is its business.
+  const env = { NOTIFY_SOCKET: socket, PATH: path };
+  const killed = { timeout: TIMEOUT_MS, killSignal: 'SIGKILL' } as const;
+  const child = spawn('systemd-notify', [...args], { env, stdio: 'ignore', ...killed });
+  return new Promise((resolve) => {
+    child.once('error', (error) => resolve(errnoOf(error) ?? 'not started'));
+    child.once('exit', (code, signal) =>
+      resolve(code === 0 ? null : code === null ? String(signal) : `exit code ${code}`),
+    );
+  });
 }
 
 /** How often the watchdog wants to hear, half of its patience; null when there is none for this process. */
@@ -101,54 +127,6 @@ export function watchdogMs(env: Environment, pid = process.pid): number | null {
 
 function oneLine(text: string): string {
   return text.replace(/[\p{Cc}]+/gu, ' ');
-}
-
-/** systemd answers within milliseconds; a process that waits longer waits for nothing. */
-const TIMEOUT_MS = 10_000;
-
-/** One message after the other, in the order in which they were given. */
-class Messages {
-  /** Of these kinds one is waiting already: a second would say the same. */
-  readonly #waiting = new Set<string>();
-  #last: Promise<void> = Promise.resolve();
-
-  constructor(
-    private readonly socket: string,
-    private readonly path: string | undefined,
-    private readonly onError: (reason: string) => void,
-  ) {}
-
-  send(args: readonly string[], kind?: string): void {
-    if (this.socket === '' || (kind !== undefined && this.#waiting.has(kind))) return;
-    if (kind !== undefined) this.#waiting.add(kind);
-    this.#last = this.#last.then(async () => {
-      if (kind !== undefined) this.#waiting.delete(kind);
-      const reason = await this.#spawn(args);
-      if (reason !== null) this.onError(reason);
-    });
-  }
-
-  idle(): Promise<void> {
-    return this.#last;
-  }
-
-  /** Why it failed, or null. */
-  #spawn(args: readonly string[]): Promise<string | null> {
-    // Nothing else of our environment is its business.
-    const env = { NOTIFY_SOCKET: this.socket, PATH: this.path ?? '/usr/bin:/bin' };
-    const child = spawn('systemd-notify', [...args], {
-      env,
-      stdio: 'ignore',
-      timeout: TIMEOUT_MS,
-      killSignal: 'SIGKILL',
-    });
-    return new Promise((resolve) => {
-      child.once('error', (error) => resolve(errnoOf(error) ?? 'not started'));
-      child.once('exit', (code, signal) =>
-        resolve(code === 0 ? null : code === null ? String(signal) : `exit code ${code}`),
-      );
-    });
-  }
 }
 
 export interface WatchTiming {
@@ -199,7 +177,6 @@ export abstract class PeriodicWatch {
 }
 
 interface UsageWatchOptions extends WatchTiming {
-  /** The accounts as the configuration has them now. */
   readonly accounts: () => readonly AccountOrigin[];
   readonly memory: Memory;
   readonly lastCompared: (mailbox: MailboxKey) => LastCompared;
@@ -355,7 +332,6 @@ function keyOf(account: string, mailbox: string): string {
 type Observations = ReturnType<typeof webhookObservations>;
 
 interface WebhookWatchOptions extends Omit<UsageWatchOptions, 'memory'> {
-  /** Webhooks that were created from here. */
   readonly stored: () => Promise<readonly StoredWebhook[]>;
   readonly memory: LogMemory;
   readonly observe: (observations: Observations) => void;
@@ -517,34 +493,15 @@ const EVERYTHING = {
 /** Facts of the archive cost some queries a folder, and a scrape asks for them once a metric. */
 const FACTS_MS = 5_000;
 
-/**
- * Those who listen to the daemon, and those it listens to: health and metrics, webhooks, the web interface, the service
- * manager.
- */
-export interface Neighbours {
-  readonly onEvent: (event: DaemonEvent) => void;
-  readonly onRequest: (account: string, report: RequestReport) => void;
-  /** What a run came to that is no pass. */
-  readonly onRun: (report: RunReport) => void;
-  /** The configuration has these copies no longer: what was wrong with them is over. */
-  readonly onCopiesDropped: (to: readonly string[]) => void;
-  /** Applies another configuration, and returns which of its changes need a restart to take effect. */
-  configure(settings: Settings): Promise<void>;
-  /** The schedules run. Starts to receive webhooks. @throws cannot-listen */
-  ready(
-    daemon: Pick<Daemon, 'hint' | 'checkSooner' | 'sync'>,
-    accounts: () => readonly AccountOrigin[],
-  ): Promise<void>;
-  /** Returns a sign-in link of the web interface; null where none is served. */
-  link(mailboxes: readonly string[] | null): string | null;
-  /** Only a restart can help from now on. */
-  failed(error: unknown): void;
-  /** The process is about to stop everything. */
-  stopping(): void;
-}
+export type Integrations = Awaited<ReturnType<typeof openIntegrations>>;
 
-/** Opens what the configuration asks for; `onStop` gets how to stop each. @throws cannot-listen */
-export async function openNeighbours(options: {
+/**
+ * Opens what listens to the daemon, and what it listens to: health and metrics, webhooks, the web interface, the service
+ * manager; each as far as the configuration asks for it. `onStop` gets how to stop each.
+ *
+ * @throws cannot-listen
+ */
+export async function openIntegrations(options: {
   readonly context: PlanningContext;
   readonly settings: Settings;
   readonly writer: Writer;
@@ -552,7 +509,7 @@ export async function openNeighbours(options: {
   readonly now: () => number;
   readonly log: DaemonLog;
   readonly onStop: OnStop;
-}): Promise<Neighbours> {
+}) {
   const { writer, env, now, log, onStop } = options;
   let { settings } = options;
   const state = new DaemonState(now());
@@ -585,25 +542,14 @@ export async function openNeighbours(options: {
       damage: recalledVerification(writer.state)?.damage ?? null,
       copies: copyStatuses(writer.state, writer.catalog.reached().number, now()),
     });
-    const server = await startHealthServer({
-      listen,
-      hosts,
-      state,
-      metrics,
-      facts,
-      known,
-      now,
-      onError,
-    });
+    const asked = { listen, hosts, state, metrics, facts, known, now, onError };
+    const server = await startHealthServer(asked);
     onStop(() => server.close());
     log.say('info', 'health listens', { port: server.address.port });
   }
   let look: () => void = () => {};
-  const web = await webOf(
-    options,
-    () => settings,
-    () => look(),
-  );
+  const inForce = () => settings;
+  const web = await webOf(options, inForce, () => look());
   if (web !== null) {
     onStop(() => web.close());
     log.say('info', 'the web interface listens', { port: web.address.port });
@@ -616,14 +562,16 @@ export async function openNeighbours(options: {
     notifying.onRun(report);
   };
   return {
+    /** Takes the result of a run without passes. */
     onRun,
-    onCopiesDropped: (to) =>
+    /** The configuration has these copies no longer: what was wrong with them is over. */
+    onCopiesDropped: (to: readonly string[]) =>
       notifying.observe(
         to.flatMap((one) =>
           COPY_TROUBLES.map((trouble) => ({ subject: copySubject(one, trouble), failure: null })),
         ),
       ),
-    onEvent(event) {
+    onEvent(event: DaemonEvent) {
       notifying.onEvent(event);
       usages?.onEvent(event);
       webhooks?.onEvent(event);
@@ -634,8 +582,12 @@ export async function openNeighbours(options: {
       const { kind, startedAt } = run;
       onRun(syncRunReport(result, { kind, accounts, startedAt, endedAt: now() }));
     },
-    onRequest: (account, report) => metrics.request({ account, ...report }),
-    async ready(daemon, accounts) {
+    onRequest: (account: string, report: RequestReport) => metrics.request({ account, ...report }),
+    /** The schedules run. Starts to receive webhooks. @throws cannot-listen */
+    async ready(
+      daemon: Pick<Daemon, 'hint' | 'checkSooner' | 'sync'>,
+      accounts: () => readonly AccountOrigin[],
+    ) {
       // Its result is a run like any other, in the log and in the state.
       look = () => void daemon.sync(EVERYTHING, () => {});
       if (settings.webhook !== null) {
@@ -681,7 +633,8 @@ export async function openNeighbours(options: {
       webhooks = watch;
       watch.look();
     },
-    async configure(changed) {
+    /** Applies another configuration, and logs which of its changes need a restart to take effect. */
+    async configure(changed: Settings) {
       const old = settings;
       settings = changed;
       for (const listener of ['webhook', 'health', 'web'] as const) {
@@ -693,8 +646,10 @@ export async function openNeighbours(options: {
       webhooks?.look();
       usages?.look();
     },
-    link: (mailboxes) => web?.link(mailboxes) ?? null,
-    failed(error) {
+    /** Returns a sign-in link of the web interface; null where none is served. */
+    link: (mailboxes: readonly string[] | null) => web?.link(mailboxes) ?? null,
+    /** Only a restart can help from now on. */
+    failed(error: unknown) {
       state.enter('failed');
       if (error instanceof MailkeepError) notifying.archiveFailed(error);
     },
@@ -707,7 +662,7 @@ export async function openNeighbours(options: {
 
 /** Starts the web interface where the configuration asks for it; its code is loaded only then. */
 async function webOf(
-  { context, writer, now, log }: Parameters<typeof openNeighbours>[0],
+  { context, writer, now, log }: Parameters<typeof openIntegrations>[0],
   settings: () => Settings,
   look: () => void,
 ): Promise<WebServer | null> {

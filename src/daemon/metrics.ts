@@ -2,42 +2,17 @@ import { Hono } from 'hono';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type ListenerLimits, listenOn } from '../core/listener.ts';
 import { parseDuration } from '../core/quantities.ts';
-import type { VerificationFacts } from '../core/state.ts';
+import type { RequestReport } from '../service/transport.ts';
+import type { ArchiveFacts, MailboxFacts } from '../verify/archive-status.ts';
 import { type CopyFacts, copyDamage, isStale } from '../verify/copy-facts.ts';
 import {
-  type ArchiveFacts,
   type DaemonState,
   isWatched,
   type Known,
   liveness,
-  type MailboxFacts,
   type RunReport,
   readiness,
 } from '../verify/facts.ts';
-
-interface HealthServerOptions {
-  readonly listen: { readonly host: string; readonly port: number };
-  /** Host names that monitoring asks under; addresses and localhost always work. */
-  readonly hosts: readonly string[];
-  readonly state: DaemonState;
-  readonly metrics: Metrics;
-  readonly facts: () => ArchiveFacts;
-  /** Known damage, and copies; cheaper to ask than the facts, since supervisors ask every few seconds. */
-  readonly known: () => Known;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
-  /**
-   * Hears of an answer that could not be made: a mistake of ours, a catalog that cannot be read, a connection that the
-   * system did not give us.
-   */
-  readonly onError: (error: unknown) => void;
-  readonly limits?: Partial<ListenerLimits>;
-}
-
-export interface HealthServer {
-  readonly address: { readonly host: string; readonly port: number };
-  close(): Promise<void>;
-}
 
 /**
  * Answers monitoring: `/healthz` (alive), `/readyz` (doing its work; `?max-age=26h` also asks for freshness, copies and
@@ -46,8 +21,20 @@ export interface HealthServer {
  *
  * @throws cannot-listen
  */
-export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
-  const { state, facts, known, now, ...rest } = options;
+export async function startHealthServer({
+  state,
+  facts,
+  known,
+  now,
+  ...rest
+}: Omit<HealthAnswers, 'liveness' | 'readiness'> & {
+  readonly state: DaemonState;
+  readonly facts: () => ArchiveFacts;
+  /** Known damage, and copies; cheaper to ask than the facts, since supervisors ask every few seconds. */
+  readonly known: () => Known;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}): Promise<HealthServer> {
   return serveHealth({
     ...rest,
     liveness: () => liveness(state, known(), now()),
@@ -55,14 +42,20 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
   });
 }
 
-/** What a health server answers from. */
+export type HealthServer = Awaited<ReturnType<typeof listenOn>>;
+
 interface HealthAnswers {
   readonly listen: { readonly host: string; readonly port: number };
+  /** Host names that monitoring asks under; addresses and localhost always work. */
   readonly hosts: readonly string[];
   readonly liveness: () => HealthAnswer;
   /** Null where it cannot say whether mailboxes are as fresh as that. */
   readonly readiness: (maxAgeMs: number | null) => HealthAnswer | null;
   readonly metrics: Pick<RunMetrics, 'text' | 'contentType'>;
+  /**
+   * Called when an answer could not be made: a mistake of ours, a catalog that cannot be read, a connection that the
+   * system did not give us.
+   */
   readonly onError: (error: unknown) => void;
   readonly limits?: Partial<ListenerLimits>;
 }
@@ -125,68 +118,122 @@ export function labelled<Label extends string>(
     registers: [registry],
     collect() {
       this.reset();
-      for (const [labels, value] of values()) if (value !== null) this.set(labels, value);
+      for (const [labels, value] of values()) {
+        if (value === null) this.remove(labels);
+        else this.set(labels, value);
+      }
     },
   });
 }
 
-/** Adds what monitoring wants to know of the copies of the archive, each labelled with its address. */
-function copyGauges(
-  registry: Registry,
-  copies: () => readonly CopyFacts[],
-  now: () => number,
-): void {
-  const gauge = (name: string, help: string, read: (copy: CopyFacts) => number | null): void =>
-    labelled(registry, `copy_${name}`, help, ['copy'], () =>
-      copies().map((copy) => [{ copy: copy.to }, read(copy)]),
-    );
-  gauge(
+type Row<Of> = readonly [name: string, help: string, read: (of: Of) => number | null];
+
+/** Metrics of the archive as a whole; those of verification are absent while nothing was ever verified. */
+const ARCHIVE_GAUGES: readonly Row<ArchiveFacts>[] = [
+  ['messages', 'Distinct messages in the archive', ({ messages }) => messages],
+  ['message_bytes', 'Bytes of their raw sources', ({ messageBytes }) => messageBytes],
+  ['log_bytes', 'Size of the log on disk', ({ logBytes }) => logBytes],
+  ['catalog_bytes', 'Size of the catalog on disk', ({ catalogBytes }) => catalogBytes],
+  ['messages_not_searchable', 'Stored, and not indexed yet', ({ pending }) => pending],
+  [
+    'last_verification_timestamp_seconds',
+    'When every byte of the archive was last read',
+    ({ verification }) => secondsOf(verification?.fullAt),
+  ],
+  [
+    'last_verification_ok',
+    '1 while no damage is known',
+    ({ verification }) => (verification === null ? null : Number(verification.ok)),
+  ],
+  [
+    'last_verification_checked_ratio',
+    'Share of the messages that the last verification of any kind read',
+    ({ verification: last }) => (last === null ? null : last.of === 0 ? 1 : last.checked / last.of),
+  ],
+  [
+    'damage_findings',
+    'Findings of verifications that no repair or clean verification has cleared',
+    ({ verification: last }) => (last === null ? null : (last.damage?.found ?? 0)),
+  ],
+];
+
+/** Metrics of each copy of the archive, labelled with its address. */
+const COPY_GAUGES = (now: () => number): readonly Row<CopyFacts>[] => [
+  [
     'age_seconds',
     'Since the copy was last brought up to date; +Inf when it never was',
-    ({ made }) => (made === null ? Number.POSITIVE_INFINITY : Math.max(0, now() - made.at) / 1_000),
-  );
-  gauge('commit', 'The commit that the copy has reached', ({ made }) => made?.commit ?? null);
-  gauge('commits_behind', 'Commits of the archive that the copy lacks', ({ behind }) => behind);
-  gauge('stale', '1 when the daemon should have brought the copy up to date long ago', (copy) =>
-    copy.plan === null ? null : Number(isStale(copy, now())),
-  );
-  gauge(
-    'failed_attempts',
-    'Attempts in a row that failed since',
-    ({ failed }) => failed?.tries ?? 0,
-  );
-  gauge(
+    ({ made }) => secondsSince(made?.at ?? null, now()),
+  ],
+  ['commit', 'The commit that the copy has reached', ({ made }) => made?.commit ?? null],
+  ['commits_behind', 'Commits of the archive that the copy lacks', ({ behind }) => behind],
+  [
+    'stale',
+    '1 when the daemon should have brought the copy up to date long ago',
+    (copy) => (copy.plan === null ? null : Number(isStale(copy, now()))),
+  ],
+  ['failed_attempts', 'Attempts in a row that failed since', ({ failed }) => failed?.tries ?? 0],
+  [
     'last_verification_timestamp_seconds',
     'When some of the copy was last read back',
-    ({ checked }) => (checked === null ? null : checked.at / 1_000),
-  );
-  gauge(
+    ({ checked }) => secondsOf(checked?.at),
+  ],
+  [
     'last_full_verification_timestamp_seconds',
     'When all of the copy was last read back',
-    ({ checked }) => (checked?.fullAt == null ? null : checked.fullAt / 1_000),
-  );
-  gauge(
+    ({ checked }) => secondsOf(checked?.fullAt),
+  ],
+  [
     'damage_findings',
     'Findings in the copy, until all of it is found intact',
     (copy) => copyDamage(copy)?.found ?? 0,
-  );
+  ],
+];
+
+/** Metrics of each mailbox, labelled with its host and resource id. */
+const MAILBOX_GAUGES = (now: () => number): readonly Row<MailboxFacts>[] => [
+  [
+    'freshness_seconds',
+    'Since the mailbox was last wholly compared with the service; +Inf when it never was, absent when nobody looks',
+    (mailbox) => (isWatched(mailbox) ? secondsSince(mailbox.provenAt, now()) : null),
+  ],
+  ['complete', '1 when everything added up then', ({ complete }) => Number(complete)],
+  [
+    'last_certificate_timestamp_seconds',
+    'When the oldest certificate of its folders was written',
+    ({ certifiedAt }) => secondsOf(certifiedAt),
+  ],
+  ['messages', 'Messages in its folders', ({ messages }) => messages],
+  ['quarantined', 'Messages that could not be fetched', ({ quarantined }) => quarantined],
+  ['held', 'Messages that the brake holds', ({ held }) => held],
+  [
+    'quota_used_ratio',
+    'Share of its fullest quota that the mailbox uses at the service; absent where it has none',
+    ({ full }) => full,
+  ],
+  [
+    'suspended',
+    '1 while the service lists the mailbox as suspended',
+    ({ suspended }) => Number(suspended),
+  ],
+];
+
+function secondsOf(ms: number | null | undefined): number | null {
+  return ms === null || ms === undefined ? null : ms / 1_000;
 }
 
-/** A request to the service, as far as metrics show it. */
-interface CountedRequest {
+function secondsSince(at: number | null, now: number): number {
+  return at === null ? Number.POSITIVE_INFINITY : Math.max(0, now - at) / 1_000;
+}
+
+type CountedRequest = Pick<RequestReport, 'operation' | 'status' | 'ms'> & {
   readonly account: string;
   readonly surface: string;
-  readonly operation: string;
-  /** HTTP status; 0 where no answer came. */
-  readonly status: number;
-  readonly ms: number;
-}
+};
 
 /** A pass of a second up to a first sync of a day. */
 const RUN_BUCKETS = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
 const REQUEST_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** Metrics of what is asked of the service, and of what runs came to. */
 export class RunMetrics {
   protected readonly registry = new Registry();
   readonly #requests = this.counter('requests_total', 'Requests to the service', [
@@ -281,88 +328,37 @@ export class RunMetrics {
   }
 }
 
-interface MetricsPorts {
-  readonly version: string;
-  readonly now: () => number;
-  /** Asked for each metric of a scrape: remember what costs something. */
-  readonly facts: () => ArchiveFacts;
-}
-
 /**
  * What monitoring wants to know, for Prometheus. Labels carry resource ids, account names, operations, codes and where
  * copies are: never an address of mail, but in the one metric that is shown only when it is asked for.
  */
 export class Metrics extends RunMetrics {
   readonly #addresses = new Registry();
-  constructor(ports: MetricsPorts) {
-    super(ports.version);
-    this.#gauges(ports);
-  }
 
-  /** Returns the text format of Prometheus. With addresses, one more metric shows which mailbox has which. */
-  override async text(withAddresses: boolean): Promise<string> {
-    const text = await super.text(false);
-    return withAddresses ? `${text}\n${await this.#addresses.metrics()}` : text;
-  }
-
-  #gauges({ now, facts }: MetricsPorts): void {
-    const registers = [this.registry];
-    const gauge = (name: string, help: string, read: (all: ArchiveFacts) => number | null) =>
-      new Gauge({
-        name: `mailkeep_${name}`,
-        help,
-        registers,
-        collect() {
-          const value = read(facts());
-          if (value === null) this.remove();
-          else this.set(value);
-        },
-      });
-    const perMailbox = (
-      name: string,
-      help: string,
-      read: (mailbox: MailboxFacts) => number | null,
-    ) =>
-      labelled(this.registry, `mailbox_${name}`, help, ['host', 'mailbox'], () =>
-        facts().mailboxes.map((mailbox) => {
-          const { host, resourceId } = mailbox;
-          return [{ host, mailbox: resourceId }, read(mailbox)];
-        }),
+  constructor({
+    version,
+    now,
+    facts,
+  }: {
+    readonly version: string;
+    readonly now: () => number;
+    /** Asked for each metric of a scrape: remember what costs something. */
+    readonly facts: () => ArchiveFacts;
+  }) {
+    super(version);
+    for (const [name, help, read] of ARCHIVE_GAUGES) {
+      labelled(this.registry, name, help, [], () => [[{}, read(facts())]]);
+    }
+    for (const [name, help, read] of COPY_GAUGES(now)) {
+      labelled(this.registry, `copy_${name}`, help, ['copy'], () =>
+        facts().copies.map((copy) => [{ copy: copy.to }, read(copy)]),
       );
-    const since = (at: number): number => Math.max(0, now() - at) / 1_000;
-
-    gauge('messages', 'Distinct messages in the archive', (all) => all.messages);
-    gauge('message_bytes', 'Bytes of their raw sources', (all) => all.messageBytes);
-    gauge('log_bytes', 'Size of the log on disk', (all) => all.logBytes);
-    gauge('catalog_bytes', 'Size of the catalog on disk', (all) => all.catalogBytes);
-    gauge('messages_not_searchable', 'Stored, and not indexed yet', (all) => all.pending);
-    verificationGauges(gauge);
-    copyGauges(this.registry, () => facts().copies, now);
-    perMailbox(
-      'freshness_seconds',
-      'Since the mailbox was last wholly compared with the service; +Inf when it never was, absent when nobody looks',
-      (mailbox) => {
-        if (!isWatched(mailbox)) return null;
-        return mailbox.provenAt === null ? Number.POSITIVE_INFINITY : since(mailbox.provenAt);
-      },
-    );
-    perMailbox('complete', '1 when everything added up then', ({ complete }) => Number(complete));
-    perMailbox(
-      'last_certificate_timestamp_seconds',
-      'When the oldest certificate of its folders was written',
-      ({ certifiedAt }) => (certifiedAt === null ? null : certifiedAt / 1_000),
-    );
-    perMailbox('messages', 'Messages in its folders', ({ messages }) => messages);
-    perMailbox('quarantined', 'Messages that could not be fetched', (box) => box.quarantined);
-    perMailbox('held', 'Messages that the brake holds', ({ held }) => held);
-    perMailbox(
-      'quota_used_ratio',
-      'Share of its fullest quota that the mailbox uses at the service; absent where it has none',
-      ({ full }) => full,
-    );
-    perMailbox('suspended', '1 while the service lists the mailbox as suspended', (box) =>
-      Number(box.suspended),
-    );
+    }
+    for (const [name, help, read] of MAILBOX_GAUGES(now)) {
+      labelled(this.registry, `mailbox_${name}`, help, ['host', 'mailbox'], () =>
+        facts().mailboxes.map((box) => [{ host: box.host, mailbox: box.resourceId }, read(box)]),
+      );
+    }
     labelled(
       this.registry,
       'limiter_requests_per_minute',
@@ -393,32 +389,10 @@ export class Metrics extends RunMetrics {
         ]),
     );
   }
-}
 
-type Gauged = (name: string, help: string, read: (all: ArchiveFacts) => number | null) => void;
-
-/** Absent while nothing was ever verified. */
-function verificationGauges(gauge: Gauged): void {
-  const value = (
-    name: string,
-    help: string,
-    read: (last: VerificationFacts) => number | null,
-  ): void =>
-    gauge(name, help, ({ verification }) => (verification === null ? null : read(verification)));
-  value(
-    'last_verification_timestamp_seconds',
-    'When every byte of the archive was last read',
-    ({ fullAt }) => (fullAt === null ? null : fullAt / 1_000),
-  );
-  value('last_verification_ok', '1 while no damage is known', ({ ok }) => Number(ok));
-  value(
-    'last_verification_checked_ratio',
-    'Share of the messages that the last verification of any kind read',
-    ({ checked, of }) => (of === 0 ? 1 : checked / of),
-  );
-  value(
-    'damage_findings',
-    'Findings of verifications that no repair or clean verification has cleared',
-    ({ damage }) => damage?.found ?? 0,
-  );
+  /** Returns the text format of Prometheus. With addresses, one more metric shows which mailbox has which. */
+  override async text(withAddresses: boolean): Promise<string> {
+    const text = await super.text(false);
+    return withAddresses ? `${text}\n${await this.#addresses.metrics()}` : text;
+  }
 }

@@ -1,23 +1,48 @@
 import { spawn } from 'node:child_process';
 import { z } from 'zod';
 import { following } from '../core/concurrency.ts';
-import { ERROR_FAMILIES, type ErrorFamily, errnoOf } from '../core/errors.ts';
+import { ERROR_FAMILIES, type ErrorFamily, errnoOf, some } from '../core/errors.ts';
+import { terminalLine } from '../core/terminal-safe.ts';
 import type { RunFailure, RunReport } from '../verify/facts.ts';
 
 /** What something is that works or does not. Of a fleet, what needs a person. A quota works until its mailbox is nearly full. */
 const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota', 'copy', 'fleet'] as const;
 
-/** Something that works or does not: an account, a mailbox, a webhook, a kind of run, a copy; or a mailbox's quota. */
-interface Subject {
-  readonly kind: (typeof SUBJECT_KINDS)[number];
-  /** Name, address, id or kind of run. */
-  readonly name: string;
-  /** Distinguishes it from others that may have the same name, now or one day; without an id, the name does. */
-  readonly id?: string | undefined;
-}
+const family = z.enum(ERROR_FAMILIES);
 
-/** How a subject is found not to work. */
-export type Failure = Pick<RunFailure, 'family' | 'code' | 'message'>;
+/** What is stored about a subject that does not work, or did not until lately. Times in milliseconds since the epoch. */
+const troubleSchema = z.object({
+  /** Something that works or does not: an account, a mailbox, a webhook, a kind of run, a copy; or a mailbox's quota. */
+  subject: z.object({
+    kind: z.enum(SUBJECT_KINDS),
+    /** Name, address, id or kind of run. */
+    name: z.string(),
+    /** Distinguishes it from others that may have the same name, now or one day; without an id, the name does. */
+    id: z.string().optional(),
+  }),
+  failure: z.object({ family, code: z.string(), message: z.string() }),
+  since: z.number(),
+  /** When it was last found not to work. */
+  seenAt: z.number(),
+  /** Since when it works again; null while it does not. */
+  wellSince: z.number().nullable(),
+  /** When the failure was last reported; null before that, and once its recovery was reported. */
+  toldAt: z.number().nullable(),
+  /** Family of the failure that was reported; without it, that of `failure`. */
+  toldAs: family.optional(),
+  /** Its recovery was reported within the last hour: the next recovery has to last before it is reported. */
+  flapping: z.boolean(),
+});
+type Trouble = Readonly<z.output<typeof troubleSchema>>;
+type Subject = Readonly<Trouble['subject']>;
+export type Failure = Readonly<Trouble['failure']>;
+
+/** What was reported to one channel: the troubles by subject, and when sending was last tried. */
+const reportedSchema = z.object({
+  troubles: z.record(z.string(), troubleSchema),
+  triedAt: z.number().nullable(),
+});
+export type Reported = Readonly<z.output<typeof reportedSchema>>;
 
 /** How a subject was found to be; null: it works. */
 export interface Observation {
@@ -44,11 +69,10 @@ export function observationsOf(report: RunReport): Observation[] {
 }
 
 /** Returns true for a warning: everything works so far, and it is reported once. */
-export function isWarning({ kind }: Subject): boolean {
+function isWarning({ kind }: Subject): boolean {
   return kind === 'quota';
 }
 
-/** Under which a subject is remembered. */
 export function subjectKey({ kind, name, id = name }: Subject): string {
   return `${kind} ${id}`;
 }
@@ -112,8 +136,6 @@ interface MessageItem {
 interface Surroundings {
   readonly host: string;
   readonly version: string;
-  /** Makes the line for people. */
-  readonly summarise: (notice: Notice | null) => string;
 }
 
 /** @param notice null for a heartbeat */
@@ -121,7 +143,7 @@ export function messageOf(
   notice: Notice | null,
   ok: boolean,
   now: number,
-  { host, version, summarise }: Surroundings,
+  { host, version }: Surroundings,
 ): NotificationMessage {
   const { failing = [], still = [], recovered = [] } = notice ?? {};
   const bad = [...failing, ...still];
@@ -129,26 +151,18 @@ export function messageOf(
   return {
     event: bad.length > 0 ? worst : notice === null ? 'alive' : 'recovered',
     ok,
-    at: iso(now),
-    host,
-    version,
-    summary: summarise(notice),
+    ...{ at: iso(now), host, version },
+    summary: noticeSummary(notice),
     failing: [...failing.map((one) => item(one, false)), ...still.map((one) => item(one, true))],
     recovered: recovered.map((one) => item(one, false)),
   };
 }
 
-/** Returns a notification that somebody sends to try a channel. */
-export function testMessage(
-  now: number,
-  { host, version }: Pick<Surroundings, 'host' | 'version'>,
-): NotificationMessage {
+export function testMessage(now: number, { host, version }: Surroundings): NotificationMessage {
   return {
     event: 'test',
     ok: true,
-    at: iso(now),
-    host,
-    version,
+    ...{ at: iso(now), host, version },
     summary: `mailkeep on ${host}: this is a test notification. Nothing is wrong.`,
     failing: [],
     recovered: [],
@@ -157,10 +171,8 @@ export function testMessage(
 
 function item({ subject, failure, since, wellSince }: Trouble, reminder: boolean): MessageItem {
   return {
-    kind: subject.kind,
-    name: subject.name,
-    code: failure.code,
-    message: failure.message,
+    ...{ kind: subject.kind, name: subject.name },
+    ...{ code: failure.code, message: failure.message },
     since: iso(since),
     until: wellSince === null ? null : iso(wellSince),
     reminder,
@@ -171,27 +183,46 @@ function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** What is stored about a subject that does not work, or did not until lately. Times in milliseconds since the epoch. */
-export interface Trouble {
-  readonly subject: Subject;
-  readonly failure: Failure;
-  readonly since: number;
-  /** When it was last found not to work. */
-  readonly seenAt: number;
-  /** Since when it works again; null while it does not. */
-  readonly wellSince: number | null;
-  /** When the failure was last reported; null before that, and once its recovery was reported. */
-  readonly toldAt: number | null;
-  /** Family of the failure that was reported; without it, that of `failure`. */
-  readonly toldAs?: ErrorFamily | undefined;
-  /** Its recovery was reported within the last hour: the next recovery has to last before it is reported. */
-  readonly flapping: boolean;
+/** Where the line goes (a subject, a chat, an SMS) long ones are cut anyway. */
+const MOST_CHARACTERS = 300;
+
+/** A notification in one line; null is a heartbeat. */
+function noticeSummary(notice: Notice | null): string {
+  if (notice === null) return 'mailkeep: all is well';
+  const { still } = notice;
+  const failing = apart(notice.failing);
+  const recovered = apart(notice.recovered);
+  const parts = [
+    ...failingText(failing.others, 'failing'),
+    ...failingText(still, 'still failing'),
+    ...failingText(failing.warnings, 'warning'),
+    ...(recovered.others.length === 0 ? [] : [`works again: ${names(recovered.others)}`]),
+    ...(recovered.warnings.length === 0
+      ? []
+      : [`no longer a warning: ${names(recovered.warnings)}`]),
+  ];
+  return terminalLine(`mailkeep: ${parts.join('; ')}`).slice(0, MOST_CHARACTERS);
 }
 
-/** What was reported to one channel: the troubles by subject, and when sending was last tried. */
-export interface Reported {
-  readonly troubles: Readonly<Record<string, Trouble>>;
-  readonly triedAt: number | null;
+function failingText(troubles: readonly Trouble[], word: string): string[] {
+  const [first] = troubles;
+  if (first === undefined) return [];
+  const why = troubles.length === 1 ? ` (${first.failure.message})` : '';
+  return [`${word}: ${names(troubles)}${why}`];
+}
+
+function apart(troubles: readonly Trouble[]) {
+  return {
+    warnings: troubles.filter(({ subject }) => isWarning(subject)),
+    others: troubles.filter(({ subject }) => !isWarning(subject)),
+  };
+}
+
+function names(troubles: readonly Trouble[]): string {
+  return some(
+    troubles.map(({ subject: { kind, name } }) => `${kind} ${name}`),
+    3,
+  );
 }
 
 export const NOTHING_REPORTED: Reported = { troubles: {}, triedAt: null };
@@ -224,7 +255,6 @@ function gravityOf(family: ErrorFamily): number {
   return GRAVITY[family] ?? 0;
 }
 
-/** Returns what is stored about a channel after some observations. */
 export function observe(
   reported: Reported,
   observations: readonly Observation[],
@@ -328,28 +358,6 @@ export function allWell({ troubles }: Reported): boolean {
   );
 }
 
-const family = z.enum(ERROR_FAMILIES);
-const reportedSchema = z.object({
-  troubles: z.record(
-    z.string(),
-    z.object({
-      subject: z.object({
-        kind: z.enum(SUBJECT_KINDS),
-        name: z.string(),
-        id: z.string().optional(),
-      }),
-      failure: z.object({ family, code: z.string(), message: z.string() }),
-      since: z.number(),
-      seenAt: z.number(),
-      wellSince: z.number().nullable(),
-      toldAt: z.number().nullable(),
-      toldAs: family.optional(),
-      flapping: z.boolean(),
-    }),
-  ),
-  triedAt: z.number().nullable(),
-});
-
 /** Reads back what was reported to a channel; nothing if it has another shape: at worst a report is repeated. */
 export function readReported(value: unknown): Reported {
   return reportedSchema.safeParse(value).data ?? NOTHING_REPORTED;
@@ -391,8 +399,8 @@ function runCommand(
     if (child.pid !== undefined) killGroup(child.pid);
   };
   const timer = setTimeout(() => kill('timeout'), timeoutMs);
-  const onAbort = (): void => kill('stopped');
-  signal.addEventListener('abort', onAbort, { once: true });
+  const stop = (): void => kill('stopped');
+  signal.addEventListener('abort', stop, { once: true });
   // A command that does not read its input is not wrong.
   child.stdin.on('error', () => {});
   child.stdin.end(`${JSON.stringify(message)}\n`);
@@ -407,7 +415,7 @@ function runCommand(
     });
   }).finally(() => {
     clearTimeout(timer);
-    signal.removeEventListener('abort', onAbort);
+    signal.removeEventListener('abort', stop);
   });
 }
 
@@ -470,7 +478,7 @@ function connectionCode(error: unknown): string {
   return typeof code === 'string' ? code : 'no answer';
 }
 
-/** Where what was reported is remembered by channel: the archive's state, over restarts. */
+/** Where what was reported is remembered by channel, over restarts. */
 export interface NotifyMemory {
   get(scope: 'notify', channel: string): unknown;
   set(scope: 'notify', channel: string, value: unknown): void;
@@ -485,7 +493,6 @@ export interface NotifierOptions extends Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  /** Called after every attempt. */
   readonly onSent: (
     channel: Channel,
     event: NotificationMessage['event'],
@@ -514,16 +521,12 @@ export function openChannels(
   }: Pick<NotifierOptions, 'command' | 'url' | 'env' | 'timeoutMs'>,
   signal: AbortSignal,
 ): readonly { readonly channel: Channel; readonly send: Send }[] {
-  const channels: { readonly channel: Channel; readonly send: Send }[] = [];
-  if (command !== null) {
-    const send: Send = (message) => runCommand(command, message, env, timeoutMs, signal);
-    channels.push({ channel: 'command', send });
-  }
-  if (url !== null) {
-    const send: Send = (message) => postMessage(url.reveal(), message, timeoutMs, signal);
-    channels.push({ channel: 'url', send });
-  }
-  return channels;
+  const byCommand: Send = (message) => runCommand(command ?? '', message, env, timeoutMs, signal);
+  const byPost: Send = (message) => postMessage(url?.reveal() ?? '', message, timeoutMs, signal);
+  return [
+    ...(command === null ? [] : [{ channel: 'command' as const, send: byCommand }]),
+    ...(url === null ? [] : [{ channel: 'url' as const, send: byPost }]),
+  ];
 }
 
 /**
@@ -532,12 +535,12 @@ export function openChannels(
  */
 export class Notifier {
   readonly #stopping = new AbortController();
-  readonly #channels: Sender[] = [];
+  readonly #channels: readonly Sender[];
 
   constructor(options: NotifierOptions) {
-    for (const { channel, send } of openChannels(options, this.#stopping.signal)) {
-      this.#channels.push(new Sender(channel, options, send));
-    }
+    this.#channels = openChannels(options, this.#stopping.signal).map(
+      ({ channel, send }) => new Sender(channel, options, send),
+    );
   }
 
   /**
@@ -553,7 +556,6 @@ export class Notifier {
     }
   }
 
-  /** Takes note of how things were found to be. */
   observe(observations: readonly Observation[]): void {
     for (const channel of this.#channels) channel.observe(observations);
   }
@@ -573,7 +575,6 @@ export class Notifier {
     this.observe([]);
   }
 
-  /** Resolves when nothing is being sent. */
   async idle(): Promise<void> {
     await Promise.all(this.#channels.map((channel) => channel.idle()));
   }
@@ -592,7 +593,6 @@ export class Notifier {
 
 /** One channel: what was reported to it, and what is being sent. */
 class Sender {
-  readonly #options: NotifierOptions;
   #reported: Reported;
   #aliveAt: number | null = null;
   #aliveDue = false;
@@ -602,15 +602,14 @@ class Sender {
 
   constructor(
     private readonly channel: Channel,
-    options: NotifierOptions,
+    private readonly options: NotifierOptions,
     private readonly send: Send,
   ) {
-    this.#options = options;
     this.#reported = readReported(options.memory.get(SCOPE, channel));
   }
 
   observe(observations: readonly Observation[]): void {
-    this.#keep(observe(this.#reported, observations, this.#options.now()));
+    this.#keep(observe(this.#reported, observations, this.options.now()));
     this.#next();
   }
 
@@ -626,7 +625,7 @@ class Sender {
 
   /** Signs of life are for what waits for them, and not for a person's command. */
   alive(): void {
-    const now = this.#options.now();
+    const now = this.options.now();
     const lately = this.#aliveAt !== null && Math.abs(now - this.#aliveAt) < ALIVE_EVERY_MS;
     if (this.channel !== 'url' || lately || !allWell(this.#reported)) return;
     this.#aliveDue = true;
@@ -641,18 +640,18 @@ class Sender {
     if (JSON.stringify(reported) === JSON.stringify(this.#reported)) return;
     this.#reported = reported;
     try {
-      this.#options.memory.set(SCOPE, this.channel, reported);
+      this.options.memory.set(SCOPE, this.channel, reported);
       this.#isForgetful = false;
     } catch (error) {
       // A full disk must be reported, even though it leaves no room to record that.
-      if (!this.#isForgetful) this.#options.onError(error);
+      if (!this.#isForgetful) this.options.onError(error);
       this.#isForgetful = true;
     }
   }
 
   #next(): void {
     if (this.#sending !== null) return;
-    const { now, onError } = this.#options;
+    const { now, onError } = this.options;
     const notice = due(this.#reported, now());
     if (notice === null && !this.#aliveDue) return;
     this.#sending = (notice === null ? this.#sendAlive() : this.#sendNotice(notice))
@@ -664,8 +663,8 @@ class Sender {
   }
 
   async #sendNotice(notice: NonNullable<ReturnType<typeof due>>): Promise<void> {
-    const { now, onSent } = this.#options;
-    const message = messageOf(notice, allWell(this.#reported), now(), this.#options);
+    const { now, onSent } = this.options;
+    const message = messageOf(notice, allWell(this.#reported), now(), this.options);
     // Noted before it is sent: a mistake of ours must not send it for ever.
     this.#keep(tried(this.#reported, notice, false, now()));
     const outcome = await this.send(message);
@@ -674,10 +673,10 @@ class Sender {
   }
 
   async #sendAlive(): Promise<void> {
-    const { now, onSent } = this.#options;
+    const { now, onSent } = this.options;
     this.#aliveDue = false;
     this.#aliveAt = now();
-    const message = messageOf(null, true, now(), this.#options);
+    const message = messageOf(null, true, now(), this.options);
     onSent(this.channel, message.event, await this.send(message));
   }
 }

@@ -10,7 +10,7 @@ import { mailboxKey, type StateFile } from '../core/state.ts';
 import type { MailboxKey } from '../core/types.ts';
 import type { SyncResult } from '../sync/result.ts';
 import { isUnwatchedMailbox } from '../sync/usage.ts';
-import { type Quota, recalledQuota } from '../verify/archive-status.ts';
+import { recalledQuota } from '../verify/archive-status.ts';
 import { type CopyFacts, isStale } from '../verify/copy-facts.ts';
 import { fullnessOf, percentOf, type RunReport } from '../verify/facts.ts';
 import { damageError, recalledVerification } from '../verify/verification.ts';
@@ -18,7 +18,6 @@ import type { DaemonLog } from './daemon-log.ts';
 import type { WebhookFinding } from './delivery-watch.ts';
 import { daemonError } from './errors.ts';
 import type { Metrics } from './metrics.ts';
-import { noticeSummary } from './notice.ts';
 import {
   copySubject,
   type Failure,
@@ -33,18 +32,16 @@ import { failureOf, syncRunReport } from './runs.ts';
 /** A mailbox is no longer nearly full this many points below the threshold, so that one that hovers is reported once. */
 const POINTS_BELOW = 2;
 
-/** A mailbox that is watched, with what the service last said of its quotas. */
-interface MailboxQuota extends MailboxKey {
-  /** Its address; with its host or its resource id where another watched mailbox has the same address. */
-  readonly name: string;
-  readonly quota: Quota;
-}
+type MailboxQuota = ReturnType<typeof rememberedQuotas>[number];
 
-/** The quotas that are remembered, of mailboxes that the configuration watches. */
+/**
+ * Returns the quotas that are remembered, of mailboxes that the configuration watches. The name of a mailbox is its
+ * address; with its host or its resource id where another watched mailbox has the same address.
+ */
 export function rememberedQuotas(
   { folders }: { readonly folders: Pick<Reader['catalog']['folders'], 'mailboxes'> },
   state: StateFile,
-): MailboxQuota[] {
+) {
   const watched = folders.mailboxes().filter((mailbox) => !isUnwatchedMailbox(state, mailbox));
   const byAddress = Map.groupBy(watched, ({ address }) => address);
   return watched.flatMap((known) => {
@@ -378,7 +375,6 @@ export function openNotifier(
     now,
     host: hostname(),
     version: packageJson.version,
-    summarise: noticeSummary,
     onSent: (channel, event, outcome) => {
       metrics.notification(channel, outcome.sent ? 'sent' : 'failed');
       const line = { channel, event };

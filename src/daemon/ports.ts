@@ -5,9 +5,6 @@ import type { OriginMailbox } from '../sync/ports.ts';
 import type { ProgressListener, SyncFailure, SyncResult } from '../sync/result.ts';
 import type { SyncPlan } from '../sync/run-sync.ts';
 import type { Narrowing } from '../sync/selection.ts';
-import type { Accounts } from './accounts.ts';
-import type { Dispatcher } from './dispatcher.ts';
-import { SCHEDULED, type Timetable } from './schedule.ts';
 
 /** Time, as the daemon has it. */
 export interface DaemonClock {
@@ -202,50 +199,3 @@ export const daemonStatus = z.object({
   ),
 });
 export type DaemonStatus = z.output<typeof daemonStatus>;
-
-/** The daemon's state as reported to others. */
-export function describe(daemon: {
-  readonly startedAt: number;
-  readonly now: number;
-  readonly timetable: Timetable;
-  readonly dispatcher: Dispatcher;
-  readonly accounts: Accounts;
-}): DaemonStatus {
-  const { timetable, dispatcher, accounts } = daemon;
-  return {
-    pid: process.pid,
-    startedAt: new Date(daemon.startedAt).toISOString(),
-    now: new Date(daemon.now).toISOString(),
-    schedule: SCHEDULED.map((name) => ({
-      name,
-      lastAt: iso(timetable.lastAt(name)),
-      nextAt: iso(timetable.nextAt(name)),
-    })),
-    waiting: dispatcher.waiting(),
-    underway: dispatcher.underway().map(({ mailbox, kind, forMs }) => ({
-      account: mailbox.account,
-      mailbox: mailbox.address,
-      kind,
-      forMs: Math.round(forMs),
-    })),
-    accounts: accounts.names.map((name) => {
-      const trouble = accounts.trouble(name);
-      const { round, everyMs } = accounts.freshness(name);
-      return {
-        name,
-        state: trouble?.state ?? 'ok',
-        code: trouble?.code ?? null,
-        since: iso(trouble?.since),
-        retryAt: iso(trouble?.retryAt),
-        mailboxes: accounts.mailboxes(name).length,
-        roundAt: iso(round?.startedAt),
-        roundMs: round?.durationMs ?? null,
-        everyMs: everyMs ?? null,
-      };
-    }),
-  };
-}
-
-function iso(at: number | null | undefined): string | null {
-  return at === null || at === undefined ? null : new Date(at).toISOString();
-}

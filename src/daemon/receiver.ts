@@ -2,20 +2,13 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Hono } from 'hono';
 import { errnoOf, MailkeepError } from '../core/errors.ts';
 import { type ListenerLimits, listenOn } from '../core/listener.ts';
+import type { StoredWebhook } from '../core/secrets.ts';
 import { type DeliveryHint, readDelivery } from '../service/platform-wire.ts';
 
 /** A webhook whose deliveries are believed, as `mailkeep webhooks create` stored it. */
-export interface KnownWebhook {
-  readonly id: string;
-  readonly account: string;
-  readonly host: string;
-  readonly mailboxId: string;
-  /** Address of the mailbox. */
-  readonly mailbox: string;
-  /** Where the service delivers to. */
-  readonly url: string;
-  readonly secret: { reveal(): string };
-}
+export type KnownWebhook = Omit<StoredWebhook, 'secret' | 'createdAt'> & {
+  readonly secret: Pick<StoredWebhook['secret'], 'reveal'>;
+};
 
 /** A webhook with what its secret is compared by. */
 interface Entry {
@@ -375,20 +368,7 @@ function parsed(body: Buffer | null): unknown {
   }
 }
 
-/** What a webhook's delivery comes to: something may have arrived. Never data to store. */
-export interface Hint {
-  /** The webhook whose secret the delivery carried, and the mailbox that it is for. */
-  readonly webhookId: string;
-  readonly account: string;
-  readonly host: string;
-  readonly resourceId: string;
-  readonly address: string;
-  /** Where the delivery says the message is; null when it does not, or speaks of another mailbox. */
-  readonly folder: string | null;
-  readonly uid: number | null;
-  /** Milliseconds since the epoch. */
-  readonly receivedAt: number;
-}
+export type Hint = Readonly<ReturnType<typeof hintOf>>;
 
 interface Listening {
   readonly listen: { readonly host: string; readonly port: number };
@@ -409,10 +389,7 @@ export interface ReceiverOptions
   readonly publicUrl?: string | null;
 }
 
-export interface Receiver {
-  readonly address: { readonly host: string; readonly port: number };
-  close(): Promise<void>;
-}
+export type Receiver = Awaited<ReturnType<typeof listenOn>>;
 
 const LIMITS: ReceptionLimits = {
   bodyBytes: 262_144,
@@ -462,20 +439,20 @@ export async function receiveFor<Sender extends { readonly id: string }>(
   return listenOn({ section: 'webhook', listen, clients, fetch, onError, limits });
 }
 
+/** Returns what a webhook's delivery comes to: something may have arrived. Never data to store. */
 function hintOf(
   { id, account, host, mailboxId, mailbox: address }: KnownWebhook,
   delivery: DeliveryHint,
   receivedAt: number,
-): Hint {
+) {
   const own = isOfMailbox(delivery, { id: mailboxId, address });
   return {
-    webhookId: id,
-    account,
-    host,
-    resourceId: mailboxId,
-    address,
+    /** The webhook whose secret the delivery carried, and the mailbox that it is for. */
+    ...{ webhookId: id, account, host, resourceId: mailboxId, address },
+    /** Where the delivery says the message is; null when it does not, or speaks of another mailbox. */
     folder: own ? delivery.folder : null,
     uid: own ? delivery.uid : null,
+    /** Milliseconds since the epoch. */
     receivedAt,
   };
 }

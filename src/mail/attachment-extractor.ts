@@ -20,21 +20,18 @@ export type FromWorker =
   | { readonly kind: 'next' }
   /** `worn`: the worker should be replaced, for its memory or for what its parser may still do. */
   | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome; readonly worn: boolean };
-
-interface AttachmentExtractorOptions {
-  readonly limits?: Partial<AttachmentLimits>;
-  /** The built worker, where it is not in its usual place. */
-  readonly workerFile?: URL;
-  /** Bytes the process takes. */
-  readonly memory?: () => number;
-}
-
 /** How often the process's memory is looked at while an attachment is read. */
 const WATCH_MS = 10;
 
 /** Reads attachments in one worker thread, which is started when first needed and replaced when it had to be ended. */
 export function openAttachmentExtractor(
-  options: AttachmentExtractorOptions = {},
+  options: {
+    readonly limits?: Partial<AttachmentLimits>;
+    /** The built worker, where it is not in its usual place. */
+    readonly workerFile?: URL;
+    /** Bytes the process takes. */
+    readonly memory?: () => number;
+  } = {},
 ): AttachmentExtractor {
   const limits = { ...ATTACHMENT_LIMITS, ...options.limits };
   const workerFile = options.workerFile ?? builtWorker('attachment-worker');

@@ -1,5 +1,3 @@
-import type { HeapLimits } from '../core/worker-thread.ts';
-
 /** Raised whenever the same bytes would give other text, so that the catalog knows what to read again. */
 export const ATTACHMENT_VERSION = 2;
 
@@ -51,49 +49,36 @@ export interface AttachmentExtractor {
   close(): Promise<void>;
 }
 
+const MiB = 1024 * 1024;
+
 /** How much one attachment may cost. Whatever is inside, one that meets a limit has failed and nothing else has. */
-export interface AttachmentLimits extends HeapLimits {
+export const ATTACHMENT_LIMITS = {
   /** Processor time for one attachment, milliseconds. Its worker is ended after that much work. */
-  readonly attachmentMs: number;
+  attachmentMs: 20_000,
   /** Decoded bytes of an attachment; a larger one is not looked at. */
-  readonly bytes: number;
+  bytes: 24 * MiB,
   /** Bytes that the entries of a zip may unpack to, all that are read together. */
-  readonly inflatedBytes: number;
+  inflatedBytes: 64 * MiB,
   /** Entries of a zip. */
-  readonly entries: number;
+  entries: 10_000,
   /** Pages of a PDF that are looked at. */
-  readonly pages: number;
+  pages: 2000,
   /** Bytes that the streams of one page of a PDF may unpack to, all together. */
-  readonly pageBytes: number;
+  pageBytes: 16 * MiB,
   /** Form XObjects that one page of a PDF may draw: they draw each other. */
-  readonly pageForms: number;
+  pageForms: 20_000,
   /** Calls of `String.fromCharCode` for one page of a PDF: a few bytes map millions of codes to characters. */
-  readonly pageCodes: number;
+  pageCodes: 500_000,
   /** UTF-16 units of text kept. */
-  readonly chars: number;
+  chars: CHARS_PER_ATTACHMENT,
+  oldGenerationMb: 96,
+  youngGenerationMb: 16,
   /** Bytes of heap and buffers above which the worker is replaced when its attachment is done. */
-  readonly wornBytes: number;
+  wornBytes: 64 * MiB,
   /**
    * Bytes by which the whole process may grow while an attachment is read. Buffers lie outside of V8's heap, so
    * its limits do not hold a PDF whose streams unpack without end.
    */
-  readonly growthBytes: number;
-}
-
-const MiB = 1024 * 1024;
-
-export const ATTACHMENT_LIMITS: AttachmentLimits = {
-  attachmentMs: 20_000,
-  bytes: 24 * MiB,
-  inflatedBytes: 64 * MiB,
-  entries: 10_000,
-  pages: 2000,
-  pageBytes: 16 * MiB,
-  pageForms: 20_000,
-  pageCodes: 500_000,
-  chars: CHARS_PER_ATTACHMENT,
-  oldGenerationMb: 96,
-  youngGenerationMb: 16,
-  wornBytes: 64 * MiB,
   growthBytes: 160 * MiB,
 };
+export type AttachmentLimits = Readonly<typeof ATTACHMENT_LIMITS>;

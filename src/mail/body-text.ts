@@ -124,12 +124,6 @@ function isUnspaced(code: number): boolean {
   );
 }
 
-interface BodyLimits {
-  readonly bodyChars: number;
-  readonly htmlChars: number;
-  readonly htmlTags: number;
-}
-
 /** Text of a message's own bodies, in the order of the source. */
 interface BodyText {
   readonly text: string;
@@ -152,7 +146,15 @@ const RAW_HTML = 4;
  * much more follows ("Your program cannot show this message", with a newsletter). For the index (`short` links), words
  * that only the other form has follow in any case, since readers of other programs saw them.
  */
-export function bodyText(root: Part<LeafContent>, links: LinkStyle, limits: BodyLimits): BodyText {
+export function bodyText(
+  root: Part<LeafContent>,
+  links: LinkStyle,
+  limits: {
+    readonly bodyChars: number;
+    readonly htmlChars: number;
+    readonly htmlTags: number;
+  },
+): BodyText {
   let cut = false;
   let tags = 0;
   let room = limits.bodyChars;
@@ -202,7 +204,6 @@ export function htmlBodies(leaves: readonly Leaf<LeafContent>[], maxChars: numbe
 /** An empty part has its line end. Bytes. */
 const LINE_END = 2;
 
-/** Returns whether a body is plain text, and not empty. */
 export function hasPlainBody(leaves: readonly Leaf<LeafContent>[]): boolean {
   return leaves.some(({ info, content }) => bodyKind(info) === 'plain' && content.size > LINE_END);
 }

@@ -50,7 +50,6 @@ const FONT_PAGES: Readonly<Record<number, number>> = {
 };
 
 interface Group {
-  /** Holds no text. */
   hidden: boolean;
   isFontTable: boolean;
   font: number;
@@ -308,7 +307,6 @@ function stringOf(property: Property | undefined, charset: string): string | nul
   return untilNul(text) || null;
 }
 
-/** Texts end with a NUL. */
 function untilNul(text: string): string {
   return text.split('\0', 1)[0] ?? '';
 }
@@ -508,7 +506,6 @@ function behind(bytes: Buffer, { from, to }: Element): number {
   return at;
 }
 
-/** The elements within one. */
 function* elementsIn(bytes: Buffer, outer: Element): Generator<Element> {
   const end = outer.to ?? bytes.length;
   for (let at = outer.from; at < end; ) {

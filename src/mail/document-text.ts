@@ -22,7 +22,6 @@ export class TextSink {
 
   constructor(private readonly max: number) {}
 
-  /** True when nothing more is taken: reading on is of no use. */
   get full(): boolean {
     return this.#length >= this.max;
   }

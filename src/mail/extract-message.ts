@@ -41,7 +41,6 @@ export function leavesIn<T>(root: Part<T> | null): Leaf<T>[] {
   return root === null ? [] : [...leavesOf(root, 1)].map(({ leaf }) => leaf);
 }
 
-/** A leaf as the attachment of this number. */
 export function attachmentOf(
   { info, content }: Leaf<{ readonly size: number }>,
   number: number,
@@ -265,19 +264,9 @@ function extraction(
   return {
     status: reason === null ? 'parsed' : 'unparsed',
     reason,
-    subject: facts.subject,
-    from: facts.from,
-    to: facts.to,
-    cc: facts.cc,
-    bcc: facts.bcc,
-    deliveredTo: facts.deliveredTo,
+    ...facts,
     body: found.bodies.join('\n\n'),
     attachments: found.attachments,
-    listId: facts.listId,
-    messageId: facts.messageId,
-    references: facts.references,
-    senders: facts.senders,
-    recipients: facts.recipients,
     truncated: found.truncated,
   };
 }

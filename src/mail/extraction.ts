@@ -1,12 +1,10 @@
 import type { ThreadEnded } from '../core/error-tables.ts';
 import type { MessageId } from '../core/types.ts';
-import type { HeapLimits } from '../core/worker-thread.ts';
 import type { HeaderFacts } from './headers.ts';
 import {
   type AttachmentLine,
   recipientToken,
   senderToken,
-  type ThreadLinks,
   threadLinks,
   withDomains,
 } from './identity.ts';
@@ -63,100 +61,50 @@ export interface HashedAttachment extends ExtractedAttachment {
  * (`truncated` says so). A message that will not parse has status `unparsed`, a reason, and the headers as
  * far as they go.
  */
-export interface Extraction {
+export interface Extraction extends HeaderFacts {
   readonly status: 'parsed' | 'unparsed';
   readonly reason: UnparsedReason | null;
-  readonly subject: string;
-  /** Names and addresses of From, Sender and Reply-To. */
-  readonly from: string;
-  /** Names and addresses of To, Cc and Bcc, each apart, so that operators can tell them. */
-  readonly to: string;
-  readonly cc: string;
-  readonly bcc: string;
-  /** Addresses of Delivered-To and X-Original-To: whom a message reached, whatever its To says. */
-  readonly deliveredTo: string;
   /**
    * Bodies: plain text, and what other forms of it say beyond that (see body-text.ts). Attached messages follow with
    * their subject, people and text.
    */
   readonly body: string;
   readonly attachments: readonly HashedAttachment[];
-  /** The id of List-Id without angle brackets (RFC 2919), or its text where it has none. */
-  readonly listId: string | null;
-  /** Without angle brackets, as are `references`: ancestors from References and In-Reply-To, oldest first. */
-  readonly messageId: string | null;
-  readonly references: readonly string[];
   readonly truncated: boolean;
-  /** Addresses of From, and those of To, Cc and Bcc: in lower case, each once. */
-  readonly senders: readonly string[];
-  readonly recipients: readonly string[];
 }
 
 /** What is known of a message of which not even the headers could be read. */
 export function emptyExtraction(reason: UnparsedReason): Extraction {
   return {
-    status: 'unparsed',
-    reason,
-    subject: '',
-    from: '',
-    to: '',
-    cc: '',
-    bcc: '',
-    deliveredTo: '',
-    body: '',
-    attachments: [],
-    listId: null,
-    messageId: null,
-    references: [],
-    truncated: false,
-    senders: [],
-    recipients: [],
+    ...{ status: 'unparsed', reason, subject: '', from: '', to: '', cc: '', bcc: '' },
+    ...{ deliveredTo: '', body: '', attachments: [], listId: null, messageId: null },
+    ...{ references: [], truncated: false, senders: [], recipients: [] },
   };
 }
 
-/**
- * What the index keeps of a message, ready to be written: the work that needs no database is done, so that it can be
- * done in a worker. Text is in the form of `indexText`.
- */
-export interface IndexEntry {
-  /** Why the message is unparsed; null when it was parsed. */
-  readonly unparsed: UnparsedReason | null;
-  /** Null where the message has none: what the origin listed stands in for it. */
-  readonly subject: string | null;
-  /** As `subject`. */
-  readonly from: string | null;
-  readonly to: string;
-  readonly cc: string;
-  readonly bcc: string;
-  readonly deliveredTo: string;
-  /** The longest of the texts: from a worker it comes as UTF-8, which costs no string. */
-  readonly body: string | Buffer;
-  /** Names of the attachments, a line each. */
-  readonly attachmentNames: string;
-  /** Words of the `meta` column but those of mailboxes, in order. */
-  readonly tokens: readonly string[];
-  /** The beginning of the body, see `packText`. */
-  readonly packedText: Buffer | null;
-  readonly attachments: readonly HashedAttachment[];
-  readonly links: ThreadLinks;
-  /** See `Extraction`. */
-  readonly senders: readonly string[];
-  readonly recipients: readonly string[];
-}
+export type IndexEntry = Readonly<ReturnType<typeof indexEntry>>;
 
-/** Returns what the index keeps of an extraction. The same extraction always gives the same entry. */
-export function indexEntry(extraction: Extraction): IndexEntry {
+/**
+ * Returns what the index keeps of an extraction, ready to be written: the work that needs no database is done, so that it
+ * can be done in a worker. Text is in the form of `indexText`. The same extraction always gives the same entry.
+ */
+export function indexEntry(extraction: Extraction) {
   const { status, reason, attachments, body } = extraction;
   return {
+    /** Why the message is unparsed; null when it was parsed. */
     unparsed: status === 'unparsed' ? (reason ?? 'malformed') : null,
+    /** Null where the message has none: what the origin listed stands in for it. The same holds for `from`. */
     subject: extraction.subject === '' ? null : indexText(extraction.subject),
     from: extraction.from === '' ? null : indexText(extraction.from),
     to: indexText(extraction.to),
     cc: indexText(extraction.cc),
     bcc: indexText(extraction.bcc),
     deliveredTo: indexText(extraction.deliveredTo),
-    body: indexText(body),
+    /** The longest of the texts: from a worker it comes as UTF-8, which costs no string. */
+    body: indexText(body) as string | Buffer,
+    /** Names of the attachments, a line each. */
     attachmentNames: indexText(attachments.map(({ filename }) => filename ?? '').join('\n')),
+    /** Words of the `meta` column but those of mailboxes, in order. */
     tokens: tokensOf(extraction),
     packedText: packText(body),
     attachments,
@@ -271,62 +219,46 @@ export interface Extractor {
   close(): Promise<void>;
 }
 
-/**
- * How much one message may cost. Mail is written by strangers, so every dimension in which it can grow has a
- * ceiling; what lies beyond is cut and said to be cut, never an error of the program.
- */
-export interface MimeLimits extends HeapLimits {
-  /** Processor time for one message, milliseconds. Its worker is ended after that much work. */
-  readonly messageMs: number;
-  /** Bytes of a source that are looked at for extraction; the rest is cut (`truncated`). */
-  readonly sourceBytes: number;
-  /** Bytes of one header block; a longer one leaves the message `unparsed` (`header`). */
-  readonly headerBytes: number;
-  /** Levels of parts inside parts, attached messages included. */
-  readonly depth: number;
-  /** Parts of a message in all, those of attached messages included. */
-  readonly parts: number;
-  /** Messages inside messages whose text is looked at; deeper ones are listed only. */
-  readonly embedded: number;
-  /** Bytes of one attached message that are looked at. */
-  readonly embeddedBytes: number;
-  /** UTF-16 units of body text kept in all. */
-  readonly bodyChars: number;
-  /** Decoded bytes of one text part that are looked at. */
-  readonly textPartBytes: number;
-  /** UTF-16 units of one HTML part that are turned into text. */
-  readonly htmlChars: number;
-  /** Tags of all HTML of a message, attached messages included, that are read as a tree; HTML beyond is flattened. */
-  readonly htmlTags: number;
-  /** UTF-16 units of one header field's value. */
-  readonly fieldChars: number;
-  /** UTF-16 units of all address fields of one kind together. */
-  readonly addressChars: number;
-  /** Bytes of heap and buffers above which a worker is replaced when its messages are done. */
-  readonly wornBytes: number;
-}
-
 const MiB = 1024 * 1024;
 
-/** What indexing a message may cost: chosen so that two workers together stay below 300 MB of memory. */
-export const DEFAULT_LIMITS: MimeLimits = {
+/**
+ * How much one message may cost: chosen so that two workers together stay below 300 MB of memory. Mail is written by
+ * strangers, so every dimension in which it can grow has a ceiling; what lies beyond is cut and said to be cut, never an
+ * error of the program.
+ */
+export const DEFAULT_LIMITS = {
+  /** Processor time for one message, milliseconds. Its worker is ended after that much work. */
   messageMs: 20_000,
+  /** Bytes of a source that are looked at for extraction; the rest is cut (`truncated`). */
   sourceBytes: 16 * MiB,
+  /** Bytes of one header block; a longer one leaves the message `unparsed` (`header`). */
   headerBytes: MiB,
+  /** Levels of parts inside parts, attached messages included. */
   depth: 100,
+  /** Parts of a message in all, those of attached messages included. */
   parts: 2000,
+  /** Messages inside messages whose text is looked at; deeper ones are listed only. */
   embedded: 8,
+  /** Bytes of one attached message that are looked at. */
   embeddedBytes: 4 * MiB,
+  /** UTF-16 units of body text kept in all. */
   bodyChars: 2 * MiB,
+  /** Decoded bytes of one text part that are looked at. */
   textPartBytes: 4 * MiB,
+  /** UTF-16 units of one HTML part that are turned into text. */
   htmlChars: 2 * MiB,
+  /** Tags of all HTML of a message, attached messages included, that are read as a tree; HTML beyond is flattened. */
   htmlTags: 240_000,
+  /** UTF-16 units of one header field's value. */
   fieldChars: 64 * 1024,
+  /** UTF-16 units of all address fields of one kind together. */
   addressChars: 256 * 1024,
   oldGenerationMb: 96,
   youngGenerationMb: 16,
+  /** Bytes of heap and buffers above which a worker is replaced when its messages are done. */
   wornBytes: 64 * MiB,
 };
+export type MimeLimits = Readonly<typeof DEFAULT_LIMITS>;
 
 /** A message for people to read. All of it is a stranger's text: print it through core/terminal-safe.ts. */
 export interface MessageReading

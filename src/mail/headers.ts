@@ -3,7 +3,7 @@ import { domainToUnicode } from 'node:url';
 import libmime from 'libmime';
 import addressparser from 'nodemailer/lib/addressparser';
 import { cutText, decodeText } from './charsets.ts';
-import type { Extraction, MimeLimits } from './extraction.ts';
+import type { MimeLimits } from './extraction.ts';
 import { usableId } from './identity.ts';
 import { base64Bytes, decodeWordsBy, quotedBytes } from './listed-text.ts';
 
@@ -410,27 +410,13 @@ function withUnicodeDomain(address: string): string {
   return domain === '' ? address : `${address} ${address.slice(0, at + 1)}${domain}`;
 }
 
-/** What a header block says that can be searched. */
-export type HeaderFacts = Pick<
-  Extraction,
-  | 'subject'
-  | 'from'
-  | 'to'
-  | 'cc'
-  | 'bcc'
-  | 'deliveredTo'
-  | 'listId'
-  | 'messageId'
-  | 'references'
-  | 'senders'
-  | 'recipients'
->;
+export type HeaderFacts = Readonly<ReturnType<typeof headerFacts>>;
 
 /** References beyond these are the oldest of a very long thread. */
 const MAX_REFERENCES = 200;
 
 /** Reads the searchable fields of a header block; what is missing is empty or null. Never throws. */
-export function headerFacts(fields: readonly RawField[], limits: MimeLimits): HeaderFacts {
+export function headerFacts(fields: readonly RawField[], limits: MimeLimits) {
   const hint = charsetHint(fields);
   const first = (name: string): string => {
     const field = fields.find((f) => f.name === name && f.value !== '');
@@ -440,16 +426,21 @@ export function headerFacts(fields: readonly RawField[], limits: MimeLimits): He
   const people = (...names: string[]) => peopleIn(fields, names, hint, limits.fieldChars);
   return {
     subject: first('subject').replace(/\s+/g, ' ').trim(),
+    /** Names and addresses. Those of To, Cc and Bcc are apart, so that operators can tell them. */
     from: addresses('from', 'sender', 'reply-to'),
     to: addresses('to'),
     cc: addresses('cc'),
     bcc: addresses('bcc'),
+    /** Whom a message reached, whatever its To says. */
     deliveredTo: addresses('delivered-to', 'x-original-to'),
+    /** The id of List-Id without angle brackets (RFC 2919), or its text where it has none. */
     listId: listIdOf(first('list-id')),
+    /** Without angle brackets, as are `references`: ancestors from References and In-Reply-To, oldest first. */
     messageId: messageIds(first('message-id'))[0] ?? null,
     references: references(first('references'), first('in-reply-to'), (id) =>
       people('from', 'to', 'cc', 'reply-to').includes(id.toLowerCase()),
     ),
+    /** Addresses of From, and those of To, Cc and Bcc: in lower case, each once. */
     senders: people('from'),
     recipients: people('to', 'cc', 'bcc'),
   };

@@ -51,7 +51,7 @@ export function baseSubject(subject: string): BaseSubject {
 }
 
 /** What a message says about its thread; nodes and subjects are 47-bit hashes. */
-export interface ThreadLinks {
+interface ThreadLinks {
   /** The node of its Message-ID; null where the message has none. */
   readonly node: number | null;
   /** Nodes of the messages it names, oldest first, each once; its own may be among them. */

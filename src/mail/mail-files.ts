@@ -31,17 +31,6 @@ export interface DoubtfulLine {
   readonly isDelimiter: boolean;
 }
 
-interface MboxOptions {
-  /**
-   * Called once with how many bytes lie before the first delimiter, and so in no message; not for empty lines and the
-   * mark of UTF-8.
-   */
-  readonly onStray?: (bytes: number) => void;
-  readonly onDoubt?: (line: DoubtfulLine) => void;
-  /** False to ignore Content-Length. */
-  readonly contentLengths?: boolean;
-}
-
 type LineEnds = 'lf' | 'cr';
 
 const CHUNK_BYTES = 1 << 20;
@@ -59,7 +48,20 @@ const NO_BYTES: Buffer = Buffer.alloc(0);
 /** Finds the messages of an mbox in one pass; memory does not depend on its size. @throws system errors */
 export function* mboxRanges(
   path: FilePath,
-  { onStray = () => {}, onDoubt = () => {}, contentLengths = true }: MboxOptions = {},
+  {
+    onStray = () => {},
+    onDoubt = () => {},
+    contentLengths = true,
+  }: {
+    /**
+     * Called once with how many bytes lie before the first delimiter, and so in no message; not for empty lines and the
+     * mark of UTF-8.
+     */
+    readonly onStray?: (bytes: number) => void;
+    readonly onDoubt?: (line: DoubtfulLine) => void;
+    /** False to ignore Content-Length. */
+    readonly contentLengths?: boolean;
+  } = {},
 ): Generator<MboxRange, void, undefined> {
   const lines = new Lines(path);
   let open: Omit<MboxRange, 'end' | 'quotedLines'> | undefined;

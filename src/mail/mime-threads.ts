@@ -39,14 +39,6 @@ interface PendingJob {
   readonly reject: (error: Error) => void;
 }
 
-/** What a thread tells its pool. */
-interface ThreadEvents {
-  done(job: PendingJob, entry: IndexEntry): void;
-  /** A group came back: there is room for another. */
-  ready(): void;
-  ended(end: ThreadEnd): void;
-}
-
 /** A thread is gone. */
 interface ThreadEnd {
   /** The message it was on. */
@@ -79,7 +71,12 @@ class ExtractorThread {
   constructor(
     workerFile: URL,
     private readonly limits: MimeLimits,
-    private readonly events: ThreadEvents,
+    private readonly events: {
+      done(job: PendingJob, entry: IndexEntry): void;
+      /** A group came back: there is room for another. */
+      ready(): void;
+      ended(end: ThreadEnd): void;
+    },
   ) {
     const current = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
     this.#current = new Int32Array(current);

@@ -143,25 +143,12 @@ function unparsedReason(reason: unknown): UnparsedReason {
 
 function nothingRead(reason: UnparsedReason): MessageReading {
   return {
-    reason,
-    headers: [],
-    subject: '',
-    from: '',
-    to: '',
-    cc: '',
-    bcc: '',
-    messageId: null,
-    encrypted: null,
-    text: '',
-    html: null,
-    remote: null,
-    hasPlain: false,
-    attachments: [],
-    truncated: false,
+    ...{ reason, headers: [], subject: '', from: '', to: '', cc: '', bcc: '', messageId: null },
+    ...{ encrypted: null, text: '', html: null, remote: null, hasPlain: false },
+    ...{ attachments: [], truncated: false },
   };
 }
 
-/** What a worker thread is started with. */
 export interface ExtractWorkerData {
   readonly mode: 'extract';
   readonly limits: MimeLimits;

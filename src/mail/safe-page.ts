@@ -17,7 +17,6 @@ import type { LinkTarget } from './reading.ts';
 /** Pictures that browsers show by themselves, and that hold nothing but a picture. */
 export type PictureType = 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp' | 'image/bmp';
 
-/** What a picture says of itself. */
 interface PictureHeader {
   readonly type: PictureType;
   readonly width: number;
@@ -115,7 +114,6 @@ function gif(bytes: Buffer): PictureHeader | undefined {
   return frames === 0 ? undefined : { type: 'image/gif', width, height, moves: frames > 1 };
 }
 
-/** Bytes of a colour table, by the flags that announce it. */
 function tableBytes(flags: number): number {
   return (flags & 0x80) === 0 ? 0 : 3 * 2 ** ((flags & 7) + 1);
 }

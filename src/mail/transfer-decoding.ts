@@ -362,15 +362,6 @@ function isMoreBase64(line: string): boolean {
   return isWhole && (text.endsWith('=') || text.length >= 20);
 }
 
-/** Takes what text with uuencoded files is made of. */
-interface UuParts {
-  /** Text before, between and behind the files. */
-  text(bytes: Buffer): void;
-  file(name: string): void;
-  /** Bytes of the last file. */
-  bytes(bytes: Buffer): void;
-}
-
 const BEGIN = /^begin [0-7]{3,4} +(\S.*)$/;
 
 /** Finds uuencoded files (POSIX uuencode) in text: from a "begin" line, with a line of bytes behind it, to "end". */
@@ -378,7 +369,15 @@ export class Uuencoded {
   #rest: Buffer = NOTHING;
   #isInFile = false;
 
-  constructor(private readonly parts: UuParts) {}
+  constructor(
+    private readonly parts: {
+      /** Text before, between and behind the files. */
+      text(bytes: Buffer): void;
+      file(name: string): void;
+      /** Bytes of the last file. */
+      bytes(bytes: Buffer): void;
+    },
+  ) {}
 
   some(chunk: Buffer): void {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
@@ -474,7 +473,6 @@ function lineAt(bytes: Buffer, at: number): string {
   return text.slice(0, text.search(/[\r\n]|$/));
 }
 
-/** Where the next line begins. */
 function nextLine(bytes: Buffer, from: number): number {
   let at = from;
   while (at < bytes.length && bytes[at] !== LF && bytes[at] !== CR) at++;

@@ -12,7 +12,6 @@ import {
   writerOf,
 } from './export-files.ts';
 import {
-  type ExportFormat,
   type InMbox,
   MANIFEST_NAME,
   type ManifestEntry,
@@ -49,21 +48,7 @@ const EXPORT_DAMAGE: ReadonlySet<ExportFinding['kind']> = new Set([
   'unreadable',
 ]);
 
-export interface ExportCheck {
-  readonly format: ExportFormat | null;
-  readonly commit: ManifestHead['commit'] | null;
-  readonly asOf: ManifestHead['asOf'];
-  /** Messages that were compared, and the bytes of their sources. */
-  readonly messages: number;
-  readonly bytes: number;
-  /** Places that the export itself says it has not. */
-  readonly lacking: number;
-  /** True when nothing is damaged. */
-  readonly sound: boolean;
-  /** Findings in all; `findings` names the first 10,000. */
-  readonly found: number;
-  readonly findings: readonly ExportFinding[];
-}
+export type ExportCheck = Awaited<ReturnType<typeof checkExport>>;
 
 interface CheckOptions {
   /** The folder or zip file of an export; absolute. */
@@ -78,7 +63,7 @@ interface CheckOptions {
  *
  * @throws export-missing when there is no export at this place; an `AbortError` when aborted
  */
-export async function checkExport(options: CheckOptions): Promise<ExportCheck> {
+export async function checkExport(options: CheckOptions) {
   const stats = statSync(options.at, { throwIfNoEntry: false });
   if (!(stats?.isDirectory() || stats?.isFile()))
     throw exportError('export-missing', { target: options.at });
@@ -95,6 +80,7 @@ class Check {
   #found = 0;
   #damage = 0;
   #head: ManifestHead | null = null;
+  /** Messages that were compared, bytes of their sources, and places that the export itself says it has not. */
   readonly #counts = { messages: 0, bytes: 0, lacking: 0 };
   /** The beginning of a hash of each listed path, in hex: paths themselves would be several times as large. */
   readonly #listed = new Set<string>();
@@ -103,17 +89,12 @@ class Check {
     this.#files = options.files ?? realExportFiles;
   }
 
-  result(): ExportCheck {
+  /** `found` counts all findings; `findings` names the first 10,000. */
+  result() {
     const { format = null, commit = null, asOf = null } = this.#head ?? {};
-    return {
-      format,
-      commit,
-      asOf,
-      ...this.#counts,
-      sound: this.#damage === 0,
-      found: this.#found,
-      findings: this.#findings,
-    };
+    const sound = this.#damage === 0;
+    const [found, findings] = [this.#found, this.#findings];
+    return { format, commit, asOf, ...this.#counts, sound, found, findings };
   }
 
   async folder(): Promise<void> {
@@ -141,8 +122,8 @@ class Check {
       const manifest = await opened.pieces(MANIFEST_NAME);
       if (manifest === undefined) throw exportError('export-missing', { target: at });
       await this.#compare(at, linesOf(manifest), {
-        entry: async (entry) => (await opened.hash(entry.path))?.sha256 ?? null,
-        file: async (file) => (await opened.hash(file.path))?.sha256 ?? null,
+        entry: async ({ path: at }) => (await opened.hash(at))?.sha256 ?? null,
+        file: async ({ path: at }) => (await opened.hash(at))?.sha256 ?? null,
       });
       for (const name of zip.names()) {
         const sidecar = this.#listed.has(mark(name.replace(/\.json$/, '.eml')));
@@ -202,9 +183,8 @@ class Check {
   async #folderEntry(entry: ManifestEntry): Promise<string | null> {
     const absolute = this.#absolute(entry.path);
     if (entry.inMbox !== undefined) {
-      return this.#files.kindOf(absolute) === 'file'
-        ? hashInMbox(this.#files, absolute, entry.inMbox)
-        : null;
+      const isThere = this.#files.kindOf(absolute) === 'file';
+      return isThere ? hashInMbox(this.#files, absolute, entry.inMbox) : null;
     }
     const there = this.#files.kindOf(absolute) === 'file' ? absolute : this.#remarked(absolute);
     return there === undefined ? null : hashFile(this.#files, there).sha256;

@@ -23,7 +23,6 @@ export interface ExportFiles extends FileLayer {
   setModified(path: string, time: number): Promise<void>;
 }
 
-/** The disk itself. */
 export const realExportFiles: ExportFiles = {
   ...realFiles,
   kindOf(file) {
@@ -93,7 +92,6 @@ const BUFFERED_BYTES = 1024 * 1024;
 
 /** A file that is written from front to back, under a temporary name next to its final one. */
 export class NewFile {
-  /** Bytes so far. */
   size = 0;
   #pending: Uint8Array[] = [];
   #pendingBytes = 0;
@@ -311,7 +309,6 @@ export function* filePieces(
   }
 }
 
-/** SHA-256 of a file, and its size. */
 export function hashFile(
   files: ExportFiles,
   path: string,

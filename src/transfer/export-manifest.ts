@@ -40,15 +40,12 @@ export interface ManifestHead {
   };
 }
 
-/** One exported place. */
 export interface ManifestEntry {
   /** Relative to the export, parted by `/`: the message's file, or the mbox it is in. */
   readonly path: string;
   /** The message's id: the SHA-256 of its source. */
   readonly sha256: string;
-  /** Bytes of the source. */
   readonly size: number;
-  /** The address. */
   readonly mailbox: string;
   readonly host: string;
   readonly resourceId: string;
@@ -98,18 +95,21 @@ export interface MissingPlace {
   readonly reason: 'quarantined' | 'damaged' | 'purged';
 }
 
-interface ManifestParts {
-  readonly head: ManifestHead;
-  readonly entries: Iterable<ManifestEntry>;
-  readonly files: Iterable<ManifestFile>;
-  readonly missing: Iterable<MissingPlace>;
-}
-
 /**
  * A manifest as text, in pieces: one JSON object, an item a line, so that one of any size can be read line by line.
  * Its last field is the SHA-256 of every byte before the line that it stands in.
  */
-export function* manifestText({ head, entries, files, missing }: ManifestParts) {
+export function* manifestText({
+  head,
+  entries,
+  files,
+  missing,
+}: {
+  readonly head: ManifestHead;
+  readonly entries: Iterable<ManifestEntry>;
+  readonly files: Iterable<ManifestFile>;
+  readonly missing: Iterable<MissingPlace>;
+}) {
   const digest = createHash('sha256');
   let text = `${JSON.stringify(head).slice(0, -1)},\n`;
   const flush = function* (): Generator<string> {
@@ -142,7 +142,6 @@ export type ManifestEvent =
   | { readonly what: 'file'; readonly file: ManifestFile }
   | { readonly what: 'missing'; readonly place: MissingPlace };
 
-/** The manifest is not what was written. */
 export class ManifestDamaged extends Error {}
 
 /** A list that a line may be in, from its first line to its last. */
@@ -286,7 +285,6 @@ interface SidecarPlace {
   readonly endedAt: string | null;
 }
 
-/** What the archive knows about an exported place and its message, apart from the bytes. */
 export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox'> {
   readonly id: string;
   readonly places: readonly SidecarPlace[];

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { MailboxKey, MessageId } from '../core/types.ts';
 import { cutName, foldedName, harmlessName } from '../mail/file-names.ts';
+import type { PlaceLine } from '../mail/identity.ts';
 import { encodeModifiedUtf7, lettersOf } from '../mail/mail-files.ts';
 
 /** Bytes that a component of a folder's path takes at most; systems allow 255. */
@@ -13,14 +14,9 @@ const SHORT_ID = 8;
 const OURS = /\.(?:eml|mbox|json|tmp)$/i;
 
 /** What a message's name is made of; none of it ever changes for a place. */
-export interface NamedMessage {
+export interface NamedMessage extends Pick<PlaceLine, 'uid' | 'date' | 'from' | 'subject'> {
   readonly id: MessageId;
   readonly generation: number;
-  readonly uid: number;
-  /** ISO 8601 in UTC, or null. */
-  readonly date: string | null;
-  readonly from: { readonly name: string; readonly address: string } | null;
-  readonly subject: string | null;
 }
 
 /**
@@ -88,7 +84,6 @@ class NameSpace {
 
 /** A folder as the catalog names it. */
 export interface NamedFolder extends MailboxKey {
-  /** The mailbox's address. */
   readonly address: string;
   readonly path: string;
   /** What parts the levels of the path; empty where there are none. */

@@ -26,6 +26,7 @@ import {
   ManifestDamaged,
   type ManifestEntry,
   type ManifestEvent,
+  type ManifestHead,
   manifestText,
   readManifest,
   type Sidecar,
@@ -700,12 +701,15 @@ export class ZipWriter implements FormatWriter {
     return true;
   }
 
-  /** The last entry. */
-  async addManifest(text: Iterable<string>): Promise<void> {
+  /** Finishes the zip, with the manifest as its last entry. */
+  async finishWith(head: ManifestHead): Promise<void> {
+    const { plan } = this.deps;
+    const parts = { head, entries: plan.entries(), files: [], missing: plan.missing() };
     const bytes = function* (): Generator<Buffer> {
-      for (const piece of text) yield Buffer.from(piece);
+      for (const piece of manifestText(parts)) yield Buffer.from(piece);
     };
     await this.#add(MANIFEST_NAME, null, undefined, bytes());
+    await this.finish();
   }
 
   async finish(): Promise<void> {
@@ -844,12 +848,9 @@ export function openZipTarget(
             : null,
       });
     },
-    async finish(writer, plan, head) {
+    async finish(writer, _plan, head) {
       if (!(writer instanceof ZipWriter) || file === undefined) return;
-      await writer.addManifest(
-        manifestText({ head, entries: plan.entries(), files: [], missing: plan.missing() }),
-      );
-      await writer.finish();
+      await writer.finishWith(head);
       const whole = file;
       await writing(to, async () => {
         await whole.finish(to);

@@ -188,19 +188,7 @@ export interface DrillFinding {
   readonly path: string | null;
 }
 
-export interface Drilled {
-  /** Milliseconds since the epoch. */
-  readonly at: number;
-  /** Messages that were drawn, and how many there are. */
-  readonly messages: number;
-  readonly of: number;
-  /** Files that were exported and read back (a message has one for each of its places), and their bytes. */
-  readonly files: number;
-  readonly bytes: number;
-  /** Messages whose header two parsers were compared on; others have lines in it that are no fields. */
-  readonly headers: number;
-  readonly findings: readonly DrillFinding[];
-}
+export type Drilled = Awaited<ReturnType<typeof drill>>;
 
 export interface DrillOptions {
   readonly dir: string;
@@ -220,9 +208,10 @@ export interface DrillOptions {
  * Does what one does on the worst day: exports a random sample into a folder of its own, reads it back with another
  * parser, and compares bytes and headers with those in the log. Nothing of it stays.
  *
+ * @returns `at`: when it began, milliseconds since the epoch; `messages`: how many were drawn, of how many
  * @throws AbortError; export-disk-full and the other errors of writing. Damage is never thrown.
  */
-export async function drill(options: DrillOptions): Promise<Drilled> {
+export async function drill(options: DrillOptions) {
   const { dir, stored, wanted, random, signal } = options;
   const at = options.now();
   const segments = stored.segments();
@@ -256,11 +245,13 @@ class Drill {
     this.#unmet = new Set(ids);
   }
 
-  result(): Pick<Drilled, 'files' | 'bytes' | 'headers' | 'findings'> {
+  result() {
     const unlisted = [...this.#unmet].map((id) => ({ kind: 'unlisted', id, path: null }) as const);
     return {
+      /** Files that were exported and read back (a message has one for each of its places), and their bytes. */
       files: this.#files,
       bytes: this.#bytes,
+      /** Messages whose header two parsers were compared on; others have lines in it that are no fields. */
       headers: this.#compared.size,
       findings: [...this.#findings, ...unlisted],
     };
@@ -269,21 +260,13 @@ class Drill {
   async exportTo(to: string, deleted: boolean): Promise<void> {
     const { catalog, sources, signal } = this.options;
     const docids = [...this.ids].flatMap((id) => catalog.messages.docidOf(id) ?? []);
+    // The sample stands for what a query would find.
+    const query = { text: 'drill', node: { kind: 'all', span: { start: 0, end: 0 } } } as const;
     const { failures } = await runExport({
-      to,
-      format: 'eml',
-      // The sample stands for what a query would find.
-      selection: {
-        query: { text: 'drill', node: { kind: 'all', span: { start: 0, end: 0 } } },
-        deleted,
-        asOf: null,
-      },
-      incremental: false,
-      sidecar: false,
-      statusHeaders: false,
+      ...{ to, format: 'eml', incremental: false, sidecar: false, statusHeaders: false },
+      selection: { query, deleted, asOf: null },
       catalog: { ...catalog, foundDocids: () => docids.values() },
-      sources,
-      signal,
+      ...{ sources, signal },
     });
     for (const { id } of failures) {
       if (id === null || !this.#unmet.delete(id)) continue;
@@ -318,7 +301,7 @@ class Drill {
     if (JSON.stringify(ours) !== JSON.stringify(theirs)) report('headers');
   }
 
-  async #stored(id: MessageId): Promise<ReadBack | undefined> {
+  async #stored(id: MessageId) {
     try {
       return await read(this.options.sources.streamMessage(id));
     } catch (error) {
@@ -328,14 +311,8 @@ class Drill {
   }
 }
 
-interface ReadBack {
-  readonly hash: string;
-  readonly size: number;
-  /** Its first bytes. */
-  readonly head: Buffer;
-}
-
-async function read(pieces: AsyncIterable<Buffer>): Promise<ReadBack> {
+/** Returns hash and size of a message, and its first bytes. */
+async function read(pieces: AsyncIterable<Buffer>) {
   const hash = createHash('sha256');
   const head: Buffer[] = [];
   let size = 0;

@@ -104,7 +104,6 @@ export interface InExport {
   readonly path: string;
 }
 
-/** A file with mail in it, and the folder of the archive that it belongs to. */
 export interface MailFile {
   readonly path: FilePath;
   readonly kind: 'eml' | 'emlx' | 'mbox' | 'maildir' | 'mh';
@@ -424,7 +423,6 @@ function isHeader(text: string): boolean {
   return new Set(usual.map((line) => line.slice(0, line.indexOf(':')).toLowerCase())).size >= 2;
 }
 
-/** The first bytes of a file. */
 function startOf(file: FilePath): Buffer {
   const start = Buffer.alloc(FIRST_BYTES);
   const fd = reading(file, () => openRegularFile(file));

@@ -3,7 +3,6 @@ import { errnoOf, type MailkeepError } from '../core/errors.ts';
 import { restoreError } from './errors.ts';
 import { type Content, type FoundMessage, messageIdOf } from './restore-comparison.ts';
 
-/** An IMAP server and the user there. */
 export interface ImapAddress {
   readonly host: string;
   readonly port: number;
@@ -62,7 +61,6 @@ function withoutSecret(text: string): string {
   return text.slice(scheme.length, at).includes(':') ? `${scheme}…${text.slice(at)}` : text;
 }
 
-/** What imapflow writes to. */
 interface WriteSocket {
   setNoDelay?(on: boolean): unknown;
   write(bytes: Buffer, done: (error?: Error | null) => void): unknown;
@@ -211,9 +209,8 @@ class Commands {
       capabilities.has('MULTIAPPEND') && capabilities.has('LITERAL+') ? MOST_AT_ONCE : 1;
     // The end of a message does not wait for the server to acknowledge its beginning.
     inner.socket?.setNoDelay?.(true);
-    if (capabilities.has('LITERAL+')) this.#sendLiteralsAtOnce(inner);
+    this.#replaceWrite(inner, capabilities.has('LITERAL+'), () => client.close());
     if (this.mostAtOnce > 1) this.#appendSeveral(inner);
-    this.#sendInPieces(inner, () => client.close());
     this.#inner = inner;
   }
 
@@ -266,23 +263,21 @@ class Commands {
     this.#inner.commandParts = [];
   }
 
-  #sendInPieces(inner: Internals, close: () => void): void {
+  /** Sends a large message in pieces, and literals that need not be asked for together with their command. */
+  #replaceWrite(inner: Internals, takesLiterals: boolean, close: () => void): void {
     const write = inner.write.bind(inner);
     inner.write = (chunk) => {
       const { socket } = inner;
-      if (socket === undefined || !this.#streamed?.replaces(chunk, write, socket, close))
-        write(chunk);
-    };
-  }
-
-  #sendLiteralsAtOnce(inner: Internals): void {
-    const write = inner.write.bind(inner);
-    inner.write = (chunk) => {
-      const parts = [chunk, ...(inner.commandParts ?? [])];
-      // Each part but the last ends in the length of a literal.
-      if (this.#asks || parts.length === 1) return write(chunk);
-      inner.commandParts = [];
-      write(Buffer.concat(parts.map((part, i) => (i < parts.length - 1 ? unasked(part) : part))));
+      const sendAll = (whole: Buffer): void => {
+        const parts = [whole, ...(inner.commandParts ?? [])];
+        // Each part but the last ends in the length of a literal.
+        const isTogether = takesLiterals && !this.#asks && parts.length > 1;
+        if (isTogether) inner.commandParts = [];
+        const last = parts.length - 1;
+        write(isTogether ? Buffer.concat(parts.map((p, i) => (i < last ? unasked(p) : p))) : whole);
+      };
+      if (socket === undefined || !this.#streamed?.replaces(chunk, sendAll, socket, close))
+        sendAll(chunk);
     };
   }
 
@@ -343,7 +338,6 @@ function imapDate(date: Date): string {
   return `${day}-${MONTHS[date.getUTCMonth()]}-${date.getUTCFullYear()} ${time} +0000`;
 }
 
-/** How the user proves who they are. */
 export type Credential = { readonly password: string } | { readonly accessToken: string };
 
 /** Characters of a server's words: they are quoted in errors and reports. */
@@ -400,11 +394,20 @@ export async function connectImap(
   return new ImapConnection(client, host);
 }
 
-class ImapConnection implements ServerConnection {
+/**
+ * A connection to the server that mail is restored to. It sends CREATE, SUBSCRIBE, APPEND and commands that read,
+ * nothing else. Every method throws restore-refused, restore-throttled and restore-connection-lost.
+ */
+export type ServerConnection = Pick<ImapConnection, keyof ImapConnection>;
+
+class ImapConnection {
   readonly #commands: Commands;
   readonly delimiter: string;
+  /** Prefix of the personal namespace. */
   readonly prefix: string;
+  /** Bytes of the largest message that the server announces to take; null where it announces none. */
   readonly appendLimit: number | null;
+  /** How many messages one command can append; 1 on servers without MULTIAPPEND. */
   readonly mostAtOnce: number;
 
   constructor(
@@ -432,6 +435,7 @@ class ImapConnection implements ServerConnection {
     }));
   }
 
+  /** Bytes left of the quota of INBOX; null where there is none. */
   async quotaLeft(): Promise<number | null> {
     const quota = await this.#ask('GETQUOTAROOT', () => this.client.getQuota('INBOX'));
     if (quota === false || quota === undefined) return null;
@@ -439,6 +443,7 @@ class ImapConnection implements ServerConnection {
     return limit === undefined ? null : Math.max(0, limit - (usage ?? 0));
   }
 
+  /** Creates a folder and subscribes to it. False where there was one. */
   async create(path: string): Promise<boolean> {
     const { created } = await this.#ask('CREATE', () => this.client.mailboxCreate(path));
     return created === true;
@@ -460,7 +465,19 @@ class ImapConnection implements ServerConnection {
     };
   }
 
-  async append(path: string, messages: readonly Appended[], asks: boolean) {
+  /**
+   * Appends to the selected folder: all of the messages or none, `mostAtOnce` of them at most. A message whose content
+   * is given in pieces goes alone.
+   *
+   * @param asks has the server say that it takes a message of this size before its bytes are sent
+   * @returns their uids, or null where the server does not report them
+   * @throws what reading the content throws: the server has nothing of the message then
+   */
+  async append(
+    path: string,
+    messages: readonly Appended[],
+    asks: boolean,
+  ): Promise<readonly number[] | null> {
     const [first] = messages;
     if (first === undefined) return [];
     const { flags, date } = first;
@@ -478,13 +495,15 @@ class ImapConnection implements ServerConnection {
     });
   }
 
-  async *messages(from: number): AsyncGenerator<FoundMessage, void, undefined> {
+  /** Messages of the selected folder from a uid on, in order. */
+  async *messages(from: number): AsyncIterable<FoundMessage> {
     const query = { uid: true, size: true, headers: ['message-id'] };
     for await (const { uid, size = 0, headers } of this.#fetch(from, query))
       yield { uid, size, messageId: headers === undefined ? null : messageIdOf(headers) };
   }
 
-  async *looks(from: number): AsyncGenerator<SeenMessage, void, undefined> {
+  /** Flags, dates and sizes of the messages of the selected folder from a uid on, in order. */
+  async *looks(from: number): AsyncIterable<SeenMessage> {
     const query = { uid: true, size: true, flags: true, internalDate: true };
     for await (const { uid, size = 0, flags = new Set<string>(), internalDate } of this.#fetch(
       from,
@@ -493,7 +512,8 @@ class ImapConnection implements ServerConnection {
       yield { uid, size, flags, date: new Date(internalDate ?? Number.NaN).getTime() };
   }
 
-  async *pieces(uid: number): AsyncGenerator<Buffer, void, undefined> {
+  /** The bytes of a message of the selected folder, in pieces; none if it is gone. */
+  async *pieces(uid: number): AsyncIterable<Buffer> {
     for (let start = 0; ; ) {
       const query = { source: { start, maxLength: PIECE } };
       const found = await this.#ask('FETCH', () =>
@@ -602,7 +622,6 @@ function fieldsOf(error: unknown) {
   };
 }
 
-/** A folder as the server lists it. */
 export interface ServerFolder {
   readonly path: string;
   /** `\Sent` and the like, where the server says so itself. */
@@ -612,7 +631,6 @@ export interface ServerFolder {
   readonly selectable: boolean;
 }
 
-/** A folder that is selected. */
 export interface SelectedFolder {
   readonly path: string;
   readonly uidValidity: string;
@@ -625,10 +643,8 @@ export interface SelectedFolder {
   readonly lastUid: number;
 }
 
-/** A message as it is appended. */
 interface Appended {
   readonly content: Content;
-  /** Bytes of the content. */
   readonly size: number;
   readonly flags: readonly string[];
   /** Null lets the server take the present. */
@@ -642,45 +658,4 @@ export interface SeenMessage {
   readonly flags: ReadonlySet<string>;
   /** Milliseconds since the epoch. */
   readonly date: number;
-}
-
-/**
- * A connection to the server that mail is restored to. It sends CREATE, SUBSCRIBE, APPEND and commands that read,
- * nothing else. Every method throws restore-refused, restore-throttled and restore-connection-lost.
- */
-export interface ServerConnection {
-  readonly delimiter: string;
-  /** Prefix of the personal namespace. */
-  readonly prefix: string;
-  /** Bytes of the largest message that the server announces to take; null where it announces none. */
-  readonly appendLimit: number | null;
-  /** How many messages one command can append; 1 on servers without MULTIAPPEND. */
-  readonly mostAtOnce: number;
-  list(): Promise<readonly ServerFolder[]>;
-  /** Bytes left of the quota of INBOX; null where there is none. */
-  quotaLeft(): Promise<number | null>;
-  /** Creates a folder and subscribes to it. False where there was one. */
-  create(path: string): Promise<boolean>;
-  subscribe(path: string): Promise<void>;
-  select(path: string): Promise<SelectedFolder>;
-  /**
-   * Appends to the selected folder: all of the messages or none, `mostAtOnce` of them at most. A message whose content
-   * is given in pieces goes alone.
-   *
-   * @param asks has the server say that it takes a message of this size before its bytes are sent
-   * @returns their uids, or null where the server does not report them
-   * @throws what reading the content throws: the server has nothing of the message then
-   */
-  append(
-    path: string,
-    messages: readonly Appended[],
-    asks: boolean,
-  ): Promise<readonly number[] | null>;
-  /** Messages of the selected folder from a uid on, in order. */
-  messages(from: number): AsyncIterable<FoundMessage>;
-  /** Flags, dates and sizes of the messages of the selected folder from a uid on, in order. */
-  looks(from: number): AsyncIterable<SeenMessage>;
-  /** The bytes of a message of the selected folder, in pieces; none if it is gone. */
-  pieces(uid: number): AsyncIterable<Buffer>;
-  close(): Promise<void>;
 }

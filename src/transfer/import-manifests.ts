@@ -17,9 +17,7 @@ import { ZipReader, ZipUnreadable } from './read-zip.ts';
 
 /** A folder of the archive that mail goes to. */
 export interface TargetFolder {
-  /** The full path. */
   readonly folder: string;
-  /** Its last part. */
   readonly name: string;
   readonly delimiter: string;
   readonly specialUse: string | null;
@@ -277,7 +275,6 @@ export class Manifests {
     }
   }
 
-  /** Every manifest that was met, and whether it was used. */
   list(): { readonly path: string; readonly used: boolean }[] {
     return [
       ...[...this.#folders.values()].map(({ path, index }) => ({ path, used: index !== null })),

@@ -1,7 +1,7 @@
 import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { SearchRequest } from '../catalog/search.ts';
-import { hasCode } from '../core/errors.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import { scratchDatabase } from '../core/sqlite.ts';
 import type { MessageId } from '../core/types.ts';
 import type { PlaceLine } from '../mail/identity.ts';
@@ -43,11 +43,9 @@ const PAGE = 500;
 interface Row {
   readonly rank: number;
   readonly outcome: Outcome;
-  readonly path: string;
   readonly before: string | null;
-  readonly place: string;
+  readonly place: string | null;
   readonly entry: string;
-  readonly docid: number;
 }
 
 /**
@@ -81,8 +79,8 @@ export class ExportPlan {
   readonly #settle = this.#db.prepare<unknown[]>(
     'UPDATE places SET outcome = ?, entry = ? WHERE key = (SELECT key FROM queue WHERE rank = ?)',
   );
-  readonly #isKnown = this.#asking('SELECT 1 FROM places WHERE key = ?');
-  readonly #hasDue = this.#asking(
+  readonly #isKnown = this.#db.prepare<unknown[]>('SELECT 1 FROM places WHERE key = ?');
+  readonly #hasDue = this.#db.prepare<unknown[]>(
     "SELECT 1 FROM places WHERE folder = ? AND outcome = 'due' LIMIT 1",
   );
 
@@ -122,7 +120,7 @@ export class ExportPlan {
 
   /** True when an earlier export has this place. */
   has(place: Omit<PlannedPlace, 'before' | 'path'>): boolean {
-    return this.#isKnown(keyOfPlanned(place));
+    return this.#isKnown.get(keyOfPlanned(place)) !== undefined;
   }
 
   add(place: Omit<PlannedPlace, 'before'>): void {
@@ -168,14 +166,10 @@ export class ExportPlan {
     /** Null for what only an earlier manifest knows. */
     readonly place: PlannedPlace | null;
   }> {
-    for (const row of this.#rows()) {
+    for (const { rank, outcome, before, ...row } of this.#rows()) {
       const place: Omit<PlannedPlace, 'before'> | null = JSON.parse(row.place ?? 'null');
-      yield {
-        rank: row.rank,
-        outcome: row.outcome,
-        entry: JSON.parse(row.entry),
-        place: place === null ? null : { ...place, before: row.before },
-      };
+      const entry: ManifestEntry = JSON.parse(row.entry);
+      yield { rank, outcome, entry, place: place === null ? null : { ...place, before } };
     }
   }
 
@@ -230,7 +224,7 @@ export class ExportPlan {
 
   /** True when something is to be written into this group: see `groupOf`. */
   hasDue(group: string): boolean {
-    return this.#hasDue(group);
+    return this.#hasDue.get(group) !== undefined;
   }
 
   *missing(): Generator<MissingPlace> {
@@ -244,15 +238,9 @@ export class ExportPlan {
     this.#db.close();
   }
 
-  /** Returns whether a query has any row, as a function of the query's parameter. */
-  #asking(query: string): (parameter: string) => boolean {
-    const statement = this.#db.prepare<[string], unknown>(query);
-    return (parameter) => statement.get(parameter) !== undefined;
-  }
-
   *#rows(): Generator<Row> {
     const page = this.#db.prepare<[number, number], Row>(
-      `SELECT q.rank, p.outcome, p.path, p.before, p.place, p.entry, p.docid FROM queue q JOIN places p USING (key)
+      `SELECT q.rank, p.outcome, p.before, p.place, p.entry FROM queue q JOIN places p USING (key)
        WHERE q.rank > ? ORDER BY q.rank LIMIT ?`,
     );
     let after = 0;
@@ -303,22 +291,11 @@ function groupOf(path: string): string {
 export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): ManifestEntry {
   const { id, size, mailbox, folder, uid, flags, date, firstSeen, endedAt } = place.line;
   return {
-    path: place.path,
-    sha256: id,
-    size,
-    mailbox,
-    host: place.host,
-    resourceId: place.resourceId,
-    folder,
-    delimiter: place.delimiter,
+    ...{ path: place.path, sha256: id, size, mailbox },
+    ...{ host: place.host, resourceId: place.resourceId, folder, delimiter: place.delimiter },
     ...(place.specialUse === null ? {} : { specialUse: place.specialUse }),
     ...namesakeOf(place),
-    generation: place.generation,
-    uid,
-    flags,
-    date,
-    firstSeen,
-    endedAt,
+    ...{ generation: place.generation, uid, flags, date, firstSeen, endedAt },
     ...(inMbox === undefined ? {} : { inMbox }),
   };
 }
@@ -510,30 +487,6 @@ export interface ExportProgress {
 /** A place without its bytes in the export, and why. */
 export type ExportFailure = MissingPlace;
 
-export interface ExportResult {
-  readonly to: string;
-  readonly format: ExportFormat;
-  readonly commit: ManifestHead['commit'];
-  readonly asOf: ManifestHead['asOf'];
-  readonly places: number;
-  /** Places written by this run, and the bytes of their sources. */
-  readonly exported: number;
-  readonly bytes: number;
-  /** Places that were there already. */
-  readonly skipped: number;
-  /** Places of earlier exports to the same place that this selection does not have, and that are still there. */
-  readonly kept: number;
-  readonly quarantined: number;
-  readonly damaged: number;
-  readonly purged: number;
-  /** Each place that could not be exported. */
-  readonly failures: readonly ExportFailure[];
-  /** Path of the manifest; within the file for a zip. */
-  readonly manifest: string;
-  /** True when the signal stopped it early: running the same export again continues it. */
-  readonly interrupted: boolean;
-}
-
 /** Where an export goes: a folder or a zip file. */
 export interface ExportTarget {
   /** Adds what an earlier export has to the plan. */
@@ -599,6 +552,13 @@ export async function openSource(
     for await (const _ of reader.streamMessage(id, size));
   }
   return { pieces: () => reader.streamMessage(id, size) };
+}
+
+/** Returns why an archive does not have the bytes of a message; undefined for any other error. */
+export function whyUnreadable(error: unknown): 'damaged' | 'purged' | undefined {
+  if (!(error instanceof MailkeepError)) return undefined;
+  if (error.code === 'bytes-purged') return 'purged';
+  return error.code === 'bytes-unknown' || error.family === 'damage' ? 'damaged' : undefined;
 }
 
 /** A stream waits for what is on another disk, where its reader can. */

@@ -1,13 +1,11 @@
 import type { LogReader } from '../archive/log-reader.ts';
 import type { ListedPlace } from '../catalog/list.ts';
-import type { MailkeepError } from '../core/errors.ts';
 import { scratchDatabase } from '../core/sqlite.ts';
 import type { FlagSet, MessageId } from '../core/types.ts';
 import type { ServerConnection } from './imap-connection.ts';
 import type { Alteration } from './restore-comparison.ts';
-import type { Rate, RestoreJournal } from './restore-journal.ts';
+import type { RestoreJournal } from './restore-journal.ts';
 import type { Chosen, RestoreSelection, SourceFolder } from './restore-selection.ts';
-import type { DoubledMessage } from './verify-restored.ts';
 
 /** Why a message is not restored. The first three are the archive's, the others the server's. */
 export type RefusalReason =
@@ -74,14 +72,8 @@ interface AlteredMessage extends NamedMessage {
   readonly reasons: readonly Alteration[];
 }
 
-interface Row {
-  readonly seq: number;
-  readonly folder: number;
-  readonly id: string;
-  readonly size: number;
-  readonly received: number | null;
+interface Row extends Omit<PlannedMessage, 'flags'> {
   readonly flags: string;
-  readonly message_id: string | null;
   readonly uid: number | null;
   readonly sent: number | null;
   readonly delicate: 0 | 1 | null;
@@ -89,7 +81,8 @@ interface Row {
 
 const PAGE = 500;
 /** The row of a message, as far as it is sent or looked at. */
-const COLUMNS = 'seq, folder, id, size, received, flags, message_id, uid, sent, delicate';
+const COLUMNS =
+  'seq, folder, id, size, received, flags, message_id AS messageId, uid, sent, delicate';
 /** Appended by this plan: in this run, or in an earlier one as the journal has it. */
 const OURS = 'uid IS NOT NULL AND ours = 1';
 
@@ -387,8 +380,8 @@ function appendedOf(row: Row): AppendedMessage {
   return { ...plannedOf(row), uid: row.uid ?? 0, sent: row.sent, isDelicate: row.delicate === 1 };
 }
 
-function plannedOf({ seq, folder, id, size, received, flags, message_id }: Row): PlannedMessage {
-  return { seq, folder, id, size, received, flags: JSON.parse(flags), messageId: message_id };
+function plannedOf({ seq, folder, id, size, received, flags, messageId }: Row): PlannedMessage {
+  return { seq, folder, id, size, received, flags: JSON.parse(flags), messageId };
 }
 
 /** Where the folders go: below a path named by the day, below one of the user's, or where they were. */
@@ -434,56 +427,3 @@ export type RestoreProgress =
       /** Milliseconds since the first message. */
       readonly elapsed: number;
     };
-
-/** A folder of the archive and what became of it. */
-export interface RestoredFolder extends RestoreCounts {
-  readonly mailbox: string;
-  readonly folder: string;
-  /** Its path on the server; null where the server takes it under no name. */
-  readonly to: string | null;
-  /** Characters of its name were replaced. */
-  readonly replaced: boolean;
-  /** It got a number because another folder has its name. */
-  readonly numbered: boolean;
-  /** Messages that this plan had appended to an earlier folder of that name, which was made again since. */
-  readonly remade: number;
-}
-
-export interface RestoreResult extends RestoreCounts {
-  readonly to: string;
-  /** The plan's number in the journal; null for a dry run of a new one. */
-  readonly plan: number | null;
-  /** An earlier run of this plan was interrupted. */
-  readonly continued: boolean;
-  /** When the plan was made, ISO 8601 in UTC; null for a dry run of a new one. */
-  readonly begun: string | null;
-  readonly dryRun: boolean;
-  readonly commit: { readonly number: number; readonly hash: string };
-  /** ISO 8601 in UTC. */
-  readonly asOf: string | null;
-  readonly folders: readonly RestoredFolder[];
-  readonly limits: { readonly appendLimit: number | null; readonly quotaLeft: number | null };
-  /** What the server will refuse as it has announced: messages over its limit, and beyond its quota. */
-  readonly expected: { readonly 'append-limit': number; readonly quota: number };
-  /** How fast the server took messages, in this run or the last one that was measured. */
-  readonly rate: Rate | null;
-  readonly refusals: Readonly<Partial<Record<RefusalReason, number>>>;
-  /** Each message that was refused, up to a limit. */
-  readonly failures: readonly RefusedMessage[];
-  /** Messages that are not exactly as in the archive; of a dry run, those whose flags and dates will not be. */
-  readonly altered: {
-    readonly messages: number;
-    readonly reasons: Readonly<Partial<Record<Alteration, number>>>;
-  };
-  readonly alterations: readonly AlteredMessage[];
-  /** Flags that are never restored. */
-  readonly leftOut: { readonly recent: number; readonly deleted: number };
-  /** What was looked at once everything was there. */
-  readonly looked: { readonly compared: number; readonly fetched: number };
-  readonly lost: readonly NamedMessage[];
-  readonly doubled: readonly DoubledMessage[];
-  readonly connections: number;
-  readonly interrupted: boolean;
-  /** What ended the run early. */
-  readonly ended: MailkeepError | null;
-}

@@ -329,7 +329,7 @@ export class MailReader {
   async *#inEmlx(file: MailFile) {
     const shown = shownPath(file.path);
     const fd = openRegularFile(file.path);
-    let layout: EmlxLayout | undefined;
+    let layout: ReturnType<typeof emlxLayout>;
     try {
       layout = emlxLayout(fd);
     } finally {
@@ -532,15 +532,6 @@ async function* unquotedPieces(file: FilePath, range: MboxRange) {
   yield* quotes.end();
 }
 
-interface EmlxLayout {
-  readonly start: number;
-  readonly end: number;
-  /** True if the file ends before the message does. */
-  readonly isCut: boolean;
-  readonly received: number | null;
-  readonly flags: readonly string[];
-}
-
 const PLIST_BYTES = 64 * 1024;
 /** Bits of `flags` in the property list of Apple Mail. */
 const APPLE_FLAGS: readonly (readonly [bit: bigint, flag: string])[] = [
@@ -552,8 +543,11 @@ const APPLE_FLAGS: readonly (readonly [bit: bigint, flag: string])[] = [
   [8n, '$Forwarded'],
 ];
 
-/** Returns where the message lies in an .emlx file, and what its property list says; undefined for no such file. */
-function emlxLayout(fd: number): EmlxLayout | undefined {
+/**
+ * Returns where the message lies in an .emlx file, whether the file ends before it does (`isCut`), and what its property
+ * list says; undefined for no such file.
+ */
+function emlxLayout(fd: number) {
   const textAt = (offset: number, length: number): string => {
     const bytes = Buffer.alloc(length);
     return bytes.toString('latin1', 0, readSync(fd, bytes, 0, length, offset));

@@ -248,24 +248,17 @@ export function fitDate(received: number): { readonly date: number; readonly cla
   return { date, clamped: date !== received };
 }
 
-/** Flags of a message that are sent with it, and those that are not. */
-interface FittedFlags {
-  readonly kept: readonly string[];
-  /** `\Recent`, which only servers set, and `\Deleted`, with which a client would expunge the message. */
-  readonly leftOut: readonly string[];
-  /** Flags that the folder does not store, and keywords that IMAP cannot say. */
-  readonly refused: readonly string[];
-}
-
 const NEVER_SENT: ReadonlySet<string> = new Set(['\\recent', '\\deleted']);
 /** A keyword is an atom (RFC 9051, 9): no spaces, quotes, brackets, wildcards or letters outside ASCII. */
 const FLAG = /^\\?[!#$&'+,\-./0-9:;<=>?@A-Z[^_`a-z|}~]+$/;
 
-/** @param permanent the folder's PERMANENTFLAGS; null where the server sent none, which allows all (RFC 3501, 7.1) */
-export function fitFlags(
-  flags: readonly string[],
-  permanent: readonly string[] | null,
-): FittedFlags {
+/**
+ * Returns the flags of a message that are sent with it; `\Recent`, which only servers set, and `\Deleted`, with which a
+ * client would expunge the message, are left out, and flags that the folder does not store or IMAP cannot say are refused.
+ *
+ * @param permanent the folder's PERMANENTFLAGS; null where the server sent none, which allows all (RFC 3501, 7.1)
+ */
+export function fitFlags(flags: readonly string[], permanent: readonly string[] | null) {
   const allowed = permanent === null ? null : new Set(permanent.map((flag) => flag.toLowerCase()));
   const [kept, leftOut, refused]: [string[], string[], string[]] = [[], [], []];
   for (const flag of flags) {

@@ -81,23 +81,6 @@ export interface Rate {
   readonly bytesPerSecond: number;
 }
 
-interface EntryRow {
-  readonly number: number;
-  readonly id: MessageId;
-  readonly begun_at: number;
-  readonly uid: number | null;
-  readonly settled: 0 | 1;
-}
-
-interface PlanRow {
-  readonly number: number;
-  readonly started_at: number;
-  /** The layout, whose levels alone were here once. */
-  readonly levels: string;
-  readonly as_of: number | null;
-  readonly refused: string;
-}
-
 /**
  * The journal of restores in a database that may hold other tables. A crash of the machine may take its last entries:
  * what the server has is then recognised by its content.
@@ -128,16 +111,16 @@ export class RestoreJournal {
   unfinished(target: string, what: string): JournaledPlan | undefined {
     if (!this.#isThere()) return undefined;
     const row = this.database
-      .prepare<unknown[], PlanRow>(
-        `SELECT number, started_at, levels, as_of, refused FROM restores
+      .prepare<unknown[], Omit<JournaledPlan, 'layout'> & { readonly levels: string }>(
+        `SELECT number, started_at AS startedAt, levels, as_of AS asOf, refused FROM restores
          WHERE target = ? AND what = ? AND finished_at IS NULL ORDER BY number DESC LIMIT 1`,
       )
       .get(target, what);
     if (row === undefined) return undefined;
-    const { number, started_at: startedAt, levels, as_of: asOf, refused } = row;
+    const { levels, ...plan } = row;
+    // Once, only the levels of a layout were here.
     const layout: Layout | readonly string[] | null = JSON.parse(levels);
-    if (layout === null || !('kind' in layout)) return undefined;
-    return { number, startedAt, layout, asOf, refused };
+    return layout !== null && 'kind' in layout ? { ...plan, layout } : undefined;
   }
 
   /** Records a plan. */
@@ -251,16 +234,12 @@ export class PlanJournal {
   /** Entries of a folder in the order of their APPENDs; none of an earlier UIDVALIDITY. */
   entries({ path, uidValidity }: JournalFolder): JournalEntry[] {
     return this.database
-      .prepare<unknown[], EntryRow>(
-        `SELECT number, id, begun_at, uid, settled FROM restored
+      .prepare<unknown[], Omit<JournalEntry, 'isSettled'> & { readonly settled: 0 | 1 }>(
+        `SELECT number, id, begun_at AS begunAt, uid, settled FROM restored
          WHERE plan = ? AND folder = ? AND uid_validity = ? ORDER BY number`,
       )
       .all(this.plan, path, uidValidity)
-      .map(({ settled, begun_at: begunAt, ...entry }) => ({
-        ...entry,
-        begunAt,
-        isSettled: settled === 1,
-      }));
+      .map(({ settled, ...entry }) => ({ ...entry, isSettled: settled === 1 }));
   }
 
   /** When the last APPEND was sent whose outcome is unknown; null where there is none. */
@@ -341,23 +320,20 @@ const MOST_FAILURES = 8;
 const FIRST_PAUSE = 1_000;
 const LONGEST_PAUSE = 60_000;
 
-/** Time and connections of a run. */
-interface LineDeps {
-  readonly host: string;
-  readonly connect: () => Promise<ServerConnection>;
-  readonly now: () => number;
-  /** Resolves after so many milliseconds, or at once when the run is to stop. */
-  readonly sleep: (ms: number) => Promise<void>;
-  readonly signal: AbortSignal;
-}
-
 /** One connection to the server at a time, made again whenever it breaks. */
 export class Line {
   #connection: ServerConnection | undefined;
   #failures = 0;
 
   constructor(
-    private readonly deps: LineDeps,
+    private readonly deps: {
+      readonly host: string;
+      readonly connect: () => Promise<ServerConnection>;
+      readonly now: () => number;
+      /** Resolves after so many milliseconds, or at once when the run is to stop. */
+      readonly sleep: (ms: number) => Promise<void>;
+      readonly signal: AbortSignal;
+    },
     connection?: ServerConnection,
   ) {
     this.#connection = connection;

@@ -3,7 +3,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { matchingFolders } from '../catalog/folders.ts';
 import type { ListedPlace } from '../catalog/list.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
-import { MailkeepError } from '../core/errors.ts';
+import { whyUnreadable } from './plan-export.ts';
 import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
 import { HEADER_END, type SentForm, sentForm, withCrlf } from './restore-comparison.ts';
 
@@ -196,13 +196,6 @@ export async function readForm(
     if (why === undefined) throw error;
     return why;
   }
-}
-
-/** Returns why an archive does not have the bytes of a message; undefined for any other error. */
-export function whyUnreadable(error: unknown): 'damaged' | 'purged' | undefined {
-  if (!(error instanceof MailkeepError)) return undefined;
-  if (error.code === 'bytes-purged') return 'purged';
-  return error.code === 'bytes-unknown' || error.family === 'damage' ? 'damaged' : undefined;
 }
 
 async function formInPieces(source: () => AsyncIterable<Buffer>): Promise<SentForm> {

@@ -1,4 +1,3 @@
-import { MailkeepError } from '../core/errors.ts';
 import { exportError } from './errors.ts';
 import { realExportFiles } from './export-files.ts';
 import {
@@ -7,8 +6,6 @@ import {
   MANIFEST_NAME,
   MANIFEST_VERSION,
   type ManifestHead,
-  manifestText,
-  type Selected,
 } from './export-manifest.ts';
 import {
   fromLine,
@@ -23,7 +20,6 @@ import {
   type ExportFailure,
   type ExportOptions,
   type ExportPlan,
-  type ExportResult,
   type ExportTarget,
   type FormatWriter,
   namesakeOf,
@@ -31,9 +27,9 @@ import {
   type Planned,
   type PlannedPlace,
   planPlaces,
-  type Source,
   type SourceReader,
   type WritingOptions,
+  whyUnreadable,
 } from './plan-export.ts';
 
 /** What a group has at most, besides its last place: small messages are then read many at a time. */
@@ -108,12 +104,10 @@ export async function runExportFrom(
   return exportTo(origin, options, target);
 }
 
+export type ExportResult = Awaited<ReturnType<typeof exportTo>>;
+
 /** The same to any target. */
-async function exportTo(
-  origin: ExportOrigin,
-  options: WritingOptions,
-  target: ExportTarget,
-): Promise<ExportResult> {
+async function exportTo(origin: ExportOrigin, options: WritingOptions, target: ExportTarget) {
   const { plan, ...planned } = await planPlaces(origin, options, target);
   try {
     const writer = await target.begin(plan, (planned.asOf ?? planned.commit).number);
@@ -121,7 +115,10 @@ async function exportTo(
     try {
       const finished = await run.all();
       if (finished) checkAllCounted(planned, run.counts, plan);
-      if (finished) await target.finish(writer, plan, headOf(options.format, planned));
+      const { commit, asOf, selection } = planned;
+      const told = { format: options.format, commit, asOf, selection };
+      const head: ManifestHead = { mailkeep: MANIFEST_VERSION, ...told };
+      if (finished) await target.finish(writer, plan, head);
       else await target.discard(writer);
     } catch (error) {
       // The first failure is the one to report.
@@ -131,10 +128,21 @@ async function exportTo(
     const { commit, asOf, places, skipped, kept, quarantined } = planned;
     const { exported, there, bytes, damaged, purged, replaced } = run.counts;
     return {
-      ...{ to: options.to, format: options.format, commit, asOf, places, exported, bytes },
-      ...{ skipped: skipped + there, kept: kept - replaced, quarantined, damaged, purged },
+      ...{ to: options.to, format: options.format, commit, asOf },
+      /** Places that the selection has. */
+      places,
+      /** Places written by this run, and the bytes of their sources. */
+      ...{ exported, bytes },
+      /** Places that were there already. */
+      skipped: skipped + there,
+      /** Places of earlier exports to the same place that this selection does not have, and that are still there. */
+      kept: kept - replaced,
+      ...{ quarantined, damaged, purged },
+      /** Each place that could not be exported. */
       failures: [...planned.failures, ...run.failures].slice(0, MOST_FAILURES),
+      /** Path of the manifest; within the file for a zip. */
       manifest: target.manifest,
+      /** True when the signal stopped it early: running the same export again continues it. */
       interrupted: options.signal.aborted,
     };
   } finally {
@@ -158,13 +166,6 @@ function checkAllCounted(
     earlier === skipped + kept - replaced &&
     failed === damaged + purged;
   if (!agrees) throw exportError('export-incomplete', { places, told: planned });
-}
-
-function headOf(
-  format: ManifestHead['format'],
-  { commit, asOf, selection }: Selected,
-): ManifestHead {
-  return { mailkeep: MANIFEST_VERSION, format, commit, asOf, selection };
 }
 
 /** One pass over the plan. */
@@ -226,7 +227,7 @@ class ExportRun {
         this.counts.bytes += size;
       }
     } catch (error) {
-      const reason = lossOf(error);
+      const reason = whyUnreadable(error);
       if (reason === undefined) throw error;
       this.#lose(rank, place, reason);
     }
@@ -248,14 +249,6 @@ class ExportRun {
 
 function isAbort(error: unknown): boolean {
   return error instanceof Error && error.name === 'AbortError';
-}
-
-/** Why a message's bytes are not there, or undefined for any other error. */
-function lossOf(error: unknown): 'damaged' | 'purged' | undefined {
-  if (!(error instanceof MailkeepError)) return undefined;
-  if (error.code === 'bytes-purged') return 'purged';
-  const damaged = error.code === 'bytes-unknown' || error.family === 'damage';
-  return damaged ? 'damaged' : undefined;
 }
 
 /** Takes an export as it is written. */
@@ -310,12 +303,8 @@ function zipStream({ to }: Pick<WritingOptions, 'to'>, sink: ExportSink): Export
         new ZipWriter({ file, final: to, plan, earlier, sidecar: async () => null }),
       );
     },
-    async finish(writer, plan, head) {
-      if (!(writer instanceof ZipWriter)) return;
-      await writer.addManifest(
-        manifestText({ head, entries: plan.entries(), files: [], missing: plan.missing() }),
-      );
-      await writer.finish();
+    async finish(writer, _plan, head) {
+      if (writer instanceof ZipWriter) await writer.finishWith(head);
     },
     discard: (writer) => writer.discard(),
   };
@@ -331,7 +320,12 @@ function mboxStream(sink: ExportSink): ExportTarget {
         width: 1,
         provenFirst: true,
         async put(rank, place, open) {
-          await putIntoMbox(sink, place, await open());
+          const source = await open();
+          await sink.write(Buffer.from(fromLine(place.line)));
+          for await (const piece of quotedPieces(source.pieces())) {
+            await sink.write(Buffer.from(piece));
+          }
+          await sink.write(Buffer.from('\n'));
           plan.done(rank, place);
           return 'written';
         },
@@ -344,14 +338,4 @@ function mboxStream(sink: ExportSink): ExportTarget {
     finish: (writer) => writer.finish(),
     discard: (writer) => writer.discard(),
   };
-}
-
-async function putIntoMbox(
-  sink: ExportSink,
-  { line }: Pick<PlannedPlace, 'line'>,
-  source: Source,
-): Promise<void> {
-  await sink.write(Buffer.from(fromLine(line)));
-  for await (const piece of quotedPieces(source.pieces())) await sink.write(Buffer.from(piece));
-  await sink.write(Buffer.from('\n'));
 }

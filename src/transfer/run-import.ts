@@ -52,49 +52,7 @@ interface ImportOrder {
   readonly onProgress?: (progress: { readonly messages: number; readonly added: number }) => void;
 }
 
-export interface ImportResult {
-  /** True if nothing was written: the rest is what an import would do. */
-  readonly dryRun: boolean;
-  readonly mailbox: string;
-  readonly resourceId: string;
-  /** Files with mail in them. */
-  readonly files: number;
-  /** Messages met: those that were added, known or forgotten. */
-  readonly messages: number;
-  /** Messages that were added to one folder or more. */
-  readonly added: number;
-  /** Places of these: one with labels of Gmail has one in the folder of each label. */
-  readonly places: number;
-  /** Bytes of the sources that were added. */
-  readonly bytes: number;
-  /** Messages that all their folders had already. */
-  readonly known: number;
-  /** Messages that were forgotten on purpose: they do not come back. */
-  readonly forgotten: number;
-  /** Messages that were added without a date: neither their files nor their headers have one that can be read. */
-  readonly undated: number;
-  /** Files that are not mail, judging by their names and first bytes, and links. */
-  readonly passedOver: number;
-  /** The first of them. */
-  readonly passedOverPaths: readonly string[];
-  /** Lines of mboxes that may or may not begin a message. */
-  readonly doubtful: number;
-  /** The first of them, with the offset in the file, and whether a message was begun there. */
-  readonly doubtfulLines: readonly (DoubtfulLine & { readonly path: string })[];
-  /** By folder, in the order in which they were met. */
-  readonly folders: readonly FolderResult[];
-  /** Manifests of exports that the files lie in; those that are damaged were not used. */
-  readonly manifests: readonly { readonly path: string; readonly used: boolean }[];
-  readonly failures: readonly { readonly path: string; readonly reason: FailureReason }[];
-  readonly interrupted: boolean;
-}
-
-/** What an import does to a folder of its mailbox. */
-interface FolderResult {
-  readonly folder: string;
-  readonly added: number;
-  readonly known: number;
-}
+export type ImportResult = Awaited<ReturnType<Import['run']>>;
 
 const MOST_FAILURES = 10_000;
 const MOST_DOUBTS = 1000;
@@ -157,10 +115,23 @@ class Import {
   readonly #reader: MailReader;
   readonly #folders = new Map<string, OpenFolder>();
   readonly #counts = {
-    ...{ files: 0, messages: 0, added: 0, places: 0, bytes: 0, known: 0, forgotten: 0 },
-    ...{ undated: 0, passedOver: 0, doubtful: 0 },
+    /** Files with mail in them. */
+    files: 0,
+    /** Messages met: those that were added to one folder or more, known to all their folders, or forgotten on purpose. */
+    ...{ messages: 0, added: 0 },
+    /** Places of added messages (one with labels of Gmail has one for each label), and bytes of their sources. */
+    ...{ places: 0, bytes: 0 },
+    ...{ known: 0, forgotten: 0 },
+    /** Messages that were added without a date: neither their files nor their headers have one that can be read. */
+    undated: 0,
+    /** Files that are not mail, judging by their names and first bytes, and links. */
+    passedOver: 0,
+    /** Lines of mboxes that may or may not begin a message. */
+    doubtful: 0,
   };
+  /** The first of them. */
   readonly #passedOverPaths: string[] = [];
+  /** The first of them, with the offset in the file, and whether a message was begun there. */
   readonly #doubtfulLines: (DoubtfulLine & { path: string })[] = [];
   /** Folders that zip files are unpacked into, and what they are called. */
   readonly #unpacked = new Map<string, string>();
@@ -183,7 +154,7 @@ class Import {
         : new Committer({ log: options.log, mirror: catalogMirror(options.catalog), now, after });
   }
 
-  async run(paths: readonly FilePath[]): Promise<ImportResult> {
+  async run(paths: readonly FilePath[]) {
     const { signal, name } = this.options;
     for (const given of paths) {
       await this.manifests.around(given);
@@ -197,13 +168,16 @@ class Import {
     }
     await this.#committer?.flush();
     return {
+      /** True if nothing was written: the rest is what an import would do. */
       dryRun: this.#committer === null,
       mailbox: name,
       resourceId: this.key.mailbox,
       ...this.#counts,
       passedOverPaths: this.#passedOverPaths,
       doubtfulLines: this.#doubtfulLines,
+      /** In the order in which they were met. */
       folders: [...this.#folders].map(([folder, { added, known }]) => ({ folder, added, known })),
+      /** Manifests of exports that the files lie in; those that are damaged were not used. */
       manifests: this.manifests.list(),
       failures: this.#failures,
       interrupted: signal.aborted,

@@ -1,16 +1,37 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Semaphore } from '../core/concurrency.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { isRestoreError, restoreError } from './errors.ts';
-import type { ServerConnection, ServerFolder } from './imap-connection.ts';
+import type {
+  SeenMessage,
+  SelectedFolder,
+  ServerConnection,
+  ServerFolder,
+} from './imap-connection.ts';
+import { whyUnreadable } from './plan-export.ts';
 import {
+  type AppendedMessage,
   type Destination,
+  type NamedMessage,
   type PlannedMessage,
+  type RefusalReason,
   type RestoreOptions,
   RestorePlan,
-  type RestoreResult,
 } from './plan-restore.ts';
-import { fitMessage, fitSizes, lookAtFolder, restOfUnknown } from './restore-comparison.ts';
-import { countLeftOut, FolderRun, type SharedRun } from './restore-folder.ts';
+import {
+  type Alteration,
+  changesIn,
+  type FoundMessage,
+  fitDate,
+  fitFlags,
+  fitMessage,
+  fitSizes,
+  isNear,
+  lookAtFolder,
+  messageIdOf,
+  restOfUnknown,
+  type SentForm,
+} from './restore-comparison.ts';
 import {
   type JournaledPlan,
   Line,
@@ -27,7 +48,583 @@ import {
   type TargetFolder,
   targetFolders,
 } from './restore-selection.ts';
-import type { SecondLook } from './verify-restored.ts';
+
+/** One message in so many is fetched and compared by its bytes, and the first ones of each folder. */
+const SAMPLED = 100;
+const FIRST = 3;
+
+/** A message that the server has once more than it should: its answer was lost, and it was sent again. */
+interface DoubledMessage extends NamedMessage {
+  /** On the server. */
+  readonly doubleUid: number;
+}
+
+type SecondLook = Awaited<ReturnType<typeof secondLook>>;
+
+/** A message whose bytes may have to be compared. */
+interface Due {
+  readonly message: AppendedMessage;
+  /** Bytes as the server lists it. */
+  readonly size: number;
+  /** False of what an earlier run has sent: its source says whether servers change it. */
+  readonly isSure: boolean;
+}
+
+interface LookDeps {
+  readonly plan: RestorePlan;
+  readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>;
+  readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
+}
+
+/**
+ * Looks at the selected folder once everything is in it: at uid, size, flags and date of every message that this plan
+ * has appended, and at the bytes of a sample and of all that servers are known to change. May be repeated.
+ *
+ * @returns `compared`: messages whose uid, size, flags and date were compared; `fetched`: those whose bytes were; `lost`:
+ *   those that the server has taken and does not show
+ */
+async function secondLook(
+  deps: LookDeps,
+  connection: ServerConnection,
+  folder: number,
+  permanentFlags: readonly string[] | null,
+) {
+  const { plan } = deps;
+  const strangers: { readonly uid: number; readonly size: number }[] = [];
+  const due: Due[] = [];
+  const again = [...plan.again(folder)];
+  let compared = 0;
+  for await (const seen of connection.looks(1)) {
+    const message = plan.appendedAs(folder, seen.uid);
+    if (message === undefined) {
+      if (again.length > 0) strangers.push(seen);
+      continue;
+    }
+    compared += 1;
+    plan.seen(message.seq);
+    const altered = alterationsSeen(message, seen, permanentFlags);
+    if (altered.length > 0) plan.alter(message.seq, altered);
+    const isSure =
+      compared <= FIRST ||
+      Number.parseInt(message.id.slice(0, 6), 16) % SAMPLED === 0 ||
+      (message.sent !== null && message.sent !== seen.size) ||
+      message.isDelicate;
+    if (isSure || message.sent === null) due.push({ message, size: seen.size, isSure });
+  }
+  let fetched = 0;
+  for (const one of due) {
+    await deps.inTurn(one.message.size, async () => {
+      if (await compareBytes(deps, connection, one)) fetched += 1;
+    });
+  }
+  const lost = [...plan.unseen(folder)].map(({ seq }) => plan.named(seq));
+  return { compared, fetched, lost, doubled: await doubles(deps, connection, strangers, again) };
+}
+
+/** What flags and date of a message differ in from what was sent. */
+function alterationsSeen(
+  { flags, received }: PlannedMessage,
+  seen: SeenMessage,
+  permanentFlags: readonly string[] | null,
+): Alteration[] {
+  const there = new Set([...seen.flags].map((flag) => flag.toLowerCase()));
+  const { kept } = fitFlags(flags, permanentFlags);
+  const altered: Alteration[] = [];
+  if (kept.some((flag) => !there.has(flag.toLowerCase()))) altered.push('flags');
+  // Servers keep whole seconds.
+  const sent = received === null ? null : Math.floor(fitDate(received).date / 1000);
+  if (sent !== null && sent !== Math.floor(seen.date / 1000)) altered.push('date');
+  return altered;
+}
+
+/** False where nothing was fetched: it need not be, the message is gone by now, or its source cannot be read. */
+async function compareBytes(
+  { plan, read }: LookDeps,
+  connection: ServerConnection,
+  { message, size, isSure }: Due,
+): Promise<boolean> {
+  const form = await read(message);
+  if (typeof form === 'string') return false;
+  if (!isSure && form.size === size && !form.nul && !form.wideHeader) {
+    if (form.endings) plan.alter(message.seq, ['line-endings']);
+    return false;
+  }
+  let isThere = false;
+  const there = async function* () {
+    for await (const piece of connection.pieces(message.uid)) {
+      isThere = true;
+      yield piece;
+    }
+  };
+  const changes = await changesIn(form, there());
+  if (!isThere) return false;
+  const altered: Alteration[] = form.endings ? ['line-endings'] : [];
+  altered.push(...(changes ?? ['bytes']));
+  if (altered.length > 0) plan.alter(message.seq, altered);
+  return true;
+}
+
+/** Messages that nobody but this run can have put there twice. */
+async function doubles(
+  { plan, read }: LookDeps,
+  connection: ServerConnection,
+  strangers: readonly { readonly uid: number; readonly size: number }[],
+  again: readonly PlannedMessage[],
+): Promise<DoubledMessage[]> {
+  const doubled: DoubledMessage[] = [];
+  const taken = new Set<number>();
+  for (const message of again) {
+    const form = await read(message);
+    if (typeof form === 'string') continue;
+    for (const { uid, size } of strangers) {
+      if (taken.has(uid) || !isNear(form.size, size)) continue;
+      if ((await changesIn(form, connection.pieces(uid))) === undefined) continue;
+      taken.add(uid);
+      doubled.push({ ...plan.named(message.seq), doubleUid: uid });
+    }
+  }
+  return doubled;
+}
+
+/** A message that is read, and how it is sent. */
+interface Ready {
+  readonly message: PlannedMessage;
+  readonly form: SentForm;
+}
+
+/** A message, and how it is sent or why its bytes are not there. */
+interface ReadMessage {
+  readonly message: PlannedMessage;
+  readonly form: SentForm | 'damaged' | 'purged';
+}
+
+/** Messages that go together. */
+interface Batch {
+  /** Bytes of all of them. */
+  readonly size: number;
+  readonly read: () => Promise<ReadMessage[]>;
+}
+
+/** Bytes of messages that go together, and are read while others are under way; a larger one goes alone. */
+const MOST_TOGETHER = 512 * 1024;
+
+/** The messages of a folder in batches, each read while the one before it is sent. */
+class Batches {
+  #next: PlannedMessage | undefined;
+
+  /** @param read returns a message as it is sent, or why its bytes are not there */
+  constructor(
+    private readonly due: Iterator<PlannedMessage, void>,
+    private readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>,
+  ) {
+    this.#take();
+  }
+
+  /** Returns the next messages, at most so many, and begins to read them unless they are large; undefined at the end. */
+  next(most: number): Batch | undefined {
+    const messages: PlannedMessage[] = [];
+    let size = 0;
+    for (let next = this.#next; next !== undefined; next = this.#next) {
+      const isFull = messages.length >= most || size + next.size > MOST_TOGETHER;
+      if (messages.length > 0 && isFull) break;
+      messages.push(next);
+      size += next.size;
+      this.#take();
+    }
+    if (messages.length === 0) return undefined;
+    if (size > MOST_TOGETHER) return { size, read: () => this.#readAll(messages) };
+    const reading = this.#readAll(messages);
+    // Whoever wants them gets the error; it may come before that.
+    reading.catch(() => {});
+    return { size, read: () => reading };
+  }
+
+  async #readAll(messages: readonly PlannedMessage[]): Promise<ReadMessage[]> {
+    const all: ReadMessage[] = [];
+    for (const message of messages) {
+      // Reading does not wait for anything, and the server's answer is not to wait for all of it.
+      await nextTurn();
+      all.push({ message, form: await this.read(message) });
+    }
+    return all;
+  }
+
+  #take(): void {
+    const { value } = this.due.next();
+    this.#next = value ?? undefined;
+  }
+}
+
+/**
+ * Returns the uids of messages with these bytes, as the server may have changed them, among those of the selected folder
+ * with higher uids: each uid once.
+ */
+async function lastOnes(
+  connection: ServerConnection,
+  after: number,
+  ready: readonly { readonly form: SentForm }[],
+): Promise<(number | undefined)[]> {
+  const there: FoundMessage[] = [];
+  for await (const found of connection.messages(after + 1)) there.push(found);
+  const uids: (number | undefined)[] = [];
+  const taken = new Set<number>();
+  for (const { form } of ready) {
+    const uid = await lastOne(connection, there, taken, form);
+    if (uid !== undefined) taken.add(uid);
+    uids.push(uid);
+  }
+  return uids;
+}
+
+async function lastOne(
+  connection: ServerConnection,
+  there: readonly FoundMessage[],
+  taken: ReadonlySet<number>,
+  form: SentForm,
+): Promise<number | undefined> {
+  const messageId = messageIdOf(form.head);
+  for (const { uid, ...found } of there) {
+    if (taken.has(uid) || found.messageId !== messageId || !isNear(form.size, found.size)) continue;
+    if ((await changesIn(form, connection.pieces(uid))) !== undefined) return uid;
+  }
+  return undefined;
+}
+
+const TOO_LARGE: ReadonlySet<string> = new Set(['APPENDLIMIT', 'TOOBIG']);
+const NO_FOLDER: ReadonlySet<string> = new Set(['NOPERM', 'READ-ONLY', 'TRYCREATE', 'NONEXISTENT']);
+
+/** A command that was answered with NO or BAD. */
+type Refused = ReturnType<typeof restoreError<'restore-refused'>>['facts'];
+
+/** What a refusal of APPEND is about (RFC 5530; RFC 7889 for sizes); older servers say it in words only. */
+function verdictOn({ response, text }: Refused): RefusalReason {
+  if (response === 'OVERQUOTA' || /over ?quota|quota exceeded/i.test(text)) return 'quota';
+  if (response !== null && TOO_LARGE.has(response)) return 'append-limit';
+  if (response !== null && NO_FOLDER.has(response)) return 'folder';
+  if (/permission denied|read-?only/i.test(text)) return 'folder';
+  // Of LIMIT, only the words say what is limited.
+  const isOfSize =
+    /too (?:big|large)/i.test(text) || (response === 'LIMIT' && /siz|larg/i.test(text));
+  return isOfSize ? 'append-limit' : 'server';
+}
+
+/** A message that breaks the connection this often is refused, so that the others get their turn. */
+const MOST_BREAKS = 3;
+
+/** What all folders of a run share. */
+interface SharedRun {
+  readonly plan: RestorePlan;
+  readonly journal: PlanJournal;
+  /** Returns a message as it is sent, or why its bytes are not there. */
+  readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>;
+  readonly now: () => number;
+  /** Resolves after so many milliseconds, or at once when the run is to stop. */
+  readonly sleep: (ms: number) => Promise<void>;
+  readonly signal: AbortSignal;
+  /** Waits for its turn with a large message, so that one at most is under way. */
+  readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
+  /** @param sent bytes on the wire; 0 for what was not sent */
+  readonly onSettled: (sent: number) => void;
+  /** Flags that are never sent, counted. */
+  readonly leftOut: { recent: number; deleted: number };
+  /** Bytes from which on the quota has no room; messages of this size are not sent any more. */
+  readonly quota: { floor: number };
+}
+
+/** The folder on a connection. */
+interface Opened {
+  readonly connection: ServerConnection;
+  readonly selected: SelectedFolder;
+}
+
+/** A message under way. */
+interface Sent {
+  readonly seq: number;
+  /** Its number in the journal. */
+  readonly entry: number;
+  /** Bytes on the wire. */
+  readonly size: number;
+  readonly isDelicate: boolean;
+  readonly altered: readonly Alteration[];
+}
+
+/** Bytes of a message that is sent before the server has said that it takes it. */
+const MOST_UNASKED = 1024 * 1024;
+
+/** Sends what is due in one folder, in order, and looks at all of it at the end. */
+class FolderRun {
+  #opened: Opened | undefined;
+  #unsettled: (() => void) | undefined;
+  /** The server takes no message into it. */
+  #isRefused = false;
+  /** No message that the folder had before the one under way has a higher uid. */
+  #lastUid = 0;
+
+  constructor(
+    private readonly shared: SharedRun,
+    private readonly line: Line,
+    /** Its number in the plan. */
+    private readonly folder: number,
+    private readonly path: string,
+  ) {}
+
+  /**
+   * Returns what the second look found; undefined where the signal ended it, or the server does not open the folder (any
+   * more).
+   *
+   * @throws restore-gave-up
+   */
+  async all(): Promise<SecondLook | undefined> {
+    const { plan, signal } = this.shared;
+    try {
+      this.#lastUid = (await this.#persist(() => this.#open())).selected.lastUid;
+      await this.#sendAll();
+    } catch (error) {
+      if (!isRestoreError(error, 'restore-refused')) throw error;
+      plan.refuseFolder(this.folder, error.facts.text);
+      return undefined;
+    } finally {
+      this.#settleLast();
+    }
+    if (signal.aborted) return undefined;
+    return this.#persist(async () => {
+      const { connection, selected } = await this.#open();
+      return secondLook(this.shared, connection, this.folder, selected.permanentFlags);
+    });
+  }
+
+  async #sendAll(): Promise<void> {
+    const { plan, signal, inTurn, read } = this.shared;
+    const batches = new Batches(plan.due(this.folder), read);
+    const most = (): number => this.#opened?.connection.mostAtOnce ?? 1;
+    let next = batches.next(most());
+    while (next !== undefined && !this.#isRefused && !signal.aborted) {
+      const { size, read: readAll } = next;
+      const sent = inTurn(size, async () => this.#restore(await readAll()));
+      next = batches.next(most());
+      await sent;
+    }
+  }
+
+  async #restore(batch: readonly ReadMessage[]): Promise<void> {
+    const { plan, leftOut, onSettled } = this.shared;
+    const ready: Ready[] = [];
+    for (const { message, form } of batch) {
+      if (typeof form === 'string') {
+        plan.refuse(message.seq, form, null);
+        onSettled(0);
+        continue;
+      }
+      countLeftOut(message.flags, leftOut);
+      ready.push({ message, form });
+    }
+    if (ready.length > 1) await this.#send(ready);
+    else await this.#sendEach(ready);
+    for (const { form } of ready) onSettled(form.size);
+  }
+
+  /** @param breaks how often each of them has broken the connection before */
+  async #sendEach(ready: readonly Ready[], breaks = 0): Promise<void> {
+    const { plan, quota } = this.shared;
+    for (const one of ready) {
+      if (this.#isRefused) return;
+      if (one.form.size >= quota.floor) plan.refuse(one.message.seq, 'quota', null);
+      else await this.#send([one], breaks);
+    }
+  }
+
+  /** Sends messages in one command until the server has answered; one by one where it refuses them together. */
+  async #send(ready: readonly Ready[], breaksBefore = 0): Promise<void> {
+    const { journal, now, signal } = this.shared;
+    const [first] = ready;
+    const alone = ready.length === 1 ? first : undefined;
+    let breaks = breaksBefore;
+    let isPlain = false;
+    while (!signal.aborted) {
+      const { connection, selected } = await this.#persist(() => this.#open());
+      const sent = journal.together(() =>
+        ready.map(({ message, form }) => ({
+          ...{ seq: message.seq, size: form.size },
+          isDelicate: form.nul || form.wideHeader,
+          ...this.#fit(message, form, selected, isPlain),
+          entry: journal.begin(selected, message.id, now()),
+        })),
+      );
+      const append = async (): Promise<readonly number[] | null> => {
+        const messages = sent.map(({ flags, date, size }, i) => ({
+          ...{ flags, date, size },
+          content: ready[i]?.form.content ?? Buffer.alloc(0),
+        }));
+        // Some servers end the connection over a message that they find too large.
+        const asks = breaks > 0 || sent.some(({ size }) => size > MOST_UNASKED);
+        const answer = connection.append(this.path, messages, asks);
+        answer.catch(() => {});
+        await nextTurn();
+        this.#settleLast();
+        return answer;
+      };
+      try {
+        const uids = await append();
+        this.line.worked();
+        this.#settled(sent, uids);
+        // Without UIDPLUS, what comes next is recognised by the folder's next uid.
+        if (uids === null)
+          this.#lastUid = (await this.#persist(() => this.#reopen())).selected.lastUid;
+        return;
+      } catch (error) {
+        if (isRestoreError(error, 'restore-connection-lost')) {
+          breaks += 1;
+          const uids = await this.#afterLoss(error, ready, now());
+          // Whether they are there, the next run finds out.
+          if (uids === undefined) return;
+          const rest = this.#settleFound(ready, sent, uids);
+          if (alone !== undefined && rest.length > 0 && breaks < MOST_BREAKS) continue;
+          if (breaks < MOST_BREAKS) return this.#sendEach(rest, breaks);
+          for (const { message } of rest) this.shared.plan.refuse(message.seq, 'server', BROKE);
+          return;
+        }
+        for (const { entry } of sent) journal.forget(entry);
+        const unreadable = whyUnreadable(error);
+        if (alone !== undefined && unreadable !== undefined) {
+          this.shared.plan.refuse(alone.message.seq, unreadable, null);
+          return this.line.close();
+        }
+        if (!isRestoreError(error, 'restore-refused')) {
+          await this.line.recover(error);
+          continue;
+        }
+        this.line.worked();
+        const verdict = verdictOn(error.facts);
+        if (verdict === 'folder') return this.#refuseFolder(error.facts);
+        if (alone === undefined) return this.#sendEach(ready);
+        // Some servers refuse a message for a keyword that they do not like.
+        const hasKeywords = sent[0]?.flags.some((flag) => !flag.startsWith('\\')) === true;
+        if (verdict !== 'server' || !hasKeywords || isPlain)
+          return this.#refuse(alone, verdict, error.facts);
+        isPlain = true;
+      }
+    }
+  }
+
+  /** Records which messages the server has after all; returns the others, which may be sent again. */
+  #settleFound(
+    ready: readonly Ready[],
+    sent: readonly Sent[],
+    uids: readonly (number | undefined)[],
+  ): Ready[] {
+    const { plan, journal } = this.shared;
+    const rest: Ready[] = [];
+    const there: Sent[] = [];
+    const theirs: number[] = [];
+    for (const [i, one] of sent.entries()) {
+      const [uid, again] = [uids[i], ready[i]];
+      if (uid !== undefined) {
+        there.push(one);
+        theirs.push(uid);
+      } else if (again !== undefined) {
+        journal.forget(one.entry);
+        plan.sentAgain(one.seq);
+        rest.push(again);
+      }
+    }
+    this.#settled(there, theirs);
+    this.#settleLast();
+    return rest;
+  }
+
+  /** Has messages recorded as appended once the next ones are under way: the server need not wait for that. */
+  #settled(sent: readonly Sent[], uids: readonly number[] | null): void {
+    const { plan, journal } = this.shared;
+    this.#lastUid = Math.max(this.#lastUid, ...(uids ?? []));
+    this.#unsettled = () =>
+      journal.together(() => {
+        for (const [i, { seq, size, isDelicate, altered, entry }] of sent.entries()) {
+          const uid = uids?.[i] ?? null;
+          journal.settle(entry, uid);
+          plan.appended(seq, uid, size, isDelicate);
+          if (altered.length > 0) plan.alter(seq, altered);
+        }
+      });
+  }
+
+  #settleLast(): void {
+    const settle = this.#unsettled;
+    this.#unsettled = undefined;
+    settle?.();
+  }
+
+  /** Flags and date as the folder takes them, and in what they differ from the archive's. */
+  #fit(message: PlannedMessage, form: SentForm, selected: SelectedFolder, isPlain: boolean) {
+    const { flags: kept, date, altered } = fitMessage(message, selected.permanentFlags);
+    const flags = isPlain ? kept.filter((flag) => flag.startsWith('\\')) : kept;
+    const more: Alteration[] = form.endings ? ['line-endings'] : [];
+    if (flags.length < kept.length) more.push('flags');
+    return { flags, date, altered: [...more, ...altered] };
+  }
+
+  #refuse({ message, form }: Ready, verdict: RefusalReason, { text }: Refused): void {
+    const { plan, quota } = this.shared;
+    plan.refuse(message.seq, verdict, text);
+    if (verdict === 'quota') quota.floor = Math.min(quota.floor, form.size);
+  }
+
+  #refuseFolder({ text }: Refused): void {
+    this.#isRefused = true;
+    this.shared.plan.refuseFolder(this.folder, text);
+  }
+
+  /** The uids of messages whose APPEND broke the connection, as far as the server has them; undefined once it is to end. */
+  async #afterLoss(
+    error: unknown,
+    ready: readonly Ready[],
+    lostAt: number,
+  ): Promise<(number | undefined)[] | undefined> {
+    const { now, sleep, signal } = this.shared;
+    await this.line.recover(error);
+    await sleep(restOfUnknown(lostAt, now()));
+    if (signal.aborted) return undefined;
+    return this.#persist(async () => {
+      const { connection } = await this.#reopen();
+      return lastOnes(connection, this.#lastUid, ready);
+    });
+  }
+
+  /** Selects the folder on whatever connection there is. */
+  async #open(): Promise<Opened> {
+    const connection = await this.line.open();
+    if (this.#opened?.connection === connection) return this.#opened;
+    return this.#reopen();
+  }
+
+  async #reopen(): Promise<Opened> {
+    const connection = await this.line.open();
+    const selected = await connection.select(this.path);
+    const before = this.#opened?.selected.uidValidity;
+    // A folder that was made again has uids of its own.
+    if (before !== undefined && before !== selected.uidValidity) this.#lastUid = 0;
+    this.#opened = { connection, selected };
+    return this.#opened;
+  }
+
+  /** Repeats what only reads until a connection holds. @throws restore-refused, restore-gave-up */
+  async #persist<T>(act: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await act();
+      } catch (error) {
+        await this.line.recover(error);
+      }
+    }
+  }
+}
+
+/** Adds the flags of a message that are never sent. */
+function countLeftOut(flags: readonly string[], counts: SharedRun['leftOut']): void {
+  for (const flag of fitFlags(flags, null).leftOut)
+    counts[flag.toLowerCase() === '\\recent' ? 'recent' : 'deleted'] += 1;
+}
+
+const BROKE = 'the connection broke each time it was sent';
 
 /** Where the folders of a plan go, by their numbers. */
 type Targets = ReadonlyMap<number, TargetFolder>;
@@ -60,41 +657,26 @@ function nameFolders({ folders, layout, connection, listed }: Naming, refused: s
   return named;
 }
 
-/** What became of the folders. */
-interface MadeFolders {
-  readonly targets: Targets;
-  /** Characters that the server refuses, as far as it has refused any. */
-  readonly refused: string;
-  /** The server's words, by folders that it takes under no name. */
-  readonly failed: ReadonlyMap<number, string>;
-  /** Paths of folders that were not there before. */
-  readonly made: ReadonlySet<string>;
-}
-
-/** Why a folder was not created. */
-interface Refusal {
-  readonly words: string;
-  readonly isOfName: boolean;
-}
-
 /** Response codes that are not about the characters of a name. */
 const NOT_THE_NAME: ReadonlySet<string> = new Set(['NOPERM', 'OVERQUOTA', 'LIMIT', 'READ-ONLY']);
 
 /**
  * Creates the folders that are missing, with those above them, and subscribes to them. No server says which characters
  * it refuses: they are tried one by one, and replaced in all names once one is known.
+ *
+ * @returns `refused`: characters that the server refuses, as far as it has refused any
  */
-async function createFolders(
-  naming: Naming,
-  plan: Pick<JournaledPlan, 'refused'>,
-): Promise<MadeFolders> {
+async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'>) {
   const { connection, listed } = naming;
   const there = new Map(listed.map((folder) => [folder.path, folder]));
+  /** The server's words, by folders that it takes under no name. */
   const failed = new Map<number, string>();
+  /** Paths of folders that were not there before. */
   const made = new Set<string>();
   let { refused } = plan;
   let targets = nameFolders(naming, refused);
-  const make = async (path: string): Promise<Refusal | null> => {
+  /** Null for a folder that is there, or else why it was not created. */
+  const make = async (path: string) => {
     const known = there.get(path);
     if (known?.selectable === true) {
       if (!known.subscribed) await connection.subscribe(path);
@@ -165,7 +747,7 @@ const MOST_NAMED = 10_000;
  * @throws restore-running, restore-several-mailboxes, restore-login-refused, restore-certificate, restore-unreachable:
  * nothing was sent
  */
-export async function runRestore(options: RestoreOptions): Promise<RestoreResult> {
+export async function runRestore(options: RestoreOptions) {
   const { target, dryRun, journal } = options;
   const release = dryRun ? undefined : journal?.hold(target, whatOf(options));
   const plan = new RestorePlan();
@@ -177,6 +759,12 @@ export async function runRestore(options: RestoreOptions): Promise<RestoreResult
   }
 }
 
+export type RestoreResult = Awaited<ReturnType<typeof runRestore>>;
+export type RestoredFolder = RestoreResult['folders'][number];
+
+/** Bytes that the server announces; null where it announces none. */
+type Limits = Parameters<typeof fitSizes>[1];
+
 class Restore {
   readonly #lines: Line[] = [];
   readonly #looks: SecondLook[] = [];
@@ -186,16 +774,18 @@ class Restore {
   #continued = false;
   #targets: Targets = new Map();
   #ended: MailkeepError | null = null;
+  /** How fast the server took messages, in this run or the last one that was measured. */
   #rate: Rate | null = null;
   #connections = 1;
-  #expected: RestoreResult['expected'] = { 'append-limit': 0, quota: 0 };
+  /** What the server will refuse as it has announced: messages over its limit, and beyond its quota. */
+  #expected = { 'append-limit': 0, quota: 0 };
 
   constructor(
     private readonly options: RestoreOptions,
     private readonly plan: RestorePlan,
   ) {}
 
-  async run(): Promise<RestoreResult> {
+  async run() {
     const { options, plan } = this;
     const what = whatOf(options);
     if (!options.fresh) this.#journaled = options.journal?.unfinished(options.target, what);
@@ -209,28 +799,22 @@ class Restore {
     const line = this.#line();
     try {
       const connection = await line.open();
-      const naming: Naming = {
-        folders: plan.folders(),
-        layout,
-        connection,
-        listed: await connection.list(),
-      };
-      const limits = {
-        appendLimit: connection.appendLimit,
-        quotaLeft: await connection.quotaLeft(),
-      };
+      const listed = await connection.list();
+      const naming: Naming = { folders: plan.folders(), layout, connection, listed };
+      const { appendLimit } = connection;
+      const limits = { appendLimit, quotaLeft: await connection.quotaLeft() };
       if (options.dryRun) {
         this.#targets = nameFolders(naming, this.#journaled?.refused ?? '');
-        const there = naming.listed.filter(({ selectable }) => selectable);
-        const permanent = await this.#look(
-          connection,
-          new Set(there.map(({ path }) => path)),
-          null,
-        );
+        const there = listed.filter(({ selectable }) => selectable).map(({ path }) => path);
+        const permanent = await this.#look(connection, new Set(there), null);
         this.#expected = this.#expect(limits);
         this.#expectAlterations(permanent);
       } else {
-        this.#journaled ??= this.#begin(what, layout);
+        this.#journaled ??= journalOf(options.journal).begin(options.target, what, {
+          startedAt: options.now(),
+          layout,
+          asOf: options.selection.asOf,
+        });
         await this.#carryOut(this.#journaled, naming, limits, line);
       }
       this.#checkAllCounted();
@@ -258,15 +842,6 @@ class Restore {
     if (this.#journaled !== undefined) return this.#journaled.layout;
     const levels = levelsOf(destination, now());
     return { kind: 'below', levels, byAddress: addresses.length > 1 };
-  }
-
-  #begin(what: string, layout: Layout): JournaledPlan {
-    const { target, journal, now, selection } = this.options;
-    return journalOf(journal).begin(target, what, {
-      startedAt: now(),
-      layout,
-      asOf: selection.asOf,
-    });
   }
 
   /** Finds out what folders have already. Returns the PERMANENTFLAGS of each, by its number in the plan. */
@@ -312,7 +887,7 @@ class Restore {
   }
 
   /** How many messages the server will refuse by what it announces. */
-  #expect(limits: RestoreResult['limits']): RestoreResult['expected'] {
+  #expect(limits: Limits) {
     const verdicts = fitSizes([...this.plan.sizes()], limits);
     const count = (reason: string): number => verdicts.filter((one) => one === reason).length;
     return { 'append-limit': count('append-limit'), quota: count('quota') };
@@ -321,7 +896,7 @@ class Restore {
   async #carryOut(
     journaled: JournaledPlan,
     naming: Naming,
-    limits: RestoreResult['limits'],
+    limits: Limits,
     line: Line,
   ): Promise<void> {
     const { options, plan } = this;
@@ -437,7 +1012,7 @@ class Restore {
       throw restoreError('restore-incomplete', { planned: plan.added(), accounted });
   }
 
-  #result(asOf: number | null, limits: RestoreResult['limits']): RestoreResult {
+  #result(asOf: number | null, limits: Limits) {
     const { options, plan } = this;
     const { number, hash } = options.catalog.reached();
     const total = { planned: 0, due: 0, appended: 0, present: 0, refused: 0, bytes: 0 };
@@ -450,31 +1025,36 @@ class Restore {
       return {
         mailbox: address,
         folder: path,
+        /** Its path on the server; null where the server takes it under no name. */
         to: target?.path ?? null,
-        replaced: target?.replaced ?? false,
-        numbered: target?.numbered ?? false,
+        /** Characters of its name were replaced, or it got a number because another folder has its name. */
+        ...{ replaced: target?.replaced ?? false, numbered: target?.numbered ?? false },
+        /** Messages that this plan had appended to an earlier folder of that name, which was made again since. */
         remade: this.#remade.get(folder) ?? 0,
         ...of,
       };
     });
     return {
       to: options.target,
+      /** The plan's number in the journal; null for a dry run of a new one. */
       plan: this.#journaled?.number ?? null,
+      /** An earlier run of this plan was interrupted. */
       continued: this.#continued,
+      /** When the plan was made, ISO 8601 in UTC; null for a dry run of a new one. */
       begun: this.#journaled === undefined ? null : isoTime(this.#journaled.startedAt),
       dryRun: options.dryRun,
       commit: { number, hash },
       asOf: asOf === null ? null : isoTime(asOf),
-      folders,
-      ...total,
-      limits,
-      expected: this.#expected,
-      rate: this.#rate,
+      ...{ folders, ...total, limits, expected: this.#expected, rate: this.#rate },
       refusals: plan.refusals(),
+      /** Each message that was refused, up to a limit. */
       failures: plan.refused(MOST_NAMED),
+      /** Messages that are not exactly as in the archive; of a dry run, those whose flags and dates will not be. */
       altered: plan.alterations(),
       alterations: plan.altered(MOST_NAMED),
+      /** Flags that are never restored. */
       leftOut: this.#leftOut,
+      /** What was looked at once everything was there. */
       looked: {
         compared: sumOf(this.#looks, ({ compared }) => compared),
         fetched: sumOf(this.#looks, ({ fetched }) => fetched),
@@ -483,6 +1063,7 @@ class Restore {
       doubled: this.#looks.flatMap(({ doubled }) => doubled),
       connections: this.#connections,
       interrupted: options.signal.aborted,
+      /** What ended the run early. */
       ended: this.#ended,
     };
   }

@@ -1,7 +1,6 @@
 import { createHash, hash as digest } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { Readable } from 'node:stream';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { DamageReason } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import {
@@ -40,7 +39,7 @@ import {
   type SettledRun,
 } from '../catalog/comparison.ts';
 import type { SegmentDamage } from '../catalog/findings.ts';
-import { contradictingTables, wrongStructure } from '../catalog/implied.ts';
+import { wrongStructure } from '../catalog/implied.ts';
 import { errnoName, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import { builtWorker, JobPool } from '../core/worker-thread.ts';
@@ -186,7 +185,6 @@ export class RecentBlobs {
 
   constructor(private readonly find: FindBlob = () => undefined) {}
 
-  /** Keeps a copy. */
   keep(hash: BlobHash, payload: Buffer): void {
     if (payload.length > KEPT_BYTES || this.#blobs.has(hash)) return;
     this.#blobs.set(hash, Buffer.from(payload));
@@ -473,7 +471,6 @@ export class Settling {
     return left;
   }
 
-  /** What was settled since this was last asked. */
   counts(): SettledCounts {
     const counts = { messages: this.#messages, blobs: this.#blobs };
     this.#messages = 0;
@@ -576,7 +573,6 @@ function joined(a: SettledRun, b: SettledRun): SettledRun {
   return { ...a, place, messages: a.messages + b.messages, bytes: a.bytes + b.bytes };
 }
 
-/** Reads what an archive is made of, several pieces at a time where there are threads. */
 export interface SegmentChecker {
   /** How many are worth asking for at a time. */
   readonly width: number;
@@ -584,32 +580,10 @@ export interface SegmentChecker {
   check(job: SegmentJob): AsyncIterable<SegmentReport>;
   /** Those messages that could not be rebuilt, or are not what they should be. */
   rebuild(job: MessagesJob): Promise<readonly MessageId[]>;
-  /** What SQLite finds wrong in the file of an archive's catalog. */
   structure(dir: string): Promise<readonly string[]>;
   /** See `contradictingTables`, whose errors it throws. */
   contradictions(dir: string): Promise<readonly string[]>;
   close(): Promise<void>;
-}
-
-/** Reads on this thread, through any files. */
-export function checkerInProcess(files: FileLayer): SegmentChecker {
-  return {
-    width: 1,
-    async *check(job) {
-      await nextTurn();
-      const { dir, settleUpTo } = job;
-      const settling = settleUpTo === undefined ? undefined : new Settling(dir, settleUpTo);
-      try {
-        yield* checkSegment(files, job, new RecentBlobs(), settling);
-      } finally {
-        settling?.close();
-      }
-    },
-    rebuild: (job) => rebuildMessages(files, job),
-    structure: async (dir) => foundInStructure(dir),
-    contradictions: async (dir) => contradictingTables(dir),
-    async close() {},
-  };
 }
 
 /** One file of the log to be read from its first byte to its last. Plain data: it may go to another thread. */

@@ -36,7 +36,6 @@ export function recalledCopies(
   }));
 }
 
-/** Returns what is known of one copy. */
 export function recalledCopy(state: Pick<StateFile, 'get'>, to: string): KnownCopy {
   return state.get(SCOPE, to) ?? NOTHING_KNOWN;
 }
@@ -48,7 +47,6 @@ export function isStale({ plan, made, behind }: CopyFacts, now: number): boolean
   return now - last > STALE_INTERVALS * plan.everyMs;
 }
 
-/** Remembers that a copy was brought up to date. */
 export function rememberCopied(state: Memory, to: string, made: KnownCopy['made']): void {
   change(state, to, (known) => ({ ...known, made, failed: null }));
 }
@@ -189,65 +187,33 @@ function change(state: Memory, to: string, after: (known: KnownCopy) => KnownCop
   state.together(() => state.set(SCOPE, to, after(recalledCopy(state, to))));
 }
 
-/** A copy as `status --json` and the health endpoint show it. Times are ISO 8601. */
-export interface CopyStatus {
-  readonly to: string;
-  /** Null where only `copy init` has begun it, or nothing. */
-  readonly encrypted: boolean | null;
-  /** When it was last brought up to date, and the commit that it reached; null before the first copy. */
-  readonly copiedAt: string | null;
-  readonly commit: number | null;
-  /** Commits of the archive that it lacks; null before the first copy. */
-  readonly behind: number | null;
-  /** The longest time between two copies of the daemon; null where its configuration has no such copy. */
-  readonly everySeconds: number | null;
-  readonly stale: boolean;
-  /** Why it could not be brought up to date since; null where it was. */
-  readonly failure: {
-    readonly since: string;
-    readonly at: string;
-    readonly tries: number;
-    readonly code: string;
-    readonly message: string;
-  } | null;
-  /** The last time that some of it was read back; null while it never was. */
-  readonly verified: {
-    readonly at: string;
-    readonly checked: number;
-    readonly of: number;
-    readonly unit: 'segment' | 'object';
-    readonly found: number;
-    readonly fullAt: string | null;
-  } | null;
-  /** What was found damaged, until all of it is found intact. */
-  readonly damage: {
-    readonly since: string;
-    readonly findings: number;
-    readonly message: string;
-  } | null;
-}
+export type CopyStatus = ReturnType<typeof copyStatus>;
 
 /** Returns what is shown of the copies that are known, in the order of their names. */
 export function copyStatuses(
   state: Pick<StateFile, 'entries'> | undefined,
   reached: number,
   now: number,
-): CopyStatus[] {
+) {
   return recalledCopies(state, reached).map((copy) => copyStatus(copy, now));
 }
 
-/** Returns what is shown of a copy. */
-export function copyStatus(copy: CopyFacts, now: number): CopyStatus {
+/** Returns a copy as `status --json` and the health endpoint show it. Times are ISO 8601. */
+export function copyStatus(copy: CopyFacts, now: number) {
   const { to, made, plan, failed, checked, behind } = copy;
   const damage = copyDamage(copy);
   return {
     to,
+    /** Null where only `copy init` has begun it, or nothing. */
     encrypted: made?.encrypted ?? null,
+    /** When it was last brought up to date, and the commit that it reached; null before the first copy. */
     copiedAt: isoOf(made?.at),
     commit: made?.commit ?? null,
     behind,
+    /** The longest time between two copies of the daemon; null where its configuration has no such copy. */
     everySeconds: plan === null ? null : plan.everyMs / 1_000,
     stale: isStale(copy, now),
+    /** Why it could not be brought up to date since; null where it was. */
     failure:
       failed === null
         ? null
@@ -258,10 +224,12 @@ export function copyStatus(copy: CopyFacts, now: number): CopyStatus {
             code: failed.code,
             message: failed.text,
           },
+    /** The last time that some of it was read back; null while it never was. */
     verified:
       checked === null
         ? null
         : { ...checked, at: new Date(checked.at).toISOString(), fullAt: isoOf(checked.fullAt) },
+    /** What was found damaged, until all of it is found intact. */
     damage:
       damage === null
         ? null

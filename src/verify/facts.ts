@@ -1,55 +1,7 @@
 import type { ErrorFamily } from '../core/errors.ts';
-import type { KnownDamage, VerificationFacts } from '../core/state.ts';
+import type { KnownDamage } from '../core/state.ts';
 import { isImported } from '../mail/identity.ts';
-import type { CopyFacts, CopyStatus } from './copy-facts.ts';
-
-/** What the archive knows of a mailbox. Times are milliseconds since the epoch. */
-export interface MailboxFacts {
-  readonly host: string;
-  readonly resourceId: string;
-  readonly address: string;
-  /** Left out by the configuration since it was synced. */
-  readonly unwatched: boolean;
-  /** When the folder that waited longest was last compared with the origin; null when one never was. */
-  readonly provenAt: number | null;
-  /** Whether everything added up then. */
-  readonly complete: boolean;
-  /** The time of the oldest certificate among its folders; null when none has one. */
-  readonly certifiedAt: number | null;
-  /** Current places. */
-  readonly messages: number;
-  readonly quarantined: number;
-  readonly held: number;
-  /** Share of its fullest quota that is used, 1 for full; null where none is known. */
-  readonly full: number | null;
-  /** The list of the platform surface shows it as suspended. */
-  readonly suspended: boolean;
-}
-
-/** How fast a service was found to let itself be asked. */
-export interface LimiterFacts {
-  /** Host and port, and the label of the token. */
-  readonly gate: string;
-  /** Requests a minute; null while no refusal taught any: then the configured rate holds. */
-  readonly learnedPerMinute: number | null;
-  /** Until when the service asked to be left alone; null when it does not. */
-  readonly heldUntil: number | null;
-}
-
-/** What the archive is found to hold, from the catalog and the state alone. Sizes in bytes. */
-export interface ArchiveFacts {
-  /** Distinct messages, and the bytes of their raw sources. */
-  readonly messages: number;
-  readonly messageBytes: number;
-  readonly logBytes: number;
-  readonly catalogBytes: number;
-  /** Stored, and not searchable yet. */
-  readonly pending: number;
-  readonly limiters: readonly LimiterFacts[];
-  readonly mailboxes: readonly MailboxFacts[];
-  readonly verification: VerificationFacts | null;
-  readonly copies: readonly CopyFacts[];
-}
+import type { CopyStatus } from './copy-facts.ts';
 
 /**
  * Returns the mailboxes that were not completely compared with the origin since `since` (milliseconds since the epoch),
@@ -69,7 +21,11 @@ export function staleMailboxes<M extends Watching & { readonly provenAt: number 
   );
 }
 
-type Watching = Pick<MailboxFacts, 'host' | 'unwatched'>;
+interface Watching {
+  readonly host: string;
+  /** Left out by the configuration since it was synced. */
+  readonly unwatched: boolean;
+}
 
 /** Whether passes compare a mailbox with an origin. */
 export function isWatched(mailbox: Watching): boolean {
@@ -105,7 +61,6 @@ export interface QuotaUse {
 }
 
 interface Fullness {
-  /** The quota that is nearest to its limit. */
   readonly name: string;
   /** Share of the limit that is used: 1 is full. */
   readonly share: number;
@@ -165,44 +120,6 @@ export interface RunReport {
 /** `starting` until the archive is open and the schedules run; `failed` when only a restart can help. */
 type Phase = 'starting' | 'ready' | 'stopping' | 'failed';
 
-/** The last run of a kind. */
-interface LastRun {
-  readonly kind: string;
-  readonly endedAt: number;
-  readonly durationMs: number;
-  readonly outcome: RunReport['outcome'];
-  readonly failures: number;
-}
-
-/** How the daemon is, as `/healthz` and `/readyz` say it. Names no addresses. */
-interface Condition {
-  readonly ok: boolean;
-  readonly phase: Phase;
-  /** Seconds since the start. */
-  readonly uptimeSeconds: number;
-  readonly runs: readonly (Omit<LastRun, 'endedAt'> & {
-    /** ISO 8601. */
-    readonly endedAt: string;
-  })[];
-  /** Damage of the archive that verifications found and nothing has cleared; null where none is known. */
-  readonly damage: {
-    /** ISO 8601: when the first of it was found. */
-    readonly since: string;
-    readonly findings: number;
-  } | null;
-  /** The copies that are made from here, by their addresses. */
-  readonly copies: readonly CopyCondition[];
-  /** Resource ids; only where a longest age was asked for. */
-  readonly stale?: readonly string[];
-}
-
-/** How a copy is, in short; `status` has more. */
-type CopyCondition = Pick<CopyStatus, 'to' | 'copiedAt' | 'behind' | 'stale'> & {
-  /** Code of why it could not be brought up to date since; null where it was. */
-  readonly failing: string | null;
-  readonly damaged: boolean;
-};
-
 /** What is known of the archive besides its mailboxes. */
 export interface Known {
   readonly damage: KnownDamage | null;
@@ -211,7 +128,8 @@ export interface Known {
 
 /** What the daemon reports about itself while it runs. */
 export class DaemonState {
-  readonly #runs = new Map<string, LastRun>();
+  /** The last run of each kind. */
+  readonly #runs = new Map<string, RunReport>();
   #phase: Phase = 'starting';
 
   constructor(readonly startedAt: number) {}
@@ -225,24 +143,26 @@ export class DaemonState {
     if (this.#phase !== 'failed') this.#phase = phase;
   }
 
-  onRun({ kind, startedAt, endedAt, outcome, failures }: RunReport): void {
-    this.#runs.set(kind, {
-      kind,
-      endedAt,
-      durationMs: endedAt - startedAt,
-      outcome,
-      failures: failures.length,
-    });
+  onRun(report: RunReport): void {
+    this.#runs.set(report.kind, report);
   }
 
   /** Last runs, by kind. */
-  runs(): LastRun[] {
-    return [...this.#runs.values()].sort((a, b) => (a.kind < b.kind ? -1 : 1));
+  runs() {
+    return [...this.#runs.values()]
+      .sort((a, b) => (a.kind < b.kind ? -1 : 1))
+      .map(({ kind, startedAt, endedAt, outcome, failures }) => ({
+        kind,
+        durationMs: endedAt - startedAt,
+        outcome,
+        failures: failures.length,
+        endedAt: new Date(endedAt).toISOString(),
+      }));
   }
 }
 
 /** Alive: it answers, and need not be restarted. A restart repairs no damage, so known damage is only mentioned. */
-export function liveness(state: DaemonState, known: Known, now: number): Condition {
+export function liveness(state: DaemonState, known: Known, now: number) {
   return { ok: state.phase !== 'failed', ...common(state, known, now) };
 }
 
@@ -253,11 +173,14 @@ export function liveness(state: DaemonState, known: Known, now: number): Conditi
  */
 export function readiness(
   state: DaemonState,
-  mailboxes: () => readonly MailboxFacts[],
+  mailboxes: () => readonly (Watching & {
+    readonly resourceId: string;
+    readonly provenAt: number | null;
+  })[],
   known: Known,
   maxAgeMs: number | null,
   now: number,
-): Condition {
+) {
   const works = state.phase === 'ready';
   if (maxAgeMs === null) return { ok: works, ...common(state, known, now) };
   const all = mailboxes();
@@ -268,19 +191,13 @@ export function readiness(
   return { ok: works && fresh && isSound && isCopied, ...common(state, known, now), stale };
 }
 
-function common(
-  state: DaemonState,
-  { damage, copies }: Known,
-  now: number,
-): Omit<Condition, 'ok' | 'stale'> {
+/** What both answers say. Names no addresses of mail; times in ISO 8601. */
+function common(state: DaemonState, { damage, copies }: Known, now: number) {
   return {
     phase: state.phase,
     // The clock may have been set back since the start.
     uptimeSeconds: Math.max(0, Math.round((now - state.startedAt) / 1_000)),
-    runs: state.runs().map(({ endedAt, ...run }) => ({
-      ...run,
-      endedAt: new Date(endedAt).toISOString(),
-    })),
+    runs: state.runs(),
     damage:
       damage === null
         ? null

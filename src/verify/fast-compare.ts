@@ -3,7 +3,7 @@ import type { FileLayer } from '../archive/file-system.ts';
 import type { LogReader } from '../archive/log-reader.ts';
 import { SegmentCache } from '../archive/segment-reader.ts';
 import type { Concerns, RowDifference } from '../catalog/comparison.ts';
-import { type Finding, Findings, messageFinding } from '../catalog/findings.ts';
+import { Findings, messageFinding } from '../catalog/findings.ts';
 import {
   type ComparedCatalog,
   type ImpliedCatalog,
@@ -88,22 +88,17 @@ export type CatalogState =
   | 'unreadable'
   | 'behind';
 
-export interface Grown {
-  readonly catalog: ComparedCatalog | undefined;
-  readonly state: CatalogState | undefined;
-  /** Why it cannot be read, where that is so: a name of the system's or of SQLite's. */
-  readonly unread: string | null;
-  /** What it had reached by now: the log has to hold it. */
-  readonly reached: ReturnType<ComparedCatalog['reached']> | undefined;
-}
+export type Grown = ReturnType<typeof openGrown>;
 
-/** Opens the catalog to check; returns what keeps it from being read, and adds damage to the findings. */
-export function openGrown(dir: string, findings: Findings): Grown {
+/**
+ * Opens the catalog to check, and adds damage to the findings.
+ *
+ * @returns `unread`: why it cannot be read, where that is so, as a name of the system's or of SQLite's; `reached`: what it
+ *   had reached by now, which the log has to hold
+ */
+export function openGrown(dir: string, findings: Findings) {
   const without = (state: CatalogState, unread: string | null = null) => ({
-    catalog: undefined,
-    state,
-    unread,
-    reached: undefined,
+    ...{ catalog: undefined, state, unread, reached: undefined },
   });
   let catalog: ComparedCatalog | undefined;
   try {
@@ -195,7 +190,6 @@ export interface SegmentCheckup {
 
 export const NEVER: SegmentCheckup = { at: 0, covered: 0, next: 0, end: 0 };
 
-/** Where checkups are remembered between runs. */
 interface Checkups {
   get(segment: number): SegmentCheckup;
   set(segment: number, checkup: SegmentCheckup): void;
@@ -217,14 +211,7 @@ export function leastRecentlyVerified(
   return [...fresh, ...seen.map(({ segment, from }) => ({ segment, from }))];
 }
 
-export interface Sampling {
-  readonly checked: number;
-  readonly of: number;
-  /** When the messages that wait longest were last verified; null where some never were. */
-  readonly oldest: number | null;
-  readonly found: number;
-  readonly findings: readonly Finding[];
-}
+export type Sampling = Awaited<ReturnType<typeof verifySample>>;
 
 /** Rebuilds and hashes messages, least recently verified first, and remembers how far it came. */
 export async function verifySample(options: {
@@ -244,7 +231,7 @@ export async function verifySample(options: {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly signal: AbortSignal;
-}): Promise<Sampling> {
+}) {
   const { segments, messagesIn, reader, concerns, checkups, wanted, now, signal } = options;
   const findings = new Findings();
   const known = new Map(segments.map(({ segment }) => [segment, checkups.get(segment)]));
@@ -275,6 +262,7 @@ export async function verifySample(options: {
   return {
     checked,
     of,
+    /** When the messages that wait longest were last verified; null where some never were. */
     oldest: times.length === 0 || oldest === 0 ? null : oldest,
     found: findings.count,
     findings: findings.kept,

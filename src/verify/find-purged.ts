@@ -220,7 +220,6 @@ function text(host: string, mailbox: string, folder: string): string {
   return `${host}\0${mailbox}\0${folder}`;
 }
 
-/** What is to go. */
 interface Wanted {
   readonly messages: ReadonlySet<MessageId>;
   /** Places in quarantine, under the paths their folders have now, each with the number that stands for it. */

@@ -14,25 +14,14 @@ import {
 } from '../archive/segment-files.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import type { EndedQueries, StoodPlace } from '../catalog/messages.ts';
+import type { RetentionSettings } from '../core/config-schema.ts';
 import { matches } from '../core/names.ts';
 import type { MessageId } from '../core/types.ts';
 import { retentionError } from './errors.ts';
 import type { Survey } from './find-purged.ts';
 
 /** What may go, as configured; days are whole days, null keeps for ever. */
-export interface Policy {
-  readonly endedAfterDays: number | null;
-  /** For messages that only ever stood in folders of drafts. */
-  readonly draftsAfterDays: number | null;
-  /** The first that matches a place applies instead of `endedAfterDays`. Names may contain `*`. */
-  readonly rules: readonly {
-    readonly mailbox?: string | undefined;
-    readonly folder?: string | undefined;
-    readonly endedAfterDays: number | null;
-  }[];
-  /** The newest ended messages of each folder that stay. */
-  readonly keepAtLeast: number;
-}
+export type Policy = Omit<RetentionSettings, 'hold'>;
 
 /** A place that has ended, and what is known about its end; times are milliseconds since the epoch. */
 export interface EndedPlace {
@@ -169,7 +158,6 @@ interface PlannedMessage {
   readonly places: readonly StoodPlace[];
 }
 
-/** Messages and the bytes of their sources. */
 export interface Sum {
   messages: number;
   bytes: number;

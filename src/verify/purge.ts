@@ -270,12 +270,6 @@ async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
   await realFiles.syncFolder(dir);
 }
 
-interface CompactionStep {
-  readonly damaged: readonly MailkeepError[];
-  /** Whether segments are left that have not been examined. */
-  readonly more: boolean;
-}
-
 /** Rewrites the segments that another codec compressed, from the first to the last, one at a time. */
 export class Compaction {
   readonly #damaged: MailkeepError[] = [];
@@ -288,9 +282,9 @@ export class Compaction {
    * Rewrites the next segment, if there is one.
    *
    * @param leastFree bytes that the disk has to have left while both files are there; without them nothing is done
-   * @returns every damage met so far, so that who reports it knows that it is still there
+   * @returns every damage met so far, and whether segments are left that have not been examined
    */
-  async step(leastFree: number, signal: AbortSignal): Promise<CompactionStep> {
+  async step(leastFree: number, signal: AbortSignal) {
     const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
     const found = this.#find();
     if (found === undefined || signal.aborted) return this.#stopped(false);
@@ -309,7 +303,7 @@ export class Compaction {
     return this.#stopped(true);
   }
 
-  #stopped(more: boolean): CompactionStep {
+  #stopped(more: boolean) {
     return { damaged: [...this.#damaged], more };
   }
 
@@ -342,15 +336,10 @@ export interface CompactResult {
 /** Returns what `compactArchive` would rewrite, and writes nothing. */
 export function planCompaction(dir: string, codec: ArchiveCodec): CompactResult {
   const { segments, damaged } = survey(dir, codec);
+  const bytesBefore = segments.reduce((total, segment) => total + segment.bytes, 0);
   return {
-    codec,
-    dryRun: true,
-    segments: segments.length,
-    bytesBefore: segments.reduce((total, segment) => total + segment.bytes, 0),
-    bytesAfter: null,
-    remaining: segments.length,
-    interrupted: false,
-    damaged,
+    ...{ codec, dryRun: true, segments: segments.length, bytesBefore, bytesAfter: null },
+    ...{ remaining: segments.length, interrupted: false, damaged },
   };
 }
 
@@ -434,21 +423,13 @@ function survey(dir: string, codec: ArchiveCodec) {
   return { segments, damaged };
 }
 
-/** An import that can be undone. */
-interface ImportRun {
-  /** The first of its commits, which names it. */
-  readonly run: number;
-  readonly mailbox: string;
-  /** Milliseconds since the epoch. */
-  readonly startedAt: number;
-  readonly interrupted: boolean;
-  /** Messages that it added. */
-  readonly added: number;
-  readonly commits: readonly [first: number, last: number];
-}
+type ImportRun = ReturnType<typeof importRuns>[number];
 
-/** Returns the imports that the state knows, the newest first. One that was killed ends where the next one begins. */
-export function importRuns(state: Pick<StateFile, 'runs'> | undefined): ImportRun[] {
+/**
+ * Returns the imports that can be undone, the newest first. `run` is the first of an import's commits, `commits` the first
+ * and the last. One that was killed ends where the next one begins.
+ */
+export function importRuns(state: Pick<StateFile, 'runs'> | undefined) {
   const kept = state?.runs.list({ limit: Number.MAX_SAFE_INTEGER, kinds: ['import'] }) ?? [];
   let next = Number.MAX_SAFE_INTEGER;
   return kept.flatMap(({ commits, mailbox, startedAt, outcome, added }: KeptRun) => {
@@ -458,7 +439,8 @@ export function importRuns(state: Pick<StateFile, 'runs'> | undefined): ImportRu
     next = first;
     if (until < first) return [];
     const interrupted = outcome === 'interrupted';
-    return [{ run: first, mailbox, startedAt, interrupted, added, commits: [first, until] }];
+    const range: readonly [first: number, last: number] = [first, until];
+    return [{ run: first, mailbox, startedAt, interrupted, added, commits: range }];
   });
 }
 

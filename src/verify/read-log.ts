@@ -79,15 +79,13 @@ type PackedRecord =
   | readonly [ordinal: number, offset: number, kind: 'fact', fact: Fact]
   | readonly [ordinal: number, offset: number, kind: 'settled', run: SettledRun];
 
-interface PackedBatch extends Pick<ComparedBatch, 'commit'> {
-  readonly previous: string;
-  readonly records: readonly PackedRecord[];
-}
-
 /** The batches of a segment again, as they were given to `PackedBatches`. */
 export function unpackBatches(segment: number, text: string): readonly ComparedBatch[] {
   // Made by `PackedBatches` from facts that had the shape of facts.
-  const packed = JSON.parse(text) as readonly PackedBatch[];
+  const packed = JSON.parse(text) as readonly (Pick<ComparedBatch, 'commit'> & {
+    readonly previous: string;
+    readonly records: readonly PackedRecord[];
+  })[];
   return packed.map(({ commit, previous, records }) => ({
     commit,
     previousHash: previous,
@@ -147,29 +145,13 @@ export interface LogTotals {
   readonly rawBytes: number;
   readonly fileBytes: number;
   /** What follows the last commit: a writer is at work, or was cut off. */
-  readonly tail: {
-    readonly segment: number;
-    readonly offset: number;
-    readonly bytes: number;
-  } | null;
-}
-
-interface LogRead {
-  readonly totals: LogTotals;
-  /** What was not handed to the listener, because the catalog has its rows. */
-  readonly settled: SettledCounts;
+  readonly tail: Omit<Extract<SegmentReport, { what: 'tail' }>, 'what'> | null;
 }
 
 /** The totals of a log of which nothing was read. */
 export const NOTHING_READ: LogTotals = {
-  archiveId: null,
-  last: null,
-  segments: 0,
-  records: 0,
-  messages: 0,
-  rawBytes: 0,
-  fileBytes: 0,
-  tail: null,
+  ...{ archiveId: null, last: null, segments: 0, records: 0, messages: 0 },
+  ...{ rawBytes: 0, fileBytes: 0, tail: null },
 };
 
 export interface LogReading {
@@ -187,8 +169,10 @@ export interface LogReading {
 /**
  * Reads every file of the log, several segments at a time, and reports their content in the order of the log. Changes
  * nothing, and needs no lock: what a writer appends after the folder was listed is left for the next run.
+ *
+ * @returns `settled`: what was not handed to the listener, because the catalog has its rows
  */
-export async function readLog(options: LogReading): Promise<LogRead> {
+export async function readLog(options: LogReading) {
   const { dir, files, checker, full, settleUpTo, listener, signal } = options;
   const listing = listSegments(files, dir);
   const segments = [...listing.keys()];
@@ -223,7 +207,7 @@ class Reading {
   readonly totals: { -readonly [Total in keyof LogTotals]: LogTotals[Total] } = { ...NOTHING_READ };
   #settled: SettledCounts = { messages: 0, blobs: 0 };
   /** Those not met yet. */
-  readonly #vouched: Map<VouchedCommit, true>;
+  readonly #vouched: Set<VouchedCommit>;
   readonly #diverged: VouchedCommit[] = [];
   /** Undefined at the start and behind a lost segment: the next one's header is believed. */
   #chain: ChainState | undefined;
@@ -236,7 +220,7 @@ class Reading {
     vouched: readonly VouchedCommit[],
     private readonly listener: LogListener,
   ) {
-    this.#vouched = new Map(vouched.filter(({ number }) => number > 0).map((it) => [it, true]));
+    this.#vouched = new Set(vouched.filter(({ number }) => number > 0));
   }
 
   begin(segment: number): void {
@@ -284,19 +268,13 @@ class Reading {
   async spares(checker: SegmentChecker, segment: number, listing: SegmentListing): Promise<void> {
     for (const generation of listing.get(segment) ?? []) {
       if (generation === this.#generation || this.#generation === 0) continue;
-      const reports = checker.check({
-        dir: this.dir,
-        segment,
-        generation,
-        last: false,
-        seen: 0,
-        full: true,
-      });
-      for await (const report of reports) if (report.what === 'damage') this.take(report);
+      const job = { dir: this.dir, segment, generation, last: false, seen: 0, full: true };
+      for await (const report of checker.check(job))
+        if (report.what === 'damage') this.take(report);
     }
   }
 
-  finish(): LogRead {
+  finish() {
     const { archiveId, last } = this.totals;
     const lastNumber = last?.number ?? 0;
     const report = (commit: VouchedCommit, reason: 'ends-early' | 'diverged'): void => {
@@ -304,12 +282,12 @@ class Reading {
       this.listener.vouched(commit, other ? 'other-archive' : reason, lastNumber);
     };
     for (const commit of this.#diverged) report(commit, 'diverged');
-    for (const commit of this.#vouched.keys()) report(commit, 'ends-early');
+    for (const commit of this.#vouched) report(commit, 'ends-early');
     return { totals: this.totals, settled: this.#settled };
   }
 
   #met({ number, hash }: ChainState): void {
-    for (const commit of this.#vouched.keys()) {
+    for (const commit of this.#vouched) {
       if (commit.number !== number) continue;
       this.#vouched.delete(commit);
       if (commit.hash !== hash) this.#diverged.push(commit);

@@ -237,35 +237,24 @@ function keyOf({ what, id, text }: KnownFinding): string {
   return `${what} ${id ?? text}`;
 }
 
-/** The last verification as `status --json` shows it. */
-export interface VerificationStatus
-  extends Pick<VerificationFacts, 'mode' | 'checked' | 'of' | 'ok'> {
-  /** ISO 8601: when it began. */
-  readonly at: string;
-  /** ISO 8601: when every byte was last read; null while it never was. */
-  readonly fullAt: string | null;
-  /** ISO 8601: when the first of the known damage was found; null where none is known. */
-  readonly damagedSince: string | null;
-  /** All that is known; `findings` holds the first ones. */
-  readonly found: number;
-  readonly findings: readonly KnownFinding[];
-  /** The last drill: when it began (ISO 8601), and how many messages of how many it read back; null for none. */
-  readonly drill: { readonly at: string; readonly checked: number; readonly of: number } | null;
-}
+export type VerificationStatus = NonNullable<ReturnType<typeof verificationStatus>>;
 
-export function verificationStatus(last: VerificationFacts | null): VerificationStatus | null {
+/** Returns the last verification as `status --json` shows it; `at` is when it began. Times in ISO 8601. */
+export function verificationStatus(last: VerificationFacts | null) {
   if (last === null) return null;
   const { at, mode, checked, of, fullAt, ok, damage, drill } = last;
   return {
     at: new Date(at).toISOString(),
-    mode,
-    checked,
-    of,
+    ...{ mode, checked, of },
+    /** When every byte was last read; null while it never was. */
     fullAt: fullAt === null ? null : new Date(fullAt).toISOString(),
     ok,
+    /** When the first of the known damage was found; null where none is known. */
     damagedSince: damage === null ? null : new Date(damage.since).toISOString(),
+    /** All that is known; `findings` holds the first ones. */
     found: damage?.found ?? 0,
     findings: damage?.findings ?? [],
+    /** The last drill: when it began, and how many messages of how many it read back; null for none. */
     drill: drill === null ? null : { ...drill, at: new Date(drill.at).toISOString() },
   };
 }

@@ -343,17 +343,10 @@ class Verifying {
     const isGap = (): void => {
       this.#acrossGap = true;
     };
-    await this.#readLog({
-      // Hashes that were right need not be computed again; a record whose hash is wrong must not be folded.
-      full: !intact,
-      signal,
-      listener: {
-        batches: (batches) => this.#fold(batches),
-        damage: isGap,
-        vouched: isGap,
-        message: () => undefined,
-      },
-    });
+    const batches = (some: readonly ComparedBatch[]) => this.#fold(some);
+    const listener = { batches, damage: isGap, vouched: isGap, message: () => undefined };
+    // Hashes that were right need not be computed again; a record whose hash is wrong must not be folded.
+    await this.#readLog({ full: !intact, signal, listener });
   }
 
   #freeze(catalog: ComparedCatalog): void {
@@ -386,11 +379,7 @@ class Verifying {
     if (failed.length === 0) return;
     // Names and positions of all messages are wanted.
     if (this.#agreed) await this.#foldAll(signal);
-    const reader = openLogReader({
-      dir: this.options.dir,
-      locator: this.#locator(),
-      files: this.files,
-    });
+    const reader = openLogReader({ dir, locator: this.#locator(), files: this.files });
     try {
       for (const id of failed) {
         signal.throwIfAborted();
@@ -449,25 +438,19 @@ class Verifying {
       this.#freeze(catalog);
       const now = catalog.reached();
       await this.#foldUpTo(now.number);
-      const differing = await compareCatalog({
-        dir,
-        files: this.files,
-        implied: this.implied,
-        catalog,
-        findings,
-        signal,
-      });
+      const { files, implied } = this;
+      const differing = await compareCatalog({ dir, files, implied, catalog, findings, signal });
       if (differing > 0) return 'different';
       return now.number < (last?.number ?? 0) ? 'behind' : 'equal';
     } catch (error) {
       const trouble = troubleOf(error);
-      if (trouble.state === 'unreadable') return this.#notRead(trouble);
+      if (trouble.state === 'unreadable') return this.#unreadable(trouble);
       findings.add({ what: 'catalog-file', detail: trouble.detail });
       return 'damaged';
     }
   }
 
-  #notRead({ detail }: CatalogTrouble): CatalogState {
+  #unreadable({ detail }: CatalogTrouble): CatalogState {
     this.#unread = detail;
     return 'unreadable';
   }
@@ -491,7 +474,7 @@ class Verifying {
     this.findings.take(rows);
     const [unread] = troubles;
     const known = unread === undefined || compared === 'damaged' || compared === 'different';
-    return known ? compared : this.#notRead(unread);
+    return known ? compared : this.#unreadable(unread);
   }
 
   /** What a writer has committed and folded while we read. */
@@ -512,12 +495,6 @@ export function readNothing({ findings }: Pick<Verification, 'findings'>): boole
 }
 
 function withoutLog({ kept, count }: Findings): Verification {
-  return {
-    ...NOTHING_READ,
-    catalog: 'missing',
-    catalogError: null,
-    rebuilt: 0,
-    found: count,
-    findings: kept,
-  };
+  const nothing = { ...NOTHING_READ, catalog: 'missing', catalogError: null, rebuilt: 0 } as const;
+  return { ...nothing, found: count, findings: kept };
 }

@@ -19,14 +19,13 @@ import {
   type VerificationMode,
 } from '../core/state.ts';
 import { checkerOnThreads, type SegmentChecker } from './check-segment.ts';
-import { NEVER, type Sampling, type SegmentCheckup, verifySample } from './fast-compare.ts';
+import { NEVER, type SegmentCheckup, verifySample } from './fast-compare.ts';
 import type { VouchedCommit } from './read-log.ts';
 import {
   type FoundFinding,
   recalledVerification,
   rememberDamage,
   rememberVerification,
-  type VerificationOutcome,
 } from './verification.ts';
 import {
   readNothing,
@@ -50,16 +49,13 @@ export function noting(
   act: (state: StateFile) => void,
   holdsLock = false,
 ): boolean {
-  const opened: Opening = {
-    holdsLock,
-    movedAside: (file) => report({ event: 'state-put-aside', file }),
-  };
+  const movedAside = (file: string): void => report({ event: 'state-put-aside', file });
   try {
     try {
-      using(stateToWrite(dataDir, opened), act);
+      using(stateToWrite(dataDir, holdsLock, movedAside), act);
     } catch (error) {
       if (!holdsLock || !hasCode(error, 'catalog-damaged')) throw error;
-      using(openState(dataDir, opened.movedAside), act);
+      using(openState(dataDir, movedAside), act);
     }
     return true;
   } catch (error) {
@@ -77,28 +73,15 @@ function using(state: StateFile, act: (state: StateFile) => void): void {
   }
 }
 
-interface Opening {
-  readonly holdsLock: boolean;
-  /** Hears where a state that cannot be read went. */
-  readonly movedAside: (file: string) => void;
-}
-
-/** Remembers a verification for `status`, `doctor`, `sync` and the daemon; false where it cannot be. */
-function remember(
-  context: Pick<EngineContext, 'report'>,
-  dataDir: string,
-  outcome: VerificationOutcome,
-  holdsLock = false,
-): boolean {
-  const act = (state: StateFile): void => rememberVerification(state, outcome);
-  return noting(context, dataDir, 'result', act, holdsLock);
-}
-
 /**
  * An archive that was copied or unpacked has no state until something is to be remembered. A damaged one is put aside by
  * the archive's writer only: it may hold what cannot be learned again.
  */
-function stateToWrite(dataDir: string, { holdsLock, movedAside }: Opening): StateFile {
+function stateToWrite(
+  dataDir: string,
+  holdsLock: boolean,
+  movedAside: (file: string) => void,
+): StateFile {
   const stored = openExistingState(dataDir);
   if (stored !== undefined) return stored;
   if (holdsLock) return openState(dataDir, movedAside);
@@ -157,13 +140,6 @@ export function isOfCatalog({ what }: KnownFinding): boolean {
   return what === 'catalog' || what === 'catalog-file';
 }
 
-interface ReadRun {
-  /** When it began: milliseconds since the epoch. */
-  readonly at: number;
-  readonly mode: Extract<VerificationMode, 'full' | 'quick' | 'repair'>;
-  readonly checkpoint: VouchedCommit | null;
-}
-
 /**
  * Remembers what reading the whole archive came to. A run that could not read the catalog and found nothing counts as
  * none, and one that could not read the log says nothing about what was found before.
@@ -174,7 +150,16 @@ interface ReadRun {
 export function rememberRead(
   context: EngineContext,
   dataDir: string,
-  { at, mode, checkpoint }: ReadRun,
+  {
+    at,
+    mode,
+    checkpoint,
+  }: {
+    /** When it began: milliseconds since the epoch. */
+    readonly at: number;
+    readonly mode: Extract<VerificationMode, 'full' | 'quick' | 'repair'>;
+    readonly checkpoint: VouchedCommit | null;
+  },
   result: Verification,
   holdsLock = false,
 ): boolean {
@@ -237,23 +222,14 @@ export async function readArchive(
 /** How many messages: a number, or a share of all. */
 export type SampleSize = { readonly messages: number } | { readonly share: number };
 
-interface SampleOutcome {
-  /** When it began: milliseconds since the epoch. */
-  readonly at: number;
-  readonly sampling: Sampling;
-  readonly durationMs: number;
-  /** Whether the archive's state has the result. */
-  readonly remembered: boolean;
-}
-
 const SCOPE = 'verified';
 
-/** Verifies some messages, least recently verified first, and remembers how far it came. */
-export async function verifySome(
-  context: EngineContext,
-  dataDir: string,
-  size: SampleSize,
-): Promise<SampleOutcome> {
+/**
+ * Verifies some messages, least recently verified first, and remembers how far it came.
+ *
+ * @returns `at`: when it began, milliseconds since the epoch; `remembered`: whether the archive's state has the result
+ */
+export async function verifySome(context: EngineContext, dataDir: string, size: SampleSize) {
   const { now, signal } = context;
   const catalog = openCompared(dataDir);
   const reader = openLogReader({ dir: dataDir, locator: catalog.locator });
@@ -283,29 +259,24 @@ export async function verifySome(
     });
     const { found, findings, checked, of } = sampling;
     const durationMs = now() - startedAt;
-    const remembered = remember(context, dataDir, {
-      ...{ at: startedAt, endedAt: now(), mode: 'sample', checked, of, found },
-      findings: knownFindings(context, findings),
-      covers: ({ what, id }) => what === 'message' && id !== null && sound.has(id),
-    });
+    const remembered = noting(context, dataDir, 'result', (state) =>
+      rememberVerification(state, {
+        ...{ at: startedAt, endedAt: now(), mode: 'sample', checked, of, found },
+        findings: knownFindings(context, findings),
+        covers: ({ what, id }) => what === 'message' && id !== null && sound.has(id),
+      }),
+    );
     return { at: startedAt, sampling, durationMs, remembered };
   } finally {
     recalled?.close();
     reader.close();
     catalog.close();
-    noteCheckups(context, dataDir, checkups);
+    if (checkups.size > 0) {
+      noting(context, dataDir, 'sample', (state) => {
+        for (const [segment, checkup] of checkups) state.set(SCOPE, String(segment), checkup);
+      });
+    }
   }
-}
-
-function noteCheckups(
-  context: EngineContext,
-  dataDir: string,
-  checkups: ReadonlyMap<number, SegmentCheckup>,
-): void {
-  if (checkups.size === 0) return;
-  noting(context, dataDir, 'sample', (state) => {
-    for (const [segment, checkup] of checkups) state.set(SCOPE, String(segment), checkup);
-  });
 }
 
 /** Messages that are known to be damaged. */

@@ -8,7 +8,7 @@ import {
   sealSegment,
 } from '../../src/archive/seal.ts';
 import { fetching, localSegments } from '../../src/archive/segment-files.ts';
-import { isOfTheDisk } from '../../src/daemon/work.ts';
+import { isOfTheDisk } from '../../src/daemon/accounts.ts';
 import { concernsOnly, endsOnlyTheAccount } from '../../src/sync/ports.ts';
 import { randomFrom } from '../offsite/dying-store.ts';
 import { FarSegments } from './far-segments.ts';

@@ -9,7 +9,7 @@ import { constants, deflateSync, zstdCompressSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from 'vitest';
 import { canonicalJson, readRecordHeader, writeRecordHeader } from '../../src/archive/format.ts';
 import { sealSegment } from '../../src/archive/seal.ts';
-import { mendLog } from '../../src/verify/repair-log.ts';
+import { mendLog } from '../../src/verify/repair-archive.ts';
 import { absent } from '../peers/programs.ts';
 import { type PythonWithZstd, pythonsWithZstd, pythonWithoutZstd } from '../peers/python-zstd.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';

@@ -10,7 +10,7 @@ import {
   copyDueAt,
   copyTimes,
   retryAfterMs,
-} from '../../src/daemon/copying.ts';
+} from '../../src/daemon/background-tasks.ts';
 import {
   recalledCopies,
   recalledCopy,

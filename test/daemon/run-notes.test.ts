@@ -31,7 +31,7 @@ beforeEach(() => {
       done();
     },
   });
-  notes = new RunNotes({ state, now: () => T0 + 700, log: daemonLog(pino(stream)) });
+  notes = new RunNotes(state, () => T0 + 700, daemonLog(pino(stream)));
 });
 afterEach(() => {
   state.close();

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { RunKind, WatchedMailbox } from '../../src/daemon/ports.ts';
 import {
   classOf,
   decide,
@@ -8,7 +7,8 @@ import {
   SLOTS,
   type Task,
   type Underway,
-} from '../../src/daemon/work.ts';
+} from '../../src/daemon/dispatcher.ts';
+import type { RunKind, WatchedMailbox } from '../../src/daemon/ports.ts';
 
 const LOOK = { full: false, acceptEndings: false, folders: [] };
 

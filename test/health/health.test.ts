@@ -1,14 +1,10 @@
 import { afterEach, expect, test } from 'vitest';
 import type { KnownDamage } from '../../src/core/state.ts';
 import { type HealthServer, Metrics, startHealthServer } from '../../src/daemon/metrics.ts';
+import type { ArchiveFacts, MailboxFacts } from '../../src/verify/archive-status.ts';
 import { type CopyFacts, type CopyStatus, copyStatus } from '../../src/verify/copy-facts.ts';
 import type { RunReport } from '../../src/verify/facts.ts';
-import {
-  type ArchiveFacts,
-  DaemonState,
-  type MailboxFacts,
-  Remembered,
-} from '../../src/verify/facts.ts';
+import { DaemonState, Remembered } from '../../src/verify/facts.ts';
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 const HOUR = 3_600_000;

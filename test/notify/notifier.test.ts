@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openState, type StateFile } from '../../src/core/state.ts';
-import { noticeSummary } from '../../src/daemon/notice.ts';
 import { Notifier, type NotifierOptions } from '../../src/daemon/notifier.ts';
 import type { RunReport } from '../../src/verify/facts.ts';
 import { type Receiver, receive, statuses } from '../sandbox/webhooks/receiver.ts';
@@ -43,7 +42,6 @@ function notifier(more: Partial<NotifierOptions>): Notifier {
     now: () => time,
     host: 'machine',
     version: '9.9.9',
-    summarise: noticeSummary,
     onSent: (channel, event, outcome) =>
       outcomes.push(`${channel} ${event} ${outcome.sent ? 'sent' : outcome.reason}`),
     onError: (error) => errors.push(error),

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { mailboxKey, openState } from '../../src/core/state.ts';
-import { noticeSummary } from '../../src/daemon/notice.ts';
 import {
   allWell,
   due,
@@ -122,7 +121,6 @@ test('each crossing is reported once, is no failure, and is not repeated', () =>
     const { event, ok, summary } = messageOf(notice, allWell(reported), time, {
       host: 'machine',
       version: '1',
-      summarise: noticeSummary,
     });
     sent.push(`${event} ${ok} ${summary}`);
     // As over a restart.

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MailkeepError } from '../../src/core/errors.ts';
 import type { ServerConnection } from '../../src/transfer/imap-connection.ts';
-import type { RestoreResult } from '../../src/transfer/plan-restore.ts';
+import type { RestoreResult } from '../../src/transfer/run-restore.ts';
 import { seeded } from '../bench/seeded.ts';
 import { StoredArchive } from '../export/stored-archive.ts';
 import { type Dovecot, startDovecot, withoutDovecot } from '../imap/dovecot.ts';

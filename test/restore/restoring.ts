@@ -4,9 +4,10 @@ import path from 'node:path';
 import Database from 'better-sqlite3';
 import type { ServerConnection } from '../../src/transfer/imap-connection.ts';
 import { connectImap } from '../../src/transfer/imap-connection.ts';
-import type { RestoreOptions, RestoreResult } from '../../src/transfer/plan-restore.ts';
+import type { RestoreOptions } from '../../src/transfer/plan-restore.ts';
 import { RestoreJournal } from '../../src/transfer/restore-journal.ts';
 import type { Chosen, RestoreSelection } from '../../src/transfer/restore-selection.ts';
+import type { RestoreResult } from '../../src/transfer/run-restore.ts';
 import { runRestore } from '../../src/transfer/run-restore.ts';
 
 export const ALL: RestoreSelection = {

@@ -42,7 +42,7 @@ import {
   MANIFEST_VERSION,
   UNFINISHED_NAME,
 } from '../../src/transfer/export-manifest.ts';
-import type { ArchiveFacts } from '../../src/verify/facts.ts';
+import type { ArchiveFacts } from '../../src/verify/archive-status.ts';
 import { linkAnswer, linkMessage } from '../../src/web/link-channel.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
 import { expectRecorded } from './recorded.ts';

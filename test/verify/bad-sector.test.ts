@@ -3,11 +3,11 @@ import { expect, test } from 'vitest';
 import { segmentPath } from '../../src/archive/format.ts';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { copyLog } from '../../src/copies/copy-log.ts';
-import { checkerInProcess } from '../../src/verify/check-segment.ts';
 import { repairArchive } from '../../src/verify/repair-archive.ts';
 import { verifyArchive } from '../../src/verify/verify-archive.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { SECTOR, withoutSector } from '../archive/without-sector.ts';
+import { checkerInProcess } from './checker-in-process.ts';
 import { GrownArchive, START, verified } from './grown-archive.ts';
 
 function segmentOf({ dir }: GrownArchive, sealed: boolean): string {

@@ -3,8 +3,9 @@ import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { realFiles } from '../../src/archive/file-system.ts';
 import { catalogError } from '../../src/core/error-tables.ts';
-import { checkerInProcess, type SegmentChecker } from '../../src/verify/check-segment.ts';
+import type { SegmentChecker } from '../../src/verify/check-segment.ts';
 import { sampleMail } from '../archive/sample-log.ts';
+import { checkerInProcess } from './checker-in-process.ts';
 import { GrownArchive, verified } from './grown-archive.ts';
 
 const archive = new GrownArchive();

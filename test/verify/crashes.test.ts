@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { ArchiveCodec } from '../../src/archive/payload.ts';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
-import { mendLog } from '../../src/verify/repair-log.ts';
+import { mendLog } from '../../src/verify/repair-archive.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
 import { Positions } from '../archive/positions.ts';
 import { DIR, hotPath, openOn, soundBatches, writeBatches } from '../archive/sample-log.ts';

@@ -5,9 +5,9 @@ import { SEGMENT_HEADER_BYTES, segmentPath } from '../../src/archive/format.ts';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { openSegment } from '../../src/archive/segment-files.ts';
 import { segmentBatches } from '../../src/archive/segment-reader.ts';
-import { checkerInProcess } from '../../src/verify/check-segment.ts';
 import { repairArchive } from '../../src/verify/repair-archive.ts';
 import { sampleMail } from '../archive/sample-log.ts';
+import { checkerInProcess } from './checker-in-process.ts';
 import { GrownArchive, START, verified } from './grown-archive.ts';
 
 let archive: GrownArchive;

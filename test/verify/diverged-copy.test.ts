@@ -20,10 +20,10 @@ import {
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { sealSegment } from '../../src/archive/seal.ts';
 import { catalogFile } from '../../src/catalog/database.ts';
-import { checkerInProcess } from '../../src/verify/check-segment.ts';
 import { newSigningKey, readSigningKey, signCheckpoint } from '../../src/verify/checkpoint.ts';
 import { repairArchive } from '../../src/verify/repair-archive.ts';
 import { sampleMail } from '../archive/sample-log.ts';
+import { checkerInProcess } from './checker-in-process.ts';
 import { GrownArchive, START, verified } from './grown-archive.ts';
 
 const mail = Array.from({ length: 30 }, (_, i) => sampleMail(i + 1));

@@ -15,12 +15,12 @@ import type { ArchiveCodec } from '../../src/archive/payload.ts';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { openSegment } from '../../src/archive/segment-files.ts';
 import type { SegmentDamage } from '../../src/catalog/findings.ts';
-import { checkerInProcess } from '../../src/verify/check-segment.ts';
 import { readLog } from '../../src/verify/read-log.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { Positions } from '../archive/positions.ts';
 import { DIR, fill, hotPath, openOn, sampleMail, writeBatches } from '../archive/sample-log.ts';
 import { SimulatedDisk } from '../archive/simulated-disk.ts';
+import { checkerInProcess } from './checker-in-process.ts';
 import { GrownArchive, verified } from './grown-archive.ts';
 
 const never = new AbortController().signal;

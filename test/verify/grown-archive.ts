@@ -7,10 +7,10 @@ import { realFiles } from '../../src/archive/file-system.ts';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { dropOldGenerations, sealClosedSegments } from '../../src/archive/seal.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { checkerInProcess } from '../../src/verify/check-segment.ts';
 import { type VerifyOptions, verifyArchive } from '../../src/verify/verify-archive.ts';
 import { Positions } from '../archive/positions.ts';
 import { fill, place } from '../archive/sample-log.ts';
+import { checkerInProcess } from './checker-in-process.ts';
 
 export const START = Date.UTC(2026, 1, 3);
 

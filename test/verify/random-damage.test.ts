@@ -6,9 +6,9 @@ import { SEGMENT_HEADER_BYTES } from '../../src/archive/format.ts';
 import { scanLog } from '../../src/archive/log-reader.ts';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { type Random, randomFrom } from '../../src/sandbox/generated-mail.ts';
-import { checkerInProcess } from '../../src/verify/check-segment.ts';
 import { repairArchive } from '../../src/verify/repair-archive.ts';
 import { sampleMail } from '../archive/sample-log.ts';
+import { checkerInProcess } from './checker-in-process.ts';
 import { GrownArchive, START, verified } from './grown-archive.ts';
 
 /** Damaged archives in each run; by hand, hundreds: MAILKEEP_DAMAGES=500 npx vitest run test/verify/random-damage */

@@ -3,12 +3,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { scanLog } from '../../src/archive/log-reader.ts';
-import { checkerInProcess } from '../../src/verify/check-segment.ts';
 import { repairArchive } from '../../src/verify/repair-archive.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { Killed, SimulatedDisk, systemError } from '../archive/simulated-disk.ts';
+import { checkerInProcess } from './checker-in-process.ts';
 import { GrownArchive, START, verified } from './grown-archive.ts';
 
 const CUTS = powerCuts(2);

@@ -8,11 +8,11 @@ import { realFiles } from '../../src/archive/file-system.ts';
 import { scanLog } from '../../src/archive/log-reader.ts';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { dropOldGenerations, sealSegment } from '../../src/archive/seal.ts';
-import { checkerInProcess } from '../../src/verify/check-segment.ts';
 import { repairArchive } from '../../src/verify/repair-archive.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { ran } from '../cli/surface.ts';
+import { checkerInProcess } from './checker-in-process.ts';
 import { GrownArchive, START, verified } from './grown-archive.ts';
 
 const archive = new GrownArchive();

@@ -6,10 +6,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Batch } from '../../src/archive/batch.ts';
 import { realFiles } from '../../src/archive/file-system.ts';
 import type { Fact } from '../../src/archive/format.ts';
-import type { SegmentReport } from '../../src/verify/check-segment.ts';
-import { checkerInProcess, type SegmentChecker } from '../../src/verify/check-segment.ts';
+import type { SegmentChecker, SegmentReport } from '../../src/verify/check-segment.ts';
 import { appeared, place, sampleMail } from '../archive/sample-log.ts';
 import { changes, TABLES } from './catalog-changes.ts';
+import { checkerInProcess } from './checker-in-process.ts';
 import { GrownArchive, verified } from './grown-archive.ts';
 
 const archive = new GrownArchive();

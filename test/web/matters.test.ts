@@ -16,7 +16,7 @@ function folder(more: Partial<FolderStatus>): FolderStatus {
 }
 
 function status(
-  folders: readonly FolderStatus[],
+  folders: FolderStatus[],
   verification: ArchiveStatus['verification'] = null,
 ): ArchiveStatus {
   const held = folders.reduce((sum, one) => sum + one.held, 0);

@@ -20,13 +20,8 @@ import {
   type ExportFormat,
   type ExportOrigin,
 } from '../../transfer/export-manifest.ts';
-import type {
-  ExportFailure,
-  ExportProgress,
-  ExportResult,
-  ExportSelection,
-} from '../../transfer/plan-export.ts';
-import { runExportFrom } from '../../transfer/run-export.ts';
+import type { ExportFailure, ExportProgress, ExportSelection } from '../../transfer/plan-export.ts';
+import { type ExportResult, runExportFrom } from '../../transfer/run-export.ts';
 import { oneMessage, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
 import type { Body, CommandContext } from '../context.ts';
 import { collected, moment } from '../option-values.ts';

@@ -30,14 +30,12 @@ import type {
   Destination,
   NamedMessage,
   RefusalReason,
-  RestoredFolder,
   RestoreProgress,
-  RestoreResult,
 } from '../../transfer/plan-restore.ts';
 import type { Alteration } from '../../transfer/restore-comparison.ts';
 import { openJournal, readJournal } from '../../transfer/restore-journal.ts';
 import type { RestoreSelection } from '../../transfer/restore-selection.ts';
-import { runRestore } from '../../transfer/run-restore.ts';
+import { type RestoredFolder, type RestoreResult, runRestore } from '../../transfer/run-restore.ts';
 import { refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
 import type { Body, CommandContext } from '../context.ts';

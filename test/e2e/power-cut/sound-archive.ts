@@ -3,8 +3,8 @@ import path from 'node:path';
 import { expect } from 'vitest';
 import { realFiles } from '../../../src/archive/file-system.ts';
 import { scanLog } from '../../../src/archive/log-reader.ts';
-import { checkerInProcess } from '../../../src/verify/check-segment.ts';
 import { type Verification, verifyArchive } from '../../../src/verify/verify-archive.ts';
+import { checkerInProcess } from '../../verify/checker-in-process.ts';
 import type { Left } from './cuts.ts';
 
 const signal = new AbortController().signal;
