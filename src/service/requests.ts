@@ -329,44 +329,6 @@ interface BufferBody {
 
 export type Body = BufferBody | FileBody;
 
-/** Takes the bytes of one answer as they come. */
-export interface BodyTaker {
-  /** Takes a chunk; `false` asks the sender to pause until `resume` (see the constructor) is called. */
-  take(chunk: Buffer): boolean;
-  finish(): Body | Promise<Body>;
-  /** Gives up and leaves nothing behind. Never throws. */
-  discard(): void | Promise<void>;
-}
-
-/** Collects in memory. Copies, because a chunk is a view of a larger buffer that would live as long. */
-export class MemoryTaker implements BodyTaker {
-  readonly #exact: Buffer | null;
-  readonly #chunks: Buffer[] = [];
-  #received = 0;
-
-  /** @param expected Content-Length, where it was sent and is below the ceiling */
-  constructor(expected: number | null) {
-    this.#exact = expected === null ? null : Buffer.allocUnsafe(expected);
-  }
-
-  take(chunk: Buffer): boolean {
-    if (this.#exact === null) this.#chunks.push(chunk);
-    else chunk.copy(this.#exact, this.#received);
-    this.#received += chunk.length;
-    return true;
-  }
-
-  finish(): BufferBody {
-    const bytes =
-      this.#exact === null ? Buffer.concat(this.#chunks) : this.#exact.subarray(0, this.#received);
-    return { kind: 'buffer', bytes };
-  }
-
-  discard(): void {
-    this.#chunks.length = 0;
-  }
-}
-
 /** Bytes on their way to the file before the sender is asked to pause. */
 const UNWRITTEN_BYTES = 1024 * 1024;
 
@@ -378,10 +340,10 @@ interface SpoolTakerOptions {
 }
 
 /**
- * Collects in memory up to a limit, and beyond it in a file of mode 0600. Never holds more than the limit and a
- * little in memory.
+ * Takes the bytes of one answer as they come: in memory up to a limit, and beyond it in a file of mode 0600. Never holds
+ * more than the limit and a little in memory.
  */
-export class SpoolTaker implements BodyTaker {
+export class SpoolTaker {
   #chunks: Buffer[] = [];
   #unwritten = 0;
   #size = 0;
@@ -391,6 +353,7 @@ export class SpoolTaker implements BodyTaker {
 
   constructor(private readonly options: SpoolTakerOptions) {}
 
+  /** Takes a chunk; `false` asks the sender to pause until `resume` is called. */
   take(chunk: Buffer): boolean {
     this.#chunks.push(chunk);
     this.#unwritten += chunk.length;
@@ -400,21 +363,24 @@ export class SpoolTaker implements BodyTaker {
     return this.#unwritten < UNWRITTEN_BYTES;
   }
 
-  async finish(): Promise<Body> {
-    if (this.#file === undefined) {
-      const bytes = Buffer.concat(this.#chunks);
-      this.#chunks = [];
-      return { kind: 'buffer', bytes };
-    }
+  finish(): Body | Promise<Body> {
+    if (this.#file !== undefined) return this.#finishFile(this.#file);
+    // Copies, because a chunk is a view of a larger buffer that would live as long.
+    const bytes = Buffer.concat(this.#chunks);
+    this.#chunks = [];
+    return { kind: 'buffer', bytes };
+  }
+
+  async #finishFile({ path, opened, hash }: SpoolFile): Promise<Body> {
     // A drain that was running may have ended before the last chunks came.
     while (this.#writing !== undefined) await this.#writing;
     if (this.#unwritten > 0) await this.#drain();
     if (this.#failure !== undefined) throw this.#failure;
-    const { path, opened, hash } = this.#file;
     await (await opened).close();
     return { kind: 'file', path, size: this.#size, sha256: hash.digest('hex') };
   }
 
+  /** Gives up and leaves nothing behind. Never throws. */
   async discard(): Promise<void> {
     this.#chunks = [];
     this.#unwritten = 0;

@@ -35,14 +35,13 @@ import {
   type TokenReader,
 } from './requests.ts';
 import {
-  openTransport,
   type Reply,
   type Request,
   type RequestReport,
   type Send,
   type Spool,
   sendInTurn,
-  type Transport,
+  Transport,
 } from './transport.ts';
 import { decodeIfFits, encodeBody, type Operation } from './wire.ts';
 
@@ -339,7 +338,7 @@ export class SurfaceClient {
     this.host = base.host;
     this.gate = limiter.gate(base.host, options.label ?? surface);
     this.#prefix = base.prefix;
-    this.#transport = openTransport({
+    this.#transport = new Transport({
       base,
       connections: limiter.concurrency,
       timeouts: { ...TIMEOUTS, ...options.timeouts },

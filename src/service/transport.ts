@@ -7,11 +7,9 @@ import { originError, type TooLarge } from './errors.ts';
 import {
   type BaseUrl,
   type Body,
-  type BodyTaker,
   type Credentials,
   contentLengthOf,
   countOf,
-  MemoryTaker,
   MOST_ERROR_BYTES,
   MOST_HEADER_BYTES,
   MOST_INFORMATIONAL,
@@ -92,19 +90,6 @@ function tooSlow(operation: Operation, host: string, afterMs: number): Error {
   );
 }
 
-/** One request over the wire, without patience: no retries, no limits, no redirects. */
-export interface Transport {
-  /**
-   * Resolves with the answer, read to its end, whatever its status.
-   *
-   * @throws origin.unreachable, origin.timeout, origin.cut-short, origin.too-large, spool-failed; the signal's
-   *   reason when it aborts
-   */
-  send(request: Request, token: string): Promise<Reply>;
-  /** Breaks what is in flight and lets go of the connections. */
-  close(): Promise<void>;
-}
-
 interface TransportOptions {
   readonly base: BaseUrl;
   readonly connections: number;
@@ -114,39 +99,46 @@ interface TransportOptions {
   readonly onRequest?: ((report: RequestReport) => void) | undefined;
 }
 
-/** A transport over connections of its own to one host. */
-export function openTransport(options: TransportOptions): Transport {
-  const { base, timeouts } = options;
-  const paused: Paused = new Set();
-  const pool = new Pool(base.origin, {
-    connections: options.connections,
-    pipelining: 1,
-    connect: connector(timeouts.connect, paused),
-    headersTimeout: timeouts.headers,
-    bodyTimeout: timeouts.idle,
-    maxHeaderSize: MOST_HEADER_BYTES,
-  });
-  let sent: { readonly token: string; readonly headers: HeaderSets } | undefined;
-  return {
-    async send(request, token) {
-      if (sent?.token !== token) sent = { token, headers: headerSets(token, options.userAgent) };
-      const { headers } = sent;
-      const { method, response } = request.operation;
-      const exchange = new Exchange(options, request, paused);
-      pool.dispatch(
-        {
-          path: request.path,
-          method,
-          headers: response.kind === 'bytes' ? headers.bytes : headers.json,
-          body: request.body,
-        },
-        exchange,
-      );
-      exchange.watchSignal();
-      return exchange.answer;
-    },
-    close: () => pool.destroy(),
-  };
+/** One request over the wire, without patience: no retries, no limits, no redirects. Over its own connections to one host. */
+export class Transport {
+  readonly #paused: Paused = new Set();
+  readonly #pool: Pool;
+  #sent: { readonly token: string; readonly headers: HeaderSets } | undefined;
+
+  constructor(private readonly options: TransportOptions) {
+    const { base, timeouts, connections } = options;
+    this.#pool = new Pool(base.origin, {
+      connections,
+      pipelining: 1,
+      connect: connector(timeouts.connect, this.#paused),
+      headersTimeout: timeouts.headers,
+      bodyTimeout: timeouts.idle,
+      maxHeaderSize: MOST_HEADER_BYTES,
+    });
+  }
+
+  /**
+   * Resolves with the answer, read to its end, whatever its status.
+   *
+   * @throws origin.unreachable, origin.timeout, origin.cut-short, origin.too-large, spool-failed; the signal's
+   *   reason when it aborts
+   */
+  send(request: Request, token: string): Promise<Reply> {
+    if (this.#sent?.token !== token) {
+      this.#sent = { token, headers: headerSets(token, this.options.userAgent) };
+    }
+    const { path, body, operation } = request;
+    const headers = this.#sent.headers[operation.response.kind === 'bytes' ? 'bytes' : 'json'];
+    const exchange = new Exchange(this.options, request, this.#paused);
+    this.#pool.dispatch({ path, method: operation.method, headers, body }, exchange);
+    exchange.watchSignal();
+    return exchange.answer;
+  }
+
+  /** Breaks what is in flight and lets go of the connections. */
+  close(): Promise<void> {
+    return this.#pool.destroy();
+  }
 }
 
 /** The answers that undici was asked to wait with, because the disk is slower than the network. */
@@ -202,7 +194,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #status = 0;
   #headers: IncomingHttpHeaders = {};
   #contentLength: number | null = null;
-  #taker: BodyTaker | undefined;
+  #taker: SpoolTaker | undefined;
   #ceiling = 0;
   #received = 0;
   #informational = 0;
@@ -258,13 +250,10 @@ class Exchange implements Dispatcher.DispatchHandler {
     const announced = this.#contentLength;
     if (success && announced !== null && announced > this.#ceiling) {
       this.#fail(this.#tooLarge());
-    } else if (spooled === null || (announced !== null && announced <= spooled.inMemoryLimit)) {
-      const exact = success && announced !== null && announced <= MOST_JSON_BYTES;
-      this.#taker = new MemoryTaker(exact ? announced : null);
     } else {
       this.#taker = new SpoolTaker({
-        dir: spooled.dir,
-        inMemoryLimit: spooled.inMemoryLimit,
+        dir: spooled?.dir ?? '',
+        inMemoryLimit: spooled?.inMemoryLimit ?? this.#ceiling,
         resume: () => {
           this.paused.delete(controller);
           controller.resume();

@@ -257,36 +257,49 @@ type ResponseShape =
   | { readonly kind: 'empty' };
 
 /** An operation as a table writes it: without what its surface and its key decide, and what is the usual case. */
-type OperationEntry = Pick<Operation, 'method' | 'path' | 'params' | 'response' | 'summary'> &
-  Partial<Omit<Operation, 'name' | 'surface'>>;
+type OperationEntry = Pick<Operation, 'response' | 'summary'> &
+  Partial<Omit<Operation, 'name' | 'surface' | 'method' | 'path' | 'params'>> & {
+    readonly route: readonly [method: Method, path: string];
+    /** Parameters of the query. */
+    readonly query?: readonly Param[];
+  };
 
 /**
  * Returns a table's operations by their keys. The usual one takes no body, answers 200, is not destructive, and only
  * reads when its method is GET.
  *
+ * @param inPath parameters that a path may have
  * @param errors error statuses of those that name none of their own
  */
 export function operationsOf<const T extends Readonly<Record<string, OperationEntry>>>(
   surface: Surface,
+  inPath: readonly Param[],
   errors: readonly number[],
   table: T,
 ) {
   const prefix = surface === 'platform' ? 'platform.' : '';
-  const complete = ([key, entry]: [string, OperationEntry]): [string, Operation] => [
-    key,
-    {
+  const complete = ([key, entry]: [string, OperationEntry]): [string, Operation] => {
+    const { route, query = [], ...rest } = entry;
+    const [method, path] = route;
+    const names = path.match(/(?<=\{)\w+/g) ?? [];
+    const params = names.flatMap((name) => inPath.filter((param) => param.name === name));
+    const operation = {
       name: prefix + key,
       surface,
+      method,
+      path,
+      params: [...params, ...query],
       body: null,
-      read: entry.method === 'GET',
+      read: method === 'GET',
       destructive: false,
       sideEffect: null,
       ownLimit: false,
       success: [200],
       errors,
-      ...entry,
-    },
-  ];
+      ...rest,
+    };
+    return [key, operation];
+  };
   return Object.fromEntries(Object.entries<OperationEntry>(table).map(complete)) as {
     readonly [K in keyof T]: Operation & Pick<T[K], 'response'>;
   };
