@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { archiveError } from '../archive/errors.ts';
 import { realFiles } from '../archive/file-system.ts';
-import { formatPath, logFolder, segmentPath } from '../archive/format.ts';
+import { formatPath, logFolder, type SegmentFile, segmentPath } from '../archive/format.ts';
 import { openAgain } from '../archive/log-reader.ts';
 import { listSegments, withSegment } from '../archive/segment-files.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
@@ -74,70 +74,87 @@ export async function checkSegments(
   options: Checking &
     SegmentSource & { readonly scratch: string; readonly chosen: ReadonlySet<number> | undefined },
 ): Promise<CheckedCopy> {
-  const { manifest, scratch, chosen, signal, progress } = options;
+  const { manifest, scratch, chosen } = options;
+  const to = options.store.label;
   realFiles.makeFolder(logFolder(scratch));
   const all = copiedSegments(manifest);
   const asked = chosen === undefined ? all : all.filter(({ segment }) => chosen.has(segment));
+  const { before, ...read } = await checkChain(options, to, asked, {
+    endsOf: (copied) => fetchedEnds(options, copied),
+    finding: ({ pieces: [first] }, error) => findingOf(first?.name ?? '', error),
+  });
+  const last = all.at(-1);
+  const isAtEnd = before !== undefined && before.segment === last?.segment;
+  if (isAtEnd && !isSame(before.end, manifest.commit)) {
+    const error = copiesError('offsite-broken-chain', { to, segment: before.segment });
+    read.findings.push({ name: last.pieces[0]?.name ?? '', error });
+  }
+  return { ...read, of: all.length };
+}
+
+/** The commits before and at the end of a segment. */
+interface Ends {
+  readonly segment: number;
+  readonly begin: ChainState;
+  readonly end: ChainState;
+}
+
+/** Reads segments in their order, and compares each with the one before. */
+async function checkChain<T extends { readonly segment: number }>(
+  { signal, progress }: Checking,
+  to: string,
+  asked: readonly T[],
+  {
+    endsOf,
+    finding,
+  }: {
+    readonly endsOf: (part: T) => Promise<Ends>;
+    readonly finding: (part: T, error: unknown) => CopyFinding;
+  },
+) {
   const findings: CopyFinding[] = [];
+  let before: Ends | undefined;
   let checked = 0;
-  let before: (ChainState & { readonly segment: number }) | undefined;
-  for (const copied of asked) {
+  for (const part of asked) {
     signal.throwIfAborted();
-    const name = copied.pieces[0]?.name ?? '';
+    const { segment } = part;
     try {
-      const found = await endsOf(options, copied);
-      const continues = before === undefined || before.segment + 1 !== copied.segment;
-      if (!continues && (before?.number !== found.begin.number || before.hash !== found.begin.hash))
-        throw copiesError('offsite-broken-chain', {
-          to: options.store.label,
-          segment: copied.segment,
-        });
-      before = { ...found.end, segment: copied.segment };
+      const ends = await endsOf(part);
+      if (before?.segment === segment - 1 && !isSame(before.end, ends.begin))
+        throw copiesError('offsite-broken-chain', { to, segment });
+      before = ends;
     } catch (error) {
-      findings.push(findingOf(name, error));
-      before = undefined;
+      findings.push(finding(part, error));
     }
     checked += 1;
     progress?.({ checked, of: asked.length });
   }
-  const { commit } = manifest;
-  const last = all.at(-1);
-  const isWrong =
-    before !== undefined &&
-    before.segment === last?.segment &&
-    (before.number !== commit.number || before.hash !== commit.hash);
-  if (isWrong) {
-    const facts = { to: options.store.label, segment: before?.segment ?? 0 };
-    findings.push({
-      name: last?.pieces[0]?.name ?? '',
-      error: copiesError('offsite-broken-chain', facts),
-    });
-  }
-  return { checked, of: all.length, findings };
+  return { checked, findings, before };
 }
 
-/** The commits before and at the end of a segment, of which every byte was read. */
-async function endsOf(
+/** Fetches a segment, of which every byte is read, and removes it again. */
+async function fetchedEnds(
   options: SegmentSource & { readonly scratch: string },
   copied: Parameters<typeof fetchSegment>[2],
-): Promise<{ readonly begin: ChainState; readonly end: ChainState }> {
+): Promise<Ends> {
   const { scratch } = options;
   const { name } = await fetchSegment(options, scratch, copied);
   try {
-    const listing = listSegments(realFiles, scratch);
-    const { header } = withSegment(
-      realFiles,
-      scratch,
-      copied.segment,
-      [name.generation],
-      (opened) => opened,
-    );
-    const state = segmentState(realFiles, scratch, copied.segment, listing, NEVER_TORN);
-    const begin = { number: header.previousNumber, hash: header.previousHash };
-    return { begin, end: state?.end ?? begin };
+    return endsIn(scratch, name, listSegments(realFiles, scratch));
   } finally {
     await realFiles.remove(segmentPath(scratch, name));
   }
+}
+
+function endsIn(
+  dir: string,
+  { segment, generation }: SegmentFile,
+  listing: ReturnType<typeof listSegments>,
+): Ends {
+  const { header } = withSegment(realFiles, dir, segment, [generation], (opened) => opened);
+  const begin = { number: header.previousNumber, hash: header.previousHash };
+  const state = segmentState(realFiles, dir, segment, listing, NEVER_TORN);
+  return { segment, begin, end: state?.end ?? begin };
 }
 
 /** @throws the error itself, unless it is one of damage: a disk or a network that fails says nothing about the copy */
@@ -260,13 +277,6 @@ export function drawn<T>(
     .map(({ part }) => part);
 }
 
-/** The commits before and at the end of a segment. */
-interface Ends {
-  readonly segment: number;
-  readonly begin: ChainState;
-  readonly end: ChainState;
-}
-
 /**
  * Checks the readable copy of an archive in a folder: every segment is there, every byte of it is read, and each
  * continues the one before, up to the last commit that was copied.
@@ -283,31 +293,18 @@ export async function checkFolder(
   refuseOther(order.dataDir, to);
   const last = Math.max(0, ...listing.keys());
   const all = Array.from({ length: last }, (_, at) => at + 1);
-  const asked = drawn(all, order);
+  const asked = drawn(all, order).map((segment): SegmentFile & { readonly path: string } => {
+    const name = { segment, generation: Math.max(1, ...(listing.get(segment) ?? [])) };
+    return { ...name, path: segmentPath(to, name) };
+  });
   const prover = proverOnThreads();
-  const findings: CopyFinding[] = [];
-  let before: Ends | undefined;
-  let checked = 0;
-  try {
-    for (const segment of asked) {
-      signal.throwIfAborted();
-      const generation = Math.max(1, ...(listing.get(segment) ?? []));
-      const path = segmentPath(to, { segment, generation });
-      try {
-        await prover.intact({ segment, generation, path, sealed: generation > 1 });
-        const ends = folderEndsOf(to, segment, generation, listing);
-        if (before?.segment === segment - 1 && !isSame(before.end, ends.begin))
-          throw copiesError('offsite-broken-chain', { to, segment });
-        before = ends;
-      } catch (error) {
-        findings.push({ name: path, error: damageOf(error, path, segment) });
-      }
-      checked += 1;
-      onProgress({ checked, of: asked.length });
-    }
-  } finally {
-    await prover.close();
-  }
+  const { findings, checked } = await checkChain({ signal, progress: onProgress }, to, asked, {
+    async endsOf(file) {
+      await prover.intact({ ...file, sealed: file.generation > 1 });
+      return endsIn(to, file, listing);
+    },
+    finding: ({ path, segment }, error) => ({ name: path, error: damageOf(error, path, segment) }),
+  }).finally(() => prover.close());
   const reached = segmentState(realFiles, to, last, listing, NEVER_TORN);
   const number = reached?.end.number ?? 0;
   const seen = copiedBefore(order.dataDir, to);
@@ -346,18 +343,6 @@ function archiveIdIn(dir: string): string | undefined {
     return id.header.archiveId.toString('hex');
   }
   return undefined;
-}
-
-function folderEndsOf(
-  to: string,
-  segment: number,
-  generation: number,
-  listing: ReturnType<typeof listSegments>,
-): Ends {
-  const { header } = withSegment(realFiles, to, segment, [generation], (opened) => opened);
-  const begin = { number: header.previousNumber, hash: header.previousHash };
-  const state = segmentState(realFiles, to, segment, listing, NEVER_TORN);
-  return { segment, begin, end: state?.end ?? begin };
 }
 
 function isSame(a: ChainState, b: ChainState): boolean {

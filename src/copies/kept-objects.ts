@@ -1,6 +1,7 @@
 import { hash, type KeyObject as SigningKey, sign } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { z } from 'zod';
 import { realFiles, replaceFile } from '../archive/file-system.ts';
 import { canonicalJson, isObject, parseJson } from '../archive/format.ts';
 import type { PortableConfig } from '../core/config-shown.ts';
@@ -434,13 +435,6 @@ function trusted({ copyId, signers }: LocalKey, name: string, bytes: Buffer) {
   return decodeManifest(bytes, name, { copyId: Buffer.from(copyId, 'hex'), signers });
 }
 
-/** What a copy carries besides the archive: the configuration without secrets, and what people made in the state. */
-interface CarriedSettings {
-  readonly config: PortableConfig | null;
-  /** Queries by name. */
-  readonly savedSearches: Readonly<Record<string, string>>;
-}
-
 export interface RestoredSettings {
   /** Where the configuration is now; null where the copy has none. */
   readonly config: string | null;
@@ -450,6 +444,17 @@ export interface RestoredSettings {
 }
 
 const MARK = 'settings 1';
+const portable = z.object({
+  content: z.record(z.string(), z.unknown()),
+  secrets: z.array(z.unknown()).transform((all) => all.filter((one) => typeof one === 'string')),
+});
+/** What a copy carries besides the archive: the configuration without secrets, and what people made in the state. */
+const carriedSettings = z.object({
+  mailkeep: z.literal(MARK),
+  config: portable.nullable().catch(null),
+  /** Queries by name. */
+  savedSearches: z.record(z.string(), z.unknown()),
+});
 /** In the folder of a readable copy. */
 const FILE = 'settings.json';
 
@@ -466,7 +471,7 @@ export function settingsText(
   if (config !== undefined && canonicalJson(config) !== canonicalJson(known ?? null)) {
     state?.set('copy-config', 'config', config);
   }
-  const carried = config ?? portable(known) ?? null;
+  const carried = config ?? portable.safeParse(known).data ?? null;
   const saved = state?.entries('saved-search') ?? [];
   if (carried === null && saved.length === 0) return undefined;
   const savedSearches = Object.fromEntries(saved.map(({ key, value }) => [key, value]));
@@ -496,7 +501,7 @@ export async function restoreSettings(
   dir: string,
   text: Buffer,
 ): Promise<RestoredSettings | undefined> {
-  const carried = readSettings(text);
+  const carried = carriedSettings.safeParse(parseJson(text.toString('utf8'))).data;
   if (carried === undefined) return undefined;
   const { config, savedSearches } = carried;
   const file = config === null ? null : path.join(dir, 'config.json');
@@ -505,7 +510,9 @@ export async function restoreSettings(
     const content = JSON.stringify({ ...config?.content, dataDir: '.' }, null, 2);
     await replaceFile(realFiles, file, Buffer.from(`${content}\n`, 'utf8'));
   }
-  const searches = Object.entries(savedSearches);
+  const searches = Object.entries(savedSearches).flatMap(([name, query]) =>
+    typeof query === 'string' ? [[name, query] as const] : [],
+  );
   if (searches.length > 0) {
     const state = openState(dir);
     try {
@@ -515,22 +522,4 @@ export async function restoreSettings(
     }
   }
   return { config: file, secrets: config?.secrets ?? [], savedSearches: searches.length };
-}
-
-function readSettings(text: Buffer): CarriedSettings | undefined {
-  const value = parseJson(text.toString('utf8'));
-  if (!isObject(value) || value.mailkeep !== MARK) return undefined;
-  const { config, savedSearches } = value;
-  if (!isObject(savedSearches)) return undefined;
-  const searches = Object.entries(savedSearches).flatMap(([name, query]) =>
-    typeof query === 'string' ? [[name, query] as const] : [],
-  );
-  return { config: portable(config) ?? null, savedSearches: Object.fromEntries(searches) };
-}
-
-function portable(value: unknown): PortableConfig | undefined {
-  if (!isObject(value) || !isObject(value.content) || !Array.isArray(value.secrets))
-    return undefined;
-  const secrets = value.secrets.filter((one) => typeof one === 'string');
-  return { content: value.content, secrets };
 }

@@ -7,8 +7,9 @@ import {
 } from 'node:crypto';
 import path from 'node:path';
 import { inspect } from 'node:util';
+import { z } from 'zod';
 import { realFiles, replaceFile } from '../archive/file-system.ts';
-import { canonicalJson, FOLDER_MODE, isObject, parseJson } from '../archive/format.ts';
+import { canonicalJson, FOLDER_MODE, parseJson } from '../archive/format.ts';
 import { severalAtOnce } from '../core/concurrency.ts';
 import { errnoName } from '../core/errors.ts';
 import { makeFolders, readRegularFile } from '../core/files.ts';
@@ -72,7 +73,7 @@ export interface KnownRecipient {
   /** `age1…` */
   readonly recipient: string;
   /** For people: whose it is. */
-  readonly label?: string;
+  readonly label?: string | undefined;
 }
 
 /** What this machine holds of a copy's keys. Neither `util.inspect` nor JSON shows them. */
@@ -167,56 +168,6 @@ export async function writeLocalKey(file: string, key: LocalKey): Promise<void> 
   }
 }
 
-/** @throws offsite-key-unreadable */
-export function readLocalKey(file: string): LocalKey {
-  let text: string;
-  try {
-    text = readRegularFile(file).toString('utf8');
-  } catch (error) {
-    throw copiesError('offsite-key-unreadable', { file, reason: errnoName(error) }, error);
-  }
-  const key = parsed(parseJson(text));
-  if (key === undefined)
-    throw copiesError('offsite-key-unreadable', { file, reason: 'its content' });
-  return key;
-}
-
-function parsed(value: unknown): LocalKey | undefined {
-  if (!isObject(value) || value.mailkeep !== 'copy keys 1') return undefined;
-  const { copy, to } = value;
-  const [publicKey, nameKey] = [key32(value.publicKey), key32(value.nameKey)];
-  const privateKeys = keys32(value.privateKeys);
-  const signers = keys32(value.signers);
-  const shaped = typeof copy === 'string' && ID.test(copy) && typeof to === 'string';
-  if (!shaped || publicKey === undefined || nameKey === undefined) return undefined;
-  if (privateKeys === undefined || signers === undefined || signers.length === 0) return undefined;
-  const age = knownRecipients(value.age ?? []);
-  const replaced = idsIn(value.replaced ?? []);
-  if (age === undefined || replaced === undefined) return undefined;
-  const next = value.next === undefined ? undefined : nextIn(value.next);
-  if (value.next !== undefined && next === undefined) return undefined;
-  const own = { copyId: copy, to, publicKey, nameKey, privateKeys, signers };
-  return new LocalKey({ ...own, age, replaced, next, kept: keptIn(value.kept) });
-}
-
-/** Undefined in a file of an earlier version, or where it is damaged: the next copy reads the objects again. */
-function keptIn(value: unknown): KeptObject[] | undefined {
-  if (!Array.isArray(value)) return undefined;
-  const kept: KeptObject[] = [];
-  for (const one of value) {
-    if (!isObject(one)) return undefined;
-    const { name, sha256, bytes } = one;
-    const isShaped = [name, sha256, bytes].every((text) => typeof text === 'string');
-    if (!isShaped) return undefined;
-    kept.push({
-      name: String(name),
-      sha256: String(sha256),
-      bytes: Buffer.from(String(bytes), 'base64'),
-    });
-  }
-  return kept;
-}
-
 function nextFields({ publicKey, salt, wrapped, made }: NextKey) {
   return {
     publicKey: publicKey.toString('base64'),
@@ -226,41 +177,45 @@ function nextFields({ publicKey, salt, wrapped, made }: NextKey) {
   };
 }
 
-function nextIn(value: unknown): NextKey | undefined {
-  if (!isObject(value) || typeof value.wrapped !== 'string') return undefined;
-  const [publicKey, salt, made] = [key32(value.publicKey), key32(value.salt), idsIn(value.made)];
-  if (publicKey === undefined || salt === undefined || made === undefined) return undefined;
-  return { publicKey, salt, wrapped: Buffer.from(value.wrapped, 'base64'), made };
-}
-
-function idsIn(value: unknown): string[] | undefined {
-  if (!Array.isArray(value)) return undefined;
-  const ids = value.filter((one) => typeof one === 'string' && ID.test(one));
-  return ids.length === value.length ? ids : undefined;
-}
-
-function knownRecipients(value: unknown): KnownRecipient[] | undefined {
-  if (!Array.isArray(value)) return undefined;
-  const known: KnownRecipient[] = [];
-  for (const one of value) {
-    if (!isObject(one)) return undefined;
-    const { id, recipient, label } = one;
-    if (typeof id !== 'string' || !ID.test(id) || typeof recipient !== 'string') return undefined;
-    known.push({ id, recipient, ...(typeof label === 'string' ? { label } : {}) });
+/** @throws offsite-key-unreadable */
+export function readLocalKey(file: string): LocalKey {
+  let text: string;
+  try {
+    text = readRegularFile(file).toString('utf8');
+  } catch (error) {
+    throw copiesError('offsite-key-unreadable', { file, reason: errnoName(error) }, error);
   }
-  return known;
+  const fields = keyFields.safeParse(parseJson(text)).data;
+  if (fields === undefined)
+    throw copiesError('offsite-key-unreadable', { file, reason: 'its content' });
+  const { mailkeep: _, copy: copyId, age = [], replaced = [], ...rest } = fields;
+  return new LocalKey({ copyId, age, replaced, ...rest });
 }
 
-function keys32(value: unknown): Buffer[] | undefined {
-  if (!Array.isArray(value)) return undefined;
-  const keys = value.map(key32);
-  return keys.every((key) => key !== undefined) ? keys : undefined;
-}
+const bytes = z.string().transform((text) => Buffer.from(text, 'base64'));
+const key32 = bytes.refine(({ length }) => length === KEY_BYTES);
+const id = z.string().regex(ID);
+const kept = z.object({ name: z.string(), sha256: z.string(), bytes });
+const known = z.object({
+  id,
+  recipient: z.string(),
+  label: z.string().optional().catch(undefined),
+});
 
-function key32(value: unknown): Buffer | undefined {
-  const key = typeof value === 'string' ? Buffer.from(value, 'base64') : undefined;
-  return key?.length === 32 ? key : undefined;
-}
+const keyFields = z.object({
+  mailkeep: z.literal('copy keys 1'),
+  copy: id,
+  to: z.string(),
+  publicKey: key32,
+  nameKey: key32,
+  privateKeys: z.array(key32),
+  signers: z.array(key32).min(1),
+  age: z.array(known).optional(),
+  replaced: z.array(id).optional(),
+  next: z.object({ publicKey: key32, salt: key32, wrapped: bytes, made: z.array(id) }).optional(),
+  // Not in a file of an earlier version. Where it is damaged, the next copy reads the objects again.
+  kept: z.array(kept).optional().catch(undefined),
+});
 
 /**
  * The key pair that a rotation is about to switch to. Its private half is encrypted under the private key before it, so

@@ -188,21 +188,13 @@ interface LockedObject {
   readonly until: string | null;
 }
 
-interface TidyOptions {
-  readonly store: ObjectStore;
-  readonly key: LocalKey;
-  /** How many of the newest manifests stay, whatever their age. */
-  readonly keep: number;
+interface TidyOptions
+  extends Pick<CopyOutOptions, 'store' | 'key' | 'keep' | 'lockDays' | 'signal' | 'now'> {
   /** Of the manifest that was written last. Some stores list it only after a while. */
   readonly sequence: number;
   /** Objects that were uploaded and are not listed yet. */
   readonly uploading: ReadonlySet<string>;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock'>;
-  /** How long copies are locked; undefined where they are not. */
-  readonly lockDays: number | undefined;
-  readonly signal: AbortSignal;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
 }
 
 /** What was tidied where there was nothing to do. */
@@ -326,7 +318,7 @@ export interface CopyOutOptions {
   readonly seen: number;
   /** Uploads every segment again, as it is here now. */
   readonly refresh: boolean;
-  /** How many manifests to keep, the new one included. */
+  /** How many of the newest manifests stay, whatever their age, the new one included. */
   readonly keep: number;
   /** Objects that were found damaged there: they are uploaded again. */
   readonly damaged?: ReadonlySet<string> | undefined;

@@ -128,23 +128,6 @@ function listen(signal: AbortSignal): AbortListener {
   return made;
 }
 
-/** Waits for a number of milliseconds. @throws the signal's reason when it aborts */
-export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
-  if (signal?.aborted === true) return Promise.reject(signal.reason);
-  return new Promise((resolve, reject) => {
-    let release = () => {};
-    const cancel = clock.after(ms, () => {
-      release();
-      resolve();
-    });
-    if (signal === undefined) return;
-    release = onAbort(signal, () => {
-      cancel();
-      reject(signal.reason);
-    });
-  });
-}
-
 /**
  * A controller that aborts with the signal, and on its own account. `release` lets go of the signal; it has to be called.
  *

@@ -1,5 +1,6 @@
 import { createHmac, hash, randomBytes } from 'node:crypto';
-import { isCount, isHash, isObject, parseJson } from '../../archive/format.ts';
+import { z } from 'zod';
+import { isCount, isHash, parseJson } from '../../archive/format.ts';
 import { isSignedBy } from '../../core/ed25519.ts';
 import { type ManifestDamage, offsiteError } from './errors.ts';
 import type { KeyObject } from './keys.ts';
@@ -120,39 +121,39 @@ function mark(nameKey: Buffer, fields: readonly (string | number)[]): string {
   return createHmac('sha256', nameKey).update(text, 'utf8').digest('hex').slice(0, 32);
 }
 
-/** What a manifest shows to those who have a key. */
-export interface SecretManifest {
-  /** 16 hexadecimal digits. */
-  readonly archiveId: string;
-  /** The text of the archive's file FORMAT. */
-  readonly format: string;
-  /** The last commit in the copy. */
-  readonly commit: {
-    readonly number: number;
-    readonly hash: string;
-    /** Milliseconds since 1970. */
-    readonly time: number;
-  };
-  /** Files of segments, from segment 1 on without a gap. */
-  readonly segments: readonly { readonly name: string; readonly segment: number }[];
-  /** Parts of the file of generation 1 of the next segment, from its first byte on without a gap. */
-  readonly tail: readonly {
-    readonly name: string;
-    readonly segment: number;
-    readonly from: number;
-    /** Offset after the last byte. */
-    readonly to: number;
-  }[];
-}
-
 /** Objects of one copy: 8 TiB of segments. */
 export const MOST_OBJECTS = 2 ** 17;
 const MOST_FORMAT = 4096;
+const count = z.custom<number>(isCount);
+const digest = z.custom<string>(isHash);
+
+/** What a manifest shows to those who have a key. */
+const secretManifest = z
+  .strictObject({
+    /** 16 hexadecimal digits. */
+    archiveId: z.string().regex(/^[0-9a-f]{16}$/),
+    /** The text of the archive's file FORMAT. */
+    format: z.string().max(MOST_FORMAT),
+    /** The last commit in the copy; `time` in milliseconds since 1970. */
+    commit: z.strictObject({ number: count, hash: digest, time: count }),
+    /** Files of segments, from segment 1 on without a gap. */
+    segments: z
+      .array(z.strictObject({ name: z.string(), segment: count }))
+      .max(MOST_OBJECTS)
+      .refine((all) => all.every(({ segment }, index) => segment === index + 1)),
+    /** Parts of the file of generation 1 of the next segment, from its first byte on without a gap. */
+    tail: z
+      .array(z.strictObject({ name: z.string(), segment: count, from: count, to: count }))
+      .max(MOST_OBJECTS)
+      .refine((all) => all.every(({ from }, index) => from === (all[index - 1]?.to ?? 0)))
+      .refine((all) => all.every(({ from, to }) => to > from)),
+  })
+  .refine(({ segments, tail }) => tail.every((one) => one.segment === segments.length + 1));
+export type SecretManifest = z.output<typeof secretManifest>;
 
 /** Returns the encrypted part of a manifest, or undefined if the bytes are none. */
 function readSecretManifest(bytes: Buffer): SecretManifest | undefined {
-  const value = parseJson(bytes.toString('utf8'));
-  return isSecretManifest(value) ? value : undefined;
+  return secretManifest.safeParse(parseJson(bytes.toString('utf8'))).data;
 }
 
 /** True if both parts of a manifest are about the same commit and the same objects. */
@@ -169,80 +170,41 @@ function agrees(
   );
 }
 
-function isSecretManifest(value: unknown): value is SecretManifest {
-  if (!isObject(value)) return false;
-  const { archiveId, format, commit, segments, tail } = value;
-  return (
-    hasOnly(value, ['archiveId', 'format', 'commit', 'segments', 'tail']) &&
-    typeof archiveId === 'string' &&
-    /^[0-9a-f]{16}$/.test(archiveId) &&
-    typeof format === 'string' &&
-    format.length <= MOST_FORMAT &&
-    isObject(commit) &&
-    hasOnly(commit, ['number', 'hash', 'time']) &&
-    isCount(commit.number) &&
-    isHash(commit.hash) &&
-    isCount(commit.time) &&
-    isRowOfSegments(segments) &&
-    isTailOf(segments.length + 1, tail)
-  );
-}
+const MARK = 'copy manifest 1';
 
-function isRowOfSegments(value: unknown): value is SecretManifest['segments'] {
-  return (
-    Array.isArray(value) &&
-    value.length <= MOST_OBJECTS &&
-    value.every(
-      (one, index) =>
-        isObject(one) &&
-        hasOnly(one, ['name', 'segment']) &&
-        typeof one.name === 'string' &&
-        one.segment === index + 1,
+/** The fields of a manifest, which anybody can see. */
+const clearFields = z.strictObject({
+  mailkeep: z.literal(MARK),
+  copy: z.string(),
+  name: z.string(),
+  commit: count,
+  /** Counts the manifests of a copy, from 0. */
+  sequence: count,
+  /** When it was written; milliseconds since 1970. */
+  time: count,
+  /** SHA-256 of the bytes of the manifest before, or null for the first one. */
+  previous: digest.nullable(),
+  /** The mark of the commit, for the writer (`commitMark`). */
+  chain: z.string().regex(/^[0-9a-f]{32}$/),
+  /** In order of their names; length and hash of the bytes as they are stored. */
+  objects: z
+    .array(
+      z.strictObject({
+        name: z.string().refine((name) => markOfName(name) !== undefined),
+        length: count,
+        sha256: digest,
+      }),
     )
-  );
-}
-
-function isTailOf(segment: number, value: unknown): value is SecretManifest['tail'] {
-  if (!Array.isArray(value) || value.length > MOST_OBJECTS) return false;
-  let end = 0;
-  for (const one of value) {
-    const isNext =
-      isObject(one) &&
-      hasOnly(one, ['name', 'segment', 'from', 'to']) &&
-      typeof one.name === 'string' &&
-      one.segment === segment &&
-      one.from === end &&
-      isCount(one.to) &&
-      one.to > end;
-    if (!isNext) return false;
-    end = Number(one.to);
-  }
-  return true;
-}
-
-/** An object that a manifest names, as anybody can see it. */
-interface ManifestObject {
-  readonly name: string;
-  /** Bytes as they are stored. */
-  readonly length: number;
-  /** Of the bytes as they are stored. */
-  readonly sha256: string;
-}
+    .max(MOST_OBJECTS)
+    .refine((all) => all.every(({ name }, index) => (all[index - 1]?.name ?? '') < name)),
+  sealed: z.string(),
+  signature: z.string(),
+});
+type ClearFields = z.output<typeof clearFields>;
 
 /** What a manifest shows without a key. */
-export interface ClearManifest {
-  readonly name: string;
-  readonly commit: number;
-  /** Counts the manifests of a copy, from 0. */
-  readonly sequence: number;
-  /** When it was written; milliseconds since 1970. */
-  readonly time: number;
-  /** SHA-256 of the bytes of the manifest before, or null for the first one. */
-  readonly previous: string | null;
-  /** The mark of the commit, for the writer (`commitMark`). */
-  readonly chain: string;
-  /** In order of their names. */
-  readonly objects: readonly ManifestObject[];
+export interface ClearManifest
+  extends Omit<ClearFields, 'mailkeep' | 'copy' | 'sealed' | 'signature'> {
   /** The envelope of what a key is needed for. */
   readonly sealed: Buffer;
   /** SHA-256 of all bytes, for the next manifest. */
@@ -251,28 +213,19 @@ export interface ClearManifest {
   readonly signer: Buffer;
 }
 
-export interface ManifestInput {
-  readonly sequence: number;
-  readonly time: number;
-  readonly previous: string | null;
-  readonly chain: string;
+export interface ManifestInput
+  extends Pick<ClearManifest, 'sequence' | 'time' | 'previous' | 'chain'> {
   /** In any order. */
-  readonly objects: readonly ManifestObject[];
+  readonly objects: readonly Readonly<ClearFields['objects'][number]>[];
   readonly secret: SecretManifest;
 }
 
 /** Bytes of a manifest. */
 export const MOST_MANIFEST_BYTES = 64 * 1024 * 1024;
-const MARK = 'copy manifest 1';
 const DOMAIN = Buffer.from('mailkeep copy manifest 1\n', 'utf8');
 /** How a manifest ends. Its keys are sorted, so the signature is cut out before anything is parsed. */
 const SIGNATURE = /"signature":"([A-Za-z0-9+/]{86}==)",("time":\d{1,16}\})$/;
 const LONGEST_END = 160;
-const NAMES = [
-  ...['mailkeep', 'copy', 'name', 'commit', 'sequence', 'time', 'previous', 'chain', 'objects'],
-  ...['sealed', 'signature'],
-];
-
 /**
  * Returns the bytes of a manifest.
  *
@@ -301,7 +254,7 @@ export async function encodeManifest(
     sealed: sealed.toString('base64'),
   };
   const isRight =
-    isShaped({ ...fields, signature: '' }) &&
+    clearFields.safeParse({ ...fields, signature: '' }).success &&
     commitOfName(name) === secret.commit.number &&
     readSecretManifest(text) !== undefined &&
     agrees(secret, fields);
@@ -334,8 +287,8 @@ export function decodeManifest(
   );
   const signer = trusted.signers.find((key) => isSignedBy(key, signed, signature));
   if (signer === undefined) throw damaged('signature');
-  const fields = parseJson(bytes.toString('utf8'));
-  if (!isObject(fields) || !isShaped(fields)) throw damaged('shape');
+  const fields = clearFields.safeParse(parseJson(bytes.toString('utf8'))).data;
+  if (fields === undefined) throw damaged('shape');
   if (fields.copy !== trusted.copyId.toString('hex')) throw damaged('other-copy');
   if (fields.name !== name || commitOfName(name) !== fields.commit) throw damaged('name');
   const sealed = fromBase64(fields.sealed);
@@ -362,45 +315,6 @@ export async function openManifest(
     throw offsiteError('copy-manifest-damaged', { name, reason: 'disagree' });
   }
   return secret;
-}
-
-/** The fields of a manifest, checked but for what depends on its name and copy. */
-interface Shape extends Omit<ClearManifest, 'name' | 'sealed' | 'sha256' | 'signer'> {
-  readonly copy: string;
-  readonly name: string;
-  readonly sealed: string;
-}
-
-function isShaped(fields: Fields): fields is Fields & Shape {
-  const { commit, sequence, time, previous, chain, objects } = fields;
-  return (
-    hasOnly(fields, NAMES) &&
-    fields.mailkeep === MARK &&
-    typeof fields.sealed === 'string' &&
-    [commit, sequence, time].every(isCount) &&
-    (previous === null || isHash(previous)) &&
-    typeof chain === 'string' &&
-    /^[0-9a-f]{32}$/.test(chain) &&
-    Array.isArray(objects) &&
-    objects.length <= MOST_OBJECTS &&
-    objects.every((one, index) => isListed(one) && isAfter(one, objects[index - 1]))
-  );
-}
-
-function isListed(value: unknown): value is ManifestObject {
-  return (
-    isObject(value) &&
-    hasOnly(value, ['name', 'length', 'sha256']) &&
-    typeof value.name === 'string' &&
-    markOfName(value.name) !== undefined &&
-    isCount(value.length) &&
-    isHash(value.sha256)
-  );
-}
-
-/** No name is there twice. */
-function isAfter({ name }: ManifestObject, before: unknown): boolean {
-  return !isObject(before) || String(before.name) < name;
 }
 
 function signedBytes(...parts: readonly Buffer[]): Buffer {
@@ -435,11 +349,7 @@ const SETTINGS_NAMES = ['mailkeep', 'copy', 'id', 'sequence', 'mark', 'sealed', 
 
 /** Returns the mark of settings. */
 export function settingsMark(nameKey: Buffer, text: Buffer): string {
-  const digest = hash('sha256', text);
-  return createHmac('sha256', nameKey)
-    .update(`mailkeep copy name 1\nsettings\n${digest}\n`, 'utf8')
-    .digest('hex')
-    .slice(0, 32);
+  return mark(nameKey, ['settings', hash('sha256', text)]);
 }
 
 /** Returns an object that carries settings. */
@@ -449,18 +359,13 @@ export async function encodeSettings(
   { sealing, sign }: { readonly sealing: SealingKey; readonly sign: Sign },
 ): Promise<KeyObject> {
   const { name, id } = recipientName('settings');
-  const parts: Buffer[] = [];
-  const plain = (async function* () {
-    yield text;
-  })();
-  for await (const part of seal(sealing, { kind: 'settings', name }, text.length, plain).bytes) {
-    parts.push(part);
-  }
+  const about = { kind: 'settings', name } as const;
+  const sealed = await allOf(seal(sealing, about, text.length, once(text)).bytes);
   const fields = {
     mailkeep: SETTINGS_MARK,
     copy: sealing.copyId.toString('hex'),
     ...{ id, sequence, mark },
-    sealed: Buffer.concat(parts).toString('base64'),
+    sealed: sealed.toString('base64'),
   };
   const signature = sign(signedSettingsBytes(fields)).toString('base64');
   return { name, bytes: canonicalBytes({ ...fields, signature }) };
@@ -496,12 +401,7 @@ export async function openSettings(
   { name, sealed }: ClearSettings,
   opening: OpeningKey,
 ): Promise<Buffer> {
-  const parts: Buffer[] = [];
-  const bytes = (async function* () {
-    yield sealed;
-  })();
-  for await (const part of open(opening, { kind: 'settings', name }, bytes)) parts.push(part);
-  return Buffer.concat(parts);
+  return await allOf(open(opening, { kind: 'settings', name }, once(sealed)));
 }
 
 function signedSettingsBytes(fields: Fields): Buffer {
