@@ -33,22 +33,11 @@ export interface SharedExtractors {
   readonly attachments: AttachmentExtractor;
 }
 
-/** Reads the text of attachments when messages themselves are searchable. */
-export interface AttachmentReading {
-  /**
-   * Continues where it stopped, for `forMs` milliseconds and until the current attachment is done; resolves with how
-   * many attachments are left.
-   */
-  read(options: {
-    readonly signal: AbortSignal;
-    readonly forMs: number;
-    readonly now: () => number;
-  }): Promise<number>;
-  close(): Promise<void>;
-}
+export type AttachmentReading = ReturnType<typeof attachmentReading>;
 
 /**
- * For the writer, at the end of a pass or in idle time. Its thread starts when there is something to read.
+ * Reads the text of attachments when messages themselves are searchable: for the writer, at the end of a pass or in idle
+ * time. Its thread starts when there is something to read.
  *
  * @param shared one that others use as well: `close` leaves it open
  */
@@ -57,10 +46,15 @@ export function attachmentReading(
   indexer: Pick<Indexer, 'all'>,
   messages: Pick<Extractor, 'rest'>,
   shared?: AttachmentExtractor,
-): AttachmentReading {
+) {
   const extractor = shared ?? openAttachmentExtractor();
   return {
-    async read({ signal, forMs, now }) {
+    /**
+     * Continues where it stopped, for `forMs` milliseconds and until the current attachment is done; resolves with how
+     * many attachments are left.
+     */
+    async read(order: { signal: AbortSignal; forMs: number; now: () => number }): Promise<number> {
+      const { signal, forMs, now } = order;
       const until = now() + forMs;
       const { remaining } = await readAttachments({
         store: catalog.attachments,

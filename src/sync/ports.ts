@@ -163,7 +163,8 @@ export function concernsOneAccount(error: unknown): error is MailkeepError {
 export interface PassContext {
   readonly account: string;
   readonly origin: Origin;
-  readonly host: HostWatch;
+  /** What a pass observes about the host of the origin. */
+  readonly host: { readonly canary: Canary; readonly rules: HostRules; readonly trouble: Trouble };
   readonly mirror: Mirror;
   readonly committer: Committer;
   readonly memory: Memory;
@@ -180,7 +181,8 @@ export interface PassContext {
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly policy: PassPolicy;
-  readonly settings: PassSettings;
+  /** The part of the configuration that decides about the order of fetching. */
+  readonly settings: { readonly order: 'newest' | 'oldest'; readonly first: FirstPart };
 }
 
 /**
@@ -209,19 +211,6 @@ export async function drain(ctx: PassContext): Promise<void> {
   await ctx.queue.onIdle();
   ctx.signal.throwIfAborted();
   await ctx.committer.flush();
-}
-
-/** What a pass observes about the host of the origin. */
-interface HostWatch {
-  readonly canary: Canary;
-  readonly rules: HostRules;
-  readonly trouble: Trouble;
-}
-
-/** The part of the configuration that decides about the order of fetching. */
-interface PassSettings {
-  readonly order: 'newest' | 'oldest';
-  readonly first: FirstPart;
 }
 
 /**

@@ -340,13 +340,8 @@ async function runStoppable(
   const committer = options.committer ?? new Committer(options);
   closing.push(committer.onCommitted(onCommitted));
   await guardFreeSpace(options);
-  await Promise.all(
-    options.accounts.map((account) => {
-      const context = openContext(options, account, committer, signal);
-      contexts.push(context.ctx);
-      return runAccount(context, account.wanted, options.pass ?? passAccount, stopAll);
-    }),
-  );
+  const run: Run = { committer, contexts, signal, stopAll };
+  await Promise.all(options.accounts.map((account) => runAccount(options, account, run)));
   const ledgers = contexts.map(({ ledger }) => ledger);
   await committer.flush().catch(stopAll);
   await options.log.endThread();
@@ -373,30 +368,27 @@ async function runStoppable(
   };
 }
 
-interface OpenContext {
-  readonly ctx: PassContext;
-  /** The error the account's pass was stopped with, if it was. */
-  readonly stoppedWith: () => { readonly error: unknown } | undefined;
-  /** Detaches from the run's signal. */
-  readonly release: () => void;
+interface Run {
+  readonly committer: Committer;
+  readonly contexts: PassContext[];
+  readonly signal: AbortSignal;
+  readonly stopAll: (error: unknown) => void;
 }
 
-function openContext(
+async function runAccount(
   options: SyncOptions,
-  account: AccountToSync,
-  committer: Committer,
-  signal: AbortSignal,
-): OpenContext {
+  { name, wanted, origin }: AccountToSync,
+  { committer, contexts, signal, stopAll }: Run,
+): Promise<void> {
   const { controller, release } = following(signal);
   let stopped: { readonly error: unknown } | undefined;
-  const { origin } = account;
   const ctx: PassContext = {
-    account: account.name,
+    account: name,
     origin,
     mirror: options.mirror,
     committer,
     memory: options.memory,
-    ledger: new Ledger(account.name, options.progress),
+    ledger: new Ledger(name, options.progress),
     host: {
       canary: new Canary(origin, options.memory, options.now),
       rules: new HostRules(options.memory, origin.host),
@@ -414,24 +406,15 @@ function openContext(
     policy: options.policy,
     settings: { order: options.order, first: options.first ?? 'folders' },
   };
-  return { ctx, stoppedWith: () => stopped, release };
-}
-
-async function runAccount(
-  { ctx, stoppedWith, release }: OpenContext,
-  wanted: Wanted,
-  pass: typeof passAccount,
-  stopAll: (error: unknown) => void,
-): Promise<void> {
+  contexts.push(ctx);
   try {
-    await pass(ctx, wanted);
+    await (options.pass ?? passAccount)(ctx, wanted);
   } catch (error) {
     ctx.stop(error);
   }
   // Running fetches see the signal and stop by themselves; nothing may be added after the last flush.
   await ctx.queue.onIdle();
   release();
-  const stopped = stoppedWith();
   if (stopped === undefined || isAbort(stopped.error)) return;
   if (endsOnlyTheAccount(stopped.error)) ctx.ledger.fail(stopped.error);
   else stopAll(stopped.error);
