@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { statusRefusal } from '../service/surface.ts';
 import type { Folder } from './folder.ts';
 import { type Random, randomFrom } from './generated-mail.ts';
-import type { RateBlock } from './sandbox.ts';
-import type { Mailbox, ServiceState } from './store.ts';
+import type { RateBlock, ServiceState } from './sandbox.ts';
+import type { Mailbox } from './store.ts';
 
 /** Which requests a fault meets, and how often. */
 const target = {
@@ -96,14 +96,6 @@ interface StruckFaults {
   readonly ofMailbox: readonly MailboxFault[];
 }
 
-/** A rule and how often it was looked at and struck. */
-interface ActiveFault {
-  readonly id: number;
-  readonly rule: FaultRule;
-  readonly seen: number;
-  readonly hits: number;
-}
-
 /** The faults that were asked for. Draws come from a seed, so that a run can be had again. */
 export class Faults {
   readonly #active: { id: number; rule: FaultRule; seen: number; hits: number }[] = [];
@@ -123,7 +115,8 @@ export class Faults {
     return id;
   }
 
-  list(): ActiveFault[] {
+  /** Returns the rules, and how often each was looked at and struck. */
+  list() {
     return this.#active.map((fault) => ({ ...fault }));
   }
 
@@ -232,7 +225,7 @@ function placeholderMail(mailbox: Mailbox, uid: number, nowMs: number): Buffer {
 }
 
 /** Requests answered, counted by the service itself. The control endpoint's own are not among them. */
-export interface RequestCounts {
+interface RequestCounts {
   readonly total: number;
   readonly byOperation: Readonly<Record<string, number>>;
   /** By HTTP status; `0` for connections closed or cut on purpose. */
@@ -306,41 +299,6 @@ export class RequestLog {
   }
 }
 
-interface Offender {
-  refusals: number;
-  blockedUntil: number;
-}
-
-/** Addresses that kept sending requests in spite of a rate limit. Without a block, none is ever blocked. */
-export class AddressBlocks {
-  readonly #offenders = new Map<string, Offender>();
-
-  constructor(private readonly block: RateBlock | null) {}
-
-  /** Returns the seconds that a block has left, or 0. Asking does not prolong it. */
-  remaining(address: string, now: number): number {
-    const until = this.#offenders.get(address)?.blockedUntil ?? 0;
-    return Math.max(0, Math.ceil((until - now) / 1000));
-  }
-
-  /** Forgets the refusals of an address, of which a request was allowed. */
-  allowed(address: string): void {
-    this.#offenders.delete(address);
-  }
-
-  /** Counts a refusal. @returns the seconds of the block that it starts, or 0 */
-  refused(address: string, now: number): number {
-    if (this.block === null) return 0;
-    const offender = this.#offenders.get(address) ?? { refusals: 0, blockedUntil: 0 };
-    offender.refusals += 1;
-    this.#offenders.set(address, offender);
-    if (offender.refusals < this.block.refusals) return 0;
-    offender.refusals = 0;
-    offender.blockedUntil = now + this.block.forMs;
-    return Math.ceil(this.block.forMs / 1000);
-  }
-}
-
 type RateDecision =
   | { readonly allowed: true }
   | { readonly allowed: false; readonly retryAfterSeconds: number };
@@ -397,32 +355,70 @@ export interface RateAnswer {
   readonly retryAfter: number;
 }
 
-/** Requests of an address in any minute, and the block of those that go on in spite of refusals. */
+interface Offender {
+  refusals: number;
+  blockedUntil: number;
+}
+
+/** Requests in any minute, and the block of addresses that go on in spite of refusals. */
 export class RequestRate {
   readonly #window: RateWindow;
-  readonly #blocks: AddressBlocks;
+  readonly #offenders = new Map<string, Offender>();
 
-  constructor(perMinute: number, block: RateBlock | null) {
+  /** @param block null blocks no address */
+  constructor(
+    perMinute: number,
+    private readonly block: RateBlock | null,
+  ) {
     this.#window = new RateWindow(perMinute);
-    this.#blocks = new AddressBlocks(block);
   }
 
-  /** Counts a request. A blocked one does not make the block longer. */
-  take(address: string, now: number): RateAnswer {
+  /** Returns the seconds that the block of an address has left, or 0. Asking does not prolong it. */
+  blockedFor(address: string, now: number): number {
+    const until = this.#offenders.get(address)?.blockedUntil ?? 0;
+    return Math.max(0, Math.ceil((until - now) / 1000));
+  }
+
+  /**
+   * Counts a request of an address. A blocked one does not make the block longer.
+   *
+   * @param key what the limit is for, such as a token; the address by default
+   */
+  take(address: string, now: number, key = address): RateAnswer {
     const { limit } = this.#window;
-    const blocked = this.#blocks.remaining(address, now);
+    const blocked = this.blockedFor(address, now);
     if (blocked > 0) {
       return { allowed: false, blocked: true, limit, remaining: 0, retryAfter: blocked };
     }
-    const decision = this.#window.take(address, now);
+    const decision = this.#window.take(key, now);
     if (decision.allowed) {
-      this.#blocks.allowed(address);
-      const remaining = this.#window.remaining(address, now);
-      const retryAfter = remaining > 0 ? 0 : this.#window.freeInSeconds(address, now);
-      return { allowed: true, blocked: false, limit, remaining, retryAfter };
+      this.#offenders.delete(address);
+      const window = this.#window;
+      return {
+        allowed: true,
+        blocked: false,
+        limit,
+        // Counted only for those who ask: it looks at the whole window.
+        get remaining() {
+          return window.remaining(key, now);
+        },
+        retryAfter: window.freeInSeconds(key, now),
+      };
     }
-    const started = this.#blocks.refused(address, now);
+    const started = this.#refused(address, now);
     const retryAfter = started > 0 ? started : decision.retryAfterSeconds;
     return { allowed: false, blocked: started > 0, limit, remaining: 0, retryAfter };
+  }
+
+  /** Counts a refusal. @returns the seconds of the block that it starts, or 0 */
+  #refused(address: string, now: number): number {
+    if (this.block === null) return 0;
+    const offender = this.#offenders.get(address) ?? { refusals: 0, blockedUntil: 0 };
+    offender.refusals += 1;
+    this.#offenders.set(address, offender);
+    if (offender.refusals < this.block.refusals) return 0;
+    offender.refusals = 0;
+    offender.blockedUntil = now + this.block.forMs;
+    return Math.ceil(this.block.forMs / 1000);
   }
 }

@@ -3,19 +3,11 @@ import { crc32 } from 'node:zlib';
 import iconv from 'iconv-lite';
 import { LANGUAGES, type Language } from './languages.ts';
 
-/** A small seeded generator; the same seed gives the same run on every machine and version. */
-export interface Random {
-  /** 0 ≤ x < 1. */
-  unit(): number;
-  /** 0 ≤ n < bound. */
-  below(bound: number): number;
-  pick<T>(list: readonly [T, ...T[]]): T;
-  chance(probability: number): boolean;
-  bytes(length: number): Buffer;
-}
-
-/** sfc32 (PractRand): 128 bits of state, four operations a draw. */
-class Sfc32 implements Random {
+/**
+ * A small seeded generator; the same seed gives the same run on every machine and version. sfc32 (PractRand): 128 bits of
+ * state, four operations a draw.
+ */
+export class Random {
   #a: number;
   #b: number;
   #c: number;
@@ -29,10 +21,12 @@ class Sfc32 implements Random {
     for (let round = 0; round < 12; round += 1) this.#next();
   }
 
+  /** 0 ≤ x < 1. */
   unit(): number {
     return this.#next() / 4_294_967_296;
   }
 
+  /** 0 ≤ n < bound. */
   below(bound: number): number {
     return Math.floor(this.unit() * bound);
   }
@@ -67,12 +61,12 @@ class Sfc32 implements Random {
 /** A generator for a purpose; different purposes of one seed are independent. */
 export function randomFrom(seed: number, purpose: string): Random {
   const hash = createHash('sha256').update(`${seed}/${purpose}`).digest();
-  return new Sfc32(hash.readInt32LE(0), hash.readInt32LE(4), hash.readInt32LE(8));
+  return new Random(hash.readInt32LE(0), hash.readInt32LE(4), hash.readInt32LE(8));
 }
 
 /** A cheap generator for the n-th item of a seed, for runs that are looked up out of order. */
 function randomAt(seed: number, index: number, salt: number): Random {
-  return new Sfc32(
+  return new Random(
     Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + salt,
     Math.imul(index + 1, 0xc2b2ae35) ^ seed,
     (index / 4_294_967_296) ^ Math.imul(salt + 1, 0x27d4eb2f),

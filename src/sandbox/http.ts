@@ -27,20 +27,20 @@ import {
 } from '../service/surface.ts';
 import { serviceError } from './errors.ts';
 import {
-  AddressBlocks,
   applyMailboxFault,
   deliver,
   type Faults,
   findMailbox,
-  RateWindow,
   type ReplyFault,
   type RequestLog,
+  RequestRate,
 } from './faults.ts';
 import type { Folder } from './folder.ts';
 import type { Call, Operation } from './operation-call.ts';
 import { MAILBOX_OPERATIONS } from './operations.ts';
+import type { ServiceState } from './sandbox.ts';
 import { readRange } from './seed.ts';
-import type { Mailbox, ServiceState } from './store.ts';
+import type { Mailbox } from './store.ts';
 
 /**
  * Reads a JSON object body. No body at all counts as `{}`, since the interface only says that one may come.
@@ -236,8 +236,7 @@ const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
 export class MailboxSurface implements Surface {
   readonly prefix = '';
   readonly refusal = envelope;
-  readonly #window: RateWindow | null;
-  readonly #blocks: AddressBlocks;
+  readonly #rate: RequestRate | null;
 
   constructor(
     private readonly service: ServiceState,
@@ -245,8 +244,7 @@ export class MailboxSurface implements Surface {
     private readonly log: RequestLog,
   ) {
     const { requestsPerMinute: limit, block } = service.settings;
-    this.#window = limit === null ? null : new RateWindow(limit);
-    this.#blocks = new AddressBlocks(limit === null ? null : block);
+    this.#rate = limit === null ? null : new RequestRate(limit, block);
   }
 
   /** Never rejects: what goes wrong becomes an answer, or a broken connection. */
@@ -289,13 +287,15 @@ export class MailboxSurface implements Surface {
     const service = this.service;
     const { authorization } = request.headers;
     const address = request.socket.remoteAddress ?? '';
-    const blocked = this.#blocks.remaining(address, service.now());
+    const blocked = this.#rate?.blockedFor(address, service.now()) ?? 0;
     if (blocked > 0) throw addressBlocked(blocked);
     const token = service.tokens.authorize(authorization, 'mailbox', service.now());
     if (token === null) {
       throw unauthorized('The token is missing, malformed, expired or revoked');
     }
-    this.#limit(authorization ?? '', address);
+    const rate = this.#rate?.take(address, service.now(), authorization);
+    if (rate?.blocked === true) throw addressBlocked(rate.retryAfter);
+    if (rate?.allowed === false) throw statusRefusal(429, undefined, rate.retryAfter);
     const { ofReply: faults, ofMailbox } = this.faults.strike(operation.id);
     const call: Call = { service, operation, token, params, query, body: undefined };
     const done = (reply: Reply): Outcome => {
@@ -310,20 +310,6 @@ export class MailboxSurface implements Surface {
     }
     const reply = operation.handle(call);
     return reply instanceof Promise ? reply.then(done) : done(reply);
-  }
-
-  /** Counts a request of a token. @throws Refusal 429 */
-  #limit(token: string, address: string): void {
-    const now = this.service.now();
-    const rate = this.#window?.take(token, now);
-    if (rate === undefined) return;
-    if (rate.allowed) {
-      this.#blocks.allowed(address);
-      return;
-    }
-    const started = this.#blocks.refused(address, now);
-    if (started > 0) throw addressBlocked(started);
-    throw statusRefusal(429, undefined, rate.retryAfterSeconds);
   }
 
   #send(response: ServerResponse, outcome: Outcome, finish: (status: number) => void): void {

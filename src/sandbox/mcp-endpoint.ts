@@ -2,12 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { envelope, Refusal, unauthorized } from '../service/surface.ts';
 import type { Surface } from './http.ts';
 import { sendReady } from './http.ts';
-import type { ServiceState } from './store.ts';
-
-interface Opened {
-  handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
-  close(): Promise<void>;
-}
+import type { ServiceState } from './sandbox.ts';
 
 /**
  * The MCP endpoint, at `/mcp`: the mailbox surface as tools, over streamable HTTP, for the same bearer token.
@@ -16,7 +11,7 @@ interface Opened {
 export class McpEndpoint implements Surface {
   readonly prefix = '/mcp';
   readonly refusal = envelope;
-  #opened: Promise<Opened> | null = null;
+  #opened: ReturnType<typeof open> | null = null;
 
   /** @param baseUrl of the mailbox surface, known once the service listens */
   constructor(
@@ -69,7 +64,7 @@ function isOwn(origin: string, baseUrl: string): boolean {
   return origin === baseUrl || origin === `http://localhost:${port}`;
 }
 
-async function open(baseUrl: string, service: ServiceState): Promise<Opened> {
+async function open(baseUrl: string, service: ServiceState) {
   const [{ getRequestListener }, { openMcpService }] = await Promise.all([
     import('@hono/node-server'),
     import('./mcp.ts'),

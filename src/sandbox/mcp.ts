@@ -12,7 +12,7 @@ interface Forwarded {
   readonly bytes: Buffer;
 }
 
-type Forward = (request: ToolRequest, authorization: string) => Promise<Forwarded>;
+type Forward = ReturnType<typeof openForward>['forward'];
 
 /** A client has to hold the answer as one JSON text: more than this is no answer for it. */
 const MOST_ANSWER_BYTES = 16 * 1024 * 1024;
@@ -24,13 +24,13 @@ class AnswerTooLarge extends Error {}
  * Sends requests to the mailbox surface as any client would, with the caller's own token: rights, limits,
  * faults and the request log are those of the surface, and nothing else is reached.
  */
-function openForward(baseUrl: string): {
-  readonly forward: Forward;
-  close(): Promise<void>;
-} {
+function openForward(baseUrl: string) {
   const pool = new Pool(baseUrl, { connections: 8 });
   return {
-    forward: async ({ method, path, body }, authorization) => {
+    forward: async (
+      { method, path, body }: ToolRequest,
+      authorization: string,
+    ): Promise<Forwarded> => {
       const answer = await pool.request({
         method,
         path,
@@ -314,12 +314,6 @@ function utf8(bytes: Buffer): string | null {
   }
 }
 
-interface McpService {
-  /** Answers one request of the streamable HTTP transport; its token has been checked. */
-  fetch(request: Request): Promise<Response>;
-  close(): Promise<void>;
-}
-
 /** What a summary leaves out and a model has to know. */
 const NOTES: Readonly<Record<string, string>> = {
   getCurrentAccount: 'Begin here: every other tool takes the resourceId of a mailbox.',
@@ -372,14 +366,15 @@ function titleOf(name: string): string {
 }
 
 /** The mailbox surface as tools, one for each operation and named after it. */
-export function openMcpService(baseUrl: string, maxBodyBytes: number): McpService {
+export function openMcpService(baseUrl: string, maxBodyBytes: number) {
   const { forward, close } = openForward(baseUrl);
   const handler = createMcpHandler(
     ({ requestInfo }) => serverFor(forward, requestInfo?.headers.get('authorization') ?? ''),
     { maxRequestBodySize: maxBodyBytes },
   );
   return {
-    fetch: (request) => handler.fetch(request),
+    /** Answers one request of the streamable HTTP transport; its token has been checked. */
+    fetch: (request: Request): Promise<Response> => handler.fetch(request),
     close: async () => {
       await handler.close();
       await close();

@@ -3,7 +3,8 @@ import type { Reply, Routed } from '../service/surface.ts';
 import { bodyFrom, Refusal, spelledPath, uidFrom } from '../service/surface.ts';
 import { type MailboxToken, reaches } from './accounts.ts';
 import type { Entry, Folder } from './folder.ts';
-import type { Mailbox, ServiceState } from './store.ts';
+import type { ServiceState } from './sandbox.ts';
+import type { Mailbox } from './store.ts';
 
 /** A request that was routed and authorized, with its body read. */
 export interface Call {

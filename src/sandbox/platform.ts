@@ -34,7 +34,8 @@ import {
   RequestRate,
 } from './faults.ts';
 import { type Outcome, readJsonBody, type Surface, sendFaultyReply } from './http.ts';
-import type { Mailbox, ServiceState } from './store.ts';
+import type { ServiceState } from './sandbox.ts';
+import type { Mailbox } from './store.ts';
 import { type Webhook, webhookOperations } from './webhooks.ts';
 
 /** A request of the platform surface that was routed and authorized, with its parameters checked. */

@@ -7,25 +7,18 @@ const PORT = 5432;
 const USER = 'fleet';
 const DATABASE = 'postgres';
 
-/** A server of PostgreSQL on a Unix socket. */
-interface DemoPostgres {
-  /** The folder of the socket. */
-  readonly socketFolder: string;
-  /** `postgresql://…` of its database. */
-  readonly address: string;
-}
-
 /**
  * Makes a cluster, and begins a server of it that trusts whoever can reach its socket.
  *
  * @param children run as the user who owns the cluster
  * @param owner who that is, if this process runs as root
+ * @returns the folder of its socket, and the address (`postgresql://…`) of its database
  * @throws demo-server-ended, demo-server-late
  */
 export async function startPostgres(
   children: Children,
   owner: { readonly uid: number; readonly gid: number } | undefined,
-): Promise<DemoPostgres> {
+) {
   const { folder } = children;
   const [data, socketFolder] = [path.join(folder, 'data'), path.join(folder, 'socket')];
   for (const made of [data, socketFolder]) {

@@ -3,31 +3,22 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Children, lastingPort } from './children.ts';
 
-/** A running RadosGW, the S3 server of Ceph, without buckets. */
-interface RadosGateway {
-  readonly port: number;
-  readonly accessKeyId: string;
-  readonly secretAccessKey: string;
-  /** Runs `radosgw-admin`. */
-  admin(...args: readonly string[]): Promise<string>;
-}
-
 /** Of a server that only this machine reaches, and that ends soon. */
 const ACCESS_KEY = 'ACCESSKEYOFTHEDEMO01';
 const SECRET_KEY = 'secretKeyOfTheDemo00secretKeyOfTheDemo00';
 
 /**
- * Starts RadosGW over one monitor and one store in memory.
+ * Starts RadosGW, the S3 server of Ceph, without buckets, over one monitor and one store in memory.
  *
  * @throws demo-server-ended, demo-server-late
  */
-export async function startRadosGateway(children: Children): Promise<RadosGateway> {
+export async function startRadosGateway(children: Children) {
   const { folder } = children;
   const [monitor, port] = [await lastingPort(), await lastingPort()];
   const fsid = randomUUID();
   for (const name of ['mon', 'osd', 'run', 'log']) mkdirSync(path.join(folder, name));
   const config = path.join(folder, 'ceph.conf');
-  writeFileSync(config, configuration({ folder, fsid, monitor, port }));
+  writeFileSync(config, configuration(folder, fsid, monitor, port));
   writeFileSync(path.join(folder, 'keyring'), '');
   const monmap = path.join(folder, 'monmap');
   const ceph = (...args: string[]) =>
@@ -45,6 +36,7 @@ export async function startRadosGateway(children: Children): Promise<RadosGatewa
   await children.until('ceph-osd', async () => /1 up.*1 in/.test(await ceph('osd', 'stat')));
   children.start('radosgw', '-c', config, '-n', 'client.rgw', '-f');
   await children.listening('radosgw', port);
+  /** Runs `radosgw-admin`. */
   const admin = (...args: readonly string[]) =>
     children.run('radosgw-admin', '-c', config, ...args);
   await admin(
@@ -54,13 +46,7 @@ export async function startRadosGateway(children: Children): Promise<RadosGatewa
   return { port, accessKeyId: ACCESS_KEY, secretAccessKey: SECRET_KEY, admin };
 }
 
-function configuration(facts: {
-  readonly folder: string;
-  readonly fsid: string;
-  readonly monitor: number;
-  readonly port: number;
-}): string {
-  const { folder, fsid, monitor, port } = facts;
+function configuration(folder: string, fsid: string, monitor: number, port: number): string {
   return `[global]
 fsid = ${fsid}
 mon host = [v2:127.0.0.1:${monitor}/0]

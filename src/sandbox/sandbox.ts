@@ -1,11 +1,11 @@
 import { Orders, Standings, Tokens } from './accounts.ts';
-import { type FaultInput, Faults, RateWindow, type RequestCounts, RequestLog } from './faults.ts';
+import { type FaultInput, Faults, RateWindow, RequestLog } from './faults.ts';
 import { ControlSurface, listen, MailboxSurface } from './http.ts';
 import { McpEndpoint } from './mcp-endpoint.ts';
 import { PlatformSurface } from './platform.ts';
 import { type GeneratedMail, loadGenerated, loadPath } from './seed.ts';
 import { StateFile } from './state-file.ts';
-import { resourceIdOf, type ServiceState, Store } from './store.ts';
+import { resourceIdOf, Store } from './store.ts';
 import {
   Deliveries,
   openSender,
@@ -15,65 +15,49 @@ import {
   Webhooks,
 } from './webhooks.ts';
 
-/** How the service behaves; everything has a default in `defaultSettings`. */
-export interface ServiceSettings {
-  /** Requests per minute and token on the mailbox surface; null for no limit. */
-  readonly requestsPerMinute: number | null;
-  /** With a limit, so many requests refused in a row block the address for a while; null for never. */
-  readonly block: RateBlock | null;
-  /** Milliseconds every answer is held back. */
-  readonly latencyMs: number;
-  /** Largest request body, in bytes. */
-  readonly maxBodyBytes: number;
-  /** Addresses (`a@example.org`) and domains (`@example.org`) mail may be sent to; null for all. */
-  readonly outgoingAllowList: readonly string[] | null;
-  /** Bytes a mailbox may hold. */
-  readonly storageQuotaBytes: number;
-  /** Messages a mailbox may hold. */
-  readonly messageQuota: number;
-  /** Between two submissions of feedback by a customer. */
-  readonly feedbackIntervalMs: number;
-  /** Webhook URLs may be http, and may name this machine. */
-  readonly localWebhooks: boolean;
-  /** A webhook's receiver that takes longer has failed. */
-  readonly webhookTimeoutMs: number;
-  /** Attempts at a delivery, the first one included. */
-  readonly webhookAttempts: number;
-  /** Before the second attempt; the wait doubles with each further one, up to the longest. */
-  readonly webhookFirstRetryMs: number;
-  readonly webhookLongestRetryMs: number;
-  /** Test deliveries a minute and webhook over the platform surface; the other one declares no limit. */
-  readonly webhookTestsPerMinute: number;
-  /** Requests per minute and IP address on the platform surface; null for no limit. */
-  readonly platformRequestsPerMinute: number | null;
-  /** So many requests refused in a row block the address for a while; null for never. */
-  readonly platformBlock: RateBlock | null;
-}
-
 /** Requests refused in a row, with no request allowed in between, and how long they block their address. */
 export interface RateBlock {
   readonly refusals: number;
   readonly forMs: number;
 }
 
-const defaultSettings: ServiceSettings = {
-  requestsPerMinute: null,
-  block: { refusals: 100, forMs: 60_000 },
+const BLOCK: RateBlock = { refusals: 100, forMs: 60_000 };
+
+/** How the service behaves where nothing else was asked for. */
+const defaultSettings = {
+  /** Requests per minute and token on the mailbox surface; null for no limit. */
+  requestsPerMinute: null as number | null,
+  /** With a limit, so many requests refused in a row block the address for a while; null for never. */
+  block: BLOCK as RateBlock | null,
+  /** Milliseconds every answer is held back. */
   latencyMs: 0,
+  /** Largest request body, in bytes. */
   maxBodyBytes: 35 * 1024 * 1024,
-  outgoingAllowList: null,
+  /** Addresses (`a@example.org`) and domains (`@example.org`) mail may be sent to; null for all. */
+  outgoingAllowList: null as readonly string[] | null,
+  /** Bytes a mailbox may hold. */
   storageQuotaBytes: 10 * 1024 ** 3,
+  /** Messages a mailbox may hold. */
   messageQuota: 2_000_000,
+  /** Between two submissions of feedback by a customer. */
   feedbackIntervalMs: 10_000,
+  /** Webhook URLs may be http, and may name this machine. */
   localWebhooks: true,
+  /** A webhook's receiver that takes longer has failed. */
   webhookTimeoutMs: 10_000,
+  /** Attempts at a delivery, the first one included. */
   webhookAttempts: 6,
+  /** Before the second attempt; the wait doubles with each further one, up to the longest. */
   webhookFirstRetryMs: 1000,
   webhookLongestRetryMs: 300_000,
+  /** Test deliveries a minute and webhook over the platform surface; the other one declares no limit. */
   webhookTestsPerMinute: 10,
-  platformRequestsPerMinute: 90,
-  platformBlock: { refusals: 100, forMs: 60_000 },
+  /** Requests per minute and IP address on the platform surface; null for no limit. */
+  platformRequestsPerMinute: 90 as number | null,
+  /** So many requests refused in a row block the address for a while; null for never. */
+  platformBlock: BLOCK as RateBlock | null,
 };
+export type ServiceSettings = Readonly<typeof defaultSettings>;
 
 export interface SandboxOptions {
   /** 0, the default, for any free port; always on 127.0.0.1. */
@@ -97,23 +81,7 @@ export interface SandboxOptions {
 }
 
 /** A running service, and the hands to reach into it. */
-export interface Sandbox {
-  readonly mailboxUrl: string;
-  readonly platformUrl: string;
-  readonly mcpUrl: string;
-  readonly tokens: { readonly mailbox: string; readonly platform: string };
-  readonly mailboxes: readonly { readonly resourceId: string; readonly address: string }[];
-  /** The control endpoint and its token. */
-  readonly control: { readonly url: string; readonly token: string };
-  /** Requests answered so far. */
-  requests(): RequestCounts;
-  /** Adds a fault. @returns its id */
-  fault(rule: FaultInput): number;
-  clearFaults(): void;
-  /** The state itself, for tests in the same process. */
-  readonly service: ServiceState;
-  close(): Promise<void>;
-}
+export type Sandbox = Awaited<ReturnType<typeof startSandbox>>;
 
 const DEFAULT_SEED = 1;
 const DEFAULT_ADDRESSES = ['ada@example.org', 'office@example.org'];
@@ -123,7 +91,7 @@ const DEFAULT_ADDRESSES = ['ada@example.org', 'office@example.org'];
  *
  * @throws MailkeepError `sandbox-seed-unreadable`, `sandbox-state-unusable`, `sandbox-cannot-listen`
  */
-export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
+export async function startSandbox(options: SandboxOptions = {}) {
   const seed = options.seed ?? DEFAULT_SEED;
   const now = options.now ?? Date.now;
   const secrets = secretsOf(seed);
@@ -155,10 +123,14 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
         resourceId,
         address,
       })),
+      /** The control endpoint and its token. */
       control: { url: `${listener.url}/control`, token: secrets.control },
+      /** Requests answered so far. */
       requests: () => log.counts(),
-      fault: (rule) => faults.add(rule),
+      /** Adds a fault. @returns its id */
+      fault: (rule: FaultInput) => faults.add(rule),
       clearFaults: () => faults.clear(),
+      /** The state itself, for tests in the same process. */
       service,
       close: async () => {
         await listener.close();
@@ -181,6 +153,9 @@ function secretsOf(seed: number) {
   };
 }
 
+/** What the operations of all surfaces work on. */
+export type ServiceState = Readonly<ReturnType<typeof openService>>;
+
 function openService(
   options: SandboxOptions,
   seed: number,
@@ -188,7 +163,7 @@ function openService(
   secrets: ReturnType<typeof secretsOf>,
   settings: ServiceSettings,
   sender: Sender,
-): ServiceState {
+) {
   const { stateFile } = options;
   const store = new Store(stateFile === undefined ? null : new StateFile(stateFile));
   try {
@@ -221,7 +196,6 @@ function openService(
       timer: options.timer ?? realTimer,
       report,
     });
-    const webhookTests = new RateWindow(settings.webhookTestsPerMinute);
     return {
       store,
       tokens,
@@ -229,9 +203,12 @@ function openService(
       standings,
       webhooks,
       deliveries,
-      webhookTests,
+      /** Test deliveries of the platform surface, by webhook. */
+      webhookTests: new RateWindow(settings.webhookTestsPerMinute),
       settings,
+      /** Milliseconds since the epoch. */
       now,
+      /** Receives every unexpected failure; the client only gets a 500. */
       report,
     };
   } catch (error) {

@@ -7,29 +7,6 @@ import { invalid, NO_CONTENT, Refusal, type Reply } from '../service/surface.ts'
 import type { Entry, Folder } from './folder.ts';
 import { bodyOf, type Call, findFolder, mailboxOf } from './operation-call.ts';
 
-interface OutgoingAttachment {
-  readonly filename: string | null;
-  readonly content: Buffer;
-  readonly contentType: string | null;
-  readonly cid: string | null;
-}
-
-/** A message to be written, all of it plain values: nothing is read from files or URLs. */
-interface Outgoing {
-  readonly from: { readonly name: string; readonly address: string };
-  readonly to: readonly string[];
-  readonly cc: readonly string[];
-  readonly bcc: readonly string[];
-  readonly subject: string;
-  readonly text: string | null;
-  readonly html: string | null;
-  readonly attachments: readonly OutgoingAttachment[];
-  readonly inReplyTo: string | null;
-  readonly references: string | null;
-  /** Milliseconds since the epoch. */
-  readonly date: number;
-}
-
 interface Composed {
   /** With its Bcc header: the copy for the sender. */
   readonly forSender: Buffer;
@@ -37,34 +14,39 @@ interface Composed {
   readonly forRecipients: Buffer;
 }
 
-/** Writes a message as RFC 5322 source. */
-async function compose(outgoing: Outgoing): Promise<Composed> {
-  const domain = outgoing.from.address.slice(outgoing.from.address.lastIndexOf('@') + 1);
+/**
+ * Writes a message as RFC 5322 source, out of plain values: nothing is read from files or URLs.
+ *
+ * @param thread its In-Reply-To and References
+ * @param date in milliseconds since the epoch
+ * @throws Refusal for an attachment that cannot be decoded
+ */
+async function compose(
+  from: string,
+  mail: z.output<typeof sendRequest>,
+  thread: ReturnType<typeof threadHeaders>,
+  date: number,
+): Promise<Composed> {
+  const { to = [], cc = [], bcc = [], text, html } = mail;
   const options = {
-    from: { name: outgoing.from.name, address: outgoing.from.address },
-    to: [...outgoing.to],
-    cc: [...outgoing.cc],
-    subject: outgoing.subject,
-    date: new Date(outgoing.date),
-    messageId: `<${randomUUID()}@${domain}>`,
+    from: { name: mail.displayName ?? '', address: from },
+    to,
+    cc,
+    subject: mail.subject ?? '',
+    date: new Date(date),
+    messageId: `<${randomUUID()}@${from.slice(from.lastIndexOf('@') + 1)}>`,
     // One boundary for both copies, so that they differ in their Bcc line only.
     baseBoundary: randomUUID(),
     disableFileAccess: true,
     disableUrlAccess: true,
-    ...(outgoing.text === null && outgoing.html !== null ? {} : { text: outgoing.text ?? '' }),
-    ...(outgoing.html === null ? {} : { html: outgoing.html }),
-    ...(outgoing.inReplyTo === null ? {} : { inReplyTo: outgoing.inReplyTo }),
-    ...(outgoing.references === null ? {} : { references: outgoing.references }),
-    attachments: outgoing.attachments.map(({ filename, content, contentType, cid }) => ({
-      content,
-      ...(filename === null ? { filename: false as const } : { filename }),
-      ...(contentType === null ? {} : { contentType }),
-      ...(cid === null ? {} : { cid }),
-    })),
+    ...(text === undefined && html !== undefined ? {} : { text: text ?? '' }),
+    ...(html === undefined ? {} : { html }),
+    ...thread,
+    attachments: (mail.attachments ?? []).map(decodeAttachment),
   };
   const forRecipients = await new MailComposer({ ...options }).compile().build();
-  if (outgoing.bcc.length === 0) return { forSender: forRecipients, forRecipients };
-  const node = new MailComposer({ ...options, bcc: [...outgoing.bcc] }).compile();
+  if (bcc.length === 0) return { forSender: forRecipients, forRecipients };
+  const node = new MailComposer({ ...options, bcc }).compile();
   node.keepBcc = true;
   return { forSender: await node.build(), forRecipients };
 }
@@ -72,17 +54,14 @@ async function compose(outgoing: Outgoing): Promise<Composed> {
 const THREAD_FIELDS: ReadonlySet<string> = new Set(['message-id', 'references', 'in-reply-to']);
 
 /** In-Reply-To and References of an answer to a source (RFC 5322, 3.6.4). */
-function threadHeaders(source: Buffer): {
-  readonly inReplyTo: string | null;
-  readonly references: string | null;
-} {
+function threadHeaders(source: Buffer): { inReplyTo?: string; references?: string } {
   const { fields } = readHeaderBlock(source, 0, source.length, THREAD_FIELDS);
   const messageId = fields.get('message-id')?.[0] ?? '';
   const before = fields.get('references')?.[0] ?? fields.get('in-reply-to')?.[0] ?? '';
   const references = [...new Set([...ids(before), ...ids(messageId)])].join(' ');
   return {
-    inReplyTo: messageId === '' ? null : messageId,
-    references: references === '' ? null : references,
+    ...(messageId === '' ? {} : { inReplyTo: messageId }),
+    ...(references === '' ? {} : { references }),
   };
 }
 
@@ -102,23 +81,9 @@ export async function sendEmail(call: Call): Promise<Reply> {
   checkAllowed(recipients, settings.outgoingAllowList);
   const reference = mail.inReplyTo ?? mail.forwardOf ?? null;
   const origin = reference === null ? null : originOf(call, reference.folder, reference.uid);
-  const thread =
-    origin === null
-      ? { inReplyTo: null, references: null }
-      : threadHeaders(store.read(origin.entry.source));
+  const thread = origin === null ? {} : threadHeaders(store.read(origin.entry.source));
   const sentAt = now();
-  const { forSender, forRecipients } = await compose({
-    from: { name: mail.displayName ?? '', address: mailbox.address },
-    to: mail.to ?? [],
-    cc: mail.cc ?? [],
-    bcc: mail.bcc ?? [],
-    subject: mail.subject ?? '',
-    text: mail.text ?? null,
-    html: mail.html ?? null,
-    attachments: (mail.attachments ?? []).map(decodeAttachment),
-    ...thread,
-    date: sentAt,
-  });
+  const { forSender, forRecipients } = await compose(mailbox.address, mail, thread, sentAt);
   const sent = store.folderFor(mailbox, 'INBOX.Sent');
   const receivers = [...new Set(recipients.map((address) => store.mailboxByAddress(address)))]
     .filter((receiver) => receiver !== null)
@@ -197,7 +162,7 @@ const BASE64 = /^[A-Za-z0-9+/\s]*={0,2}$/;
 function decodeAttachment(
   attachment: NonNullable<z.output<typeof sendRequest>['attachments']>[number],
   index: number,
-): OutgoingAttachment {
+) {
   const encoding = ENCODINGS[(attachment.encoding ?? 'base64').toLowerCase()];
   if (encoding === undefined) {
     throw invalid({ [`attachments.${index}.encoding`]: ['is not a known encoding'] });
@@ -205,10 +170,11 @@ function decodeAttachment(
   if (encoding === 'base64' && !BASE64.test(attachment.content.trimEnd())) {
     throw invalid({ [`attachments.${index}.content`]: ['is not base64'] });
   }
+  const { filename = false as const, content, contentType, cid } = attachment;
   return {
-    filename: attachment.filename ?? null,
-    content: Buffer.from(attachment.content, encoding),
-    contentType: attachment.contentType ?? null,
-    cid: attachment.cid ?? null,
+    content: Buffer.from(content, encoding),
+    filename,
+    ...(contentType === undefined ? {} : { contentType }),
+    ...(cid === undefined ? {} : { cid }),
   };
 }

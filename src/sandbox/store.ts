@@ -4,12 +4,8 @@ import { z } from 'zod';
 import { type FlagSet, flagSet } from '../core/types.ts';
 import { type ImmutableRecord, readListingRecord } from '../service/message-view.ts';
 import { type FileRange, hasFlag } from '../service/surface.ts';
-import type { Orders, Standings, Tokens } from './accounts.ts';
-import type { RateWindow } from './faults.ts';
 import { type Entry, Folder, type SourceFacts } from './folder.ts';
-import type { ServiceSettings } from './sandbox.ts';
 import type { FolderRow, StateFile } from './state-file.ts';
-import type { Deliveries, Webhooks } from './webhooks.ts';
 
 /**
  * Raw sources that came together: files of a folder, a range of an mbox, a run of the generator, one delivery.
@@ -536,21 +532,4 @@ function folderRowOf(mailbox: Mailbox, folder: Folder): FolderRow {
 /** A stable identifier in the service's style: a prefix and 24 characters that follow from `name`. */
 export function resourceIdOf(prefix: string, name: string): string {
   return prefix + createHash('sha256').update(name).digest('hex').slice(0, 24).toUpperCase();
-}
-
-/** What the operations of all surfaces work on. */
-export interface ServiceState {
-  readonly store: Store;
-  readonly tokens: Tokens;
-  readonly orders: Orders;
-  readonly standings: Standings;
-  readonly webhooks: Webhooks;
-  readonly deliveries: Deliveries;
-  /** Test deliveries of the platform surface, by webhook. */
-  readonly webhookTests: RateWindow;
-  readonly settings: ServiceSettings;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
-  /** Receives every unexpected failure; the client only gets a 500. */
-  readonly report: (error: unknown) => void;
 }

@@ -6,8 +6,8 @@ import { z } from 'zod';
 import { createWebhookRequest, updateWebhookRequest } from '../service/mailbox-wire.ts';
 import type { DeliveryBody } from '../service/platform-wire.ts';
 import type { Refusal, Reply } from '../service/surface.ts';
-import type { ServiceSettings } from './sandbox.ts';
-import type { Arrival, Mailbox, ServiceState, Store } from './store.ts';
+import type { ServiceSettings, ServiceState } from './sandbox.ts';
+import type { Arrival, Mailbox, Store } from './store.ts';
 
 /** A UUID of version 7 (RFC 9562, 5.7): 48 bits of Unix milliseconds, the rest random. */
 function uuidV7(nowMs: number): string {
