@@ -55,7 +55,6 @@ import { copyError } from './errors.ts';
 interface SegmentState {
   readonly generation: number;
   readonly archiveId: string;
-  /** Its last commit. */
   readonly end: ChainState;
   /** When that was; milliseconds since the epoch. Null where the segment has no commit yet. */
   readonly endedAt: number | null;

@@ -61,7 +61,6 @@ export interface KeptObject extends KeyObject {
   readonly sha256: string;
 }
 
-/** Returns an object as it is kept. */
 export function keptObject({ name, bytes }: KeyObject): KeptObject {
   return { name, bytes, sha256: hash('sha256', bytes) };
 }
@@ -125,7 +124,6 @@ export class LocalKey implements LocalKeyParts {
     return `LocalKey { copyId: '${this.copyId}' }`;
   }
 
-  /** Returns these keys with some of them replaced. */
   with(changes: Partial<LocalKeyParts>): LocalKey {
     return new LocalKey({ ...this.#parts, ...changes });
   }
@@ -278,7 +276,6 @@ export interface Locking extends MaybeLocking {
   readonly lockDays: number;
 }
 
-/** What was locked. */
 export interface Locks {
   /** Objects whose lock was extended, or that had none. */
   readonly extended: number;

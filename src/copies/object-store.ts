@@ -112,7 +112,6 @@ export function checkObjectName(name: string, isName: (name: string) => boolean)
   if (!isName(name)) throw new TypeError(`no name of an object: ${JSON.stringify(name)}`);
 }
 
-/** What a store says about an object. */
 export interface ObjectFact {
   readonly name: string;
   /** In bytes. */
@@ -192,7 +191,6 @@ export interface ObjectStore {
   /** Returns the versions of an object that hold bytes, the newest first; none where the store keeps no versions. */
   versions(name: string, signal: AbortSignal): Promise<readonly string[]>;
 
-  /** Returns the facts of an object, or undefined. */
   head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined>;
 
   /** Yields all objects whose names begin with a text, in order of their names (by bytes). */
@@ -212,7 +210,6 @@ export interface ObjectStore {
   close(): Promise<void>;
 }
 
-/** An upload in parts that was begun. */
 export interface Upload {
   readonly name: string;
   /** The server's own name for it. */

@@ -23,7 +23,6 @@ const MOST_LEVELS = 16;
 /** A page of 1,000 objects has about 10,000. */
 const MOST_ELEMENTS = 200_000;
 
-/** An element of an answer, by its name without a prefix. */
 export interface XmlElement {
   readonly name: string;
   readonly text: string;
@@ -81,7 +80,6 @@ export function textOf(element: XmlElement, name: string): string {
   return element.children.find((child) => child.name === name)?.text ?? '';
 }
 
-/** Returns the children of a name. */
 export function childrenOf(element: XmlElement, name: string): XmlElement[] {
   return element.children.filter((child) => child.name === name);
 }
@@ -317,7 +315,6 @@ class S3Transport {
     }
   }
 
-  /** Lets go of the connections. */
   close(): void {
     for (const agent of Object.values(this.#agents)) agent.destroy();
   }
@@ -482,7 +479,6 @@ export class S3Client {
     });
   }
 
-  /** Counts the failures of one operation. */
   patience(signal: AbortSignal): Patience {
     const { retries: policy = RETRY_POLICY, random = Math.random } = this.options;
     return new Patience({ policy, clock: this.clock, random }, signal);
@@ -554,7 +550,6 @@ export class S3Client {
     return objectError('store-answer-invalid', { store: this.label, operation, problem });
   }
 
-  /** Lets go of the connections. */
   async close(): Promise<void> {
     this.#transport.close();
   }

@@ -36,7 +36,6 @@ function parseProfiles(text: string): Profiles {
 }
 
 export interface S3Settings {
-  /** The environment. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The user's home, where `.aws` is. */
   readonly home: string;

@@ -93,7 +93,6 @@ interface UnfinishedUpload extends Upload {
 
 const MIB = 1024 * 1024;
 
-/** What is known of an upload after it was to be completed. */
 interface Completion {
   readonly reply: S3Reply;
   /** False if the server no longer knows the upload after an answer was lost: the object shows what happened. */
@@ -132,7 +131,6 @@ const MARK = 'x-amz-meta-mailkeep-put';
 /** How long a failed upload is tried to be given up. What is left then is swept later. */
 const GIVING_UP_MS = 15_000;
 
-/** One call of `writeObject`. */
 interface Write {
   readonly name: string;
   readonly length: number;
@@ -148,7 +146,6 @@ function versionOf({ headers }: S3Reply): string | undefined {
 
 async function* nothing(): AsyncGenerator<Uint8Array> {}
 
-/** Returns a store in a bucket. */
 export function s3Store(target: S3Target, options: S3Options = {}): UploadingStore {
   return new S3Store(target, options);
 }

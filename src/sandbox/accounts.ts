@@ -115,7 +115,6 @@ export class Tokens {
     for (const [id, body] of store.documents(KIND)) this.#byHash.set(id, tokenRecord.parse(body));
   }
 
-  /** Adds a token, or changes what one may reach. */
   put(secret: string, token: Token): void {
     const hash = hashOf(secret);
     this.#byHash.set(hash, token);

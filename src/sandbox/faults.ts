@@ -204,7 +204,6 @@ export function applyMailboxFault(
   }
 }
 
-/** A mailbox by resource id or address. */
 export function findMailbox(service: ServiceState, name: string): Mailbox | null {
   return service.store.mailboxes.get(name) ?? service.store.mailboxByAddress(name);
 }

@@ -1,7 +1,6 @@
 import type { FlagSet } from '../core/types.ts';
 import type { SortField } from '../service/surface.ts';
 
-/** A message as a folder holds it. */
 export interface Entry {
   readonly uid: number;
   /** Number of its raw source in the store. */

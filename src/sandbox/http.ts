@@ -87,7 +87,6 @@ export function sendReady(response: ServerResponse, reply: ReadyReply): void {
   response.end(body);
 }
 
-/** An answer, and the faults that bend it. */
 export interface Outcome {
   readonly reply: Reply;
   readonly faults: readonly ReplyFault[];

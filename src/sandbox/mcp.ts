@@ -5,7 +5,6 @@ import { MAILBOX_OPERATIONS } from '../service/mailbox-wire.ts';
 import type { MailboxOperationName } from '../service/platform-wire.ts';
 import { type Operation, type Param, readParam } from '../service/wire.ts';
 
-/** What the mailbox surface answered. */
 interface Forwarded {
   readonly status: number;
   readonly contentType: string;

@@ -19,7 +19,6 @@ export interface Call {
 
 export type Handler = (call: Call) => Reply | Promise<Reply>;
 
-/** An operation of the mailbox surface. */
 export interface Operation extends Routed {
   readonly id: string;
   /** Whether the interface gives it a body. Where it does not, what is sent all the same is not read. */
@@ -89,7 +88,6 @@ export function uidOf(call: Call): number {
   return uidFrom(call.params.uid);
 }
 
-/** The message of the path. */
 export function entryOf(call: Call): Entry {
   const { folder } = folderOf(call);
   const uid = uidOf(call);

@@ -240,7 +240,6 @@ async function getMessageText(call: Call): Promise<Reply> {
   return dataReply(rendered);
 }
 
-/** The decoded bytes of one attachment. */
 function getMessageAttachment(call: Call): Reply {
   const entry = entryOf(call);
   const attachmentId = call.params.attachmentId ?? '';

@@ -211,7 +211,6 @@ interface StoreEvents {
   arrived: [Arrival];
 }
 
-/** A message of a block that is to be placed in a folder. */
 interface Placement {
   /** Number of the source within its block. */
   readonly number: number;
@@ -418,7 +417,6 @@ export class Store implements SourceFacts {
     return { bytes, messages };
   }
 
-  /** Bytes of a raw source. */
   size(source: number): number {
     return this.#sources.size(source);
   }

@@ -132,7 +132,6 @@ type Send = (target: DeliveryTarget, body: string, signal: AbortSignal) => Promi
 
 export interface Sender {
   readonly send: Send;
-  /** Breaks what is open. */
   close(): Promise<void>;
 }
 

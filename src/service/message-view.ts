@@ -190,7 +190,6 @@ function readParts(source: Buffer, headers: PartHeaders, bodyStart: number, end:
   return parts;
 }
 
-/** Leaves of a whole message. */
 export function partsOf(source: Buffer): Part[] {
   const { fields, bodyStart } = readHeaderBlock(source, 0, source.length, PART_FIELDS);
   return readParts(source, partHeaders(fields), bodyStart, source.length);
@@ -448,7 +447,6 @@ function attachmentId(part: Part): string {
   return `part-${part.section}`;
 }
 
-/** The decoded bytes of the attachment with this id. */
 export function readAttachment(source: Buffer, id: string): Buffer | null {
   const part = partsOf(source).find(
     (candidate) => isAttachment(candidate) && attachmentId(candidate) === id,
@@ -480,7 +478,6 @@ export function receivedFromSource(head: Buffer): number {
   return parseHeaderDate(received.slice(received.lastIndexOf(';') + 1)) ?? UNDATED;
 }
 
-/** What `getMessageText` answers. */
 export interface RenderedText {
   readonly text: string;
   readonly html: string;

@@ -11,7 +11,6 @@ import { platformMeta } from './platform-wire.ts';
 import type { Reply } from './transport.ts';
 import { decode, describeParam, type Operation, type Param, readParam, typeName } from './wire.ts';
 
-/** Where a surface is served. */
 export interface BaseUrl {
   /** Scheme, host and port. */
   readonly origin: string;

@@ -298,7 +298,6 @@ export class Ledger {
     for (const folder of folders) this.excluded.push({ mailbox, folder });
   }
 
-  /** Reports progress of this account. */
   report(progress: AccountProgress): void {
     this.progress({ ...progress, account: this.account });
   }

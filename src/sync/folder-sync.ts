@@ -217,7 +217,6 @@ const KEEP_ASIDE_BYTES = 4 * 1024 * 1024;
 
 type AcceptedAs = Extract<Judged['judgement'], { verdict: 'accept' }>['mark'];
 
-/** One message to fetch, and who wants to know how it went. */
 interface FetchOrder {
   readonly folder: FetchingFolder & { readonly address: string };
   readonly listing: Listing;
@@ -446,7 +445,6 @@ export class FolderPass {
     return this.#head;
   }
 
-  /** Forgets the newest page, so that the next `head` requests it again. */
   forgetHead(): void {
     this.#head = undefined;
   }
@@ -561,7 +559,6 @@ export class FolderPass {
     committer.addFact({ ...reopened, flags: flagSet(listing.flags) }, () => ticket.settle());
   }
 
-  /** Fetches the messages that waited for others. */
   async fetchPostponed(): Promise<void> {
     for (const { listing, ticket } of this.evidence.takePostponed()) {
       await this.fetch(listing, ticket);

@@ -391,7 +391,6 @@ function isAsked({ uid, flags }: Listing, range: UidInterval, flag: CountedFlag)
   return uid >= range.lo && uid <= range.hi && flags.includes(flag);
 }
 
-/** One mailbox in one pass. */
 export interface MailboxPass {
   readonly mailbox: OriginMailbox;
   readonly key: MailboxKey;

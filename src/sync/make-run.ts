@@ -342,7 +342,6 @@ export const NO_NUMBERS: Omit<RunRecord, keyof RunFrame> = {
   troubles: [],
 };
 
-/** Returns what is kept of a pass. */
 export function recordOfPass(result: SyncResult, frame: RunFrame, say: Say): RunRecord {
   const { mailboxes, certificates, failures, requests } = result;
   const totals = totalsOf(mailboxes, 'added', 'ended', 'flagsChanged', 'relinked', 'corrected');

@@ -159,7 +159,6 @@ export function concernsOneAccount(error: unknown): error is MailkeepError {
   return endsOnlyTheAccount(error) || (error instanceof MailkeepError && error.family === 'config');
 }
 
-/** What every step of one account's pass works with. */
 export interface PassContext {
   readonly account: string;
   readonly origin: Origin;

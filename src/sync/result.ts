@@ -78,7 +78,6 @@ export interface SyncResult {
   readonly excluded: readonly ExcludedFolder[];
 }
 
-/** What a pass has done to a mailbox that it has not begun with. */
 export const NOTHING_DONE: Omit<MailboxResult, 'address'> = {
   folders: 0,
   added: 0,
