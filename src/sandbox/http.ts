@@ -583,13 +583,6 @@ export interface Surface {
   refusal(refusal: Refusal, address: string): Reply;
 }
 
-interface Listener {
-  /** `http://127.0.0.1:PORT`, without a slash at the end. */
-  readonly url: string;
-  /** Stops listening and breaks what is still open. */
-  close(): Promise<void>;
-}
-
 /**
  * Listens on the loopback address.
  *
@@ -597,7 +590,7 @@ interface Listener {
  * @param surfaces tried in order; the last one with an empty prefix answers everything else
  * @throws MailkeepError `sandbox-cannot-listen`
  */
-export async function listen(port: number, surfaces: readonly Surface[]): Promise<Listener> {
+export async function listen(port: number, surfaces: readonly Surface[]) {
   const surfaceOf = (url: string): Surface => {
     const surface = surfaces.find(({ prefix }) => url.startsWith(prefix));
     if (surface === undefined) throw new TypeError('the last surface answers everything');
@@ -624,7 +617,9 @@ export async function listen(port: number, surfaces: readonly Surface[]): Promis
     throw serviceError('sandbox-cannot-listen', { host, port, reason }, error);
   }
   return {
+    /** Without a slash at the end. */
     url: `http://${host}:${portOf(server.address())}`,
+    /** Stops listening and breaks what is still open. */
     close: () => closeServer(server),
   };
 }

@@ -6,14 +6,7 @@ import { PlatformSurface } from './platform.ts';
 import { type GeneratedMail, loadGenerated, loadPath } from './seed.ts';
 import { StateFile } from './state-file.ts';
 import { resourceIdOf, Store } from './store.ts';
-import {
-  Deliveries,
-  openSender,
-  realTimer,
-  type Sender,
-  type Timer,
-  Webhooks,
-} from './webhooks.ts';
+import { Deliveries, realTimer, Sender, type Timer, Webhooks } from './webhooks.ts';
 
 /** Requests refused in a row, with no request allowed in between, and how long they block their address. */
 export interface RateBlock {
@@ -96,7 +89,7 @@ export async function startSandbox(options: SandboxOptions = {}) {
   const now = options.now ?? Date.now;
   const secrets = secretsOf(seed);
   const settings = { ...defaultSettings, ...options.settings };
-  const sender = openSender(settings.webhookTimeoutMs);
+  const sender = new Sender(settings.webhookTimeoutMs);
   const service = openService(options, seed, now, secrets, settings, sender);
   const closeState = async () => {
     await service.deliveries.close();
@@ -191,7 +184,7 @@ function openService(
       store,
       webhooks,
       settings,
-      send: sender.send,
+      send: (...call) => sender.send(...call),
       now,
       timer: options.timer ?? realTimer,
       report,

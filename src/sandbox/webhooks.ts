@@ -111,10 +111,7 @@ function newSecret(): string {
 }
 
 /** Where a delivery goes, and the secret that authenticates the sender. */
-interface DeliveryTarget {
-  readonly url: string;
-  readonly secret: string;
-}
+type DeliveryTarget = Pick<Webhook, 'url' | 'secret'>;
 
 /** What one POST to a webhook's URL came to. */
 interface DeliveryOutcome {
@@ -127,14 +124,6 @@ interface DeliveryOutcome {
   readonly durationMs: number;
 }
 
-/** POSTs a JSON text once. Never rejects for what the receiver does. */
-type Send = (target: DeliveryTarget, body: string, signal: AbortSignal) => Promise<DeliveryOutcome>;
-
-export interface Sender {
-  readonly send: Send;
-  close(): Promise<void>;
-}
-
 /** More of an answer is not read: the status says enough. */
 const MOST_ANSWER_BYTES = 64 * 1024;
 /** Of an endpoint's own words this much is kept. */
@@ -144,67 +133,60 @@ const MOST_ERROR_CHARACTERS = 1000;
  * Sends over connections of its own, one for each delivery: receivers come and go, and a connection that was
  * kept open would fail a delivery to one that only restarted. Redirects are not followed, since the secret
  * would go along.
- *
- * @param timeoutMs for the whole exchange
  */
-export function openSender(timeoutMs: number): Sender {
-  let agent: Promise<Agent> | null = null;
-  const opened = () => {
-    // Loaded with the first delivery: undici takes longer to load than the rest of the service.
-    agent ??= import('./sending-agent.ts').then(({ sendingAgent }) =>
-      sendingAgent(timeoutMs, MOST_ANSWER_BYTES),
-    );
-    return agent;
-  };
-  return {
-    send: async (target, body, signal) => sendOnce(await opened(), target, body, timeoutMs, signal),
-    close: async () => {
-      if (agent !== null) await (await agent).destroy();
-    },
-  };
-}
+export class Sender {
+  #agent: Promise<Agent> | null = null;
 
-async function sendOnce(
-  agent: Agent,
-  target: DeliveryTarget,
-  body: string,
-  timeoutMs: number,
-  signal: AbortSignal,
-): Promise<DeliveryOutcome> {
-  const started = performance.now();
-  const outcome = (httpStatus: number | null, error: string | null): DeliveryOutcome => ({
-    httpStatus,
-    success: error === null,
-    error: error === null ? null : error.replaceAll(target.secret, '[secret]'),
-    // Clients take an entry of no duration for one that was never tried.
-    durationMs: Math.max(1, Math.round(performance.now() - started)),
-  });
-  const timeout = AbortSignal.timeout(timeoutMs);
-  try {
-    const url = new URL(target.url);
-    const answer = await agent.request({
-      origin: url.origin,
-      path: url.pathname + url.search,
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        authorization: `Bearer ${target.secret}`,
-        'user-agent': 'mailkeep-sandbox',
-      },
-      body,
-      signal: AbortSignal.any([signal, timeout]),
-    });
-    const { statusCode } = answer;
-    const said = await readStart(answer.body);
-    if (statusCode >= 200 && statusCode < 300) return outcome(statusCode, null);
-    return outcome(
-      statusCode,
-      `The endpoint answered ${statusCode}${said === '' ? '' : `: ${said}`}`,
+  /** @param timeoutMs for the whole exchange */
+  constructor(private readonly timeoutMs: number) {}
+
+  /** POSTs a JSON text once. Never rejects for what the receiver does. */
+  async send(target: DeliveryTarget, body: string, signal: AbortSignal): Promise<DeliveryOutcome> {
+    // Loaded with the first delivery: undici takes longer to load than the rest of the service.
+    this.#agent ??= import('./sending-agent.ts').then(({ sendingAgent }) =>
+      sendingAgent(this.timeoutMs, MOST_ANSWER_BYTES),
     );
-  } catch (error) {
-    if (timeout.aborted) return outcome(null, `No answer within ${timeoutMs} ms`);
-    if (signal.aborted) return outcome(null, 'The delivery was called off');
-    return outcome(null, reasonOf(error));
+    const agent = await this.#agent;
+    const started = performance.now();
+    const outcome = (httpStatus: number | null, error: string | null): DeliveryOutcome => ({
+      httpStatus,
+      success: error === null,
+      error: error === null ? null : error.replaceAll(target.secret, '[secret]'),
+      // Clients take an entry of no duration for one that was never tried.
+      durationMs: Math.max(1, Math.round(performance.now() - started)),
+    });
+    const timeout = AbortSignal.timeout(this.timeoutMs);
+    try {
+      const url = new URL(target.url);
+      const answer = await agent.request({
+        origin: url.origin,
+        path: url.pathname + url.search,
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          authorization: `Bearer ${target.secret}`,
+          'user-agent': 'mailkeep-sandbox',
+        },
+        body,
+        signal: AbortSignal.any([signal, timeout]),
+      });
+      const { statusCode } = answer;
+      const said = await readStart(answer.body);
+      if (statusCode >= 200 && statusCode < 300) return outcome(statusCode, null);
+      return outcome(
+        statusCode,
+        `The endpoint answered ${statusCode}${said === '' ? '' : `: ${said}`}`,
+      );
+    } catch (error) {
+      if (timeout.aborted) return outcome(null, `No answer within ${this.timeoutMs} ms`);
+      if (signal.aborted) return outcome(null, 'The delivery was called off');
+      return outcome(null, reasonOf(error));
+    }
+  }
+
+  /** Breaks what is open. */
+  async close(): Promise<void> {
+    if (this.#agent !== null) await (await this.#agent).destroy();
   }
 }
 
@@ -377,7 +359,7 @@ interface DeliveryPorts {
   readonly store: Store;
   readonly webhooks: Webhooks;
   readonly settings: DeliverySettings;
-  readonly send: Send;
+  readonly send: Sender['send'];
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly timer: Timer;
