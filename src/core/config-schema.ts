@@ -1108,6 +1108,6 @@ function otherName(found: string, name: string): ConfigProblem {
   return { path: 'name', found: JSON.stringify(found), expected };
 }
 
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,7 +1,7 @@
 import { isFleetOnly, loadConfig, loadFleetConfig } from './config.ts';
 import { readConfigFile } from './config-file.ts';
 import { isConfigOf, locateConfig, type Surroundings } from './config-locate.ts';
-import { configSchema, fleetFileSchema, pathText, valueAt } from './config-schema.ts';
+import { configSchema, fleetFileSchema, isObject, pathText, valueAt } from './config-schema.ts';
 import { hasCode } from './errors.ts';
 
 /** One field of the configuration in force. */
@@ -83,10 +83,6 @@ function hostOnly(text: string): string {
   return pathname === '/' && search === '' ? text : `${origin}/${MASK}`;
 }
 
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** A configuration as it may leave this machine. */
 export interface PortableConfig {
   /** As it is in the file, without what is secret. */
@@ -112,7 +108,7 @@ export function portableConfig(
   if (!isAsked && !isConfigOf(file, dataDir, surroundings)) return undefined;
   const secrets: string[] = [];
   const content = withoutSecrets([], readConfigFile(file), secrets);
-  return isRecord(content) ? { content, secrets } : undefined;
+  return isObject(content) ? { content, secrets } : undefined;
 }
 
 /** The daemon names its own, which may be gone by now. */
@@ -128,7 +124,7 @@ function found(surroundings: Surroundings): string | undefined {
 
 /** Undefined for a value that is secret. */
 function withoutSecrets(at: Keys, value: unknown, secrets: string[]): unknown {
-  if (isToken(at) && isRecord(value)) {
+  if (isToken(at) && isObject(value)) {
     const [[kind, name] = []] = Object.entries(value);
     secrets.push(`${pathText(at)} (${kind} ${String(name)})`);
     return value;
@@ -139,7 +135,7 @@ function withoutSecrets(at: Keys, value: unknown, secrets: string[]): unknown {
       .map((item, index) => withoutSecrets([...at, index], item, secrets))
       .filter((item) => item !== undefined);
   }
-  if (isRecord(value)) {
+  if (isObject(value)) {
     const fields = Object.entries(value).map(
       ([key, field]) => [key, withoutSecrets([...at, key], field, secrets)] as const,
     );
@@ -148,8 +144,4 @@ function withoutSecrets(at: Keys, value: unknown, secrets: string[]): unknown {
   if (masked(at, value) === value) return value;
   secrets.push(pathText(at));
   return undefined;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -15,7 +15,6 @@ import {
   problemsOf,
   type Settings,
   settle,
-  type TokenSource,
   tokenSource,
   valueAt,
 } from './config-schema.ts';
@@ -71,56 +70,38 @@ function copyProblems(raw: unknown): ConfigProblem[] {
   });
 }
 
-/** A machine's place in a fleet. Paths are absolute. */
-export interface FleetSettings {
-  /** The address, which may contain a password. */
-  readonly registry: TokenSource;
-  /** The same past any pooler. */
-  readonly directRegistry: TokenSource;
-  readonly store: {
-    readonly bucket: string;
-    /** May be empty. */
-    readonly prefix: string;
-    readonly endpoint: string | undefined;
-    readonly region: string | undefined;
-    readonly profile: string | undefined;
-  };
-  readonly keyFile: string;
-  readonly node: string;
-  /** Host and port, if other nodes can reach this one. */
-  readonly address: string | undefined;
-  /** Where it listens for them; undefined if it does not. */
-  readonly listen: { readonly host: string; readonly port: number } | undefined;
-  readonly egress: string;
-  readonly capacity: number;
-  readonly cache: string;
-  /** Webhooks are registered at the service for the mailboxes that are held. */
-  readonly createWebhooks: boolean;
-}
-
 /** Returns the settings of a validated section; relative paths are those of `folder`. */
-function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string): FleetSettings {
+function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
   const { registry, store, keyFile, node, address, egress = node, capacity, cache } = fleet;
   const { directRegistry, createWebhooks } = fleet;
   const listen = fleet.listen ?? address;
   const { bucket, prefix, endpoint, region, profile } = store;
   return {
+    /** The address, which may contain a password. */
     registry: tokenSource(registry, folder, 'fleet.registry'),
+    /** The same past any pooler. */
     directRegistry:
       directRegistry === undefined
         ? tokenSource(registry, folder, 'fleet.registry')
         : tokenSource(directRegistry, folder, 'fleet.directRegistry'),
+    /** `prefix` may be empty. */
     store: { bucket, prefix, endpoint, region, profile },
     keyFile: path.resolve(folder, keyFile),
     node,
+    /** Host and port, if other nodes can reach this one. */
     address,
+    /** Where it listens for them; undefined if it does not. */
     listen: listen === undefined ? undefined : parseListen(listen),
     egress,
     capacity,
     cache: path.resolve(folder, cache),
+    /** Webhooks are registered at the service for the mailboxes that are held. */
     createWebhooks,
   };
 }
+
+/** A machine's place in a fleet. Paths are absolute. */
+export type FleetSettings = Readonly<ReturnType<typeof fleetSettings>>;
 
 /**
  * Reads the address of the registry from where the configuration says it is.
