@@ -275,15 +275,10 @@ function isInside(path: string): boolean {
 }
 
 /** A place that a message has or had, according to its history. */
-interface SidecarPlace {
-  readonly mailbox: string;
-  readonly folder: string;
-  readonly generation: number;
-  readonly uid: number;
-  readonly flags: readonly string[];
-  readonly firstSeen: string | null;
-  readonly endedAt: string | null;
-}
+type SidecarPlace = Pick<
+  ManifestEntry,
+  'mailbox' | 'folder' | 'generation' | 'uid' | 'flags' | 'firstSeen' | 'endedAt'
+>;
 
 export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox'> {
   readonly id: string;
@@ -312,10 +307,7 @@ function placesOf(history: readonly HistoryLine[]): SidecarPlace[] {
     const key = JSON.stringify([mailbox, folder, generation, uid]);
     const before = places.get(key);
     places.set(key, {
-      mailbox,
-      folder,
-      generation,
-      uid,
+      ...{ mailbox, folder, generation, uid },
       flags: flags ?? before?.flags ?? [],
       firstSeen: before?.firstSeen ?? time,
       endedAt: event === 'ended' ? time : event === 'reopened' ? null : (before?.endedAt ?? null),

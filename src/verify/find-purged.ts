@@ -237,15 +237,7 @@ interface Shared {
   readonly with: MessageId | null;
 }
 
-export interface Survey {
-  /** Ordinals of the records that go, by segment. */
-  readonly records: ReadonlyMap<number, readonly number[]>;
-  /** The commits that these records are in. */
-  readonly commits: readonly number[];
-  /** Blobs that go with each message. */
-  readonly blobs: ReadonlyMap<MessageId, readonly BlobHash[]>;
-  readonly shared: readonly Shared[];
-}
+export type Survey = Awaited<ReturnType<typeof surveyPurge>>;
 
 /**
  * Finds every record that speaks of these messages, in two readings of the log: all copies of their sources, the blobs
@@ -262,7 +254,7 @@ export async function surveyPurge(
   wanted: Wanted,
   signal: AbortSignal,
   segments?: SegmentStore,
-): Promise<Survey> {
+) {
   const first = await concerned(files, dir, wanted, signal, segments);
   const going: RecordAt[] = [...first.records];
   const copies = new Map<BlobHash, RecordAt[]>();
@@ -302,6 +294,7 @@ export async function surveyPurge(
       if (first.blobs.has(blob) && !stays.has(blob)) stays.set(blob, null);
     }
   }
+  /** Blobs that go with each message. */
   const blobs = new Map<MessageId, BlobHash[]>();
   const shared: Shared[] = [];
   for (const [blob, message] of first.blobs) {
@@ -312,6 +305,7 @@ export async function surveyPurge(
       going.push(...(copies.get(blob) ?? []));
     }
   }
+  /** The commits that the records are in, whose ordinals go, by segment. */
   const commits = [...new Set(going.map(({ commit }) => commit))].sort((a, b) => a - b);
   return { records: bySegment(going), commits, blobs, shared };
 }

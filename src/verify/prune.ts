@@ -163,13 +163,7 @@ export interface Sum {
   bytes: number;
 }
 
-export interface PrunePlan {
-  readonly prune: readonly PlannedMessage[];
-  readonly byReason: ReadonlyMap<PruneReason, Sum>;
-  readonly kept: ReadonlyMap<KeepReason, Sum>;
-  /** Messages that may go and are left for the next run. */
-  readonly left: number;
-}
+export type PrunePlan = ReturnType<typeof planPrune>;
 
 interface Known {
   readonly ended: EndedQueries;
@@ -183,13 +177,14 @@ interface Known {
 }
 
 /** Decides about every message that ended everywhere, and says why. */
-export function planPrune(policy: Policy, known: Known): PrunePlan {
+export function planPrune(policy: Policy, known: Known) {
   const { ended, now, held, heldMailboxes } = known;
   const planner = new PrunePlanner(policy, now);
   const confirmations = new Confirmations(ended);
   const prune: PlannedMessage[] = [];
   const byReason = new Map<PruneReason, Sum>();
   const kept = new Map<KeepReason, Sum>();
+  /** Messages that may go and are left for the next run. */
   let left = 0;
   for (const { docid, id, size, subject, places } of ended.messages()) {
     const onHold =

@@ -36,23 +36,15 @@ import {
   type VouchedCommit,
 } from './read-log.ts';
 
-/** The state of the catalog by which messages are settled. */
-interface SettlingState {
-  readonly catalog: ComparedCatalog;
-  /** Messages of later commits are not settled. */
-  readonly upTo: number;
-  /** See `ComparedCatalog.version`. */
-  readonly version: unknown;
-}
+type SettlingState = NonNullable<ReturnType<typeof settlingState>>;
 
 /**
  * Returns the state by which messages may be settled; see `Settling`. Threads see one state of the catalog after the
  * other if somebody writes: then it is another one in the end, and nothing they settled counts.
+ *
+ * @returns `upTo`: messages of later commits are not settled
  */
-function settlingState({
-  catalog,
-  reached,
-}: Pick<Grown, 'catalog' | 'reached'>): SettlingState | undefined {
+function settlingState({ catalog, reached }: Pick<Grown, 'catalog' | 'reached'>) {
   if (catalog === undefined || reached === undefined) return undefined;
   return unlessTroubled(() =>
     catalog.settles() ? { catalog, upTo: reached.number, version: catalog.version() } : undefined,
