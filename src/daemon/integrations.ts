@@ -164,7 +164,6 @@ export abstract class PeriodicWatch {
       .catch((error: unknown) => log.fail('error', this.failed, error));
   }
 
-  /** Resolves when nothing is being asked. */
   async idle(): Promise<void> {
     await this.#looking;
   }

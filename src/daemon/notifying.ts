@@ -118,7 +118,6 @@ export function errorOf({
   }
 }
 
-/** Returns for each copy whether it is stale. */
 function copyObservations(copies: readonly CopyFacts[], now: number): Observation[] {
   return copies.map((copy) => {
     const { to, behind, made } = copy;
@@ -154,7 +153,6 @@ interface NotifyingOptions {
   readonly metrics: Pick<Metrics, 'notification'>;
   readonly quotas: () => readonly MailboxQuota[];
   readonly copies: () => readonly CopyFacts[];
-  /** Names of the accounts in the configuration. */
   readonly accounts: () => readonly string[];
   /** From how many percent on a mailbox is nearly full; null: never. */
   readonly warnPercent: () => number | null;
@@ -300,7 +298,6 @@ export class Notifying {
     }
   }
 
-  /** Observes that passes cannot go on. */
   archiveFailed(error: MailkeepError): void {
     this.observe([{ subject: ARCHIVE, failure: failureOf(error) }]);
   }
@@ -337,7 +334,6 @@ export class Notifying {
     this.#tick();
   }
 
-  /** Resolves when nothing is being sent. */
   idle(): Promise<void> {
     return this.#notifier.idle();
   }

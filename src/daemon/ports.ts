@@ -6,7 +6,6 @@ import type { ProgressListener, SyncFailure, SyncResult } from '../sync/result.t
 import type { SyncPlan } from '../sync/run-sync.ts';
 import type { Narrowing } from '../sync/selection.ts';
 
-/** Time, as the daemon has it. */
 export interface DaemonClock {
   /** Milliseconds since the epoch. It may jump: somebody sets it, or the machine slept. */
   now(): number;
@@ -58,7 +57,6 @@ export interface PassRunner {
    * @throws `sync.interrupted` when the signal was aborted; families `disk`, `damage`, `in-use` when the archive cannot go on
    */
   pass(request: PassRequest): Promise<SyncResult>;
-  /** What passes over these accounts would do. */
   plan(
     accounts: readonly string[],
     narrowing: Narrowing,
@@ -95,7 +93,6 @@ export interface RunInfo {
 export interface AccountTrouble {
   /** `refused`: the token. `away`: the host cannot be reached, or does not want to be. */
   readonly state: 'refused' | 'away';
-  /** Code of the error. */
   readonly code: string;
   /** Milliseconds since the epoch. */
   readonly since: number;

@@ -118,12 +118,10 @@ export class Passes implements PassRunner {
     this.#origins = this.#open(options.settings);
   }
 
-  /** The accounts of the configuration in force, with their connections. */
   accounts(): AccountOrigin[] {
     return this.#origins.all();
   }
 
-  /** The configuration in force. */
   get settings(): Settings {
     return this.#settings;
   }
@@ -377,7 +375,6 @@ export class Run {
   constructor(
     readonly info: RunInfo,
     private readonly now: () => number,
-    /** Receives the events of its passes. */
     private readonly progress: ProgressListener = () => {},
   ) {
     this.done = new Promise((resolve) => {

@@ -11,7 +11,6 @@ const ZONE_STEP_MINUTES = 15;
 /** Four years and a day: 29 February comes within it. */
 const FARTHEST_MS = (4 * 366 + 1) * DAY;
 
-/** When a schedule is due next. */
 interface CronTimes {
   /** The first time after `after` (milliseconds since the epoch), or null when there is none within four years. */
   next(after: number): number | null;
@@ -72,7 +71,6 @@ export class ClockJumps {
   }
 }
 
-/** Calls that are to come, and can all be taken back. */
 export class Timers {
   readonly #cancels = new Set<() => void>();
 

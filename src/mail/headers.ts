@@ -39,7 +39,6 @@ export function headerParameter(value: string, name: string): string | null {
 export interface RawField {
   /** In lower case. */
   readonly name: string;
-  /** The name as it is spelled in the source. */
   readonly label: string;
   readonly value: string;
 }
@@ -175,7 +174,6 @@ function fieldAhead(source: Buffer, { next, isMac }: Lines, line: number): numbe
   return null;
 }
 
-/** Whether a line starts a message of an mbox. */
 function isPostmark(source: Buffer, line: number): boolean {
   return /^>?From /.test(source.toString('latin1', line, line + 6));
 }
@@ -269,7 +267,6 @@ class Lines {
 function orEnd(at: number, source: Buffer): number {
   return at < 0 ? source.length : at;
 }
-/** The lines of a field as one. */
 function unfolded(lines: string): string {
   return lines.replace(/[\r\n]+/g, (_, at: number, all: string) => {
     const end = /[^\r\n]/g;
@@ -338,7 +335,6 @@ function addressText(
   return cutText([...seen].join(', '), limits.addressChars);
 }
 
-/** One entry of an address field. */
 interface AddressEntry {
   /** `Name <address>`, or whichever of both there is. */
   readonly text: string;

@@ -260,7 +260,6 @@ const FORMATS = new Map<string, Format>([
   ...each('a', { kind: 'link' }),
 ]);
 
-/** Returns what an element of this name (in lower case) does to the text. */
 function formatOf(name: string): Format {
   return FORMATS.get(name) ?? INLINE;
 }
@@ -345,7 +344,6 @@ interface WalkLimits {
 /** Returns the address that is shown behind the words of a link, or an empty text for none. */
 type ShownAddress = (href: string) => string;
 
-/** An element that is open. */
 class Frame {
   children = 0;
   /** What stands before the item of a list that this element is; null where it is none. */
@@ -418,7 +416,6 @@ class Walk {
     else if (name === 'type') this.#type ??= value;
   }
 
-  /** Takes the end of the tag that is being read. */
   open(): void {
     const name = this.#tag;
     if (name === null) return;
@@ -440,7 +437,6 @@ class Walk {
     if (this.#takesChild() && items !== null) this.#item(items, '');
   }
 
-  /** Takes the end of the element on top. */
   close(): void {
     // One that ends itself, or that its end tag alone stands for.
     this.open();

@@ -63,7 +63,6 @@ interface ThreadLinks {
 export interface SubjectLink {
   /** The hash of the base subject; null where that is empty. */
   readonly base: number | null;
-  /** The subject is that of a reply or a forward. */
   readonly reply: boolean;
 }
 
@@ -72,7 +71,6 @@ const ANCESTORS = 20;
 /** Hex digits of the 48 bits of which a hash keeps 47. */
 const HEX_DIGITS = 12;
 
-/** Returns the thread links in these headers, whose ids have no angle brackets. */
 export function threadLinks(headers: {
   readonly messageId: string | null;
   readonly references: readonly string[];
@@ -151,7 +149,6 @@ export function withDomains(addresses: readonly string[]): string[] {
   return [...new Set([...addresses, ...addresses.map(domainOf)])];
 }
 
-/** Returns the domain of an address with its @. */
 function domainOf(address: string): string {
   return address.slice(address.lastIndexOf('@'));
 }
@@ -212,7 +209,6 @@ export function importedMailbox(name: string): MailboxKey {
 export interface PlaceLine {
   /** Null while quarantined. */
   readonly id: MessageId | null;
-  /** The mailbox's address. */
   readonly mailbox: string;
   /** The full path; as of a time, the path it had then. */
   readonly folder: string;

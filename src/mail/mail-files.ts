@@ -230,7 +230,6 @@ interface Line {
   readonly length: number;
 }
 
-/** The lines of a file, one after the other. */
 class Lines {
   readonly #fd: number;
   readonly #size: number;
@@ -470,7 +469,6 @@ export function lettersOf(flags: readonly string[]): string {
     .join('');
 }
 
-/** The part of a name that stays when a message is marked. */
 export function uniquePart(name: string): string {
   return name.replace(/[:;!]2,[A-Za-z]*$/, '');
 }

@@ -39,9 +39,7 @@ interface PendingJob {
   readonly reject: (error: Error) => void;
 }
 
-/** A thread is gone. */
 interface ThreadEnd {
-  /** The message it was on. */
   readonly culprit: { readonly job: PendingJob; readonly reason: UnparsedReason } | null;
   /** What it had not answered besides. */
   readonly left: readonly PendingJob[];
@@ -452,7 +450,6 @@ class ReadingThread {
     this.#thread.post({ kind: 'want', want });
   }
 
-  /** Starts to read. */
   begin(source: AsyncIterable<Uint8Array>): void {
     this.#feed = new PieceFeed(source);
     this.#thread.limitWork(this.#messageMs);
@@ -472,7 +469,6 @@ class ReadingThread {
     this.#fail(reason);
   }
 
-  /** Lets the worker send the next chunk. */
   more(): void {
     this.#thread.limitWork(this.#messageMs);
     this.#thread.post({ kind: 'more' });

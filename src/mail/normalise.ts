@@ -107,12 +107,10 @@ function pairs(characters: readonly string[]): string[] {
   return out;
 }
 
-/** Base characters with the marks that follow them. */
 function clusters(run: string): string[] {
   return run.match(/.\p{M}*/gsu) ?? [];
 }
 
-/** True where no character lies beyond ASCII. */
 export function isAscii(text: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the whole of ASCII is meant
   return /^[\x00-\x7f]*$/.test(text);

@@ -5,7 +5,6 @@ import { containedParts, isContainer, MOST_CONTAINER_BYTES } from './containers.
 import { charsetNamed, headerParameter, messageStart, rawText, walkHeader } from './headers.ts';
 import { Base64, QuotedPrintable, type TransferDecoder, Uuencoded } from './transfer-decoding.ts';
 
-/** What the header block of a leaf says of it. */
 export interface LeafInfo {
   readonly contentType: string;
   readonly charset: string | null;
@@ -32,7 +31,6 @@ export const PLAIN_TEXT: LeafInfo = {
   related: false,
 };
 
-/** What the header block of a part says of it. */
 interface PartInfo {
   readonly leaf: LeafInfo;
   /** Lower-case subtype of a multipart; null for a leaf. */
@@ -145,7 +143,6 @@ function fieldValue({ headers, charset }: SplitPart, name: string): string | nul
   return rawText(unfolded.trim(), charset || null);
 }
 
-/** Why a message was not parsed to its end. */
 export type Breach = 'depth' | 'parts' | 'header';
 
 /**
@@ -526,7 +523,6 @@ class Splitter<T> {
     }
   }
 
-  /** Decodes the body of a leaf. */
   #leafBody({ leaf, encoding }: PartInfo, to: Body): Body {
     const isText =
       leaf.contentType === 'text/plain' &&

@@ -50,7 +50,6 @@ interface JournalFolder {
   readonly uidValidity: string;
 }
 
-/** An APPEND in the journal. */
 interface JournalEntry {
   readonly number: number;
   readonly id: MessageId;
@@ -67,7 +66,6 @@ export interface JournaledPlan {
   readonly number: number;
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
-  /** Where everything goes. */
   readonly layout: Layout;
   /** The moment of `--as-of`, in milliseconds since the epoch. */
   readonly asOf: number | null;
@@ -123,7 +121,6 @@ export class RestoreJournal {
     return layout !== null && 'kind' in layout ? { ...plan, layout } : undefined;
   }
 
-  /** Records a plan. */
   begin(
     target: string,
     what: string,

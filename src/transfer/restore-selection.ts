@@ -42,7 +42,6 @@ export function* lastPlaces<Place extends EndedPlace>(
   yield* last.values();
 }
 
-/** What is restored. */
 export interface RestoreSelection {
   /** Only messages that a query finds; `text` is what was typed. */
   readonly query: {
@@ -62,7 +61,6 @@ export interface RestoreSelection {
   readonly deleted: boolean;
 }
 
-/** What a selection is read from. */
 export type Chosen = Pick<
   Catalog,
   'snapshot' | 'reached' | 'commitAt' | 'listPlaces' | 'foundDocids' | 'folders'
@@ -260,7 +258,6 @@ class Header {
 
 /** A folder of the archive that has messages to restore, or is restored empty. */
 export interface SourceFolder {
-  /** The mailbox's address. */
   readonly address: string;
   readonly path: string;
   /** Separates the levels of the path; empty where there are none. */
@@ -290,7 +287,6 @@ export type Layout =
 
 export interface TargetFolder {
   readonly source: SourceFolder;
-  /** Full path on the server. */
   readonly path: string;
   /** A level has other characters than in the archive. */
   readonly replaced: boolean;

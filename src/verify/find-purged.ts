@@ -230,7 +230,6 @@ interface Wanted {
 
 /** Bytes that stay because something else has them too. */
 interface Shared {
-  /** The message that goes. */
   readonly message: MessageId;
   readonly blob: BlobHash;
   /** A message that stays; null where bytes kept aside by a quarantined place are the same. */
@@ -369,7 +368,6 @@ async function concerned(
   return { records, blobs, places: new Set(places.keys()), quarantined };
 }
 
-/** Whether a fact is about a part of a mailbox that is removed. */
 function isRemoved({ removed }: Wanted, fact: Fact, commit: number): boolean {
   if (removed === undefined || !('host' in fact)) return false;
   return removed.parts.some(({ host, mailbox, commits, folders }) => {

@@ -46,7 +46,6 @@ export interface Candidate {
   readonly places: readonly EndedPlace[];
 }
 
-/** Why a message goes. */
 export type PruneReason = 'ended' | 'draft' | 'rule';
 /** Why it stays: what has to change first, where several reasons apply. */
 export type KeepReason =

@@ -125,7 +125,6 @@ interface LogListener {
     reason: 'ends-early' | 'diverged' | 'other-archive',
     lastNumber: number,
   ): void;
-  /** A segment is through. */
   progress?(progress: VerifyProgress): void;
 }
 
@@ -148,7 +147,6 @@ export interface LogTotals {
   readonly tail: Omit<Extract<SegmentReport, { what: 'tail' }>, 'what'> | null;
 }
 
-/** The totals of a log of which nothing was read. */
 export const NOTHING_READ: LogTotals = {
   ...{ archiveId: null, last: null, segments: 0, records: 0, messages: 0 },
   ...{ rawBytes: 0, fileBytes: 0, tail: null },

@@ -550,11 +550,9 @@ function idByCommit(
 interface ProofOptions {
   readonly dir: string;
   readonly files: FileLayer;
-  /** Other folders of the same archive. */
   readonly copies: readonly string[];
   /** Segments that are about to be mended. */
   readonly segments: ReadonlySet<number>;
-  /** The last commit that a catalog has seen. */
   readonly expected: ExpectedCommit | undefined;
   /** Commits that a key of this archive has signed, in manifests of copies. */
   readonly vouched: readonly ChainState[];
@@ -719,7 +717,6 @@ interface RepairOptions {
   readonly dir: string;
   readonly files?: FileLayer;
   readonly checker: SegmentChecker;
-  /** Other folders of the same archive. */
   readonly copies: readonly string[];
   /** Commits that a key of this archive has signed, in manifests of copies; none by default. */
   readonly vouched?: readonly ChainState[];
@@ -732,7 +729,6 @@ interface RepairOptions {
 }
 
 export interface Repaired {
-  /** What was found before anything was done. */
   readonly before: Verification;
   readonly mended: readonly MendedSegment[];
   readonly restored: readonly {
