@@ -9,7 +9,6 @@ import { partialResult, type Run } from './runs.ts';
 /** What comes first, by what it is for. A pass that takes long is backlog, whatever it began as. */
 const RANKS: readonly RunKind[] = ['hint', 'hand', 'sync', 'backlog', 'sweep'];
 
-/** A pass over a mailbox that is to be made, and the runs that wait for it. */
 export interface Task {
   readonly mailbox: WatchedMailbox;
   readonly aim: Aim;
@@ -102,7 +101,6 @@ export function decide(
   return { start, stop: [...stop].filter(({ stopping }) => !stopping) };
 }
 
-/** Returns whether the waiting run of a mailbox is worth interrupting the one in progress. */
 function isBetter(waiting: RunKind, running: RunKind): boolean {
   if (running !== 'backlog' && running !== 'sweep') return false;
   return waiting === 'hint' || waiting === 'hand' || waiting === 'sync';
@@ -124,7 +122,6 @@ function oldestByClass(underway: readonly Underway[], monotonic: number): Map<st
 
 /** How often what is under way is weighed again when nothing else happens. */
 const WEIGH_EVERY_MS = 5_000;
-/** How often the progress of a pass is reported. */
 const REPORT_EVERY_MS = 30_000;
 
 interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'observer'> {

@@ -17,7 +17,6 @@ import { exportError } from './errors.ts';
 export interface ExportFiles extends FileLayer {
   /** What a path leads to, links followed; `other` is a pipe, a socket or a device, which may not end. */
   kindOf(path: string): 'file' | 'folder' | 'other' | undefined;
-  /** True for a link, which may lead out of the export. */
   isLink(path: string): boolean;
   /** Sets when a file was last written, milliseconds since the epoch. */
   setModified(path: string, time: number): Promise<void>;
@@ -253,7 +252,6 @@ export class ExportFolder {
     });
   }
 
-  /** An unfinished file that is written over many calls. */
   async begin(relative: string): Promise<NewFile> {
     this.#refuseLinks(parentOf(relative));
     const folder = path.dirname(this.absolute(relative));

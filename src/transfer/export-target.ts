@@ -51,11 +51,9 @@ import { ZipReader, ZipUnreadable } from './read-zip.ts';
 /** Names in a folder that belong to the system, not to anybody's export. */
 const SYSTEMS_OWN = /^(?:\.|lost\+found$|desktop\.ini$|thumbs\.db$|\$recycle\.bin$|system volume)/i;
 
-/** What is at the target of an export into a folder. */
 interface FolderTarget {
   /** True when an earlier export is there, whole. */
   readonly finished: boolean;
-  /** True when one was begun and did not end. */
   readonly unfinished: boolean;
 }
 
@@ -468,7 +466,6 @@ function folderSidecarPath(messagePath: string): string {
     : messagePath.replace(/cur\/[^/]*$/, 'mailkeep-sidecar.json');
 }
 
-/** Writes one file of sidecars for each folder of the export. */
 async function writeFolderSidecars(
   folder: ExportFolder,
   plan: ExportPlan,
@@ -672,7 +669,6 @@ export class ZipWriter implements FormatWriter {
   constructor(
     private readonly deps: {
       readonly file: Pick<NewFile, 'write' | 'discard'>;
-      /** The zip's final name, for errors. */
       readonly final: string;
       readonly plan: ExportPlan;
       /** The bytes of a place of the earlier export. */
@@ -884,7 +880,6 @@ async function provenPieces(old: ZipReader | undefined, entry: ManifestEntry) {
   return (await old?.holds(entry)) === true ? await old?.pieces(entry.path) : undefined;
 }
 
-/** A file to be put into a zip. */
 export interface ZippedFile {
   /** Its path in the zip; two files must not share one. */
   readonly name: string;

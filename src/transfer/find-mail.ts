@@ -111,7 +111,6 @@ export interface MailFile {
   /** What parts the levels of `folder`. */
   readonly delimiter: '/' | '.';
   readonly inExport: InExport | null;
-  /** Flags that a message of an MH folder has. */
   readonly flags?: readonly string[];
   /** Keywords by the small letters in the names of a Maildir. */
   readonly keywords?: ReadonlyMap<string, string>;

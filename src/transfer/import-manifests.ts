@@ -15,7 +15,6 @@ import { linesOf } from './export-target.ts';
 import { exportAround, type InExport, isZip } from './find-mail.ts';
 import { ZipReader, ZipUnreadable } from './read-zip.ts';
 
-/** A folder of the archive that mail goes to. */
 export interface TargetFolder {
   readonly folder: string;
   readonly name: string;

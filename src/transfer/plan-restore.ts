@@ -17,7 +17,6 @@ export type RefusalReason =
   | 'folder'
   | 'server';
 
-/** What became of a planned message. */
 type RestoreOutcome = 'appended' | 'present' | 'refused';
 
 /** Counts of a folder, or of all. `planned` is the sum of the others, and of what is due. */
@@ -135,7 +134,6 @@ export class RestorePlan {
     return this.#isFound(docid);
   }
 
-  /** The message has an ended place. */
   noteEnded(docid: number): void {
     this.#noteEnded.run(docid);
   }
@@ -144,7 +142,6 @@ export class RestorePlan {
     return this.#isEnded(docid);
   }
 
-  /** The message has a current place in a mailbox. */
   noteCurrent(docid: number, mailbox: string): void {
     this.#noteCurrent.run(docid, mailbox);
   }
@@ -234,7 +231,6 @@ export class RestorePlan {
     this.#settle.run('refused', null, null, 0, reason, text, seq);
   }
 
-  /** Refuses all that is due in a folder. */
   refuseFolder(folder: number, text: string): void {
     this.#db
       .prepare<unknown[]>(
@@ -243,7 +239,6 @@ export class RestorePlan {
       .run(text, folder);
   }
 
-  /** Adds reasons to those that a message has. */
   alter(seq: number, reasons: readonly Alteration[]): void {
     const known = this.#db
       .prepare<unknown[], string | null>('SELECT altered FROM items WHERE seq = ?')
@@ -264,7 +259,6 @@ export class RestorePlan {
     return this.#added;
   }
 
-  /** Counts by folder. */
   counts(): ReadonlyMap<number, RestoreCounts> {
     const counts = new Map(
       [...this.#folders.keys()].map((folder) => [
@@ -329,7 +323,6 @@ export class RestorePlan {
     return { messages, reasons };
   }
 
-  /** How many messages were refused for each reason. */
   refusals(): Readonly<Partial<Record<RefusalReason, number>>> {
     const rows = this.#db
       .prepare<[], { reason: RefusalReason; n: number }>(
@@ -400,9 +393,7 @@ export interface RestoreOptions {
   readonly destination: Destination;
   /** Begins another plan, also where one of this selection is unfinished. */
   readonly fresh: boolean;
-  /** Stops once it is known what would be done. */
   readonly dryRun: boolean;
-  /** At most so many connections. */
   readonly jobs: number;
   readonly catalog: Chosen;
   readonly sources: Pick<LogReader, 'readMessage' | 'streamMessage'>;

@@ -279,7 +279,6 @@ export interface FoundMail extends Read, PlaceDates {
 
 type OwnFacts = Omit<FoundMail, 'listed' | keyof Read>;
 
-/** One that a manifest lists. */
 type ListedMail = FoundMail & { readonly listed: ManifestEntry };
 
 /** Reads messages out of files. Sources that are too large for memory lie in the spool folder while they are used. */
@@ -303,7 +302,6 @@ export class MailReader {
     return file.kind === 'emlx' ? this.#inEmlx(file) : this.#inFile(file, index);
   }
 
-  /** A message that is a file of its own. */
   async *#inFile(file: MailFile, index: ExportIndex | null) {
     const { size } = statSync(file.path);
     const name = path.basename(shownPath(file.path));

@@ -3,7 +3,6 @@ import type { Entry, ZipFile } from 'yauzl';
 import yauzl from 'yauzl';
 import { MANIFEST_NAME, type ManifestEntry } from './export-manifest.ts';
 
-/** A zip that cannot be read as one. */
 export class ZipUnreadable extends Error {}
 
 /** Entries of a zip by name, read one after the other; only their places are held. */

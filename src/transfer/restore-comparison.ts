@@ -74,7 +74,6 @@ function headerOf(bytes: Buffer): Buffer {
   return end < 0 ? bytes : bytes.subarray(0, end + 2);
 }
 
-/** Returns the pieces of a content, from the front. */
 export function piecesOf(content: Content): Iterable<Buffer> | AsyncIterable<Buffer> {
   return Buffer.isBuffer(content) ? [content] : content();
 }
@@ -178,7 +177,6 @@ class Comparison {
     return { sent: i, there: at };
   }
 
-  /** What the server changed. */
   changes(): readonly Alteration[] {
     return [...this.#found];
   }
@@ -209,7 +207,6 @@ export async function changesIn(
   }
 }
 
-/** One side of a comparison. */
 class Side {
   readonly #pieces: Iterator<Buffer> | AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
@@ -304,9 +301,7 @@ export type Alteration =
   | 'header-bytes'
   /** The server has other bytes, and nothing about the message explains it. */
   | 'bytes'
-  /** The received date is outside what servers keep, or missing. */
   | 'date'
-  /** The server does not keep all flags and keywords. */
   | 'flags';
 
 /** Sizes that the server announces, in bytes; null where it announces none. */
@@ -337,7 +332,6 @@ export function fitSizes(
   });
 }
 
-/** A message that is to be in a folder. */
 interface WantedMessage {
   readonly id: MessageId;
   readonly messageId: string | null;
@@ -345,7 +339,6 @@ interface WantedMessage {
   readonly size: number;
 }
 
-/** A message that a folder of the server has. */
 export interface FoundMessage {
   readonly uid: number;
   readonly messageId: string | null;

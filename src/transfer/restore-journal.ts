@@ -134,7 +134,6 @@ export class RestoreJournal {
     return { number: Number(lastInsertRowid), startedAt, layout, asOf, refused: '' };
   }
 
-  /** Records which characters the server refuses in names. */
   refuse({ number }: JournaledPlan, characters: string): void {
     this.database
       .prepare<unknown[]>('UPDATE restores SET refused = ? WHERE number = ?')
@@ -151,7 +150,6 @@ export class RestoreJournal {
     })();
   }
 
-  /** Records how fast the server took messages. */
   measured({ number }: JournaledPlan, { messagesPerSecond, bytesPerSecond }: Rate): void {
     this.database
       .prepare<unknown[]>(
@@ -172,7 +170,6 @@ export class RestoreJournal {
     return row ?? null;
   }
 
-  /** Returns what a plan has appended. */
   entriesOf({ number }: Pick<JournaledPlan, 'number'>): PlanJournal {
     return new PlanJournal(this.database, number);
   }
@@ -218,7 +215,6 @@ export class PlanJournal {
     return Number(this.#begin.run(this.plan, path, uidValidity, id, at).lastInsertRowid);
   }
 
-  /** Records that the server has the message, under this uid if it gave one. */
   settle(number: number, uid: number | null): void {
     this.#settle.run(uid, number, this.plan);
   }

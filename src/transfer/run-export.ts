@@ -106,7 +106,6 @@ export async function runExportFrom(
 
 export type ExportResult = Awaited<ReturnType<typeof exportTo>>;
 
-/** The same to any target. */
 async function exportTo(origin: ExportOrigin, options: WritingOptions, target: ExportTarget) {
   const { plan, ...planned } = await planPlaces(origin, options, target);
   try {
@@ -129,7 +128,6 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
     const { exported, there, bytes, damaged, purged, replaced } = run.counts;
     return {
       ...{ to: options.to, format: options.format, commit, asOf },
-      /** Places that the selection has. */
       places,
       /** Places written by this run, and the bytes of their sources. */
       ...{ exported, bytes },
@@ -138,7 +136,6 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
       /** Places of earlier exports to the same place that this selection does not have, and that are still there. */
       kept: kept - replaced,
       ...{ quarantined, damaged, purged },
-      /** Each place that could not be exported. */
       failures: [...planned.failures, ...run.failures].slice(0, MOST_FAILURES),
       /** Path of the manifest; within the file for a zip. */
       manifest: target.manifest,
@@ -168,7 +165,6 @@ function checkAllCounted(
   if (!agrees) throw exportError('export-incomplete', { places, told: planned });
 }
 
-/** One pass over the plan. */
 class ExportRun {
   readonly #flying = new Set<Promise<void>>();
   #failure: { readonly error: unknown } | undefined;

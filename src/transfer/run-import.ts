@@ -115,7 +115,6 @@ class Import {
   readonly #reader: MailReader;
   readonly #folders = new Map<string, OpenFolder>();
   readonly #counts = {
-    /** Files with mail in them. */
     files: 0,
     /** Messages met: those that were added to one folder or more, known to all their folders, or forgotten on purpose. */
     ...{ messages: 0, added: 0 },
@@ -175,7 +174,6 @@ class Import {
       ...this.#counts,
       passedOverPaths: this.#passedOverPaths,
       doubtfulLines: this.#doubtfulLines,
-      /** In the order in which they were met. */
       folders: [...this.#folders].map(([folder, { added, known }]) => ({ folder, added, known })),
       /** Manifests of exports that the files lie in; those that are damaged were not used. */
       manifests: this.manifests.list(),

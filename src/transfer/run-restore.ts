@@ -55,7 +55,6 @@ const FIRST = 3;
 
 /** A message that the server has once more than it should: its answer was lost, and it was sent again. */
 interface DoubledMessage extends NamedMessage {
-  /** On the server. */
   readonly doubleUid: number;
 }
 
@@ -186,7 +185,6 @@ async function doubles(
   return doubled;
 }
 
-/** A message that is read, and how it is sent. */
 interface Ready {
   readonly message: PlannedMessage;
   readonly form: SentForm;
@@ -198,7 +196,6 @@ interface ReadMessage {
   readonly form: SentForm | 'damaged' | 'purged';
 }
 
-/** Messages that go together. */
 interface Batch {
   /** Bytes of all of them. */
   readonly size: number;
@@ -311,7 +308,6 @@ function verdictOn({ response, text }: Refused): RefusalReason {
 /** A message that breaks the connection this often is refused, so that the others get their turn. */
 const MOST_BREAKS = 3;
 
-/** What all folders of a run share. */
 interface SharedRun {
   readonly plan: RestorePlan;
   readonly journal: PlanJournal;
@@ -325,7 +321,6 @@ interface SharedRun {
   readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
   /** @param sent bytes on the wire; 0 for what was not sent */
   readonly onSettled: (sent: number) => void;
-  /** Flags that are never sent, counted. */
   readonly leftOut: { recent: number; deleted: number };
   /** Bytes from which on the quota has no room; messages of this size are not sent any more. */
   readonly quota: { floor: number };
@@ -337,7 +332,6 @@ interface Opened {
   readonly selected: SelectedFolder;
 }
 
-/** A message under way. */
 interface Sent {
   readonly seq: number;
   /** Its number in the journal. */
@@ -626,10 +620,8 @@ function countLeftOut(flags: readonly string[], counts: SharedRun['leftOut']): v
 
 const BROKE = 'the connection broke each time it was sent';
 
-/** Where the folders of a plan go, by their numbers. */
 type Targets = ReadonlyMap<number, TargetFolder>;
 
-/** What decides where folders go. */
 interface Naming {
   readonly folders: ReadonlyMap<number, SourceFolder>;
   readonly layout: Layout;
@@ -886,7 +878,6 @@ class Restore {
       }
   }
 
-  /** How many messages the server will refuse by what it announces. */
   #expect(limits: Limits) {
     const verdicts = fitSizes([...this.plan.sizes()], limits);
     const count = (reason: string): number => verdicts.filter((one) => one === reason).length;
@@ -1052,7 +1043,6 @@ class Restore {
       /** Messages that are not exactly as in the archive; of a dry run, those whose flags and dates will not be. */
       altered: plan.alterations(),
       alterations: plan.altered(MOST_NAMED),
-      /** Flags that are never restored. */
       leftOut: this.#leftOut,
       /** What was looked at once everything was there. */
       looked: {
@@ -1063,7 +1053,6 @@ class Restore {
       doubled: this.#looks.flatMap(({ doubled }) => doubled),
       connections: this.#connections,
       interrupted: options.signal.aborted,
-      /** What ended the run early. */
       ended: this.#ended,
     };
   }
