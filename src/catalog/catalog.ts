@@ -40,7 +40,7 @@ import {
 import { originQueries, relinkQueries } from './origin-places.ts';
 import { query } from './query.ts';
 import { viewOf } from './resolve-query.ts';
-import { catalogWithin } from './scoped-catalog.ts';
+import { scopedCatalog } from './scoped-catalog.ts';
 import { type CountRequest, searchQueries } from './search.ts';
 import { commitAt, type Scope, sees, timeOf } from './sql.ts';
 import { statsQueries } from './stats.ts';
@@ -360,7 +360,7 @@ export interface Catalog extends ReturnType<typeof unlimited> {
 function reading(connection: Connection, known?: KnownHashes): Catalog {
   const catalog: Catalog = {
     ...unlimited(connection, known),
-    within: (mailboxes) => catalogWithin(connection, catalog, mailboxes),
+    within: (mailboxes) => scopedCatalog(connection, catalog, mailboxes),
   };
   return catalog;
 }

@@ -182,7 +182,7 @@ export function purgedMessage({ catalog }: Pick<Reader, 'catalog'>, typed: strin
 }
 
 /** How far a catalog is behind its log. */
-export interface Stale {
+export interface CatalogLag {
   readonly reached: number;
   readonly last: number;
 }
@@ -193,7 +193,7 @@ export interface Stale {
  *
  * @param reachedNow returns the number of the commit that the catalog has reached
  */
-export function staleCatalog(dataDir: string, reachedNow: () => number): Stale | null {
+export function catalogLag(dataDir: string, reachedNow: () => number): CatalogLag | null {
   const last = lastCommitNumber(dataDir, realFiles);
   if (last === undefined || last <= reachedNow() || hasWriter(dataDir)) return null;
   // A writer may have finished meanwhile.
@@ -218,7 +218,7 @@ export interface Reader {
   readonly dataDir: string;
   readonly catalog: Catalog;
   /** Null where the catalog has all that the log has, or a writer is about to bring it along. */
-  readonly catalogBehind: Stale | null;
+  readonly catalogBehind: CatalogLag | null;
   /** Opened when first asked for. */
   sources(): LogReader;
   /** Lets go of segments that are held open: they may have been replaced. */
@@ -252,7 +252,7 @@ export function openReaderOf(
   return {
     dataDir,
     catalog,
-    catalogBehind: staleCatalog(dataDir, () => catalog.reached().number),
+    catalogBehind: catalogLag(dataDir, () => catalog.reached().number),
     sources() {
       sources ??= readerOf({ dir: dataDir, locator: catalog.locator }, segments);
       return sources;

@@ -74,14 +74,14 @@ const STATE_MARKS: Readonly<Record<Exclude<State, 'deleted'>, readonly [number, 
   draft: [MARK.draft, true],
 };
 
-const never: Formula = { op: 'never' };
+const never: Predicate = { op: 'never' };
 
 /** Turns a query into the catalog's terms; `unknown` hears of names that stand for nothing. */
 export function resolve(
   node: SearchNode,
   names: Names,
   unknown: (name: UnknownName) => void,
-): Formula {
+): Predicate {
   switch (node.kind) {
     case 'and':
     case 'or':
@@ -146,7 +146,7 @@ export function resolve(
   }
 }
 
-function text({ field, text: words, prefix }: TextNode): Formula {
+function text({ field, text: words, prefix }: TextNode): Predicate {
   const address = prefix ? undefined : exactAddress(words);
   if (address !== undefined) {
     if (field === 'from') return meta([senderToken(address)]);
@@ -160,7 +160,7 @@ function text({ field, text: words, prefix }: TextNode): Formula {
   return string === undefined ? never : { op: 'fts', expression: `${COLUMNS[field]} : ${string}` };
 }
 
-function near(terms: readonly TextNode[], distance: number): Formula {
+function near(terms: readonly TextNode[], distance: number): Predicate {
   const strings = terms.map((term) => ftsString(term.text, term.prefix));
   if (strings.some((string) => string === undefined)) return never;
   const columns = COLUMNS[terms[0]?.field ?? 'any'];
@@ -168,24 +168,24 @@ function near(terms: readonly TextNode[], distance: number): Formula {
 }
 
 /** Tokens of the meta column, one after the other. */
-function meta(tokens: readonly string[]): Formula {
+function meta(tokens: readonly string[]): Predicate {
   return tokens.length === 0 ? never : { op: 'fts', expression: `meta : "${tokens.join(' ')}"` };
 }
 
-function messageId(value: string, names: Names): Formula {
-  const exact: Formula = {
+function messageId(value: string, names: Names): Predicate {
+  const exact: Predicate = {
     op: 'members',
     members: { column: 'node', values: [threadNode(value)] },
   };
   if (!/^[0-9a-f]{4,64}$/i.test(value)) return exact;
   const ours = names
     .byIdPrefix(value)
-    .map((docid): Formula => ({ op: 'docids', low: docid, high: docid + 1 }));
+    .map((docid): Predicate => ({ op: 'docids', low: docid, high: docid + 1 }));
   return ours.length === 0 ? exact : { op: 'or', parts: [exact, ...ours] };
 }
 
 /** By the mailkeep id of any message in it, or its beginning, or by a Message-ID that it has or names. */
-function thread(value: string, names: Names, unknown: (name: UnknownName) => void): Formula {
+function thread(value: string, names: Names, unknown: (name: UnknownName) => void): Predicate {
   const ours = /^[0-9a-f]{4,64}$/i.test(value) ? names.byIdPrefix(value) : [];
   const found = [
     ...ours.flatMap((docid) => names.threadOf(docid) ?? []),
@@ -201,7 +201,7 @@ function thread(value: string, names: Names, unknown: (name: UnknownName) => voi
 }
 
 /** Whatever address a mailbox of the archive has. */
-function me(field: TextField, { folders }: Names): Formula {
+function me(field: TextField, { folders }: Names): Predicate {
   const addresses = new Set([...folders.values()].map(({ address }) => address));
   const parts = [...addresses].flatMap((address) => {
     const string = ftsString(address, false);
@@ -217,7 +217,7 @@ function account(
   value: string,
   { folders, ever, accounts }: Names,
   unknown: (name: UnknownName) => void,
-): Formula {
+): Predicate {
   const wanted = value.toLowerCase();
   const host = accounts.get(wanted) ?? wanted;
   const ids = mailboxesOfAccount(value, [...folders.values()], accounts);
@@ -236,7 +236,7 @@ function folder(
   value: string,
   { folders, ever }: Names,
   unknown: (name: UnknownName) => void,
-): Formula {
+): Predicate {
   if (value.toLowerCase() === 'anywhere') return { op: 'always' };
   const all = [...folders.values()];
   const found = foldersCalled(value, all);
@@ -275,7 +275,7 @@ function mailbox(
   value: string,
   { folders, ever }: Names,
   unknown: (name: UnknownName) => void,
-): Formula {
+): Predicate {
   const ids = mailboxesCalled(value, [...folders.values()]);
   if (ids.size === 0) {
     const { mailboxes } = ever();
@@ -292,7 +292,7 @@ function flagged(
   names: Names,
   fits: (set: FlagSetRow) => boolean,
   indexed: PlaceCondition['indexed'] = null,
-): Formula {
+): Predicate {
   const flagSets = names
     .flagSets()
     .filter(fits)
@@ -300,7 +300,7 @@ function flagged(
   return place({ folders: null, flagSets, indexed });
 }
 
-function place(condition: PlaceCondition): Formula {
+function place(condition: PlaceCondition): Predicate {
   return { op: 'place', place: condition };
 }
 
@@ -497,9 +497,9 @@ export interface Observed {
 }
 
 /** A query in the catalog's terms. `fts` is an FTS5 expression of our own making. */
-export type Formula =
-  | { readonly op: 'and' | 'or'; readonly parts: readonly Formula[] }
-  | { readonly op: 'not'; readonly part: Formula }
+export type Predicate =
+  | { readonly op: 'and' | 'or'; readonly parts: readonly Predicate[] }
+  | { readonly op: 'not'; readonly part: Predicate }
   | { readonly op: 'fts'; readonly expression: string }
   /** Docids from `low` (included) to `high` (excluded). */
   | { readonly op: 'docids'; readonly low: number; readonly high: number }
@@ -573,14 +573,14 @@ const WHOLE: Conjunct = {
 };
 
 /**
- * The alternatives of a formula. What the full-text index can answer by itself stays one expression, whatever
+ * The alternatives of a predicate. What the full-text index can answer by itself stays one expression, whatever
  * its shape; only what mixes text with other filters is multiplied out, so that each alternative can be walked
  * newest first and stop early.
  *
  * @throws `search-too-complex` when there are too many
  */
-export function alternatives(formula: Formula): Conjunct[] {
-  const found = expand(formula, true).filter(isPossible);
+export function alternatives(predicate: Predicate): Conjunct[] {
+  const found = expand(predicate, true).filter(isPossible);
   const stars = found
     .flatMap(({ has, lacks }) => [...has, ...lacks])
     .reduce((sum, expression) => sum + starsIn(expression), 0);
@@ -589,46 +589,46 @@ export function alternatives(formula: Formula): Conjunct[] {
   return found;
 }
 
-function expand(formula: Formula, holds: boolean): Conjunct[] {
+function expand(predicate: Predicate, holds: boolean): Conjunct[] {
   // Text that is excluded stays apart from text that is sought, by which hits are ranked.
-  if (formula.op === 'not') return expand(formula.part, !holds);
-  const expression = ftsExpression(formula);
+  if (predicate.op === 'not') return expand(predicate.part, !holds);
+  const expression = ftsExpression(predicate);
   if (expression !== undefined)
     return [holds ? { ...WHOLE, has: [expression] } : { ...WHOLE, lacks: [expression] }];
-  switch (formula.op) {
+  switch (predicate.op) {
     case 'and':
     case 'or': {
-      const all = (formula.op === 'and') === holds;
-      const parts = gathered(formula.parts, formula.op).map((part) => expand(part, holds));
+      const all = (predicate.op === 'and') === holds;
+      const parts = gathered(predicate.parts, predicate.op).map((part) => expand(part, holds));
       const found = all ? product(parts) : parts.flat();
       if (found.length > CONJUNCT_LIMIT)
         throw searchError('search-too-complex', { limit: CONJUNCT_LIMIT, of: 'alternatives' });
       return found;
     }
     case 'docids':
-      if (holds) return [{ ...WHOLE, low: formula.low, high: formula.high }];
+      if (holds) return [{ ...WHOLE, low: predicate.low, high: predicate.high }];
       return [
-        { ...WHOLE, high: formula.low },
-        { ...WHOLE, low: formula.high },
+        { ...WHOLE, high: predicate.low },
+        { ...WHOLE, low: predicate.high },
       ];
     case 'size':
-      if (holds) return [{ ...WHOLE, sizeLow: formula.low, sizeHigh: formula.high }];
+      if (holds) return [{ ...WHOLE, sizeLow: predicate.low, sizeHigh: predicate.high }];
       return [
-        { ...WHOLE, sizeHigh: formula.low - 1 },
-        { ...WHOLE, sizeLow: formula.high + 1 },
+        { ...WHOLE, sizeHigh: predicate.low - 1 },
+        { ...WHOLE, sizeLow: predicate.high + 1 },
       ];
     case 'place':
       return [
-        holds ? { ...WHOLE, places: [formula.place] } : { ...WHOLE, noPlaces: [formula.place] },
+        holds ? { ...WHOLE, places: [predicate.place] } : { ...WHOLE, noPlaces: [predicate.place] },
       ];
     case 'members':
       return [
         holds
-          ? { ...WHOLE, members: [formula.members] }
-          : { ...WHOLE, noMembers: [formula.members] },
+          ? { ...WHOLE, members: [predicate.members] }
+          : { ...WHOLE, noMembers: [predicate.members] },
       ];
     case 'observed': {
-      const { observed, within } = formula;
+      const { observed, within } = predicate;
       if (!holds) return [{ ...WHOLE, noObserved: [observed] }];
       const deleted = observed.what === 'deleted' ? true : null;
       return [{ ...WHOLE, ...within, observed: [observed], deleted }];
@@ -637,14 +637,14 @@ function expand(formula: Formula, holds: boolean): Conjunct[] {
       return [{ ...WHOLE, deleted: holds }];
     case 'always':
     case 'never':
-      return (formula.op === 'always') === holds ? [WHOLE] : [];
+      return (predicate.op === 'always') === holds ? [WHOLE] : [];
     case 'fts':
       return [];
   }
 }
 
 /** Puts the parts that one index answers by itself into one: they need no alternatives. */
-function gathered(parts: readonly Formula[], op: 'and' | 'or'): readonly Formula[] {
+function gathered(parts: readonly Predicate[], op: 'and' | 'or'): readonly Predicate[] {
   const text = parts.filter((part) => ftsExpression(part) !== undefined);
   const found = parts.filter((part) => !text.includes(part));
   if (text.length > 0) found.unshift(text.length === 1 ? (text[0] ?? ALWAYS) : { op, parts: text });
@@ -661,7 +661,7 @@ function gathered(parts: readonly Formula[], op: 'and' | 'or'): readonly Formula
   return found;
 }
 
-const ALWAYS: Formula = { op: 'always' };
+const ALWAYS: Predicate = { op: 'always' };
 
 function product(factors: readonly Conjunct[][]): Conjunct[] {
   let found: Conjunct[] = [WHOLE];
@@ -704,23 +704,23 @@ function isPossible({ low, high, sizeLow, sizeHigh, places, members }: Conjunct)
   );
 }
 
-/** The FTS5 expression of a formula that the index can answer by itself. */
-function ftsExpression(formula: Formula): string | undefined {
-  switch (formula.op) {
+/** The FTS5 expression of a predicate that the index can answer by itself. */
+function ftsExpression(predicate: Predicate): string | undefined {
+  switch (predicate.op) {
     case 'fts':
-      return formula.expression;
+      return predicate.expression;
     case 'not': {
-      const part = ftsExpression(formula.part);
+      const part = ftsExpression(predicate.part);
       return part === undefined ? undefined : matchOf([], [part]);
     }
     case 'or': {
-      const parts = formula.parts.map(ftsExpression);
+      const parts = predicate.parts.map(ftsExpression);
       return parts.some((part) => part === undefined) ? undefined : `(${parts.join(' OR ')})`;
     }
     case 'and': {
       const has: string[] = [];
       const lacks: string[] = [];
-      for (const part of formula.parts) {
+      for (const part of predicate.parts) {
         const negated = part.op === 'not';
         const expression = ftsExpression(negated ? part.part : part);
         if (expression === undefined) return undefined;

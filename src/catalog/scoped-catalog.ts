@@ -123,7 +123,7 @@ function sqlOf(scope: Scope, { commit, span, event }: Read): string {
  * Returns a catalog that answers as if the archive held some mailboxes only. What cannot be answered so throws: a new
  * query of the catalog has to decide here what a reader of some mailboxes learns from it.
  */
-export function catalogWithin(
+export function scopedCatalog(
   connection: Connection,
   whole: Catalog,
   keys: readonly MailboxKey[],
@@ -225,7 +225,7 @@ export function catalogWithin(
     lastSeen: (id) =>
       whole.lastSeen(id, scope).map((end) => ({ ...end, commit: own.numberOf(end.commit) })),
     scopeOf: () => scope,
-    within: () => catalogWithin(connection, whole, keys),
+    within: () => scopedCatalog(connection, whole, keys),
     quarantine: {
       ...withheld(whole.quarantine),
       open: () => whole.quarantine.open().filter((entry) => keys.some((key) => isSame(key, entry))),

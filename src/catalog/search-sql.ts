@@ -24,7 +24,7 @@ export type Direction = 'newest' | 'oldest';
  * What a walk over candidates follows, always in docid order. Whichever it is, each candidate is asked the rest
  * of the conjunct, so the choice is about speed alone.
  */
-type Driver = { readonly by: 'match' } | { readonly by: 'both'; readonly rare: Side } | Side;
+type AccessPath = { readonly by: 'match' } | { readonly by: 'both'; readonly rare: Side } | Side;
 
 /** Candidates that an index other than the full-text one gives in docid order. */
 type Side =
@@ -42,7 +42,12 @@ type Side =
  * Where the index drives, the order is `msg_fts.rowid` and the join is CROSS: any other way of saying it makes
  * SQLite sort all hits.
  */
-export function walks(conjunct: Conjunct, driver: Driver, direction: Direction, view: View): Sql[] {
+export function walks(
+  conjunct: Conjunct,
+  driver: AccessPath,
+  direction: Direction,
+  view: View,
+): Sql[] {
   const order = direction === 'newest' ? 'DESC' : 'ASC';
   if (driver.by === 'match' || driver.by === 'both') {
     const { from, where, params } = matched(conjunct, driver, view);
@@ -82,7 +87,7 @@ export function counted(conjunct: Conjunct, view: View): Sql | undefined {
 /** Hits of the full-text index, in the order of its rows, with everything else that is asked of them. */
 function matched(
   conjunct: Conjunct,
-  driver: Driver,
+  driver: AccessPath,
   view: View,
 ): { readonly from: string; readonly where: string; readonly params: Sql['params'] } {
   const filters = filtersOf(conjunct, view);
@@ -152,12 +157,12 @@ function newestOf(
  */
 export function ranked(
   conjunct: Conjunct,
-  driver: Driver,
+  driver: AccessPath,
   limit: number,
   among: number,
   view: View,
 ): Sql {
-  const listed: Driver =
+  const listed: AccessPath =
     driver.by === 'match' || driver.by === 'both' || driver.by === 'all'
       ? driver
       : { by: 'both', rare: driver };
@@ -275,7 +280,7 @@ export function within(
 /** A conjunct with what its walk follows, and its bounds narrowed to where hits can be. */
 export interface Drive {
   readonly conjunct: Conjunct;
-  readonly driver: Driver;
+  readonly driver: AccessPath;
   /** Where the walk is to stop and choose again: it goes no further than `low` (newest first) or `high`. */
   readonly stretch: Pick<Conjunct, 'low' | 'high'>;
 }
@@ -313,7 +318,7 @@ interface Density<D> {
  * older mail may be of another kind, it holds for one stretch of the walk: `grown` times as many candidates as for
  * the first. Only the present has indexes for flags and folders: as of a commit, text drives, or a thread, or everything.
  */
-export function chooseDriver(
+export function chooseAccessPath(
   connection: Connection,
   conjunct: Conjunct,
   view: View,
@@ -335,7 +340,7 @@ export function chooseDriver(
   if (best.first === undefined) return { conjunct: nothing, driver: best.driver, stretch: nothing };
   // Nothing that is found comes before the first candidate of any side.
   let first = best.first;
-  let driver: Driver = best.driver;
+  let driver: AccessPath = best.driver;
   let span = (STRETCH.side * grown) / best.rate;
   if (match) {
     const text = measure({ by: 'match' });
@@ -411,7 +416,7 @@ function inOneGo(
     .map((side) => density(connection, conjunct, side, direction, range))
     .toSorted((a, b) => a.rate - b.rate);
   const listed = rare !== undefined && rare.rate * (range.high - range.low) < LISTED;
-  const driver: Driver = listed ? { by: 'both', rare: rare.driver } : { by: 'match' };
+  const driver: AccessPath = listed ? { by: 'both', rare: rare.driver } : { by: 'match' };
   return { conjunct, driver, stretch: conjunct };
 }
 
@@ -557,7 +562,7 @@ function* stretches(
         ? { ...conjunct, high: stretch.low }
         : { ...conjunct, low: stretch.high };
     if (isLast || rest.low >= rest.high) return;
-    drive = chooseDriver(connection, rest, view, direction, grown * GROWTH);
+    drive = chooseAccessPath(connection, rest, view, direction, grown * GROWTH);
     if (drive.conjunct.low >= drive.conjunct.high) return;
   }
 }

@@ -13,10 +13,10 @@ import type { SearchNode, TextNode } from './query-ast.ts';
 import {
   alternatives,
   type Conjunct,
-  type Formula,
   type Members,
   type Names,
   ObservedCommits,
+  type Predicate,
   resolve,
   starsIn,
   type UnknownName,
@@ -25,7 +25,7 @@ import {
 } from './resolve-query.ts';
 import { SetSearch, sumsFilter, sumUnread, unreadCount } from './search-sets.ts';
 import {
-  chooseDriver,
+  chooseAccessPath,
   counted,
   type Direction,
   type Drive,
@@ -582,14 +582,14 @@ function prepared(connection: Connection, ids: IdLookup, request: WalkRequest) {
   };
   const found = resolve(request.node, names, (name) => unknown.push(name));
   const { after, sort, among } = request;
-  const formula: Formula =
+  const predicate: Predicate =
     among === undefined
       ? found
       : {
           op: 'and',
           parts: [found, { op: 'members', members: { column: 'docid', values: among } }],
         };
-  const bounded = alternatives(formula).map((conjunct) => {
+  const bounded = alternatives(predicate).map((conjunct) => {
     if (after === undefined || sort === 'relevance') return conjunct;
     return sort === 'oldest'
       ? { ...conjunct, low: Math.max(conjunct.low, after + 1) }
@@ -598,7 +598,7 @@ function prepared(connection: Connection, ids: IdLookup, request: WalkRequest) {
   const drives = bounded
     .filter(({ low, high }) => low < high)
     .map((conjunct) =>
-      chooseDriver(connection, conjunct, view, sort === 'oldest' ? 'oldest' : 'newest'),
+      chooseAccessPath(connection, conjunct, view, sort === 'oldest' ? 'oldest' : 'newest'),
     )
     .filter(({ conjunct }) => conjunct.low < conjunct.high);
   return { view, unknown, bounded, drives, names: folders };

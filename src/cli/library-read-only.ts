@@ -3,11 +3,11 @@ import { z } from 'zod';
 import type { ConcernedMessage } from '../catalog/comparison.ts';
 import type { Finding } from '../catalog/findings.ts';
 import {
+  catalogLag,
   openReaderOf,
   type Reader,
   refuseNeverNamed,
   refuseUnknownChoice,
-  staleCatalog,
 } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import { usageError } from '../core/error-tables.ts';
@@ -68,7 +68,7 @@ export class ReadOnlyArchive implements Archive {
 
   commitsBehind(): number {
     return worded(() => {
-      const behind = staleCatalog(this.dataDir, () => this.reader.catalog.reached().number);
+      const behind = catalogLag(this.dataDir, () => this.reader.catalog.reached().number);
       return behind === null ? 0 : behind.last - behind.reached;
     });
   }

@@ -1,5 +1,5 @@
 import type { FolderName } from '../catalog/folders.ts';
-import { type Reader, staleCatalog } from '../catalog/open-reader.ts';
+import { catalogLag, type Reader } from '../catalog/open-reader.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import type { RetentionSettings } from '../core/config-schema.ts';
 import { MailkeepError, sentenceOf } from '../core/errors.ts';
@@ -615,7 +615,7 @@ function knowing<T>(reader: ServedReader, now: number, act: (known: Known) => T)
   try {
     const status = statusFor(reader, state);
     const whole = reader.mailboxes === null;
-    const behind = whole ? staleCatalog(dataDir, () => catalog.reached().number) : null;
+    const behind = whole ? catalogLag(dataDir, () => catalog.reached().number) : null;
     // A run is about all mailboxes of an account.
     const runs = whole ? (state?.runs.list({ limit: LAST_RUNS, kinds: PASSES }) ?? []) : [];
     const copies = whole ? copyStatuses(state, status.commit.number, now) : [];

@@ -1,4 +1,4 @@
-import type { Reader, Stale } from '../catalog/open-reader.ts';
+import type { CatalogLag, Reader } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import { localMoment, wallTime } from '../catalog/query-dates.ts';
 import { folderKey, mailboxKey, type StateFile } from '../core/state.ts';
@@ -55,7 +55,7 @@ const FULL_PERCENT = 95;
 
 /** What a status does not say. */
 interface Surroundings {
-  readonly behind: Stale | null;
+  readonly behind: CatalogLag | null;
   /** False where the status is that of some mailboxes. */
   readonly whole: boolean;
   /** Empty where the status is that of some mailboxes. */
