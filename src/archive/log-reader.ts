@@ -54,11 +54,11 @@ import {
   walkRecords,
 } from './segment-reader.ts';
 
-/** The facts of the commits of one segment, by position; the commit that follows the segment's header is the first. */
-interface CommitsOf {
-  /** Returns where the facts of its n-th commit stand, from 0; undefined where it has no such commit. */
-  at(n: number): readonly Position[] | undefined;
-}
+/**
+ * Returns where the facts of a segment's n-th commit stand, from 0 for the one that follows its header; undefined where it
+ * has no such commit.
+ */
+type CommitsOf = (n: number) => readonly Position[] | undefined;
 
 /**
  * Finds the facts of a commit. They stand right before it, so that the kinds of the records are enough: a sealed file has
@@ -80,7 +80,7 @@ class CommitFacts {
   read(commit: number): Fact[] {
     const segment = this.#segmentOf(commit);
     const opened = this.segments.opened(segment);
-    const positions = this.#commitsOf(opened).at(commit - opened.header.previousNumber - 1);
+    const positions = this.#commitsOf(opened)(commit - opened.header.previousNumber - 1);
     if (positions === undefined) throw damageIn(opened, SEGMENT_HEADER_BYTES, 'commit');
     return positions.flatMap((position) => {
       const record = this.segments.fetch(position);
@@ -132,7 +132,7 @@ class CommitFacts {
   #has(segment: number, commit: number): boolean {
     if (!this.segments.isPresent(segment)) return false;
     const opened = this.segments.opened(segment);
-    return this.#commitsOf(opened).at(commit - opened.header.previousNumber - 1) !== undefined;
+    return this.#commitsOf(opened)(commit - opened.header.previousNumber - 1) !== undefined;
   }
 
   #commitsOf(opened: OpenSegment): CommitsOf {
@@ -140,69 +140,52 @@ class CommitFacts {
     if (commits === undefined) {
       commits =
         opened.sealed === undefined
-          ? new WalkedCommits(opened)
-          : new SealedCommits(opened.header.segment, opened.sealed.index);
+          ? walkedCommits(opened)
+          : sealedCommits(opened.header.segment, opened.sealed.index);
       this.#known.set(opened, commits);
     }
     return commits;
   }
 }
 
-class SealedCommits implements CommitsOf {
-  readonly #ordinals: readonly number[];
-
-  constructor(
-    private readonly segment: number,
-    private readonly index: SealedIndex,
-  ) {
-    this.#ordinals = index.ordinalsOf(STORED_KIND.commit);
-  }
-
-  at(n: number): Position[] | undefined {
-    const commit = this.#ordinals[n];
+function sealedCommits(segment: number, index: SealedIndex): CommitsOf {
+  const ordinals = index.ordinalsOf(STORED_KIND.commit);
+  return (n) => {
+    const commit = ordinals[n];
     if (commit === undefined) return undefined;
     let first = commit;
-    while (first > 0 && this.index.kindOf(first - 1) === STORED_KIND.fact) first -= 1;
+    while (first > 0 && index.kindOf(first - 1) === STORED_KIND.fact) first -= 1;
     // A sealed file is read by ordinals alone.
-    return Array.from({ length: commit - first }, (_, i) => ({
-      segment: this.segment,
-      ordinal: first + i,
-      offset: 0,
-    }));
-  }
+    return Array.from({ length: commit - first }, (_, i) => {
+      return { segment, ordinal: first + i, offset: 0 };
+    });
+  };
 }
 
 /** Of the segment that is being written: what was added since is walked when a commit is asked for that is not known. */
-class WalkedCommits implements CommitsOf {
-  readonly #commits: (readonly Position[])[] = [];
+function walkedCommits({ file, header: space }: OpenSegment): CommitsOf {
+  const commits: (readonly Position[])[] = [];
   /** Behind the last commit. */
-  #offset = SEGMENT_HEADER_BYTES;
-  #ordinal = 0;
-
-  constructor(private readonly opened: OpenSegment) {}
-
-  at(n: number): readonly Position[] | undefined {
-    if (n >= this.#commits.length) this.#walk();
-    return this.#commits[n];
-  }
-
-  #walk(): void {
-    const { file, header: space } = this.opened;
-    let ordinal = this.#ordinal;
+  let end = { offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
+  const walk = (): void => {
+    let { ordinal } = end;
     let facts: Position[] = [];
-    for (const walked of walkRecords(new FileWindow(file), space, this.#offset)) {
+    for (const walked of walkRecords(new FileWindow(file), space, end.offset)) {
       // Unfinished work, or damage: no commit behind it can be counted.
       if (walked.kind === 'gap') return;
       const { header, offset } = walked;
       if (header.kind === STORED_KIND.fact) facts.push({ segment: space.segment, ordinal, offset });
       ordinal += 1;
       if (header.kind !== STORED_KIND.commit) continue;
-      this.#commits.push(facts);
+      commits.push(facts);
       facts = [];
-      this.#ordinal = ordinal;
-      this.#offset = offset + RECORD_HEADER_BYTES + header.storedLength;
+      end = { offset: offset + RECORD_HEADER_BYTES + header.storedLength, ordinal };
     }
-  }
+  };
+  return (n) => {
+    if (n >= commits.length) walk();
+    return commits[n];
+  };
 }
 
 export interface LogReaderOptions {

@@ -28,7 +28,7 @@ test('an index that was made from the log contradicts itself nowhere', async () 
 
 test('a message that waits to be indexed again may have a part of its attachments only', async () => {
   const db = new Database(`${archive.dir}/catalog.sqlite`);
-  // As after a migration from a catalog that listed attachments with text.
+  // As if the first of them were not listed yet.
   db.exec('UPDATE attachments SET number = number + 1');
   db.exec(
     'UPDATE messages SET extractor = -extractor WHERE docid IN (SELECT docid FROM attachments)',
