@@ -375,7 +375,7 @@ function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
  * Docids as lists show them, where a page ends between messages. The low bits of a docid count the messages of its second
  * in all mailboxes, so whoever reads some mailboxes is shown the rank among theirs instead.
  */
-export interface ListPositions {
+interface ListPositions {
   /** Returns what stands for a docid behind which a list continues in a direction. */
   shown(docid: number, direction: Direction): number;
   /** Returns the docid behind which a list continues, for what was shown, or typed by anyone. */

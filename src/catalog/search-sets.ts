@@ -406,7 +406,7 @@ function listed(connection: Connection, { sql, params }: Sql): number[] {
 }
 
 /** What sums over sets of places answer as well as asking each message would. */
-export interface SumsFilter {
+interface SumsFilter {
   /** Docids from `low` (included) to `high` (excluded). */
   readonly low: number;
   readonly high: number;
