@@ -1,4 +1,3 @@
-import { sign } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { reachedBy } from '../catalog/implied.ts';
 import type { PortableConfig } from '../core/config-shown.ts';
@@ -7,15 +6,15 @@ import { proverOnThreads } from '../verify/check-segment.ts';
 import { ownSigningKey, readSigningKey } from '../verify/checkpoint.ts';
 import { damagedObjects } from '../verify/copy-facts.ts';
 import { copiesError } from './errors.ts';
-import { type CopyKeys, type CopySecrets, newCopyKeys, newRecoveryKey } from './format/keys.ts';
+import { type CopySecrets, newCopyKeys, newRecoveryKey } from './format/keys.ts';
 import { COPY_NAME } from './format/manifest.ts';
-import { encodeCopyFile } from './format/sealed-object.ts';
 import {
   keepManifest,
   keepSettings,
   keptManifest,
   type MendedFinding,
   mendKept,
+  newDescription,
   settingsText,
 } from './kept-objects.ts';
 import {
@@ -30,22 +29,13 @@ import { copyMemory } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import { lockKeys, withOwnKey } from './own-copy.ts';
 import { putObjects, refuseTooMany, removeUnread, wrapFor } from './recipients.ts';
-import { type CopiedOut, type CopyProgress, copyOut } from './upload-copy.ts';
+import { type CopiedOut, type CopyOutOptions, type CopyProgress, copyOut } from './upload-copy.ts';
 
-interface TargetOrder {
+interface TargetOrder
+  extends Pick<CopyOutOptions, 'store' | 'refresh' | 'keep' | 'lockDays' | 'signal' | 'now'> {
   readonly dataDir: string;
   /** Carried with the copy, if a configuration was found. */
   readonly config?: PortableConfig | undefined;
-  readonly store: ObjectStore;
-  /** Uploads every segment again, as it is here now. */
-  readonly refresh: boolean;
-  /** How many manifests to keep. */
-  readonly keep: number;
-  /** Locks objects for that many days. */
-  readonly lockDays?: number | undefined;
-  readonly signal: AbortSignal;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
   readonly onProgress: (progress: CopyProgress) => void;
 }
 
@@ -111,16 +101,15 @@ function both(one: Locks | null, other: Locks | null): Locks | null {
 }
 
 /** The keys of a copy that does not exist yet. The recovery key is kept nowhere: its owner has to have it first. */
-interface PreparedCopy {
-  readonly keys: CopyKeys;
-  readonly recovery: Buffer;
-  /** Ed25519, 32 bytes: who signs its manifests. */
-  readonly signer: Buffer;
-  readonly signingKeyFile: string;
-}
+type PreparedCopy = Awaited<ReturnType<typeof prepareCopy>>;
 
-/** Makes the keys of a new copy. @throws usage-save-failed, checkpoint-key */
-export async function prepareCopy(dataDir: string): Promise<PreparedCopy> {
+/**
+ * Makes the keys of a new copy.
+ *
+ * @returns with `signer`, who signs its manifests (Ed25519, 32 bytes)
+ * @throws usage-save-failed, checkpoint-key
+ */
+export async function prepareCopy(dataDir: string) {
   const signingKeyFile = await ownSigningKey(dataDir);
   const signer = rawPublicKey(readSigningKey(signingKeyFile));
   return { keys: newCopyKeys(), recovery: newRecoveryKey(), signer, signingKeyFile };
@@ -174,12 +163,6 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
   const copyId = keys.copyId.toString('hex');
   const file = keyFile(dataDir, copyId);
   const signingKey = readSigningKey(signingKeyFile);
-  const description = {
-    name: COPY_NAME,
-    bytes: encodeCopyFile({ copyId: keys.copyId, publicKey: keys.publicKey, signer }, (text) =>
-      sign(null, text, signingKey),
-    ),
-  };
   const key = new LocalKey({
     copyId,
     to,
@@ -189,6 +172,7 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
     signers: [signer],
     age,
   });
+  const description = newDescription(key, signingKey);
   try {
     await putObjects(store, objects, signal);
     await writeLocalKey(file, key);

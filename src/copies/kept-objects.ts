@@ -332,8 +332,8 @@ async function signersAt(
   return { found, missing: lost.map((signer) => encodeSigner(secrets, signer)) };
 }
 
-/** A description as `copy init` would write it, signed by this archive. */
-function newDescription(key: LocalKey, signingKey: SigningKey): KeyObject {
+/** Returns the description of a copy, signed by this archive. */
+export function newDescription(key: LocalKey, signingKey: SigningKey): KeyObject {
   const oldest = key.privateKeys.at(-1);
   const publicKey = oldest === undefined ? key.publicKey : publicKeyOf(oldest);
   const signer = rawPublicKey(signingKey);

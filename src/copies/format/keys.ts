@@ -127,7 +127,7 @@ function isWithin(value: number, most: number): boolean {
 }
 
 /** What a new copy is made with. */
-export interface CopyKeys {
+interface CopyKeys {
   /** 16 random bytes; public. */
   readonly copyId: Buffer;
   /** X25519; a writer needs it. */
