@@ -93,12 +93,6 @@ interface UnfinishedUpload extends Upload {
 
 const MIB = 1024 * 1024;
 
-interface Completion {
-  readonly reply: S3Reply;
-  /** False if the server no longer knows the upload after an answer was lost: the object shows what happened. */
-  readonly isAcknowledged: boolean;
-}
-
 /** Returns the header by which a server notices that bytes changed on the way. */
 function md5(bytes: Buffer): string {
   return createHash('md5').update(bytes).digest('base64');
@@ -670,12 +664,11 @@ export class S3Store extends S3Client implements UploadingStore {
     throw this.invalid(operation, 'no ETag');
   }
 
-  /** Makes an object of the parts. An upload that was completed is unknown to the server afterwards. */
-  async #completeParts(
-    { name, uploadId }: Upload,
-    etags: readonly string[],
-    signal: AbortSignal,
-  ): Promise<Completion> {
+  /**
+   * Makes an object of the parts. An upload that was completed is unknown to the server afterwards: where an answer was
+   * lost, it is not acknowledged, and the object shows what happened.
+   */
+  async #completeParts({ name, uploadId }: Upload, etags: readonly string[], signal: AbortSignal) {
     const operation = 'CompleteMultipartUpload';
     const parts = etags.map(
       (etag, i) => `<Part><PartNumber>${i + 1}</PartNumber><ETag>${xmlText(etag)}</ETag></Part>`,

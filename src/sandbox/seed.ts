@@ -198,15 +198,6 @@ export function readRange(range: FileRange, ceiling: number, whole: boolean): Bu
   return bytes;
 }
 
-/** The messages of one folder of a Maildir, in file-name order (which is order of delivery). */
-interface MaildirFolder {
-  /** Path in the mailbox: `INBOX`, `INBOX.Lists.foo`. */
-  readonly path: string;
-  readonly block: FileBlock;
-  /** Flags of each message, in the order of the block. */
-  readonly flags: readonly (readonly string[])[];
-}
-
 /** True for a folder with `cur/` and `new/`. */
 function isMaildir(path: string): boolean {
   return ['cur', 'new'].every(
@@ -215,7 +206,7 @@ function isMaildir(path: string): boolean {
 }
 
 /** A Maildir and its Maildir++ subfolders (`.Sent`, `.Lists.foo`), in order of their names. */
-function readMaildir(root: string): MaildirFolder[] {
+function readMaildir(root: string) {
   const subfolders = readdirSync(root, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && /^\.[^.]/.test(entry.name))
     .map((entry) => entry.name)
@@ -227,7 +218,12 @@ function readMaildir(root: string): MaildirFolder[] {
   ];
 }
 
-function readFolder(root: string, path: string): MaildirFolder {
+/**
+ * Reads the messages of one folder of a Maildir, in file-name order (which is order of delivery), and their flags.
+ *
+ * @param path in the mailbox: `INBOX`, `INBOX.Lists.foo`
+ */
+function readFolder(root: string, path: string) {
   const files = ['cur', 'new']
     .flatMap((place) =>
       readdirSync(join(root, place), { withFileTypes: true })
