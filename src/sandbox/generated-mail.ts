@@ -410,23 +410,6 @@ interface Person {
 
 type Kind = 'personal' | 'newsletter' | 'list' | 'notice';
 
-/** What is known of a message without writing it. */
-interface Plan {
-  readonly index: number;
-  /** Index of the message it answers, or -1. */
-  readonly parent: number;
-  /** Index of the first message of its thread. */
-  readonly root: number;
-  readonly depth: number;
-  readonly kind: Kind;
-  readonly fromOwner: boolean;
-  /** The other side of the conversation. */
-  readonly person: Person;
-  readonly folder: string;
-  readonly flags: readonly string[];
-  readonly received: number;
-}
-
 const DAY_MS = 86_400_000;
 const MAX_DEPTH = 6;
 const PEOPLE = 240;
@@ -461,7 +444,10 @@ function parentOf(seed: number, index: number): number {
   return index - 1 - random.below(Math.min(index, 40));
 }
 
-export function planAt(mail: MailSeed, index: number): Plan {
+type Plan = Readonly<ReturnType<typeof planAt>>;
+
+/** Returns what is known of a message without writing it. */
+export function planAt(mail: MailSeed, index: number) {
   let parent = parentOf(mail.seed, index);
   const ancestors: number[] = [];
   for (let at = parent; at >= 0 && ancestors.length <= MAX_DEPTH; at = parentOf(mail.seed, at)) {
@@ -485,11 +471,14 @@ export function planAt(mail: MailSeed, index: number): Plan {
   const folder = folderOf(kind, fromOwner, received, random.below(100));
   return {
     index,
+    /** Index of the message it answers, or -1. */
     parent: answerable ? parent : -1,
+    /** Index of the first message of its thread. */
     root: answerable ? root : index,
     depth: answerable ? depth : 0,
     kind,
     fromOwner,
+    /** The other side of the conversation. */
     person,
     folder,
     flags: flagsOf(mail, index, folder, fromOwner, random.below(100)),
