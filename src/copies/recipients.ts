@@ -1,4 +1,4 @@
-import { hasCode, type MailkeepError } from '../core/errors.ts';
+import { hasCode } from '../core/errors.ts';
 import { openExistingState } from '../core/state.ts';
 import { copiesError } from './errors.ts';
 import type { RecipientType } from './format/errors.ts';
@@ -132,23 +132,15 @@ export interface ListedRecipient {
   readonly opens: Opens;
 }
 
-interface ListedKeys {
-  readonly recipients: readonly ListedRecipient[];
-  /** Ed25519, 32 bytes each; the first one began the copy. */
-  readonly signers: readonly Buffer[];
-  /** Objects below `keys/` and `signers/` that are not valid, with their names in the facts. */
-  readonly damaged: readonly MailkeepError[];
-  /** Whether a rotation was interrupted on this machine. */
-  readonly isRotating: boolean;
-}
-
 /**
  * Lists who can open a copy, and whose manifests are believed. Recipients are listed as they describe themselves: only
  * somebody who opens one knows more.
  *
+ * @returns with `signers` (Ed25519, 32 bytes each; the first one began the copy), objects below `keys/` and `signers/` that
+ *   are not valid, and whether a rotation was interrupted on this machine
  * @throws what `ownKeyOf` and the store throw
  */
-export async function listKeys({ dataDir, store, signal }: KeysOrder): Promise<ListedKeys> {
+export async function listKeys({ dataDir, store, signal }: KeysOrder) {
   const key = await ownKeyOf(dataDir, store, signal);
   const { recipients, damaged: unreadable } = await readRecipients(store, signal);
   const differing = (await checkKept({ store, key, signal })).map(({ error }) => error);

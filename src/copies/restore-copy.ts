@@ -31,7 +31,6 @@ import { type CopySecrets, encodeSigner, unlock } from './format/keys.ts';
 import { openManifest, openSettings, type SecretManifest } from './format/manifest.ts';
 import { keyIdIn, keyIdOf, type OpeningKey, open, publicKeyOf } from './format/sealed-object.ts';
 import {
-  type MendedFinding,
   mendKept,
   newestSettings,
   type RestoredSettings,
@@ -611,23 +610,16 @@ interface AdoptOrder extends OpenedWith {
   readonly signal: AbortSignal;
 }
 
-interface AdoptedCopy {
-  readonly copyId: string;
-  readonly signer: Buffer;
-  /** Ids of recipients with keys that this machine does not have. */
-  readonly newer: readonly string[];
-  /** What was damaged or missing at the target. */
-  readonly findings: readonly MendedFinding[];
-}
-
 /**
  * Gives an archive the keys of a copy, and makes its own key sign for it: of an archive that came from the copy, or that
  * lost its keys. Whether the copy is one of this archive is checked when it is next written to.
  *
+ * @returns with `newer`, the ids of recipients with keys that this machine does not have, and `findings`, what was damaged
+ *   or missing at the target
  * @throws offsite-no-copy, offsite-signer-unnamed, offsite-signer-differs, offsite-key-unfit, offsite-key-older,
  *   offsite-in-use, copy-key-refused, offsite-key-unwritable; what the store throws
  */
-export async function adoptCopy(order: AdoptOrder): Promise<AdoptedCopy> {
+export async function adoptCopy(order: AdoptOrder) {
   const { dataDir, store, way, signal } = order;
   await refuseNewerCopy(store, signal);
   const { recipients } = await readRecipients(store, signal);

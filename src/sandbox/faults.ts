@@ -223,16 +223,6 @@ function placeholderMail(mailbox: Mailbox, uid: number, nowMs: number): Buffer {
   );
 }
 
-/** Requests answered, counted by the service itself. The control endpoint's own are not among them. */
-interface RequestCounts {
-  readonly total: number;
-  readonly byOperation: Readonly<Record<string, number>>;
-  /** By HTTP status; `0` for connections closed or cut on purpose. */
-  readonly byStatus: Readonly<Record<string, number>>;
-  /** `operation status`, such as `getMessageSource 429`. */
-  readonly byOutcome: Readonly<Record<string, number>>;
-}
-
 /** One line of the log. No addresses, subjects or tokens. */
 interface LoggedRequest {
   readonly at: string;
@@ -263,7 +253,11 @@ export class RequestLog {
     };
   }
 
-  counts(): RequestCounts {
+  /**
+   * Counts requests answered, but those of the control endpoint. Status `0` is a connection closed or cut on purpose; an
+   * outcome is `operation status`, such as `getMessageSource 429`.
+   */
+  counts() {
     let total = 0;
     const byOperation: Record<string, number> = {};
     const byStatus: Record<string, number> = {};

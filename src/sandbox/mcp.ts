@@ -344,14 +344,7 @@ const IDEMPOTENT_POSTS: ReadonlySet<string> = new Set([
   'deleteMessages',
 ]);
 
-interface Tool {
-  readonly operation: Operation;
-  readonly title: string;
-  readonly input: ReturnType<typeof toolInput>;
-  readonly output: z.ZodObject | null;
-}
-
-const TOOLS: readonly Tool[] = Object.values(MAILBOX_OPERATIONS).map((operation) => ({
+const TOOLS = Object.values(MAILBOX_OPERATIONS).map((operation) => ({
   operation,
   title: titleOf(operation.name),
   input: toolInput(operation),

@@ -126,18 +126,6 @@ function isWithin(value: number, most: number): boolean {
   return Number.isSafeInteger(value) && value >= 1 && value <= most;
 }
 
-/** What a new copy is made with. */
-interface CopyKeys {
-  /** 16 random bytes; public. */
-  readonly copyId: Buffer;
-  /** X25519; a writer needs it. */
-  readonly publicKey: Buffer;
-  /** X25519; only a reader needs it. */
-  readonly privateKey: Buffer;
-  /** 32 random bytes: names of objects are made with it. */
-  readonly nameKey: Buffer;
-}
-
 /** What every recipient of a copy can read: all that is needed to read the copy and to trust what it says. */
 export interface CopySecrets {
   readonly copyId: Buffer;
@@ -152,8 +140,11 @@ export interface CopySecrets {
 export const MOST_KEYS = 100;
 const MOST_BYTES = 16 * 1024;
 
-/** Returns the keys of a new copy. */
-export function newCopyKeys(): CopyKeys {
+/**
+ * Returns the keys of a new copy: its id (16 random bytes; public), a pair (X25519; a writer needs the public half, only a
+ * reader the private one), and 32 random bytes that names of objects are made with.
+ */
+export function newCopyKeys() {
   return { copyId: randomBytes(16), ...newKeyPair(), nameKey: randomBytes(KEY_BYTES) };
 }
 
