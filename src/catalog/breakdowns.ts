@@ -187,7 +187,7 @@ function personRow(by: PeopleDimension, { address, messages, last }: Counted): S
 }
 
 /** Somebody with whom mail was exchanged. */
-export interface Correspondent {
+interface Correspondent {
   readonly address: string;
   /** Messages from the address, and to it. */
   readonly from: number;

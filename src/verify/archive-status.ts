@@ -275,8 +275,6 @@ export function folderProofs({ folders }: Pick<Catalog, 'folders'>, state: State
   });
 }
 
-export type QuarantinedMessage = ReturnType<typeof quarantinedMessages>['messages'][number];
-
 /** Returns what is in quarantine, from the `from`-th on, and how many there are in total. Times in milliseconds since the epoch. */
 export function quarantinedMessages(
   { catalog }: Pick<Reader, 'catalog'>,

@@ -26,12 +26,10 @@ export function cookieValue(header: string | null, name: string): string | undef
   return values.length === 1 ? values[0] : undefined;
 }
 
-/** Returns the `Set-Cookie` of a new session. */
 export function sessionCookie({ session, secure }: CookieNames, token: string): string {
   return cookie(session, token, secure, SESSION_MS / 1000);
 }
 
-/** Returns the `Set-Cookie` that removes a cookie. */
 export function removedCookie(name: string, secure: boolean): string {
   return cookie(name, '', secure, 0);
 }
@@ -75,7 +73,6 @@ export class FormTokens {
   }
 }
 
-/** Returns the value of a form cookie, for a browser that is not signed in yet. */
 export function newFormCookie(): string {
   return randomBytes(32).toString('base64url');
 }

@@ -10,7 +10,7 @@ import {
   mayBeOwnForm,
 } from './access.ts';
 import { exportRoutes } from './exporting.ts';
-import type { LookAnswer } from './health-content.ts';
+import type { LookAnswer } from './health.ts';
 import { MailPages } from './mail-pages.ts';
 import { mailRoutes } from './mail-routes.tsx';
 import { FailurePage, NotFoundPage } from './pages/plain-pages.tsx';
@@ -124,7 +124,6 @@ export function refused(code: string, status: number): Response {
   return Response.json({ error: { code } }, { status });
 }
 
-/** What the script of a page listens to. */
 function apiRoutes(app: WebApp, { events }: Pick<ArchiveParts, 'events'>): void {
   app.get('/api/events', (context) => {
     // Nobody reads the stream of a HEAD, nor ends it.
@@ -182,7 +181,6 @@ function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
   change('/api/saved/forget', (field) => forgetFor(dataDir, field('name')));
 }
 
-/** Adds everything that is read from an archive: pages, and what their scripts ask for. */
 export function archiveRoutes(app: WebApp, parts: ArchiveParts): void {
   apiRoutes(app, parts);
   lookRoutes(app, parts);

@@ -1,16 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 
-/** Files that pages name, as the build made them: their names carry a hash of their content. */
-export interface Assets {
-  /** Returns the address of an asset by the name of its source, such as `style.css`. */
-  address(name: string): string;
-  /** Returns the addresses of the scripts that one imports before it runs. */
-  imports(name: string): readonly string[];
-  /** Returns what is served at a name below `/assets/`; undefined for anything else. */
-  file(served: string): Asset | undefined;
-}
-
 interface Asset {
   readonly type: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
@@ -30,7 +20,7 @@ const BUILT = z.object({
 });
 
 /** Reads the assets of the build: all are needed by the first page, and are small. */
-export function builtAssets(): Assets {
+export function builtAssets() {
   const sources = import.meta.url.endsWith('.ts');
   const folder = new URL(sources ? '../../dist/web/' : './web/', import.meta.url);
   const {
@@ -45,12 +35,19 @@ export function builtAssets(): Assets {
     }),
   );
   return {
-    address(name) {
+    /** Returns the address of an asset by the name of its source, such as `style.css`. */
+    address(name: string): string {
       const served = names[name];
       if (served === undefined) throw new TypeError(`the build has no asset ${name}`);
       return `/assets/${served}`;
     },
-    imports: (name) => (imports[name] ?? []).map((served) => `/assets/${served}`),
-    file: (served) => files.get(served),
+    /** Returns the addresses of the scripts that one imports before it runs. */
+    imports: (name: string): readonly string[] =>
+      (imports[name] ?? []).map((served) => `/assets/${served}`),
+    /** Returns what is served at a name below `/assets/`; undefined for anything else. */
+    file: (served: string): Asset | undefined => files.get(served),
   };
 }
+
+/** Files that pages name, as the build made them: their names carry a hash of their content. */
+export type Assets = ReturnType<typeof builtAssets>;

@@ -10,9 +10,11 @@ import {
   type CompletionRequest,
   type CompletionRow,
   MOST_ROWS,
+  operatorRows,
   type OfferedRow as Row,
-} from './shapes.ts';
-import { operatorRows, type TypedWord, typedWord } from './typed-word.ts';
+  type TypedWord,
+  typedWord,
+} from './typed-word.ts';
 
 interface KnownPeriod {
   readonly key: string;
@@ -91,7 +93,6 @@ const PEOPLE = new Set(['from', 'to', 'cc', 'bcc', 'contact', 'recip', 'delivere
 const DATES = new Set(['date', 'on', 'before', 'older', 'after', 'newer', AS_OF]);
 const SPAN = { start: 0, end: 0 };
 
-/** Completes queries. What it keeps of the archive is kept until the archive has another commit. */
 export class Completion {
   readonly #dates = new KnownDates();
 

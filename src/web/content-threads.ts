@@ -119,7 +119,6 @@ export type ContentResult =
       readonly positions: readonly number[] | null;
       /** The messages whose sources are damaged, by their positions: nobody knows whether they match. */
       readonly damaged: readonly number[];
-      /** What is wrong with the first of them. */
       readonly why: Thrown | null;
     }
   | { readonly kind: 'text'; readonly rendered: RenderedText }
@@ -189,7 +188,6 @@ export class TokenTurns {
     }
   }
 
-  /** Gives the turn of a request to the next one. */
   #pass(token: string, line: Line): void {
     const next = line.waiting.shift();
     if (next !== undefined) next();

@@ -16,35 +16,18 @@ import { type FolderProof, folderProofs } from '../verify/archive-status.ts';
 import { knownDamageOfLog, recalledVerification } from '../verify/verification.ts';
 import {
   asOfTerm,
-  type Brick,
   type BrickState,
-  type ChangesOfTime,
-  type Closing,
-  type Correspondents,
-  type DashboardAsk,
-  type DashboardData,
   dateTerm,
   docidBounds,
-  type FoundChanges,
-  type Gigabytes,
-  type Kept,
   lastHours,
   observedTerm,
   type Period,
   type Periods,
-  type ProofAge,
   periodsOf,
-  type Quarantined,
   RANGES,
   type Range,
-  type RequestPeriod,
-  type Requests,
-  type Rhythm,
-  type Series,
-  type Storage,
   type StoredBytes,
   timeBounds,
-  type Verified,
 } from './dashboard-data.ts';
 import { closingOf, type FolderSums } from './issues.ts';
 import type { Answered, MailPages } from './mail-pages.ts';
@@ -63,27 +46,18 @@ const MOST_ROWS = 7;
 interface ShownMailbox {
   readonly address: string;
   readonly ids: ReadonlySet<number>;
-  /** What finds it. */
   readonly term: string;
 }
 
-/** Writes what narrows a query. */
 type Narrow = (...terms: readonly string[]) => string;
 
-interface OfReceived {
-  readonly kept: Kept;
-  readonly gigabytes: Omit<Gigabytes, 'disk' | 'diskNow'>;
-  readonly storage: Omit<Storage, 'types'>;
-}
-
-/** Returns what follows from the sums of messages by day and place. */
 function ofReceived(
   charts: ChartQueries,
   filter: ChartFilter,
   periods: Periods,
   mailboxes: readonly ShownMailbox[],
   narrow: Narrow,
-): OfReceived {
+) {
   const received = charts.received(filter, docidBounds(periods));
   const totals = received.all(() => true);
   const sorted = mailboxes
@@ -141,11 +115,12 @@ function ofReceived(
 }
 
 function inBox(ids: ReadonlySet<number>) {
-  return ({ mailboxes }: { readonly mailboxes: readonly number[] }): boolean =>
+  return ({ mailboxes }: { mailboxes: readonly number[] }): boolean =>
     mailboxes.some((id) => ids.has(id));
 }
 
 type Fits = Parameters<Received['all']>[0];
+export type Series = ReturnType<typeof oneSeries>;
 
 function seriesOf(
   received: Received,
@@ -173,11 +148,13 @@ function seriesOf(
   return [...series, others];
 }
 
-function oneSeries(received: Received, name: string, fits: Fits, query: string): Series {
+/** Messages by period: the query of a series and the term of a period find exactly as many. */
+function oneSeries(received: Received, name: string, fits: Fits, query: string) {
   return {
     name,
     query,
     count: received.all(fits).messages,
+    /** Before the first period. */
     before: received.before(fits).messages,
     counts: received.of(fits).map(({ messages }) => messages),
   };
@@ -198,7 +175,6 @@ function gathered(rows: readonly StoredBytes[]): StoredBytes[] {
   return [...rows.slice(0, MOST_ROWS - 1), others];
 }
 
-/** What stands before the @. */
 function shortName(address: string): string {
   return address.split('@', 1)[0] ?? address;
 }
@@ -250,11 +226,12 @@ function offsets(zone: string | undefined): (time: number) => number {
 
 /** What was verified so long ago at most counts as recent: a day, and the time that a verification takes. */
 const RECENT_MS = 26 * HOUR_MS;
-/** Rows of the list of what is in quarantine. */
 const MOST_ENTRIES = 8;
 
-/** Returns how large the archive was, from the first sample that is remembered. */
-function diskSamples(state: StateFile | undefined, { list }: Periods): Gigabytes['disk'] {
+function diskSamples(
+  state: StateFile | undefined,
+  { list }: Periods,
+): { readonly at: number; readonly bytes: number }[] {
   const from = list[0]?.from ?? 0;
   const samples = (state?.entries('disk-sample') ?? []).map(({ value }) => ({
     at: value.at,
@@ -263,8 +240,7 @@ function diskSamples(state: StateFile | undefined, { list }: Periods): Gigabytes
   return samples.filter(({ at }) => at >= from).sort((a, b) => a.at - b.at);
 }
 
-/** Returns the requests of all gates in periods, and the budget that they shared. */
-function requestsIn(state: StateFile | undefined, { unit, list }: Periods): Requests {
+function requestsIn(state: StateFile | undefined, { unit, list }: Periods) {
   const days = (state?.entries('requests') ?? []).map(({ key, value }) => ({
     ...requestsOf(key),
     ...value,
@@ -297,12 +273,15 @@ function requestsIn(state: StateFile | undefined, { unit, list }: Periods): Requ
   const budgets = [...gates.values()].filter(({ day }) => day >= dayBefore(latest));
   return {
     unit,
+    /** When the first day that is remembered begins; null for none. */
     since,
+    /** Requests a minute that all gates together may make; null where none is known. */
     perMinute:
       budgets.length === 0 ? null : budgets.reduce((sum, { perMinute }) => sum + perMinute, 0),
-    periods: list.map((period, at): RequestPeriod => {
+    periods: list.map((period, at) => {
       const { requests, refused, failed } = counts[at] ?? { requests: 0, refused: 0, failed: 0 };
       const isKnown = since !== null && period.to > since;
+      // Null where nothing is remembered. `refused` for their rate (429), `failed` in another way.
       return { ...period, requests: isKnown ? requests : null, refused, failed };
     }),
     gates: [...gates]
@@ -328,12 +307,11 @@ function periodAt(list: readonly Period[], time: number): number {
   return time < (list[at]?.to ?? 0) ? at : -1;
 }
 
-/** Returns each segment of the log with what is known of its last verification. */
 function verifiedSegments(
   state: StateFile | undefined,
-  { catalog, dataDir }: { readonly catalog: Catalog; readonly dataDir: string },
+  { catalog, dataDir }: { catalog: Catalog; dataDir: string },
   now: number,
-): Verified {
+) {
   const folder = logFolder(dataDir);
   const files = new Map<number, number>();
   for (const name of readdirSync(folder)) {
@@ -351,9 +329,10 @@ function verifiedSegments(
   ]);
   const segments = [...files].sort(([a], [b]) => a - b);
   const hot = segments.at(-1)?.[0];
-  const bricks = segments.map(([segment, bytes]): Brick => {
+  const bricks = segments.map(([segment, bytes]) => {
     const checkup = checkups.get(segment);
     const isWhole = checkup !== undefined && checkup.covered > 0 && checkup.covered >= checkup.end;
+    // When all of it was last read back; null where it never was.
     const at = isWhole ? checkup.at : null;
     return { segment, bytes, at, state: stateOf() };
 
@@ -368,12 +347,11 @@ function verifiedSegments(
   return { bricks, fullAt: last?.fullAt ?? null, findings: last?.damage?.found ?? 0 };
 }
 
-/** Returns what is in quarantine, the newest first, and how often it was tried again. */
 function quarantinedNow(
   state: StateFile | undefined,
   { quarantine }: Pick<Catalog, 'quarantine'>,
   isShown: (host: string, mailbox: string) => boolean,
-): Quarantined {
+) {
   const open = quarantine.open().filter(({ host, mailbox }) => isShown(host, mailbox));
   const entries = open
     .toSorted((a, b) => b.since - a.since || a.uid - b.uid)
@@ -460,9 +438,7 @@ function typeGroups(
     .sort((a, b) => b.bytes - a.bytes);
 }
 
-/** Correspondents that are shown. */
 const MOST_PEOPLE = 8;
-/** Hours of requests, where no range is asked for. */
 const HOURS = 48;
 /** Folders whose proofs are shown: those that wait longest. */
 const MOST_PROOFS = 2_000;
@@ -470,14 +446,17 @@ const MOST_PROOFS = 2_000;
 type Archive = ServedReader;
 
 /** Which part of the archive a dashboard shows, and how its queries are narrowed to it. */
-interface DashboardView extends DashboardAsk {
+interface DashboardView {
+  /** Null: each chart shows the time that suits it. */
+  readonly range: Range | null;
+  /** IANA name; null for the zone of this machine. */
+  readonly zone: string | null;
   readonly filter: ChartFilter;
   readonly narrow: Narrow;
   /** The closing sum of all that the reader may know. */
   readonly whole: FolderSums;
 }
 
-/** Returns all numbers of a dashboard, as of one commit. */
 export function dashboardData(
   archive: Archive,
   state: StateFile | undefined,
@@ -487,12 +466,10 @@ export function dashboardData(
   return archive.catalog.snapshot(() => made(archive, state, view, now));
 }
 
-function made(
-  archive: Archive,
-  state: StateFile | undefined,
-  view: DashboardView,
-  now: number,
-): DashboardData {
+/** The numbers of a dashboard as plain data. Times are milliseconds since the epoch; queries are what finds a number. */
+export type DashboardData = ReturnType<typeof made>;
+
+function made(archive: Archive, state: StateFile | undefined, view: DashboardView, now: number) {
   const { catalog } = archive;
   const { filter, narrow, range } = view;
   const zone = view.zone ?? undefined;
@@ -512,6 +489,7 @@ function made(
     kept,
     gigabytes: {
       ...gigabytes,
+      // One sample a day. The disk is that of all mailboxes: of some, nothing is said.
       disk: isWhole ? diskSamples(state, periods) : [],
       diskNow: isWhole ? diskBytes(archive) : null,
     },
@@ -560,7 +538,7 @@ function closing(
   folders: readonly FolderProof[],
   numbers: ReadonlySet<string>,
   ended: { readonly count: number; readonly query: string },
-): Closing {
+) {
   const sum =
     filter.fits === null ? whole : closingOf(catalog, (folder) => numbers.has(mailboxKey(folder)));
   const watched = watchedOf(folders);
@@ -571,7 +549,9 @@ function closing(
     endedQuery: ended.query,
     mailboxes: numbers.size,
     folders: folders.length,
+    /** Folders that were not complete when they were last compared. */
     incomplete: watched.filter(({ complete }) => complete === false).length,
+    /** When the folder that waits longest was compared; null where one never was, or there is none. */
     comparedAt: watched.length === 0 || oldest === 0 ? null : oldest,
   };
 }
@@ -581,7 +561,7 @@ function watchedOf(folders: readonly FolderProof[]): FolderProof[] {
   return folders.filter((folder) => !folder.unwatched && !isImported(folder));
 }
 
-function changes({ catalog }: Archive, view: DashboardView, now: number): ChangesOfTime {
+function changes({ catalog }: Archive, view: DashboardView, now: number) {
   const zone = view.zone ?? undefined;
   const first = firstCommit({ catalog }, now);
   const periods = periodsOf(view.range ?? '90d', now, first, zone);
@@ -590,7 +570,7 @@ function changes({ catalog }: Archive, view: DashboardView, now: number): Change
     at >= counted.since && (periods.list[at]?.to ?? 0) > first && catalog.reached().number > 0;
   const known = (what: 'stored' | 'ended') =>
     counted.periods.map((period, at) => (isCounted(at) ? period[what] : null));
-  const changed = (period: Pick<Period, 'from' | 'to'>): FoundChanges => ({
+  const changed = (period: Pick<Period, 'from' | 'to'>) => ({
     stored: view.narrow(observedTerm('added', period)),
     ended: view.narrow(observedTerm('deleted', period)),
   });
@@ -598,6 +578,7 @@ function changes({ catalog }: Archive, view: DashboardView, now: number): Change
   return {
     unit: periods.unit,
     periods: periods.list,
+    // Null where it was not counted: before the first commit, and where there is more than one chart reads.
     stored: known('stored'),
     ended: known('ended'),
     found: periods.list.map(changed),
@@ -608,12 +589,11 @@ function changes({ catalog }: Archive, view: DashboardView, now: number): Change
   };
 }
 
-/** When the archive began; now for one without a commit. */
 function firstCommit({ catalog }: Pick<Archive, 'catalog'>, now: number): number {
   return catalog.charts.firstCommitAt() ?? now;
 }
 
-function proofs(folders: readonly FolderProof[], several: boolean, narrow: Narrow): ProofAge[] {
+function proofs(folders: readonly FolderProof[], several: boolean, narrow: Narrow) {
   return watchedOf(folders)
     .map(({ address, mailbox, folder, at, complete }) => {
       const inBox = several ? [mailboxText([{ address, mailbox }])] : [];
@@ -637,11 +617,7 @@ function types({ catalog }: Archive, { filter, narrow }: DashboardView): StoredB
   );
 }
 
-function correspondents(
-  { catalog }: Archive,
-  { filter, range, zone }: DashboardView,
-  now: number,
-): Correspondents {
+function correspondents({ catalog }: Archive, { filter, range, zone }: DashboardView, now: number) {
   const last = wallTime(now, zone ?? undefined).year;
   if (range === 'all') {
     const people = catalog.charts.correspondents(filter, null, MOST_PEOPLE);
@@ -660,7 +636,7 @@ function correspondents(
   };
 }
 
-function rhythm({ catalog }: Archive, view: DashboardView, now: number, oldest: number): Rhythm {
+function rhythm({ catalog }: Archive, view: DashboardView, now: number, oldest: number) {
   const zone = view.zone ?? undefined;
   const range: Range = view.range ?? '1y';
   const { list } = periodsOf(range, now, oldest, zone);
@@ -681,7 +657,6 @@ function timeOf(docid: number | undefined): number | undefined {
   return docid === undefined ? undefined : Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
 }
 
-/** Mailboxes that have a link of their own. */
 const MOST_MAILBOXES = 8;
 
 /**

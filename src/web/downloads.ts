@@ -18,11 +18,7 @@ const MOST_BYTES = 120;
  */
 export function exportName(
   query: string,
-  {
-    now,
-    commit,
-    format,
-  }: { readonly now: number; readonly commit: number; readonly format: string },
+  { now, commit, format }: { now: number; commit: number; format: string },
 ): string {
   const isAll = ['', '*'].includes(query.trim());
   const what = isAll ? 'all mail' : readable(query) || 'search';
@@ -63,7 +59,6 @@ function dayOf(ms: number): string {
   return `${String(year).padStart(4, '0')}-${two(month)}-${two(day)}`;
 }
 
-/** Something to save, as it comes. */
 export interface Download {
   /** As the mail gives it; null where it gives none. */
   readonly name: string | null;
@@ -126,7 +121,6 @@ async function* only(
 }
 
 export interface DownloadHooks {
-  /** Called once, when nothing more is read. */
   readonly release: () => void;
   /** Asked before each piece: where it says no, the answer breaks off. */
   readonly mayContinue: () => boolean;

@@ -5,7 +5,6 @@ import type { Sessions } from './sessions.ts';
 interface Reached {
   /** Of a browser that is limited to mailboxes, the number of the last commit with a fact about them. */
   readonly commit: number;
-  /** Whether words find everything of it. */
   readonly isIndexed: boolean;
 }
 
@@ -18,7 +17,6 @@ interface Listener {
 interface Stream {
   readonly listener: Listener;
   readonly controller: ReadableStreamDefaultController<Uint8Array>;
-  /** What was sent last. */
   sent: Reached;
   /** Milliseconds since the epoch. */
   sentAt: number;

@@ -6,7 +6,7 @@ import { thrownBy } from '../core/errors.ts';
 import { openThreadPort } from '../core/in-thread.ts';
 import { exportError } from '../transfer/errors.ts';
 import { type ExportSink, streamExport } from '../transfer/run-export.ts';
-import type { ExportJob, FromExport, ToExport } from './export-job.ts';
+import type { ExportJob, FromExport, ToExport } from './exporting.ts';
 import { readerWithin } from './served-archive.ts';
 
 /** Bytes that are sent at once. */
@@ -54,7 +54,6 @@ class Pieces implements ExportSink {
     port.send({ kind: 'end' });
   }
 
-  /** Resolves when the host wants something. */
   async #turn(): Promise<void> {
     await wanted;
     wanted = new Promise((resolve) => {

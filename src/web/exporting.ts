@@ -1,11 +1,11 @@
 import type { Reader } from '../catalog/open-reader.ts';
 import type { CountRequest } from '../catalog/search.ts';
 import type { ThreadEnded } from '../core/error-tables.ts';
-import { rethrown } from '../core/errors.ts';
+import { rethrown, type Thrown } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
+import type { StreamOptions } from '../transfer/run-export.ts';
 import { exportName, savedAnswer, sourceDownload } from './downloads.ts';
-import type { ExportJob, FromExport, ToExport } from './export-job.ts';
 import { within } from './mail-list.ts';
 import { pageAddress } from './query-text.ts';
 import {
@@ -23,16 +23,6 @@ import { understandQuery } from './understood-query.ts';
 /** Choosing places and compressing take little; sources lie outside of V8's heap. MiB. */
 const HEAP = { oldGenerationMb: 192, youngGenerationMb: 24 };
 
-/** An export on its way. */
-interface RunningExport {
-  /** The number of the commit that it is of. */
-  readonly commit: number;
-  /** One piece at a time: nothing is made before it is wanted. */
-  readonly bytes: AsyncIterator<Uint8Array>;
-  /** Ends the work, wherever it is. */
-  stop(): Promise<void>;
-}
-
 /**
  * Begins an export on a thread of its own: choosing among a million messages takes seconds, in which a daemon has other
  * things to do.
@@ -41,7 +31,7 @@ interface RunningExport {
  * @param signal aborted when nobody waits for it any more
  * @throws what `streamExport` throws before the first byte; thread-ended
  */
-async function beginExport(job: ExportJob, signal: AbortSignal): Promise<RunningExport> {
+async function beginExport(job: ExportJob, signal: AbortSignal) {
   const inbox = new Inbox();
   const thread = new WorkerThread<ToExport, FromExport>(
     { name: 'mailkeep-export', file: builtWorker('export-worker'), data: job, heap: HEAP },
@@ -61,8 +51,9 @@ async function beginExport(job: ExportJob, signal: AbortSignal): Promise<Running
   if (first.kind !== 'begun') throw new Error(`an export began with ${first.kind}`);
   return {
     commit: first.commit,
+    /** One piece at a time: nothing is made before it is wanted. */
     bytes: {
-      async next() {
+      async next(): Promise<IteratorResult<Uint8Array, undefined>> {
         thread.post('more');
         const message = await next();
         if (message.kind === 'piece') return { done: false, value: message.bytes };
@@ -107,27 +98,14 @@ class Inbox {
 const DOWNLOAD_FORMATS = ['zip', 'mbox', 'eml'] as const;
 export type DownloadFormat = (typeof DOWNLOAD_FORMATS)[number];
 
-/** What a download of a query would have. */
-export interface ExportOffer {
-  /** At least so many messages where counting was given up. */
-  readonly messages: number;
-  readonly isCounted: boolean;
-  /** Of their sources; null where there are too many messages to add them up. */
-  readonly bytes: number | null;
-  /** More than a browser should save: the command line takes any number. */
-  readonly isTooLarge: boolean;
-}
-
-/** What a browser should save in one piece. */
 const LIMITS = { messages: 50_000, bytes: 10_000_000_000 };
 const COUNTING_MS = 500;
 
-/** Counts what a download would have. */
 export function exportOffer(
   { catalog }: Pick<Reader, 'catalog'>,
   request: CountRequest,
   limits = LIMITS,
-): ExportOffer {
+) {
   return catalog.snapshot(() => {
     const { count, complete } = catalog.countHitsWhile(request, within(COUNTING_MS));
     if (!complete || count > limits.messages)
@@ -137,12 +115,14 @@ export function exportOffer(
   });
 }
 
+/** At least so many messages where counting was given up, and then without bytes. */
+export type ExportOffer = ReturnType<typeof exportOffer>;
+
 /** Returns the format of that name; undefined for any other text. */
 export function downloadFormat(text: string | undefined): DownloadFormat | undefined {
   return DOWNLOAD_FORMATS.find((format) => format === text);
 }
 
-/** Exports under way at a time: each has a thread of its own. */
 const MOST_RUNNING = 2;
 
 /** Why nothing is exported, with the status that a program sees. */
@@ -157,7 +137,6 @@ const REFUSED = {
 
 type Refusal = keyof typeof REFUSED;
 
-/** What is to be exported, or why it cannot be. */
 type Chosen =
   | { readonly refused: Refusal }
   | { readonly format: 'eml'; readonly id: MessageId }
@@ -247,3 +226,22 @@ function refused(context: RequestContext, code: Refusal): Response {
   }
   return context.json({ error: { code } }, REFUSED[code]);
 }
+
+export interface ExportJob {
+  readonly dataDir: string;
+  /** Keys of the mailboxes that may be known; null for all. */
+  readonly mailboxes: readonly string[] | null;
+  readonly format: StreamOptions['format'];
+  readonly text: string;
+  readonly request: CountRequest;
+}
+
+/** To the thread: the next piece is wanted. */
+export type ToExport = 'more';
+
+/** From the thread: once `begun`, then a piece for each that is wanted, then the end; or why there is none. */
+export type FromExport =
+  | { readonly kind: 'begun'; readonly commit: number }
+  | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
+  | { readonly kind: 'end' }
+  | { readonly kind: 'failed'; readonly thrown: Thrown };

@@ -6,7 +6,6 @@ import {
   type FilesRequest,
   type FilesSums,
   groupFilter,
-  type Holder,
   type ListedFile,
 } from '../catalog/files.ts';
 import type { Reader } from '../catalog/open-reader.ts';
@@ -23,17 +22,17 @@ import {
 } from '../catalog/snippets.ts';
 import { Semaphore } from '../core/concurrency.ts';
 import { hasCode, MailkeepError, sentenceOf } from '../core/errors.ts';
-import type { Address, BlobHash, MessageId } from '../core/types.ts';
+import type { BlobHash, MessageId } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { safeFileName } from '../mail/file-names.ts';
 import { openAttachments } from '../mail/reading.ts';
 import { MOST_PICTURE_BYTES, type PictureType, shownPicture } from '../mail/safe-page.ts';
 import { type ZippedFile, zipOfFiles } from '../transfer/export-target.ts';
-import { bytesOf, isTooMuch, MOST_FILES, type SavedFile } from './attached-files.ts';
 import { attachmentDownload, attachmentsName, type Download } from './downloads.ts';
 import { within } from './mail-list.ts';
 import type { Answered, MailPages } from './mail-pages.ts';
-import { type ContentRead, contentText, type NoText, readContent } from './message-view.ts';
+import { contentText, type NoText, readContent } from './message-view.ts';
+import { bytesOf, isTooMuch, MOST_FILES, type SavedFile } from './pages/message-props.ts';
 import type { Page } from './pages/page.ts';
 import { findTerm, withTerm } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
@@ -42,7 +41,6 @@ import { understandQuery } from './understood-query.ts';
 
 /** Attachments of one message that are held in memory; larger ones are read again for each. Bytes. */
 const MOST_HELD = 64 * 1024 * 1024;
-/** Names the attachments that could not be read. */
 const NOT_SAVED = 'not saved.txt';
 
 /**
@@ -123,20 +121,10 @@ async function* piecesOf({ bytes, stop }: Download): AsyncGenerator<Uint8Array> 
   }
 }
 
-interface ReadTogether {
-  /** The bytes of each attachment by its number. */
-  readonly pieces: ReadonlyMap<number, readonly Uint8Array[]>;
-  /** Why they are not to be used: the message is damaged, or cannot be parsed. */
-  readonly problem: string | null;
-}
-
 /** Reads all attachments of a message, and the message to its end: only then its hash is compared. */
-async function readTogether(
-  reader: Pick<Reader, 'sources'>,
-  id: MessageId,
-  how: ReadingFor,
-): Promise<ReadTogether> {
+async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, how: ReadingFor) {
   const sources = reader.sources();
+  // By the numbers of the attachments. Of a message that is damaged or cannot be parsed, none is to be used.
   const pieces = new Map<number, Uint8Array[]>();
   let held = 0;
   let isWhole = false;
@@ -152,7 +140,8 @@ async function readTogether(
       }
       if (!('bytes' in piece)) continue;
       held += piece.bytes.byteLength;
-      if (held > 2 * MOST_HELD) return { pieces: new Map(), problem: TOO_LARGE };
+      if (held > 2 * MOST_HELD)
+        return { pieces: new Map<number, Uint8Array[]>(), problem: TOO_LARGE };
       if (piece.bytes.byteLength > 0) pieces.get(piece.number)?.push(piece.bytes);
     }
     if (!isWhole) for await (const _ of inTurns(sources.streamMessage(id), how.signal));
@@ -167,81 +156,26 @@ async function readTogether(
   }
 }
 
-/** Tiles of a page. */
 const TILES = 60;
 /** For the tiles of a page, and for their texts, in milliseconds: what is not there by then is left out. */
 const WALKING_MS = 400;
 const TEXTS_MS = 150;
 /** For all numbers of a page, in milliseconds. */
 const COUNTING_MS = 150;
-/** Messages that have a content which are listed. */
 const MOST_HOLDERS = 50;
-/** Numbers that are kept. */
 const MOST_SUMS = 200;
 
-/** What stands for a content on its tile. */
 type Sheet =
   | { readonly kind: 'picture' }
   | { readonly kind: 'text'; readonly excerpt: Excerpt }
   | { readonly kind: 'none'; readonly why: NoText };
-
-/** A content of the list. */
-export interface FileTile {
-  readonly hash: BlobHash;
-  readonly filename: string | null;
-  readonly type: string;
-  readonly size: number;
-  readonly group: FileGroup;
-  readonly from: Address | null;
-  /** When its newest message was received, milliseconds since the epoch; and that message's month, `2026-03`. */
-  readonly date: number | null;
-  readonly month: string;
-  /** When the service deleted that message; null where it has it. */
-  readonly endedAt: number | null;
-  readonly messages: HitCount;
-  readonly sheet: Sheet;
-}
-
-export interface FilesList {
-  readonly tiles: readonly FileTile[];
-  /** What `after` is for the next page; null on the last. */
-  readonly next: string | null;
-  readonly sums: Omit<FilesSums, 'months'>;
-  /** Months with their numbers, and what `after` is for each. */
-  readonly months: readonly {
-    readonly key: string;
-    readonly after: string;
-    readonly count: number;
-  }[];
-}
-
-/** One content with the messages that have it. */
-export interface FileDetail extends Omit<FileTile, 'sheet' | 'month'> {
-  /** The newest message of the result that has it. */
-  readonly message: string;
-  readonly number: number;
-  readonly isCutOff: boolean;
-  readonly isPicture: boolean;
-  /** When the first message that has it was received. */
-  readonly first: number | null;
-  readonly holders: readonly Holder[];
-  readonly text: (Excerpts & { readonly truncated: boolean }) | { readonly why: NoText };
-  readonly read: Exclude<ContentRead, { readonly state: 'whole' }> | { readonly state: 'whole' };
-  /** Whether the query finds a message that has it. */
-  readonly isFound: boolean;
-}
 
 /** Lists attachments, and keeps their sums until the archive has another commit. */
 class FilesLists {
   #version = -1;
   readonly #sums = new Map<string, FilesSums>();
 
-  /** Reads one page of tiles. */
-  of(
-    { catalog }: Pick<Reader, 'catalog'>,
-    request: FilesRequest,
-    after: FilePosition | undefined,
-  ): FilesList {
+  of({ catalog }: Pick<Reader, 'catalog'>, request: FilesRequest, after: FilePosition | undefined) {
     return catalog.snapshot(() => {
       const words = soughtWords(request.node, ['any']);
       const sums = this.#sumsOf(catalog, request);
@@ -253,6 +187,7 @@ class FilesLists {
       const { months, ...rest } = sums;
       return {
         tiles: files.map((file) => tileOf(file, sheetOf(catalog, file, words, hasTime))),
+        /** What `after` is for the next page; null on the last. */
         next: next === null ? null : nextPosition(catalog, next),
         sums: rest,
         months: months.map(({ key: month, from, count }) => ({
@@ -280,13 +215,15 @@ class FilesLists {
   }
 }
 
+export type FilesList = ReturnType<FilesLists['of']>;
+
 /** Returns one content with what a page shows of it; null where no message that the request may see has it. */
 async function fileDetail(
   reader: Pick<Reader, 'catalog' | 'sources'>,
   request: FilesRequest,
   hash: BlobHash,
   how: ReadingFor,
-): Promise<FileDetail | null> {
+) {
   const { catalog } = reader;
   const found = catalog.files.content(request, hash, MOST_HOLDERS, within(WALKING_MS));
   if (found === undefined) return null;
@@ -294,19 +231,22 @@ async function fileDetail(
   const read = await readContent(reader, { ...found, message: message.id }, how);
   return {
     ...factsOf(found),
+    /** The newest message of the result that has it. */
     message: message.id,
     number,
     isCutOff,
     isPicture: isPicture(found),
+    /** When the first message that has it was received, in milliseconds since the epoch. */
     first,
     holders: newest,
     text: textOf(catalog, found, request.node),
-    read: read.state === 'whole' ? { state: 'whole' } : read,
+    read: read.state === 'whole' ? ({ state: 'whole' } as const) : read,
     isFound,
   };
 }
 
-/** Returns what stands in an address for the place where a page ended. */
+export type FileDetail = NonNullable<Awaited<ReturnType<typeof fileDetail>>>;
+
 export function nextPosition(
   { positions }: Pick<Catalog, 'positions'>,
   { docid, number }: FilePosition,
@@ -329,15 +269,18 @@ export function positionOf(
   return { docid: positions.meant(Number(parts[1]), 'oldest'), number: Number(parts[2]) };
 }
 
-function tileOf(file: ListedFile, sheet: Sheet): FileTile {
+function tileOf(file: ListedFile, sheet: Sheet) {
   const received = Math.floor(file.docid / DOCIDS_PER_SECOND) * 1000;
   const { year, month } = wallTime(received);
   return {
     ...factsOf(file),
+    /** Of its newest message, such as `2026-03`. */
     month: `${String(year).padStart(4, '0')}-${String(month).padStart(2, '0')}`,
     sheet,
   };
 }
+
+export type FileTile = ReturnType<typeof tileOf>;
 
 function factsOf({ hash, filename, type, size, group, message, messages }: ListedFile) {
   const { from, date, endedAt } = message;
@@ -373,19 +316,12 @@ function textOf(
   catalog: Reader['catalog'],
   file: FileContent,
   node: SearchNode,
-): FileDetail['text'] {
+): (Excerpts & { readonly truncated: boolean }) | { readonly why: NoText } {
   const known = contentText(catalog, file);
   if ('why' in known) return known;
   return { ...excerpts(known.text, soughtWords(node, ['any'])), truncated: known.truncated };
 }
 
-/** The messages that have the attachments of a list. */
-export interface FilesMessages {
-  readonly query: string;
-  readonly found: HitCount;
-  /** False where no query can name the listed group: the messages have attachments of any type. */
-  readonly isOfGroup: boolean;
-}
 const MOST_COUNTS = 64;
 const ATTACHED = 'has:attachment';
 /**
@@ -413,7 +349,7 @@ export class FilesMessagesCounts {
     query: string,
     listed: { readonly group: FileGroup | null; readonly inlinePictures: boolean },
     understand: (text: string) => CountRequest | null,
-  ): FilesMessages | null {
+  ) {
     const { text, isOfGroup } = queryFor(query, listed);
     const request = understand(text);
     if (request === null) return null;
@@ -435,10 +371,12 @@ export class FilesMessagesCounts {
   }
 }
 
+export type FilesMessages = NonNullable<ReturnType<FilesMessagesCounts['of']>>;
+
 function queryFor(
   query: string,
-  { group, inlinePictures }: { readonly group: FileGroup | null; readonly inlinePictures: boolean },
-): { readonly text: string; readonly isOfGroup: boolean } {
+  { group, inlinePictures }: { group: FileGroup | null; inlinePictures: boolean },
+) {
   // No term tells a picture that is attached from one that stands in the text.
   const isNamed = group !== null && (group !== 'pictures' || inlinePictures);
   const ofGroup = isNamed ? groupFilter(group) : null;
@@ -447,6 +385,7 @@ function queryFor(
     findTerm(query, filter) !== undefined ||
     (ofGroup === null && findTerm(query, ATTACHED) !== undefined);
   const text = isFiltered ? query : withTerm(query, filter);
+  // No query can name some groups: then the messages have attachments of any type.
   return { text, isOfGroup: group === null || ofGroup !== null };
 }
 
@@ -476,7 +415,6 @@ const readings = new Semaphore(READINGS);
 /** For the message that a picture is read from, in milliseconds. */
 const FINDING_MS = 400;
 
-/** Makes the pages of attachments from what the archive holds at the time of a request. */
 export class FilesPages {
   readonly #lists = new FilesLists();
   readonly #counts = new FilesMessagesCounts();

@@ -12,10 +12,13 @@ import type { CopyStatus } from '../verify/copy-facts.ts';
 import { fullnessOf, percentOf } from '../verify/facts.ts';
 import { isOfCatalog } from '../verify/verify.ts';
 import { dayText, observedTerm } from './dashboard-data.ts';
-import { LATE_MS } from './late.ts';
 import { storedAfterText, within } from './mail-list.ts';
 import type { ServedReader } from './served-archive.ts';
 import type { SideTag } from './side-tree.ts';
+
+/** From this age on a comparison is late: a day, and the time that a nightly run may take. */
+export const LATE_HOURS = 26;
+export const LATE_MS = LATE_HOURS * 3_600_000;
 
 /** Returns what about the copies of the archive needs a person: damage, then age, then failures that may pass. */
 export function mattersOfCopies(copies: readonly CopyStatus[], now: number): Matter[] {
@@ -53,14 +56,12 @@ function ageText({ copiedAt, behind }: CopyStatus, now: number): string {
 /** From here on a mailbox counts as full, in per cent of its quota. */
 const FULL_PERCENT = 95;
 
-/** What a status does not say. */
 interface Surroundings {
   readonly behind: CatalogLag | null;
   /** False where the status is that of some mailboxes. */
   readonly whole: boolean;
   /** Empty where the status is that of some mailboxes. */
   readonly copies: readonly CopyStatus[];
-  /** The last passes, newest first. */
   readonly runs: readonly KeptRun[];
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -251,14 +252,12 @@ function matterOfSilence(runs: readonly KeptRun[], now: number): Matter[] {
   ];
 }
 
-/** Something about the archive that a person should know of, and what to do about it. */
 export interface Matter {
   readonly level: 'bad' | 'warn';
   readonly title: string;
   readonly text: string;
   /** What may be done about it on the command line, without the program's name; null where time alone helps. */
   readonly command: string | null;
-  /** Where more is shown. */
   readonly link: { readonly href: string; readonly text: string } | null;
 }
 
@@ -276,20 +275,9 @@ export interface ArchiveState {
   readonly first: FirstSync | null;
   /** The reader may see all mailboxes: only then may it have the daemon look, and save searches. */
   readonly whole: boolean;
-  /** When all of this was so. */
   readonly now: number;
 }
 
-/** How far the first sync is. What is ahead within a folder is known to the pass alone. */
-export interface FirstSync {
-  readonly mailboxes: number;
-  /** Folders that are known so far, and those of them that were compared completely. */
-  readonly folders: number;
-  readonly done: number;
-  readonly messages: number;
-}
-
-/** What a state is made of. */
 interface Known {
   /** Whether `state.sqlite` is there: without it nobody knows what was compared. */
   readonly hasState: boolean;
@@ -301,7 +289,6 @@ interface Known {
   readonly now: number;
 }
 
-/** Returns how an archive is. */
 export function archiveStateOf(known: Known): ArchiveState {
   const { status, runs, matters, whole, now } = known;
   const watched = status.mailboxes.filter((mailbox) => !isImported(mailbox) && !mailbox.unwatched);
@@ -324,10 +311,7 @@ export function archiveStateOf(known: Known): ArchiveState {
   };
 }
 
-function firstSyncOf(
-  { hasState, runs, whole, status }: Known,
-  watched: readonly MailboxStatus[],
-): FirstSync | null {
+function firstSyncOf({ hasState, runs, whole, status }: Known, watched: readonly MailboxStatus[]) {
   // A pass that came to an end has compared what there was; folders that are new since are no first sync.
   if (!hasState || !whole || runs.some(({ sum }) => sum !== null)) return null;
   const folders = watched.flatMap((mailbox) =>
@@ -339,6 +323,9 @@ function firstSyncOf(
   if (watched.length === 0 || (done === folders.length && folders.length > 0)) return null;
   return { mailboxes: watched.length, folders: folders.length, done, messages: status.messages };
 }
+
+/** How far the first sync is, in folders that are known so far. What is ahead within a folder is known to the pass alone. */
+export type FirstSync = NonNullable<ReturnType<typeof firstSyncOf>>;
 
 /** Returns the folders and mailboxes of which something is worth knowing, by `folderKey` and `mailboxKey`. */
 export function sideTagsOf({ mailboxes }: Pick<ArchiveStatus, 'mailboxes'>): Map<string, SideTag> {
@@ -374,9 +361,7 @@ export interface ClosingSum {
   readonly held: number;
   readonly quarantined: number;
   readonly forgotten: number;
-  /** Places that the service deleted. */
   readonly ended: number;
-  /** Places of mail that came from files. */
   readonly imported: number;
   readonly equation: Equation;
 }
@@ -387,7 +372,6 @@ export type FolderSums = Omit<ClosingSum, 'commit' | 'writtenAt' | 'equation'>;
 /** For each number of the past, in milliseconds. */
 const PAST_MS = 200;
 
-/** Returns the sum of some folders. */
 export function closingOf(
   { folders }: Pick<Reader['catalog'], 'folders'>,
   counts: (folder: MailboxKey) => boolean,
@@ -469,7 +453,6 @@ export interface PastSum {
   readonly asOf: number;
   readonly messages: number | null;
   readonly ended: number | null;
-  /** Messages that were stored since. */
   readonly later: CountedToday | null;
   readonly day: ChangesOfDay | null;
 }

@@ -11,7 +11,6 @@ import { isOwnSocket, privateFolder } from '../core/files.ts';
 export const linkMessage = z.object({
   mailboxes: z.array(z.string().max(4_096)).min(1).max(10_000).nullable(),
 });
-/** What answers it. */
 export const linkAnswer = z.object({ signInUrl: z.string() });
 
 /** Where a server takes such a message, on its own socket and on the daemon's. */

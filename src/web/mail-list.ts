@@ -1,13 +1,12 @@
 import type { Reader } from '../catalog/open-reader.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import type { CountRequest, HitCount, SearchHit } from '../catalog/search.ts';
-import type { Afterwards } from '../catalog/timeline.ts';
+import type { Afterwards, Spine, SpineBar } from '../catalog/timeline.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { namedMessage } from './message-view.ts';
 
 export type ListSort = 'newest' | 'oldest';
 
-/** Where a page of a list begins or ends. */
 export interface ListPlace {
   /** The page after a message, the one before it, or the one that begins with it. */
   readonly side: 'after' | 'before' | 'at';
@@ -71,7 +70,6 @@ const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, e
 
 /** What would be found instead of nothing. */
 export interface NothingFound {
-  /** Names in the query that nothing goes by at its time, as sentences. */
   readonly notes: readonly string[];
   /** The term without which the query finds something, and the query without it. */
   readonly without: OtherQuery | null;
@@ -79,14 +77,12 @@ export interface NothingFound {
   readonly beginning: OtherQuery | null;
 }
 
-/** A query that finds something, and the term that makes the difference. */
 export interface OtherQuery {
   readonly term: string;
   readonly query: string;
   readonly found: HitCount;
 }
 
-/** A row of a list. */
 export interface ListHit extends SearchHit {
   /** Messages of its conversation, where it has others. */
   readonly conversation?: number;
@@ -115,7 +111,6 @@ export interface MailRows extends Pick<MailList, 'hits' | 'next'> {
 
 export type MailCounts = Pick<MailList, 'all' | 'ended' | 'nothing'>;
 
-/** Reads one page of what a query finds. */
 export function mailList(
   reader: Pick<Reader, 'catalog'>,
   request: CountRequest,
@@ -156,7 +151,6 @@ function pageBefore(
   return rows === 0 ? null : '';
 }
 
-/** Reads rows of what a query finds; how many there are in all is another question. */
 export function mailRows(
   reader: Pick<Reader, 'catalog'>,
   request: CountRequest,
@@ -181,7 +175,6 @@ export function mailRows(
     : { hits, next: hasMore ? last : beyond, previous: place === undefined ? null : first };
 }
 
-/** Adds what all rows of a page are asked about together. */
 function described(
   catalog: Reader['catalog'],
   hits: readonly SearchHit[],
@@ -230,7 +223,6 @@ export function positionIn(
   }));
 }
 
-/** Counts what a query finds as far as there is time. */
 export function countsOf(reader: Pick<Reader, 'catalog'>, request: CountRequest): MailCounts {
   const all = reader.catalog.countHitsWhile(request, within(COUNTING_MS));
   return { all, ended: endedOf(reader, request) };
@@ -257,7 +249,7 @@ function nextSecond(moment: number): number {
 }
 
 /** Returns a node for what was received after a moment, milliseconds since the epoch. */
-export function receivedAfter(moment: number): SearchNode {
+function receivedAfter(moment: number): SearchNode {
   return { kind: 'received', from: nextSecond(moment), to: null, span: { start: 0, end: 0 } };
 }
 
@@ -269,4 +261,46 @@ export function storedAfterText(moment: number): string {
 /** Returns the query that finds the same as `receivedAfter`. */
 export function receivedAfterText(moment: number): string {
   return `after:${new Date(nextSecond(moment)).toISOString().replace('.000Z', 'Z')}`;
+}
+
+/** A bar of the list's spine. In the past, one may have no messages, but some that came since. */
+export interface ListBar extends SpineBar {
+  /** Received since the moment that the query names: as many as the query finds today. */
+  readonly later?: number;
+}
+
+export interface ListSpine extends Omit<Spine, 'bars'> {
+  readonly bars: readonly ListBar[];
+}
+
+/** Counts what a query finds by time; as of a moment also what it finds today that was received since. */
+export function listSpine(
+  { catalog }: Pick<Reader, 'catalog'>,
+  request: CountRequest,
+  timeZone: string | undefined,
+  mayContinue: () => boolean,
+): ListSpine {
+  const { asOf, node, ...rest } = request;
+  if (asOf === undefined) return catalog.spine({ ...request, timeZone }, mayContinue);
+  return catalog.snapshot(() => {
+    const since: SearchNode = { kind: 'and', nodes: [node, receivedAfter(asOf)], span: node.span };
+    const today = { ...rest, node: since, timeZone };
+    const later = catalog.spine(today, mayContinue);
+    const until = later.bars.at(-1)?.to;
+    const then = catalog.spine({ ...request, timeZone, until }, mayContinue);
+    if (until === undefined) return then;
+    const unit = then.bars.length === 0 ? later.unit : then.unit;
+    const { bars } = unit === later.unit ? later : catalog.spine({ ...today, unit }, mayContinue);
+    return { ...then, unit, bars: joined(then.bars, bars) };
+  });
+}
+
+/** Bars of one unit of time, in its order. One may have messages of then, and some that came since. */
+function joined(then: readonly SpineBar[], later: readonly SpineBar[]): ListBar[] {
+  const bars = new Map<string, ListBar>(then.map((bar) => [bar.key, bar]));
+  for (const { messages, ...bar } of later) {
+    const known = bars.get(bar.key) ?? { ...bar, messages: 0, ended: 0 };
+    bars.set(bar.key, { ...known, later: messages });
+  }
+  return [...bars.values()].sort((a, b) => a.from - b.from);
 }

@@ -6,11 +6,10 @@ import type { CountRequest, HitCount, SearchHit } from '../catalog/search.ts';
 import { type Snippet, type Sought, snippet, soughtWords } from '../catalog/snippets.ts';
 import { Semaphore } from '../core/concurrency.ts';
 import { capital, hasCode, MailkeepError } from '../core/errors.ts';
-import type { BlobHash, MessageId } from '../core/types.ts';
+import type { MessageId } from '../core/types.ts';
 import { readFramedPage } from '../mail/reading.ts';
 import { downloadFormat, exportOffer } from './exporting.ts';
-import { type FrameState, frameState, healthTab } from './health.ts';
-import { type HealthTab, lookAnswer } from './health-content.ts';
+import { type FrameState, frameState, type HealthTab, healthTab, lookAnswer } from './health.ts';
 import { ClosingSums, type PastSum } from './issues.ts';
 import {
   countsOf,
@@ -25,7 +24,6 @@ import {
   positionIn,
   within,
 } from './mail-list.ts';
-import { type Conversation, type SourceText, WINDOW_BYTES } from './message-shapes.ts';
 import {
   conversationOf,
   findInSource,
@@ -37,8 +35,8 @@ import {
   readBack,
 } from './message-view.ts';
 import {
+  type Conversation,
   type MessageContent,
-  type MessageFacts,
   type MessagePlace,
   MOST_OF_THREAD,
   MOST_UNFOLDED,
@@ -46,9 +44,11 @@ import {
   type NoMessage,
   type OpenMessage,
   ownHit,
+  type SourceText,
   VIEWS,
   type View,
   type ViewContent,
+  WINDOW_BYTES,
 } from './pages/message-props.ts';
 import type { Frame, Page } from './pages/page.ts';
 import {
@@ -70,16 +70,6 @@ import {
   understandQuery,
 } from './understood-query.ts';
 
-/** What the archive knows of an attachment besides what its message says. */
-export interface AttachmentNote {
-  readonly number: number;
-  readonly hash: BlobHash;
-  /** Messages that have the same content, this one among them. */
-  readonly messages: HitCount;
-  /** Where its text has what the query looks for. */
-  readonly hit: Snippet | null;
-}
-
 /** Attachments of a message whose texts are looked through; each may have 256 Ki characters. */
 const MOST_TEXTS = 16;
 /** For the numbers of all attachments together, in milliseconds. */
@@ -94,7 +84,7 @@ function attachmentNotes(
   { catalog }: Pick<Reader, 'catalog'>,
   docid: number,
   request: CountRequest | null,
-): AttachmentNote[] {
+) {
   const words = request === null ? [] : soughtWords(request.node, ['any']);
   let texts = 0;
   const hitIn = (textId: number | null): Snippet | null => {
@@ -115,13 +105,15 @@ function attachmentNotes(
   );
 }
 
+/** What the archive knows of an attachment besides what its message says. */
+export type AttachmentNote = ReturnType<typeof attachmentNotes>[number];
+
 /** A page is not worth waiting for longer than this, in milliseconds, for each of the numbers. */
 const NEAR_COUNTING_MS = 25;
 
 /** Characters of the longest address that mail can be sent to (RFC 5321, sections 4.5.3.1.1 and 4.5.3.1.2). */
 const MOST_ADDRESS = 320;
 
-/** Returns the mail around a message: of its sender, its day, its folder; as the archive knew it at a time. */
 function nearTo(
   reader: Pick<Reader, 'catalog'>,
   { line }: SearchHit,
@@ -170,7 +162,6 @@ function dayQuery(ms: number): string {
 
 /** Time for all attempts together, in milliseconds. */
 const TRYING_MS = 100;
-/** Terms that are left out, one after the other. */
 const MOST_TERMS = 12;
 /** Letters that are cut off the end of a word at most: an ending of a plural, or of a tense. */
 const LONGEST_ENDING = 3;
@@ -213,7 +204,6 @@ function nothingFound(
   };
 }
 
-/** Leaves out each term once. */
 function oneLess(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
   let best: OtherQuery | null = null;
   for (const term of terms) {
@@ -251,7 +241,6 @@ function beginningOf({ negated, operator, value, text }: Term, cut: number): str
 /** Bytes of a part before the match for which it is shown. */
 const LEAD_BYTES = 4 * 1024;
 
-/** What is to be shown of a source: a part of it, or the part around a match. */
 interface SourceRequest {
   readonly from: number;
   /** What is looked for; empty for nothing. */
@@ -403,12 +392,15 @@ function byteOf(typed: string | undefined): number {
   return Number.isSafeInteger(byte) && byte >= 0 ? byte : 0;
 }
 
-function factsOf(reading: NonNullable<ReadBack['reading']>): MessageFacts {
+/** What was read of a message whose bytes had their hash. `onlyHtml`: the text is what the HTML says. */
+function factsOf(reading: NonNullable<ReadBack['reading']>) {
   const { from, to, cc, bcc, reason, encrypted, truncated, attachments, html, hasPlain } = reading;
   const hasHtml = html !== null;
   const onlyHtml = hasHtml && !hasPlain;
   return { from, to, cc, bcc, reason, encrypted, truncated, attachments, hasHtml, onlyHtml };
 }
+
+export type MessageFacts = ReturnType<typeof factsOf>;
 
 /**
  * The HTML of a message as a page that is framed.
@@ -436,12 +428,10 @@ export interface Answered {
   readonly status: 200 | 400 | 404 | 410;
 }
 
-/** Rows of a list, or why its query has none. */
 type Rows =
   | (ReturnType<typeof mailRows> & { readonly problem: null })
   | { readonly problem: QueryProblem };
 
-/** Makes the pages of the archive from what it holds at the time of a request. */
 export class MailPages {
   readonly #trees = new SideTrees();
   readonly #sums = new ClosingSums();
@@ -476,7 +466,6 @@ export class MailPages {
     return { page, status: understood.problem === null ? 200 : 400 };
   }
 
-  /** Reads a page of rows only: for a list that moves, or a query that is being typed. */
   rows(reader: ServedReader, parameter: Parameter, limit: number): Rows {
     const { request, problem } = this.understand(reader, parameter('q') ?? '');
     if (request === null) return { problem };
@@ -496,7 +485,6 @@ export class MailPages {
       : positionIn(reader, request, sort, place);
   }
 
-  /** Counts what a query finds, as far as there is time. */
   counts(reader: ServedReader, parameter: Parameter): MailCounts | null {
     const query = parameter('q') ?? '';
     const { request } = this.understand(reader, query);
@@ -508,7 +496,6 @@ export class MailPages {
     });
   }
 
-  /** What the archive knew at a time. */
   past(reader: ServedReader, asOf: number): PastSum {
     return this.#sums.past(reader, asOf, this.parts.now());
   }
@@ -538,7 +525,7 @@ export class MailPages {
     reader: ServedReader,
     tab: HealthTab,
     parameter: Parameter,
-    { token, hasDaemon }: { readonly token: string; readonly hasDaemon: boolean | null },
+    { token, hasDaemon }: { token: string; hasDaemon: boolean | null },
   ): Answered {
     const { known, ...content } = healthTab(reader, this.parts, tab, parameter);
     const frame = this.frame(reader, '', { asOf: null, problem: null }, known);
@@ -548,7 +535,6 @@ export class MailPages {
     return { page: { kind: 'health', frame, look, hasDaemon, ...content }, status: 200 };
   }
 
-  /** What a query finds, as something to save. */
   export(reader: ServedReader, parameter: Parameter): Answered {
     const query = parameter('q') ?? '';
     const understood = this.understand(reader, query);
@@ -563,7 +549,6 @@ export class MailPages {
     return { page, status: problem === null ? 200 : 400 };
   }
 
-  /** What stands around every page. */
   frame(
     reader: ServedReader,
     query: string,
@@ -589,7 +574,6 @@ export class MailPages {
     return this.frame(reader, query, this.understand(reader, query));
   }
 
-  /** The message that `m` names, in the view that is asked for. */
   async message(
     reader: ServedReader,
     parameter: Parameter,
@@ -632,7 +616,6 @@ export class MailPages {
     return nothingFound(reader, query, (text) => this.understand(reader, text));
   }
 
-  /** Understands what stands in the query box of a reader. */
   understand(reader: ServedReader, query: string): Understood {
     return understandQuery(query, reader, this.parts.now(), this.parts.accounts);
   }

@@ -1,13 +1,12 @@
 import type { MessageId } from '../core/types.ts';
-import { attachedFiles } from './attached-files.ts';
 import { dashboardPage } from './dashboard.ts';
 import { attachmentDownload, type Download, savedAnswer, sourceDownload } from './downloads.ts';
 import { attachmentsTogether, FilesPages } from './files.ts';
-import type { HealthTab } from './health-content.ts';
+import { HEALTH_TABS } from './health.ts';
 import { type Answered, framedOrNull, type MailPages } from './mail-pages.ts';
 import { conversationOf, namedMessage } from './message-view.ts';
 import { ArchiveDocument } from './pages/archive-document.tsx';
-import { MOST_OF_THREAD } from './pages/message-props.ts';
+import { attachedFiles, MOST_OF_THREAD } from './pages/message-props.ts';
 import {
   type ArchiveParts,
   byLimit,
@@ -23,21 +22,10 @@ import {
 import { DOWNLOAD_POLICY, MAIL_POLICY } from './security-headers.ts';
 import type { ReadingFor, ServedReader } from './served-archive.ts';
 
-/** Zips of attachments that are made at a time. */
 const MOST_SAVING = 2;
 const NOT_ONE_FILE =
   'There is nothing to save, or more than one file takes: at most 500 attachments, and 500 MB.';
 const BUSY = 'Other attachments are being saved. Try again when that has ended.';
-
-const HEALTH_TABS = [
-  'overview',
-  'folders',
-  'runs',
-  'quarantine',
-  'held',
-  'verification',
-  'retention',
-] as const satisfies readonly HealthTab[];
 
 /** The pages of the archive, as documents and as data. Each is made for one request, from what the archive holds then. */
 export function mailRoutes(
@@ -146,12 +134,10 @@ export function mailRoutes(
   });
 }
 
-/** What a route answers from. */
 interface Asked {
   readonly reader: ServedReader;
   readonly parameter: Parameter;
   readonly context: RequestContext;
-  /** Aborted when the browser leaves. */
   readonly signal: AbortSignal;
 }
 
@@ -223,9 +209,9 @@ async function saved(
     held: { reader, release } = parts.archive.hold(context.get('session').mailboxes),
     missing,
   }: {
-    readonly held?: { readonly reader: ServedReader; readonly release: () => void };
+    held?: { readonly reader: ServedReader; readonly release: () => void };
     /** What is said where there is nothing to save, instead of that there is no such page. */
-    readonly missing?: string | undefined;
+    missing?: string | undefined;
   } = {},
 ): Promise<Response> {
   try {

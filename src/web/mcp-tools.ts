@@ -31,7 +31,6 @@ export class Fence {
     this.#marker = Buffer.from(random).toString('hex');
   }
 
-  /** Returns a text of a sender, safe to read and fenced. */
   around(text: string): string {
     return `${OPEN}${this.#marker} ${harmless(text)} ${this.#marker}${CLOSE}`;
   }
@@ -74,7 +73,6 @@ export function harmless(text: string): string {
   );
 }
 
-/** What a tool answers from. */
 export interface Asking extends ReadingFor {
   readonly reader: ServedReader;
   readonly fence: Fence;
@@ -85,7 +83,6 @@ export interface Asking extends ReadingFor {
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
 }
 
-/** A tool that reads: its name, what it takes and gives, and how. */
 export interface McpTool {
   readonly name: string;
   readonly title: string;
@@ -142,7 +139,6 @@ export const messageId = () =>
     .regex(/^[0-9a-f]{4,64}$/i)
     .describe('Id of a message: the SHA-256 of its source, or at least the first 4 digits.');
 
-/** Attachments that a message is listed with. */
 const MOST_ATTACHMENTS = 20;
 
 const attachment = z.object({
@@ -152,7 +148,6 @@ const attachment = z.object({
   bytes: z.number().int(),
 });
 
-/** A message as lists show it. */
 const messageLine = z.object({
   id: z.string(),
   received: z.string().nullable().describe('ISO 8601, UTC.'),
@@ -167,7 +162,6 @@ const messageLine = z.object({
   attachments: z.array(attachment),
 });
 
-/** Returns a message as lists show it, with what its sender wrote fenced. */
 function lineOf({ line }: SearchHit, fence: Fence): z.input<typeof messageLine> {
   const { id, date, from, subject, mailbox, folder, flags, endedAt, size, snippet } = line;
   return {
@@ -207,7 +201,7 @@ function windowOf(text: string, offset: number, length: number): string {
   return text.slice(offset, isSplit ? end + 1 : end);
 }
 
-function addressText({ name, address }: { readonly name: string; readonly address: string }) {
+function addressText({ name, address }: { name: string; address: string }) {
   return cut(name === '' ? address : `${name} <${address}>`);
 }
 
@@ -223,7 +217,7 @@ const LEFT_OUT: ReadonlySet<string | null> = new Set(['\\Junk', '\\Trash']);
 function questionOf(
   query: string,
   { reader, now, accounts }: Asking,
-  { everywhere }: { readonly everywhere: boolean },
+  { everywhere }: { everywhere: boolean },
 ): CountRequest {
   const { request, problem } = understandQuery(query, reader, now, accounts);
   if (request === null) {
@@ -375,9 +369,6 @@ const status = tool({
   },
 });
 
-/** The tools that ask about the archive as a whole. */
-export const ARCHIVE_TOOLS: readonly McpTool[] = [listFolders, aggregate, status];
-
 const MOST_HITS = 50;
 const MOST_OF_THREAD = 100;
 const MOST_TEXT = 20_000;
@@ -392,7 +383,6 @@ const everywhere = z
   .default(false)
   .describe('Also what is in Junk and Trash, which are left out unless the query names a folder.');
 
-/** Values of one facet. */
 const MOST_VALUES = 12;
 /** For the number of messages, and for finding those of the facets, in milliseconds. */
 const MESSAGE_COUNTING_MS = 150;
@@ -548,9 +538,6 @@ const getThread = tool({
   },
 });
 
-/** The tools that read messages. */
-export const MESSAGE_TOOLS: readonly McpTool[] = [search, getMessage, getThread];
-
 /**
  * Returns the whole id that an id, or the beginning of one, means.
  *
@@ -574,7 +561,6 @@ function sentOf(reading: MessageReading | null, { fence }: Asking): string | nul
   return sent === undefined ? null : fence.around(cut(sent));
 }
 
-/** Quoted text stands as one line that says how much it is. */
 function shownText({ text }: MessageReading, quoted: boolean): string {
   if (quoted) return text;
   return textPieces(text)
@@ -693,9 +679,6 @@ const getAttachmentText = tool({
   },
 });
 
-/** The tools that read attachments. */
-export const ATTACHMENT_TOOLS: readonly McpTool[] = [listAttachments, getAttachmentText];
-
 /** Returns an attachment of a message; of several with the same content, the one with that number. */
 function fileOf(id: string, number: number, asking: Asking) {
   const { catalog } = asking.reader;
@@ -718,3 +701,9 @@ function fileOf(id: string, number: number, asking: Asking) {
 
 /** Attachments of one message among which a number is looked for. */
 const MOST_OF_MESSAGE = 1_000;
+
+/** Every tool: none of them writes, takes a path, or sends anything. */
+export const TOOLS: readonly McpTool[] = [
+  ...[search, getMessage, getThread, listAttachments, getAttachmentText],
+  ...[listFolders, aggregate, status],
+];

@@ -11,21 +11,16 @@ import type { ApiToken } from '../core/state.ts';
 import { envelope, Refusal, unauthorized } from '../service/surface.ts';
 import { TokenTurns } from './content-threads.ts';
 import {
-  ARCHIVE_TOOLS,
   type Asking,
-  ATTACHMENT_TOOLS,
   Fence,
   getMessage,
   type McpTool,
-  MESSAGE_TOOLS,
   messageId,
   notThere,
+  TOOLS,
   ToolRefusal,
 } from './mcp-tools.ts';
 import { responseOf } from './mirror.ts';
-
-/** Every tool: none of them writes, takes a path, or sends anything. */
-const TOOLS: readonly McpTool[] = [...MESSAGE_TOOLS, ...ATTACHMENT_TOOLS, ...ARCHIVE_TOOLS];
 
 const INSTRUCTIONS =
   'An archive of mail, for reading. What senders of mail wrote stands between marks that the notice of each answer ' +
@@ -125,7 +120,6 @@ interface McpSurfaceOptions {
     signal: AbortSignal,
     act: (asking: Omit<Asking, 'fence'>) => Promise<T>,
   ) => Promise<T>;
-  /** Returns the token of a secret. */
   readonly authorize: (secret: string) => ApiToken | undefined;
   readonly onError: (error: unknown) => void;
 }

@@ -13,10 +13,9 @@ import type { MessageReading } from '../mail/extraction.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 import { readMessage } from '../mail/reading.ts';
 import { attachmentDownload } from './downloads.ts';
-import type { Conversation } from './message-shapes.ts';
+import type { Conversation } from './pages/message-props.ts';
 import { inTurns, type ReadingFor } from './served-archive.ts';
 
-/** What an id, or the beginning of one, names. */
 type NamedMessage =
   | { readonly kind: 'one'; readonly id: MessageId }
   | { readonly kind: 'several'; readonly ids: readonly MessageId[] }
@@ -135,9 +134,7 @@ export async function readBack(
 export interface Hop {
   /** Who handed the message over; empty where the line does not say. */
   readonly from: string;
-  /** Who took it. */
   readonly by: string;
-  /** How: `ESMTPS` and the like. */
   readonly with: string;
   /** Milliseconds since the epoch; null where no plausible time stands there. */
   readonly time: number | null;
@@ -233,8 +230,7 @@ const BLANK = /\s/;
 const MOST_BYTES = 8 * 1024 * 1024;
 const MOST_SOURCE = 24 * 1024 * 1024;
 
-/** What reading an attachment back gave. */
-export type ContentRead =
+type ContentRead =
   | { readonly state: 'whole'; readonly bytes: Buffer }
   /** The message's bytes are not what was stored. */
   | { readonly state: 'damaged'; readonly message: string; readonly hint: string | null }
@@ -243,7 +239,6 @@ export type ContentRead =
   /** Too large for a page; of a message that cannot be parsed; or purged after the catalog was asked. */
   | { readonly state: 'large' | 'unreadable' | 'purged' };
 
-/** An attachment of a message, and what is known of it. */
 interface Wanted {
   readonly message: MessageId;
   readonly number: number;
@@ -318,7 +313,6 @@ export type NoText =
   | 'unsupported'
   | 'damaged';
 
-/** Returns the text of a content, or why there is none. */
 export function contentText(
   catalog: Reader['catalog'],
   { textId, group }: Pick<ListedFile, 'textId' | 'group'>,
@@ -395,7 +389,7 @@ export interface FoundInSource {
 export async function findInSource(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
-  { text, from }: { readonly text: string; readonly from: number },
+  { text, from }: { text: string; from: number },
   signal: AbortSignal,
 ): Promise<FoundInSource> {
   const finder = new SourceFinder(text, from);

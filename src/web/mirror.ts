@@ -58,13 +58,11 @@ import {
 import type { Operation } from '../service/wire.ts';
 import { ContentThreads, TokenTurns } from './content-threads.ts';
 
-/** A message as a mirrored folder lists it. */
 interface MirrorEntry {
   readonly uid: number;
   /** See `OriginUids`. */
   readonly row: number;
   readonly flagSet: number;
-  /** Its position in the folder. */
   readonly at: number;
 }
 
@@ -110,7 +108,6 @@ class FolderUids implements UidOrder<MirrorEntry> {
     return found;
   }
 
-  /** Returns the size and the received date of a message. */
   facts({ at, row }: MirrorEntry): OriginFacts {
     this.#facts ??= { sizes: unknown(this.count), dates: unknown(this.count) };
     const { sizes, dates } = this.#facts;
@@ -122,7 +119,6 @@ class FolderUids implements UidOrder<MirrorEntry> {
     return facts;
   }
 
-  /** The first position whose uid is at least `uid`. */
   #lowerBound(uid: number): number {
     const { uids } = this.columns;
     let [low, high] = [0, uids.length];
@@ -172,7 +168,7 @@ class ListingRecords {
   json(
     mailbox: MailboxKey,
     path: string,
-    { uid, row }: { readonly uid: number; readonly row: number },
+    { uid, row }: { uid: number; row: number },
     flags: readonly string[],
     placeOf: () => OriginPlace | undefined,
   ): string | undefined {
@@ -284,7 +280,6 @@ interface OpenArchive {
   sources(): LogReader;
 }
 
-/** What a request asks for: now, or as of a commit. */
 type Moment = number | null;
 
 /**
@@ -370,7 +365,6 @@ export class MirrorView {
     return { messages: count, unread };
   }
 
-  /** Lets go of what another commit may have changed. */
   #refresh(): void {
     const { number } = this.archive.catalog.reached();
     if (number === this.#reached) return;
@@ -394,14 +388,12 @@ export class MirrorView {
 
 function recordOf(
   { path, name, delimiter, specialUse }: OriginFolder,
-  { messages, unread }: { readonly messages: number; readonly unread: number },
+  { messages, unread }: { messages: number; unread: number },
 ): FolderRecord {
   return { path, name, delimiter, specialUse, messageCount: messages, unreadCount: unread };
 }
 
-/** A mailbox as the mirror serves it. */
 interface MirroredMailbox extends KnownMailbox {
-  /** What paths and clients call it. */
   readonly resourceId: string;
 }
 
@@ -444,7 +436,6 @@ function momentOf(raw: string | null, commitAt: (time: number) => number | undef
   return commitAt(isDay ? time + DAY_MS - 1 : time) ?? 0;
 }
 
-/** A folder of a mailbox, with its messages. */
 interface InFolder {
   readonly mailbox: MirroredMailbox;
   readonly folder: OriginFolder;
@@ -524,10 +515,8 @@ async function inSlices<T>(items: readonly T[], act: (item: T) => void): Promise
 
 /** A search may take this long, in milliseconds, with the time that it waits for others. */
 const SEARCH_MS = 60_000;
-/** Damaged messages that an error names. */
 const MOST_NAMED = 100;
 
-/** Answers `listMessages`. */
 async function listMessages(call: MirrorCall): Promise<ReadyReply> {
   const at = folderOf(call);
   const page = pageOf(call.query, 25, 100);
@@ -741,7 +730,6 @@ function sending(reply: MirrorReply, check: () => void, done: () => void): Respo
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** Returns the response of an answer that is ready. */
 export function responseOf(reply: Ready): Response {
   switch (reply.kind) {
     case 'empty':
@@ -808,7 +796,6 @@ const ORDER = 'mirror';
 const SEARCHING_MS = 65_000;
 /** One message may take this long to be rendered or taken apart, in milliseconds. */
 const RENDERING_MS = 20_000;
-/** Searches of different tokens that are done at once. */
 const SEARCHES = 2;
 
 const ROUTES = new RouteTable(
@@ -828,9 +815,7 @@ interface MirrorOptions {
     readonly archive: OpenArchive & { readonly key: object };
     readonly release: () => void;
   };
-  /** Returns the token of a secret. */
   readonly authorize: (secret: string) => ApiToken | undefined;
-  /** Returns the key of a mailbox, as tokens name it. */
   readonly keyOf: (mailbox: KnownMailbox) => string;
   readonly quotaOf: (mailbox: MirroredMailbox) => QuotaRecord;
   readonly onError: (error: unknown) => void;
@@ -992,23 +977,18 @@ interface MirrorCall {
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
   readonly body: unknown;
-  /** The mailboxes that the token reaches. */
   readonly mailboxes: readonly MirroredMailbox[];
   readonly moment: Moment;
   readonly archive: OpenArchive;
   readonly dataDir: string;
   readonly view: MirrorView;
-  /** For searches, and for what renders or takes apart one message. */
   readonly threads: Readonly<Record<'searching' | 'rendering', ContentThreads>>;
   /** Names the archive in place of an order. */
   readonly orderId: string;
-  /** Returns the quota of a mailbox as the origin last told it. */
   readonly quotaOf: (mailbox: MirroredMailbox) => QuotaRecord;
-  /** Runs what one token may do once at a time. */
   readonly alone: <T>(act: () => Promise<T>) => Promise<T>;
   /** Returns milliseconds of a clock that never jumps. */
   readonly clock: () => number;
-  /** Returns whether the client has gone away. */
   readonly isGone: () => boolean;
 }
 

@@ -111,7 +111,6 @@ function isOr(token: Token | undefined): boolean {
   return token?.type === 'OR' || token?.type === '|';
 }
 
-/** Names of operators that mean the same as another. */
 const ALIASES: Readonly<Record<string, string>> = {
   folder: 'in',
   newer: 'after',
@@ -196,7 +195,6 @@ export function filterText(operator: string, value: string): string {
   return `${operator}:${isPlain ? value : `"${value.replaceAll('"', '')}"`}`;
 }
 
-/** What no quotation marks can hold in a query. */
 const UNQUOTABLE = /["“”„]/u;
 
 /** Returns a filter that finds a folder; null for a path that the language cannot name. */
@@ -252,7 +250,6 @@ interface MailAddress {
   readonly sort?: string | undefined;
 }
 
-/** Returns the address of a page, with the parameters that have a value. */
 export function pageAddress(
   path: string,
   parameters: MailAddress & Record<string, string | undefined>,

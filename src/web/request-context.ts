@@ -11,12 +11,10 @@ import type { DownloadHooks } from './downloads.ts';
 import type { EventStreams } from './event-streams.ts';
 import type { McpSurface } from './mcp.ts';
 import type { MirrorSurface } from './mirror.ts';
-import { ChosenTheme } from './pages/chosen-theme.ts';
-import { THEME_COOKIE, themeCookie, themeOf } from './pages/theme.ts';
+import { ChosenTheme, THEME_COOKIE, themeCookie, themeOf } from './pages/theme.ts';
 import type { ServedArchive, ServedReader } from './served-archive.ts';
 import type { Session, Sessions, SignInCodes } from './sessions.ts';
 
-/** What the routes behind the sign-in work with. */
 export interface ArchiveParts {
   readonly archive: ServedArchive;
   readonly assets: Assets;
@@ -49,16 +47,13 @@ export interface Behind {
   ) => ReadonlyMap<string, string> | Promise<ReadonlyMap<string, string>>;
 }
 
-/** What lets browsers in. */
 export interface DoorParts extends Pick<ArchiveParts, 'assets' | 'forms' | 'now' | 'onError'> {
   readonly codes: SignInCodes;
   readonly sessions: Sessions;
   readonly behind: Behind;
-  /** Where the server listens. */
   readonly port: number;
 }
 
-/** What is known of a request before its route runs. */
 export interface RequestFacts {
   Bindings: {
     reached: Reached;
@@ -111,7 +106,6 @@ export function page(
   return context.html(`<!doctype html>${renderToString(themed)}`, status);
 }
 
-/** Returns an answer that a browser follows by a GET, on a path of this server. */
 export function seeOther(context: RequestContext, path: string): Response {
   return context.body(null, 303, { location: path });
 }
@@ -142,13 +136,11 @@ export async function inTurn(
   }
 }
 
-/** Answers an address with data of the archive. */
 export type AddData = (
   path: string,
   make: (reader: ServedReader, parameter: Parameter) => object | null,
 ) => void;
 
-/** Returns a function that adds addresses to an app whose answers are made in turns. */
 export function dataRoute(app: WebApp, parts: Pick<ArchiveParts, 'archive'>): AddData {
   return (path, make) => {
     app.get(path, (context) => {
@@ -209,7 +201,6 @@ export async function ownForm(
   return forms.isOf(context.get('session').key, fields?.get('token') ?? '') ? fields : null;
 }
 
-/** Limits to mailboxes of which something is kept. */
 const MOST_LIMITS = 64;
 
 /**

@@ -15,9 +15,7 @@ import { writableState } from './sessions.ts';
 
 /** What a browser learns when it saves a search or forgets one. */
 export interface Saving {
-  /** All that are saved now. */
   readonly saved: readonly SavedSearch[];
-  /** Why nothing was changed. */
   readonly problem: {
     readonly message: string;
     readonly hint: string | null;
@@ -47,7 +45,6 @@ export function saveFor(dataDir: string, { name, query, replace }: ToSave, now: 
   });
 }
 
-/** Forgets a saved search. */
 export function forgetFor(dataDir: string, name: string): Saving {
   return changed(dataDir, (state) => {
     // A name that no search has is an error, with the one that was probably meant.

@@ -1,6 +1,5 @@
 import { Completion } from './completion.ts';
-import type { PastSum } from './issues.ts';
-import { within } from './mail-list.ts';
+import { listSpine, within } from './mail-list.ts';
 import type { MailPages } from './mail-pages.ts';
 import {
   type AddData,
@@ -11,7 +10,6 @@ import {
   type WebApp,
 } from './request-context.ts';
 import { knownZone, type ServedReader } from './served-archive.ts';
-import { listSpine } from './timeline.ts';
 
 /** Columns of a track that are counted at a time, at most. */
 const MOST_COLUMNS = 1_000;
@@ -19,7 +17,6 @@ const COLUMNS = 600;
 /** For all columns of a track, in milliseconds. */
 const CHANGES_MS = 150;
 
-/** What the band of time travel shows: when something changed, and how the archive was. */
 function changesRoutes(data: AddData, now: () => number, pages: PagesOf): void {
   data('/api/changes', ({ catalog }, parameter) => {
     const span = catalog.changes.span();
@@ -41,12 +38,13 @@ function changesRoutes(data: AddData, now: () => number, pages: PagesOf): void {
     const than = momentOf(parameter('than')) ?? now();
     return catalog.changes.previous(than) ?? null;
   });
-  data('/api/moment', (reader, parameter): Moment | null => {
+  data('/api/moment', (reader, parameter) => {
     const at = momentOf(parameter('at'));
     if (at === undefined) return null;
     const { catalog } = reader;
     return {
       at,
+      /** The commit in force; null before the first. */
       inForce: catalog.commitAt(at),
       past: pages(reader).past(reader, at),
       since: catalog.changes.since(at),
@@ -57,20 +55,6 @@ function changesRoutes(data: AddData, now: () => number, pages: PagesOf): void {
 }
 
 type PagesOf = (reader: ServedReader) => MailPages;
-type Changes = ServedReader['catalog']['changes'];
-
-/** How the archive was at a moment. */
-interface Moment {
-  /** Milliseconds since the epoch, like all times here. */
-  readonly at: number;
-  /** The commit in force; null before the first. */
-  readonly inForce: { readonly number: number; readonly time: number } | null;
-  readonly past: PastSum;
-  /** Places that came and ended after it. */
-  readonly since: ReturnType<Changes['since']>;
-  readonly next: ReturnType<Changes['next']> | null;
-  readonly previous: ReturnType<Changes['previous']> | null;
-}
 
 /** A moment as ISO 8601, or milliseconds since the epoch; undefined for what is neither. */
 function momentOf(typed: ReturnType<Parameter>): number | undefined {

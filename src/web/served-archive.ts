@@ -16,7 +16,6 @@ import { SpareReader } from '../mail/mime-threads.ts';
  */
 const OPEN = { cacheKib: 4_096 };
 
-/** The archive as one browser may read it. */
 export interface ServedReader extends Reader {
   /**
    * Keys of the mailboxes that the browser may read; null for all. The catalog knows no others then. Whatever does not
@@ -38,7 +37,6 @@ interface Opened {
 /** An archive that is open for reading as long as the server runs, whatever becomes of its catalog meanwhile. */
 export class ServedArchive {
   #current: Opened | undefined;
-  /** Parses the next message that a browser opens. */
   readonly spare = new SpareReader();
 
   /** @param segments where segments are that are not in the folder; without it, all are */
@@ -155,7 +153,6 @@ export function accountsFor(
   return mailboxes === null ? accounts(node) : new Map();
 }
 
-/** How a message is read for a request. */
 export interface ReadingFor {
   readonly spare: SpareReader;
   /** Aborted when nobody waits for it any more: the reading ends, and throws the signal's reason. */
@@ -193,7 +190,6 @@ export async function* inTurns(
   }
 }
 
-/** Longer than the name of any zone. */
 const MOST_ZONE = 64;
 
 /**

@@ -17,13 +17,11 @@ const SCOPE = 'web-session';
 /** Characters of what a browser calls itself. */
 const AGENT_LENGTH = 400;
 
-/** A browser that is signed in. */
 export interface Session extends WebSession {
   /** SHA-256 of the cookie's value, in hexadecimal digits: the value itself is stored nowhere. */
   readonly key: string;
 }
 
-/** Where sessions are kept. */
 export interface SessionStore {
   get(key: string): WebSession | undefined;
   list(): readonly Session[];
@@ -31,7 +29,6 @@ export interface SessionStore {
   set(key: string, session: WebSession | undefined): void;
 }
 
-/** Returns a store in the archive's state, which outlives the server. */
 export function storedSessions(state: Pick<StateFile, 'get' | 'entries' | 'set'>): SessionStore {
   return {
     get: (key) => state.get(SCOPE, key),
@@ -90,7 +87,6 @@ export class Sessions {
     return session !== undefined && !hasExpired(session.createdAt, now);
   }
 
-  /** Returns all that have not expired, the last used first. */
   list(now: number): readonly Session[] {
     return this.store
       .list()
@@ -128,7 +124,6 @@ function keyOf(token: string): string {
 export function lastingSessions(store: SessionStore): SessionStore {
   const unwritten = sessionsInMemory();
   const ended = new Set<string>();
-  /** Returns whether it was written. */
   const write = (key: string, session: WebSession | undefined): boolean => {
     try {
       store.set(key, session);

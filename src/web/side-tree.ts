@@ -40,7 +40,6 @@ function labelOf({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): s
   return (parts[0]?.toUpperCase() === 'INBOX' ? parts.slice(1) : parts).join(' / ');
 }
 
-/** Something of the side bar: a link that writes a query, and what that query finds. */
 export interface SideEntry {
   readonly name: string;
   /** The path of a folder, which its name is a part of; null for all else. */
@@ -63,11 +62,9 @@ export type SideTag = 'imported' | 'unwatched' | 'incomplete';
 export interface SideMailbox extends SideEntry {
   readonly imported: boolean;
   readonly folders: readonly SideEntry[];
-  /** Folders that the service no longer has. */
   readonly earlier: readonly EarlierFolder[];
 }
 
-/** A folder that is gone. */
 export interface EarlierFolder extends SideEntry {
   /** When it was first and last known to be there. Milliseconds since the epoch. */
   readonly from: number;
@@ -84,7 +81,6 @@ export interface SideTree {
 /** For all numbers of a tree together, in milliseconds: later ones are left out, and counted for the next page. */
 const COUNTING_MS = 300;
 
-/** Numbers that are kept. */
 const MOST_COUNTS = 20_000;
 
 /** A folder as it was called at a time, with what is known of its life by then. */

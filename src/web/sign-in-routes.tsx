@@ -100,7 +100,6 @@ export function assetRoute(
   });
 }
 
-/** What a signed-in browser does about sign-ins. */
 export function signedInRoutes(app: WebApp, parts: DoorParts): void {
   const { assets, behind, sessions, forms, now } = parts;
   app.get('/api/session', (context) => {

@@ -1,4 +1,40 @@
-import type { OfferedRow } from './shapes.ts';
+import type { SearchNode } from '../catalog/query-ast.ts';
+
+export const MOST_ROWS = 8;
+
+export interface CompletionRow {
+  /** What replaces the query from `from` to `to`, in UTF-16 code units. */
+  readonly insert: string;
+  readonly from: number;
+  readonly to: number;
+  /** What it is called. Strangers wrote names and addresses: they are only text. */
+  readonly label: string;
+  readonly detail: string;
+  /** Messages that the term finds by itself; null where that is not known at once. */
+  readonly count: number | null;
+  readonly kind:
+    | 'operator'
+    | 'person'
+    | 'folder'
+    | 'mailbox'
+    | 'account'
+    | 'value'
+    | 'type'
+    | 'date'
+    | 'search';
+}
+
+export interface CompletionRequest {
+  readonly query: string;
+  /** UTF-16 code units before the caret. */
+  readonly caret: number;
+  readonly now: number;
+  readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
+  readonly knownCount: (query: string) => number | null;
+}
+
+/** A row before it is known what it replaces. */
+export type OfferedRow = Omit<CompletionRow, 'from' | 'to'>;
 
 /** The operators that are offered, the most useful first, and what each takes. */
 const OPERATOR_DETAILS: Readonly<Record<string, string>> = {
@@ -36,10 +72,8 @@ const OPERATOR_DETAILS: Readonly<Record<string, string>> = {
   account: 'an account of the configuration',
 };
 
-/** Letters of a word before operators are offered. */
 const OPERATOR_LETTERS = 2;
 
-/** Returns the operators that begin with a word. */
 export function operatorRows(typed: string): OfferedRow[] {
   if (typed.length < OPERATOR_LETTERS) return [];
   const wanted = typed.toLowerCase();

@@ -5,7 +5,7 @@ import { withSaved } from '../catalog/saved-searches.ts';
 import type { CountRequest } from '../catalog/search.ts';
 import { matchesBetween, type Sought } from '../catalog/snippets.ts';
 import { MailkeepError, sentenceOf } from '../core/errors.ts';
-import type { TextPiece } from './message-shapes.ts';
+import type { TextPiece } from './pages/message-props.ts';
 import { type AccountsOf, accountsFor, type ServedReader, searchesFor } from './served-archive.ts';
 
 /** Why a query finds nothing: the CLI's sentence, the stretch that it is about, and a query to try instead. */
@@ -84,7 +84,6 @@ function quotedIfNeeded(name: string, before: string | undefined): string {
 
 /** Pieces of a text on one page: a text of quotes and answers in turns, line by line, would cost seconds. */
 const MOST_PIECES = 2_000;
-/** Matches that are marked in one message. */
 const MOST_MATCHES = 1_000;
 /** Characters of a message in which matches are looked for: folding every word of them takes time. */
 const MATCHED_CHARS = 200_000;

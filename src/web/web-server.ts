@@ -38,7 +38,6 @@ function quotaAsReported(known: ScopeValue<'quota'> | undefined): QuotaRecord {
   };
 }
 
-/** Returns the addresses of the archive's mailboxes by their keys. */
 function mailboxNames({ catalog }: Pick<Reader, 'catalog'>): ReadonlyMap<string, string> {
   return new Map(catalog.folders.mailboxes().map((known) => [mailboxKey(known), known.address]));
 }
@@ -64,7 +63,6 @@ export interface WebServerOptions extends DoorOptions {
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
   /** Has the daemon of the archive look for new mail; resolves with whether there is one. */
   readonly look: () => Promise<boolean>;
-  /** Returns whether a daemon runs for the archive. */
   readonly hasDaemon: () => Promise<boolean>;
   /** Returns what the configuration decides, for the pages that show it; null where there is none for this archive. */
   readonly policy?: () => ArchivePolicy | null;
@@ -72,11 +70,8 @@ export interface WebServerOptions extends DoorOptions {
 
 export interface WebServer {
   readonly address: ListenAddress;
-  /** Where a browser finds it, without a path. */
   readonly url: string;
-  /** Base of the API over the archive, for clients of the service. */
   readonly apiUrl: string;
-  /** Where assistants find the archive, with a token. */
   readonly mcpUrl: string;
   /**
    * Returns the address of a new sign-in link, which works once, within ten minutes.
@@ -128,7 +123,6 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
   }));
 }
 
-/** Returns a function that returns the token of a secret, as long as it is valid. */
 export function tokensOf({
   state,
   now,
@@ -199,7 +193,6 @@ export async function openDoor(
   }
 }
 
-/** The API over the archive: its tokens say themselves which mailboxes they reach. */
 export function mirrorOf(
   archive: ServedArchive,
   authorize: (secret: string) => ApiToken | undefined,

@@ -2,9 +2,8 @@ import { createHash } from 'node:crypto';
 import { afterAll, expect, test } from 'vitest';
 import { SpareReader } from '../../src/mail/mime-threads.ts';
 import { Opening } from '../../src/web/mail-pages.ts';
-import type { Conversation } from '../../src/web/message-shapes.ts';
-import type { RequestContext } from '../../src/web/request-context.ts';
-import { inTurn } from '../../src/web/request-context.ts';
+import type { Conversation } from '../../src/web/pages/message-props.ts';
+import { inTurn, type RequestContext } from '../../src/web/request-context.ts';
 import type { ServedReader } from '../../src/web/served-archive.ts';
 import { letter } from './served.ts';
 

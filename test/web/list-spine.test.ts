@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
-import { receivedAfterText } from '../../src/web/mail-list.ts';
-import { listSpine } from '../../src/web/timeline.ts';
+import { listSpine, receivedAfterText } from '../../src/web/mail-list.ts';
 import { withHistory } from '../catalog/dated-history.ts';
 import { START } from '../catalog/history.ts';
 import { ACTS, steps } from '../catalog/model.ts';

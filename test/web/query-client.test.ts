@@ -8,10 +8,11 @@ import {
   withSlot,
 } from '../../src/web/client/filter-chips.tsx';
 import { ghostOf, inkOf, taken } from '../../src/web/client/query-box.tsx';
-import type { Completion } from '../../src/web/pages/query-box.tsx';
 import { termsOf } from '../../src/web/query-text.ts';
+import type { CompletionRow } from '../../src/web/typed-word.ts';
 
-const row = (from: number, to: number, insert: string): Completion => ({
+const row = (from: number, to: number, insert: string): CompletionRow => ({
+  kind: 'value',
   ...{ from, to, insert, label: insert, detail: '' },
   count: null,
 });
@@ -69,7 +70,7 @@ describe('a completion', () => {
   });
 
   test('stands grey behind the caret only where it continues what was typed, at the end', () => {
-    const ghost = (text: string, completion: Completion, caret = text.length) =>
+    const ghost = (text: string, completion: CompletionRow, caret = text.length) =>
       ghostOf({ text, caret }, completion);
     expect(ghost('from:ru', row(5, 7, '<ruth@example.org>'))).toBe('th@example.org');
     expect(ghost('in:INBOX.un', row(3, 11, '"INBOX.Unit 4"'))).toBe('it 4');

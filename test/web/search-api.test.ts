@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { saveSearch } from '../../src/catalog/saved-searches.ts';
-import type { CompletionRow } from '../../src/web/shapes.ts';
+import type { CompletionRow } from '../../src/web/typed-word.ts';
 import { archiveOf, letter, Served } from './served.ts';
 
 /** A message of a minute of 2026, or of another year. */

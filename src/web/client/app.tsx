@@ -1,15 +1,20 @@
-import type { VNode } from 'preact';
 import { useLayoutEffect } from 'preact/hooks';
+import { Icon } from '../pages/icons.tsx';
 import { PageView } from '../pages/mail-page.tsx';
-import { Parts, pageClasses, pageTitle } from '../pages/parts.ts';
+import type { Frame } from '../pages/page.ts';
+import { type PageParts, Parts, pageClasses, pageTitle } from '../pages/parts.ts';
+import { Moment } from '../pages/time-band.tsx';
+import { Copy } from './copy.tsx';
+import { LiveChips } from './filter-chips.tsx';
 import { useFocusReturn } from './focus.ts';
-import { LIVE_PARTS } from './live-parts.ts';
+import { LiveLater, laterPart } from './later-part.tsx';
+import { MessageList } from './message-list.tsx';
 import { PageKeys } from './page-keys.tsx';
-import { LostStrip, RefusedStrip } from './problem-below.tsx';
-import type { Viewer } from './viewer.ts';
-import { CurrentViewer, useShown } from './viewer.ts';
+import { isUnfolded } from './preferences.ts';
+import { LiveQueryBox } from './query-box.tsx';
+import { CurrentViewer, type Shown, useShown, useViewer, type Viewer } from './viewer.ts';
 
-export function App({ viewer }: { readonly viewer: Viewer }): VNode {
+export function App({ viewer }: { viewer: Viewer }) {
   return (
     <CurrentViewer.Provider value={viewer}>
       <Parts.Provider value={LIVE_PARTS}>
@@ -19,7 +24,7 @@ export function App({ viewer }: { readonly viewer: Viewer }): VNode {
   );
 }
 
-function Window(): VNode {
+function Window() {
   const { page, lost, failed, busy } = useShown();
   // With what it says, not a frame later.
   useLayoutEffect(() => {
@@ -37,3 +42,53 @@ function Window(): VNode {
     </>
   );
 }
+
+function LostStrip({ lost }: Pick<Shown, 'lost'>) {
+  const viewer = useViewer();
+  if (lost === null) return null;
+  return (
+    <div class="strip warn lost" role="status">
+      <Icon name="alert" />
+      <span>
+        <strong>The connection to the archive is lost.</strong> What you see is from{' '}
+        <Moment ms={lost.since} />. The next try follows by itself.
+      </span>
+      <button type="button" class="btn" onClick={() => viewer.retry()}>
+        Try now
+      </button>
+    </div>
+  );
+}
+
+function RefusedStrip({ failed }: Pick<Shown, 'failed'>) {
+  if (!failed) return null;
+  return (
+    <div class="strip warn lost" role="status">
+      <Icon name="alert" />
+      <span>
+        <strong>The server could not answer this request.</strong> What you see is still right. Its
+        log says why.
+      </span>
+    </div>
+  );
+}
+
+const OpenBand = laterPart((code) => code.OpenBand);
+
+function LiveTimeBand({ frame }: { frame: Frame }) {
+  const { isTimeOpen } = useShown();
+  return frame.past !== null || isTimeOpen ? <OpenBand frame={frame} /> : null;
+}
+
+const LIVE_PARTS: PageParts = {
+  QueryBox: LiveQueryBox,
+  Chips: LiveChips,
+  List: MessageList,
+  Conversation: laterPart((code) => code.LiveConversation),
+  Copy,
+  TimeBand: LiveTimeBand,
+  isUnfolded,
+  Later: LiveLater,
+  Message: laterPart((code) => code.MessagePane),
+  Views: laterPart((code) => code.MessageViews),
+};

@@ -1,4 +1,4 @@
-import type { ComponentChildren, VNode } from 'preact';
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Icon } from '../pages/icons.tsx';
 
@@ -14,14 +14,14 @@ export function ChipMenu({
   children,
 }: {
   /** Of the menu, in the page. */
-  readonly id: string;
-  readonly label: string;
-  readonly isOn: boolean;
+  id: string;
+  label: string;
+  isOn: boolean;
   /** Takes the filter out of the query; absent for a chip that always says something. */
-  readonly remove?: () => void;
+  remove?: () => void;
   /** Makes the content when the menu opens. */
-  readonly children: (close: () => void) => ComponentChildren;
-}): VNode {
+  children: (close: () => void) => ComponentChildren;
+}) {
   const chip = useRef<HTMLSpanElement>(null);
   const menu = useRef<HTMLDivElement>(null);
   const [isOpen, setOpen] = useState(false);
@@ -92,18 +92,17 @@ function moveByArrows(event: KeyboardEvent): void {
   event.preventDefault();
 }
 
-/** A row of a menu. */
 export function Choice({
   isOn = false,
   choose,
   count = '',
   children,
 }: {
-  readonly isOn?: boolean;
-  readonly choose: () => void;
-  readonly count?: string;
-  readonly children: ComponentChildren;
-}): VNode {
+  isOn?: boolean;
+  choose: () => void;
+  count?: string;
+  children: ComponentChildren;
+}) {
   return (
     <button type="button" class="choice" aria-pressed={isOn} onClick={choose}>
       <span>{children}</span>

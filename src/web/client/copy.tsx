@@ -1,4 +1,3 @@
-import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Icon } from '../pages/icons.tsx';
 import type { CopyProps } from '../pages/parts.ts';
@@ -6,8 +5,7 @@ import type { CopyProps } from '../pages/parts.ts';
 /** How long a button says that it has copied. Milliseconds. */
 const SAID_MS = 2_000;
 
-/** A button that copies a text. */
-export function Copy({ text, label, icon, isAddress, isBrief }: CopyProps): VNode {
+export function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
   const [said, setSaid] = useState('');
   useEffect(() => {
     if (said === '') return undefined;

@@ -1,16 +1,15 @@
-import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { SavedSearch } from '../../catalog/saved-searches.ts';
 import { count, two } from '../../core/text.ts';
-import { folderIcon, Icon, type IconName } from '../pages/icons.tsx';
-import type { Completion } from '../pages/query-box.tsx';
+import { folderIcon, Icon, type IconName, Link } from '../pages/icons.tsx';
 import { filterText, type Term } from '../query-text.ts';
 import type { Saving } from '../saving.ts';
 import type { SideEntry, SideTree } from '../side-tree.ts';
+import type { CompletionRow } from '../typed-word.ts';
 import { Choice } from './chip-menu.tsx';
 import { capsOf, KEY_MAP } from './keys.ts';
 import { useKeys } from './page-keys.tsx';
-import { lettersAct, setSaving } from './preferences.ts';
+import { lettersAct } from './preferences.ts';
 import { completionsOf } from './query-box.tsx';
 import { ask, Latest, post, Refused, useViewer } from './viewer.ts';
 
@@ -19,22 +18,21 @@ export { OpenBand } from './history-bar.tsx';
 /** Folders of which a field narrows the list. */
 const MANY = 12;
 
-/** Every folder, by its mailbox. */
 export function FolderMenu({
   tree,
   chosen,
   choose,
 }: {
-  readonly tree: SideTree;
-  readonly chosen: Term | undefined;
+  tree: SideTree;
+  chosen: Term | undefined;
   /** Takes the query of the side's link. */
-  readonly choose: (entry: string) => void;
-}): VNode {
+  choose: (entry: string) => void;
+}) {
   const [wanted, setWanted] = useState('');
   const fits = ({ name, path }: SideEntry): boolean =>
     `${path ?? ''} ${name}`.toLowerCase().includes(wanted.toLowerCase());
   const all = tree.mailboxes.flatMap(({ folders }) => folders);
-  const row = ({ name, query, count: found }: SideEntry, icon: IconName): VNode | null =>
+  const row = ({ name, query, count: found }: SideEntry, icon: IconName) =>
     query === null ? null : (
       <Choice
         key={query}
@@ -63,10 +61,9 @@ export function FolderMenu({
   );
 }
 
-/** People by name or address, those with most messages first. */
-export function PeopleMenu({ choose }: { readonly choose: (text: string | null) => void }): VNode {
+export function PeopleMenu({ choose }: { choose: (text: string | null) => void }) {
   const [wanted, setWanted] = useState('');
-  const [rows, setRows] = useState<readonly Completion[]>([]);
+  const [rows, setRows] = useState<readonly CompletionRow[]>([]);
   const asking = useRef(new Latest()).current;
   useEffect(() => {
     // As it would be typed: in quotes, where it has blanks.
@@ -113,15 +110,14 @@ export function PeopleMenu({ choose }: { readonly choose: (text: string | null) 
 /** Years that are offered by themselves. */
 const YEARS = 4;
 
-/** Days, months and years to begin with, and a field for any day. */
-export function SinceMenu({ choose }: { readonly choose: (text: string | null) => void }): VNode {
+export function SinceMenu({ choose }: { choose: (text: string | null) => void }) {
   const now = new Date();
   const year = now.getFullYear();
   const month = (ago: number): string => {
     const first = new Date(year, now.getMonth() - ago, 1);
     return `${first.getFullYear()}-${two(first.getMonth() + 1)}`;
   };
-  const since = (label: string, value: string): VNode => (
+  const since = (label: string, value: string) => (
     <Choice key={value} choose={() => choose(`after:${value}`)}>
       {label}
     </Choice>
@@ -151,10 +147,10 @@ function Narrow({
   value,
   write,
 }: {
-  readonly label: string;
-  readonly value: string;
-  readonly write: (text: string) => void;
-}): VNode {
+  label: string;
+  value: string;
+  write: (text: string) => void;
+}) {
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.focus(), []);
   return (
@@ -173,7 +169,7 @@ function Narrow({
 }
 
 /** The map of the keys, made from their table. It closes by Esc, and the focus returns where it was. */
-export function KeyMap({ onClose }: { readonly onClose: () => void }): VNode {
+export function KeyMap({ onClose }: { onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   return (
@@ -212,18 +208,14 @@ export function KeyMap({ onClose }: { readonly onClose: () => void }): VNode {
         ))}
       </div>
       <p class="small">
-        Letters act outside of fields only.{' '}
-        <a class="link" href="/you">
-          Settings
-        </a>{' '}
-        switch them off, and choose theme and density.
+        Letters act outside of fields only. <Link to="/you">Settings</Link> switch them off, and
+        choose theme and density.
       </p>
     </dialog>
   );
 }
 
-/** The query box while it asks for a name: saves what was typed, and lists what is saved. */
-export function SaveBox(): VNode {
+export function SaveBox() {
   const viewer = useViewer();
   const query = viewer.address.searchParams.get('q') ?? '';
   const [name, setName] = useState('@');
@@ -235,6 +227,11 @@ export function SaveBox(): VNode {
     field.current?.setSelectionRange(1, 1);
     ask<readonly SavedSearch[]>('/api/saved').then(setSaved, () => {});
   }, []);
+  const end = (): void => {
+    viewer.setSaving(false);
+    // The box itself is back with the next frame.
+    requestAnimationFrame(() => document.getElementById('query')?.focus());
+  };
   // Before the page takes a step back.
   useKeys({ back: end });
   const send = async (path: string, fields: Readonly<Record<string, string>>): Promise<boolean> => {
@@ -339,12 +336,6 @@ export function SaveBox(): VNode {
       </div>
     </>
   );
-}
-
-function end(): void {
-  setSaving(false);
-  // The box itself is back with the next frame.
-  requestAnimationFrame(() => document.getElementById('query')?.focus());
 }
 
 const NO_WAY = { hint: null, taken: null };

@@ -17,7 +17,6 @@ import {
 import { ChipMenu, Choice } from './chip-menu.tsx';
 import { useOneColumn } from './focus.ts';
 import { laterPart } from './later-part.tsx';
-import { setSaving } from './preferences.ts';
 import { useViewer } from './viewer.ts';
 
 /** Maps, since what is looked up was typed: `constructor` is a property of each object. */
@@ -105,7 +104,6 @@ function dateText(value: string): string | undefined {
   return `${day === undefined ? '' : `${Number(day)} `}${named} ${year}`;
 }
 
-/** The filters that have a chip with a menu. */
 type Slot = 'in' | 'mailbox' | 'from' | 'since';
 
 const OPERATORS: Readonly<Record<Slot, readonly string[]>> = {
@@ -118,7 +116,6 @@ const OPERATORS: Readonly<Record<Slot, readonly string[]>> = {
 const DELETED = ['shown', 'only', 'week', 'month', 'hidden'] as const;
 type Deleted = (typeof DELETED)[number];
 
-/** Filters that are on or off. */
 const ATTACHMENT = 'has:attachment';
 const UNREAD = 'is:unread';
 const DELETED_TERMS: Readonly<Record<Exclude<Deleted, 'shown'>, string>> = {
@@ -128,22 +125,10 @@ const DELETED_TERMS: Readonly<Record<Exclude<Deleted, 'shown'>, string>> = {
   hidden: '-is:deleted',
 };
 
-/** A query as chips. Words have none: they are read where they stand. */
-interface Chips {
-  readonly slots: Readonly<Record<Slot, Term | undefined>>;
-  readonly attachment: Term | undefined;
-  readonly unread: Term | undefined;
-  readonly deleted: Deleted;
-  readonly asOf: Term | undefined;
-  /** Each with its own chip. */
-  readonly others: readonly Term[];
-  /** A query that OR parts: all of it is one chip. */
-  readonly either: string | null;
-}
-
-/** Returns the chips of what stands in the box, as far as that can be understood. */
-export function chipsOf(query: string): Chips {
+/** Words have no chips: they are read where they stand. */
+export function chipsOf(query: string) {
   const { terms, isEither } = termsOf(query);
+  // A query that OR parts: all of it is one chip.
   const either = isEither ? query.trim() : null;
   const known = isEither ? [] : terms;
   const slot = (name: Slot): Term | undefined => known.find((term) => fits(term, name));
@@ -155,7 +140,7 @@ export function chipsOf(query: string): Chips {
   };
   const attachment = findTerm(query, ATTACHMENT);
   const unread = findTerm(query, UNREAD);
-  const [deleted, ofDeleted] = deletedIn(query) ?? ['shown' as const, undefined];
+  const [deleted, ofDeleted]: readonly [Deleted, Term?] = deletedIn(query) ?? ['shown'];
   const asOf = known.find(({ operator }) => operator === 'asof');
   const own = new Set(
     [...Object.values(slots), attachment, unread, ofDeleted, asOf].map((term) => term?.start),
@@ -180,7 +165,6 @@ function hasChip({ operator, value, text }: Term): boolean {
   return operator !== null || value === null || /^-?@[\p{L}\p{N}][\p{L}\p{N}_-]*$/u.test(text);
 }
 
-/** Returns a query with another value of a filter, or without the filter. */
 export function withSlot(query: string, slot: Slot, text: string | null): string {
   const term = chipsOf(query).slots[slot];
   if (term === undefined) return text === null ? query : withTerm(query, text);
@@ -216,9 +200,9 @@ function deletedIn(query: string): readonly [Deleted, Term] | undefined {
   return undefined;
 }
 
-const FolderMenu = laterPart((extras) => extras.FolderMenu);
-const PeopleMenu = laterPart((extras) => extras.PeopleMenu);
-const SinceMenu = laterPart((extras) => extras.SinceMenu);
+const FolderMenu = laterPart((code) => code.FolderMenu);
+const PeopleMenu = laterPart((code) => code.PeopleMenu);
+const SinceMenu = laterPart((code) => code.SinceMenu);
 
 const MORE = [
   ['is:starred', 'Starred'],
@@ -239,7 +223,7 @@ const DELETED_TEXTS: Readonly<Record<Deleted, readonly [string, string]>> = {
 };
 
 /** The query as chips: each writes it, and what else was typed stays as it is. */
-export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
+export function LiveChips({ frame }: { frame: Frame }) {
   const viewer = useViewer();
   const query = viewer.address.searchParams.get('q') ?? '';
   const { slots, attachment, unread, deleted, asOf, others, either } = chipsOf(query);
@@ -355,7 +339,12 @@ export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
       <span class="spacer" />
       <span class="acts">
         {frame.state.whole && (
-          <button type="button" class="btn quiet" data-act="save" onClick={() => setSaving(true)}>
+          <button
+            type="button"
+            class="btn quiet"
+            data-act="save"
+            onClick={() => viewer.setSaving(true)}
+          >
             <Icon name="tag" />
             Save
           </button>
@@ -372,7 +361,7 @@ export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
 /**
  * The chips in a row. In one column there is room for few of them: those that are on come first, for the eye and for Tab.
  */
-function Strip({ children }: { readonly children: ComponentChildren }): VNode {
+function Strip({ children }: { children: ComponentChildren }) {
   const isNarrow = useOneColumn();
   const chips = toChildArray(children).filter((chip) => typeof chip === 'object');
   const isOn = ({ props }: VNode<object>): boolean => 'isOn' in props && props.isOn === true;
@@ -389,14 +378,7 @@ function Strip({ children }: { readonly children: ComponentChildren }): VNode {
   return <>{isNarrow ? [...on, ...off] : chips}</>;
 }
 
-function Past({
-  label,
-  change,
-}: {
-  readonly label: string;
-  readonly isOn: boolean;
-  readonly change: () => void;
-}): VNode {
+function Past({ label, change }: { label: string; isOn: boolean; change: () => void }) {
   return (
     <button type="button" class="chip past" onClick={change}>
       {label}
@@ -406,19 +388,17 @@ function Past({
   );
 }
 
-/** A chip that is on or off. */
 function Switch({
   label,
   isOn,
   isText = false,
   change,
 }: {
-  readonly label: string;
-  readonly isOn: boolean;
-  /** The label is what was typed. */
-  readonly isText?: boolean;
-  readonly change: () => void;
-}): VNode {
+  label: string;
+  isOn: boolean;
+  isText?: boolean;
+  change: () => void;
+}) {
   return (
     <button
       type="button"

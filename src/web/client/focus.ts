@@ -20,7 +20,6 @@ export function useFocusReturn(page: Page): void {
   }, [id, page.kind, message?.content.view]);
 }
 
-/** Closes the drawer, or the sheet of views. */
 function closeOverlays(): void {
   const open = document.querySelectorAll<HTMLInputElement>('input.toggle:checked');
   for (const toggle of open) toggle.checked = false;
@@ -49,7 +48,6 @@ function hasFocus(): boolean {
   );
 }
 
-/** The row of a message, or the list that has the focus for its rows. */
 function rowOf(id: string): HTMLElement | null {
   return (
     document.querySelector<HTMLElement>('.listcol [role=listbox]') ??

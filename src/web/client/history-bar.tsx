@@ -1,4 +1,4 @@
-import type { TargetedPointerEvent, VNode } from 'preact';
+import type { TargetedPointerEvent } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { dayText } from '../../core/text.ts';
 import type { Frame } from '../pages/page.ts';
@@ -14,7 +14,6 @@ interface TrackRange {
   readonly to: number;
 }
 
-/** What came and what ended while a column of the track lasted. */
 interface TrackColumn {
   readonly came: number;
   readonly ended: number;
@@ -41,7 +40,7 @@ export function momentAfter(
 /** Columns as a path of rectangles in a box as wide as there are columns; heights are roots, so that one day's flood hides no other. */
 export function columnPath(
   counts: readonly number[],
-  { base, height }: { readonly base: number; readonly height: number },
+  { base, height }: { base: number; height: number },
 ): string {
   const most = Math.max(1, ...counts);
   return counts
@@ -103,7 +102,7 @@ const BELOW = 12;
 const DATES = 3;
 
 /** The track: linear from the first commit to now, with what came and what ended. */
-function Track({ changes, moment, onMove, onKeyDown }: TrackProps): VNode {
+function Track({ changes, moment, onMove, onKeyDown }: TrackProps) {
   const box = useRef<HTMLDivElement>(null);
   const { columns } = changes;
   const share = shareOf(moment, changes);
@@ -181,19 +180,16 @@ interface Changes extends TrackRange {
   readonly columns: readonly TrackColumn[];
 }
 
-/** A commit that something came or ended with. */
 interface Change {
   readonly time: number;
 }
 
-/** Columns of the track. */
 const COLUMNS = 240;
 /** Without another move for so long, list and tree follow. Milliseconds. */
 const REST_MS = 120;
 const DAY_MS = 86_400_000;
 
-/** The band of time travel, open. */
-export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
+export function OpenBand({ frame }: { frame: Frame }) {
   const viewer = useViewer();
   const { past, closing } = frame;
   const [changes, setChanges] = useState<Changes | null>(null);
@@ -313,7 +309,6 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
   );
 }
 
-/** The address of the same page, and the same message, as of now. */
 function nowAddress(address: URL): string {
   const to = new URL(address);
   const query = asOf(to.searchParams.get('q') ?? '', null);
@@ -323,14 +318,7 @@ function nowAddress(address: URL): string {
   return to.pathname + to.search;
 }
 
-/** Any moment, typed. */
-function DateField({
-  moment,
-  onChoose,
-}: {
-  readonly moment: number;
-  readonly onChoose: (moment: number) => void;
-}): VNode {
+function DateField({ moment, onChoose }: { moment: number; onChoose: (moment: number) => void }) {
   const local = new Date(moment - new Date(moment).getTimezoneOffset() * 60_000);
   return (
     <label class="step">

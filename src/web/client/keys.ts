@@ -1,6 +1,5 @@
 /** The keys of the web interface: one table for what they do and for the map that lists them. */
 
-/** What a key does. Parts of the page take them with `useKeys`. */
 export type KeyAction =
   | 'query'
   | 'next'
@@ -28,7 +27,6 @@ interface Binding {
   readonly action: KeyAction;
   /** As `KeyboardEvent.key` names it, with what is held before it; two keys one after the other with a blank between. */
   readonly keys: readonly string[];
-  /** What it does, for the map. */
   readonly label: string;
 }
 
@@ -96,7 +94,6 @@ export type Pressed = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKe
 export interface KeyContext {
   /** What was pressed before and waits for a second key, such as `g`; empty for nothing. */
   readonly begun: string;
-  /** The focus is in a field that takes text. */
   readonly inField: boolean;
   /** Keys that are letters or signs alone do something. */
   readonly letters: boolean;
@@ -119,7 +116,6 @@ const BEGINNINGS = new Set(
 /** Keys that a field has a use for. */
 const OF_THE_BROWSER = new Set(['Enter', 'ArrowDown', 'ArrowUp']);
 
-/** Returns what a key means. */
 export function meaningOf(pressed: Pressed, { begun, inField, letters }: KeyContext): KeyMeaning {
   const key = nameOf(pressed);
   if (key === null) return { action: null, begun };

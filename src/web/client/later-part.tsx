@@ -1,30 +1,59 @@
 import type { ComponentType, VNode } from 'preact';
 import { useEffect, useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks';
 import { clockText, dayText } from '../../core/text.ts';
-import type { Page } from '../pages/page.ts';
+import type { LaterPage, Page } from '../pages/page.ts';
+import { Shell } from '../pages/shell.tsx';
 import { spokenResults } from './focus.ts';
 
-type Extras = typeof import('./live-pane.tsx');
+type LaterCode = typeof import('./live-pane.tsx');
 
-let loaded: Extras | undefined;
+let loaded: LaterCode | undefined;
 
 /** Loads what hangs over a page. Rejects where the server cannot be reached, or has another version by now. */
-export async function loadExtras(): Promise<void> {
+async function loadCode(): Promise<void> {
   loaded ??= await import('./live-pane.tsx');
 }
 
+/** Loads the code that shows a message or the page of files, and its styles. Rejects as `loadCode` does. */
+export async function loadPane(): Promise<void> {
+  await Promise.all([loadCode(), addLaterStyles()]);
+}
+
+/** Loads the code of a page where it is not part of the first script. Rejects as `loadCode` does. */
+export async function loadLater(page: Page): Promise<void> {
+  const { kind } = page;
+  if (kind !== 'still' && (kind !== 'mail' || page.message !== null)) await loadPane();
+  // Its band takes the place of the server's, without a frame in between.
+  if (page.frame.past !== null) await loadCode();
+}
+
+/** Adds the styles that the document names and does not have yet. */
+async function addLaterStyles(): Promise<void> {
+  const named = document.querySelector<HTMLMetaElement>('meta[name=later-styles]');
+  if (named === null) return;
+  const link = document.createElement('link');
+  link.rel = 'stylesheet';
+  link.href = named.content;
+  await new Promise((resolve, reject) => {
+    link.onload = resolve;
+    link.onerror = reject;
+    document.head.append(link);
+  });
+  named.remove();
+}
+
 /**
- * Returns one of the extras. Unless they are loaded, they are when it is first shown, and nothing stands in its place until
+ * Returns a part of the code outside the first script. Unless they are loaded, they are when it is first shown, and nothing stands in its place until
  * then; where they cannot be loaded, the next time it is shown tries again.
  */
 export function laterPart<Props extends object>(
-  pick: (extras: Extras) => ComponentType<Props>,
+  pick: (code: LaterCode) => ComponentType<Props>,
 ): (props: Props) => VNode | null {
   return function Later(props) {
     const [, arrived] = useReducer<number, undefined>((count) => count + 1, 0);
     useEffect(() => {
       if (loaded === undefined)
-        loadExtras().then(
+        loadCode().then(
           () => arrived(undefined),
           // Without a connection, the next thing that is asked for says so.
           () => undefined,
@@ -58,8 +87,31 @@ function inOwnZone(time: HTMLTimeElement): void {
   if (clock !== null) clock.textContent = clockText(ms);
 }
 
-/** What the server made, where it stood. */
-export function Kept(): VNode {
+const MessagePage = laterPart((code) => code.MessagePage);
+const NoMessagePage = laterPart((code) => code.NoMessagePage);
+const FilesPage = laterPart((code) => code.FilesPage);
+
+export function LiveLater({ page }: { page: LaterPage }) {
+  switch (page.kind) {
+    case 'still':
+      return (
+        <Shell frame={page.frame} here={page.of === 'export' ? 'mail' : page.of} isList>
+          <Kept />
+        </Shell>
+      );
+    case 'message':
+      return <MessagePage page={page} />;
+    case 'no-message':
+      return <NoMessagePage page={page} />;
+    case 'files':
+      return <FilesPage page={page} />;
+    default:
+      // The script is never given them: see `StillKind`.
+      return null;
+  }
+}
+
+function Kept() {
   const place = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     if (content !== null) place.current?.replaceChildren(content);
@@ -71,7 +123,7 @@ export function Kept(): VNode {
 const REST_MS = 500;
 
 /** The one region that speaks of results and errors, once typing rests. */
-export function LiveResults({ page }: { readonly page: Page }): VNode {
+export function LiveResults({ page }: { page: Page }) {
   const [spoken, setSpoken] = useState('');
   const now = spokenResults(page);
   const { query } = page.frame;

@@ -55,13 +55,11 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
     return this.#rows[row - this.#low];
   }
 
-  /** Returns the number of the row of a message, by its id or the beginning of it. */
   find(id: string): number | undefined {
     const index = this.#rows.findIndex(({ line }) => line.id.startsWith(id));
     return index < 0 ? undefined : this.#low + index;
   }
 
-  /** Adds the page that follows the last row. */
   append({ rows, next }: RowPage<T>): void {
     this.#rows.push(...rows);
     this.#next = next;
@@ -70,7 +68,6 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
     else if (this.#end !== null && this.#end <= this.high) this.#end = null;
   }
 
-  /** Adds the page that comes before the first row. */
   prepend({ rows, previous }: RowPage<T>): void {
     this.#rows.unshift(...rows);
     this.#low -= rows.length;
@@ -117,9 +114,7 @@ export interface RowRange {
   readonly high: number;
 }
 
-/** The ends of the list, as far as they are known. */
 interface Edges {
-  /** Number of the first row. */
   readonly start: number | null;
   /** Number behind the last row. */
   readonly end: number | null;
@@ -136,7 +131,6 @@ const NEAR = REACH / 2;
 /** Rows in the document before and behind the visible ones. */
 const SPARE = 6;
 
-/** Returns the rows that the scroller holds around one. */
 export function runwayAround(anchor: number, { start, end }: Edges, rowHeight: number): RowRange {
   const reach = Math.min(REACH, Math.floor(MOST_PIXELS / (2 * rowHeight)));
   const first = start ?? -Infinity;
@@ -162,7 +156,6 @@ export function rowHeightFor(wanted: number, viewport: number): number {
   return Math.max(1, wanted, Math.ceil(viewport / (MOST_ROWS - 2)));
 }
 
-/** Returns the rows that are at least partly visible. */
 export function visibleRows(
   scrollTop: number,
   viewport: number,
@@ -174,7 +167,6 @@ export function visibleRows(
   return within({ low, high: Math.max(high, low + 1) }, runway);
 }
 
-/** Returns the rows to keep in the document: the visible ones and some around them. */
 export function renderedRows(visible: RowRange, runway: RowRange): RowRange {
   const room = Math.max(0, MOST_ROWS - (visible.high - visible.low));
   const spare = Math.min(SPARE, Math.floor(room / 2));
@@ -209,7 +201,6 @@ interface Sought {
   readonly isGlance: boolean;
 }
 
-/** The rows of one query: what is known of them, and the way to the others. */
 export class ListModel {
   #cache: RowCache<SearchHit>;
   #runway: RowRange;
@@ -259,7 +250,6 @@ export class ListModel {
     return this.#top;
   }
 
-  /** The rows that the scroller holds. */
   get runway(): RowRange {
     return this.#runway;
   }
@@ -290,7 +280,6 @@ export class ListModel {
     return start === null ? null : row - start;
   }
 
-  /** Takes note of how many rows there are in all. */
   count(all: HitCount | null): void {
     if (all === null || all === this.#all) return;
     this.#all = all;
@@ -306,7 +295,6 @@ export class ListModel {
     this.#runway = this.#around(this.#shown.low);
   }
 
-  /** Asks for what is about to come into view. */
   look(shown: RowRange): void {
     this.#shown = shown;
     if (this.#isGlance) return;
@@ -344,7 +332,6 @@ export class ListModel {
     }
   }
 
-  /** Puts a row that is kept at the top. */
   showAt(row: number): void {
     this.#epoch += 1;
     this.#top = row;
@@ -352,7 +339,6 @@ export class ListModel {
     this.#changed();
   }
 
-  /** Ends what is under way. */
   close(): void {
     clearTimeout(this.#rest);
     this.#asking.abort();
@@ -382,7 +368,6 @@ export class ListModel {
     if (!isGlance) void this.#locate();
   }
 
-  /** Finds out how many rows come before the first one that is kept. */
   async #locate(): Promise<void> {
     const cache = this.#cache;
     const row = cache.low;

@@ -1,4 +1,3 @@
-import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { type ConversationProps, Thread, unfoldedAtFirst } from '../pages/conversation.tsx';
 import {
@@ -16,7 +15,7 @@ export { MessageViews } from '../pages/message-views.tsx';
 export * from './extras.tsx';
 
 /** A conversation whose messages unfold in their place: what stands above stays where it is. */
-export function LiveConversation({ message }: ConversationProps): VNode {
+export function LiveConversation({ message }: ConversationProps) {
   const viewer = useViewer();
   const [open, setOpen] = useState(() => unfoldedAtFirst(message));
   const asked = useRef(new Set<string>());

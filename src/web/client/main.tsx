@@ -3,10 +3,8 @@ import { render } from 'preact';
 import type { Page } from '../pages/page.ts';
 import { asOf, pageAddress, withTerm } from '../query-text.ts';
 import { App } from './app.tsx';
-import { ArchiveEvents } from './archive-events.ts';
 import { leaveDrawer } from './focus.ts';
-import { loadLater, loadPane } from './later-pages.tsx';
-import { keepContent } from './later-part.tsx';
+import { keepContent, loadLater, loadPane } from './later-part.tsx';
 import { listenToKeys } from './page-keys.tsx';
 import { addressInOwnZone, noteFolding } from './preferences.ts';
 import { isOwnPage, Viewer } from './viewer.ts';
@@ -68,7 +66,6 @@ function followInPlace(event: MouseEvent, viewer: Viewer): void {
   leaveDrawer();
 }
 
-/** Returns the address of the query that is shown with a folder of the side added to it. */
 function withFolderOf(to: URL, { address }: Viewer): string {
   const [folder, query] = [to, address].map(({ searchParams }) => searchParams.get('q') ?? '');
   return pageAddress('/mail', { q: withTerm(query ?? '', asOf(folder ?? '', null)) });
@@ -84,4 +81,68 @@ function sendInPlace(event: SubmitEvent, viewer: Viewer): void {
   for (const [name, value] of new FormData(form))
     if (typeof value === 'string') to.searchParams.set(name, value);
   viewer.go(to.href);
+}
+
+/** New commits are passed on this often at most: during a first sync there is one every few seconds. Milliseconds. */
+const PAUSE_MS = 2_000;
+/** A stream that the server refused is opened again after so long. Milliseconds. */
+const REFUSED_MS = 30_000;
+
+/**
+ * Hears of new commits of the archive while the window is in view: a browser opens few connections to one server, and
+ * windows behind others must not keep them.
+ */
+class ArchiveEvents {
+  #source: EventSource | undefined;
+  #retry: number | undefined;
+  #pause: number | undefined;
+  /** What came during a pause. */
+  #latest: number | undefined;
+
+  constructor(private readonly onCommit: (commit: number) => void) {}
+
+  start(): void {
+    document.addEventListener('visibilitychange', () => this.#follow());
+    addEventListener('pagehide', () => this.#close());
+    addEventListener('pageshow', () => this.#follow());
+    this.#follow();
+  }
+
+  #follow(): void {
+    if (document.visibilityState === 'hidden') this.#close();
+    else if (this.#source === undefined) this.#open();
+  }
+
+  #open(): void {
+    clearTimeout(this.#retry);
+    const source = new EventSource('/api/events');
+    this.#source = source;
+    source.addEventListener('commit', ({ data }) => this.#heard(Number(data)));
+    source.addEventListener('error', () => {
+      // A stream that breaks is opened again by the browser; one that was refused is not.
+      if (source.readyState !== EventSource.CLOSED || this.#source !== source) return;
+      this.#close();
+      this.#retry = window.setTimeout(() => this.#follow(), REFUSED_MS);
+    });
+  }
+
+  #close(): void {
+    clearTimeout(this.#retry);
+    this.#source?.close();
+    this.#source = undefined;
+  }
+
+  #heard(commit: number): void {
+    if (this.#pause !== undefined) {
+      this.#latest = commit;
+      return;
+    }
+    this.onCommit(commit);
+    this.#pause = window.setTimeout(() => {
+      this.#pause = undefined;
+      const latest = this.#latest;
+      this.#latest = undefined;
+      if (latest !== undefined) this.#heard(latest);
+    }, PAUSE_MS);
+  }
 }

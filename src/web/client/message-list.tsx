@@ -15,19 +15,6 @@ import {
 } from '../pages/mail-list.tsx';
 import { pageAddress } from '../query-text.ts';
 import {
-  attachList,
-  cycleDensity,
-  openSelected,
-  seekNextBar,
-  seekPreviousBar,
-  selectFirst,
-  selectLast,
-  selectNext,
-  selectPage,
-  selectPrevious,
-  showNewMail,
-} from './list-cursor.ts';
-import {
   ListModel,
   MOST_ROWS,
   positionToShow,
@@ -37,6 +24,7 @@ import {
   ShownStretch,
   visibleRows,
 } from './list-model.ts';
+import { useKeys } from './page-keys.tsx';
 import { choose as prefer, chosen as preferred } from './preferences.ts';
 import {
   FollowingPane,
@@ -61,7 +49,6 @@ function densityFor(chosen: Density | 'auto', hasWords: boolean): Density {
   return chosen === 'auto' ? (hasWords ? 'roomy' : 'standard') : chosen;
 }
 
-/** Returns the density that follows one. */
 function nextDensity(density: Density): Density {
   return DENSITIES[(DENSITIES.indexOf(density) + 1) % DENSITIES.length] ?? 'standard';
 }
@@ -75,15 +62,7 @@ interface ListHeadProps {
   readonly onDensity: () => void;
 }
 
-/** What the query finds, what came since, the order, and how high rows are. */
-function ListHead({
-  of: { query, sort },
-  list,
-  fresh,
-  density,
-  onNew,
-  onDensity,
-}: ListHeadProps): VNode {
+function ListHead({ of: { query, sort }, list, fresh, density, onNew, onDensity }: ListHeadProps) {
   const other = sort === 'newest' ? 'oldest' : undefined;
   return (
     <div class="listhead">
@@ -114,28 +93,6 @@ function ListHead({
   );
 }
 
-const KEYS: Readonly<Record<string, () => boolean>> = {
-  ArrowDown: selectNext,
-  ArrowUp: selectPrevious,
-  Home: selectFirst,
-  End: selectLast,
-  PageDown: () => selectPage(1),
-  PageUp: () => selectPage(-1),
-  Enter: openSelected,
-  'Alt+ArrowDown': seekNextBar,
-  'Alt+ArrowUp': seekPreviousBar,
-};
-
-/** Does what a key means where the list has the focus. */
-function listKey(event: KeyboardEvent): void {
-  if (event.ctrlKey || event.metaKey || event.defaultPrevented) return;
-  const act = KEYS[event.altKey ? `Alt+${event.key}` : event.key];
-  // What the list has no use for is a key of the page.
-  if (act === undefined || !act()) return;
-  event.preventDefault();
-  event.stopPropagation();
-}
-
 interface ListRowProps {
   /** Undefined while the row is on its way. */
   readonly hit: SearchHit | undefined;
@@ -149,7 +106,6 @@ interface ListRowProps {
   readonly size: number;
 }
 
-/** Returns the id of a row's element. */
 function rowElement(id: string): string {
   return `row-${id.slice(0, 16)}`;
 }
@@ -202,7 +158,6 @@ interface RowsViewProps {
   readonly handle: { current: RowsView | null };
   readonly model: ListModel;
   readonly density: Density;
-  /** The id of the selected message. */
   readonly selected: string | null;
   /** What is shown is not what was asked for. */
   readonly isOld: boolean;
@@ -240,17 +195,14 @@ class RowsView extends Component<RowsViewProps> {
   #epoch = -1;
   #low = 0;
   #mustScroll = true;
-  /** Where the scroller is. */
   #scrolledTo = 0;
   #visible = NONE;
   #rendered = NONE;
 
-  /** The rows that are at least partly in view. */
   get visible(): RowRange {
     return this.#visible;
   }
 
-  /** Rows that fit into the view as a whole. */
   get fitting(): number {
     return Math.max(1, Math.floor(this.#height / this.#rowHeight));
   }
@@ -368,7 +320,6 @@ class RowsView extends Component<RowsViewProps> {
     this.#rendered = renderedRows(this.#visible, runway);
   }
 
-  /** After the document has the rows. */
   #shown(): void {
     const { current } = this.#scroller;
     // Setting it costs a layout.
@@ -453,19 +404,16 @@ const ID_DIGITS = 16;
 /** Pixels of a row before it was measured. */
 const ROW_PX = 54;
 
-/** What the list is of, and what is known of its rows. */
 interface Listed {
   readonly of: ListQuery;
   readonly source: RowSource;
   readonly model: ListModel;
   readonly stretch: ShownStretch;
-  /** Where the address wants it to begin. */
   readonly at: string | null;
   readonly newest: string | null | undefined;
 }
 
-/** The list of what a query finds: every row of it in one scroller, its scrollbar a line of time. */
-export function MessageList(props: ListProps): VNode {
+export function MessageList(props: ListProps) {
   const { list, query, chosen, pending, after } = props;
   const viewer = useViewer();
   const { page, busy, news } = useShown();
@@ -591,17 +539,33 @@ export function MessageList(props: ListProps): VNode {
   const showNew = (): void => {
     if (fresh !== null) void viewer.refreshList();
   };
-  // A key that comes as soon as the spine is seen finds the list that has it.
-  useLayoutEffect(() =>
-    attachList({
-      select,
-      selectPage: (windows) => select(windows * (view.current?.fitting ?? 1)),
-      open: openSelected,
-      seekBars,
-      cycleDensity: changeDensity,
-      showNew,
-    }),
-  );
+  const keys = {
+    next: () => select(1),
+    previous: () => select(-1),
+    nextMonth: () => seekBars(1),
+    previousMonth: () => seekBars(-1),
+    density: changeDensity,
+  };
+  useKeys(keys);
+  const listKeys: Readonly<Record<string, () => unknown>> = {
+    ArrowDown: keys.next,
+    ArrowUp: keys.previous,
+    Home: () => select('first'),
+    End: () => select('last'),
+    PageDown: () => select(view.current?.fitting ?? 1),
+    PageUp: () => select(-(view.current?.fitting ?? 1)),
+    Enter: openSelected,
+    'Alt+ArrowDown': keys.nextMonth,
+    'Alt+ArrowUp': keys.previousMonth,
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    if (event.ctrlKey || event.metaKey || event.defaultPrevented) return;
+    const act = listKeys[event.altKey ? `Alt+${event.key}` : event.key];
+    // What the list has no use for is a key of the page.
+    if (act === undefined || act() === false) return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
 
   // Nothing may come from a place on, and all of it before.
   const isNone = list.all?.complete === true && list.all.count === 0;
@@ -612,8 +576,8 @@ export function MessageList(props: ListProps): VNode {
       <ListHead
         {...{ of, list, fresh }}
         density={shownDensity}
-        onNew={showNewMail}
-        onDensity={cycleDensity}
+        onNew={showNew}
+        onDensity={changeDensity}
       />
       <Pending messages={pending} />
       {isNothing ? (
@@ -628,7 +592,7 @@ export function MessageList(props: ListProps): VNode {
             isOld={isOld(viewer, of, busy) || page.frame.problem !== null}
             hrefOf={hrefOf}
             onOpen={onOpen}
-            onKey={listKey}
+            onKey={onKey}
             onShown={onShown}
             onRest={onRest}
           />
@@ -666,7 +630,7 @@ function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer): List
 }
 
 /** When a message was received. Milliseconds since the epoch. */
-function timeOf({ docid }: { readonly docid: number }): number {
+function timeOf({ docid }: { docid: number }): number {
   return Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
 }
 
@@ -676,12 +640,10 @@ function withPlace(address: string, viewer: Viewer): string {
   return at === null ? address : `${address}&at=${encodeURIComponent(at)}`;
 }
 
-/** Whether the address asks for another list than the one that is shown. */
 function isOld(viewer: Viewer, of: ListQuery, busy: boolean): boolean {
   return busy && !isAsked(viewer, of);
 }
 
-/** Whether the address asks for a list. */
 function isAsked({ address: { pathname, searchParams } }: Viewer, { query, sort }: ListQuery) {
   const wanted = searchParams.get('sort') === 'oldest' ? 'oldest' : 'newest';
   return pathname === '/mail' && (searchParams.get('q') ?? '') === query && wanted === sort;

@@ -1,4 +1,3 @@
-import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { MailRows } from '../mail-list.ts';
 import { VIEWS } from '../pages/message-props.ts';
@@ -8,13 +7,6 @@ import { copied } from './copy.tsx';
 import { goToRegion } from './focus.ts';
 import { type KeyAction, meaningOf } from './keys.ts';
 import { laterPart } from './later-part.tsx';
-import {
-  cycleDensity,
-  seekNextBar,
-  seekPreviousBar,
-  selectNext,
-  selectPrevious,
-} from './list-cursor.ts';
 import { lettersAct } from './preferences.ts';
 import { ask, backStep, useViewer, type Viewer } from './viewer.ts';
 
@@ -27,7 +19,6 @@ const SEQUENCE_MS = 1_500;
 /** The handlers of parts that are shown; the last one first. */
 const taken: { current: KeyHandlers }[] = [];
 
-/** Lets a part of the page act on keys while it is shown. */
 export function useKeys(handlers: KeyHandlers): void {
   const latest = useRef(handlers);
   latest.current = handlers;
@@ -40,7 +31,6 @@ export function useKeys(handlers: KeyHandlers): void {
   }, []);
 }
 
-/** Does what a key would do; for buttons that do the same. */
 function act(action: KeyAction): boolean {
   return taken.some(({ current }) => {
     const handler = current[action];
@@ -48,7 +38,6 @@ function act(action: KeyAction): boolean {
   });
 }
 
-/** Listens to keys from now on. */
 export function listenToKeys(): void {
   let begun = '';
   let forget: number | undefined;
@@ -98,11 +87,11 @@ function hasOpenDialog(): boolean {
   return document.querySelector('dialog[open]') !== null;
 }
 
-const KeyMap = laterPart((extras) => extras.KeyMap);
+const KeyMap = laterPart((code) => code.KeyMap);
 const MAP = '#keys';
 
 /** What keys do on every page, and the map of them. Parts that are shown later take keys before it. */
-export function PageKeys({ page }: { readonly page: Page }): VNode | null {
+export function PageKeys({ page }: { page: Page }) {
   const viewer = useViewer();
   const [isMap, setMap] = useState(location.hash === MAP);
   useEffect(() => {
@@ -114,11 +103,9 @@ export function PageKeys({ page }: { readonly page: Page }): VNode | null {
   const go = (path: string, q = ''): void => viewer.go(pageAddress(path, { q }));
   useKeys({
     query: focusQuery,
-    next: () => selectNext() || openNeighbour(viewer, 1),
-    previous: () => selectPrevious() || openNeighbour(viewer, -1),
-    nextMonth: seekNextBar,
-    previousMonth: seekPreviousBar,
-    density: cycleDensity,
+    // A list that is shown takes these first.
+    next: () => openNeighbour(viewer, 1),
+    previous: () => openNeighbour(viewer, -1),
     time: () => viewer.toggleTime(),
     save: () => press('save'),
     export: () => press('export'),
@@ -150,7 +137,6 @@ export function PageKeys({ page }: { readonly page: Page }): VNode | null {
   );
 }
 
-/** Presses the button of the page that does it; false where none is shown. */
 function press(does: 'save' | 'export'): boolean {
   const button = document.querySelector<HTMLElement>(`[data-act=${does}]`);
   button?.click();

@@ -1,4 +1,3 @@
-import { useEffect, useState } from 'preact/hooks';
 import type { Page } from '../pages/page.ts';
 import { THEME_COOKIE, themeCookie } from '../pages/theme.ts';
 
@@ -21,14 +20,12 @@ export const CHOICES: { readonly [N in keyof Choices]: readonly Choices[N][] } =
   density: ['auto', 'compact', 'standard', 'roomy'],
 };
 
-/** Returns what was chosen, here or in another window. */
 export function chosen<N extends keyof Choices>(name: N): Choices[N] {
   const stored = read(name);
   const known: readonly Choices[N][] = CHOICES[name];
   return known.find((value) => value === stored) ?? (known[0] as Choices[N]);
 }
 
-/** Remembers a choice, and shows it at once. */
 export function choose<N extends keyof Choices>(name: N, value: Choices[N]): void {
   const isDefault = value === CHOICES[name][0];
   write(name, isDefault ? null : value);
@@ -52,7 +49,6 @@ export function isUnfolded(mailbox: string): boolean | null {
   return stored === null ? null : stored === 'open';
 }
 
-/** Remembers what a click on a mailbox of the side is about to do. */
 export function noteFolding({ target }: Event): void {
   if (!(target instanceof Element)) return;
   const details = target.closest('summary')?.parentElement;
@@ -87,28 +83,6 @@ function write(name: string, value: string | null): void {
   } catch {
     kept.set(name, value);
   }
-}
-
-/** Whether the query box asks for a name: a button elsewhere begins it, and the box ends it. */
-let isSaving = false;
-const listeners = new Set<() => void>();
-
-/** Makes the query box ask for the name of a saved search, or for a query again. */
-export function setSaving(to: boolean): void {
-  isSaving = to;
-  for (const changed of listeners) changed();
-}
-
-export function useSaving(): { readonly isSaving: boolean } {
-  const [shown, setShown] = useState(isSaving);
-  useEffect(() => {
-    const changed = (): void => setShown(isSaving);
-    listeners.add(changed);
-    return () => {
-      listeners.delete(changed);
-    };
-  }, []);
-  return { isSaving: shown };
 }
 
 /** Returns the address of the same page for a reader where days begin at another time; null where it is the right one. */

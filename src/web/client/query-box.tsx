@@ -1,27 +1,23 @@
-import type { RefObject, VNode } from 'preact';
+import type { RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Span } from '../../catalog/query-ast.ts';
 import { type Token, tokenize } from '../../catalog/query-lexer.ts';
 import { count } from '../../core/text.ts';
 import { Icon } from '../pages/icons.tsx';
 import type { Frame, Here } from '../pages/page.ts';
-import type { Completion } from '../pages/query-box.tsx';
-import { MOST_ROWS } from '../shapes.ts';
-import { operatorRows, typedWord } from '../typed-word.ts';
+import { type CompletionRow, MOST_ROWS, operatorRows, typedWord } from '../typed-word.ts';
+import type { QueryProblem } from '../understood-query.ts';
 import { focusResults } from './focus.ts';
 import { LiveResults, laterPart } from './later-part.tsx';
-import { useSaving } from './preferences.ts';
-import { ProblemBelow } from './problem-below.tsx';
 import { ask, Latest, useShown, useViewer } from './viewer.ts';
 
-/** A text with the caret in it. */
 interface Typed {
   readonly text: string;
   readonly caret: number;
 }
 
 /** Returns what stands in the box once a completion is taken: what is finished is followed by a blank. */
-export function taken({ text }: Typed, { from, to, insert }: Completion): Typed {
+export function taken({ text }: Typed, { from, to, insert }: CompletionRow): Typed {
   const before = text.slice(0, from) + insert;
   const behind = text.slice(to);
   if (insert.endsWith(':')) return { text: before + behind, caret: before.length };
@@ -31,7 +27,7 @@ export function taken({ text }: Typed, { from, to, insert }: Completion): Typed 
 }
 
 /** Returns the rest of a completion, to be shown behind the caret; empty where it does not go on with what was typed. */
-export function ghostOf({ text, caret }: Typed, row: Completion | undefined): string {
+export function ghostOf({ text, caret }: Typed, row: CompletionRow | undefined): string {
   // Before other text there is no room for it.
   if (row === undefined || caret !== text.length || row.to !== text.length) return '';
   const typed = text.slice(row.from);
@@ -43,12 +39,11 @@ export function ghostOf({ text, caret }: Typed, row: Completion | undefined): st
 
 interface Answer {
   readonly asked: Typed;
-  readonly rows: readonly Completion[];
+  readonly rows: readonly CompletionRow[];
 }
 
-/** Asks for what may follow at the caret, for as long as the list is open. */
 function useCompletions({ text, caret }: Typed): {
-  readonly rows: readonly Completion[];
+  readonly rows: readonly CompletionRow[];
   /** False while the rows are those of an earlier text. */
   readonly isCurrent: boolean;
   /** The row that the arrow keys have chosen; -1 for none. */
@@ -89,7 +84,7 @@ function useCompletions({ text, caret }: Typed): {
 export async function completionsOf(
   { text, caret }: Typed,
   signal?: AbortSignal,
-): Promise<readonly Completion[]> {
+): Promise<readonly CompletionRow[]> {
   const { operator, typed, from, to } = typedWord(text, caret);
   // Most keys are those of words: the server has their rows to find.
   if (operator === null && !typed.startsWith('@'))
@@ -98,7 +93,7 @@ export async function completionsOf(
       .map((row) => ({ ...row, from, to }));
   const parameters = new URLSearchParams({ q: text, at: String(caret) });
   try {
-    return await ask<readonly Completion[]>(`/api/complete?${parameters}`, signal);
+    return await ask<readonly CompletionRow[]>(`/api/complete?${parameters}`, signal);
   } catch {
     // Whether the server is there, and who is signed in, is shown by the rows that are asked for as well.
     return [];
@@ -109,16 +104,15 @@ function rowId(row: number): string {
   return `completion-${row}`;
 }
 
-/** The rows below the box. */
 function CompletionList({
   rows,
   active,
   take,
 }: {
-  readonly rows: readonly Completion[];
-  readonly active: number;
-  readonly take: (row: Completion) => void;
-}): VNode {
+  rows: readonly CompletionRow[];
+  active: number;
+  take: (row: CompletionRow) => void;
+}) {
   return (
     <div
       class="completions"
@@ -158,7 +152,6 @@ type Tint = 'text' | 'op' | 'neg' | 'past';
 /** A stretch of the query as it is drawn. */
 interface Ink extends Span {
   readonly tint: Tint;
-  /** What an error is about. */
   readonly wrong: boolean;
 }
 
@@ -205,12 +198,12 @@ function QueryInk({
   ghost,
   field,
 }: {
-  readonly text: string;
-  readonly wrong: Span | null;
+  text: string;
+  wrong: Span | null;
   /** What follows the caret if the best completion is taken. */
-  readonly ghost: string;
-  readonly field: RefObject<HTMLInputElement | null>;
-}): VNode {
+  ghost: string;
+  field: RefObject<HTMLInputElement | null>;
+}) {
   const paper = useRef<HTMLDivElement>(null);
   const follow = (): void => {
     const input = field.current;
@@ -246,12 +239,10 @@ function classOf(tint: Tint, isWrong: boolean): string | undefined {
   return isWrong ? `wave ${tinted}`.trim() : tinted || undefined;
 }
 
-const SaveBox = laterPart((extras) => extras.SaveBox);
+const SaveBox = laterPart((code) => code.SaveBox);
 
-/** The query box: each key shows what the query finds by then. */
-export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here }): VNode {
-  const { isSaving } = useSaving();
-  const { page } = useShown();
+export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here }) {
+  const { page, isSaving } = useShown();
   return (
     <search class="searching">
       {isSaving ? <SaveBox /> : <Box {...props} />}
@@ -263,7 +254,7 @@ export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here
 /** Where the caret was in a box that a page of another kind has replaced. */
 let left: number | null = null;
 
-function Box({ frame, here }: { readonly frame: Frame; readonly here: Here }): VNode {
+function Box({ frame, here }: { frame: Frame; here: Here }) {
   const viewer = useViewer();
   const inAddress = viewer.address.searchParams.get('q') ?? '';
   const [typed, setTyped] = useState<Typed>({ text: inAddress, caret: inAddress.length });
@@ -293,7 +284,7 @@ function Box({ frame, here }: { readonly frame: Frame; readonly here: Here }): V
     viewer.type(next.text, path);
     open(next);
   };
-  const take = (row: Completion): void => {
+  const take = (row: CompletionRow): void => {
     if (!isCurrent) return;
     const next = taken(typed, row);
     write(next);
@@ -412,5 +403,55 @@ function Box({ frame, here }: { readonly frame: Frame; readonly here: Here }): V
         />
       )}
     </>
+  );
+}
+
+function ProblemBelow({
+  problem: { message, hint, stretch, suggestion },
+  field,
+  replace,
+}: {
+  problem: QueryProblem;
+  field: RefObject<HTMLInputElement | null>;
+  replace: (query: string) => void;
+}) {
+  const mark = useRef<HTMLSpanElement>(null);
+  // Characters are not all of one width.
+  useLayoutEffect(() => {
+    const form = field.current?.form;
+    const wave = form?.querySelector('.wave');
+    if (mark.current === null || form == null || wave == null) return;
+    const most = form.clientWidth - mark.current.offsetWidth;
+    const at = wave.getBoundingClientRect().left - form.getBoundingClientRect().left;
+    mark.current.style.marginInlineStart = `${Math.min(Math.max(at, 0), most)}px`;
+  });
+  return (
+    <div class="below" id="query-problem">
+      {stretch !== null && (
+        <span ref={mark} class="here" aria-hidden="true">
+          ^
+        </span>
+      )}
+      <p>
+        <strong>
+          <bdi>{message}</bdi>
+        </strong>
+      </p>
+      {suggestion !== null ? (
+        <p>
+          Did you mean{' '}
+          <button type="button" class="link" onClick={() => replace(suggestion.query)}>
+            <bdi>{suggestion.text}</bdi>
+          </button>
+          ?
+        </p>
+      ) : (
+        hint !== null && (
+          <p>
+            <bdi>{hint}</bdi>
+          </p>
+        )
+      )}
+    </div>
   );
 }

@@ -1,19 +1,16 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { HitCount, SearchHit } from '../../catalog/search.ts';
-import type { ListSort, MailRows } from '../mail-list.ts';
-import type { ListSpine } from '../timeline.ts';
+import type { ListSort, ListSpine, MailRows } from '../mail-list.ts';
 import { ONE_COLUMN } from './focus.ts';
 import type { RowPage } from './list-model.ts';
 import type { Viewer } from './viewer.ts';
 
-/** Rows of a page. */
 const PAGE_ROWS = 100;
 /** Rows of a page that the next one is about to replace: as many as are in view. */
 const GLANCE_ROWS = 40;
 /** Answers that ran out of time before they found a row, at most, for one page. */
 const TRIES = 20;
 
-/** Where in the list a page is wanted. */
 export type Place =
   | { readonly kind: 'first' | 'last' }
   /** The rows behind a place, before it, or from it on: an id, or what an answer gave to continue with. */
@@ -23,7 +20,6 @@ export type Place =
 
 export type ListPage = RowPage<SearchHit>;
 
-/** What a list shows. */
 export interface ListQuery {
   readonly query: string;
   readonly sort: ListSort;
@@ -35,7 +31,6 @@ export interface NewMail {
   readonly isMore: boolean;
 }
 
-/** How many rows come before one, and how many there are in all. */
 interface RowPosition {
   readonly before: HitCount;
   readonly all: HitCount;
@@ -47,7 +42,6 @@ type SpineAnswer = (ListSpine & { readonly problem: null }) | { readonly problem
 /** Asks the server; undefined where there is no answer, which the window says elsewhere. */
 type Ask = <T>(address: string, signal: AbortSignal) => Promise<T | undefined>;
 
-/** Asks the server for rows of one query. */
 export class RowSource {
   constructor(
     private readonly of: ListQuery,

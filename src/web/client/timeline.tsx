@@ -1,9 +1,7 @@
-import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { SpineUnit } from '../../catalog/timeline.ts';
 import { count, counted, dayText, monthName, shortMonth } from '../../core/text.ts';
-import type { ListSort } from '../mail-list.ts';
-import type { ListBar, ListSpine } from '../timeline.ts';
+import type { ListBar, ListSort, ListSpine } from '../mail-list.ts';
 import type { ShownStretch, Stretch } from './list-model.ts';
 import type { RowSource } from './row-source.ts';
 
@@ -15,7 +13,6 @@ interface SpineSlot {
   readonly bar: ListBar | null;
   /** Messages that came since the moment that the list is of. */
   readonly later: number;
-  /** Messages above it. */
   readonly before: number;
 }
 
@@ -29,7 +26,6 @@ export interface SpineScale {
   readonly most: number;
 }
 
-/** Lays the bars of a spine out in the order of the list. */
 export function spineScale({ bars, unit, messages }: ListSpine, sort: ListSort): SpineScale {
   const ordered = sort === 'newest' ? bars.toReversed() : bars;
   const slots: SpineSlot[] = [];
@@ -51,7 +47,6 @@ export function spineScale({ bars, unit, messages }: ListSpine, sort: ListSort):
   return { sort, unit, slots, messages, most };
 }
 
-/** Returns the moment at a position. */
 export function timeAt(scale: SpineScale, position: number): number {
   const { slots, sort } = scale;
   const slot = slotAt(scale, position);
@@ -68,7 +63,6 @@ export function slotAt({ slots }: SpineScale, position: number): SpineSlot | und
   return slots[Math.min(slots.length - 1, Math.floor(clamp(position) * slots.length))];
 }
 
-/** Returns the position of a moment; what lies beyond the spine is at its ends. */
 export function positionOf({ slots, sort }: SpineScale, time: number): number {
   let [low, high] = [0, slots.length];
   // The first slot that does not lie completely above the moment.
@@ -114,7 +108,6 @@ export function stepFrom(scale: SpineScale, time: number, bars: number): number 
   return isNewest ? slot.to - 1 : slot.from;
 }
 
-/** A word at the spine: a year, a month or a day. */
 interface SpineLabel {
   readonly text: string;
   /** Number of the slot that it stands at. */
@@ -122,7 +115,6 @@ interface SpineLabel {
   readonly isYear: boolean;
 }
 
-/** Words for a year, month and day, in the reader's zone. */
 interface DateWords {
   readonly year: (time: number) => string;
   readonly month: (time: number) => string;
@@ -187,7 +179,6 @@ function monthText(time: number): string {
   return `${monthName(date.getMonth() + 1)} ${date.getFullYear()}`;
 }
 
-/** Returns what is said of a stretch while it is sought: its name, and how many messages it has. */
 export function slotText(unit: SpineUnit, slot: SpineSlot): string {
   const { bar, later } = slot;
   if (bar === null && later === 0) return 'No messages here';
@@ -219,7 +210,7 @@ const WHEEL_PX = 60;
 const PAGE_BARS = 12;
 
 /** The scrollbar of the list: how many messages were received when, and what of them is in view. */
-export function Spine(props: SpineProps): VNode {
+export function Spine(props: SpineProps) {
   const { scale, stretch, onSeek } = props;
   const root = useRef<HTMLDivElement>(null);
   const bracket = useRef<HTMLDivElement>(null);
@@ -357,7 +348,6 @@ function actionOf(key: string, { onStep, onEnd }: SpineProps): (() => void) | un
   }
 }
 
-/** Where the list is, in numbers and in words. */
 function valueOfScroll({ scale, stretch, position, size }: SpineProps) {
   const { now: shown } = stretch;
   const all = size ?? scale.messages;
@@ -374,7 +364,7 @@ function valueOfScroll({ scale, stretch, position, size }: SpineProps) {
  * The bars and the words along them: the same until the query or the height is another. A bar is as long as the root of
  * its number: months with few messages are seen next to one with thousands.
  */
-function Bars({ scale, height }: { readonly scale: SpineScale; readonly height: number }): VNode {
+function Bars({ scale, height }: { scale: SpineScale; height: number }) {
   return useMemo(() => {
     const { slots, most } = scale;
     const labels =

@@ -16,7 +16,6 @@ export class Latest {
   #current: AbortController | undefined;
   #next: Task | undefined;
 
-  /** True while a later task waits for the one that runs. */
   get isWaiting(): boolean {
     return this.#next !== undefined;
   }
@@ -26,7 +25,6 @@ export class Latest {
     if (this.#current === undefined) void this.#work();
   }
 
-  /** Aborts what runs, and forgets what waits. */
   stop(): void {
     this.#current?.abort();
     this.#current = undefined;
@@ -54,16 +52,11 @@ export class Latest {
   }
 }
 
-/** What must be asked for to show an address, given what is shown. */
-type Step =
-  /** All of the page. */
-  | { readonly kind: 'page' }
-  /** Only the list has another query. */
-  | { readonly kind: 'list' }
-  /** Only another message, or another view of it, is open next to the list. */
-  | { readonly kind: 'message' }
-  /** The list alone stays. */
-  | { readonly kind: 'close' };
+/**
+ * What must be asked for to show an address: all of the page, the list of another query, another message next to the list,
+ * or nothing, where the list alone stays.
+ */
+type Step = 'page' | 'list' | 'message' | 'close';
 
 /** Addresses that the script shows in place; all others are loaded. */
 const OWN = /^\/(?:mail|files|m\/[0-9a-f]{4,64})$/;
@@ -76,10 +69,9 @@ export function isOwnPage({ pathname }: Pick<URL, 'pathname'>): boolean {
 const OF_MESSAGE = ['m', 'view', 'from', 'find', 'hit'];
 
 export function stepTo(to: URL, from: URL, shown: Page): Step {
-  if (to.pathname !== '/mail' || from.pathname !== '/mail' || shown.kind !== 'mail')
-    return { kind: 'page' };
-  if (listParameters(to) !== listParameters(from)) return { kind: 'list' };
-  return to.searchParams.has('m') ? { kind: 'message' } : { kind: 'close' };
+  if (to.pathname !== '/mail' || from.pathname !== '/mail' || shown.kind !== 'mail') return 'page';
+  if (listParameters(to) !== listParameters(from)) return 'list';
+  return to.searchParams.has('m') ? 'message' : 'close';
 }
 
 function listParameters(address: URL): string {
@@ -94,12 +86,10 @@ class Unreachable extends Error {
   override readonly name = 'Unreachable';
 }
 
-/** The browser is not signed in, or not any more. */
 class SignedOut extends Error {
   override readonly name = 'SignedOut';
 }
 
-/** The server answered, and not with what was asked for. */
 export class Refused extends Error {
   override readonly name = 'Refused';
 
@@ -173,14 +163,13 @@ class Tries {
 /** What the window shows, and whether the server is there. */
 export interface Shown {
   readonly page: Page;
-  /** Something was asked for and is not here yet. */
   readonly busy: boolean;
-  /** The server cannot be reached. */
   readonly lost: Lost | null;
-  /** The server could not make what was asked for. */
   readonly failed: boolean;
   /** The band of time travel is open, though the page shows now. */
   readonly isTimeOpen: boolean;
+  /** The query box asks for the name of a saved search. */
+  readonly isSaving: boolean;
   /** How often the server has reported something new. */
   readonly news: number;
 }
@@ -224,7 +213,7 @@ export class Viewer {
     page: Page,
     private readonly code: LaterCode,
   ) {
-    const still = { busy: false, lost: null, failed: false, isTimeOpen: false };
+    const still = { busy: false, lost: null, failed: false, isTimeOpen: false, isSaving: false };
     this.#shown = { page, ...still, news: 0 };
     this.#address = new URL(location.href);
     // The map of keys lies over the page, whatever the address is.
@@ -251,8 +240,7 @@ export class Viewer {
     return () => this.#listeners.delete(changed);
   }
 
-  /** Shows another address of this server. */
-  go(address: string, { replace = false }: { readonly replace?: boolean } = {}): void {
+  go(address: string, { replace = false }: { replace?: boolean } = {}): void {
     const to = new URL(address, this.#address);
     if (!isOwnPage(to)) {
       if (replace) location.replace(to);
@@ -327,18 +315,21 @@ export class Viewer {
     this.go(to.href, options);
   }
 
+  /** Makes the query box ask for the name of a saved search, or for a query again. */
+  setSaving(isSaving: boolean): void {
+    this.#change({ isSaving });
+  }
+
   toggleTime(): void {
     if (this.#shown.page.frame.past !== null) this.goTo(null);
     else this.#change({ isTimeOpen: !this.#shown.isTimeOpen });
   }
 
-  /** Tries again at once, where the server could not be reached. */
   retry(): void {
     if (isOwnPage(this.#address)) this.#show(this.#address, { whole: true });
     else void this.refreshFrame();
   }
 
-  /** Finds the list again, and shows it from its beginning. */
   async refreshList(): Promise<void> {
     for (const place of ['at', 'after']) this.note(place, null);
     await this.#list(this.#address.searchParams.get('q') ?? '', this.#asking.signal);
@@ -360,7 +351,6 @@ export class Viewer {
     if (page.kind === 'mail' && page.list?.hits.length === 0) void this.refreshList();
   }
 
-  /** Asks for the frame again: the archive has another commit. */
   async refreshFrame(): Promise<void> {
     const query = this.#shown.page.frame.query;
     const frame = await this.asked<Frame>(`/api/frame?q=${encodeURIComponent(query)}`);
@@ -369,7 +359,7 @@ export class Viewer {
   }
 
   #show(to: URL, { whole = false } = {}): void {
-    const step = whole ? 'page' : stepTo(to, this.#address, this.#shown.page).kind;
+    const step = whole ? 'page' : stepTo(to, this.#address, this.#shown.page);
     // The band goes with the past, also where the past was left before its page was there.
     if (isOfThePast(this.#address) && !isOfThePast(to)) this.#change({ isTimeOpen: false });
     this.#address = to;
@@ -486,7 +476,6 @@ export class Viewer {
     return rows.problem === null;
   }
 
-  /** Counts what a query finds, then asks for what stands around the list. */
   async #counts(query: string, signal: AbortSignal): Promise<void> {
     const parameters = new URLSearchParams({ q: query });
     const counts = await this.asked<MailCounts | null>(`/api/counts?${parameters}`, signal);
@@ -558,17 +547,14 @@ function withoutHash({ pathname, search }: URL): string {
   return pathname + search;
 }
 
-/** The viewer of the window. */
 export const CurrentViewer = createContext<Viewer | null>(null);
 
-/** The way to other addresses, for parts of a page. */
 export function useViewer(): Viewer {
   const viewer = useContext(CurrentViewer);
   if (viewer === null) throw new TypeError('outside the app');
   return viewer;
 }
 
-/** What the window shows; the part that asks is made again with each change. */
 export function useShown(): Shown {
   const viewer = useViewer();
   const [, changed] = useReducer<number, undefined>((count) => count + 1, 0);

@@ -1,4 +1,3 @@
-import type { VNode } from 'preact';
 import type { Assets } from '../assets.ts';
 import { Document } from './frame.tsx';
 import { PageView } from './mail-page.tsx';
@@ -6,14 +5,7 @@ import type { Page } from './page.ts';
 import { Parts, pageClasses, pageTitle } from './parts.ts';
 import { PLAIN_PARTS } from './plain-pages.tsx';
 
-/** A page of the archive as a document, with its data for the script that takes over. */
-export function ArchiveDocument({
-  assets,
-  page,
-}: {
-  readonly assets: Assets;
-  readonly page: Page;
-}): VNode {
+export function ArchiveDocument({ assets, page }: { assets: Assets; page: Page }) {
   const styles = stylesOf(page);
   const parts = { ...PLAIN_PARTS, AfterBar: () => <WaitingLink assets={assets} /> };
   return (
@@ -47,13 +39,12 @@ export function ArchiveDocument({
  * has the styles of the head, while what follows is neither parsed nor laid out. Nor does it lay out what follows without
  * styles, as it otherwise does when an event comes to the window first.
  */
-function WaitingLink({ assets }: { readonly assets: Assets }): VNode {
+function WaitingLink({ assets }: { assets: Assets }) {
   return <link rel="stylesheet" href={assets.address('without-script.css')} />;
 }
 
 const LATER = 'later.css';
 
-/** Returns the styles that few pages need. */
 function stylesOf(page: Page): readonly string[] {
   switch (page.kind) {
     case 'health':

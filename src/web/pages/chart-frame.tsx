@@ -1,5 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { count } from '../../core/text.ts';
+import { Link } from './icons.tsx';
 
 /** The upper end of an axis and its marks, from 0. */
 interface Axis {
@@ -81,14 +82,12 @@ export function Plot({
   ...more
 }: {
   /** Of the plot alone, in pixels. */
-  readonly height: number;
-  /** Of the vertical axis, with lines; from the bottom. */
-  readonly marks: readonly Mark[];
-  /** Of the horizontal axis. */
-  readonly labels: readonly Mark[];
-  readonly class?: string | undefined;
-  readonly children: ComponentChildren;
-}): VNode {
+  height: number;
+  marks: readonly Mark[];
+  labels: readonly Mark[];
+  class?: string | undefined;
+  children: ComponentChildren;
+}) {
   return (
     <div class={`chart ${more.class ?? ''}`.trim()} aria-hidden="true">
       <svg class="axis" height={ABOVE + height + BELOW} aria-hidden="true" focusable="false">
@@ -143,13 +142,7 @@ function level(at: number, height: number): number {
 export const WIDE = 1000;
 
 /** Paths in coordinates of `WIDE` by the height of the plot, stretched to its width. */
-export function Stretched({
-  height,
-  children,
-}: {
-  readonly height: number;
-  readonly children: ComponentChildren;
-}): VNode {
+export function Stretched({ height, children }: { height: number; children: ComponentChildren }) {
   return (
     <svg
       width="100%"
@@ -170,10 +163,10 @@ export function BarLink({
   title,
   children,
 }: {
-  readonly href: string | null;
-  readonly title: string;
-  readonly children: ComponentChildren;
-}): VNode {
+  href: string | null;
+  title: string;
+  children: ComponentChildren;
+}) {
   if (href === null)
     return (
       <g>
@@ -206,8 +199,7 @@ export function painted(fill: string): { readonly class: string; readonly fill?:
   return texture === undefined ? { class: fill } : { class: fill, fill: texture };
 }
 
-/** The textures of a page, once. */
-export function Textures(): VNode {
+export function Textures() {
   const size = { width: 5, height: 5, patternUnits: 'userSpaceOnUse' } as const;
   return (
     <svg class="textures" width="0" height="0" aria-hidden="true" focusable="false">
@@ -247,7 +239,6 @@ interface Key {
   readonly name: string;
   /** What it comes to, behind its name. */
   readonly count?: number;
-  /** The class that fills it. */
   readonly fill: string;
   readonly href?: string | null;
 }
@@ -263,18 +254,15 @@ export function Figure({
   children,
   ...more
 }: {
-  readonly name: string;
-  /** Columns of twelve. */
-  readonly wide: 4 | 5 | 6 | 7 | 8 | 12;
-  readonly keys?: readonly Key[];
-  /** What stands at the right of the name. */
-  readonly note?: ComponentChildren;
-  /** What must be known to read it. */
-  readonly remark?: ComponentChildren;
-  readonly table?: VNode | null;
-  readonly id?: string;
-  readonly children: ComponentChildren;
-}): VNode {
+  name: string;
+  wide: 4 | 5 | 6 | 7 | 8 | 12;
+  keys?: readonly Key[];
+  note?: ComponentChildren;
+  remark?: ComponentChildren;
+  table?: VNode | null;
+  id?: string;
+  children: ComponentChildren;
+}) {
   return (
     <section class={`panel c${wide}`} aria-label={name} id={more.id}>
       <h2>
@@ -315,7 +303,7 @@ export function Figure({
   );
 }
 
-function KeyText({ of: { name, count: number } }: { readonly of: Key }): VNode {
+function KeyText({ of: { name, count: number } }: { of: Key }) {
   return (
     <>
       <bdi>{name}</bdi>
@@ -334,9 +322,9 @@ export function NumberTable({
   head,
   rows,
 }: {
-  readonly head: readonly string[];
-  readonly rows: readonly (readonly Cell[])[];
-}): VNode {
+  head: readonly string[];
+  rows: readonly (readonly Cell[])[];
+}) {
   return (
     <table>
       <thead>
@@ -373,16 +361,10 @@ function CellText({
   cell: { text, href = null },
   isName = false,
 }: {
-  readonly cell: Cell;
+  cell: Cell;
   /** Strangers chose it. */
-  readonly isName?: boolean;
-}): VNode {
+  isName?: boolean;
+}) {
   const shown = isName ? <bdi>{text}</bdi> : text;
-  return href === null ? (
-    <>{shown}</>
-  ) : (
-    <a class="link" href={href}>
-      {shown}
-    </a>
-  );
+  return href === null ? <>{shown}</> : <Link to={href}>{shown}</Link>;
 }

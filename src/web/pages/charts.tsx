@@ -1,4 +1,3 @@
-import type { VNode } from 'preact';
 import {
   axisTo,
   BarLink,
@@ -16,7 +15,6 @@ interface Pair {
   /** Null where nothing is known. */
   readonly up: number | null;
   readonly down: number | null;
-  /** What the halves of a column lead to. */
   readonly upHref: string | null;
   readonly downHref: string | null;
 }
@@ -24,16 +22,15 @@ interface Pair {
 /** Share of the height above the line, at least and at most. */
 const LEAST = 0.25;
 
-/** Bars that grow upwards and downwards from a line. Both are of one scale. */
 export function Diverging({
   height,
   pairs,
   labels,
 }: {
-  readonly height: number;
-  readonly pairs: readonly Pair[];
-  readonly labels: readonly Mark[];
-}): VNode {
+  height: number;
+  pairs: readonly Pair[];
+  labels: readonly Mark[];
+}) {
   const most = (of: 'up' | 'down') => Math.max(0, ...pairs.map((pair) => pair[of] ?? 0));
   const up = axisTo(most('up'), 3);
   const down = axisTo(most('down'), 2);
@@ -97,22 +94,20 @@ interface Upright {
   readonly title: string;
   /** Null where nothing is known. */
   readonly value: number | null;
-  /** The part of it that deserves attention. */
   readonly marked: number;
 }
 
-/** Upright bars against a limit. */
 export function Columns({
   height,
   bars,
   limit,
   labels,
 }: {
-  readonly height: number;
-  readonly bars: readonly Upright[];
-  readonly limit: { readonly value: number; readonly text: string } | null;
-  readonly labels: readonly Mark[];
-}): VNode {
+  height: number;
+  bars: readonly Upright[];
+  limit: { readonly value: number; readonly text: string } | null;
+  labels: readonly Mark[];
+}) {
   const most = Math.max(0, ...bars.map(({ value }) => value ?? 0));
   const { top, marks } = axisTo(Math.max(most, limit?.value ?? 0), 3);
   const bar = 1 / Math.max(1, bars.length);
@@ -139,18 +134,13 @@ export function Columns({
       {bars.map(({ title, value, marked }, at) => {
         const tall = thick(((value ?? 0) / top) * height);
         const part = thick((marked / top) * height);
+        const column = { x: percent(at * bar), width: percent(bar) };
         const place = { x: percent((at + 0.12) * bar), width: percent(0.76 * bar) };
         return (
           <BarLink key={title} href={null} title={title}>
-            <rect class="hit" x={percent(at * bar)} width={percent(bar)} y="0" height={height} />
+            <rect class="hit" {...column} y="0" height={height} />
             {value === null ? (
-              <rect
-                class="absent"
-                x={percent(at * bar)}
-                width={percent(bar)}
-                y={height - 2}
-                height="2"
-              />
+              <rect class="absent" {...column} y={height - 2} height="2" />
             ) : (
               <rect class="f-1" {...place} y={height - tall} height={tall} />
             )}
@@ -174,19 +164,19 @@ interface Column {
   readonly href: string | null;
 }
 
-/** Layers on top of each other, and a link for each period. */
 export function StackedArea({
   height,
   layers,
   columns,
   labels,
 }: {
-  readonly height: number;
-  readonly layers: readonly Layer[];
-  readonly columns: readonly Column[];
-  readonly labels: readonly Mark[];
-}): VNode {
+  height: number;
+  layers: readonly Layer[];
+  columns: readonly Column[];
+  labels: readonly Mark[];
+}) {
   const points = columns.length + 1;
+  const bar = 1 / columns.length;
   const totals = Array.from({ length: points }, (_, at) =>
     layers.reduce((sum, { values }) => sum + (values[at] ?? 0), 0),
   );
@@ -210,13 +200,7 @@ export function StackedArea({
       </Stretched>
       {columns.map(({ title, href }, at) => (
         <BarLink key={title} href={href} title={title}>
-          <rect
-            class="hit"
-            x={percent(at / columns.length)}
-            width={percent(1 / columns.length)}
-            y="0"
-            height={height}
-          />
+          <rect class="hit" x={percent(at * bar)} width={percent(bar)} y="0" height={height} />
         </BarLink>
       ))}
     </Plot>
@@ -256,13 +240,12 @@ export function Lines({
   text,
   ...more
 }: {
-  readonly height: number;
-  /** Returns what stands at a mark. */
-  readonly text: (value: number) => string;
-  readonly class?: string;
-  readonly lines: readonly Line[];
-  readonly labels: readonly Mark[];
-}): VNode {
+  height: number;
+  text: (value: number) => string;
+  class?: string;
+  lines: readonly Line[];
+  labels: readonly Mark[];
+}) {
   const most = Math.max(0, ...lines.flatMap(({ points }) => points.map(([, value]) => value)));
   const { top, marks } = axisTo(most, 4, false);
   const y = (value: number): number => height * (1 - value / top);
@@ -328,7 +311,6 @@ function apart<L extends { readonly y: number }>(lines: readonly L[], height: nu
 
 interface BrickShape {
   readonly title: string;
-  /** The class that fills it. */
   readonly class: string;
 }
 
@@ -336,7 +318,7 @@ const LENGTH = 22;
 const HIGH = 16;
 
 /** A wall of bricks. Courses are laid by the browser: each brick is a picture in a line of text. */
-export function Bricks({ bricks }: { readonly bricks: readonly BrickShape[] }): VNode {
+export function Bricks({ bricks }: { bricks: readonly BrickShape[] }) {
   return (
     <p class="wall" aria-hidden="true">
       {bricks.map(({ title, ...brick }) => (
@@ -359,11 +341,11 @@ export function Heat({
   counts,
   titleOf,
 }: {
-  readonly rows: readonly string[];
-  readonly columns: readonly string[];
-  readonly counts: readonly (readonly number[])[];
-  readonly titleOf: (row: number, column: number) => string;
-}): VNode {
+  rows: readonly string[];
+  columns: readonly string[];
+  counts: readonly (readonly number[])[];
+  titleOf: (row: number, column: number) => string;
+}) {
   const most = Math.max(1, ...counts.flat());
   const wide = 1 / Math.max(1, columns.length);
   const height = rows.length * HEAT_HIGH;
@@ -421,12 +403,11 @@ interface BarRow {
   readonly name: string;
   readonly href: string | null;
   readonly parts: readonly BarPart[];
-  /** What the bar comes to. */
   readonly text: string;
 }
 
 /** A list of level bars: readable as text, with the bar as a picture of it. */
-export function Bars({ rows }: { readonly rows: readonly BarRow[] }): VNode {
+export function Bars({ rows }: { rows: readonly BarRow[] }) {
   const total = ({ parts }: BarRow): number => parts.reduce((sum, { value }) => sum + value, 0);
   const most = Math.max(1, ...rows.map(total));
   return (
@@ -450,13 +431,7 @@ export function Bars({ rows }: { readonly rows: readonly BarRow[] }): VNode {
   );
 }
 
-function BarPicture({
-  parts,
-  most,
-}: {
-  readonly parts: readonly BarPart[];
-  readonly most: number;
-}): VNode {
+function BarPicture({ parts, most }: { parts: readonly BarPart[]; most: number }) {
   let before = 0;
   return (
     <svg width="100%" height="10" aria-hidden="true" focusable="false">
@@ -506,7 +481,6 @@ const MARKS: readonly (readonly [age: number, text: string])[] = [
   [60 * DAY, '60 d'],
   [365 * DAY, '1 y'],
 ];
-/** Places for dots next to each other. */
 const PLACES = 64;
 const RADIUS = 4;
 /** From one dot of a pile to the next, in pixels. */
@@ -518,10 +492,10 @@ export function AgeDots({
   dots,
   limit,
 }: {
-  readonly height: number;
-  readonly dots: readonly Dot[];
-  readonly limit: { readonly age: number; readonly text: string };
-}): VNode {
+  height: number;
+  dots: readonly Dot[];
+  limit: { readonly age: number; readonly text: string };
+}) {
   const oldest = Math.max(limit.age, ...dots.map(({ age }) => age ?? 0));
   // Some room at the right for those that never were compared.
   const top = Math.log(Math.max(2, (oldest * 2) / MINUTE));

@@ -2,7 +2,7 @@ import type { VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { count, counted, dayText } from '../../core/text.ts';
-import { Icon } from './icons.tsx';
+import { Icon, Link, Strip } from './icons.tsx';
 import { Marked, senderText } from './mail-list.tsx';
 import { Attachments, Damaged, Proof, Text } from './message-parts.tsx';
 import {
@@ -59,20 +59,16 @@ export interface ConversationProps {
   readonly message: MessageContent;
 }
 
-/** Unfolds messages, and folds them again. */
 interface Folding {
-  /** Messages that are unfolded, by their ids. */
   readonly open: ReadonlyMap<string, OpenMessage>;
   /** Where a script runs: unfolds a message in its place, or folds it. */
   readonly toggle: ((id: string) => void) | null;
 }
 
-/** A conversation as it is without a script: what is folded is a link that opens the message. */
-export function Conversation({ message }: ConversationProps): VNode {
+export function Conversation({ message }: ConversationProps) {
   return <Thread message={message} open={unfoldedAtFirst(message)} toggle={null} />;
 }
 
-/** The messages that are unfolded when a conversation is opened. */
 export function unfoldedAtFirst(message: MessageContent): ReadonlyMap<string, OpenMessage> {
   const others = message.content.view === 'thread' ? message.content.others : [];
   return new Map([message, ...others].map((open) => [open.id, open]));
@@ -81,8 +77,7 @@ export function unfoldedAtFirst(message: MessageContent): ReadonlyMap<string, Op
 /** Folded messages in a row of which the inner ones become one line. */
 const FOLDED = 3;
 
-/** Messages of a conversation, oldest first. */
-export function Thread({ message, open, toggle }: ConversationProps & Folding): VNode {
+export function Thread({ message, open, toggle }: ConversationProps & Folding) {
   const { all } = message.conversation;
   const parts: VNode[] = [];
   let run: SearchHit[] = [];
@@ -110,8 +105,8 @@ interface RunProps extends ConversationProps, Pick<Folding, 'toggle'> {
 }
 
 /** Folded messages one after the other; of many, the inner ones are one line that says whether any was deleted. */
-function Run({ hits, message, toggle }: RunProps): VNode {
-  const fold = (hit: SearchHit): VNode => (
+function Run({ hits, message, toggle }: RunProps) {
+  const fold = (hit: SearchHit) => (
     <Fold key={hit.line.id} hit={hit} place={message.place} toggle={toggle} />
   );
   if (hits.length <= FOLDED) return <>{hits.map(fold)}</>;
@@ -138,7 +133,7 @@ interface FoldProps extends Pick<Folding, 'toggle'> {
   readonly place: MessagePlace;
 }
 
-function Fold({ hit: { line, matches }, place, toggle }: FoldProps): VNode {
+function Fold({ hit: { line, matches }, place, toggle }: FoldProps) {
   return (
     <a
       class={line.endedAt === null ? 'fold' : 'fold ended'}
@@ -170,8 +165,7 @@ interface MessageProps extends ConversationProps {
   readonly fold: (() => void) | null;
 }
 
-/** One message of a conversation with its text. */
-function Message({ hit, open, message, fold }: MessageProps): VNode {
+function Message({ hit, open, message, fold }: MessageProps) {
   const { line } = hit;
   const { facts, text } = open;
   const isOwn = line.id === message.id;
@@ -207,21 +201,15 @@ function Message({ hit, open, message, fold }: MessageProps): VNode {
       ) : (
         <>
           {facts.reason !== null && (
-            <p class="strip warn">
-              <Icon name="alert" />
-              <span>
-                This message could not be read to its end ({facts.reason}). The source is complete.
-              </span>
-            </p>
+            <Strip kind="warn" icon="alert">
+              This message could not be read to its end ({facts.reason}). The source is complete.
+            </Strip>
           )}
           {facts.encrypted !== null && (
-            <p class="strip warn">
-              <Icon name="alert" />
-              <span>
-                This message is encrypted ({facts.encrypted}). Its text cannot be read here; the
-                source is complete.
-              </span>
-            </p>
+            <Strip kind="warn" icon="alert">
+              This message is encrypted ({facts.encrypted}). Its text cannot be read here; the
+              source is complete.
+            </Strip>
           )}
           {facts.onlyHtml && (
             <p class="strip html-only">
@@ -245,9 +233,7 @@ function Message({ hit, open, message, fold }: MessageProps): VNode {
       )}
       {!isOwn && (
         <p class="msg-links">
-          <a class="link" href={messageAddress(message.place, line.id, 'thread')}>
-            Open this message
-          </a>
+          <Link to={messageAddress(message.place, line.id, 'thread')}>Open this message</Link>
         </p>
       )}
     </article>
@@ -261,25 +247,21 @@ export function Ended({
   line: { endedAt, date },
   open: { damage, lastSeen },
 }: {
-  readonly line: Pick<Line, 'endedAt' | 'date'>;
-  readonly open: Pick<OpenMessage, 'damage' | 'lastSeen'>;
-}): VNode | null {
+  line: Pick<Line, 'endedAt' | 'date'>;
+  open: Pick<OpenMessage, 'damage' | 'lastSeen'>;
+}) {
   if (endedAt === null) return null;
   const at = Date.parse(endedAt);
   const looks = lastSeen.flatMap(({ found, seen }) => (found === at ? seen : []));
   const after = date === null ? null : at - Date.parse(date);
   return (
-    <p class="strip ended">
-      <Icon name="past" />
-      <span>
-        <strong>
-          <DeletedWhen found={at} seen={looks.length === 0 ? null : Math.max(...looks)} />
-        </strong>
-        {after !== null && after >= 0 && `, found ${roughSpan(after)} after it came`}. Kept only
-        here
-        {damage === null && ', complete'}.
-      </span>
-    </p>
+    <Strip kind="ended" icon="past">
+      <strong>
+        <DeletedWhen found={at} seen={looks.length === 0 ? null : Math.max(...looks)} />
+      </strong>
+      {after !== null && after >= 0 && `, found ${roughSpan(after)} after it came`}. Kept only here
+      {damage === null && ', complete'}.
+    </Strip>
   );
 }
 
@@ -289,9 +271,9 @@ export function DeletedWhen({
   seen,
 }: {
   /** Milliseconds since the epoch, both. */
-  readonly found: number;
-  readonly seen: number | null;
-}): VNode {
+  found: number;
+  seen: number | null;
+}) {
   return seen === null ? (
     <>
       Found deleted at the service on <Moment ms={found} />
@@ -303,7 +285,7 @@ export function DeletedWhen({
   );
 }
 
-function Sender({ line, written }: { readonly line: Line; readonly written: string }): VNode {
+function Sender({ line, written }: { line: Line; written: string }) {
   const { from } = line;
   if (from === null || from.name === '') return <bdi>{plainLine(written) || senderText(from)}</bdi>;
   return (
@@ -313,13 +295,7 @@ function Sender({ line, written }: { readonly line: Line; readonly written: stri
   );
 }
 
-function Recipients({
-  name,
-  value,
-}: {
-  readonly name: string;
-  readonly value: string;
-}): VNode | null {
+function Recipients({ name, value }: { name: string; value: string }) {
   if (value === '') return null;
   return (
     <p class="to">
@@ -328,7 +304,7 @@ function Recipients({
   );
 }
 
-function Face({ hit, big = false }: { readonly hit: Line; readonly big?: boolean }): VNode {
+function Face({ hit, big = false }: { hit: Line; big?: boolean }) {
   return (
     <span class={big ? 'face big' : 'face'} aria-hidden="true">
       {initials(senderText(hit.from))}

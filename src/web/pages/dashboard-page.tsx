@@ -1,15 +1,6 @@
-import type { VNode } from 'preact';
 import { bytes, closingEquation, count, counted, span } from '../../core/text.ts';
-import {
-  type Closing,
-  type DashboardData,
-  dayText,
-  type Period,
-  RANGES,
-  type Range,
-  type Series,
-  timeText,
-} from '../dashboard-data.ts';
+import type { DashboardData, Series } from '../dashboard.ts';
+import { dayText, type Period, RANGES, type Range, timeText } from '../dashboard-data.ts';
 import { pageAddress } from '../query-text.ts';
 import { FILLS, Figure, NumberTable, Textures } from './chart-frame.tsx';
 import { Diverging, type Line, Lines, StackedArea } from './charts.tsx';
@@ -26,7 +17,7 @@ import {
   timeLabels,
   VerificationPanel,
 } from './dashboard-panels.tsx';
-import { Icon } from './icons.tsx';
+import { Icon, Link, Strip } from './icons.tsx';
 import type { PageOf } from './page.ts';
 import { Shell } from './shell.tsx';
 
@@ -36,8 +27,7 @@ interface Of<K extends keyof DashboardData> {
   readonly zone: string;
 }
 
-/** Messages by mailbox, and what is kept only here on top. */
-function KeptPanel({ data, zone }: Of<'kept'>): VNode {
+function KeptPanel({ data, zone }: Of<'kept'>) {
   const { unit, periods, mailboxes, ended, total, shared } = data;
   const all: readonly Series[] = ended.count > 0 ? [...mailboxes, ended] : mailboxes;
   const fillOf = (series: Series, at: number): string =>
@@ -78,10 +68,7 @@ function KeptPanel({ data, zone }: Of<'kept'>): VNode {
       }))}
       note={
         <>
-          <a class="link" href={found(total.query)}>
-            {counted(total.count, 'message')}
-          </a>{' '}
-          by {unit} received
+          <Link to={found(total.query)}>{counted(total.count, 'message')}</Link> by {unit} received
         </>
       }
       remark={
@@ -117,12 +104,11 @@ function running({ before, counts }: Series): number[] {
   ];
 }
 
-/** How much there is, and how much room it takes. */
 function GigabytesPanel({
   data,
   unit,
   zone,
-}: Of<'gigabytes'> & { readonly unit: DashboardData['kept']['unit'] }): VNode {
+}: Of<'gigabytes'> & { unit: DashboardData['kept']['unit'] }) {
   const { periods, mail, disk, mailNow, diskNow } = data;
   const [from, to] = [periods[0]?.from ?? 0, periods.at(-1)?.to ?? 1];
   const shareOf = (at: number): number => Math.min(1, Math.max(0, (at - from) / (to - from)));
@@ -180,14 +166,13 @@ function GigabytesPanel({
   );
 }
 
-/** The last sample of a period, where it has one. */
 function diskAt(disk: DashboardData['gigabytes']['disk'], { from, to }: Period): string {
   const last = disk.findLast(({ at }) => at >= from && at < to);
   return last === undefined ? '' : bytes(last.bytes);
 }
 
 /** What came and what went: a deletion that one would miss. */
-function ChangesPanel({ data, zone }: Of<'changes'>): VNode {
+function ChangesPanel({ data, zone }: Of<'changes'>) {
   const { unit, periods, stored, ended, asOf, since, cut, all } = data;
   const sum = (list: readonly (number | null)[]): number =>
     list.reduce<number>((total, one) => total + (one ?? 0), 0);
@@ -269,8 +254,7 @@ const RANGE_NAMES: Readonly<Record<Range, string>> = {
   all: 'all',
 };
 
-/** The archive in numbers. */
-export function DashboardPage({ page }: { readonly page: Dashboard }): VNode {
+export function DashboardPage({ page }: { page: Dashboard }) {
   const { frame, data } = page;
   return (
     <Shell frame={frame} here="dashboard">
@@ -287,13 +271,12 @@ export function DashboardPage({ page }: { readonly page: Dashboard }): VNode {
   );
 }
 
-/** The address of this page with another query or range. */
 function address(page: Dashboard, query: string, range: Range | null): string {
   const tz = page.typedZone ?? undefined;
   return pageAddress('/dashboard', { q: query, range: range ?? undefined, tz });
 }
 
-function NotShown({ page }: { readonly page: Dashboard }): VNode {
+function NotShown({ page }: { page: Dashboard }) {
   const { query, problem } = page.frame;
   return (
     <>
@@ -309,23 +292,23 @@ function NotShown({ page }: { readonly page: Dashboard }): VNode {
           <p>
             {problem === null ? (
               <>
-                <a class="link" href={found(query)}>
+                <Link to={found(query)}>
                   See what <bdi>{query}</bdi> finds
-                </a>
+                </Link>
                 , or{' '}
               </>
             ) : (
               problem.suggestion !== null && (
                 <>
-                  <a class="link" href={address(page, problem.suggestion.query, page.range)}>
+                  <Link to={address(page, problem.suggestion.query, page.range)}>
                     Did you mean <bdi>{problem.suggestion.text}</bdi>?
-                  </a>{' '}
+                  </Link>{' '}
                 </>
               )
             )}
-            <a class="link" href={address(page, '', page.range)}>
+            <Link to={address(page, '', page.range)}>
               {problem === null ? 'the' : 'The'} dashboard of all mailboxes
-            </a>
+            </Link>
             .
           </p>
         </div>
@@ -334,13 +317,7 @@ function NotShown({ page }: { readonly page: Dashboard }): VNode {
   );
 }
 
-function Numbers({
-  page,
-  data,
-}: {
-  readonly page: Dashboard;
-  readonly data: NonNullable<Dashboard['data']>;
-}): VNode {
+function Numbers({ page, data }: { page: Dashboard; data: NonNullable<Dashboard['data']> }) {
   const { zone, now, base } = page;
   const { storage } = data;
   const isEmpty = data.kept.total.count === 0;
@@ -350,10 +327,9 @@ function Numbers({
       <Head page={page} closing={data.closing} isEmpty={isEmpty} />
       <Equation closing={data.closing} />
       {isEmpty && (
-        <p class="strip">
-          <Icon name="inbox" />
-          <span>No message is here yet. The charts fill with the first sync or import.</span>
-        </p>
+        <Strip icon="inbox">
+          No message is here yet. The charts fill with the first sync or import.
+        </Strip>
       )}
       <div class="grid-12">
         <KeptPanel data={data.kept} zone={zone} />
@@ -390,10 +366,10 @@ function Head({
   closing,
   isEmpty,
 }: {
-  readonly page: Dashboard;
-  readonly closing: Closing;
-  readonly isEmpty: boolean;
-}): VNode {
+  page: Dashboard;
+  closing: DashboardData['closing'];
+  isEmpty: boolean;
+}) {
   const { frame, range, mailboxes, now } = page;
   const { incomplete, comparedAt } = closing;
   const compared =
@@ -457,8 +433,7 @@ function Head({
   );
 }
 
-/** The closing sentence, large. */
-function Equation({ closing }: { readonly closing: Closing }): VNode {
+function Equation({ closing }: { closing: DashboardData['closing'] }) {
   const { imported, ended, endedQuery } = closing;
   const { atService, terms, pending } = closingEquation(closing);
   return (
@@ -519,12 +494,6 @@ const TERM_LINKS: Readonly<Record<string, string>> = {
 };
 const TERM_CLASSES: Readonly<Record<string, string>> = { stored: 'k', quarantined: 'w' };
 
-function Linked({
-  href,
-  children,
-}: {
-  readonly href: string | undefined;
-  readonly children: string;
-}): VNode {
+function Linked({ href, children }: { href: string | undefined; children: string }) {
   return href === undefined ? <>{children}</> : <a href={href}>{children}</a>;
 }

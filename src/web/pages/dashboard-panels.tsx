@@ -1,32 +1,28 @@
-import type { VNode } from 'preact';
 import { bytes, count, counted, span, two } from '../../core/text.ts';
+import type { DashboardData } from '../dashboard.ts';
 import {
-  type Brick,
   type BrickState,
-  type DashboardData,
   dayText,
   type Period,
-  type ProofAge,
   type StoredBytes,
   timeText,
   type Unit,
 } from '../dashboard-data.ts';
-import { LATE_MS } from '../late.ts';
+import { LATE_MS } from '../issues.ts';
 import { pageAddress } from '../query-text.ts';
 import { FILLS, Figure, labelled, type Mark, NumberTable } from './chart-frame.tsx';
 import { AgeDots, Bars, Bricks, Columns, Heat } from './charts.tsx';
+import { Link } from './icons.tsx';
 
 /** Labels of an axis of time at most, so that they fit on a narrow window too. */
 const MOST_LABELS = 4;
 /** The same of long ones: with a year or an hour. */
 const MOST_LONG_LABELS = 3;
 
-/** Returns the address of what a query finds. */
 export function found(query: string): string {
   return pageAddress('/mail', { q: query });
 }
 
-/** Returns a query with a term behind it. */
 export function joined(query: string, term: string): string {
   return `${query} ${term}`.trim();
 }
@@ -67,7 +63,6 @@ const UNITS: Readonly<Record<Unit, string>> = {
   month: 'a month',
 };
 
-/** Returns `a day` or the like. */
 export function each(unit: Unit): string {
   return UNITS[unit];
 }
@@ -79,11 +74,11 @@ export function StoragePanel({
   note,
   remark = null,
 }: {
-  readonly name: string;
-  readonly rows: readonly StoredBytes[];
-  readonly note: string;
-  readonly remark?: string | null;
-}): VNode {
+  name: string;
+  rows: readonly StoredBytes[];
+  note: string;
+  remark?: string | null;
+}) {
   const linked = (query: string | null): string | null => (query === null ? null : found(query));
   return (
     <Figure
@@ -125,14 +120,13 @@ export function StoragePanel({
   );
 }
 
-/** Who matters. */
 export function CorrespondentsPanel({
   data,
   narrow,
 }: {
-  readonly data: DashboardData['correspondents'];
-  readonly narrow: (query: string) => string;
-}): VNode {
+  data: DashboardData['correspondents'];
+  narrow: (query: string) => string;
+}) {
   const { years, people, term } = data;
   const linked = (query: string | null): string | null =>
     query === null ? null : found(narrow(`${query} ${term}`.trim()));
@@ -187,14 +181,7 @@ export function CorrespondentsPanel({
 const WEEKDAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'];
 const HOURS = Array.from({ length: 24 }, (_, hour) => `${two(hour)}:00`);
 
-/** When mail comes. */
-export function RhythmPanel({
-  data,
-  zone,
-}: {
-  readonly data: DashboardData['rhythm'];
-  readonly zone: string;
-}): VNode {
+export function RhythmPanel({ data, zone }: { data: DashboardData['rhythm']; zone: string }) {
   const { counts, from, cut, query } = data;
   const all = counts.flat().reduce((sum, one) => sum + one, 0);
   return (
@@ -206,9 +193,7 @@ export function RhythmPanel({
           {query === null ? (
             counted(all, 'message')
           ) : (
-            <a class="link" href={found(query)}>
-              {counted(all, 'message')}
-            </a>
+            <Link to={found(query)}>{counted(all, 'message')}</Link>
           )}{' '}
           since {dayText(from, zone)}, time of {zone}
         </>
@@ -236,14 +221,13 @@ export function RhythmPanel({
   );
 }
 
-/** What could not be fetched. */
 export function QuarantinePanel({
   data,
   zone,
 }: {
-  readonly data: DashboardData['quarantine'];
-  readonly zone: string;
-}): VNode {
+  data: DashboardData['quarantine'];
+  zone: string;
+}) {
   const { count: all, entries } = data;
   return (
     <Figure
@@ -297,22 +281,23 @@ export function QuarantinePanel({
   );
 }
 
-/** How long ago each folder was compared with the service. */
+type Proof = DashboardData['proofs'][number];
+
 export function ProofsPanel({
   proofs,
   now,
   zone,
 }: {
-  readonly proofs: readonly ProofAge[];
-  readonly now: number;
-  readonly zone: string;
-}): VNode {
-  const ageOf = ({ at }: ProofAge): number | null => (at === null ? null : Math.max(0, now - at));
-  const isLate = (proof: ProofAge): boolean => {
+  proofs: readonly Proof[];
+  now: number;
+  zone: string;
+}) {
+  const ageOf = ({ at }: Proof): number | null => (at === null ? null : Math.max(0, now - at));
+  const isLate = (proof: Proof): boolean => {
     const age = ageOf(proof);
     return age === null || age > LATE_MS || !proof.complete;
   };
-  const said = (proof: ProofAge): string => {
+  const said = (proof: Proof): string => {
     const age = ageOf(proof);
     const compared = age === null ? 'never compared' : `compared ${span(age)} ago`;
     return proof.complete ? compared : `${compared}, not complete`;
@@ -373,14 +358,7 @@ export function ProofsPanel({
 
 const UNIT_HOURS = { hour: 1, day: 24, week: 168, month: 720 } as const;
 
-/** Is this program a good guest of the service. */
-export function RequestsPanel({
-  data,
-  zone,
-}: {
-  readonly data: DashboardData['requests'];
-  readonly zone: string;
-}): VNode {
+export function RequestsPanel({ data, zone }: { data: DashboardData['requests']; zone: string }) {
   const { unit, periods, since, perMinute, gates } = data;
   const known = periods.filter(({ requests }) => requests !== null);
   const sum = (of: 'requests' | 'refused' | 'failed'): number =>
@@ -474,17 +452,21 @@ const FILL_OF = new Map(BRICKS.map(([state, , fill]) => [state, fill]));
 /** Bricks of a wall: more cannot be told apart. */
 const MOST_BRICKS = 600;
 
-/** What of the log was read back, and when. */
 export function VerificationPanel({
   data,
   zone,
 }: {
-  readonly data: DashboardData['verification'];
-  readonly zone: string;
-}): VNode {
+  data: DashboardData['verification'];
+  zone: string;
+}) {
   const { bricks, fullAt, findings } = data;
   const byState = Map.groupBy(bricks, ({ state }) => state);
-  const said = ({ segment, bytes: size, state, at }: Brick): string => {
+  const said = ({
+    segment,
+    bytes: size,
+    state,
+    at,
+  }: DashboardData['verification']['bricks'][number]): string => {
     const name = BRICKS.find(([known]) => known === state)?.[1] ?? '';
     return `segment ${segment}, ${bytes(size)}: ${name}${at === null ? '' : `, ${timeText(at, zone)}`}`;
   };

@@ -1,11 +1,10 @@
-import type { VNode } from 'preact';
 import { bytes, count, counted } from '../../core/text.ts';
 import type { DownloadFormat, ExportOffer } from '../exporting.ts';
-import { pageAddress } from '../query-text.ts';
 import { Command } from './frame.tsx';
-import { Icon } from './icons.tsx';
+import { Fact } from './health-parts.tsx';
+import { Link, Strip } from './icons.tsx';
 import type { PageOf } from './page.ts';
-import { Problem } from './problem.tsx';
+import { Problem } from './query-box.tsx';
 import { Shell } from './shell.tsx';
 import { Moment } from './time-band.tsx';
 
@@ -28,8 +27,7 @@ const REFUSED: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** What a query finds, to be saved as a file. */
-export function ExportPage({ page }: { readonly page: PageOf<'export'> }): VNode {
+export function ExportPage({ page }: { page: PageOf<'export'> }) {
   const { frame, offer, format, refused } = page;
   const { query, problem } = frame;
   return (
@@ -38,10 +36,9 @@ export function ExportPage({ page }: { readonly page: PageOf<'export'> }): VNode
         <h1>Export</h1>
         {problem !== null && <Problem query={query} problem={problem} path="/export" />}
         {refused !== null && (
-          <p class="strip warn" role="alert">
-            <Icon name="alert" />
-            <span>{REFUSED.get(refused) ?? 'The export was refused.'}</span>
-          </p>
+          <Strip kind="warn" icon="alert" role="alert">
+            {REFUSED.get(refused) ?? 'The export was refused.'}
+          </Strip>
         )}
         {offer !== null && <Offer page={page} offer={offer} format={format} />}
       </div>
@@ -54,46 +51,34 @@ function Offer({
   offer,
   format,
 }: {
-  readonly page: PageOf<'export'>;
-  readonly offer: ExportOffer;
-  readonly format: DownloadFormat;
-}): VNode {
+  page: PageOf<'export'>;
+  offer: ExportOffer;
+  format: DownloadFormat;
+}) {
   const { query, past } = frame;
   const { messages, isCounted, bytes: size, isTooLarge } = offer;
   return (
     <>
       <dl class="facts panel">
-        <div>
-          <dt>Query</dt>
-          <dd>
-            <code>
-              <bdi>{query.trim() === '' ? '*' : query}</bdi>
-            </code>
-          </dd>
-        </div>
-        <div>
-          <dt>Messages</dt>
-          <dd>
-            <a class="link" href={pageAddress('/mail', { q: query })}>
-              {isCounted ? '' : 'more than '}
-              {count(messages)}
-            </a>
-            {size !== null && <>, {bytes(size)} of mail</>}
-          </dd>
-        </div>
-        <div>
-          <dt>As of</dt>
-          <dd>{past === null ? 'now' : <Moment ms={past.asOf} />}</dd>
-        </div>
+        <Fact name="Query">
+          <code>
+            <bdi>{query.trim() === '' ? '*' : query}</bdi>
+          </code>
+        </Fact>
+        <Fact name="Messages">
+          <Link q={query}>
+            {isCounted ? '' : 'more than '}
+            {count(messages)}
+          </Link>
+          {size !== null && <>, {bytes(size)} of mail</>}
+        </Fact>
+        <Fact name="As of">{past === null ? 'now' : <Moment ms={past.asOf} />}</Fact>
       </dl>
       {isTooLarge ? (
-        <p class="strip">
-          <Icon name="alert" />
-          <span>
-            More than 50,000 messages or 10 GB are exported by the command line, which continues
-            where it was interrupted:
-          </span>
-        </p>
+        <Strip icon="alert">
+          More than 50,000 messages or 10 GB are exported by the command line, which continues where
+          it was interrupted:
+        </Strip>
       ) : (
         <form class="panel" action="/api/export">
           <input type="hidden" name="q" value={query} />
@@ -132,7 +117,6 @@ function Offer({
   );
 }
 
-/** The line that exports the same messages, for a shell. */
 export function commandLine(query: string, format: DownloadFormat): string {
   const all = query.trim() === '' ? '*' : query;
   const quoted = `'${all.replaceAll("'", `'\\''`)}'`;

@@ -2,10 +2,9 @@ import type { VNode } from 'preact';
 import { FILE_GROUPS, type FileGroup } from '../../catalog/file-group-names.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
-import { MOST_FILES } from '../attached-files.ts';
 import type { FileDetail, FilesList, FileTile } from '../files.ts';
 import { asOfWord, pageAddress, toggled } from '../query-text.ts';
-import { Icon } from './icons.tsx';
+import { Icon, Link, Strip } from './icons.tsx';
 import { Marked, senderText } from './mail-list.tsx';
 import {
   GROUP_NAMES,
@@ -15,9 +14,10 @@ import {
   shownName,
   typeLabel,
 } from './message-parts.tsx';
+import { MOST_FILES } from './message-props.ts';
 import type { PageOf } from './page.ts';
 import { useParts } from './parts.ts';
-import { Problem } from './problem.tsx';
+import { Problem } from './query-box.tsx';
 import { Shell } from './shell.tsx';
 import { Moment } from './time-band.tsx';
 
@@ -28,12 +28,11 @@ function Tile({
   chosen,
   q,
 }: {
-  readonly tile: FileTile;
-  readonly href: string;
-  readonly chosen: boolean;
-  /** The moment of the query, for its picture. */
-  readonly q: string;
-}): VNode {
+  tile: FileTile;
+  href: string;
+  chosen: boolean;
+  q: string;
+}) {
   const { filename, type, size, from, date, endedAt, messages } = tile;
   return (
     <li>
@@ -75,13 +74,7 @@ function Tile({
   );
 }
 
-function Sheet({
-  tile: { sheet, hash },
-  q,
-}: {
-  readonly tile: FileTile;
-  readonly q: string;
-}): VNode {
+function Sheet({ tile: { sheet, hash }, q }: { tile: FileTile; q: string }): VNode {
   switch (sheet.kind) {
     case 'picture':
       return <Picture hash={hash} q={q} />;
@@ -103,7 +96,7 @@ function Sheet({
 }
 
 /** A picture over what is seen where it is not shown: browsers draw nothing for one without a text that they cannot have. */
-function Picture({ hash, q }: { readonly hash: string; readonly q: string }): VNode {
+function Picture({ hash, q }: { hash: string; q: string }) {
   const search = q === '' ? '' : `?${new URLSearchParams({ q })}`;
   return (
     <>
@@ -116,12 +109,10 @@ function Picture({ hash, q }: { readonly hash: string; readonly q: string }): VN
 interface OfFile {
   readonly file: FileDetail;
   readonly query: string;
-  /** Of the page that shows it. */
   readonly address: string;
 }
 
-/** One content: what it is, its text with what was found, and the messages that have it. */
-function Detail({ file, query, address }: OfFile): VNode {
+function Detail({ file, query, address }: OfFile) {
   const { Copy } = useParts();
   const { filename, type, size, first, message, number, hash, isPicture } = file;
   const label = typeLabel(type, filename);
@@ -164,30 +155,22 @@ function Detail({ file, query, address }: OfFile): VNode {
   );
 }
 
-function States({ file }: Pick<OfFile, 'file'>): VNode {
+function States({ file }: Pick<OfFile, 'file'>) {
   const { endedAt, read, isCutOff, isFound } = file;
   return (
     <>
       {!isFound && (
-        <p class="strip">
-          <Icon name="search" />
-          <span>The query finds no message that has this attachment.</span>
-        </p>
+        <Strip icon="search">The query finds no message that has this attachment.</Strip>
       )}
       {endedAt !== null && (
-        <p class="strip ended">
-          <Icon name="past" />
-          <span>
-            The service deleted this message on <Moment ms={endedAt} />. The attachment is kept
-            here.
-          </span>
-        </p>
+        <Strip kind="ended" icon="past">
+          The service deleted this message on <Moment ms={endedAt} />. The attachment is kept here.
+        </Strip>
       )}
       {isCutOff && (
-        <p class="strip warn">
-          <Icon name="alert" />
-          <span>The message ends before this attachment does: the rest of it never arrived.</span>
-        </p>
+        <Strip kind="warn" icon="alert">
+          The message ends before this attachment does: the rest of it never arrived.
+        </Strip>
       )}
       {read.state === 'damaged' && (
         <div class="strip bad" role="alert">
@@ -204,7 +187,7 @@ function States({ file }: Pick<OfFile, 'file'>): VNode {
   );
 }
 
-function Text({ file: { text } }: Pick<OfFile, 'file'>): VNode {
+function Text({ file: { text } }: Pick<OfFile, 'file'>) {
   if ('why' in text)
     return (
       <section>
@@ -241,7 +224,7 @@ function Text({ file: { text } }: Pick<OfFile, 'file'>): VNode {
   );
 }
 
-function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'>): VNode {
+function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'>) {
   return (
     <section>
       <h2>
@@ -276,7 +259,7 @@ function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'
 }
 
 /** Says whether the bytes were read for this page and compared with what was stored. */
-function Proof({ file: { hash, read, isCutOff } }: Pick<OfFile, 'file'>): VNode {
+function Proof({ file: { hash, read, isCutOff } }: Pick<OfFile, 'file'>) {
   const named = (
     <span class="mono" title={hash}>
       {hash.slice(0, 8)}…{hash.slice(-4)}
@@ -315,8 +298,7 @@ function messageLink({ message, isFound }: FileDetail, query: string): string {
 
 type FilesPageData = PageOf<'files'>;
 
-/** The attachments of what a query finds: tiles by month, and one of them at the right. */
-export function FilesPage({ page }: { readonly page: FilesPageData }): VNode {
+export function FilesPage({ page }: { page: FilesPageData }) {
   const { frame, list, chosen, detail, pending } = page;
   const { query, problem } = frame;
   return (
@@ -327,15 +309,10 @@ export function FilesPage({ page }: { readonly page: FilesPageData }): VNode {
           <Head page={page} />
           {problem !== null && <Problem query={query} problem={problem} path="/files" />}
           {pending > 0 && (
-            <p class="strip warn">
-              <Icon name="alert" />
-              <span>
-                <strong>
-                  The attachments of {counted(pending, 'message')} are not listed yet.
-                </strong>{' '}
-                The next sync lists them.
-              </span>
-            </p>
+            <Strip kind="warn" icon="alert">
+              <strong>The attachments of {counted(pending, 'message')} are not listed yet.</strong>{' '}
+              The next sync lists them.
+            </Strip>
           )}
           {list !== null && <Tiles page={page} list={list} />}
         </section>
@@ -384,7 +361,7 @@ function addressOf(
 }
 
 /** How many attachments are listed. The one that is chosen is the heading of the page. */
-function Head({ page: { list, group, chosen } }: { readonly page: FilesPageData }): VNode {
+function Head({ page: { list, group, chosen } }: { page: FilesPageData }) {
   const number = list === null ? null : listed(list, group);
   const text =
     number === null ? (
@@ -398,18 +375,16 @@ function Head({ page: { list, group, chosen } }: { readonly page: FilesPageData 
   return chosen === null ? <h1 class="number">{text}</h1> : <p class="number">{text}</p>;
 }
 
-/** Contents of a group, or of all. */
 function listed({ sums: { groups } }: FilesList, group: FileGroup | null): number {
   return group === null ? FILE_GROUPS.reduce((sum, one) => sum + groups[one], 0) : groups[group];
 }
 
-/** Groups with their numbers, as links to them. */
-function Filters({ page }: { readonly page: FilesPageData }): VNode {
+function Filters({ page }: { page: FilesPageData }) {
   const { frame, list, group, inlinePictures, messages } = page;
   const { query } = frame;
   const more = list?.sums.complete === false ? 'more than ' : '';
   const number = list === null ? 0 : listed(list, group);
-  const chip = (name: string, to: FileGroup | null, files: number): VNode => (
+  const chip = (name: string, to: FileGroup | null, files: number) => (
     <a
       key={name}
       class={group === to ? 'chip on' : 'chip'}
@@ -480,7 +455,7 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
   );
 }
 
-function Tiles({ page, list }: { readonly page: FilesPageData; readonly list: FilesList }): VNode {
+function Tiles({ page, list }: { page: FilesPageData; list: FilesList }) {
   const { after, chosen, frame } = page;
   const { tiles, next, months, sums } = list;
   const q = asOfWord(frame.query);
@@ -494,9 +469,7 @@ function Tiles({ page, list }: { readonly page: FilesPageData; readonly list: Fi
         <h2>No attachments</h2>
         {frame.query.trim() !== '' && (
           <p>
-            <a class="link" href="/files">
-              All attachments
-            </a>
+            <Link to="/files">All attachments</Link>
           </p>
         )}
       </div>
@@ -555,10 +528,7 @@ function byMonth(tiles: readonly FileTile[]): { readonly key: string; files: Fil
 }
 
 /** The months that have attachments, each with a bar as long as it has many. */
-function Months({
-  page,
-  months,
-}: { readonly page: FilesPageData } & Pick<FilesList, 'months'>): VNode {
+function Months({ page, months }: { page: FilesPageData } & Pick<FilesList, 'months'>) {
   const most = Math.max(1, ...months.map(({ count: number }) => number));
   return (
     <nav class="months" aria-label="Months">
@@ -581,7 +551,7 @@ function Months({
   );
 }
 
-function Gone({ hash }: { readonly hash: string }): VNode {
+function Gone({ hash }: { hash: string }) {
   return (
     <>
       <h1>No message has this attachment</h1>

@@ -1,14 +1,13 @@
-import type { ComponentChildren, VNode } from 'preact';
+import type { ComponentChildren } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { Assets } from '../assets.ts';
-import { ChosenTheme } from './chosen-theme.ts';
+import { ChosenTheme } from './theme.ts';
 
 interface DocumentProps {
   readonly assets: Assets;
   readonly title: string;
   /** Scripts of the build that the page needs; none without JavaScript. */
   readonly scripts?: readonly string[];
-  /** Styles of the build that few pages need. */
   readonly styles?: readonly string[];
   /** Styles that the script adds before it shows a page that needs them. */
   readonly laterStyles?: string | undefined;
@@ -24,7 +23,7 @@ export function Document({
   styles = [],
   laterStyles,
   ...rest
-}: DocumentProps): VNode {
+}: DocumentProps) {
   return (
     <html lang="en" data-theme={useContext(ChosenTheme)}>
       <head>
@@ -53,8 +52,7 @@ export function Document({
   );
 }
 
-/** The mark: an envelope with battlements. */
-export function Mark(): VNode {
+export function Mark() {
   return (
     <svg class="mark" viewBox="0 0 22 22" aria-hidden="true">
       <path d="M3 9.2V4.4h3.2v2h3.2v-2h3.2v2h3.2v-2H19v4.8l-8 5z" />
@@ -64,7 +62,7 @@ export function Mark(): VNode {
 }
 
 /** The name of the program with its mark, as a link to the mail where there is some to show. */
-export function Brand({ home }: { readonly home: boolean }): VNode {
+export function Brand({ home }: { home: boolean }) {
   const inner = (
     <>
       <Mark />
@@ -80,14 +78,13 @@ export function Brand({ home }: { readonly home: boolean }): VNode {
   );
 }
 
-/** A page of one column without mail on it. */
 export function PlainPage({
   assets,
   title,
   home = false,
   scripts = [],
   children,
-}: Omit<DocumentProps, 'class'> & { readonly home?: boolean }): VNode {
+}: Omit<DocumentProps, 'class'> & { home?: boolean }) {
   return (
     <Document
       assets={assets}
@@ -107,8 +104,7 @@ export function PlainPage({
   );
 }
 
-/** A command to type, set apart. */
-export function Command({ children }: { readonly children: string }): VNode {
+export function Command({ children }: { children: string }) {
   return (
     <p class="command">
       <span aria-hidden="true">$ </span>

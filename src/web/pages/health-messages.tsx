@@ -1,4 +1,3 @@
-import type { VNode } from 'preact';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, KEPT_WHY, PRUNED_WHY } from '../../core/text.ts';
 import type {
@@ -10,19 +9,9 @@ import type {
   Retention,
 } from '../health.ts';
 import { Command } from './frame.tsx';
-import { Fine, Maybe, Messages, PageLinks, Row, TablePanel } from './health-parts.tsx';
-import { Icon } from './icons.tsx';
+import { Maybe, Messages, PageLinks, TablePanel } from './health-parts.tsx';
+import { Link, Strip } from './icons.tsx';
 import { Moment } from './time-band.tsx';
-
-const QUARANTINE_HEAD = [
-  ['Message', false],
-  ['Place', false],
-  ['Size', true],
-  ['Since', false],
-  ['Why', false],
-  ['Tries', true],
-  ['Next try', false],
-] as const;
 
 const WHY: Readonly<Record<string, string>> = {
   short: 'the download ended early',
@@ -38,9 +27,13 @@ function isCode(detail: string): boolean {
   return /^[a-z]+([.-][a-z0-9]+)+$/.test(detail);
 }
 
-/** Incomplete messages, with the reason and the next try. */
-export function QuarantineTab({ messages, from, step, all }: QuarantinePages): VNode {
-  if (all === 0) return <Fine>Every message was fetched completely.</Fine>;
+export function QuarantineTab({ messages, from, step, all }: QuarantinePages) {
+  if (all === 0)
+    return (
+      <Strip kind="ok" icon="shield">
+        Every message was fetched completely.
+      </Strip>
+    );
   return (
     <>
       <p class="note">
@@ -52,56 +45,65 @@ export function QuarantineTab({ messages, from, step, all }: QuarantinePages): V
       <TablePanel
         title={counted(all, 'incomplete message')}
         note="by folder and uid"
-        head={QUARANTINE_HEAD}
-      >
-        {messages.map((message) => (
-          <Row key={`${message.address} ${message.folder} ${message.uid}`} head={QUARANTINE_HEAD}>
-            <td class="wrap">
-              <bdi>{plainLine(message.subject ?? '(no subject)')}</bdi>
-              {message.date !== null && (
-                <>
-                  <br />
-                  <span class="small">
-                    <Moment ms={message.date} />
-                  </span>
-                </>
-              )}
-            </td>
-            <td class="wrap">
-              <bdi>{message.address}</bdi> / <bdi>{message.folder}</bdi>, uid {message.uid}
-            </td>
-            <td class="r">{bytes(message.size)}</td>
-            <td>
-              <Moment ms={message.since} />
-            </td>
-            <td class="wrap">
-              <bdi>
-                {WHY[message.reason] ?? message.reason}
-                {!isCode(message.detail) && `: ${message.detail}`}
-              </bdi>
-              {message.acknowledged && <span class="tag">acknowledged</span>}
-            </td>
-            <td class="r">{count(message.tries)}</td>
-            <td>
-              <Maybe at={message.nextAt} never="with the next pass" />
-            </td>
-          </Row>
-        ))}
-      </TablePanel>
+        rows={messages}
+        columns={[
+          [
+            'Message',
+            ({ subject, date }) => (
+              <>
+                <bdi>{plainLine(subject ?? '(no subject)')}</bdi>
+                {date !== null && (
+                  <>
+                    <br />
+                    <span class="small">
+                      <Moment ms={date} />
+                    </span>
+                  </>
+                )}
+              </>
+            ),
+            'wrap',
+          ],
+          [
+            'Place',
+            ({ address, folder, uid }) => (
+              <>
+                <bdi>{address}</bdi> / <bdi>{folder}</bdi>, uid {uid}
+              </>
+            ),
+            'wrap',
+          ],
+          ['Size', ({ size }) => bytes(size), 'r'],
+          ['Since', ({ since }) => <Moment ms={since} />],
+          [
+            'Why',
+            ({ reason, detail, acknowledged }) => (
+              <>
+                <bdi>
+                  {WHY[reason] ?? reason}
+                  {!isCode(detail) && `: ${detail}`}
+                </bdi>
+                {acknowledged && <span class="tag">acknowledged</span>}
+              </>
+            ),
+            'wrap',
+          ],
+          ['Tries', ({ tries }) => count(tries), 'r'],
+          ['Next try', ({ nextAt }) => <Maybe at={nextAt} never="with the next pass" />],
+        ]}
+      />
       <PageLinks path="/health/quarantine" from={from} step={step} all={all} />
     </>
   );
 }
 
-const HELD_HEAD = [
-  ['Received', false],
-  ['Sender', false],
-  ['Subject', false],
-] as const;
-
-/** Messages whose deletion is pending, and when it is checked again. */
-export function HeldTab({ folders, all, shown }: HeldPages): VNode {
-  if (all === 0) return <Fine>No deletions are pending.</Fine>;
+export function HeldTab({ folders, all, shown }: HeldPages) {
+  if (all === 0)
+    return (
+      <Strip kind="ok" icon="shield">
+        No deletions are pending.
+      </Strip>
+    );
   return (
     <>
       <p class="note">
@@ -125,18 +127,22 @@ export function HeldTab({ folders, all, shown }: HeldPages): VNode {
             </>
           }
           note={<SecondLook folder={folder} />}
-          head={HELD_HEAD}
-        >
-          {folder.messages.map((message) => (
-            <HeldRow key={message.uid} message={message} />
-          ))}
-        </TablePanel>
+          rows={folder.messages}
+          columns={[
+            ['Received', ({ date }) => <Maybe at={date} never="unknown" />],
+            [
+              'Sender',
+              ({ from }) => <bdi>{from === null ? '' : plainLine(from.name) || from.address}</bdi>,
+            ],
+            ['Subject', ({ id, subject }) => <Subject id={id} subject={subject} />, 'wrap'],
+          ]}
+        />
       ))}
     </>
   );
 }
 
-function SecondLook({ folder: { since, lookAt } }: { readonly folder: HeldFolder }): VNode {
+function SecondLook({ folder: { since, lookAt } }: { folder: HeldFolder }) {
   if (since === null) return <>pending</>;
   return (
     <>
@@ -152,37 +158,15 @@ function SecondLook({ folder: { since, lookAt } }: { readonly folder: HeldFolder
   );
 }
 
-function HeldRow({
-  message: { id, date, subject, from },
-}: {
-  readonly message: HeldFolder['messages'][number];
-}): VNode {
+function Subject({ id, subject }: { id: string | null; subject: string | null }) {
   const text = <bdi>{plainLine(subject ?? '(no subject)')}</bdi>;
-  return (
-    <Row head={HELD_HEAD}>
-      <td>
-        <Maybe at={date} never="unknown" />
-      </td>
-      <td>
-        <bdi>{from === null ? '' : plainLine(from.name) || from.address}</bdi>
-      </td>
-      <td class="wrap">
-        {id === null ? (
-          text
-        ) : (
-          <a class="link" href={`/m/${id}`}>
-            {text}
-          </a>
-        )}
-      </td>
-    </Row>
-  );
+  if (id === null) return text;
+  return <Link to={`/m/${id}`}>{text}</Link>;
 }
 
 type Policy = NonNullable<Retention['policy']>;
 
-/** What retention lets go of, in words, and what holds keep. */
-export function RetentionTab({ policy, deleted }: Retention): VNode {
+export function RetentionTab({ policy, deleted }: Retention) {
   return (
     <>
       <p class="note">
@@ -190,13 +174,10 @@ export function RetentionTab({ policy, deleted }: Retention): VNode {
         here. Nothing is ever removed here unless the configuration allows it.
       </p>
       {policy === null ? (
-        <p class="strip">
-          <Icon name="shield" />
-          <span>
-            No configuration of this archive was found, so nothing is known of its retention.
-            "mailkeep web --config FILE" shows it.
-          </span>
-        </p>
+        <Strip icon="shield">
+          No configuration of this archive was found, so nothing is known of its retention.
+          "mailkeep web --config FILE" shows it.
+        </Strip>
       ) : (
         <>
           <Words policy={policy} />
@@ -208,8 +189,7 @@ export function RetentionTab({ policy, deleted }: Retention): VNode {
   );
 }
 
-/** The configuration as sentences. */
-function Words({ policy: { settings, schedule } }: { readonly policy: Policy }): VNode {
+function Words({ policy: { settings, schedule } }: { policy: Policy }) {
   const { endedAfterDays, draftsAfterDays, rules, keepAtLeast } = settings;
   const days = (value: number): string => counted(value, 'day');
   const sentences = [
@@ -253,7 +233,7 @@ function Words({ policy: { settings, schedule } }: { readonly policy: Policy }):
   );
 }
 
-function Holds({ holds, all }: { readonly holds: readonly Hold[]; readonly all: number }): VNode {
+function Holds({ holds, all }: { holds: readonly Hold[]; all: number }) {
   if (all === 0)
     return (
       <section class="panel">
@@ -265,48 +245,38 @@ function Holds({ holds, all }: { readonly holds: readonly Hold[]; readonly all: 
     <TablePanel
       title="Holds"
       note={holds.length < all ? `the first ${count(holds.length)} of ${count(all)}` : undefined}
-      head={[
-        ['What no pruning removes', false],
-        ['Messages', true],
+      labelled={false}
+      rows={holds}
+      columns={[
+        [
+          'What no pruning removes',
+          ({ text, isMailbox, problem }) => (
+            <>
+              {isMailbox ? 'mailbox ' : ''}
+              <code>
+                <bdi>{text}</bdi>
+              </code>
+              {problem !== null && (
+                <p class="odd">
+                  <bdi>{problem}</bdi>
+                </p>
+              )}
+            </>
+          ),
+          'wrap',
+        ],
+        ['Messages', ({ kept }) => (kept === null ? '?' : <Messages {...kept} />), 'r'],
       ]}
-    >
-      {holds.map(({ text, isMailbox, kept, problem }, at) => (
-        <tr key={at}>
-          <td class="wrap">
-            {isMailbox ? 'mailbox ' : ''}
-            <code>
-              <bdi>{text}</bdi>
-            </code>
-            {problem !== null && (
-              <p class="odd">
-                <bdi>{problem}</bdi>
-              </p>
-            )}
-          </td>
-          <td class="r">{kept === null ? '?' : <Messages {...kept} />}</td>
-        </tr>
-      ))}
-    </TablePanel>
+    />
   );
 }
 
-const REMOVED_HEAD = [
-  ['Subject', false],
-  ['Deleted', false],
-  ['Size', true],
-  ['Why', false],
-] as const;
-
-/** What `prune` would remove now. */
-function WouldRemove({ preview }: { readonly preview: Preview }): VNode {
+function WouldRemove({ preview }: { preview: Preview }) {
   if (preview.kind === 'refused')
     return (
-      <p class="strip warn">
-        <Icon name="alert" />
-        <span>
-          <bdi>{preview.problem}</bdi> <bdi>{preview.hint}</bdi>
-        </span>
-      </p>
+      <Strip kind="warn" icon="alert">
+        <bdi>{preview.problem}</bdi> <bdi>{preview.hint}</bdi>
+      </Strip>
     );
   if (preview.kind === 'too-many')
     return (
@@ -332,19 +302,17 @@ function WouldRemove({ preview }: { readonly preview: Preview }): VNode {
       <TablePanel
         title={`Now ${counted(messages, 'message')} would be removed, ${bytes(size)}`}
         note="this page changes nothing"
-        head={[
-          ['', false],
-          ['Messages', true],
-          ['Bytes', true],
+        labelled={false}
+        rows={[
+          ...removed.map((sum) => ({ ...sum, why: `removed: ${whyOf(PRUNED_WHY, sum.reason)}` })),
+          ...kept.map((sum) => ({ ...sum, why: `kept: ${whyOf(KEPT_WHY, sum.reason)}` })),
         ]}
-      >
-        {removed.map((sum) => (
-          <Reason key={sum.reason} {...sum} verb="removed" why={PRUNED_WHY} />
-        ))}
-        {kept.map((sum) => (
-          <Reason key={sum.reason} {...sum} verb="kept" why={KEPT_WHY} />
-        ))}
-      </TablePanel>
+        columns={[
+          ['', ({ why }) => why, 'wrap'],
+          ['Messages', (sum) => count(sum.messages), 'r'],
+          ['Bytes', (sum) => bytes(sum.bytes), 'r'],
+        ]}
+      />
       {messages > 0 && <Command>mailkeep prune --apply</Command>}
       {list.length > 0 && (
         <TablePanel
@@ -354,45 +322,16 @@ function WouldRemove({ preview }: { readonly preview: Preview }): VNode {
               ? `the first ${count(list.length)} of ${count(messages)}; "mailkeep prune --json" lists all`
               : undefined
           }
-          head={REMOVED_HEAD}
-        >
-          {list.map(({ id, subject, size: each, reason, endedAt }) => (
-            <Row key={id} head={REMOVED_HEAD}>
-              <td class="wrap">
-                <a class="link" href={`/m/${id}`}>
-                  <bdi>{plainLine(subject ?? '(no subject)')}</bdi>
-                </a>
-              </td>
-              <td>
-                <Maybe at={endedAt} never="unknown" />
-              </td>
-              <td class="r">{bytes(each)}</td>
-              <td class="wrap">{whyOf(PRUNED_WHY, reason)}</td>
-            </Row>
-          ))}
-        </TablePanel>
+          rows={list}
+          columns={[
+            ['Subject', ({ id, subject }) => <Subject id={id} subject={subject} />, 'wrap'],
+            ['Deleted', ({ endedAt }) => <Maybe at={endedAt} never="unknown" />],
+            ['Size', (message) => bytes(message.size), 'r'],
+            ['Why', ({ reason }) => whyOf(PRUNED_WHY, reason), 'wrap'],
+          ]}
+        />
       )}
     </>
-  );
-}
-
-interface ReasonProps {
-  readonly reason: string;
-  readonly messages: number;
-  readonly bytes: number;
-  readonly verb: string;
-  readonly why: Readonly<Record<string, string>>;
-}
-
-function Reason({ reason, messages, bytes: size, verb, why }: ReasonProps): VNode {
-  return (
-    <tr>
-      <td class="wrap">
-        {verb}: {whyOf(why, reason)}
-      </td>
-      <td class="r">{count(messages)}</td>
-      <td class="r">{bytes(size)}</td>
-    </tr>
   );
 }
 

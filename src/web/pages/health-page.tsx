@@ -1,76 +1,87 @@
-import type { ComponentChildren, VNode } from 'preact';
-import { bytes, count, counted, span } from '../../core/text.ts';
+import type { VNode } from 'preact';
+import { bytes, count, counted } from '../../core/text.ts';
 import {
   type FolderPages,
   type FolderRow,
+  type HealthContent,
+  type HealthTab,
   isFailed,
+  type Look,
+  type LookAnswer,
   type MailboxRow,
   type Overview,
   type Verifications,
 } from '../health.ts';
-import type { HealthContent, HealthTab, Look, LookAnswer } from '../health-content.ts';
-import type { Matter } from '../issues.ts';
-import { LATE_HOURS, LATE_MS } from '../late.ts';
+import { LATE_HOURS, LATE_MS, type Matter } from '../issues.ts';
 import { Command } from './frame.tsx';
 import { HeldTab, QuarantineTab, RetentionTab } from './health-messages.tsx';
-import {
-  Ago,
-  Fine,
-  Maybe,
-  Messages,
-  PageLinks,
-  Row,
-  SumText,
-  TablePanel,
-} from './health-parts.tsx';
-import { RunsTab } from './health-runs.tsx';
-import { Icon } from './icons.tsx';
+import { Ago, Fact, Maybe, Messages, PageLinks, SumText, TablePanel } from './health-parts.tsx';
+import { RunsTab, tookOf } from './health-runs.tsx';
+import { Icon, Link, Strip } from './icons.tsx';
 import type { PageOf } from './page.ts';
 import { Shell } from './shell.tsx';
 import { Moment } from './time-band.tsx';
 
-const FOLDERS_HEAD = [
-  ['Folder', false],
-  ['Messages', true],
-  ['Unread', true],
-  ['Deleted there', true],
-  ['Sum, in places', false],
-  ['Compared', false],
-  ['Flags compared', false],
-  ['Certificate', false],
-] as const;
-
-/** Each folder with its sum and the age of its proof. */
-function FoldersTab({
-  groups,
-  sort,
-  from,
-  step,
-  all,
-  now,
-}: FolderPages & { readonly now: number }): VNode {
+function FoldersTab({ groups, sort, from, step, all, now }: FolderPages & { now: number }) {
   const other = sort === 'age' ? '/health/folders' : '/health/folders?sort=age';
   return (
     <>
       <p class="note">
         {counted(all, 'folder')},{' '}
         {sort === 'age' ? 'those compared longest ago first' : 'in the order of their names'}.{' '}
-        <a class="link" href={other}>
-          {sort === 'age' ? 'By name' : 'By age of the comparison'}
-        </a>
-        . A message at two places of a folder counts once as a message and twice in the sum.
+        <Link to={other}>{sort === 'age' ? 'By name' : 'By age of the comparison'}</Link>. A message
+        at two places of a folder counts once as a message and twice in the sum.
       </p>
       {groups.map(({ address, imported, folders }, at) => (
         <TablePanel
           key={at}
           title={<bdi>{address}</bdi>}
           note={imported ? 'imported from files' : undefined}
-          head={FOLDERS_HEAD}
-        >
-          {folders.map((folder) => (
-            <Folder key={folder.folder} folder={folder} imported={imported} now={now} />
-          ))}
-        </TablePanel>
+          rows={folders}
+          columns={[
+            [
+              'Folder',
+              ({ folder, unwatched }) => (
+                <>
+                  <bdi>{folder}</bdi>
+                  {unwatched && <span class="tag">unwatched</span>}
+                </>
+              ),
+              'head',
+            ],
+            ['Messages', ({ kept }) => <Messages {...kept} />, 'r'],
+            ['Unread', ({ unread }) => <Messages {...unread} />, 'r'],
+            ['Deleted there', ({ deleted }) => <Messages {...deleted} />, 'r'],
+            [
+              'Sum, in places',
+              ({ stored, assumed, quarantined, held, forgotten }) =>
+                !imported && (
+                  <SumText
+                    originTotal={stored + assumed + quarantined + forgotten}
+                    {...{ stored, assumed, quarantined, held, forgotten }}
+                  />
+                ),
+              (row) => (isOdd(row) ? 'odd' : undefined),
+            ],
+            [
+              'Compared',
+              ({ provenAt, complete }) =>
+                imported ? null : provenAt === null ? (
+                  <span class="odd">never</span>
+                ) : (
+                  <>
+                    <Ago at={provenAt} now={now} />
+                    {complete === false && <span class="odd">, not complete</span>}
+                  </>
+                ),
+            ],
+            ['Flags compared', ({ flagsAt }) => !imported && <Maybe at={flagsAt} never="never" />],
+            [
+              'Certificate',
+              ({ certifiedAt }) => !imported && <Maybe at={certifiedAt} never="none yet" />,
+            ],
+          ]}
+        />
       ))}
       <PageLinks
         path="/health/folders"
@@ -83,65 +94,9 @@ function FoldersTab({
   );
 }
 
-function Folder({
-  folder,
-  imported,
-  now,
-}: {
-  readonly folder: FolderRow;
-  readonly imported: boolean;
-  readonly now: number;
-}): VNode {
-  const { stored, assumed, quarantined, held, forgotten, provenAt, complete } = folder;
-  const originTotal = stored + assumed + quarantined + forgotten;
-  const isOdd = quarantined + held + forgotten > 0 || complete === false;
-  return (
-    <Row head={FOLDERS_HEAD}>
-      <th scope="row">
-        <bdi>{folder.folder}</bdi>
-        {folder.unwatched && <span class="tag">unwatched</span>}
-      </th>
-      <td class="r">
-        <Messages {...folder.kept} />
-      </td>
-      <td class="r">
-        <Messages {...folder.unread} />
-      </td>
-      <td class="r">
-        <Messages {...folder.deleted} />
-      </td>
-      <td class={isOdd ? 'odd' : undefined}>
-        {imported ? (
-          ''
-        ) : (
-          <SumText {...{ originTotal, stored, assumed, quarantined, held, forgotten }} />
-        )}
-      </td>
-      <td>
-        {imported ? (
-          ''
-        ) : provenAt === null ? (
-          <span class="odd">never</span>
-        ) : (
-          <>
-            <Ago at={provenAt} now={now} />
-            {complete === false && <span class="odd">, not complete</span>}
-          </>
-        )}
-      </td>
-      <td>{imported ? '' : <Maybe at={folder.flagsAt} never="never" />}</td>
-      <td>{imported ? '' : <Maybe at={folder.certifiedAt} never="none yet" />}</td>
-    </Row>
-  );
+function isOdd({ quarantined, held, forgotten, complete }: FolderRow): boolean {
+  return quarantined + held + forgotten > 0 || complete === false;
 }
-
-const HEAD = [
-  ['Mailbox', false],
-  ['Folders', true],
-  ['Messages', true],
-  ['Deleted there', true],
-  ['Compared', false],
-] as const;
 
 interface OverviewProps extends Overview {
   readonly now: number;
@@ -150,30 +105,20 @@ interface OverviewProps extends Overview {
   readonly isUnattended: boolean;
 }
 
-/** What needs a person, then what the archive holds. */
-function OverviewTab({
-  matters,
-  facts,
-  mailboxes,
-  more,
-  now,
-  whole,
-  isUnattended,
-}: OverviewProps): VNode {
+function OverviewTab({ matters, facts, mailboxes, more, now, whole, isUnattended }: OverviewProps) {
   const { verification, attachments } = facts;
   return (
     <>
       {matters.length === 0 ? (
-        <Fine>{isUnattended ? 'Nothing else needs you.' : 'Nothing needs you.'}</Fine>
+        <Strip kind="ok" icon="shield">
+          {isUnattended ? 'Nothing else needs you.' : 'Nothing needs you.'}
+        </Strip>
       ) : (
         <Matters matters={matters} />
       )}
       <dl class="facts panel">
         <Fact name="Messages">
-          <a class="link" href="/mail">
-            {count(facts.messages)}
-          </a>
-          , {bytes(facts.bytes)} of mail
+          <Link to="/mail">{count(facts.messages)}</Link>, {bytes(facts.bytes)} of mail
         </Fact>
         {whole && <Fact name="On disk">{bytes(facts.logBytes + facts.catalogBytes)}</Fact>}
         <Fact name="Text of attachments">
@@ -198,31 +143,20 @@ function OverviewTab({
       <TablePanel
         title="Mailboxes"
         note={more > 0 ? `and ${count(more)} more; "mailkeep status" lists all` : undefined}
-        head={HEAD}
-      >
-        {mailboxes.map((mailbox, at) => (
-          <Row key={at} head={HEAD}>
-            <th scope="row">
-              <bdi>{mailbox.address}</bdi>
-            </th>
-            <td class="r">{count(mailbox.folders)}</td>
-            <td class="r">
-              <Messages {...mailbox.kept} />
-            </td>
-            <td class="r">
-              <Messages {...mailbox.deleted} />
-            </td>
-            <td>
-              <Compared mailbox={mailbox} now={now} />
-            </td>
-          </Row>
-        ))}
-      </TablePanel>
+        rows={mailboxes}
+        columns={[
+          ['Mailbox', ({ address }) => <bdi>{address}</bdi>, 'head'],
+          ['Folders', ({ folders }) => count(folders), 'r'],
+          ['Messages', ({ kept }) => <Messages {...kept} />, 'r'],
+          ['Deleted there', ({ deleted }) => <Messages {...deleted} />, 'r'],
+          ['Compared', (mailbox) => <Compared mailbox={mailbox} now={now} />],
+        ]}
+      />
     </>
   );
 }
 
-function Matters({ matters }: { readonly matters: readonly Matter[] }): VNode {
+function Matters({ matters }: { matters: readonly Matter[] }) {
   return (
     <ul class="matters">
       {matters.map(({ level, title, text, command, link }) => (
@@ -237,9 +171,7 @@ function Matters({ matters }: { readonly matters: readonly Matter[] }): VNode {
           {command !== null && <Command>{`mailkeep ${command}`}</Command>}
           {link !== null && (
             <p>
-              <a class="link" href={link.href}>
-                {link.text}
-              </a>
+              <Link to={link.href}>{link.text}</Link>
             </p>
           )}
         </li>
@@ -248,28 +180,13 @@ function Matters({ matters }: { readonly matters: readonly Matter[] }): VNode {
   );
 }
 
-function Fact({
-  name,
-  children,
-}: {
-  readonly name: string;
-  readonly children: ComponentChildren;
-}): VNode {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
-  );
-}
-
 function Compared({
   mailbox: { imported, unwatched, provenAt, complete },
   now,
 }: {
-  readonly mailbox: MailboxRow;
-  readonly now: number;
-}): VNode {
+  mailbox: MailboxRow;
+  now: number;
+}) {
   if (imported) return <>imported from files</>;
   return (
     <>
@@ -289,93 +206,67 @@ const MODES: Readonly<Record<string, string>> = {
   rebuild: 'the catalog was rebuilt from the log',
 };
 
-const RUNS_HEAD = [
-  ['Began', false],
-  ['Took', true],
-  ['Messages read back', true],
-  ['Result', false],
-] as const;
-
-/** What was read back, when, and what is damaged. */
 function VerificationTab({
   last,
   messages,
   bytes: logBytes,
   runs,
   now,
-}: Verifications & { readonly now: number }): VNode {
+}: Verifications & { now: number }) {
   return (
     <>
       {last === null ? (
-        <p class="strip warn">
-          <Icon name="alert" />
-          <span>
-            The archive was never verified. A verification reads all {bytes(logBytes)} of the log
-            and compares every message with its hash.
-          </span>
-        </p>
+        <Strip kind="warn" icon="alert">
+          The archive was never verified. A verification reads all {bytes(logBytes)} of the log and
+          compares every message with its hash.
+        </Strip>
       ) : last.ok ? (
-        <p class="strip ok">
-          <Icon name="shield" />
-          <span>
-            No damage is known. Last checked <Moment ms={Date.parse(last.at)} /> (
-            <Ago at={last.at} now={now} />
-            ), {count(last.checked)} of {counted(last.of, 'message')}:{' '}
-            {MODES[last.mode] ?? last.mode}.
-          </span>
-        </p>
+        <Strip kind="ok" icon="shield">
+          No damage is known. Last checked <Moment ms={Date.parse(last.at)} /> (
+          <Ago at={last.at} now={now} />
+          ), {count(last.checked)} of {counted(last.of, 'message')}: {MODES[last.mode] ?? last.mode}
+          .
+        </Strip>
       ) : (
         <Damage last={last} />
       )}
       {last?.ok !== false && <Command>mailkeep verify</Command>}
       <dl class="facts panel">
-        <div>
-          <dt>Messages in the archive</dt>
-          <dd>
-            <a class="link" href="/mail">
-              {count(messages)}
-            </a>
-          </dd>
-        </div>
-        <div>
-          <dt>Every byte last read</dt>
-          <dd>
-            <Maybe at={last?.fullAt ?? null} never="never" />
-          </dd>
-        </div>
-        <div>
-          <dt>Last drill</dt>
-          <dd>
-            {last?.drill == null ? (
-              'never'
-            ) : (
-              <>
-                <Moment ms={Date.parse(last.drill.at)} />: {count(last.drill.checked)} of{' '}
-                {counted(last.drill.of, 'message')} exported and read back
-              </>
-            )}
-          </dd>
-        </div>
+        <Fact name="Messages in the archive">
+          <Link to="/mail">{count(messages)}</Link>
+        </Fact>
+        <Fact name="Every byte last read">
+          <Maybe at={last?.fullAt ?? null} never="never" />
+        </Fact>
+        <Fact name="Last drill">
+          {last?.drill == null ? (
+            'never'
+          ) : (
+            <>
+              <Moment ms={Date.parse(last.drill.at)} />: {count(last.drill.checked)} of{' '}
+              {counted(last.drill.of, 'message')} exported and read back
+            </>
+          )}
+        </Fact>
       </dl>
       {runs.length > 0 && (
         <TablePanel
           title="Verifications by the daemon"
           note={`the last ${count(runs.length)}`}
-          head={RUNS_HEAD}
-        >
-          {runs.map((run) => (
-            <Row key={run.id} head={RUNS_HEAD}>
-              <td>
-                <Moment ms={run.startedAt} />
-              </td>
-              <td class="r">{span(Math.max(0, run.endedAt - run.startedAt))}</td>
-              <td class="r">{run.messages === null ? '' : count(run.messages)}</td>
-              <td class={isFailed(run) ? 'wrap odd' : 'wrap'}>
+          rows={runs}
+          columns={[
+            ['Began', ({ startedAt }) => <Moment ms={startedAt} />],
+            ['Took', tookOf, 'r'],
+            ['Messages read back', ({ messages: read }) => read !== null && count(read), 'r'],
+            [
+              'Result',
+              (run) => (
                 <bdi>{isFailed(run) ? (run.troubles[0]?.text ?? 'failed') : 'no damage found'}</bdi>
-              </td>
-            </Row>
-          ))}
-        </TablePanel>
+              ),
+              (run) => (isFailed(run) ? 'wrap odd' : 'wrap'),
+            ],
+          ]}
+        />
       )}
     </>
   );
@@ -386,7 +277,7 @@ function distinct<F extends { readonly text: string }>(findings: readonly F[]): 
   return [...new Map(findings.map((finding) => [finding.text, finding])).values()];
 }
 
-function Damage({ last }: { readonly last: NonNullable<Verifications['last']> }): VNode {
+function Damage({ last }: { last: NonNullable<Verifications['last']> }) {
   const { found, findings, damagedSince } = last;
   return (
     <div class="strip bad">
@@ -406,9 +297,7 @@ function Damage({ last }: { readonly last: NonNullable<Verifications['last']> })
             <li key={at}>
               <bdi>{text}</bdi>{' '}
               {id !== null && what === 'message' && (
-                <a class="link" href={`/m/${id}`}>
-                  what of it is intact
-                </a>
+                <Link to={`/m/${id}`}>what of it is intact</Link>
               )}
             </li>
           ))}
@@ -432,8 +321,7 @@ const TABS: readonly (readonly [tab: HealthTab, name: string, isOfAll: boolean])
   ['retention', 'Retention', true],
 ];
 
-/** How the archive is and what was done, in tabs. */
-export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode {
+export function HealthPage({ page }: { page: PageOf<'health'> }) {
   const { frame, whole, shown, look } = page;
   return (
     <Shell frame={frame} here="health">
@@ -463,7 +351,7 @@ export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode
 }
 
 /** A verdict on the archive, when it was last compared with the service, and whether a daemon keeps comparing it. */
-function Verdict({ page }: { readonly page: PageOf<'health'> }): VNode {
+function Verdict({ page }: { page: PageOf<'health'> }) {
   const { frame, lastPassAt, now, shown } = page;
   const { level, provenAt } = frame.state;
   const [worst] = shown.tab === 'overview' ? shown.matters : [];
@@ -475,9 +363,7 @@ function Verdict({ page }: { readonly page: PageOf<'health'> }): VNode {
         <strong class="odd">
           {level === 'bad' ? 'Damaged' : 'Needs you'}:{' '}
           {worst === undefined ? (
-            <a class="link" href="/health">
-              {counted(frame.matters, 'thing')} to look at
-            </a>
+            <Link to="/health">{counted(frame.matters, 'thing')} to look at</Link>
           ) : (
             <bdi>{worst.title}</bdi>
           )}
@@ -503,13 +389,12 @@ function Verdict({ page }: { readonly page: PageOf<'health'> }): VNode {
   );
 }
 
-/** Whether this is a mirror that no daemon keeps. */
 function isUnattended({ hasDaemon, frame }: PageOf<'health'>): boolean {
   return hasDaemon === false && frame.state.isMirror;
 }
 
 /** Asks the daemon for a pass: one of the few things that the pages change. */
-function LookNow({ look: { token } }: { readonly look: Look }): VNode {
+function LookNow({ look: { token } }: { look: Look }) {
   return (
     <form class="look" method="post" action="/look">
       <input type="hidden" name="token" value={token} />
@@ -525,21 +410,17 @@ function LookNow({ look: { token } }: { readonly look: Look }): VNode {
   );
 }
 
-/** Says what became of a request for a pass. */
-function LookStrip({ said }: { readonly said: LookAnswer }): VNode {
+function LookStrip({ said }: { said: LookAnswer }) {
   if (said === 'asked')
     return (
-      <p class="strip ok" role="status">
-        <Icon name="pulse" />
-        <span>
-          <strong>The daemon was asked for a pass.</strong> What it finds appears by itself, and the
-          pass stands among the{' '}
-          <a href="/health/runs" class="link">
-            runs
-          </a>{' '}
-          when it has ended.
-        </span>
-      </p>
+      <Strip kind="ok" icon="pulse" role="status">
+        <strong>The daemon was asked for a pass.</strong> What it finds appears by itself, and the
+        pass stands among the{' '}
+        <a href="/health/runs" class="link">
+          runs
+        </a>{' '}
+        when it has ended.
+      </Strip>
     );
   return (
     <div class="strip warn" role="status">
@@ -563,14 +444,14 @@ function Badge({
   tab,
   page: { quarantined, held },
 }: {
-  readonly tab: HealthTab;
-  readonly page: Pick<HealthContent, 'quarantined' | 'held'>;
-}): VNode | null {
+  tab: HealthTab;
+  page: Pick<HealthContent, 'quarantined' | 'held'>;
+}) {
   const number = tab === 'quarantine' ? quarantined : tab === 'held' ? held : 0;
   return number === 0 ? null : <span class="tag warn">{count(number)}</span>;
 }
 
-function Shown({ page }: { readonly page: PageOf<'health'> }): VNode {
+function Shown({ page }: { page: PageOf<'health'> }): VNode {
   const { shown, now, whole } = page;
   switch (shown.tab) {
     case 'overview':

@@ -1,30 +1,17 @@
-import {
-  type ComponentChildren,
-  cloneElement,
-  isValidElement,
-  toChildArray,
-  type VNode,
-} from 'preact';
+import type { ComponentChildren } from 'preact';
 import { type ClosingSums, closingText, count, span } from '../../core/text.ts';
-import type { Linked } from '../health-content.ts';
+import type { Linked } from '../health.ts';
 import { pageAddress } from '../query-text.ts';
-import { Icon } from './icons.tsx';
+import { Icon, Link } from './icons.tsx';
 import { Moment } from './time-band.tsx';
 
-/** A number of messages, as a link to these. */
-export function Messages({ count: number, query }: Linked): VNode {
+export function Messages({ count: number, query }: Linked) {
   if (number === 0) return <span class="zero">0</span>;
-  return query === null ? (
-    <span>{count(number)}</span>
-  ) : (
-    <a class="link" href={pageAddress('/mail', { q: query })}>
-      {count(number)}
-    </a>
-  );
+  return query === null ? <span>{count(number)}</span> : <Link q={query}>{count(number)}</Link>;
 }
 
 /** How long ago something was, with the moment as its title. */
-export function Ago({ at, now }: { readonly at: string | number; readonly now: number }): VNode {
+export function Ago({ at, now }: { at: string | number; now: number }) {
   const time = new Date(at);
   return (
     <time dateTime={time.toISOString()} title={time.toLocaleString('en-GB')}>
@@ -33,48 +20,32 @@ export function Ago({ at, now }: { readonly at: string | number; readonly now: n
   );
 }
 
-/** A moment that may not be known. */
-export function Maybe({
-  at,
-  never,
-}: {
-  readonly at: string | number | null;
-  readonly never: string;
-}): VNode {
+export function Maybe({ at, never }: { at: string | number | null; never: string }) {
   return at === null ? <span class="zero">{never}</span> : <Moment ms={new Date(at).getTime()} />;
 }
 
-type Head = readonly (readonly [label: string, isNumber: boolean])[];
+/** A column of a table: `head` names the rows, `r` has numbers. Other kinds are classes of the cells. */
+type Column<T> = readonly [
+  name: string,
+  cell: (row: T) => ComponentChildren,
+  kind?: 'head' | 'r' | 'wrap' | 'sentence' | ((row: T) => string | undefined),
+];
 
-/** A row of a table. On a narrow window its cells stand below each other, each with the name of its column. */
-export function Row({
-  head,
-  children,
-}: {
-  readonly head: Head;
-  readonly children: ComponentChildren;
-}): VNode {
-  return (
-    <tr>
-      {toChildArray(children).map((cell, at) =>
-        isValidElement(cell) ? cloneElement(cell, { 'data-label': head[at]?.[0] }) : cell,
-      )}
-    </tr>
-  );
-}
-
-/** A panel with a table, whose rows are `Row`s. */
-export function TablePanel({
+/** A panel with a table. On a narrow window the cells of a row stand below each other. */
+export function TablePanel<T>({
   title,
   note,
-  head,
-  children,
+  columns,
+  rows,
+  labelled = true,
 }: {
-  readonly title: ComponentChildren;
-  readonly note?: ComponentChildren;
-  readonly head: Head;
-  readonly children: ComponentChildren;
-}): VNode {
+  title: ComponentChildren;
+  note?: ComponentChildren;
+  columns: readonly Column<T>[];
+  rows: readonly T[];
+  /** On a narrow window, each cell has the name of its column. */
+  labelled?: boolean;
+}) {
   return (
     <section class="panel">
       <h2>
@@ -85,27 +56,54 @@ export function TablePanel({
         <table class="stacks">
           <thead>
             <tr>
-              {head.map(([label, isNumber]) => (
-                <th key={label} scope="col" class={isNumber ? 'r' : undefined}>
-                  {label}
+              {columns.map(([name, , kind]) => (
+                <th key={name} scope="col" class={kind === 'r' ? 'r' : undefined}>
+                  {name}
                 </th>
               ))}
             </tr>
           </thead>
-          <tbody>{children}</tbody>
+          <tbody>
+            {rows.map((row, at) => (
+              <tr key={at}>
+                {columns.map(([name, cell, kind]) => {
+                  const label = { key: name, 'data-label': labelled ? name : undefined };
+                  if (kind === 'head')
+                    return (
+                      <th scope="row" {...label}>
+                        {cell(row)}
+                      </th>
+                    );
+                  return (
+                    <td class={typeof kind === 'function' ? kind(row) : kind} {...label}>
+                      {cell(row)}
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+          </tbody>
         </table>
       </div>
     </section>
   );
 }
 
-/** The sums of a folder, and what the service counted. */
+export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
 interface Sum extends ClosingSums {
   readonly originTotal: number;
 }
 
 /** The sum of a folder or a run, in the words of `sync`. */
-export function SumText({ originTotal, ...sums }: Sum): VNode {
+export function SumText({ originTotal, ...sums }: Sum) {
   return <span>{closingText(sums, originTotal)}</span>;
 }
 
@@ -117,12 +115,12 @@ export function PageLinks({
   step,
   all,
 }: {
-  readonly path: string;
-  readonly parameters?: Readonly<Record<string, string | undefined>>;
-  readonly from: number;
-  readonly step: number;
-  readonly all: number;
-}): VNode | null {
+  path: string;
+  parameters?: Readonly<Record<string, string | undefined>>;
+  from: number;
+  step: number;
+  all: number;
+}) {
   if (all <= step && from === 0) return null;
   const to = (at: number): string =>
     pageAddress(path, { ...parameters, from: at <= 0 ? undefined : String(at) });
@@ -144,15 +142,5 @@ export function PageLinks({
         </a>
       )}
     </nav>
-  );
-}
-
-/** Nothing to do. */
-export function Fine({ children }: { readonly children: string }): VNode {
-  return (
-    <p class="strip ok">
-      <Icon name="shield" />
-      <span>{children}</span>
-    </p>
   );
 }

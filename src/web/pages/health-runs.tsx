@@ -1,9 +1,8 @@
-import type { VNode } from 'preact';
 import type { KeptRun } from '../../core/state-runs.ts';
 import { count, counted, span } from '../../core/text.ts';
 import { DAY_MS, isFailed, type Lane, type Mark, type RunPages } from '../health.ts';
 import { pageAddress } from '../query-text.ts';
-import { Row, SumText, TablePanel } from './health-parts.tsx';
+import { SumText, TablePanel } from './health-parts.tsx';
 import { Icon } from './icons.tsx';
 import { Clock, Moment } from './time-band.tsx';
 
@@ -22,8 +21,7 @@ const HEIGHT = 24;
 const NARROWEST = 2;
 const HOURS = 3;
 
-/** The last 24 hours, a lane for each kind of run. */
-function RunLanes({ lanes, until, recent, isCut }: RunPages): VNode {
+function RunLanes({ lanes, until, recent, isCut }: RunPages) {
   const { runs, requests, failed } = recent;
   return (
     <section class="panel">
@@ -76,13 +74,7 @@ function RunLanes({ lanes, until, recent, isCut }: RunPages): VNode {
   );
 }
 
-function Bar({
-  mark: { from, to, isChanged, isFailed },
-  lane,
-}: {
-  readonly mark: Mark;
-  readonly lane: Lane;
-}): VNode {
+function Bar({ mark: { from, to, isChanged, isFailed }, lane }: { mark: Mark; lane: Lane }) {
   const x = (from / DAY_MS) * WIDTH;
   // Only the lanes of mail have a mark every few minutes, with or without a change.
   const isOften = lane === 'new' || lane === 'hint';
@@ -139,20 +131,17 @@ const CLOSINGS: Readonly<Record<string, string>> = {
 };
 const OTHER_THAN_PASSES = new Set(Object.keys(CLOSINGS));
 
-const HEAD = [
-  ['Began', false],
-  ['Kind', false],
-  ['Mailboxes', false],
-  ['New', true],
-  ['Deleted', true],
-  ['Flags', true],
-  ['Requests', true],
-  ['Took', true],
-  ['Closing sentence', false],
-] as const;
+export function tookOf({ startedAt, endedAt }: KeptRun): string {
+  return span(Math.max(0, endedAt - startedAt));
+}
 
-/** What was done in the last 24 hours, and all runs that are kept. */
-export function RunsTab(pages: RunPages): VNode {
+/** A number of a run; runs that are no passes show none where it is 0. */
+function number({ messages, kind }: KeptRun, of: number) {
+  const isPass = messages === null && !OTHER_THAN_PASSES.has(kind);
+  return of === 0 ? <span class="zero">{isPass && '0'}</span> : count(of);
+}
+
+export function RunsTab(pages: RunPages) {
   const { lane, runs, next, isLater } = pages;
   const address = (before: number | undefined) =>
     pageAddress('/health/runs', {
@@ -170,12 +159,36 @@ export function RunsTab(pages: RunPages): VNode {
         <TablePanel
           title={lane === null ? 'Runs' : `Runs: ${LANE_NAMES[lane]}`}
           note="newest first, kept for 400 days"
-          head={HEAD}
-        >
-          {runs.map((run) => (
-            <RunRow key={run.id} run={run} />
-          ))}
-        </TablePanel>
+          rows={runs}
+          columns={[
+            ['Began', ({ startedAt }) => <Moment ms={startedAt} />],
+            ['Kind', ({ kind }) => KINDS[kind] ?? kind],
+            [
+              'Mailboxes',
+              ({ mailbox, mailboxes }) => (
+                <bdi>{mailbox ?? (mailboxes === 0 ? '' : count(mailboxes))}</bdi>
+              ),
+            ],
+            ['New', (run) => number(run, run.added), 'r'],
+            ['Deleted', (run) => number(run, run.ended), 'r'],
+            ['Flags', (run) => number(run, run.flagsChanged), 'r'],
+            ['Requests', (run) => number(run, run.requests), 'r'],
+            ['Took', tookOf, 'r'],
+            [
+              'Closing sentence',
+              (run) => (
+                <details>
+                  <summary class={isFine(run) ? 'fine' : 'odd'}>
+                    <Icon name={isFine(run) ? 'check' : 'alert'} />
+                    <Closing run={run} />
+                  </summary>
+                  <RunDetails run={run} />
+                </details>
+              ),
+              'sentence',
+            ],
+          ]}
+        />
       )}
       <nav class="pages" aria-label="Pages">
         {lane !== null && (
@@ -199,44 +212,11 @@ export function RunsTab(pages: RunPages): VNode {
   );
 }
 
-function RunRow({ run }: { readonly run: KeptRun }): VNode {
-  const { kind, startedAt, endedAt, mailbox, mailboxes, added, ended, flagsChanged } = run;
-  const isPass = run.messages === null && !OTHER_THAN_PASSES.has(kind);
-  const number = (value: number): VNode | string =>
-    value === 0 ? <span class="zero">{isPass ? '0' : ''}</span> : count(value);
-  return (
-    <Row head={HEAD}>
-      <td>
-        <Moment ms={startedAt} />
-      </td>
-      <td>{KINDS[kind] ?? kind}</td>
-      <td>
-        <bdi>{mailbox ?? (mailboxes === 0 ? '' : count(mailboxes))}</bdi>
-      </td>
-      <td class="r">{number(added)}</td>
-      <td class="r">{number(ended)}</td>
-      <td class="r">{number(flagsChanged)}</td>
-      <td class="r">{number(run.requests)}</td>
-      <td class="r">{span(Math.max(0, endedAt - startedAt))}</td>
-      <td class="sentence">
-        <details>
-          <summary class={isFine(run) ? 'fine' : 'odd'}>
-            <Icon name={isFine(run) ? 'check' : 'alert'} />
-            <Closing run={run} />
-          </summary>
-          <RunDetails run={run} />
-        </details>
-      </td>
-    </Row>
-  );
-}
-
 function isFine(run: KeptRun): boolean {
   return !isFailed(run) && run.outcome === 'done' && run.sum?.complete !== false;
 }
 
-/** One line about a run. */
-function Closing({ run }: { readonly run: KeptRun }): VNode {
+function Closing({ run }: { run: KeptRun }) {
   const { outcome, troubles, failures, sum, messages, kind } = run;
   const [first] = troubles;
   if (outcome === 'interrupted') return <span>interrupted</span>;
@@ -263,8 +243,7 @@ function Closing({ run }: { readonly run: KeptRun }): VNode {
   return <span>{CLOSINGS[kind] ?? 'nothing compared'}</span>;
 }
 
-/** The sentence of each folder, what went wrong, and the line of the log. */
-function RunDetails({ run }: { readonly run: KeptRun }): VNode {
+function RunDetails({ run }: { run: KeptRun }) {
   const { folders, sum, troubles, failures } = run;
   const more = (sum?.folders ?? 0) - folders.length;
   return (
@@ -305,7 +284,6 @@ function RunDetails({ run }: { readonly run: KeptRun }): VNode {
   );
 }
 
-/** The numbers of a run, as the log has them. */
 function logLine({ folders, troubles, sum, mailbox, ...numbers }: KeptRun): string {
   const { startedAt, endedAt, ...rest } = numbers;
   const durationMs = endedAt - startedAt;

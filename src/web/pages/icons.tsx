@@ -1,4 +1,5 @@
-import type { VNode } from 'preact';
+import type { ComponentChildren } from 'preact';
+import { pageAddress } from '../query-text.ts';
 
 /** Strokes of 1.4 in a square of 16. */
 const PATHS = {
@@ -37,17 +38,48 @@ const PATHS = {
 export type IconName = keyof typeof PATHS;
 
 /** A picture next to a word that says the same: readers skip it. */
-export function Icon({
-  name,
-  ...more
-}: {
-  readonly name: IconName;
-  readonly class?: string;
-}): VNode {
+export function Icon({ name, ...more }: { name: IconName; class?: string }) {
   return (
     <svg class={`i ${more.class ?? ''}`.trim()} viewBox="0 0 16 16" aria-hidden="true">
       <path d={PATHS[name]} />
     </svg>
+  );
+}
+
+/** A link in a text: to an address, or to what a query finds. */
+export function Link({
+  to,
+  q,
+  children,
+}: {
+  to?: string;
+  q?: string;
+  children: ComponentChildren;
+}) {
+  return (
+    <a class="link" href={to ?? pageAddress('/mail', { q })}>
+      {children}
+    </a>
+  );
+}
+
+/** A line about the page or a part of it, behind a picture. */
+export function Strip({
+  kind,
+  icon,
+  role,
+  children,
+}: {
+  kind?: string;
+  icon: IconName;
+  role?: 'alert' | 'status';
+  children: ComponentChildren;
+}) {
+  return (
+    <p class={kind === undefined ? 'strip' : `strip ${kind}`} role={role}>
+      <Icon name={icon} />
+      <span>{children}</span>
+    </p>
   );
 }
 

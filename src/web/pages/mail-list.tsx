@@ -5,7 +5,7 @@ import { count, counted } from '../../core/text.ts';
 import type { ListHit, MailList, NothingFound, OtherQuery } from '../mail-list.ts';
 import { findTerm, pageAddress, withTerm } from '../query-text.ts';
 import { Command } from './frame.tsx';
-import { Icon } from './icons.tsx';
+import { Icon, Link, Strip } from './icons.tsx';
 import type { MailContent } from './page.ts';
 import { Moment, Received } from './time-band.tsx';
 
@@ -14,9 +14,9 @@ export function Marked({
   text,
   matches,
 }: {
-  readonly text: string;
-  readonly matches: readonly { readonly start: number; readonly end: number }[];
-}): VNode {
+  text: string;
+  matches: readonly { readonly start: number; readonly end: number }[];
+}) {
   const parts: (string | VNode)[] = [];
   let at = 0;
   for (const { start, end } of matches) {
@@ -72,7 +72,7 @@ interface RowProps {
 }
 
 /** A message of a list. One that the service deleted has a hatched edge and says so. */
-function Row({ hit, href, chosen }: RowProps): VNode {
+function Row({ hit, href, chosen }: RowProps) {
   return (
     <li class={rowClasses(hit)}>
       <a href={href} aria-current={chosen ? 'true' : undefined}>
@@ -82,7 +82,6 @@ function Row({ hit, href, chosen }: RowProps): VNode {
   );
 }
 
-/** Returns the classes of a row, by the state of its message. */
 export function rowClasses(hit: ListHit): string {
   const { line } = hit;
   return [
@@ -102,8 +101,7 @@ function isUnread({ flags }: SearchHit['line']): boolean {
   return !flags.includes('\\Seen');
 }
 
-/** What a row says of its message, in three lines. */
-export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
+export function RowText({ hit }: Pick<RowProps, 'hit'>) {
   const { line, matches, attachmentMatches, conversation, since } = hit;
   const ended = endOf(hit);
   const attached = (line.attachments ?? []).some(({ inline }) => !inline);
@@ -169,7 +167,6 @@ export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
   );
 }
 
-/** Returns how people know the sender of a message. */
 export function senderText(from: SearchHit['line']['from']): string {
   if (from === null) return '(no sender)';
   return plainLine(from.name) || plainLine(from.address);
@@ -178,12 +175,10 @@ export function senderText(from: SearchHit['line']['from']): string {
 export interface ListProps extends Pick<MailContent, 'sort' | 'after' | 'pending'> {
   readonly query: string;
   readonly list: MailList;
-  /** The id of the message that is open next to the list. */
   readonly chosen: string | undefined;
 }
 
-/** What a query finds, in pages. */
-export function ListPages({ list, query, sort, after, chosen, pending }: ListProps): VNode {
+export function ListPages({ list, query, sort, after, chosen, pending }: ListProps) {
   const other = sort === 'newest' ? 'oldest' : 'newest';
   const sortParameter = sort === 'newest' ? undefined : sort;
   const pageOf = (from: string): string =>
@@ -249,12 +244,7 @@ export function ListPages({ list, query, sort, after, chosen, pending }: ListPro
   );
 }
 
-/** How many messages a query finds, and as a link how many of them were deleted. */
-export function Found({
-  all,
-  ended,
-  query,
-}: Pick<MailList, 'all' | 'ended'> & { readonly query: string }): VNode {
+export function Found({ all, ended, query }: Pick<MailList, 'all' | 'ended'> & { query: string }) {
   if (all === null) return <span aria-busy="true">…</span>;
   return (
     <span>
@@ -264,9 +254,9 @@ export function Found({
         <>
           ,{' '}
           {findTerm(query, 'is:deleted') === undefined ? (
-            <a class="link" href={pageAddress('/mail', { q: withTerm(query, 'is:deleted') })}>
+            <Link q={withTerm(query, 'is:deleted')}>
               <b>{count(ended)}</b> deleted
-            </a>
+            </Link>
           ) : (
             <>
               <b>{count(ended)}</b> deleted
@@ -278,28 +268,18 @@ export function Found({
   );
 }
 
-/** Says how many messages their words do not find yet. */
-export function Pending({ messages }: { readonly messages: number }): VNode | null {
+export function Pending({ messages }: { messages: number }) {
   if (messages === 0) return null;
   return (
-    <p class="strip warn">
-      <Icon name="alert" />
-      <span>
-        <strong>{counted(messages, 'message')} cannot be found by words yet.</strong> Folder, flags,
-        date and size already find them.
-      </span>
-    </p>
+    <Strip kind="warn" icon="alert">
+      <strong>{counted(messages, 'message')} cannot be found by words yet.</strong> Folder, flags,
+      date and size already find them.
+    </Strip>
   );
 }
 
 /** Says that a query finds nothing, and which one would find something. */
-export function Nothing({
-  query,
-  nothing,
-}: {
-  readonly query: string;
-  readonly nothing?: NothingFound | undefined;
-}): VNode {
+export function Nothing({ query, nothing }: { query: string; nothing?: NothingFound | undefined }) {
   const { without, beginning } = nothing ?? {};
   return (
     <div class="nothing">
@@ -328,21 +308,18 @@ export function Nothing({
         </>
       ) : (
         <p>
-          <a class="link" href="/mail">
-            All mail
-          </a>
+          <Link to="/mail">All mail</Link>
         </p>
       )}
     </div>
   );
 }
 
-/** Leads to what another query finds, and says how much that is. */
-function FoundBy({ other: { query, found } }: { readonly other: OtherQuery }): VNode {
+function FoundBy({ other: { query, found } }: { other: OtherQuery }) {
   return (
-    <a class="link" href={pageAddress('/mail', { q: query })}>
+    <Link q={query}>
       {!found.complete && 'more than '}
       {counted(found.count, 'message')}
-    </a>
+    </Link>
   );
 }

@@ -1,11 +1,13 @@
-import type { VNode } from 'preact';
-import { FirstSyncNote, NoMailbox, SilentStrip } from './archive-state.tsx';
+import { count, counted } from '../../core/text.ts';
+import type { ArchiveState, FirstSync } from '../issues.ts';
+import { Command, Mark } from './frame.tsx';
+import { Icon, Link, Strip } from './icons.tsx';
 import type { Page, PageOf } from './page.ts';
 import { titleOf, useParts } from './parts.ts';
 import { Shell } from './shell.tsx';
+import { Moment } from './time-band.tsx';
 
-/** Query, list and reading pane. */
-function MailPage({ page }: { readonly page: PageOf<'mail'> }): VNode {
+function MailPage({ page }: { page: PageOf<'mail'> }) {
   const { frame, list, message, sort, after, pending } = page;
   const { query, problem } = frame;
   const { List, Chips, Problem, Message } = useParts();
@@ -40,8 +42,67 @@ function MailPage({ page }: { readonly page: PageOf<'mail'> }): VNode {
   );
 }
 
-/** Shows a page of the archive. */
-export function PageView({ page }: { readonly page: Page }): VNode {
+export function PageView({ page }: { page: Page }) {
   const { Later } = useParts();
   return page.kind === 'mail' ? <MailPage page={page} /> : <Later page={page} />;
+}
+
+/** Says that the daemon makes no passes, and since when. What is archived can be read all the same. */
+function SilentStrip({ state: { silentSince, provenAt } }: { state: ArchiveState }) {
+  if (silentSince === null) return null;
+  return (
+    <Strip kind="warn" icon="pulse">
+      <strong>
+        The daemon has made no pass since <Moment ms={silentSince} />.
+      </strong>{' '}
+      Reading and searching go on; nothing new comes.{' '}
+      {provenAt !== null && (
+        <>
+          Last compared <Moment ms={provenAt} />.{' '}
+        </>
+      )}
+      <Link to="/health/runs">See the runs</Link>
+    </Strip>
+  );
+}
+
+/** How far the first sync is: above the list, or in its place where nothing is here yet. */
+export function FirstSyncNote({ first }: { first: FirstSync }) {
+  const { mailboxes, folders, done, messages } = first;
+  const far = (
+    <>
+      {folders === 0
+        ? `${counted(mailboxes, 'mailbox', 'mailboxes')} found`
+        : `${count(done)} of ${counted(folders, 'folder')} compared`}
+      , {counted(messages, 'message')} here so far.
+    </>
+  );
+  const bar = folders > 0 && <progress value={done} max={folders} aria-label="Folders compared" />;
+  if (messages > 0)
+    return (
+      <Strip kind="note first-sync" icon="save">
+        <strong>The first sync is not complete yet.</strong> {far} The newest mail comes first, and
+        what is here can be read already.
+        {bar}
+      </Strip>
+    );
+  return (
+    <div class="nothing first-sync">
+      <Mark />
+      <h2>The newest mail comes first</h2>
+      {bar}
+      <p>{far} What is here can be read already.</p>
+    </div>
+  );
+}
+
+function NoMailbox() {
+  return (
+    <div class="nothing">
+      <Icon name="mail" />
+      <h2>No mailbox yet</h2>
+      <p>This sets one up. The first sync fetches the newest mail first:</p>
+      <Command>mailkeep init</Command>
+    </div>
+  );
 }

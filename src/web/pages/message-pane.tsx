@@ -2,10 +2,9 @@ import type { VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
-import { attachedFiles, isTooMuch, MOST_TOGETHER } from '../attached-files.ts';
 import { asOfWord, pageAddress } from '../query-text.ts';
 import { conversationText, Ended } from './conversation.tsx';
-import { Icon } from './icons.tsx';
+import { Icon, Link, Strip } from './icons.tsx';
 import { senderText } from './mail-list.tsx';
 import {
   Damaged,
@@ -18,10 +17,13 @@ import {
   Text,
 } from './message-parts.tsx';
 import {
+  attachedFiles,
   FRAME_SANDBOX,
+  isTooMuch,
   listAddress,
   type MessageContent,
   MOST_OF_THREAD,
+  MOST_TOGETHER,
   messageAddress,
   type NoMessage,
   ownHit,
@@ -42,8 +44,7 @@ const TABS: Readonly<Record<View, string>> = {
   history: 'History',
 };
 
-/** A message with its head, in one of six views. */
-export function MessagePane(props: MessageContent): VNode {
+export function MessagePane(props: MessageContent) {
   const { id, place, conversation, content } = props;
   const { Copy } = useParts();
   const { line } = ownHit(conversation);
@@ -101,7 +102,7 @@ export function MessagePane(props: MessageContent): VNode {
 }
 
 /** The people and the span of the conversation; of a message that stands alone, its sender and time. */
-function Who({ conversation: { all }, conversation }: MessageContent): VNode {
+function Who({ conversation: { all }, conversation }: MessageContent) {
   const { line } = ownHit(conversation);
   if (all.length > 1) return <span>{conversationText(all, all.length === MOST_OF_THREAD)}</span>;
   return (
@@ -111,7 +112,7 @@ function Who({ conversation: { all }, conversation }: MessageContent): VNode {
   );
 }
 
-function Places({ conversation }: MessageContent): VNode {
+function Places({ conversation }: MessageContent) {
   const { line } = ownHit(conversation);
   const [first, ...more] = line.places;
   return (
@@ -178,10 +179,9 @@ function Content(props: MessageContent): VNode {
       return (
         <>
           {facts.onlyHtml && (
-            <p class="strip">
-              <Icon name="draft" />
-              <span>This message has no plain text. Below is the text of its HTML.</span>
-            </p>
+            <Strip icon="draft">
+              This message has no plain text. Below is the text of its HTML.
+            </Strip>
           )}
           <Text pieces={props.text} folded={false} />
           {proof}
@@ -190,11 +190,10 @@ function Content(props: MessageContent): VNode {
   }
 }
 
-/** Attachments that the rail lists. */
 const MOST_FILES = 50;
 
 /** What stands next to a message over the whole width: its conversation, attachments, places, and what is near. */
-function Rail({ message }: { readonly message: MessageContent }): VNode {
+function Rail({ message }: { message: MessageContent }) {
   const { Copy } = useParts();
   const { id, conversation, commit, near, place } = message;
   const { line } = ownHit(conversation);
@@ -246,15 +245,14 @@ function Rail({ message }: { readonly message: MessageContent }): VNode {
           <ul>
             {near.map(({ label, query, found }) => (
               <li key={query}>
-                <a
-                  class="link"
-                  href={pageAddress('/mail', {
+                <Link
+                  to={pageAddress('/mail', {
                     q: query,
                     sort: place.sort,
                   })}
                 >
                   <bdi>{label}</bdi>
-                </a>
+                </Link>
                 , {!found.complete && 'more than '}
                 {counted(found.count, 'message')}
               </li>
@@ -271,7 +269,7 @@ interface StopProps {
   readonly message: MessageContent;
 }
 
-function Stop({ hit: { line }, message }: StopProps): VNode {
+function Stop({ hit: { line }, message }: StopProps) {
   const isOwn = line.id === message.id;
   return (
     <li class={line.endedAt === null ? undefined : 'ended'}>
@@ -290,7 +288,7 @@ function Stop({ hit: { line }, message }: StopProps): VNode {
   );
 }
 
-function Files({ message }: { readonly message: MessageContent }): VNode | null {
+function Files({ message }: { message: MessageContent }) {
   const { conversation, id, place } = message;
   const files = attachedFiles(conversation.all);
   if (files.length === 0) return null;
@@ -344,8 +342,7 @@ function Files({ message }: { readonly message: MessageContent }): VNode | null 
   );
 }
 
-/** A message over the whole width. */
-export function MessagePage({ page }: { readonly page: PageOf<'message'> }): VNode {
+export function MessagePage({ page }: { page: PageOf<'message'> }) {
   return (
     <Shell frame={page.frame} here="message">
       <div class="with-rail">
@@ -358,7 +355,7 @@ export function MessagePage({ page }: { readonly page: PageOf<'message'> }): VNo
   );
 }
 
-export function NoMessagePage({ page }: { readonly page: PageOf<'no-message'> }): VNode {
+export function NoMessagePage({ page }: { page: PageOf<'no-message'> }) {
   return (
     <Shell frame={page.frame} here="message">
       <section class="page" id="message" tabindex={-1}>
@@ -368,13 +365,12 @@ export function NoMessagePage({ page }: { readonly page: PageOf<'no-message'> })
   );
 }
 
-/** What removes messages, by the reason that the archive keeps. */
 const COMMANDS: Readonly<Record<string, string>> = {
   forgotten: 'mailkeep forget',
   pruned: 'mailkeep prune',
 };
 
-function About({ found }: { readonly found: NoMessage }): VNode {
+function About({ found }: { found: NoMessage }): VNode {
   switch (found.kind) {
     case 'none':
       return <h1>The archive has no message with this id</h1>;
@@ -392,9 +388,9 @@ function About({ found }: { readonly found: NoMessage }): VNode {
           <ul class="plain-list">
             {found.links.map(({ id, subject }) => (
               <li key={id}>
-                <a class="link" href={`/m/${id}`}>
+                <Link to={`/m/${id}`}>
                   <span class="mono">{id.slice(0, 16)}</span> <bdi>{subject}</bdi>
-                </a>
+                </Link>
               </li>
             ))}
           </ul>

@@ -1,18 +1,15 @@
-import type { VNode } from 'preact';
 import type { FileGroup } from '../../catalog/file-group-names.ts';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine, shellWord } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, monthName, shortMonth } from '../../core/text.ts';
 import type { RemotePictures } from '../../mail/safe-page.ts';
-import type { TextPiece } from '../message-shapes.ts';
 import type { NoText } from '../message-view.ts';
 import { asOfWord, filterText, pageAddress } from '../query-text.ts';
-import { Icon } from './icons.tsx';
+import { Icon, Link } from './icons.tsx';
 import { Marked } from './mail-list.tsx';
-import type { Damage, MessagePlace, OpenMessage } from './message-props.ts';
+import type { Damage, MessagePlace, OpenMessage, TextPiece } from './message-props.ts';
 import { Moment } from './time-band.tsx';
 
-/** What the groups of attachments are called, in the order of their filters. */
 export const GROUP_NAMES: Readonly<Record<FileGroup, string>> = {
   pdf: 'PDF',
   pictures: 'Pictures',
@@ -22,7 +19,6 @@ export const GROUP_NAMES: Readonly<Record<FileGroup, string>> = {
   other: 'Other',
 };
 
-/** Why an attachment has no text on its tile. */
 export const NO_TEXT: Readonly<Record<NoText, string>> = {
   picture: 'picture without a preview',
   archive: 'archive, not opened',
@@ -78,7 +74,7 @@ function monthOf(key: string): number {
 }
 
 /** How many pictures of other servers stay where they are. No button loads them. */
-export function Remote({ remote }: { readonly remote: RemotePictures | null }): VNode | null {
+export function Remote({ remote }: { remote: RemotePictures | null }) {
   const hosts = Object.entries(remote ?? {});
   const all = hosts.reduce((sum, [, pictures]) => sum + pictures, 0);
   if (all === 0) return null;
@@ -102,14 +98,13 @@ export function Remote({ remote }: { readonly remote: RemotePictures | null }): 
   );
 }
 
-/** The attachments as tiles, each a link that saves it. */
 export function Attachments({
   id,
   facts,
   texts,
   notes,
   place,
-}: OpenMessage & { readonly place: MessagePlace }): VNode | null {
+}: OpenMessage & { place: MessagePlace }) {
   const attachments = facts?.attachments ?? [];
   if (attachments.length === 0) return null;
   return (
@@ -160,9 +155,9 @@ export function Proof({
   open: { id, commit },
   hit,
 }: {
-  readonly open: Pick<OpenMessage, 'id' | 'commit'>;
-  readonly hit: SearchHit;
-}): VNode {
+  open: Pick<OpenMessage, 'id' | 'commit'>;
+  hit: SearchHit;
+}) {
   const { firstSeen, places } = hit.line;
   return (
     <details class="proof">
@@ -202,17 +197,16 @@ export function Proof({
 
 type Places = SearchHit['line']['places'];
 
-/** Where a message is or was, each place a link to its folder. */
-export function PlaceList({ places }: { readonly places: Places }): VNode {
+export function PlaceList({ places }: { places: Places }) {
   return (
     <ul>
       {places.map(({ mailbox, folder, uid, endedAt }) => (
         <li key={`${mailbox} ${folder} ${uid}`}>
-          <a class="link" href={pageAddress('/mail', { q: folderQuery({ mailbox, folder }) })}>
+          <Link q={folderQuery({ mailbox, folder })}>
             <bdi>
               {mailbox} / {folder}
             </bdi>
-          </a>{' '}
+          </Link>{' '}
           <span class="faint">
             uid {count(uid)}
             {endedAt !== null && (
@@ -227,7 +221,6 @@ export function PlaceList({ places }: { readonly places: Places }): VNode {
   );
 }
 
-/** Returns the query that finds what is in a folder. */
 export function folderQuery({
   mailbox,
   folder,
@@ -241,10 +234,10 @@ export function Damaged({
   damage,
   dataDir,
 }: {
-  readonly hit: SearchHit;
-  readonly damage: Damage | null;
-  readonly dataDir: string;
-}): VNode {
+  hit: SearchHit;
+  damage: Damage | null;
+  dataDir: string;
+}) {
   return (
     <div class="damaged">
       <div class="strip bad" role="alert">
@@ -283,13 +276,7 @@ export function Damaged({
 const SHORT_QUOTE = 3;
 
 /** The text of a message; long quotes are folded where it is read as mail. */
-export function Text({
-  pieces,
-  folded,
-}: {
-  readonly pieces: readonly TextPiece[];
-  readonly folded: boolean;
-}): VNode {
+export function Text({ pieces, folded }: { pieces: readonly TextPiece[]; folded: boolean }) {
   return (
     <div class={folded ? 'text' : 'text plain-text'} dir="auto">
       {pieces.map(({ kind, lines, matches }, i) => {

@@ -2,26 +2,30 @@ import type { VNode } from 'preact';
 import type { HistoryLine, LastSeen } from '../../catalog/messages.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { count, eventText, span } from '../../core/text.ts';
-import { type SourceText, WINDOW_BYTES } from '../message-shapes.ts';
 import type { Hop } from '../message-view.ts';
 import { namedMoment, asOf as queryAsOf } from '../query-text.ts';
 import { DeletedWhen } from './conversation.tsx';
 import { Icon } from './icons.tsx';
-import { type MessageContent, messageAddress, ownHit } from './message-props.ts';
+import {
+  type MessageContent,
+  messageAddress,
+  ownHit,
+  type SourceText,
+  WINDOW_BYTES,
+} from './message-props.ts';
 import { useParts } from './parts.ts';
 import { Moment } from './time-band.tsx';
 
 /** Header fields on one page: a header of a mebibyte can have a hundred thousand. */
 const MOST_FIELDS = 1_000;
 
-/** The way of a message, and its header fields decoded, each to be copied. */
 function Headers({
   fields,
   hops,
 }: {
-  readonly fields: readonly { readonly name: string; readonly value: string }[];
-  readonly hops: readonly Hop[];
-}): VNode {
+  fields: readonly { readonly name: string; readonly value: string }[];
+  hops: readonly Hop[];
+}) {
   const { Copy } = useParts();
   return (
     <>
@@ -52,7 +56,7 @@ function Headers({
   );
 }
 
-function Hops({ hops }: { readonly hops: readonly Hop[] }): VNode {
+function Hops({ hops }: { hops: readonly Hop[] }) {
   return (
     <section class="hops" aria-label="The way of the message">
       <h2>
@@ -217,8 +221,7 @@ interface HistoryProps {
   readonly message: MessageContent;
 }
 
-/** Everything that happened to a message as a line of time; each moment is a link to the archive of then. */
-function History({ lines, asOf, message }: HistoryProps): VNode {
+function History({ lines, asOf, message }: HistoryProps) {
   const { date } = ownHit(message.conversation).line;
   const steps = historySteps(
     lines,
@@ -239,9 +242,9 @@ function Step({
   step: { ms, kind, title, details, place, commit, seen, isLater },
   message,
 }: {
-  readonly step: HistoryStep;
-  readonly message: MessageContent;
-}): VNode {
+  step: HistoryStep;
+  message: MessageContent;
+}) {
   const classes = [kind, ...(isLater ? ['later'] : [])].join(' ');
   return (
     <li class={classes} aria-current={kind === 'here' ? 'true' : undefined}>
@@ -296,11 +299,11 @@ interface SourceProps {
 }
 
 /** A part of the raw source, with links to the parts next to it, and a search of its own. */
-function Source({ message, window }: SourceProps): VNode {
+function Source({ message, window }: SourceProps) {
   if (window === null) return <p class="empty">The source cannot be shown.</p>;
   const { from, length, size } = window;
   const address = messageAddress(message.place, message.id, 'source');
-  const part = (at: number, label: string): VNode => (
+  const part = (at: number, label: string) => (
     <a class="btn" href={`${address}&from=${at}`}>
       {label}
     </a>
@@ -327,16 +330,15 @@ function Source({ message, window }: SourceProps): VNode {
   );
 }
 
-/** Looks for a text in all of the source: a form, and links from match to match. */
 function Find({
   message: { place, id },
   window: { find },
 }: {
-  readonly message: MessageContent;
-  readonly window: SourceText;
-}): VNode {
+  message: MessageContent;
+  window: SourceText;
+}) {
   const { page, query, sort, after } = place;
-  const step = (hit: number | null, label: string): VNode | null =>
+  const step = (hit: number | null, label: string) =>
     hit === null ? null : (
       <a
         class="btn"
@@ -388,7 +390,7 @@ function Find({
   );
 }
 
-function MarkedSource({ text, find, current }: SourceText): VNode {
+function MarkedSource({ text, find, current }: SourceText) {
   const parts: (string | VNode)[] = [];
   let at = 0;
   for (const { start, end } of find?.matches ?? []) {
@@ -408,8 +410,7 @@ function MarkedSource({ text, find, current }: SourceText): VNode {
   );
 }
 
-/** The views of a message that few visits open; nothing for the others. */
-export function MessageViews(message: MessageContent): VNode | null {
+export function MessageViews(message: MessageContent) {
   const { content } = message;
   switch (content.view) {
     case 'headers':

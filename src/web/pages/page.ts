@@ -1,15 +1,15 @@
 import type { FileGroup } from '../../catalog/file-group-names.ts';
-import type { DashboardData, Range } from '../dashboard-data.ts';
+import type { DashboardData } from '../dashboard.ts';
+import type { Range } from '../dashboard-data.ts';
 import type { DownloadFormat, ExportOffer } from '../exporting.ts';
 import type { FileDetail, FilesList, FilesMessages } from '../files.ts';
-import type { HealthContent } from '../health-content.ts';
+import type { HealthContent } from '../health.ts';
 import type { ArchiveState, ClosingSum, PastSum } from '../issues.ts';
 import type { ListSort, MailList } from '../mail-list.ts';
 import type { SideTree } from '../side-tree.ts';
 import type { QueryProblem } from '../understood-query.ts';
 import type { MessageContent, NoMessage } from './message-props.ts';
 
-/** What stands around each page of the archive. */
 export interface Frame {
   /** What stands in the query box, byte for byte. */
   readonly query: string;
@@ -18,7 +18,6 @@ export interface Frame {
   readonly closing: ClosingSum;
   /** The moment of `asof:`; null for now. */
   readonly past: PastSum | null;
-  /** Matters of the archive that need a person. */
   readonly matters: number;
   readonly state: ArchiveState;
 }
@@ -29,9 +28,7 @@ export interface MailContent {
   readonly sort: ListSort;
   /** The last message of the page before, as it stands in the address. */
   readonly after: string | undefined;
-  /** The message that is read next to the list. */
   readonly message: MessageContent | null;
-  /** Messages that are not found by their words yet. */
   readonly pending: number;
 }
 
@@ -58,7 +55,6 @@ interface FilesContent {
   readonly chosen: string | null;
   /** What is shown of it; null where none is chosen, or no message has it. */
   readonly detail: FileDetail | null;
-  /** Messages whose attachments are not listed yet. */
   readonly pending: number;
 }
 

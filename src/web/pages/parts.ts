@@ -5,7 +5,7 @@ import type { IconName } from './icons.tsx';
 import type { ListProps } from './mail-list.tsx';
 import { type MessageContent, ownHit } from './message-props.ts';
 import type { Frame, Here, LaterPage, Page } from './page.ts';
-import type { ProblemProps } from './problem.tsx';
+import type { ProblemProps } from './query-box.tsx';
 
 export interface CopyProps {
   readonly text: string;
@@ -20,7 +20,6 @@ export interface CopyProps {
 /** Parts of a page that do more where a script runs. */
 export interface PageParts {
   readonly QueryBox: ComponentType<{ readonly frame: Frame; readonly here: Here }>;
-  /** Filters that write the query. */
   readonly Chips: ComponentType<{ readonly frame: Frame }>;
   /** What is wrong with the query; a script shows it below the query box. */
   readonly Problem?: ComponentType<ProblemProps>;
@@ -35,22 +34,18 @@ export interface PageParts {
   readonly isUnfolded: (mailbox: string) => boolean | null;
   /** Given by whoever shows pages: the server has all of them, a browser loads them. */
   readonly Later: ComponentType<{ readonly page: LaterPage }>;
-  /** The message next to the list. */
   readonly Message: ComponentType<MessageContent>;
-  /** The views of a message that few visits open. */
   readonly Views: ComponentType<MessageContent>;
 }
 
 export const Parts = createContext<PageParts | null>(null);
 
-/** The parts of the page that is being made. */
 export function useParts(): PageParts {
   const parts = useContext(Parts);
   if (parts === null) throw new TypeError('a page is made without its parts');
   return parts;
 }
 
-/** Returns what stands at the top of the window. */
 export function pageTitle(page: Page): string {
   switch (page.kind) {
     case 'mail':
@@ -85,7 +80,6 @@ export function pageClasses(page: Page): string {
   ].join(' ');
 }
 
-/** Returns what a query is called at the top of the window. */
 export function titleOf(query: string): string {
   return query.trim() === '' ? 'All mail' : query;
 }

@@ -3,14 +3,17 @@ import { plainLine } from '../../core/terminal-safe.ts';
 import type { Assets } from '../assets.ts';
 import type { Session } from '../sessions.ts';
 import { Conversation } from './conversation.tsx';
+import { DashboardPage } from './dashboard-page.tsx';
+import { ExportPage } from './export-page.tsx';
+import { FilesPage } from './files-page.tsx';
 import { Command, PlainPage } from './frame.tsx';
-import { LaterPages } from './later-pages.tsx';
+import { HealthPage } from './health-page.tsx';
 import { ListPages } from './mail-list.tsx';
-import { MessagePane } from './message-pane.tsx';
+import { MessagePage, MessagePane, NoMessagePage } from './message-pane.tsx';
 import { MessageViews } from './message-views.tsx';
+import type { LaterPage } from './page.ts';
 import type { PageParts } from './parts.ts';
-import { Problem } from './problem.tsx';
-import { Chips, QueryBox } from './query-box.tsx';
+import { Chips, Problem, QueryBox } from './query-box.tsx';
 import { Moment, TimeBand } from './time-band.tsx';
 
 const FAILURES = {
@@ -37,11 +40,7 @@ interface Plain {
   readonly assets: Assets;
 }
 
-/** A page for what went wrong; it shows nothing of the archive. */
-export function FailurePage({
-  assets,
-  kind,
-}: Plain & { readonly kind: keyof typeof FAILURES }): VNode {
+export function FailurePage({ assets, kind }: Plain & { kind: keyof typeof FAILURES }) {
   const [title, text] = FAILURES[kind];
   return (
     <PlainPage assets={assets} title={title} home>
@@ -51,7 +50,7 @@ export function FailurePage({
   );
 }
 
-export function NotFoundPage({ assets }: Plain): VNode {
+export function NotFoundPage({ assets }: Plain) {
   return (
     <PlainPage assets={assets} title="Nothing here" home>
       <h1>Nothing here</h1>
@@ -62,7 +61,6 @@ export function NotFoundPage({ assets }: Plain): VNode {
   );
 }
 
-/** What went wrong with a code that was typed. */
 export type EnterProblem = 'wrong-code' | 'stale-form' | null;
 
 /** The sign-in page. With JavaScript, the code of a link fills the field and is sent. */
@@ -70,7 +68,7 @@ export function EnterPage({
   assets,
   token,
   problem,
-}: Plain & { readonly token: string; readonly problem: EnterProblem }): VNode {
+}: Plain & { token: string; problem: EnterProblem }) {
   return (
     <PlainPage assets={assets} title="Sign in" scripts={['enter.js']}>
       <h1>Ask the machine for a way in</h1>
@@ -108,8 +106,7 @@ export function EnterPage({
   );
 }
 
-/** The page between a link in a mail and where it leads. */
-export function AwayPage({ assets, to }: Plain & { readonly to: string | null }): VNode {
+export function AwayPage({ assets, to }: Plain & { to: string | null }) {
   if (to === null)
     return (
       <PlainPage assets={assets} title="A link in a message">
@@ -196,16 +193,15 @@ interface SignedInBrowser extends Pick<Session, 'createdAt' | 'usedAt' | 'agent'
   readonly mailboxes: readonly string[] | null;
 }
 
-/** The signed-in browsers, with a button each that ends them. */
 export function YouPage({
   assets,
   token,
   browsers,
 }: {
-  readonly assets: Assets;
-  readonly token: string;
-  readonly browsers: readonly SignedInBrowser[];
-}): VNode {
+  assets: Assets;
+  token: string;
+  browsers: readonly SignedInBrowser[];
+}) {
   return (
     <PlainPage assets={assets} title="Settings" home scripts={['you.js']}>
       <h1>Settings</h1>
@@ -263,7 +259,7 @@ const PREFERENCES = [
 ] as const;
 
 /** What this browser remembers for itself. Only a script can: without one there is nothing to choose. */
-function Preferences(): VNode {
+function Preferences() {
   return (
     <form id="preferences" class="preferences" hidden>
       {PREFERENCES.map(([name, label, options]) => (
@@ -290,4 +286,24 @@ function Preferences(): VNode {
       <p class="small">Kept in this browser only.</p>
     </form>
   );
+}
+
+function LaterPages({ page }: { page: LaterPage }): VNode | null {
+  switch (page.kind) {
+    case 'message':
+      return <MessagePage page={page} />;
+    case 'no-message':
+      return <NoMessagePage page={page} />;
+    case 'health':
+      return <HealthPage page={page} />;
+    case 'dashboard':
+      return <DashboardPage page={page} />;
+    case 'export':
+      return <ExportPage page={page} />;
+    case 'files':
+      return <FilesPage page={page} />;
+    case 'still':
+      // What a script shows of a page that was made here.
+      return null;
+  }
 }

@@ -1,21 +1,14 @@
-import type { VNode } from 'preact';
 import { asOfWord, findTerm, pageAddress, toggled } from '../query-text.ts';
-import { Icon } from './icons.tsx';
+import type { QueryProblem } from '../understood-query.ts';
+import { Icon, Link } from './icons.tsx';
 import type { Frame, Here } from './page.ts';
 
-/** Returns the page that shows what a query finds, from where it is typed. */
 function queriedPath(here: Here): '/mail' | '/files' {
   return here === 'files' ? '/files' : '/mail';
 }
 
 /** The query as a form: without JavaScript, Enter sends it. */
-export function QueryBox({
-  frame: { query, problem },
-  here,
-}: {
-  readonly frame: Frame;
-  readonly here: Here;
-}): VNode {
+export function QueryBox({ frame: { query, problem }, here }: { frame: Frame; here: Here }) {
   const path = queriedPath(here);
   return (
     <search class="searching">
@@ -59,7 +52,7 @@ const CHIPS = [
  * Filters that write the query: each is a link to the query with it, or without it. Those that are on come first, because
  * on a phone the others may lie outside of the window.
  */
-export function Chips({ frame: { query } }: { readonly frame: Frame }): VNode {
+export function Chips({ frame: { query } }: { frame: Frame }) {
   const chips = CHIPS.map(([word, label]) => ({
     word,
     label,
@@ -94,16 +87,45 @@ export function Chips({ frame: { query } }: { readonly frame: Frame }): VNode {
   );
 }
 
-/** A row of `/api/complete`: one way to go on at the caret. */
-export interface Completion {
-  /** What replaces the query from `from` to `to`, in UTF-16 code units. */
-  readonly insert: string;
-  readonly from: number;
-  readonly to: number;
-  /** What it is called. Strangers wrote names and addresses. */
-  readonly label: string;
-  /** What is shown next to it, such as an address. */
-  readonly detail: string;
-  /** Messages that it finds by itself; null where that is not known at once. */
-  readonly count: number | null;
+export interface ProblemProps {
+  readonly query: string;
+  readonly problem: QueryProblem;
+  readonly path?: string;
+}
+
+export function Problem({ query, problem, path = '/mail' }: ProblemProps) {
+  const { message, hint, stretch, suggestion } = problem;
+  return (
+    <div class="strip bad" id="problem" role="alert">
+      <Icon name="alert" />
+      <div>
+        {stretch !== null && (
+          <p class="mono wrong-query">
+            <bdi>{query.slice(0, stretch.start)}</bdi>
+            <u>{query.slice(stretch.start, stretch.end)}</u>
+            <bdi>{query.slice(stretch.end)}</bdi>
+          </p>
+        )}
+        <p>
+          <strong>
+            <bdi>{message}</bdi>
+          </strong>
+        </p>
+        {suggestion !== null && (
+          <p>
+            Did you mean{' '}
+            <Link to={pageAddress(path, { q: suggestion.query })}>
+              <bdi>{suggestion.text}</bdi>
+            </Link>
+            ?
+          </p>
+        )}
+        {hint !== null && suggestion === null && (
+          <p>
+            <bdi>{hint}</bdi>
+          </p>
+        )}
+      </div>
+    </div>
+  );
 }

@@ -1,10 +1,10 @@
-import type { ComponentChildren, VNode } from 'preact';
+import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { count, counted } from '../../core/text.ts';
+import { clockText, count, counted, dayText } from '../../core/text.ts';
+import type { ArchiveState } from '../issues.ts';
 import { asOf, pageAddress } from '../query-text.ts';
-import { StateLink } from './archive-state.tsx';
 import { Brand } from './frame.tsx';
-import { Icon, type IconName } from './icons.tsx';
+import { Icon, type IconName, Link } from './icons.tsx';
 import type { Frame, Here } from './page.ts';
 import { useParts } from './parts.ts';
 import { Side } from './side.tsx';
@@ -20,15 +20,7 @@ const TARGETS: readonly Target[] = [
 ];
 
 /** The four ways on a narrow window, in reach of a thumb. */
-function BottomNav({
-  here,
-  query,
-  matters,
-}: {
-  readonly here: Here;
-  readonly query: string;
-  readonly matters: number;
-}): VNode {
+function BottomNav({ here, query, matters }: { here: Here; query: string; matters: number }) {
   const current = here === 'message' ? 'mail' : here;
   return (
     <nav class="bottom" aria-label="Main">
@@ -52,6 +44,48 @@ function BottomNav({
   );
 }
 
+/** The worst state of the archive in words and shape, as a link to what is behind it. */
+function StateLink({ state, matters }: { state: ArchiveState; matters: number }) {
+  const { level, provenAt, now } = state;
+  return (
+    <a
+      class="stat wide state"
+      href="/health"
+      title={
+        provenAt === null
+          ? undefined
+          : `Each folder was compared on ${dayText(provenAt)}${clockText(provenAt)} or later`
+      }
+    >
+      <span class={`dot ${level}`} />
+      {stateWords(state, matters, now)}
+    </a>
+  );
+}
+
+/**
+ * Returns the state of an archive in two or three words.
+ *
+ * @param now milliseconds since the epoch
+ */
+export function stateWords(
+  { level, provenAt, isMirror }: Pick<ArchiveState, 'level' | 'provenAt' | 'isMirror'>,
+  matters: number,
+  now: number,
+): string {
+  if (level === 'bad') return 'Damage';
+  if (level === 'warn') return `Needs you: ${count(matters)}`;
+  if (provenAt !== null) return `Healthy, backed up ${ago(now - provenAt)}`;
+  return isMirror ? 'Not backed up yet' : 'Healthy';
+}
+
+function ago(ms: number): string {
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 1) return 'just now';
+  if (minutes < 60) return `${minutes} min ago`;
+  return `${Math.floor(minutes / 60)} h ago`;
+}
+
 interface ShellProps {
   readonly frame: Frame;
   readonly here: Here;
@@ -60,8 +94,7 @@ interface ShellProps {
   readonly children: ComponentChildren;
 }
 
-/** What stands around each page: query bar, side, main, closing sentence. */
-export function Shell({ frame, here, isList = false, children }: ShellProps): VNode {
+export function Shell({ frame, here, isList = false, children }: ShellProps) {
   const { query, tree, past, closing, matters } = frame;
   const { QueryBox, AfterBar, TimeBand } = useParts();
   // Has most of the elements, and changes with few keys.
@@ -121,34 +154,30 @@ export function Shell({ frame, here, isList = false, children }: ShellProps): VN
   );
 }
 
-/** The bottom line of every page: does the archive add up. */
 function Foot({
   closing,
   past,
   deleted,
 }: Pick<Frame, 'closing' | 'past'> & {
   /** Messages, as the link counts them: a message that was moved has left a place, and is not deleted. */
-  readonly deleted: number | null;
-}): VNode {
+  deleted: number | null;
+}) {
   if (past !== null)
     return (
       <footer class="foot">
         <span class="sum">
           As of <Moment ms={past.asOf} />:{' '}
           {past.messages !== null && (
-            <a class="link" href={pageAddress('/mail', { q: asOf('', past.asOf) })}>
+            <Link q={asOf('', past.asOf)}>
               <b>{count(past.messages)}</b> {past.messages === 1 ? 'message' : 'messages'} known
-            </a>
+            </Link>
           )}
           {past.ended !== null && (
             <>
               ,{' '}
-              <a
-                class="link"
-                href={pageAddress('/mail', { q: `is:deleted ${asOf('', past.asOf)}` })}
-              >
+              <Link q={`is:deleted ${asOf('', past.asOf)}`}>
                 <b>{count(past.ended)}</b> of them deleted at the service by then
-              </a>
+              </Link>
             </>
           )}
         </span>

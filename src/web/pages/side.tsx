@@ -1,4 +1,3 @@
-import type { VNode } from 'preact';
 import { count, dayText } from '../../core/text.ts';
 import { asOfWord, pageAddress } from '../query-text.ts';
 import type { EarlierFolder, SideEntry, SideMailbox } from '../side-tree.ts';
@@ -13,8 +12,7 @@ interface SideProps extends Pick<Frame, 'tree' | 'query' | 'matters'> {
 /** Mailboxes that are unfolded until somebody folds them; of more than these, only the first one. */
 const MOST_UNFOLDED = 3;
 
-/** The ways through the archive: pages, saved searches, mailboxes with their folders. */
-export function Side({ tree, query, here, matters }: SideProps): VNode {
+export function Side({ tree, query, here, matters }: SideProps) {
   const current = here === 'mail' ? query.trim() : null;
   return (
     <nav class="side" aria-label="Archive">
@@ -98,11 +96,11 @@ function Mailbox({
   at,
   isUnfolded,
 }: {
-  readonly mailbox: SideMailbox;
-  readonly current: string | null;
-  readonly at: number;
-  readonly isUnfolded: boolean;
-}): VNode {
+  mailbox: SideMailbox;
+  current: string | null;
+  at: number;
+  isUnfolded: boolean;
+}) {
   const { isUnfolded: chosen } = useParts();
   const { folders, earlier, imported } = mailbox;
   const own = (
@@ -155,13 +153,13 @@ function Entry({
   current,
   life,
 }: {
-  readonly entry: SideEntry;
-  readonly icon: IconName;
-  readonly level: 'strong' | 'l2' | '';
+  entry: SideEntry;
+  icon: IconName;
+  level: 'strong' | 'l2' | '';
   /** The query of the list that is shown; null on other pages. */
-  readonly current: string | null;
-  readonly life?: Pick<EarlierFolder, 'from' | 'to'>;
-}): VNode {
+  current: string | null;
+  life?: Pick<EarlierFolder, 'from' | 'to'>;
+}) {
   const shown = (
     <>
       <Icon name={icon} />

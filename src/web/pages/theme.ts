@@ -1,3 +1,5 @@
+import { createContext } from 'preact';
+
 /**
  * The cookie in which a browser keeps the theme that was chosen in it. The server puts it on the document, so that no
  * script has to run before the first paint. It is not bound to a port: servers on one machine have the theme together.
@@ -20,3 +22,6 @@ export function themeCookie(theme: string | null, secure: boolean): string {
 export function themeOf(text: string | undefined): Theme | undefined {
   return THEMES.find((theme) => theme === text);
 }
+
+/** The theme that was chosen in the browser that asks; undefined for that of its system. */
+export const ChosenTheme = createContext<Theme | undefined>(undefined);

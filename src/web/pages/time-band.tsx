@@ -1,11 +1,11 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { clockText, count, counted, dayText, weekdayText } from '../../core/text.ts';
 import { asOf, asOfWord, pageAddress } from '../query-text.ts';
-import { Icon } from './icons.tsx';
+import { Icon, Link } from './icons.tsx';
 import type { Frame } from './page.ts';
 
 /** A time of day alone, in the zone of this machine. */
-export function Clock({ ms }: { readonly ms: number }): VNode {
+export function Clock({ ms }: { ms: number }) {
   return (
     <time dateTime={new Date(ms).toISOString()}>
       <span class="clock">{clockText(ms)}</span>
@@ -14,13 +14,7 @@ export function Clock({ ms }: { readonly ms: number }): VNode {
 }
 
 /** When a message was received; ISO 8601, or null for one without a date. */
-export function Received({
-  date,
-  day = false,
-}: {
-  readonly date: string | null;
-  readonly day?: boolean;
-}): VNode {
+export function Received({ date, day = false }: { date: string | null; day?: boolean }) {
   return date === null ? (
     <span class="when">no date</span>
   ) : (
@@ -29,13 +23,7 @@ export function Received({
 }
 
 /** A moment such as `20 Nov 2026 14:05` in the zone of this machine; `day` leaves the time out. */
-export function Moment({
-  ms,
-  day = false,
-}: {
-  readonly ms: number;
-  readonly day?: boolean;
-}): VNode {
+export function Moment({ ms, day = false }: { ms: number; day?: boolean }) {
   return (
     <time dateTime={new Date(ms).toISOString()}>
       {dayText(ms)}
@@ -54,7 +42,7 @@ const AGO = [
 ] as const;
 
 /** The moment that the pages show, where it is not now. Without a script it has steps of a day. */
-export function TimeBand({ frame }: { readonly frame: Frame }): VNode {
+export function TimeBand({ frame }: { frame: Frame }) {
   const { past, query, state } = frame;
   const then = (moment: number | null): string => pageAddress('/mail', { q: asOf(query, moment) });
   // The link of the bar brings it up.
@@ -89,15 +77,11 @@ export function TimeBand({ frame }: { readonly frame: Frame }): VNode {
 }
 
 /** What changed on the day, what the archive knew at the moment, and what came since: each number leads to what it counts. */
-export function Since({ frame: { past, query } }: { readonly frame: Frame }): VNode | null {
+export function Since({ frame: { past, query } }: { frame: Frame }) {
   if (past === null) return null;
   const { messages, ended, later, day } = past;
   const then = asOfWord(query) || asOf('', past.asOf);
-  const link = (q: string, text: string): VNode => (
-    <a class="link" href={pageAddress('/mail', { q })}>
-      {text}
-    </a>
-  );
+  const link = (q: string, text: string) => <Link q={q}>{text}</Link>;
   return (
     <span>
       {day !== null && (
@@ -120,18 +104,13 @@ export function Since({ frame: { past, query } }: { readonly frame: Frame }): VN
 interface BandProps {
   /** Milliseconds since the epoch. */
   readonly moment: number;
-  /** The address of the same page, now. */
   readonly back: string;
-  /** Steps to other moments. */
   readonly children: ComponentChildren;
-  /** The track from the first commit to now. */
   readonly track?: VNode;
-  /** What changed since. */
   readonly since?: VNode;
 }
 
-/** The frame of the band: the moment in words, the steps, the track, and the way back. */
-export function Band({ moment, back, children, track, since }: BandProps): VNode {
+export function Band({ moment, back, children, track, since }: BandProps) {
   return (
     <section class="band" id="then" aria-label="As it was">
       <div class="then">

@@ -12,7 +12,7 @@ import {
   stepFrom,
   timeAt,
 } from '../../../src/web/client/timeline.tsx';
-import type { ListSpine } from '../../../src/web/timeline.ts';
+import type { ListSpine } from '../../../src/web/mail-list.ts';
 
 const BEGIN = Date.UTC(2019, 0, 1);
 
