@@ -1,16 +1,16 @@
 /** What programs import from the package: an archive to read, typed clients of both surfaces, and what they throw. */
 
-export type {
-  Archive,
-  ArchivedFolder,
-  ArchivedMailbox,
-  ListOptions,
-  Problem,
-  SearchOptions,
-  VerifyOptions,
-  VerifyReport,
+export {
+  type Archive,
+  type ArchivedFolder,
+  type ArchivedMailbox,
+  type ListOptions,
+  openArchive,
+  type Problem,
+  type SearchOptions,
+  type VerifyOptions,
+  type VerifyReport,
 } from './cli/library.ts';
-export { openArchive } from './cli/library-open-archive.ts';
 export { hasCode, MailkeepError } from './core/errors.ts';
 export type { Address, ListedAttachment, Listing } from './core/types.ts';
 export type { AttachmentLine, HitPlace, PlaceLine, SearchLine } from './mail/identity.ts';

@@ -145,7 +145,7 @@ async function modules() {
     entryPoints: {
       mailkeep: 'src/cli/main.ts',
       // For tests, which run lines in their own process.
-      'command-line': 'src/cli/command-line.ts',
+      'command-line': 'src/cli/commands.ts',
       index: 'src/index.ts',
       'mime-worker': 'src/mail/mime-worker.ts',
       'attachment-worker': 'src/mail/attachment-worker.ts',

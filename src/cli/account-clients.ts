@@ -158,7 +158,6 @@ export async function withClients(
   }
 }
 
-/** Runs a command with the clients of one account after the other. Returns their exit codes. */
 export async function withEachClients(
   context: CommandContext,
   settings: Settings,
@@ -215,7 +214,6 @@ export async function namedMailbox(clients: Clients, name: string): Promise<Name
   });
 }
 
-/** Returns the mailbox that an address or a resource id names, or undefined. */
 export function mailboxCalled<M extends NamedMailbox>(
   mailboxes: readonly M[],
   name: string,

@@ -26,7 +26,7 @@ import { type UnknownName, unknownText } from '../catalog/resolve-query.ts';
 import { locateDataDir } from '../core/config-locate.ts';
 import { usageError } from '../core/error-tables.ts';
 import { errnoOf, type MailkeepError } from '../core/errors.ts';
-import { mailboxKey } from '../core/state.ts';
+import { mailboxKey, readState, type StateFile } from '../core/state.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { count } from '../core/text.ts';
 import type { MessageId } from '../core/types.ts';
@@ -52,6 +52,19 @@ export async function withReader<T>(
     return await act(reader);
   } finally {
     reader.close();
+  }
+}
+
+/** Runs `act` with the archive's state, for reading; undefined where it has none. */
+export async function withState<T>(
+  dataDir: string,
+  act: (state: StateFile | undefined) => T | Promise<T>,
+): Promise<T> {
+  const state = readState(dataDir);
+  try {
+    return await act(state);
+  } finally {
+    state?.close();
   }
 }
 

@@ -57,15 +57,21 @@ const LONGEST_TOKEN = 65_536;
 
 /** Everything on standard input, as one trimmed text; empty when there is nothing, or far too much. */
 export async function pipedText(stdin: Readable): Promise<string> {
+  const bytes = await pipedBytes(stdin, LONGEST_TOKEN);
+  return bytes.length > LONGEST_TOKEN ? '' : bytes.toString('utf8').trim();
+}
+
+/** Everything on standard input; what comes after more than `most` bytes is left out. */
+export async function pipedBytes(stdin: Readable, most: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of stdin) {
     const bytes = Buffer.from(chunk);
     length += bytes.length;
-    if (length > LONGEST_TOKEN) return '';
     chunks.push(bytes);
+    if (length > most) break;
   }
-  return Buffer.concat(chunks).toString('utf8').trim();
+  return Buffer.concat(chunks);
 }
 
 /**

@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
-import type { Body } from './context.ts';
+import type { Body, CommandEntry } from './context.ts';
 import type { TypedLine } from './option-values.ts';
-import type { CommandEntry } from './reading-commands.ts';
 
 const HELP = `
 In a fleet, --account reads an account of it, on any of its nodes: see docs/fleet.md.`;

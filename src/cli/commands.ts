@@ -1,24 +1,23 @@
 import { atAnyNode } from './at-any-node.ts';
+import type { CommandEntry } from './context.ts';
 import { FORGET, MCP, STATS } from './fleet-commands.ts';
-import { type CommandEntry, READING } from './reading-commands.ts';
+import { READING } from './reading-commands.ts';
+import { run, type Surface } from './run.ts';
 
-/** Every command, in the order of the help. A command's file is loaded only when it is the one. */
+const entry = (name: string, summary: string, load: CommandEntry['load']): CommandEntry => ({
+  name,
+  summary,
+  load,
+});
+
 export const COMMANDS: readonly CommandEntry[] = [
-  {
-    name: 'init',
-    summary: 'write a configuration for your own mailboxes',
-    load: () => import('./commands/init.ts'),
-  },
-  {
-    name: 'sync',
-    summary: 'mirror what is new or changed at the service',
-    load: () => import('./commands/sync.ts'),
-  },
-  {
-    name: 'daemon',
-    summary: 'keep the archive up to date, by schedules and webhooks',
-    load: () => import('./commands/daemon.ts'),
-  },
+  entry('init', 'write a configuration for your own mailboxes', () => import('./commands/init.ts')),
+  entry('sync', 'mirror what is new or changed at the service', () => import('./commands/sync.ts')),
+  entry(
+    'daemon',
+    'keep the archive up to date, by schedules and webhooks',
+    () => import('./commands/daemon.ts'),
+  ),
   atAnyNode(READING.status),
   atAnyNode(READING.search),
   atAnyNode(READING.list),
@@ -26,111 +25,97 @@ export const COMMANDS: readonly CommandEntry[] = [
   atAnyNode(READING.attachments),
   atAnyNode(READING.history),
   atAnyNode(STATS),
-  {
-    name: 'web',
-    summary: 'read and search the archive in a browser',
-    load: () => import('./commands/web.ts'),
-  },
+  entry('web', 'read and search the archive in a browser', () => import('./commands/web.ts')),
   atAnyNode(MCP),
-  {
-    name: 'verify',
-    summary: 'verify that the archive is what was written to it',
-    load: () => import('./commands/verify.ts'),
-  },
-  {
-    name: 'checkpoint',
-    summary: 'sign a statement about the log, to keep elsewhere',
-    load: () => import('./commands/checkpoint.ts'),
-  },
-  {
-    name: 'copy',
-    summary: 'update a second copy of the archive',
-    load: () => import('./commands/copy.ts'),
-  },
-  {
-    name: 'export',
-    summary: 'write messages as .eml files, zip, mbox or Maildir',
-    load: () => import('./commands/export.ts'),
-  },
-  {
-    name: 'restore',
-    summary: 'put messages back into a mailbox, over IMAP',
-    load: () => import('./commands/restore.ts'),
-  },
-  {
-    name: 'import',
-    summary: 'import mail from .eml, mbox and Maildir',
-    load: () => import('./commands/import.ts'),
-  },
-  {
-    name: 'quarantine',
-    summary: 'list what could not be fetched completely, and why',
-    load: () => import('./commands/quarantine.ts'),
-  },
-  {
-    name: 'rebuild',
-    summary: 'rebuild the catalog from the log',
-    load: () => import('./commands/rebuild.ts'),
-  },
-  {
-    name: 'compact',
-    summary: 'recompress old segments as the configuration says',
-    load: () => import('./commands/compact.ts'),
-  },
-  {
-    name: 'prune',
-    summary: 'remove what was deleted long ago, as the configuration says',
-    load: () => import('./commands/prune.ts'),
-  },
+  entry(
+    'verify',
+    'verify that the archive is what was written to it',
+    () => import('./commands/verify.ts'),
+  ),
+  entry(
+    'checkpoint',
+    'sign a statement about the log, to keep elsewhere',
+    () => import('./commands/checkpoint.ts'),
+  ),
+  entry('copy', 'update a second copy of the archive', () => import('./commands/copy.ts')),
+  entry(
+    'export',
+    'write messages as .eml files, zip, mbox or Maildir',
+    () => import('./commands/export.ts'),
+  ),
+  entry(
+    'restore',
+    'put messages back into a mailbox, over IMAP',
+    () => import('./commands/restore.ts'),
+  ),
+  entry('import', 'import mail from .eml, mbox and Maildir', () => import('./commands/import.ts')),
+  entry(
+    'quarantine',
+    'list what could not be fetched completely, and why',
+    () => import('./commands/quarantine.ts'),
+  ),
+  entry('rebuild', 'rebuild the catalog from the log', () => import('./commands/rebuild.ts')),
+  entry(
+    'compact',
+    'recompress old segments as the configuration says',
+    () => import('./commands/compact.ts'),
+  ),
+  entry(
+    'prune',
+    'remove what was deleted long ago, as the configuration says',
+    () => import('./commands/prune.ts'),
+  ),
   FORGET,
-  {
-    name: 'webhooks',
-    summary: 'list, test, pause and delete webhooks, and see their log',
-    load: () => import('./commands/webhooks.ts'),
-  },
-  {
-    name: 'notify',
-    summary: 'send a test notification',
-    load: () => import('./commands/notify.ts'),
-  },
-  {
-    name: 'token',
-    summary: 'create, list and revoke tokens of the API over the archive',
-    load: () => import('./commands/token.ts'),
-  },
-  {
-    name: 'doctor',
-    summary: 'check everything that a sync needs',
-    load: () => import('./commands/doctor.ts'),
-  },
-  {
-    name: 'config',
-    summary: 'check the configuration, or show it with its defaults',
-    load: () => import('./commands/config.ts'),
-  },
-  {
-    name: 'service',
-    summary: 'write units for systemd',
-    load: () => import('./commands/service.ts'),
-  },
-  {
-    name: 'fleet',
-    summary: 'archives on several machines, from 1,000 mailboxes up',
-    load: () => import('./commands/fleet/command.ts'),
-  },
-  {
-    name: 'api',
-    summary: 'call any operation of the mail service',
-    load: () => import('./commands/api.ts'),
-  },
-  {
-    name: 'sandbox',
-    summary: 'run a local mail service with generated mail',
-    load: () => import('./commands/sandbox.ts'),
-  },
-  {
-    name: 'completion',
-    summary: 'print a script for shell completion',
-    load: () => import('./commands/completion.ts'),
-  },
+  entry(
+    'webhooks',
+    'list, test, pause and delete webhooks, and see their log',
+    () => import('./commands/webhooks.ts'),
+  ),
+  entry('notify', 'send a test notification', () => import('./commands/notify.ts')),
+  entry(
+    'token',
+    'create, list and revoke tokens of the API over the archive',
+    () => import('./commands/token.ts'),
+  ),
+  entry('doctor', 'check everything that a sync needs', () => import('./commands/doctor.ts')),
+  entry(
+    'config',
+    'check the configuration, or show it with its defaults',
+    () => import('./commands/config.ts'),
+  ),
+  entry('service', 'write units for systemd', () => import('./commands/service.ts')),
+  entry(
+    'fleet',
+    'archives on several machines, from 1,000 mailboxes up',
+    () => import('./commands/fleet/command.ts'),
+  ),
+  entry('api', 'call any operation of the mail service', () => import('./commands/api.ts')),
+  entry(
+    'sandbox',
+    'run a local mail service with generated mail',
+    () => import('./commands/sandbox.ts'),
+  ),
+  entry(
+    'completion',
+    'print a script for shell completion',
+    () => import('./commands/completion.ts'),
+  ),
 ];
+
+/** With the commands for programs: scripts of `completion` ask `complete`, and the build ships what `manual` prints. */
+export const ALL_COMMANDS: readonly CommandEntry[] = [
+  ...COMMANDS,
+  {
+    ...entry(
+      'complete',
+      'what may stand next in a line',
+      () => import('./commands/completion-answer.ts'),
+    ),
+    hidden: true,
+  },
+  { ...entry('manual', 'the man page', () => import('./commands/manual.ts')), hidden: true },
+];
+
+/** Runs one line of the whole program in this process, which it does not touch. */
+export const runCommandLine = (args: readonly string[], surface: Surface) =>
+  run(args, ALL_COMMANDS, surface);

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { Command } from 'commander';
 import type { EngineContext } from '../catalog/open-reader.ts';
+import { usageError } from '../core/error-tables.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { Output } from './output.ts';
 import type { Notices } from './warnings.ts';
@@ -21,12 +22,39 @@ export interface CommandContext extends EngineContext {
   readonly stdin: () => Readable & { readonly isTTY?: boolean };
 }
 
-/** What a command does once its line is parsed. */
-export type Body = (context: CommandContext) => Promise<ExitCode>;
+/** How a command ends: with 0 if it returns no exit code. */
+// biome-ignore lint/suspicious/noConfusingVoidType: functions that always succeed return nothing
+export type Ended = ExitCode | void;
+/** Runs a command once its line is parsed. */
+export type Body = (context: CommandContext) => Promise<Ended>;
+/** Declares the arguments and options of a command; the action that Commander calls chooses its body. */
+export type Define = (command: Command, chosen: (body: Body) => void) => void;
 
-/** A command's file: declares its arguments and options, and hands over its body when it is chosen. */
-export interface CommandFile {
+interface CommandFile {
   /** Whether words of the line may begin with a minus: see `minusWords`. */
   readonly takesMinusWords?: boolean;
-  define(command: Command, chosen: (body: Body) => void): void;
+  readonly define: Define;
+}
+
+/** A command of the program; its file is loaded when a line names the command. */
+export interface CommandEntry {
+  readonly name: string;
+  readonly summary: string;
+  /** Not in the help. */
+  readonly hidden?: true;
+  readonly load: () => Promise<CommandFile>;
+}
+
+/** Switches of a command line, by the names that Commander gives their options. */
+export type Flags<Name extends string> = { readonly [Option in Name]?: boolean };
+/** Options of a command line that take a value. */
+export type Values<Name extends string, Value = string> = { readonly [Option in Name]?: Value };
+
+/** @param problem a sentence; `command` is empty if the line names none */
+export function invalidUsage(command: string, problem: string): Error {
+  return usageError('usage-invalid', { command, problem });
+}
+
+export function subCommand(command: Command, name: string, summary: string): Command {
+  return command.command(name).summary(summary).description(summary);
 }

@@ -16,15 +16,21 @@ import type { ObjectStore } from '../copies/object-store.ts';
 import { hasKeysFor, noteMended } from '../copies/own-copy.ts';
 import { resolveS3 } from '../copies/s3-settings.ts';
 import { ensureBucket, s3Store } from '../copies/s3-store.ts';
-import { usageError } from '../core/error-tables.ts';
 import { errnoName, MailkeepError, sentenceOf } from '../core/errors.ts';
 import { readRegularFile } from '../core/files.ts';
 import { parseTarget } from '../core/s3-target.ts';
 import { terminalAsker } from './ask.ts';
-import type { KeyLine, OpenWithLine } from './commands/copy.ts';
-import type { CommandContext } from './context.ts';
+import { type CommandContext, invalidUsage, subCommand, type Values } from './context.ts';
 
-/** What is known of a target besides its address. */
+/** Files with what opens a copy. */
+export type KeyLine = {
+  readonly [File in 'recoveryKeyFile' | 'passphraseFile' | 'identityFile']?: string | undefined;
+};
+/** The same where those options name something new. */
+export type OpenWithLine = Values<
+  'openWithRecoveryKey' | 'openWithPassphrase' | 'openWithIdentity'
+>;
+
 interface TargetWish {
   readonly createBucket?: boolean;
   /** Of a bucket that is created: its objects can be locked. */
@@ -81,7 +87,7 @@ export function isEncrypted(
 /** @throws usage-invalid where it is missing */
 export function required(to: string | undefined, option: string): string {
   if (to !== undefined) return to;
-  throw usageError('usage-invalid', { command: 'copy', problem: `${option} is missing.` });
+  throw invalidUsage('copy', `${option} is missing.`);
 }
 
 /** Returns findings as people and JSON get them. */
@@ -161,7 +167,7 @@ export function openingKeyAlongside(context: CommandContext, line: OpenWithLine)
 function refuseSeveral({ recoveryKeyFile, passphraseFile, identityFile }: KeyLine, names: string) {
   const given = [recoveryKeyFile, passphraseFile, identityFile].filter((one) => one !== undefined);
   if (given.length <= 1) return;
-  throw usageError('usage-invalid', { command: 'copy', problem: `name one of ${names}.` });
+  throw invalidUsage('copy', `name one of ${names}.`);
 }
 
 /** The passphrase in a file's first line, or in the environment; undefined where there is none. */
@@ -200,7 +206,7 @@ function readKeyFile({ surroundings }: CommandContext, named: string): string {
  * global ones, but not those of `copy`: there, the same names mean something else.
  */
 export function sub(command: Command, name: string, summary: string): Command {
-  const added = command.command(name).summary(summary).description(summary);
+  const added = subCommand(command, name, summary);
   let program = command;
   while (program.parent !== null) program = program.parent;
   const visibleGlobalOptions = () => program.options.filter(({ hidden }) => !hidden);

@@ -1,4 +1,5 @@
-import { type CommandEntry, READING } from './reading-commands.ts';
+import type { CommandEntry } from './context.ts';
+import { READING } from './reading-commands.ts';
 
 export const STATS: CommandEntry = {
   name: 'stats',

@@ -17,14 +17,14 @@ import { confirmed } from './ask.ts';
 import { refuseFolder, withHolder } from './ask-fleet.ts';
 import { withFleet } from './commands/fleet/open-fleet.ts';
 import { waitingText } from './commands/fleet/status-words.ts';
-import type { CommandContext } from './context.ts';
 import {
   candidateLines,
   type ForgetCandidate,
   originText,
   shortIds,
   wouldText,
-} from './forget-candidates.ts';
+} from './commands/forget.ts';
+import type { CommandContext } from './context.ts';
 import { printErrors, valuesIn } from './holder-said.ts';
 import type { TypedLine, WhichAccount } from './option-values.ts';
 

@@ -17,7 +17,6 @@ const MEANINGS: Readonly<Record<ExitCode, string>> = {
 
 type Meanings = Partial<Readonly<Record<ExitCode, string>>>;
 
-/** Any command may fail, be typed wrongly or be interrupted. */
 const ANY: Meanings = { 0: MEANINGS[0], 1: MEANINGS[1], 2: MEANINGS[2], 130: MEANINGS[130] };
 const READS: Meanings = {
   ...ANY,
@@ -124,12 +123,10 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   completion: ANY,
 };
 
-/** Returns the exit codes of a command with their meanings; all codes for a command that declares none. */
 export function exitCodesOf(command: string): Meanings {
   return OF_COMMAND[command] ?? MEANINGS;
 }
 
-/** Returns the EXIT STATUS part of a command's help. */
 export function exitStatusHelp(command: string): string {
   const lines = Object.entries(exitCodesOf(command)).map(
     ([code, meaning]) => `  ${code.padEnd(3)}  ${meaning}`,

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { ALL_COMMANDS } from './command-line.ts';
+import { ALL_COMMANDS } from './commands.ts';
 import { runProcess } from './run.ts';
 
 await runProcess(ALL_COMMANDS);

@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, type Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Catalog } from '../catalog/catalog.ts';
 import { isMailbox, matchingFolders } from '../catalog/folders.ts';
 import type { QuarantineEntry } from '../catalog/messages.ts';
@@ -104,7 +104,6 @@ export function signerKey(text: string): Buffer {
   return key;
 }
 
-/** Collects the values of a repeatable option. */
 export function collected(text: string, before: readonly string[] = []): string[] {
   return [...before, text];
 }
@@ -117,6 +116,23 @@ export function recipients(text: string, before: readonly string[] = []): string
     );
   }
   return [...before, text];
+}
+
+/** Options that several commands take, as arguments of `Command.option`. */
+export const MAILBOXES = [
+  '--mailbox <address>',
+  'only this mailbox (address or resource id); repeatable',
+  collected,
+] as const;
+export const FOLDERS = [
+  '--folder <path>',
+  'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
+  collected,
+] as const;
+
+/** An option that cannot be used with these others. */
+export function exclusive(flags: string, description: string, ...others: string[]): Option {
+  return new Option(flags, description).conflicts(others);
 }
 
 const REPEATABLE: readonly unknown[] = [collected, recipients];
@@ -173,7 +189,6 @@ export interface QuarantineChoice {
   readonly uid?: number;
 }
 
-/** Returns what is in quarantine and chosen. */
 export function chosenEntries(
   { quarantine, folders }: Pick<Catalog, 'quarantine' | 'folders'>,
   { mailbox, folder, uid }: QuarantineChoice,

@@ -3,7 +3,6 @@ import type { Writable } from 'node:stream';
 import { Option } from 'commander';
 import pc from 'picocolors';
 import type { HitCount } from '../catalog/search.ts';
-import { usageError } from '../core/error-tables.ts';
 import { errnoOf } from '../core/errors.ts';
 import {
   displayWidth,
@@ -16,6 +15,7 @@ import {
 import { count, counted, localTime } from '../core/text.ts';
 import type { MessageId } from '../core/types.ts';
 import type { PlaceLine, SearchLine } from '../mail/identity.ts';
+import { invalidUsage } from './context.ts';
 import { outputError } from './errors.ts';
 
 /** Beyond this many characters a line is no prose, and is left to the terminal. */
@@ -208,12 +208,9 @@ export function formatOption(): Option {
 }
 
 /** @throws usage-invalid for two formats at once */
-export function refuseTwoFormats(command: string, format: LineFormat, json: boolean): void {
+export function refuseTwoFormats(command: string, format: string, json: boolean): void {
   if (format !== 'text' && json)
-    throw usageError('usage-invalid', {
-      command,
-      problem: `--format ${format} cannot be used with --json.`,
-    });
+    throw invalidUsage(command, `--format ${format} cannot be used with --json.`);
 }
 
 type Column<L> = readonly [name: string, value: (line: L) => string | number | null];
@@ -278,7 +275,6 @@ export function lineWriter<L extends { readonly id: string | null }>(
   };
 }
 
-/** Prints one line of `--format ids`. */
 export function printId(output: Output, id: MessageId): Promise<void> {
   return output.bytes(Buffer.from(`${id}\n`));
 }
@@ -300,7 +296,6 @@ export function csvField(value: string | number | null): string {
   return SPECIAL.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** Columns of one name: more than any address or path that people choose. */
 const MOST = 200;
 
 /**
@@ -322,7 +317,6 @@ export function commandLine(command: string, data: string | undefined): string {
   return terminalLine(`mailkeep ${command} --data ${word}`);
 }
 
-/** Counting starts when the page is printed, and only a person waits for it. */
 const COUNTING_MS = 100;
 
 /** Returns a function that says whether there is time left to count what does not fit on a page. */

@@ -5,10 +5,9 @@ import { EXIT_STATUS_HELP } from '../core/errors.ts';
 import { nearest } from '../core/names.ts';
 import { noPathProblem } from '../core/s3-target.ts';
 import { commandName } from './command-name.ts';
-import type { Body, Globals } from './context.ts';
+import { type Body, type CommandEntry, type Globals, invalidUsage } from './context.ts';
 import { examplesOf, exitStatusHelp } from './help-text.ts';
 import { checkValues, markMinusWords } from './option-values.ts';
-import type { CommandEntry } from './reading-commands.ts';
 
 /** What a command line asks for: a command to run, or a text to print and be done. */
 export type Request =
@@ -132,10 +131,10 @@ export async function parseCommandLine(
     return parseCommandLine(['help', first], commands, columns);
   if (first === 'help' && named !== undefined && chosen === undefined) {
     const problem = await problemText(`unknown command '${named}'`, program, program);
-    throw usageError('usage-invalid', { command: '', problem });
+    throw invalidUsage('', problem);
   }
   checkValues(program, (problem) => {
-    throw usageError('usage-invalid', { command: chosen?.name() ?? '', problem });
+    throw invalidUsage(chosen?.name() ?? '', problem);
   });
   try {
     await program.parseAsync(marked, { from: 'user' });
@@ -143,10 +142,10 @@ export async function parseCommandLine(
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode === 0) return { kind: 'print', text: printed.trimEnd() };
     if (error.code === 'commander.help') throw withoutCommand(chosen ?? program);
-    throw usageError('usage-invalid', {
-      command: chosen?.name() ?? '',
-      problem: await problemText(error.message, chosen ?? program, program),
-    });
+    throw invalidUsage(
+      chosen?.name() ?? '',
+      await problemText(error.message, chosen ?? program, program),
+    );
   }
   if (body === undefined) throw withoutCommand(chosen ?? program);
   return {
@@ -158,14 +157,12 @@ export async function parseCommandLine(
 }
 
 interface SubCommand {
-  /** What calls it. */
   readonly words: string;
   readonly sub: Command;
   /** The commands that it is below, nearest first. */
   readonly above: readonly Command[];
 }
 
-/** Returns every command below one. */
 function commandsBelow(command: Command, words: string, above: readonly Command[]): SubCommand[] {
   return command.commands.flatMap((sub) => {
     const own = `${words} ${sub.name()}`;
@@ -191,7 +188,7 @@ function refuseAddresses(acting: Command): void {
         const found = typeof value === 'string' ? noPathProblem(value) : undefined;
         if (found === undefined) continue;
         const problem = `${option.long} takes a path: ${found}.`;
-        throw usageError('usage-invalid', { command: acting.name(), problem });
+        throw invalidUsage(acting.name(), problem);
       }
     }
   }
@@ -234,7 +231,6 @@ function commandNames(command: Command): string[] {
     .map((sub) => sub.name());
 }
 
-/** Long options of a command, of the commands below it, and of every command. */
 function optionNames(command: Command, program: Command): string[] {
   return [command, ...command.commands, program]
     .flatMap(({ options }) => options)
@@ -256,12 +252,10 @@ function globalsOf(program: Command): Globals {
   };
 }
 
-/** Returns whether errors are wanted as JSON, even if the command line cannot be parsed. */
 export function wantsJson(args: readonly string[]): boolean {
   return has(args, '--json');
 }
 
-/** Returns whether colours are refused, even if the command line cannot be parsed. */
 export function refusesColour(args: readonly string[]): boolean {
   return has(args, '--no-color');
 }

@@ -19,11 +19,7 @@ interface MailboxTally {
   readonly finished: boolean;
 }
 
-interface Waiting {
-  readonly account: string;
-  readonly until: number;
-  readonly reason: 'rate' | 'retry-after' | 'paused';
-}
+type Waiting = Pick<Extract<SyncProgress, { event: 'waiting' }>, 'account' | 'until' | 'reason'>;
 
 /** How many messages were stored at a time, in milliseconds since the epoch. */
 interface Sample {
@@ -31,7 +27,6 @@ interface Sample {
   readonly messages: number;
 }
 
-/** Everything that progress has reported so far. */
 export interface Tally {
   readonly startedAt: number;
   /** By account and address, in the order in which they began. */
@@ -80,38 +75,27 @@ export function tallied(tally: Tally, event: SyncProgress, now: number): Tally {
       return before === undefined ? tally : withMailbox(tally, { ...before, finished: true });
     }
     case 'requests': {
-      const { account, requests, perMinute } = event;
-      return {
-        ...tally,
-        requests: new Map(tally.requests).set(account, requests),
-        perMinute: new Map(tally.perMinute).set(account, perMinute),
-      };
+      const { account } = event;
+      const requests = new Map(tally.requests).set(account, event.requests);
+      const perMinute = new Map(tally.perMinute).set(account, event.perMinute);
+      return { ...tally, requests, perMinute };
     }
-    case 'waiting':
-      return {
-        ...tally,
-        waiting: { account: event.account, until: event.until, reason: event.reason },
-      };
+    case 'waiting': {
+      const { account, until, reason } = event;
+      return { ...tally, waiting: { account, until, reason } };
+    }
     case 'indexing':
       return { ...tally, indexing: { indexed: event.indexed, remaining: event.remaining } };
-    case 'forecast':
-      return {
-        ...tally,
-        forecast: new Map(tally.forecast).set(event.account, event.forecast.messages),
-      };
+    case 'forecast': {
+      const forecast = new Map(tally.forecast).set(event.account, event.forecast.messages);
+      return { ...tally, forecast };
+    }
     case 'sealing':
       return tally;
   }
 }
 
-interface Sum {
-  readonly ahead: number;
-  readonly messages: number;
-  readonly bytes: number;
-  readonly requests: number;
-}
-
-export function sumOf(tally: Tally): Sum {
+export function sumOf(tally: Tally) {
   const mailboxes = [...tally.mailboxes.values()];
   return {
     ahead: Math.max(total(mailboxes.map(({ ahead }) => ahead)), total(tally.forecast.values())),
@@ -233,14 +217,11 @@ function requestsText(tally: Tally, now: number): string {
 /** Why nothing moves at the moment. */
 export function waitingText({ until, reason }: Waiting, now: number): string {
   const wait = span(Math.max(0, until - now));
-  switch (reason) {
-    case 'rate':
-      return `waiting ${wait} for the request budget`;
-    case 'retry-after':
-      return `the service asked to wait ${wait}`;
-    case 'paused':
-      return `paused until ${localTime(until)}: the service keeps refusing`;
-  }
+  return {
+    rate: `waiting ${wait} for the request budget`,
+    'retry-after': `the service asked to wait ${wait}`,
+    paused: `paused until ${localTime(until)}: the service keeps refusing`,
+  }[reason];
 }
 
 /** The whole state as one line, for logs and files. */
@@ -310,16 +291,11 @@ function openMailboxes(tally: Tally): readonly MailboxTally[] {
   return [...tally.mailboxes.values()].filter(({ finished }) => !finished);
 }
 
-/** Events with news for people. */
-const SHOWN: ReadonlySet<SyncProgress['event']> = new Set(['stored', 'waiting', 'indexing']);
-/** How often a line is written at most. */
+const SHOWN: readonly SyncProgress['event'][] = ['stored', 'waiting', 'indexing'];
 const LINE_EVERY_MS = 10_000;
 
 /** Progress as lines, for files, pipes and logs: what is ahead, then a line every ten seconds. */
-export function plainProgress(
-  notices: Notices,
-  now: () => number,
-): { readonly listen: ProgressListener; stop(): void } {
+export function plainProgress(notices: Notices, now: () => number): Progress {
   let tally = emptyTally(now());
   let lastLine = now();
   return {
@@ -327,12 +303,17 @@ export function plainProgress(
       const at = now();
       tally = tallied(tally, event, at);
       if (event.event === 'forecast') notices.say(forecastText(event.forecast));
-      if (!SHOWN.has(event.event) || at - lastLine < LINE_EVERY_MS) return;
+      if (!SHOWN.includes(event.event) || at - lastLine < LINE_EVERY_MS) return;
       lastLine = at;
       notices.say(summaryLine(tally, at));
     },
     stop() {},
   };
+}
+
+interface Progress {
+  readonly listen: ProgressListener;
+  stop(): void;
 }
 
 /** More bars than this push each other off the screen; the rest are in the sum. */
@@ -344,10 +325,7 @@ const LEAST_BAR = 8;
 const WORDS = 96;
 
 /** Progress bars on a terminal: one for each mailbox at work, and one for all with the request budget. */
-export function liveProgress(
-  notices: Notices,
-  now: () => number,
-): { readonly listen: ProgressListener; stop(): void } {
+export function liveProgress(notices: Notices, now: () => number): Progress {
   const screen = new MultiBar({
     stream: notices.stream,
     format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { texts }) => {
@@ -440,7 +418,6 @@ export async function followPass(
   return { progress: listen, request: () => {}, result: () => {}, stop };
 }
 
-/** Progress of one long step, as one line. */
 interface Activity {
   /** What is being done now; the text is made only when it is shown. */
   show(text: () => string): void;
@@ -493,5 +470,15 @@ export function openActivity(
       if (drawnAt !== null) stream.write(CLEAR_LINE);
       drawnAt = null;
     },
+  };
+}
+
+/** Listeners that show how far a log was read and made searchable. */
+export function foldingShown(activity: Pick<Activity, 'show'>, log = 'the log') {
+  return {
+    onFold: ({ messages }: { readonly messages: number }) =>
+      activity.show(() => `read ${counted(messages, 'message')} of ${log}`),
+    onIndex: ({ indexed, remaining }: { readonly indexed: number; readonly remaining: number }) =>
+      activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
   };
 }

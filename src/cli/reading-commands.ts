@@ -1,13 +1,5 @@
 import type { ReadingCommand } from './command-name.ts';
-import type { CommandFile } from './context.ts';
-
-export interface CommandEntry {
-  readonly name: string;
-  readonly summary: string;
-  /** Not in the help. */
-  readonly hidden?: true;
-  readonly load: () => Promise<CommandFile>;
-}
+import type { CommandEntry } from './context.ts';
 
 /** Commands that only read the archive. A command's file is loaded only when it is the one. */
 export const READING: {

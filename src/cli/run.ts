@@ -3,18 +3,15 @@ import { fstatSync, writeSync } from 'node:fs';
 import { type Readable, Writable } from 'node:stream';
 import { nameProcess } from '../archive/lock.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
-import { usageError } from '../core/error-tables.ts';
 import { combinedExit, EXIT, type ExitCode, exitOf, sentenceOf } from '../core/errors.ts';
 import { noPathProblem } from '../core/s3-target.ts';
 import { terminalSafe } from '../core/terminal-safe.ts';
 import { commandName } from './command-name.ts';
-import type { Globals } from './context.ts';
-import { reportTo, WORDS } from './engine-events.ts';
+import { type CommandEntry, type Globals, invalidUsage } from './context.ts';
 import { wrappedHelp } from './help-text.ts';
 import { OutputClosed, streamOutput } from './output.ts';
 import { parseCommandLine, refusesColour, wantsJson } from './program.ts';
-import type { CommandEntry } from './reading-commands.ts';
-import { printError, streamNotices } from './warnings.ts';
+import { printError, reportTo, streamNotices, WORDS } from './warnings.ts';
 
 /** The process as a command sees it. */
 export interface Surface {
@@ -61,7 +58,7 @@ export async function run(
     const base = { globals, surroundings, signal, now, report, words: WORDS, only };
     const context = { ...base, output, notices, stdin };
     const startedAt = now();
-    ended = await request.body(context);
+    ended = (await request.body(context)) ?? EXIT.done;
     await output.written();
     // Behind everything that may fail: with --json an error is the only object on standard error.
     if (ended === EXIT.done) notices.settle();
@@ -104,7 +101,7 @@ function withEnvironment(globals: Globals, env: Surface['env']): Globals {
       found === undefined
         ? `${variable} is set, but empty. Unset it, or set it to a path.`
         : `${variable} takes a path: ${found}.`;
-    throw usageError('usage-invalid', { command: '', problem });
+    throw invalidUsage('', problem);
   }
   return { ...globals, data: used.data };
 }

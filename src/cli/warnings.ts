@@ -1,5 +1,7 @@
 import type { Writable } from 'node:stream';
 import pc from 'picocolors';
+import type { EngineContext, EngineEvent, Remembered } from '../catalog/open-reader.ts';
+import type { ConfigWarning } from '../core/config.ts';
 import {
   combinedExit,
   EXIT_OF_FAMILY,
@@ -10,10 +12,11 @@ import {
 } from '../core/errors.ts';
 import type { KnownDamage } from '../core/state.ts';
 import { jsonLine, terminalLine } from '../core/terminal-safe.ts';
-import { count, counted, span } from '../core/text.ts';
+import { bytes, count, counted, span } from '../core/text.ts';
 import { syncError } from '../sync/errors.ts';
 import type { MailboxResult, SyncFailure, SyncResult } from '../sync/result.ts';
 import { damageError, type VerificationStatus } from '../verify/verification.ts';
+import { findingText } from './finding-text.ts';
 import {
   type Colours,
   type ColourWish,
@@ -29,7 +32,6 @@ export interface Trouble extends ErrorReport {
   readonly exit: ExitCode;
 }
 
-/** Returns the exit code of a pass: by its failures, by what the brake holds and by what is quarantined. */
 export function exitOfSync(result: SyncResult): ExitCode {
   return combinedExit(troublesOf(result).map(({ exit }) => exit));
 }
@@ -73,7 +75,6 @@ function describeFailure(failure: SyncFailure): Trouble {
   };
 }
 
-/** How many messages of all mailboxes are in this state, and which mailboxes have any. */
 function sumOf(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined') {
   const having = mailboxes.filter((mailbox) => mailbox[field] > 0);
   return {
@@ -93,7 +94,6 @@ function latest(mailboxes: readonly MailboxResult[]): string | null {
   );
 }
 
-/** An error as people and programs see it. */
 interface ErrorReport {
   readonly code: string;
   readonly message: string;
@@ -138,7 +138,6 @@ export interface Notices {
   readonly stream: Writable & { readonly columns?: number };
   /** Prints a line about the work in progress; silent under `--quiet` and `--json`. */
   say(text: string): void;
-  /** A line for who looks for a reason; only with `--verbose`, and silent where `say` is. */
   detail(text: string): void;
   /** Something that works but should be mended; silent under `--quiet` and `--json`. */
   warn(text: string): void;
@@ -233,4 +232,91 @@ export function verifiedText(last: VerificationStatus, now: number): string {
   }[mode];
   const rest = mode === 'full' || mode === 'repair' ? '' : `; ${every}`;
   return `verified ${ago(at)} (${what})${rest}${found === 0 ? ', no damage' : ''}`;
+}
+
+/** The words of this front end for what the engine keeps as text. */
+export const WORDS: EngineContext['words'] = {
+  finding: findingText,
+  error: (error) => sentenceOf(error).message,
+};
+
+const REMEMBERED: Readonly<Record<Remembered, string>> = {
+  result: 'the result',
+  damage: 'the damage',
+  sample: 'how far the sample came',
+  segments: 'when each segment was verified',
+  run: 'the run',
+  copy: 'the state of the copy',
+};
+
+const HOLDS: Readonly<Record<NonNullable<ConfigWarning['holds']> | 'token', string>> = {
+  token: 'a token',
+  'fleet-keys': 'the keys of the fleet',
+  'registry-password': 'the password of the registry',
+};
+
+/** Returns a listener that prints what the engine reports on standard error. */
+export function reportTo(notices: Notices): (event: EngineEvent) => void {
+  return (event) => {
+    switch (event.event) {
+      case 'config-located':
+        return notices.detail(`configuration: ${terminalLine(event.file)}`);
+      case 'config-warning':
+        return notices.warn(warningText(event.warning));
+      case 'archive-located':
+        return notices.detail(`archive: ${terminalLine(event.dataDir)}`);
+      case 'catalog-behind': {
+        const { dataDir, reached, last } = event;
+        return notices.alert({
+          code: 'catalog-behind',
+          message: `the catalog is behind the log (commit ${reached} of ${last}), and newer mail is not found.`,
+          hint: `"mailkeep rebuild --data ${terminalLine(dataDir)}" brings it up to date; so does the next sync.`,
+        });
+      }
+      case 'catalog-caught-up':
+        return notices.say(`The catalog caught up ${counted(event.commits, 'commit')}.`);
+      case 'tail-put-aside':
+        return notices.warn(
+          `the last run was interrupted: ${bytes(event.bytes)} after the last commit were moved to ${event.file}`,
+        );
+      case 'state-put-aside':
+        return notices.alert(stateAsideWarning(event.file));
+      case 'state-not-written':
+        return notices.warn(
+          `${REMEMBERED[event.what]} could not be remembered. ${sentenceOf(event.error).message}`,
+        );
+      case 'purging':
+        return notices.say(`Removing ${counted(event.messages, 'message')} from the log.`);
+      case 'rebuilding-catalog':
+        return notices.say(
+          {
+            purge: 'Rebuilding the catalog to remove the words from its index.',
+            repair: 'Rebuilding the catalog.',
+            version: 'Rebuilding the catalog: an earlier version of mailkeep wrote it.',
+          }[event.because],
+        );
+      case 'not-fetched': {
+        const { folder, uid } = event.place;
+        return notices.warn(
+          `${terminalLine(folder)} uid ${uid}: ${sentenceOf(event.error).message}`,
+        );
+      }
+    }
+  };
+}
+
+export function warningText({ file, holds, mode }: ConfigWarning): string {
+  return `${file} holds ${HOLDS[holds ?? 'token']} and can be read by others (mode ${mode}): chmod 600 ${file}`;
+}
+
+/**
+ * A state that was put aside is no damage of the archive: what it remembers is learned again. Known damage and saved
+ * searches went with it, and must not be forgotten unseen.
+ */
+function stateAsideWarning(file: string): Warning {
+  return {
+    code: 'state-put-aside',
+    message: `the state could not be read and was moved to ${file}. A new one was created; the archive is not affected.`,
+    hint: 'Only the old one has known damage and saved searches: "mailkeep verify" finds the damage again.',
+  };
 }

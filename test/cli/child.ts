@@ -6,7 +6,7 @@ import path from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import type { runCommandLine } from '../../src/cli/command-line.ts';
+import type { runCommandLine } from '../../src/cli/commands.ts';
 import type { ConfigInput } from '../../src/core/config-schema.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { expectDeclared } from './declared-exit.ts';

@@ -1,13 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { type FileHandle, lstat, open, readFile, rename, rm } from 'node:fs/promises';
+import { createReadStream, lstatSync } from 'node:fs';
+import { type FileHandle, open, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
-import type { Readable } from 'node:stream';
-import type { Command } from 'commander';
 import { z } from 'zod';
 import { settingsOf } from '../../catalog/archive-settings.ts';
 import { jsonErrorOffset } from '../../core/config-file.ts';
-import type { AccountSettings } from '../../core/config-schema.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, errnoOf } from '../../core/errors.ts';
 import { nearest } from '../../core/names.ts';
@@ -26,29 +23,27 @@ import {
   type Param,
   readParam,
 } from '../../service/wire.ts';
-import { type Clients, namedMailbox, oneAccount, withClients } from '../account-clients.ts';
-import { confirmed } from '../ask.ts';
-import type { Body, CommandContext } from '../context.ts';
+import { namedMailbox, oneAccount, withClients } from '../account-clients.ts';
+import { confirmed, pipedBytes } from '../ask.ts';
+import {
+  type CommandContext,
+  type Define,
+  type Flags,
+  invalidUsage,
+  type Values,
+} from '../context.ts';
 import { operationError } from '../errors.ts';
 import { collected } from '../option-values.ts';
-import type { Colours } from '../output.ts';
-
-/** A field of a request body, for people. */
-interface BodyField {
-  readonly name: string;
-  readonly required: boolean;
-  /** Such as `string 1..100`, `list of 1..100 integers from 1`, `one of active, paused`. */
-  readonly type: string;
-}
+import { type Colours, present } from '../output.ts';
 
 /** The body as JSON Schema (2020-12), or null where the operation takes none. */
-function bodySchema({ body }: Operation): object | null {
+function bodySchema({ body }: Operation): Schema | null {
   return body === null ? null : z.toJSONSchema(body, { io: 'input' });
 }
 
-/** The fields of the body in the order of the interface; none where the operation takes no body. */
-function bodyFields({ body }: Operation): BodyField[] {
-  return body === null ? [] : fieldsOf(z.toJSONSchema(body, { io: 'input' }));
+/** The fields of the body for people, in the order of the interface; none where the operation takes no body. */
+function bodyFields(operation: Operation) {
+  return fieldsOf(bodySchema(operation) ?? {});
 }
 
 /** What holds for the body as a whole, where an empty one already breaks it: `needs at least one of to, cc and bcc`. */
@@ -60,7 +55,8 @@ function bodyRules({ body }: Operation): string[] {
 
 type Schema = z.core.JSONSchema.JSONSchema;
 
-function fieldsOf({ properties = {}, required = [] }: Schema): BodyField[] {
+/** Types such as `string 1..100`, `list of 1..100 integers from 1`, `one of active, paused`. */
+function fieldsOf({ properties = {}, required = [] }: Schema) {
   return Object.entries(properties).map(([name, schema]) => ({
     name,
     required: required.includes(name),
@@ -69,40 +65,34 @@ function fieldsOf({ properties = {}, required = [] }: Schema): BodyField[] {
 }
 
 function typeText(schema: Schema): string {
+  const { format, items, type } = schema;
   if (schema.enum !== undefined) return `one of ${schema.enum.join(', ')}`;
-  switch (schema.type) {
-    case 'string':
-      return `${formatText(schema)}${bounds(schema.minLength, schema.maxLength)}`;
+  switch (type) {
+    case 'string': {
+      const name = format === 'date' ? 'date YYYY-MM-DD' : format === 'uri' ? 'URL' : 'string';
+      return `${name}${bounds(schema.minLength, schema.maxLength)}`;
+    }
     case 'integer':
     case 'number':
-      return `${schema.type}${bounds(schema.minimum, schema.maximum)}`;
+      return `${type}${bounds(schema.minimum, schema.maximum)}`;
     case 'array': {
-      const { items } = schema;
-      const item =
-        items === undefined || typeof items === 'boolean' || Array.isArray(items)
-          ? 'anything'
-          : typeText(items);
+      const isOneType = typeof items === 'object' && !Array.isArray(items);
+      const item = isOneType ? typeText(items) : 'anything';
       return `list${bounds(schema.minItems, schema.maxItems)} of ${item}`;
     }
-    case 'object':
-      return `{${fieldsOf(schema)
-        .map(({ name, required }) => (required ? name : `${name}?`))
-        .join(', ')}}`;
+    case 'object': {
+      const names = fieldsOf(schema).map(({ name, required }) => (required ? name : `${name}?`));
+      return `{${names.join(', ')}}`;
+    }
     default:
-      return Array.isArray(schema.type) ? schema.type.join(' or ') : 'anything';
+      return Array.isArray(type) ? type.join(' or ') : 'anything';
   }
-}
-
-function formatText({ format }: Schema): string {
-  if (format === 'date') return 'date YYYY-MM-DD';
-  return format === 'uri' ? 'URL' : 'string';
 }
 
 /** The bounds that mean something: the largest number a double holds exactly is none. */
 function bounds(from: number | undefined, to: number | undefined): string {
   const most = to === undefined || to >= Number.MAX_SAFE_INTEGER ? '' : String(to);
-  if (from === undefined && most === '') return '';
-  return ` ${from ?? ''}..${most}`;
+  return from === undefined && most === '' ? '' : ` ${from ?? ''}..${most}`;
 }
 
 const MOST_SUGGESTIONS = 4;
@@ -116,13 +106,10 @@ function namedOperation(name: string): Operation {
   return found;
 }
 
-/** Names that are a few typing mistakes away, then those that hold the word. */
 function suggestions(name: string): string[] {
   let names = OPERATIONS.map((operation) => operation.name);
   const near: string[] = [];
-  for (;;) {
-    const next = nearest(name, names);
-    if (next === null) break;
+  for (let next = nearest(name, names); next !== null; next = nearest(name, names)) {
     near.push(next);
     names = names.filter((each) => each !== next);
   }
@@ -132,20 +119,14 @@ function suggestions(name: string): string[] {
 }
 
 /** Parameters that name a mailbox by its resource id; on a command line they may hold its address. */
-const MAILBOX_PARAMS: ReadonlySet<string> = new Set([
-  'mailboxResourceId',
-  'mailboxId',
-  'mailbox_id',
-]);
+const MAILBOX_PARAMS: readonly string[] = ['mailboxResourceId', 'mailboxId', 'mailbox_id'];
 /** What all of them may be called by. */
 const MAILBOX = 'mailbox';
 /** A client always says how many items a page it wants: defaults of services differ. */
-const PAGE_SIZES: ReadonlySet<string> = new Set(['perPage', 'per_page']);
+const PAGE_SIZES: readonly string[] = ['perPage', 'per_page'];
 
 interface GivenParams {
-  /** Typed and within their bounds; an address given as a mailbox stays as it is. */
-  readonly values: ParamValues;
-  /** The mailbox parameter that holds an address, to be looked up. */
+  readonly values: Record<string, string | number>;
   readonly address: { readonly param: string; readonly address: string } | null;
 }
 
@@ -158,60 +139,46 @@ interface GivenParams {
 function readParams(
   operation: Operation,
   given: readonly string[],
-  filled: ParamValues = {},
+  filled: ParamValues,
 ): GivenParams {
   const values: Record<string, string | number> = {};
   let address: GivenParams['address'] = null;
   for (const pair of given) {
-    const [name, text] = split(pair);
-    const param = paramOf(operation, name);
-    if (param.name in values) {
-      throw operationError('operation-param-twice', {
-        operation: operation.name,
-        param: param.name,
-      });
-    }
-    if (MAILBOX_PARAMS.has(param.name) && text.includes('@')) {
-      address = { param: param.name, address: text };
-    }
-    values[param.name] = checked(operation, param, text);
+    const at = pair.indexOf('=');
+    if (at < 1)
+      throw usageError('usage-option', { option: '--param', found: pair, expected: 'name=value' });
+    const text = pair.slice(at + 1);
+    const param = paramOf(operation, pair.slice(0, at));
+    const { name } = param;
+    if (name in values)
+      throw operationError('operation-param-twice', { operation: operation.name, param: name });
+    if (MAILBOX_PARAMS.includes(name) && text.includes('@'))
+      address = { param: name, address: text };
+    values[name] = checked(operation, param, text);
   }
   for (const param of operation.params) {
-    if (param.name in values) continue;
-    const value = filled[param.name] ?? (PAGE_SIZES.has(param.name) ? param.default : undefined);
-    if (value !== undefined) values[param.name] = checked(operation, param, value);
+    const { name, help } = param;
+    if (name in values) continue;
+    const value = filled[name] ?? (PAGE_SIZES.includes(name) ? param.default : undefined);
+    if (value !== undefined) values[name] = checked(operation, param, value);
     else if (param.required) {
-      throw operationError('operation-param-missing', {
-        operation: operation.name,
-        param: param.name,
-        expected: describeParam(param),
-        help: param.help,
-      });
+      const about = { operation: operation.name, param: name };
+      const facts = { ...about, expected: describeParam(param), help };
+      throw operationError('operation-param-missing', facts);
     }
   }
   return { values, address };
 }
 
-function split(pair: string): [name: string, text: string] {
-  const at = pair.indexOf('=');
-  if (at < 1) {
-    throw usageError('usage-option', { option: '--param', found: pair, expected: 'name=value' });
-  }
-  return [pair.slice(0, at), pair.slice(at + 1)];
-}
-
 function paramOf(operation: Operation, name: string): Param {
   const { params } = operation;
   const found = params.find(
-    (param) => param.name === name || (name === MAILBOX && MAILBOX_PARAMS.has(param.name)),
+    (param) => param.name === name || (name === MAILBOX && MAILBOX_PARAMS.includes(param.name)),
   );
   if (found !== undefined) return found;
   const known = params.map((param) => param.name);
   throw operationError('operation-param-unknown', {
-    operation: operation.name,
-    param: name,
-    nearest: nearest(name, known),
-    known,
+    ...{ operation: operation.name, param: name, nearest: nearest(name, known), known },
     inBody: bodyFields(operation).some((field) => field.name === name),
   });
 }
@@ -220,10 +187,8 @@ function checked(operation: Operation, param: Param, given: string | number): st
   const read = readParam(param, given);
   if (read.ok) return read.value;
   throw operationError('operation-param-invalid', {
-    operation: operation.name,
-    param: param.name,
-    found: String(given),
-    expected: describeParam(param),
+    ...{ operation: operation.name, param: param.name },
+    ...{ found: String(given), expected: describeParam(param) },
   });
 }
 
@@ -239,19 +204,14 @@ const MOST_BODY_BYTES = 64 * 1024 * 1024;
 async function readBody(
   operation: Operation,
   given: string | undefined,
-  context: Pick<CommandContext, 'stdin' | 'surroundings'>,
+  context: CommandContext,
 ): Promise<unknown> {
   if (operation.body === null) {
     if (given === undefined) return undefined;
     throw operationError('operation-no-body', { operation: operation.name });
   }
-  let body: object = {};
-  if (given === undefined) {
-    if (operation.body.safeParse(body).success) return body;
-  } else {
-    const { text, source } = await bodyText(given, context);
-    body = objectIn(text, source);
-  }
+  if (given === undefined && operation.body.safeParse({}).success) return {};
+  const body = given === undefined ? {} : await typedBody(given, context);
   checkFields(operation, Object.keys(body));
   encodeBody(operation.body, body, operation.name);
   return body;
@@ -261,36 +221,29 @@ async function readBody(
 function checkFields(operation: Operation, given: readonly string[]): void {
   const fields = bodyFields(operation);
   const known = fields.map(({ name }) => name);
-  const unknown = given.find((name) => !known.includes(name));
-  if (unknown !== undefined) {
-    throw operationError('operation-field-unknown', {
-      operation: operation.name,
-      field: unknown,
-      nearest: nearest(unknown, known),
-      known,
-    });
+  const field = given.find((name) => !known.includes(name));
+  if (field !== undefined) {
+    const about = { operation: operation.name, field, nearest: nearest(field, known), known };
+    throw operationError('operation-field-unknown', about);
   }
   const missing = fields.filter(({ name, required }) => required && !given.includes(name));
   if (missing.length > 0) {
-    throw operationError('operation-body-missing', {
-      operation: operation.name,
-      fields: missing.map(({ name }) => name),
-    });
+    const about = { operation: operation.name, fields: missing.map(({ name }) => name) };
+    throw operationError('operation-body-missing', about);
   }
 }
 
-async function bodyText(
-  given: string,
-  { stdin, surroundings }: Pick<CommandContext, 'stdin' | 'surroundings'>,
-): Promise<{ text: string; source: string }> {
-  if (given.trimStart().startsWith('{')) return { text: given, source: 'the command line' };
+async function typedBody(given: string, { stdin, surroundings }: CommandContext): Promise<object> {
+  if (given.trimStart().startsWith('{')) return objectIn(given, 'the command line');
   const source = given === '-' ? 'standard input' : given;
   const fail = (reason: string) => operationError('operation-body-unreadable', { source, reason });
   try {
     const bytes =
-      given === '-' ? await piped(stdin()) : await readFile(path.resolve(surroundings.cwd, given));
+      given === '-'
+        ? await pipedBytes(stdin(), MOST_BODY_BYTES)
+        : await readFile(path.resolve(surroundings.cwd, given));
     if (bytes.length > MOST_BODY_BYTES) throw fail(`more than ${MOST_BODY_BYTES} bytes`);
-    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes), source };
+    return objectIn(new TextDecoder('utf-8', { fatal: true }).decode(bytes), source);
   } catch (error) {
     const reason = errnoOf(error);
     if (reason !== undefined) throw fail(reason);
@@ -300,18 +253,6 @@ async function bodyText(
   }
 }
 
-async function piped(stdin: Readable): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of stdin) {
-    const bytes = Buffer.from(chunk);
-    length += bytes.length;
-    chunks.push(bytes);
-    if (length > MOST_BODY_BYTES) break;
-  }
-  return Buffer.concat(chunks);
-}
-
 function objectIn(text: string, source: string): object {
   let value: unknown;
   try {
@@ -319,19 +260,15 @@ function objectIn(text: string, source: string): object {
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     // The parser's own words quote the text, and with it mail.
-    throw operationError('operation-body-no-object', { source, ...placeOf(text) });
+    const before = text.slice(0, jsonErrorOffset(text) ?? 0).split('\n');
+    const at = { line: before.length, column: (before.at(-1) ?? '').length + 1 };
+    throw operationError('operation-body-no-object', { source, ...at });
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
   throw operationError('operation-body-no-object', { source, line: null, column: null });
 }
 
-function placeOf(text: string): { line: number; column: number } {
-  const before = text.slice(0, jsonErrorOffset(text) ?? 0).split('\n');
-  return { line: before.length, column: (before.at(-1) ?? '').length + 1 };
-}
-
-/** `mailkeep api --list`: every operation of both surfaces. */
-async function listOperations({ output }: CommandContext): Promise<ExitCode> {
+async function listOperations({ output }: CommandContext): Promise<void> {
   let surface = '';
   for (const operation of OPERATIONS) {
     const head =
@@ -339,16 +276,13 @@ async function listOperations({ output }: CommandContext): Promise<ExitCode> {
     surface = operation.surface;
     await output.line(asJson(operation), () => head + listingText(operation, output.colours));
   }
-  return EXIT.done;
 }
 
-/** `mailkeep api OPERATION --describe`. */
-async function describeOperation({ output }: CommandContext, name: string): Promise<ExitCode> {
+async function describeOperation({ output }: CommandContext, name: string): Promise<void> {
   const operation = namedOperation(name);
   await output.object({ ...asJson(operation), bodySchema: bodySchema(operation) }, () =>
     descriptionText(operation, output.colours),
   );
-  return EXIT.done;
 }
 
 function heading({ surface }: Operation): string {
@@ -378,17 +312,15 @@ function asJson(operation: Operation) {
 /** Three lines or four: what it does, how it is called, what it takes. */
 function listingText(operation: Operation, colours: Colours): string {
   const { name, method, path, params, summary } = operation;
-  const taken = params.map(({ name: param, required }) => (required ? param : `[${param}]`));
-  const fields = bodyFields(operation).map((field) =>
-    field.required ? field.name : `[${field.name}]`,
-  );
-  return [
+  const names = (all: readonly { readonly name: string; readonly required: boolean }[]): string =>
+    all.map((one) => (one.required ? one.name : `[${one.name}]`)).join(' ');
+  return present([
     `${colours.bold(name)}${marksText(operation, colours)}`,
     `    ${summary}`,
     colours.dim(`    ${method} ${path}`),
-    ...(taken.length === 0 ? [] : [`    --param ${taken.join(' ')}`]),
-    ...(operation.body === null ? [] : [`    --body  ${fields.join(' ')}`]),
-  ].join('\n');
+    params.length > 0 && `    --param ${names(params)}`,
+    operation.body !== null && `    --body  ${names(bodyFields(operation))}`,
+  ]).join('\n');
 }
 
 function marksText({ destructive, sideEffect }: Operation, colours: Colours): string {
@@ -400,39 +332,44 @@ function descriptionText(operation: Operation, colours: Colours): string {
   const { name, method, path, params, summary, success, errors } = operation;
   const fields = bodyFields(operation);
   const rules = bodyRules(operation);
-  return [
+  return present([
     `${colours.bold(name)}${marksText(operation, colours)}`,
     `${summary}.`,
     colours.dim(`${method} ${path}`),
-    ...section('Parameters (--param name=value)', params.map(paramRow)),
-    ...section(
-      'Body (--body FILE, - or JSON)',
-      fields.map((field): Row => [field.name, field.required, field.type, '']),
+    section(
+      'Parameters (--param name=value)',
+      params.map((param) => ({ ...param, type: describeParam(param), help: paramHelp(param) })),
     ),
-    ...(operation.body !== null && fields.every(({ required }) => !required)
-      ? [`  ${rules.length === 0 ? 'may be left out' : rules.join('; ')}`]
-      : []),
+    section('Body (--body FILE, - or JSON)', fields),
+    operation.body !== null &&
+      fields.every(({ required }) => !required) &&
+      `  ${rules.length === 0 ? 'may be left out' : rules.join('; ')}`,
     '',
     `Answer: ${success.join(' or ')}, ${answerText(operation)}. Declared errors: ${errors.join(', ')}.`,
-  ].join('\n');
+  ]).join('\n');
 }
 
-type Row = readonly [name: string, required: boolean, type: string, help: string];
-
-function paramRow(param: Param): Row {
-  const byDefault = param.default === undefined ? '' : `; ${param.default} when left out`;
-  const mailbox = param.name === 'mailboxResourceId' || param.name === 'mailboxId';
-  const alias = mailbox ? '; or as mailbox=, which takes its address too' : '';
-  return [param.name, param.required, describeParam(param), `${param.help}${byDefault}${alias}`];
+function paramHelp({ name, help, default: usual }: Param): string {
+  const byDefault = usual === undefined ? '' : `; ${usual} when left out`;
+  const isMailbox = name === 'mailboxResourceId' || name === 'mailboxId';
+  return `${help}${byDefault}${isMailbox ? '; or as mailbox=, which takes its address too' : ''}`;
 }
 
-function section(title: string, rows: readonly Row[]): string[] {
+function section(
+  title: string,
+  rows: readonly {
+    readonly name: string;
+    readonly required: boolean;
+    readonly type: string;
+    readonly help?: string;
+  }[],
+): string[] {
   if (rows.length === 0) return [];
-  const width = Math.max(...rows.map(([name]) => name.length));
+  const width = Math.max(...rows.map(({ name }) => name.length));
   return [
     '',
     `${title}:`,
-    ...rows.map(([name, required, type, help]) =>
+    ...rows.map(({ name, required, type, help = '' }) =>
       `  ${name.padEnd(width)}  ${required ? 'required' : 'optional'}  ${type}${help === '' ? '' : `: ${help}`}`.trimEnd(),
     ),
   ];
@@ -463,11 +400,20 @@ async function writeAnswerFile(
   file: string,
   chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
 ): Promise<void> {
+  const fill = async (handle: FileHandle): Promise<void> => {
+    try {
+      for await (const chunk of chunks) await handle.writeFile(chunk);
+    } finally {
+      await handle.close();
+    }
+  };
   try {
-    if (await isSpecial(file)) return await fill(await open(file, 'w'), chunks);
+    // Links count as special: what they point to is replaced, not they.
+    const stat = lstatSync(file, { throwIfNoEntry: false });
+    if (stat !== undefined && !stat.isFile()) return await fill(await open(file, 'w'));
     const temporary = `${file}.${randomUUID()}.tmp`;
     try {
-      await fill(await open(temporary, 'wx', 0o600), chunks);
+      await fill(await open(temporary, 'wx', 0o600));
       await rename(temporary, file);
     } catch (error) {
       await rm(temporary, { force: true });
@@ -476,27 +422,6 @@ async function writeAnswerFile(
   } catch (error) {
     const reason = errnoOf(error);
     throw reason === undefined ? error : usageError('usage-save-failed', { file, reason });
-  }
-}
-
-/** Links count as special: what they point to is replaced, not they. */
-async function isSpecial(file: string): Promise<boolean> {
-  try {
-    return !(await lstat(file)).isFile();
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return false;
-    throw error;
-  }
-}
-
-async function fill(
-  handle: FileHandle,
-  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
-): Promise<void> {
-  try {
-    for await (const chunk of chunks) await handle.writeFile(chunk);
-  } finally {
-    await handle.close();
   }
 }
 
@@ -565,9 +490,7 @@ async function showObject(
       'Accepted (202): the service finishes it later. Check the result; do not send it again.',
     );
   }
-  if (status === PARTLY) {
-    notices.warn('only partly done (207); the answer names what failed.');
-  }
+  if (status === PARTLY) notices.warn('only partly done (207); the answer names what failed.');
   const page = answer.kind === 'json' ? pageNotice(operation, answer.json) : null;
   if (page !== null) notices.say(page);
 }
@@ -595,9 +518,16 @@ async function saved(
 }
 
 /** Where a page stands among the others; null where it is the only one. */
-function pageNotice(operation: Operation, json: unknown): string | null {
-  const place = operation.response.kind === 'page' ? placeInAnswer(operation, json) : null;
-  if (place === null) return null;
+function pageNotice({ response, surface }: Operation, json: unknown): string | null {
+  if (response.kind !== 'page' || typeof json !== 'object' || json === null) return null;
+  const pagination =
+    'pagination' in json ? decodeIfFits(mailboxPagination, json.pagination) : undefined;
+  const meta = 'meta' in json ? decodeIfFits(platformMeta, json.meta) : undefined;
+  const place =
+    surface === 'mailbox'
+      ? pagination
+      : meta && { page: meta.current_page, perPage: meta.per_page, total: meta.total };
+  if (place === undefined) return null;
   const { page, perPage, total } = place;
   if (total <= perPage && page === 1) return null;
   const pages = Math.ceil(total / perPage);
@@ -605,30 +535,10 @@ function pageNotice(operation: Operation, json: unknown): string | null {
   return `Page ${count(page)} of ${count(pages)}, ${count(total)} in all.${next}`;
 }
 
-function placeInAnswer(
-  { surface }: Operation,
-  json: unknown,
-): { readonly page: number; readonly perPage: number; readonly total: number } | null {
-  if (typeof json !== 'object' || json === null) return null;
-  if (surface === 'mailbox') {
-    return 'pagination' in json ? (decodeIfFits(mailboxPagination, json.pagination) ?? null) : null;
-  }
-  const meta = 'meta' in json ? decodeIfFits(platformMeta, json.meta) : undefined;
-  return meta === undefined
-    ? null
-    : { page: meta.current_page, perPage: meta.per_page, total: meta.total };
-}
-
-interface ApiLine {
-  /** `name=value` each. */
-  readonly param?: string[];
-  readonly body?: string;
-  readonly account?: string;
-  readonly output?: string;
-  readonly yes?: boolean;
-  readonly list?: boolean;
-  readonly describe?: boolean;
-}
+/** `param`: `name=value` each. */
+type ApiLine = Flags<'yes' | 'list' | 'describe'> &
+  Values<'body' | 'account' | 'output'> &
+  Values<'param', string[]>;
 
 const HELP = `
 Calls one operation of the service's interface, on either surface, and prints its answer unchanged: JSON as
@@ -649,7 +559,7 @@ EXAMPLES
       --param uid=7 --output message.eml
   mailkeep api deleteFolder --param mailbox=anna@example.org --param folder=INBOX.Work --yes`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .argument('[operation]', 'name of the operation, as --list shows it')
     .option('-p, --param <name=value>', 'a parameter; repeatable', collected)
@@ -663,21 +573,14 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .action((operation: string | undefined, options: ApiLine) =>
       chosen(async (context) => {
         if (options.list === true) return listOperations(context);
-        if (operation === undefined) throw missing();
+        if (operation === undefined)
+          throw invalidUsage('api', 'an operation is missing; "mailkeep api --list" lists them.');
         if (options.describe === true) return describeOperation(context, operation);
         return callOperation(context, operation, options);
       }),
     );
-}
+};
 
-function missing(): Error {
-  return usageError('usage-invalid', {
-    command: 'api',
-    problem: 'an operation is missing; "mailkeep api --list" lists them.',
-  });
-}
-
-/** `mailkeep api OPERATION`: checks what was typed, asks where it must, calls, shows. */
 async function callOperation(
   context: CommandContext,
   name: string,
@@ -686,8 +589,15 @@ async function callOperation(
   const operation = namedOperation(name);
   const settings = settingsOf(context);
   const account = oneAccount(settings, command.account);
-  const params = readParams(operation, command.param ?? [], filledBy(operation, account));
-  refuseTerminal(context, operation, command.output);
+  const params = readParams(
+    operation,
+    command.param ?? [],
+    operation.surface === 'mailbox' ? {} : { orderId: platformOf(operation, account).orderId },
+  );
+  // Mail can hold sequences that a terminal obeys.
+  const { interactive } = context.output;
+  if (operation.response.kind === 'bytes' && command.output === undefined && interactive)
+    throw operationError('operation-bytes-on-terminal', { operation: operation.name });
   const body = await readBody(operation, command.body, context);
   // The operation's own limit is reported instead of waited for: somebody is watching.
   const retries = operation.ownLimit ? { budgetMs: 0 } : {};
@@ -696,7 +606,9 @@ async function callOperation(
     settings,
     account,
     async (clients) => {
-      const values = await lookedUp(clients, params);
+      const { values, address } = params;
+      if (address !== null)
+        values[address.param] = (await namedMailbox(clients, address.address)).resourceId;
       if (operation.destructive && command.yes !== true) {
         // Where standard input gave the body, no answer can come from it.
         if (command.body === '-') {
@@ -708,7 +620,11 @@ async function callOperation(
       if (operation.sideEffect === 'marks-seen') {
         context.notices.warn(`${operation.name} marks the message as read at the service.`);
       }
-      const client = surfaceOf(operation, clients);
+      const { mailbox, platform } = clients;
+      const client =
+        operation.surface === 'mailbox'
+          ? mailbox
+          : platformOf(operation, { name: account.name, platform });
       const answer = await keepingSecret(
         settings.dataDir,
         operation,
@@ -723,47 +639,20 @@ async function callOperation(
   );
 }
 
-function filledBy(operation: Operation, { name, platform }: AccountSettings): ParamValues {
-  if (operation.surface === 'mailbox') return {};
-  if (platform === null) throw needsPlatform(operation, name);
-  return { orderId: platform.orderId };
-}
-
-/** Mail can hold sequences that a terminal obeys. */
-function refuseTerminal(
-  { output }: CommandContext,
+/** @throws operation-needs-platform */
+function platformOf<Platform>(
   operation: Operation,
-  file: string | undefined,
-): void {
-  if (operation.response.kind === 'bytes' && file === undefined && output.interactive) {
-    throw operationError('operation-bytes-on-terminal', { operation: operation.name });
-  }
-}
-
-async function lookedUp(clients: Clients, { values, address }: GivenParams): Promise<ParamValues> {
-  if (address === null) return values;
-  const { resourceId } = await namedMailbox(clients, address.address);
-  return { ...values, [address.param]: resourceId };
-}
-
-function surfaceOf(operation: Operation, clients: Clients) {
-  if (operation.surface === 'mailbox') return clients.mailbox;
-  if (clients.platform !== null) return clients.platform;
-  throw needsPlatform(operation, clients.account.name);
-}
-
-function needsPlatform({ name }: Operation, account: string): Error {
-  return operationError('operation-needs-platform', { operation: name, account });
+  { name, platform }: { readonly name: string; readonly platform: Platform | null },
+): Platform {
+  if (platform !== null) return platform;
+  throw operationError('operation-needs-platform', { operation: operation.name, account: name });
 }
 
 function valueLines(values: ParamValues): string[] {
   return Object.entries(values).map(([name, value]) => `  ${name}: ${terminalLine(String(value))}`);
 }
 
-const RENEWING: ReadonlySet<string> = new Set([
-  'regenerateWebhookSecret',
-  'platform.regenerateWebhookSecret',
-]);
+const RENEWING: readonly string[] = ['regenerateWebhookSecret', 'platform.regenerateWebhookSecret'];
 
 /**
  * Calls an operation; where it renews the secret of a webhook that is stored here, the new one takes the place of the
@@ -780,7 +669,7 @@ async function keepingSecret(
   call: () => Promise<RawAnswer>,
   onKept: (file: string) => void,
 ): Promise<RawAnswer> {
-  const known = RENEWING.has(operation.name)
+  const known = RENEWING.includes(operation.name)
     ? (await storedWebhooks(dataDir)).find(({ id }) => id === webhookId)
     : undefined;
   if (known === undefined) return call();

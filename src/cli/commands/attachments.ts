@@ -1,11 +1,10 @@
 import { readdirSync } from 'node:fs';
 import { constants, type FileHandle, open, rm } from 'node:fs/promises';
 import path from 'node:path';
-import type { Command } from 'commander';
 import type { AttachmentTextState } from '../../catalog/attachment-texts.ts';
 import type { Reader } from '../../catalog/open-reader.ts';
 import { usageError } from '../../core/error-tables.ts';
-import { EXIT, type ExitCode, errnoOf } from '../../core/errors.ts';
+import { errnoOf } from '../../core/errors.ts';
 import { makeFolders } from '../../core/files.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted } from '../../core/text.ts';
@@ -13,7 +12,7 @@ import type { ExtractedAttachment } from '../../mail/extraction.ts';
 import { safeFileName } from '../../mail/file-names.ts';
 import { openAttachments, readMessage } from '../../mail/reading.ts';
 import { oneMessage, withReader } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
+import type { CommandContext, Define } from '../context.ts';
 
 const HELP = `
 Lists the attachments of a message, or saves them. File names come from the sender: mailkeep makes them safe,
@@ -26,7 +25,7 @@ EXAMPLES
   mailkeep attachments 3f2a91c4
   mailkeep attachments 3f2a91c4 --save ~/Downloads`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .argument('<id>', 'id of a message, or its beginning')
     .option('--save <dir>', 'save all of them to this folder')
@@ -36,14 +35,14 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         withReader(context, (reader) => attachmentsOf(context, reader, typed, options.save)),
       ),
     );
-}
+};
 
 async function attachmentsOf(
   { output, notices, surroundings }: CommandContext,
   reader: Reader,
   typed: string,
   saveTo: string | undefined,
-): Promise<ExitCode> {
+): Promise<void> {
   const id = oneMessage(reader, typed);
   const source = reader.sources().streamMessage(id);
   const texts = textStates(reader, id);
@@ -53,7 +52,7 @@ async function attachmentsOf(
       const text = textOf(attachment);
       await output.line({ ...attachment, text }, () => attachmentLine(attachment, text));
     }
-    return EXIT.done;
+    return;
   }
   const folder = path.resolve(surroundings.cwd, saveTo);
   const { saved, missing, failure } = await saveAttachments(folder, source);
@@ -70,7 +69,6 @@ async function attachmentsOf(
     notices.warn(`Not saved: ${names.join(', ')}.`);
   }
   if (failure !== null) throw failure;
-  return EXIT.done;
 }
 
 type TextState = Omit<AttachmentTextState, 'number' | 'filename'>;
@@ -124,24 +122,28 @@ async function saveAttachments(
   let failure: unknown = null;
   try {
     for await (const piece of openAttachments(source)) {
-      if ('attachment' in piece) files.set(piece.attachment.number, newFile(piece.attachment));
+      if ('attachment' in piece)
+        files.set(piece.attachment.number, new SavedFile(piece.attachment));
       const file = files.get('attachment' in piece ? piece.attachment.number : piece.number);
       if (file === undefined || file.failure !== null) continue;
       try {
-        if ('attachment' in piece) await createIn(folder, file, taken);
-        else if ('bytes' in piece) await append(file, piece.bytes);
-        else await complete(file);
+        if ('attachment' in piece) await file.create(folder, taken);
+        else if ('bytes' in piece) await file.append(piece.bytes);
+        else {
+          await file.close();
+          file.isComplete = true;
+        }
       } catch (error) {
         file.failure = saveFailed(file.path, error);
-        await remove(file);
+        await file.remove();
       }
       await keepFewOpen(open, file);
     }
   } catch (error) {
     failure = error;
   }
-  for (const file of files.values()) if (!file.isComplete) await remove(file);
   const all = [...files.values()];
+  for (const file of all) if (!file.isComplete) await file.remove();
   return {
     saved: all
       .filter(({ isComplete }) => isComplete)
@@ -151,43 +153,49 @@ async function saveAttachments(
   };
 }
 
-interface SavedFile {
-  readonly attachment: Omit<ExtractedAttachment, 'size'>;
-  /** Empty until the file is created. */
-  path: string;
+class SavedFile {
+  path = '';
   /** Bytes written. */
-  size: number;
+  size = 0;
+  isComplete = false;
+  failure: unknown = null;
   /** Null while it is closed. */
-  handle: FileHandle | null;
-  isComplete: boolean;
-  failure: unknown;
-}
+  handle: FileHandle | null = null;
 
-function newFile(attachment: SavedFile['attachment']): SavedFile {
-  return { attachment, path: '', size: 0, handle: null, isComplete: false, failure: null };
-}
+  constructor(readonly attachment: Omit<ExtractedAttachment, 'size'>) {}
 
-/** Creates a file under the first name that is free; never through a link, and never over what is there. */
-async function createIn(folder: string, file: SavedFile, taken: Set<string>): Promise<void> {
-  const { number, filename } = file.attachment;
-  while (file.handle === null) {
-    const name = safeFileName(filename, { fallback: `attachment-${number}`, taken });
-    const target = path.join(folder, name);
-    try {
-      file.handle = await open(target, 'wx', 0o600);
-    } catch (error) {
-      if (errnoOf(error) !== 'EEXIST') throw saveFailed(target, error);
-      continue;
+  /** Creates the file under the first name that is free; never through a link, and never over what is there. */
+  async create(folder: string, taken: Set<string>): Promise<void> {
+    const { number, filename } = this.attachment;
+    while (this.handle === null) {
+      const name = safeFileName(filename, { fallback: `attachment-${number}`, taken });
+      const target = path.join(folder, name);
+      try {
+        this.handle = await open(target, 'wx', 0o600);
+        this.path = target;
+      } catch (error) {
+        if (errnoOf(error) !== 'EEXIST') throw saveFailed(target, error);
+      }
     }
-    file.path = target;
   }
-}
 
-async function append(file: SavedFile, bytes: Uint8Array): Promise<void> {
-  // Closed since: a link that was put in its place is not followed.
-  file.handle ??= await open(file.path, constants.O_WRONLY | constants.O_APPEND | NO_FOLLOW);
-  await file.handle.writeFile(bytes);
-  file.size += bytes.byteLength;
+  async append(bytes: Uint8Array): Promise<void> {
+    // Closed since: a link that was put in its place is not followed.
+    this.handle ??= await open(this.path, constants.O_WRONLY | constants.O_APPEND | NO_FOLLOW);
+    await this.handle.writeFile(bytes);
+    this.size += bytes.byteLength;
+  }
+
+  async close(): Promise<void> {
+    const { handle } = this;
+    this.handle = null;
+    await handle?.close();
+  }
+
+  async remove(): Promise<void> {
+    await this.close().catch(() => undefined);
+    if (this.path !== '') await rm(this.path, { force: true });
+  }
 }
 
 /** Windows has no such flag. */
@@ -203,23 +211,7 @@ async function keepFewOpen(open: Set<SavedFile>, used: SavedFile): Promise<void>
   const [oldest] = open;
   if (open.size <= OPEN_FILES || oldest === undefined) return;
   open.delete(oldest);
-  await close(oldest);
-}
-
-async function complete(file: SavedFile): Promise<void> {
-  await close(file);
-  file.isComplete = true;
-}
-
-async function close(file: SavedFile): Promise<void> {
-  const { handle } = file;
-  file.handle = null;
-  await handle?.close();
-}
-
-async function remove(file: SavedFile): Promise<void> {
-  await close(file).catch(() => undefined);
-  if (file.path !== '') await rm(file.path, { force: true });
+  await oldest.close();
 }
 
 function saveFailed(file: string, error: unknown): unknown {

@@ -1,11 +1,10 @@
 import path from 'node:path';
-import type { Command } from 'commander';
 import { realFiles, replaceFile } from '../../archive/file-system.ts';
 import { FOLDER_MODE } from '../../archive/format.ts';
 import { logHead } from '../../archive/log-reader.ts';
 import { reachedBy } from '../../catalog/implied.ts';
 import { usageError } from '../../core/error-tables.ts';
-import { EXIT, type ExitCode, errnoName } from '../../core/errors.ts';
+import { errnoName } from '../../core/errors.ts';
 import { makeFolders } from '../../core/files.ts';
 import { count } from '../../core/text.ts';
 import {
@@ -15,12 +14,7 @@ import {
   signCheckpoint,
 } from '../../verify/checkpoint.ts';
 import { archiveOf } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
-
-interface CheckpointLine {
-  readonly to?: string;
-  readonly key?: string;
-}
+import type { CommandContext, Define, Values } from '../context.ts';
 
 const HELP = `
 Prints a signed statement about the log's last commit, and writes it to a file. The hash of a commit covers
@@ -34,16 +28,20 @@ EXAMPLES
   mailkeep checkpoint
   mailkeep checkpoint --to /media/usb/checkpoint.json`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .option('--to <file>', 'file to write (default: checkpoints/NUMBER.json in the archive)')
     .option('--key <file>', 'sign with this key')
     .addHelpText('after', HELP)
-    .action((options: CheckpointLine) => chosen((context) => makeCheckpoint(context, options)));
-}
+    .action((options: Values<'to' | 'key'>) =>
+      chosen((context) => makeCheckpoint(context, options)),
+    );
+};
 
-/** `mailkeep checkpoint`: signs the head of the log, prints the statement and writes it. */
-async function makeCheckpoint(context: CommandContext, options: CheckpointLine): Promise<ExitCode> {
+async function makeCheckpoint(
+  context: CommandContext,
+  options: Values<'to' | 'key'>,
+): Promise<void> {
   const { now, output, surroundings } = context;
   const dataDir = archiveOf(context);
   const head = logHead(dataDir, reachedBy(dataDir));
@@ -67,7 +65,6 @@ async function makeCheckpoint(context: CommandContext, options: CheckpointLine):
       `written to ${file}; keep a copy where the archive is not.`,
     ].join('\n'),
   );
-  return EXIT.done;
 }
 
 async function write(file: string, text: string, makeFolder: boolean): Promise<void> {

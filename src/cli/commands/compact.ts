@@ -1,4 +1,3 @@
-import type { Command } from 'commander';
 import { realFiles } from '../../archive/file-system.ts';
 import { DEFAULT_CODEC } from '../../archive/payload.ts';
 import { checkFormat } from '../../archive/recovery.ts';
@@ -7,7 +6,7 @@ import { locateCodec, locateDataDir } from '../../core/config-locate.ts';
 import { EXIT, type ExitCode, sentenceOf } from '../../core/errors.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
 import { type CompactResult, compactArchive, planCompaction } from '../../verify/purge.ts';
-import type { Body, CommandContext } from '../context.ts';
+import type { CommandContext, Define, Flags } from '../context.ts';
 import { present } from '../output.ts';
 
 const HELP = `
@@ -29,16 +28,15 @@ EXAMPLES
   mailkeep compact
   mailkeep compact --data /var/lib/mailkeep --json`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .option('--dry-run', 'show what would be rewritten, and change nothing')
     .addHelpText('after', HELP)
-    .action((options: { readonly dryRun?: boolean }) =>
+    .action((options: Flags<'dryRun'>) =>
       chosen((context) => compact(context, options.dryRun ?? false)),
     );
-}
+};
 
-/** How often progress is reported. */
 const REPORT_EVERY_MS = 5_000;
 
 /**

@@ -2,10 +2,9 @@ import { type Complete, type Completion, RootCommand } from '@bomb.sh/tab';
 import { Command, type Option } from 'commander';
 import { openReader, type Reader } from '../../catalog/open-reader.ts';
 import { OPERATOR_NAMES } from '../../catalog/query-ast.ts';
-import { EXIT } from '../../core/errors.ts';
 import { commandName } from '../command-name.ts';
 import { COMMANDS } from '../commands.ts';
-import type { Body } from '../context.ts';
+import type { Define } from '../context.ts';
 import { minusWords } from '../option-values.ts';
 import { printed, SHELLS } from './completion.ts';
 
@@ -79,7 +78,7 @@ function archiveValues(open: () => Reader): ArchiveValues {
 }
 
 /** What the shells' scripts ask, with the words of the line behind `--`. Silent whatever happens, and writes nothing. */
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   // The last word is empty where a value is about to be typed.
   command
     .argument('[words...]', 'the words of the line', minusWords, [])
@@ -106,10 +105,9 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           }),
         );
         await context.output.text(answer(words, GLOBALS, commands));
-        return EXIT.done;
       }),
     );
-}
+};
 
 const none = (): [] => [];
 const GLOBALS: readonly KnownOption[] = [

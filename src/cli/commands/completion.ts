@@ -1,7 +1,6 @@
 import { RootCommand } from '@bomb.sh/tab';
-import { Argument, type Command } from 'commander';
-import { EXIT } from '../../core/errors.ts';
-import type { Body } from '../context.ts';
+import { Argument } from 'commander';
+import type { Define } from '../context.ts';
 
 const HELP = `
 Prints a script that lets a shell complete mailkeep's commands, options, mailboxes, folders and search
@@ -13,17 +12,16 @@ EXAMPLES
   mailkeep completion fish >~/.config/fish/completions/mailkeep.fish     once
   mailkeep completion powershell | Out-String | Invoke-Expression        in $PROFILE`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .addArgument(new Argument('<shell>', 'the shell').choices(SHELLS))
     .addHelpText('after', HELP)
     .action((shell: Shell) =>
       chosen(async ({ output }) => {
         await output.text(shellScript(shell));
-        return EXIT.done;
       }),
     );
-}
+};
 
 /**
  * What was typed goes to the program as words: expressions such as `$(…)` as their text, since the line is only being
@@ -58,7 +56,6 @@ Register-ArgumentCompleter -Native -CommandName mailkeep -ScriptBlock {
     }
 }`;
 
-/** Shells whose completion is known. */
 export const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const;
 type Shell = (typeof SHELLS)[number];
 

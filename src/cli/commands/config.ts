@@ -1,4 +1,3 @@
-import type { Command } from 'commander';
 import {
   type FleetSettings,
   isFleetOnly,
@@ -10,13 +9,13 @@ import { configPlaces, isNamed, locateConfig, locateDataDir } from '../../core/c
 import type { Settings } from '../../core/config-schema.ts';
 import { type ShownField, shownFields } from '../../core/config-shown.ts';
 import { configError } from '../../core/error-tables.ts';
-import { EXIT, type ExitCode, MailkeepError, sentenceOf } from '../../core/errors.ts';
+import { MailkeepError, sentenceOf } from '../../core/errors.ts';
 import { readToken } from '../../core/secrets.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { counted } from '../../core/text.ts';
-import type { Body, CommandContext } from '../context.ts';
-import { warningText } from '../engine-events.ts';
+import { type CommandContext, type Define, subCommand } from '../context.ts';
 import { tableText } from '../output.ts';
+import { warningText } from '../warnings.ts';
 
 const HELP = `
 "check" reads the configuration as every other command does, reports all errors in it, and tries to read the tokens. It
@@ -33,16 +32,12 @@ const PARTS = [
   ['show', 'print every field in effect, without secrets', showConfig],
 ] as const;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command.usage('<check|show> [options]').helpCommand(false).addHelpText('after', HELP);
   for (const [name, summary, body] of PARTS) {
-    command
-      .command(name)
-      .summary(summary)
-      .description(summary)
-      .action(() => chosen(body));
+    subCommand(command, name, summary).action(() => chosen(body));
   }
-}
+};
 
 /** Who named the configuration in force: an option, the environment, or nobody, so that it was searched for. */
 type ConfigSource = '--config' | 'MAILKEEP_CONFIG' | 'search';
@@ -81,7 +76,7 @@ interface Warning {
  *
  * @throws config-not-found, config-unreadable, config-not-json, config-invalid
  */
-async function checkConfig(context: CommandContext): Promise<ExitCode> {
+async function checkConfig(context: CommandContext): Promise<void> {
   const { output, surroundings } = context;
   const place = configInForce(context);
   const { file, source } = place;
@@ -102,7 +97,6 @@ async function checkConfig(context: CommandContext): Promise<ExitCode> {
       ),
     ].join('\n'),
   );
-  return EXIT.done;
 }
 
 /** A token may be readable for the daemon alone, so that here it is no error. */
@@ -140,7 +134,7 @@ async function unreadAddress(fleet: FleetSettings, env: CommandContext['surround
  *
  * @throws config-not-found, config-unreadable, config-not-json, config-invalid
  */
-async function showConfig(context: CommandContext): Promise<ExitCode> {
+async function showConfig(context: CommandContext): Promise<void> {
   const { output, globals, surroundings } = context;
   const place = configInForce(context);
   const { file, source } = place;
@@ -154,7 +148,6 @@ async function showConfig(context: CommandContext): Promise<ExitCode> {
       tableText(['field', 'value', ''], fields.map(rowOf), 1, output),
     ].join('\n'),
   );
-  return EXIT.done;
 }
 
 function rowOf({ path, value, isDefault }: ShownField): string[] {

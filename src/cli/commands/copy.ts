@@ -1,7 +1,7 @@
-import { existsSync } from 'node:fs';
+import { accessSync, constants, existsSync, lstatSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Command } from 'commander';
-import { formatPath } from '../../archive/format.ts';
+import { FILE_MODE, formatPath } from '../../archive/format.ts';
 import { type CatalogThere, type Copied, copyArchive } from '../../copies/copy-log.ts';
 import {
   beginCopy,
@@ -10,7 +10,12 @@ import {
   refuseExisting,
 } from '../../copies/copy-to-target.ts';
 import { copiesError } from '../../copies/errors.ts';
-import type { Way } from '../../copies/format/keys.ts';
+import {
+  newRecoveryKey,
+  parseRecoveryLine,
+  recoveryLines,
+  type Way,
+} from '../../copies/format/keys.ts';
 import {
   type RestoredSettings,
   restoreSettings,
@@ -18,24 +23,61 @@ import {
   settingsText,
   writeSettings,
 } from '../../copies/kept-objects.ts';
-import { noteCopied, noteMended } from '../../copies/own-copy.ts';
+import {
+  type KeysOrder,
+  noteCopied,
+  noteMended,
+  type Opens,
+  openOwnCopy,
+} from '../../copies/own-copy.ts';
+import {
+  addRecipients,
+  finishRotation,
+  isSwitched,
+  type ListedRecipient,
+  listKeys,
+  type RotatedKeys,
+  refuseTooManyKeys,
+  removeRecipients,
+  rotateKeys,
+} from '../../copies/recipients.ts';
 import { type ArchiveBack, adoptCopy, bringArchiveBack } from '../../copies/restore-copy.ts';
 import type { CopiedOut } from '../../copies/upload-copy.ts';
 import { nameOfTarget } from '../../core/config-schema.ts';
 import { portableConfig } from '../../core/config-shown.ts';
 import { usageError } from '../../core/error-tables.ts';
-import { EXIT, type ExitCode, sentenceOf, some } from '../../core/errors.ts';
+import {
+  EXIT,
+  type ExitCode,
+  errnoName,
+  type MailkeepError,
+  sentenceOf,
+  some,
+} from '../../core/errors.ts';
 import { noPathProblem, parseTarget } from '../../core/s3-target.ts';
 import { openExistingState } from '../../core/state.ts';
+import { padColumns, terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
 import { forgetCopy } from '../../verify/copy-facts.ts';
 import { archiveOf } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
+import { terminalAsker } from '../ask.ts';
+import {
+  type Body,
+  type CommandContext,
+  type Define,
+  type Ended,
+  type Flags,
+  invalidUsage,
+  type Values,
+} from '../context.ts';
 import {
   foundIn,
   isEncrypted,
+  type KeyLine,
   notingDamage,
+  type OpenWithLine,
   openingKey,
+  openingKeyAlongside,
   passphraseOf,
   required,
   sub,
@@ -43,8 +85,7 @@ import {
 } from '../copy-target.ts';
 import { collected, rate, signerKey, wholeNumber } from '../option-values.ts';
 import { present } from '../output.ts';
-import { openActivity } from '../progress.ts';
-import { defineKeys, handOver, newKeyFile, refuseKeyFile, withNewKeyFile } from './copy-keys.ts';
+import { foldingShown, openActivity } from '../progress.ts';
 
 const HELP = `
 Updates a copy of the archive to the same commits. It can run during a sync, and can be interrupted safely: what
@@ -78,12 +119,11 @@ EXAMPLES
   mailkeep copy drop --to s3://my-old-bucket/mail
   mailkeep verify --copy s3://my-bucket/mail`;
 
-/** Manifests that are kept at the least. */
 const MOST_KEPT = 10_000;
 const MOST_LOCK_DAYS = 36_500;
 const MOST_COMMITS = Number.MAX_SAFE_INTEGER;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .usage('[init|adopt|drop|key] --to <target> [options]')
     .argument('[command]')
@@ -121,21 +161,12 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .action((typed: string | undefined, options: CopyLine & FromLine) => {
       if (typed !== undefined) {
         const problem = `unknown command '${typed}'. Use init, adopt, drop or key, or --to alone.`;
-        throw usageError('usage-invalid', { command: 'copy', problem });
+        throw invalidUsage('copy', problem);
       }
-      chosen(async (context) => {
-        if (options.from !== undefined) {
-          return copyFrom(context, options);
-        }
-        return copyTo(context, options);
-      });
+      chosen((context) => (options.from === undefined ? copyTo : copyFrom)(context, options));
     });
   withKeys(command);
-  const init = sub(
-    command,
-    'init',
-    'begin an encrypted copy: make its keys, and show the recovery key',
-  )
+  sub(command, 'init', 'begin an encrypted copy: make its keys, and show the recovery key')
     .option('--to <target>', 'where the copy will be: s3://BUCKET/PREFIX, or a folder')
     .option('--create-bucket', 'create the bucket, unless it is ours already')
     .option('--object-lock', 'create it as one that can lock objects, for --lock-days')
@@ -146,35 +177,26 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       'let this age recipient open the copy as well; repeatable',
       collected,
     )
-    .option('--write-only', 'keep no key on this machine that can read the copy');
-  // The parser gives options that both have to the command before.
-  init.action((options: InitLine) =>
-    chosen(async (context) => {
-      return copyInit(context, { ...command.opts<InitLine>(), ...options });
-    }),
+    .option('--write-only', 'keep no key on this machine that can read the copy')
+    // The parser gives options that both have to the command before.
+    .action((options: InitLine) =>
+      chosen((context) => copyInit(context, { ...command.opts<InitLine>(), ...options })),
+    );
+  withKeys(
+    withTarget(
+      sub(command, 'adopt', 'continue a copy with an archive that came from it, on a new machine'),
+    ).option('--older-key', 'continue with these keys although recipients have newer ones'),
+  ).action((options: AdoptLine) =>
+    chosen((context) => copyAdopt(context, { ...command.opts<AdoptLine>(), ...options })),
   );
-  const adopt = sub(
-    command,
-    'adopt',
-    'continue a copy with an archive that came from it, on a new machine',
-  )
-    .option('--to <target>', 'the copy: s3://BUCKET/PREFIX, or a folder')
-    .option('--older-key', 'continue with these keys although recipients have newer ones');
-  withKeys(adopt).action((options: AdoptLine) =>
-    chosen(async (context) => {
-      return copyAdopt(context, { ...command.opts<AdoptLine>(), ...options });
-    }),
-  );
-  const drop = sub(command, 'drop', 'remove a copy that you gave up from "status"')
+  sub(command, 'drop', 'remove a copy that you gave up from "status"')
     .option('--to <target>', 'the copy, as "status" shows it')
-    .addHelpText('after', '\nNothing is deleted at the target, and its keys stay on this machine.');
-  drop.action((options: ListLine) =>
-    chosen(async (context) => {
-      return copyDrop(context, { ...command.opts<ListLine>(), ...options });
-    }),
-  );
+    .addHelpText('after', '\nNothing is deleted at the target, and its keys stay on this machine.')
+    .action((options: Values<'to'>) =>
+      chosen((context) => copyDrop(context, { ...command.opts<Values<'to'>>(), ...options })),
+    );
   defineKeys(command, chosen);
-}
+};
 
 function withKeys(command: Command): Command {
   return command
@@ -189,12 +211,12 @@ function withKeys(command: Command): Command {
 }
 
 /** `mailkeep copy --to`: in a folder a readable archive, elsewhere an encrypted copy. @throws usage-invalid */
-function copyTo(context: CommandContext, options: CopyLine): Promise<ExitCode> {
+function copyTo(context: CommandContext, options: CopyLine): Promise<Ended> {
   const to = required(options.to, '--to');
   if (isEncrypted(context, archiveOf(context), to)) return copyToStore(context, to, options);
   if (options.encrypt === true) {
     const problem = `${to} has no encrypted copy. Begin one with "mailkeep copy init --to ${to}".`;
-    throw usageError('usage-invalid', { command: 'copy', problem });
+    throw invalidUsage('copy', problem);
   }
   return copyToFolder(context, to, options);
 }
@@ -202,7 +224,6 @@ function copyTo(context: CommandContext, options: CopyLine): Promise<ExitCode> {
 /** States of a copy that stay however old they are, if not said. */
 const KEPT = 1;
 
-/** All of them are in JSON. */
 const FINDINGS_SHOWN = 5;
 
 /** @throws what the engine's `copyToTarget` throws */
@@ -269,7 +290,7 @@ async function copyToFolder(
   context: CommandContext,
   target: string,
   options: CopyLine,
-): Promise<ExitCode> {
+): Promise<void> {
   const { surroundings, signal, output, now } = context;
   const from = archiveOf(context);
   const to = path.resolve(surroundings.cwd, target);
@@ -283,24 +304,10 @@ async function copyToFolder(
     signal,
     onCopy: ({ segments, of }) =>
       activity.show(() => `copied and verified ${segments} of ${counted(of, 'segment')}`),
-    onFold: ({ messages }) =>
-      activity.show(() => `read ${counted(messages, 'message')} of the copied log`),
-    onIndex: ({ indexed, remaining }) =>
-      activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+    ...foldingShown(activity, 'the copied log'),
   }).finally(activity.stop);
   noteCopied(context, from, to, { at: now(), commit: copied.number, encrypted: false });
-  await carrySettings(context, from, to);
-  const result = { to, ...copied, catalog, durationMs: now() - startedAt };
-  await output.object(result, () => copyReport(to, copied, catalog));
-  return EXIT.done;
-}
-
-/** Writes what a readable copy carries besides the archive. */
-async function carrySettings(
-  { globals, surroundings }: CommandContext,
-  from: string,
-  to: string,
-): Promise<void> {
+  const { globals } = context;
   const state = openExistingState(from);
   try {
     const text = settingsText(state, portableConfig(globals, surroundings, from));
@@ -308,6 +315,8 @@ async function carrySettings(
   } finally {
     state?.close();
   }
+  const result = { to, ...copied, catalog, durationMs: now() - startedAt };
+  await output.object(result, () => copyReport(to, copied, catalog));
 }
 
 function copyReport(
@@ -324,18 +333,12 @@ function copyReport(
   ]).join('\n');
 }
 
-/** `mailkeep copy --from`: makes an archive out of an encrypted copy. */
-async function copyFrom(context: CommandContext, line: FromLine): Promise<ExitCode> {
+async function copyFrom(context: CommandContext, line: FromLine): Promise<Ended> {
   const { surroundings, signal, output, now } = context;
   const from = required(line.from, '--from');
   const typed = required(line.to, '--to');
   const problem = noPathProblem(typed);
-  if (problem !== undefined) {
-    throw usageError('usage-invalid', {
-      command: 'copy',
-      problem: `--to takes a path: ${problem}.`,
-    });
-  }
+  if (problem !== undefined) throw invalidUsage('copy', `--to takes a path: ${problem}.`);
   const to = path.resolve(surroundings.cwd, typed);
   const startedAt = now();
   const source = parseTarget(from);
@@ -353,10 +356,7 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<ExitCo
       atLeast: line.atLeast,
       onSegments: ({ segments, of }) =>
         activity.show(() => `brought back ${segments} of ${counted(of, 'segment')}`),
-      onFold: ({ messages }) =>
-        activity.show(() => `read ${counted(messages, 'message')} of the log`),
-      onIndex: ({ indexed, remaining }) =>
-        activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+      ...foldingShown(activity),
     }).finally(activity.stop);
     const copiedAt = new Date(back.copiedAt).toISOString();
     const lost = back.lost.map(({ segment, error }) => ({
@@ -382,7 +382,7 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<ExitCo
 }
 
 /** Makes an archive out of a readable copy. @throws what the engine's `copyArchive` throws */
-async function fromFolder(context: CommandContext, from: string, to: string): Promise<ExitCode> {
+async function fromFolder(context: CommandContext, from: string, to: string): Promise<void> {
   const { signal, output, now } = context;
   const startedAt = now();
   const activity = openActivity(context, 'reading the copy');
@@ -390,10 +390,7 @@ async function fromFolder(context: CommandContext, from: string, to: string): Pr
     ...{ from, to, rebuild: true, signal },
     onCopy: ({ segments, of }) =>
       activity.show(() => `brought back ${segments} of ${counted(of, 'segment')}`),
-    onFold: ({ messages }) =>
-      activity.show(() => `read ${counted(messages, 'message')} of the log`),
-    onIndex: ({ indexed, remaining }) =>
-      activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+    ...foldingShown(activity),
   }).finally(activity.stop);
   const text = settingsIn(from);
   const settings = (text && (await restoreSettings(to, text))) ?? null;
@@ -405,7 +402,6 @@ async function fromFolder(context: CommandContext, from: string, to: string): Pr
       ...settingsLines(settings),
     ].join('\n'),
   );
-  return EXIT.done;
 }
 
 /** Whether the keys of the copy can only be those that `copy init` made. */
@@ -445,84 +441,24 @@ function report(
   ]).join('\n');
 }
 
-/** What `mailkeep copy` was given. */
-interface CopyLine {
-  readonly to?: string;
-  readonly encrypt?: boolean;
-  readonly rebuild?: boolean;
-  readonly refresh?: boolean;
-  readonly keep?: number;
-  readonly lockDays?: number;
-  /** Bytes a second. */
-  readonly limitRate?: number;
-}
+/** `limitRate` in bytes a second. */
+type CopyLine = Flags<'encrypt' | 'rebuild' | 'refresh'> &
+  Values<'to'> &
+  Values<'keep' | 'lockDays' | 'limitRate', number>;
+/** Ed25519, 32 bytes: who must have begun the copy. */
+type Signer = Values<'signer', Buffer>;
+type FromLine = CopyLine &
+  KeyLine &
+  Signer &
+  Values<'from'> &
+  Values<'atCommit' | 'atLeast', number>;
+type InitLine = Flags<'createBucket' | 'objectLock' | 'writeOnly'> &
+  Values<'to' | 'recoveryKeyFile' | 'passphraseFile'> &
+  Values<'age', readonly string[]>;
+type AdoptLine = KeyLine & Signer & Values<'to'> & Flags<'olderKey'>;
 
-/** Where the user said that what opens a copy is. */
-export interface KeyLine {
-  readonly recoveryKeyFile?: string | undefined;
-  readonly passphraseFile?: string | undefined;
-  readonly identityFile?: string | undefined;
-}
-
-/** The same where those options name something new. */
-export interface OpenWithLine {
-  readonly openWithRecoveryKey?: string;
-  readonly openWithPassphrase?: string;
-  readonly openWithIdentity?: string;
-}
-
-export interface ListLine {
-  readonly to?: string;
-}
-
-/** What `mailkeep copy key add` was given: who is to open the copy as well. */
-export interface AddLine extends OpenWithLine {
-  readonly to?: string;
-  readonly recoveryKeyFile?: string;
-  readonly passphraseFile?: string;
-  readonly age?: readonly string[];
-  readonly label?: string;
-}
-
-/** What `mailkeep copy key rotate` was given: who is to open the copy from now on. */
-export interface RotateLine extends OpenWithLine {
-  readonly to?: string;
-  readonly recoveryKeyFile?: string;
-  readonly passphraseFile?: string;
-  readonly reencrypt?: boolean;
-  /** Bytes a second. */
-  readonly limitRate?: number;
-}
-
-interface FromLine extends CopyLine, KeyLine {
-  /** Ed25519, 32 bytes: who must have begun the copy. */
-  readonly signer?: Buffer;
-  readonly from?: string;
-  readonly atCommit?: number;
-  readonly atLeast?: number;
-}
-
-interface InitLine {
-  readonly to?: string;
-  readonly createBucket?: boolean;
-  readonly objectLock?: boolean;
-  readonly recoveryKeyFile?: string;
-  readonly passphraseFile?: string;
-  readonly age?: readonly string[];
-  readonly writeOnly?: boolean;
-}
-
-interface AdoptLine extends KeyLine {
-  /** Ed25519, 32 bytes: who must have begun the copy. */
-  readonly signer?: Buffer;
-  readonly to?: string;
-  readonly olderKey?: boolean;
-}
-
-/** All of them are in JSON. */
 const NEWER_SHOWN = 5;
 
-/** `mailkeep copy adopt`: lets an archive that came from a copy continue that copy. */
 async function copyAdopt(context: CommandContext, line: AdoptLine): Promise<ExitCode> {
   const { signal, output } = context;
   const target = required(line.to, '--to');
@@ -555,13 +491,13 @@ async function copyAdopt(context: CommandContext, line: AdoptLine): Promise<Exit
  *
  * @throws usage-invalid for options that do not fit, offsite-no-witness where the recovery key can be neither shown nor written; what the engine throws
  */
-async function copyInit(context: CommandContext, line: InitLine): Promise<ExitCode> {
+async function copyInit(context: CommandContext, line: InitLine): Promise<void> {
   const { signal, output, now } = context;
   const { createBucket = false, objectLock = false, age = [], writeOnly = false } = line;
   const target = required(line.to, '--to');
   if (objectLock && !createBucket) {
     const problem = '--object-lock needs --create-bucket: it changes no bucket that exists.';
-    throw usageError('usage-invalid', { command: 'copy init', problem });
+    throw invalidUsage('copy init', problem);
   }
   const dataDir = archiveOf(context);
   const file = newKeyFile(context, line.recoveryKeyFile);
@@ -591,7 +527,6 @@ async function copyInit(context: CommandContext, line: InitLine): Promise<ExitCo
         `"mailkeep copy --to ${target}" copies the archive there.`,
       ]).join('\n'),
     );
-    return EXIT.done;
   });
 }
 
@@ -601,7 +536,7 @@ async function copyInit(context: CommandContext, line: InitLine): Promise<ExitCo
  *
  * @throws offsite-unknown, offsite-planned
  */
-async function copyDrop(context: CommandContext, line: ListLine): Promise<ExitCode> {
+async function copyDrop(context: CommandContext, line: Values<'to'>): Promise<void> {
   const { output, surroundings } = context;
   const typed = required(line.to, '--to');
   parseTarget(typed);
@@ -618,5 +553,407 @@ async function copyDrop(context: CommandContext, line: ListLine): Promise<ExitCo
     { to, dropped: true },
     () => `${to} is no longer listed. Nothing was deleted there, and its keys are still here.`,
   );
-  return EXIT.done;
+}
+
+type AddLine = OpenWithLine &
+  Values<'to' | 'recoveryKeyFile' | 'passphraseFile' | 'label'> &
+  Values<'age', readonly string[]>;
+/** `limitRate` in bytes a second. */
+type RotateLine = OpenWithLine &
+  Values<'to' | 'recoveryKeyFile' | 'passphraseFile'> &
+  Flags<'reencrypt'> &
+  Values<'limitRate', number>;
+
+const KEY_HELP = `
+A copy is encrypted for its recipients: a recovery key, passphrases, age recipients. Each of them opens all of
+it, until the keys are rotated.
+
+"remove" revokes nothing that was learned before: whoever opened the copy may have kept its keys, and still needs only
+the objects. "rotate" makes new keys for what is copied from now on: with a new recovery key, with the passphrase of
+--passphrase-file, and for the age recipients that this machine knows. Other recipients open only what was copied
+before. An interrupted rotation is completed by running it again; the copy can be used meanwhile.
+
+EXAMPLES
+  mailkeep copy key list --to s3://my-bucket/mail
+  mailkeep copy key add --to s3://my-bucket/mail --age age1… --label "Anna"
+  mailkeep copy key remove 3f2a --to s3://my-bucket/mail
+  mailkeep copy key rotate --to s3://my-bucket/mail --reencrypt`;
+
+function defineKeys(copy: Command, chosen: (body: Body) => void): void {
+  const key = sub(
+    copy,
+    'key',
+    'list, add and remove who can open an encrypted copy, or make new keys',
+  )
+    .usage('<list|add|remove|rotate> --to <target> [options]')
+    .argument('[command]')
+    .helpCommand(false)
+    .addHelpText('after', KEY_HELP)
+    .action((typed: string | undefined) => {
+      if (typed === undefined) {
+        throw usageError('usage-no-command', { help: key.helpInformation().trimEnd() });
+      }
+      const problem = `unknown command '${typed}'. Use list, add, remove or rotate.`;
+      throw invalidUsage('copy key', problem);
+    });
+  // The parser gives options that `copy` has too to that command.
+  withTarget(sub(key, 'list', 'list who can open a copy, and who signs for it')).action(
+    (options: Values<'to'>) =>
+      chosen((context) => keyList(context, { ...copy.opts<Values<'to'>>(), ...options })),
+  );
+  const add = withTarget(sub(key, 'add', 'let somebody else open a copy'))
+    .option('--recovery-key-file <file>', 'a new recovery key, written to this new file')
+    .option('--passphrase-file <file>', 'the passphrase in the first line of this file')
+    .option('--age <recipient>', 'this age recipient; repeatable', collected)
+    .option('--label <text>', 'whose it is; everybody who can list the copy can read this')
+    .addHelpText(
+      'after',
+      '\nWithout an option that names a recipient, a new recovery key is shown, and has to be typed back.',
+    );
+  withOpening(add).action((options: AddLine) =>
+    chosen((context) => keyAdd(context, { ...copy.opts<AddLine>(), ...options })),
+  );
+  withTarget(sub(key, 'remove', 'remove recipients; nothing that was learned is revoked'))
+    .argument('<id...>', 'ids as "copy key list" shows them, or how they begin')
+    .action((ids: string[], options: Values<'to'>) =>
+      chosen((context) => keyRemove(context, ids, { ...copy.opts<Values<'to'>>(), ...options })),
+    );
+  const rotate = withTarget(sub(key, 'rotate', 'make new keys for what is copied from now on'))
+    .option('--recovery-key-file <file>', 'write the new recovery key to this new file')
+    .option('--passphrase-file <file>', 'let the passphrase in this file open the copy as well')
+    .option('--reencrypt', 'upload what is there again, encrypted for the new key')
+    .option('--limit-rate <rate>', 'send at most this much a second, such as 500k or 2M', rate)
+    .addHelpText(
+      'after',
+      '\nWithout --recovery-key-file, the new recovery key is shown, and has to be typed back.',
+    );
+  withOpening(rotate).action((options: RotateLine) =>
+    chosen((context) => keyRotate(context, { ...copy.opts<RotateLine>(), ...options })),
+  );
+}
+
+function withTarget(command: Command): Command {
+  return command.option('--to <target>', 'the copy: s3://BUCKET/PREFIX, or a folder');
+}
+
+/** For machines that can only write: what opens the copy, so that its keys can be wrapped for others. */
+function withOpening(command: Command): Command {
+  return command
+    .option('--open-with-recovery-key <file>', 'where this machine can only write: open with this')
+    .option('--open-with-passphrase <file>', 'open with the passphrase in this file')
+    .option('--open-with-identity <file>', 'open with the age identity in this file');
+}
+
+const OPENS: Readonly<Record<Opens, string>> = {
+  new: 'opens everything',
+  old: 'opens older states only',
+  unknown: 'does not say what it opens',
+};
+const OPENS_COLUMNS = Math.max(...Object.values(OPENS).map((text) => text.length));
+
+async function keyList(context: CommandContext, line: Values<'to'>): Promise<ExitCode> {
+  const { output, signal } = context;
+  const target = required(line.to, '--to');
+  const dataDir = archiveOf(context);
+  return withStore(context, target, {}, async (store) => {
+    const listed = await listKeys({ dataDir, store, signal });
+    const { recipients, signers, damaged, isRotating } = listed;
+    for (const recipient of recipients) {
+      await output.line(recipientFacts(recipient), () => recipientText(recipient));
+    }
+    for (const [at, signer] of signers.entries()) {
+      const text = signer.toString('base64');
+      await output.line({ what: 'signer', signer: text, first: at === 0 }, () =>
+        at === 0 ? `signed by ${text}` : `signed by ${text}, later`,
+      );
+    }
+    if (isRotating) {
+      await output.line(
+        { what: 'rotation', state: 'interrupted' },
+        () => `A rotation was interrupted. "mailkeep copy key rotate --to ${target}" completes it.`,
+      );
+    }
+    for (const error of damaged) {
+      const { message } = sentenceOf(error);
+      await output.line({ what: 'damaged', name: nameIn(error), error: message }, () =>
+        terminalLine(message),
+      );
+    }
+    return damaged.length > 0 ? EXIT.damage : EXIT.done;
+  });
+}
+
+function recipientFacts({ keys, opens }: ListedRecipient) {
+  const { id, type, label, created } = keys;
+  return { what: 'recipient', id, type, label, created: timeText(created), opens };
+}
+
+function recipientText({ keys, opens }: ListedRecipient): string {
+  const { id, type, label, created } = keys;
+  const columns = [
+    padColumns(type, 10),
+    timeText(created) ?? '?',
+    padColumns(OPENS[opens], OPENS_COLUMNS),
+  ];
+  return [id, ...columns, label === null ? '' : terminalLine(label)].join('  ').trimEnd();
+}
+
+/** Anybody may have written the number; null where it is no time. */
+function timeText(created: number): string | null {
+  const time = new Date(created);
+  return Number.isNaN(time.getTime()) ? null : time.toISOString();
+}
+
+function nameIn({ facts }: MailkeepError): string | null {
+  return typeof facts.name === 'string' ? facts.name : null;
+}
+
+interface NewRecovery {
+  readonly recovery: Buffer;
+  /** Ed25519, 32 bytes: who signs the manifests of its copy. */
+  readonly signer: Buffer;
+}
+
+function newKeyFile(
+  { surroundings }: CommandContext,
+  named: string | undefined,
+): string | undefined {
+  return named === undefined ? undefined : path.resolve(surroundings.cwd, named);
+}
+
+/**
+ * Refuses a file that exists already, or whose folder does not, before anything is done: it is written last.
+ *
+ * @throws usage-save-failed
+ */
+function refuseKeyFile(file: string | undefined): void {
+  if (file === undefined) return;
+  if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) throw unsaved(file, 'EEXIST');
+  try {
+    accessSync(path.dirname(file), constants.W_OK);
+  } catch (error) {
+    throw unsaved(file, errnoName(error));
+  }
+}
+
+/** Runs `act`, and removes the file of a recovery key that it wrote if it fails: that key opens nothing. */
+async function withNewKeyFile<T>(
+  file: string | undefined,
+  act: (written: () => void) => Promise<T>,
+): Promise<T> {
+  let isWritten = false;
+  try {
+    return await act(() => {
+      isWritten = true;
+    });
+  } catch (error) {
+    if (isWritten && file !== undefined) rmSync(file, { force: true });
+    throw error;
+  }
+}
+
+function unsaved(file: string, reason: string): Error {
+  return usageError('usage-save-failed', { file, reason });
+}
+
+/**
+ * Gives a new recovery key to its owner, before it opens anything: in a new file, or on a terminal, typed back.
+ *
+ * @param to the copy that it will open, for people
+ * @throws offsite-no-witness where it can be neither shown nor written; usage-save-failed
+ */
+async function handOver(
+  context: CommandContext,
+  file: string | undefined,
+  to: string,
+  made: NewRecovery,
+): Promise<void> {
+  if (file !== undefined) return writeKey(file, to, made);
+  const asker = context.globals.json ? undefined : terminalAsker(context);
+  if (asker === undefined) throw copiesError('offsite-no-witness', {});
+  const { stream } = context.notices;
+  const lines = recoveryLines(made.recovery);
+  stream.write(
+    [
+      'The recovery key opens the copy if this machine is lost. It is shown once. Write it down on paper:',
+      '',
+      ...lines.map((text, at) => `   ${at + 1}.  ${text}`),
+      '',
+      `   signed by  ${made.signer.toString('base64')}`,
+      '',
+      'Type it from the paper:',
+      '',
+    ].join('\n'),
+  );
+  for (const [at, wanted] of lines.entries()) {
+    // Paper that was never read is no key.
+    while (!isLine(await asker.line(`Line ${at + 1}`), at + 1, wanted)) {
+      stream.write(
+        `That is not line ${at + 1}. Compare it with the paper, and the paper with the above.\n`,
+      );
+    }
+  }
+}
+
+function isLine(typed: string, number: number, wanted: string): boolean {
+  try {
+    return parseRecoveryLine(typed, number).equals(parseRecoveryLine(wanted, number));
+  } catch {
+    // Whatever is wrong with it, it is not the line; the caller says so.
+    return false;
+  }
+}
+
+/** @throws usage-save-failed; a file that exists is never replaced */
+function writeKey(file: string, to: string, { recovery, signer }: NewRecovery): void {
+  const text = [
+    `# The recovery key of the mailkeep copy at ${to}. Keep it away from the machine and from the copy.`,
+    `# Manifests are signed by ${signer.toString('base64')}`,
+    ...recoveryLines(recovery),
+    '',
+  ].join('\n');
+  try {
+    writeFileSync(file, text, { mode: FILE_MODE, flag: 'wx', flush: true });
+  } catch (error) {
+    throw unsaved(file, errnoName(error));
+  }
+}
+
+/**
+ * `mailkeep copy key add`: wraps the keys of a copy for somebody else. Without a recipient in its options or a passphrase
+ * in the environment, it makes a recovery key.
+ *
+ * @throws what the engine and `handOver` throw
+ */
+async function keyAdd(context: CommandContext, line: AddLine): Promise<void> {
+  const { signal, output, now } = context;
+  const target = required(line.to, '--to');
+  const dataDir = archiveOf(context);
+  const file = newKeyFile(context, line.recoveryKeyFile);
+  refuseKeyFile(file);
+  const { age = [], label } = line;
+  const isNamed = file !== undefined || age.length > 0;
+  // The environment's passphrase may be what opens the copy, where something else is to be added.
+  const passphrase =
+    line.passphraseFile !== undefined || !isNamed
+      ? passphraseOf(context, line.passphraseFile)
+      : undefined;
+  const isRecovery = file !== undefined || (!isNamed && passphrase === undefined);
+  return withStore(context, target, {}, async (store) => {
+    const order = { dataDir, store, signal };
+    const secrets = await openOwnCopy(order, () => openingKeyAlongside(context, line));
+    const recovery = isRecovery ? newRecoveryKey() : undefined;
+    const additions = { recovery, passphrase, age, label };
+    const added = await withNewKeyFile(file, async (written) => {
+      if (recovery !== undefined) {
+        await handOver(context, file, store.label, { recovery, signer: secrets.signer });
+        written();
+      }
+      return addRecipients({ ...order, secrets, additions, now });
+    });
+    const result = { to: store.label, added, recoveryKeyFile: file ?? null };
+    await output.object(result, () =>
+      present([
+        `${counted(added.length, 'recipient')} added: ${added.join(', ')}.`,
+        file !== undefined && `The recovery key is in ${file}. Keep it away from this machine.`,
+      ]).join('\n'),
+    );
+  });
+}
+
+async function keyRemove(
+  context: CommandContext,
+  ids: readonly string[],
+  line: Values<'to'>,
+): Promise<void> {
+  const { output, signal } = context;
+  const target = required(line.to, '--to');
+  const dataDir = archiveOf(context);
+  return withStore(context, target, {}, async (store) => {
+    const removed = await removeRecipients({ dataDir, store, signal, ids });
+    await output.object({ to: store.label, removed }, () =>
+      [
+        `${counted(removed.length, 'recipient')} removed: ${removed.join(', ')}.`,
+        'This revokes nothing that was learned before: whoever opened the copy may have kept its keys.',
+        `"mailkeep copy key rotate --to ${target}" makes new keys for what is copied from now on.`,
+      ].join('\n'),
+    );
+  });
+}
+
+/** Anybody can put recipients there: so many are named, and all of them in JSON. */
+const OLD_SHOWN = 5;
+/** All states stay: how many to keep is for the next copy to say. */
+const KEEP_ALL = Number.MAX_SAFE_INTEGER;
+
+/**
+ * `mailkeep copy key rotate`: makes new keys for what is copied from now on, and with `--reencrypt` uploads the rest again.
+ *
+ * @throws what the engine and `handOver` throw
+ */
+async function keyRotate(context: CommandContext, line: RotateLine): Promise<void> {
+  const { signal, output } = context;
+  const target = required(line.to, '--to');
+  const order = { dataDir: archiveOf(context), signal };
+  const file = newKeyFile(context, line.recoveryKeyFile);
+  // The environment's passphrase may be what opens the copy: it becomes no recipient.
+  const { passphraseFile } = line;
+  const passphrase =
+    passphraseFile === undefined ? undefined : passphraseOf(context, passphraseFile);
+  return withStore(context, target, { bytesPerSecond: line.limitRate }, async (store) => {
+    const inStore = { ...order, store };
+    const isFinishing = await isSwitched(inStore);
+    const rotated = isFinishing
+      ? await finishRotation(inStore)
+      : await rotate(context, line, inStore, file, passphrase);
+    const uploaded = line.reencrypt === true ? await reencrypt(context, inStore) : null;
+    const recoveryKeyFile = isFinishing ? null : (file ?? null);
+    const result = { to: store.label, ...rotated, recoveryKeyFile, uploaded };
+    await output.object(result, () =>
+      present([
+        isFinishing
+          ? 'The rotation that was interrupted is complete: its recovery key opens the copy.'
+          : `What is copied from now on is encrypted for a new key, with ${counted(rotated.added.length, 'recipient')}.`,
+        recoveryKeyFile !== null &&
+          `The new recovery key is in ${recoveryKeyFile}. Keep it away from this machine.`,
+        rotated.removed.length > 0 &&
+          `${counted(rotated.removed.length, 'recipient')} of the earlier key removed.`,
+        rotated.old.length > 0 &&
+          `${counted(rotated.old.length, 'recipient')} can open only what was copied before: ${some(rotated.old, OLD_SHOWN)}.`,
+        uploaded !== null &&
+          `${counted(uploaded.objects, 'object')} uploaded again, ${bytes(uploaded.bytes)}. Earlier states stay readable with the earlier key until a copy removes them.`,
+        uploaded === null &&
+          `What is there stays readable with the earlier key. "mailkeep copy --refresh --to ${target}" uploads it again.`,
+      ]).join('\n'),
+    );
+  });
+}
+
+async function rotate(
+  context: CommandContext,
+  line: RotateLine,
+  order: KeysOrder,
+  file: string | undefined,
+  passphrase: string | undefined,
+): Promise<RotatedKeys> {
+  const { store } = order;
+  const secrets = await openOwnCopy(order, () => openingKeyAlongside(context, line));
+  refuseTooManyKeys(secrets, store.label);
+  const recovery = newRecoveryKey();
+  await handOver(context, file, store.label, { recovery, signer: secrets.signer });
+  const additions = { recovery, passphrase };
+  return rotateKeys({ ...order, secrets, additions, now: context.now });
+}
+
+async function reencrypt(
+  context: CommandContext,
+  order: KeysOrder,
+): Promise<{ readonly objects: number; readonly bytes: number }> {
+  const activity = openActivity(context, 'comparing the copy with the archive');
+  const copied = await copyToTarget({
+    ...{ ...order, refresh: true, keep: KEEP_ALL, now: context.now },
+    onProgress: ({ objects, of, bytes: sent }) =>
+      activity.show(() => `uploaded ${objects} of ${counted(of, 'object')}, ${bytes(sent)}`),
+  }).finally(activity.stop);
+  return { objects: copied.uploaded, bytes: copied.bytes };
 }

@@ -1,5 +1,4 @@
-import type { Command } from 'commander';
-import type { Body } from '../context.ts';
+import type { Define } from '../context.ts';
 
 const HELP = `
 Runs in the foreground until it is stopped, and keeps the archive up to date: schedule.sync starts a pass over
@@ -20,11 +19,11 @@ EXAMPLES
   mailkeep daemon --config /etc/mailkeep/config.json
   mailkeep status`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command.addHelpText('after', HELP).action(() =>
     chosen(async (context) => {
       const { runDaemon } = await import('../../daemon/daemon-process.ts');
       return runDaemon({ ...context, interactive: context.output.interactive });
     }),
   );
-}
+};

@@ -1,7 +1,6 @@
 import { accessSync, closeSync, constants, existsSync, readdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import type { Command } from 'commander';
 import { Pool } from 'undici';
 import { archiveError, holderText } from '../../archive/errors.ts';
 import { fileSystemOf, freeBytes } from '../../archive/file-system.ts';
@@ -25,8 +24,8 @@ import {
   sentenceOf,
 } from '../../core/errors.ts';
 import { openRegularFile } from '../../core/files.ts';
-import { readToken, type StoredWebhook, storedWebhooks } from '../../core/secrets.ts';
-import { readState, stateFile } from '../../core/state.ts';
+import { readToken, storedWebhooks } from '../../core/secrets.ts';
+import { stateFile } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted, span } from '../../core/text.ts';
 import { watchDeliveries } from '../../daemon/delivery-watch.ts';
@@ -38,11 +37,11 @@ import {
   verificationStatus,
 } from '../../verify/verification.ts';
 import { type Clients, orderOf, SHORT_PATIENCE, withClients } from '../account-clients.ts';
-import { refusal, tryWriting } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
+import { refusal, tryWriting, withState } from '../archive.ts';
+import type { CommandContext, Define } from '../context.ts';
+import type { Colours } from '../output.ts';
 import { verifiedText } from '../warnings.ts';
 
-/** One thing that was looked at. */
 interface Check {
   /** Stable, for programs: `config`, `token`, `clock`. */
   readonly name: string;
@@ -56,31 +55,46 @@ interface Check {
   readonly exit: ExitCode;
 }
 
-type Plain = Omit<Check, 'state' | 'exit' | 'remedy'> & { readonly remedy?: string };
+type Finding = Omit<Check, 'name' | 'about'>;
 
-function well(check: Plain): Check {
-  return { remedy: null, ...check, state: 'ok', exit: 0 };
-}
+const well = (message: string): Finding => ({ state: 'ok', message, remedy: null, exit: 0 });
+const warned = (message: string, remedy: string | null = null): Finding => ({
+  ...well(message),
+  state: 'warning',
+  remedy,
+});
+const skipped = (message: string, remedy: string | null = null): Finding => ({
+  ...warned(message, remedy),
+  state: 'skipped',
+});
 
-function warned(check: Plain): Check {
-  return { remedy: null, ...check, state: 'warning', exit: 0 };
-}
-
-function skipped(check: Plain): Check {
-  return { remedy: null, ...check, state: 'skipped', exit: 0 };
-}
-
-/** What was thrown, as a check: its sentence, its hint, its exit code. */
-function failed(name: string, about: string | null, error: MailkeepError): Check {
+function failed(error: MailkeepError): Finding {
   const { message, hint } = sentenceOf(error);
-  return {
-    name,
-    about,
-    state: 'failed',
-    message,
-    remedy: hint,
-    exit: EXIT_OF_FAMILY[error.family],
-  };
+  return { state: 'failed', message, remedy: hint, exit: EXIT_OF_FAMILY[error.family] };
+}
+
+class Checks {
+  readonly all: Check[] = [];
+
+  add(name: string, about: string | null, finding: Finding): void {
+    this.all.push({ name, about, ...finding });
+  }
+
+  /** Adds what `act` finds, or what it throws. @returns whether it did not throw */
+  async run(
+    name: string,
+    about: string | null,
+    act: () => Finding | Promise<Finding>,
+  ): Promise<boolean> {
+    try {
+      this.add(name, about, await act());
+      return true;
+    } catch (error) {
+      if (!(error instanceof MailkeepError)) throw error;
+      this.add(name, about, failed(error));
+      return false;
+    }
+  }
 }
 
 /** What is known of a service's clock: its own word, and ours before and after it was asked. */
@@ -94,40 +108,43 @@ interface ClockReading {
 const MOST_SKEW_MS = 60_000;
 
 /** An account: its token, its service, the clocks, its webhooks. Asks the service some five requests, and changes nothing. */
-async function accountChecks(
+async function checkAccount(
+  checks: Checks,
   given: CommandContext,
   settings: Settings,
   account: AccountSettings,
-): Promise<Check[]> {
+): Promise<void> {
   const { name } = account;
-  const checks: Check[] = [];
   const context = withCredentials(given, account);
-  if (context === null) return [onlyInUnit(account)];
-  const hasToken = await attempt('token', name, checks, async () => {
+  if (context === null) {
+    const message = 'systemd passes the token to the unit only, so the service was not asked.';
+    const remedy = 'Run "doctor" as root, which may read the token where systemd takes it from.';
+    checks.add('token', name, skipped(message, remedy));
+    return;
+  }
+  const hasToken = await checks.run('token', name, async () => {
     await readToken(account.token, context.surroundings.env);
-    return well({ name: 'token', about: name, message: 'The token can be read.' });
+    return well('The token can be read.');
   });
-  if (!hasToken) return checks;
+  if (!hasToken) return;
   await withClients(
     context,
     settings,
     account,
     async (clients) => {
-      const reached = await attempt('service', name, checks, async () => {
+      const isReached = await checks.run('service', name, async () => {
         const { mailboxes } = await clients.reach();
         const message = `${clients.mailbox.host} accepts the token, which reaches ${counted(mailboxes.length, 'mailbox', 'mailboxes')}.`;
-        const at = { name: 'service', about: name, message };
         return mailboxes.length > 0
-          ? well(at)
-          : warned({ ...at, remedy: 'Create a token that may read the mailboxes.' });
+          ? well(message)
+          : warned(message, 'Create a token that may read the mailboxes.');
       });
-      if (reached) checks.push(await clockCheck(context, account));
-      checks.push(...(await webhookChecks(context, settings, clients)));
+      if (isReached) checks.add('clock', name, await clockFinding(context, account));
+      await checkWebhooks(checks, context, settings, clients);
       return EXIT.done;
     },
     SHORT_PATIENCE,
   );
-  return checks;
 }
 
 /** Where "service install" lets units take credentials from: as root, and as another user. */
@@ -172,50 +189,19 @@ function isReadable(file: string): boolean {
   }
 }
 
-function onlyInUnit({ name }: AccountSettings): Check {
-  return skipped({
-    name: 'token',
-    about: name,
-    message: 'systemd passes the token to the unit only, so the service was not asked.',
-    remedy: 'Run "doctor" as root, which may read the token where systemd takes it from.',
-  });
-}
-
-/** Runs a check; false where it failed. */
-async function attempt(
-  name: string,
-  about: string,
-  checks: Check[],
-  act: () => Promise<Check>,
-): Promise<boolean> {
-  try {
-    checks.push(await act());
-    return true;
-  } catch (error) {
-    if (!(error instanceof MailkeepError)) throw error;
-    checks.push(failed(name, about, error));
-    return false;
-  }
-}
-
-async function clockCheck(
+async function clockFinding(
   { now, signal }: CommandContext,
-  { baseUrl, name }: AccountSettings,
-): Promise<Check> {
-  const at = { name: 'clock', about: name };
+  { baseUrl }: AccountSettings,
+): Promise<Finding> {
   const reading = await clockOf(baseUrl, now, signal);
-  if (reading === null) {
-    return skipped({ ...at, message: 'The service does not report the time.' });
-  }
+  if (reading === null) return skipped('The service does not report the time.');
   const skew = skewOf(reading);
-  if (Math.abs(skew) <= MOST_SKEW_MS) {
-    return well({ ...at, message: "This machine's clock agrees with the service's." });
-  }
-  return warned({
-    ...at,
-    message: `This machine's clock is ${span(Math.abs(skew))} ${skew > 0 ? 'ahead of' : 'behind'} the service's.`,
-    remedy: 'Synchronise it over the network: "timedatectl set-ntp true".',
-  });
+  if (Math.abs(skew) <= MOST_SKEW_MS)
+    return well("This machine's clock agrees with the service's.");
+  return warned(
+    `This machine's clock is ${span(Math.abs(skew))} ${skew > 0 ? 'ahead of' : 'behind'} the service's.`,
+    'Synchronise it over the network: "timedatectl set-ntp true".',
+  );
 }
 
 /** The service's Date header (RFC 9110, 6.6.1), from a request without a token. */
@@ -251,36 +237,28 @@ export function skewOf({ theirs, before, after }: ClockReading): number {
   return after < theirs ? after - theirs : 0;
 }
 
-async function webhookChecks(
+async function checkWebhooks(
+  checks: Checks,
   { now, signal }: CommandContext,
   { dataDir, webhook }: Settings,
   clients: Clients,
-): Promise<Check[]> {
+): Promise<void> {
   const { account, platform, mailbox } = clients;
   const about = account.name;
-  const checks: Check[] = [];
-  let own: StoredWebhook[] = [];
-  const known = await attempt('webhook', about, checks, async () => {
-    own = (await storedWebhooks(dataDir)).filter(
-      ({ account: of, host }) => of === about && host === mailbox.host,
-    );
-    return well({ name: 'webhook', about, message: counted(own.length, 'webhook') });
-  });
-  if (!known) return checks;
-  if (own.length === 0) {
-    const at = { name: 'webhook', about, message: 'This archive created no webhook.' };
-    if (webhook === null) return [skipped(at)];
-    const remedy =
-      '"mailkeep webhooks create --mailbox M" makes one; until then the schedule finds new mail.';
-    return [warned({ ...at, remedy })];
-  }
-  if (platform === null) {
-    const message = `${counted(own.length, 'webhook')}; only the platform surface reports whether they deliver.`;
-    const remedy = 'Add accounts[].platform to the configuration.';
-    return [skipped({ name: 'webhook', about, message, remedy })];
-  }
-  checks.pop();
-  await attempt('webhook', about, checks, async () => {
+  await checks.run('webhook', about, async () => {
+    const stored = await storedWebhooks(dataDir);
+    const own = stored.filter((one) => one.account === about && one.host === mailbox.host);
+    if (own.length === 0) {
+      const message = 'This archive created no webhook.';
+      if (webhook === null) return skipped(message);
+      const remedy =
+        '"mailkeep webhooks create --mailbox M" makes one; until then the schedule finds new mail.';
+      return warned(message, remedy);
+    }
+    if (platform === null) {
+      const message = `${counted(own.length, 'webhook')}; only the platform surface reports whether they deliver.`;
+      return skipped(message, 'Add accounts[].platform to the configuration.');
+    }
     const findings = await watchDeliveries({
       account: about,
       orderId: await orderOf(clients),
@@ -293,82 +271,76 @@ async function webhookChecks(
     });
     for (const finding of findings) {
       const error = errorOf(finding);
-      if (error !== null) checks.push(failed('webhook', finding.webhook.id, error));
+      if (error !== null) checks.add('webhook', finding.webhook.id, failed(error));
     }
     const fine = findings.filter(({ state }) => state === 'well').length;
     const message = `${counted(fine, 'webhook')} of ${findings.length} active and not failing.`;
-    return fine > 0
-      ? well({ name: 'webhook', about, message })
-      : skipped({ name: 'webhook', about, message });
+    return fine > 0 ? well(message) : skipped(message);
   });
-  return checks;
 }
 
 /** The folder of the archive: its file system, its room, its files, its lock, its last verification. Leaves nothing behind. */
-async function archiveChecks(
+async function checkArchive(
+  checks: Checks,
   dataDir: string,
   minFreeBytes: number,
   allowNetwork: boolean,
   now: number,
-): Promise<Check[]> {
-  const checks = [
-    fileSystemCheck(dataDir, allowNetwork),
-    await spaceCheck(dataDir, minFreeBytes),
-    writeCheck(dataDir),
-  ];
+): Promise<void> {
+  checks.add('file-system', null, fileSystemFinding(dataDir, allowNetwork));
+  checks.add('free-space', null, await spaceFinding(dataDir, minFreeBytes));
+  const { folder, error } = tryWriting(dataDir);
+  checks.add('write', null, error ? failed(error) : well(`${folder} can be written.`));
   try {
     if (!holdsArchive(dataDir, true)) {
       const message = `There is no archive in ${dataDir} yet: the first sync creates it.`;
-      return [...checks, skipped({ name: 'lock', about: null, message })];
+      checks.add('lock', null, skipped(message));
+      return;
     }
-  } catch (error) {
-    if (!(error instanceof MailkeepError)) throw error;
-    return [...checks, failed('log', null, error)];
+  } catch (thrown) {
+    if (!(thrown instanceof MailkeepError)) throw thrown;
+    checks.add('log', null, failed(thrown));
+    return;
   }
-  return [...checks, logCheck(dataDir), lockCheck(dataDir), verificationCheck(dataDir, now)];
+  checks.add('log', null, logFinding(dataDir));
+  await checks.run('lock', null, () => lockFinding(dataDir));
+  await checks.run('verification', null, () =>
+    withState(dataDir, (state) => {
+      const last = recalledVerification(state);
+      const shown = verificationStatus(last);
+      if (last === null || shown === null)
+        return skipped('The archive was never verified.', '"mailkeep verify" reads every byte.');
+      if (last.damage !== null) return failed(damageError(last.damage));
+      return well(`The archive was ${verifiedText(shown, now)}.`);
+    }),
+  );
 }
 
-function fileSystemCheck(dataDir: string, allowNetwork: boolean): Check {
-  const at = { name: 'file-system', about: null };
+function fileSystemFinding(dataDir: string, allowNetwork: boolean): Finding {
   const found = fileSystemOf(dataDir);
-  if (found === null) {
-    return skipped({ ...at, message: 'The file system type cannot be determined on this system.' });
-  }
+  if (found === null) return skipped('The file system type cannot be determined on this system.');
   const { type, mountPoint, network } = found;
-  if (!network) return well({ ...at, message: `${dataDir} is on ${type} (${mountPoint}).` });
-  const error = archiveError('network-file-system', { dir: dataDir, type, mountPoint });
-  const refused = failed(at.name, at.about, error);
-  return allowNetwork ? warned({ ...at, message: refused.message }) : refused;
+  if (!network) return well(`${dataDir} is on ${type} (${mountPoint}).`);
+  const refused = failed(archiveError('network-file-system', { dir: dataDir, type, mountPoint }));
+  return allowNetwork ? warned(refused.message) : refused;
 }
 
-async function spaceCheck(dataDir: string, minFreeBytes: number): Promise<Check> {
-  const at = { name: 'free-space', about: null };
+async function spaceFinding(dataDir: string, minFreeBytes: number): Promise<Finding> {
   let folder = dataDir;
   while (!existsSync(folder)) folder = path.dirname(folder);
   const free = await freeBytes(folder);
-  if (free < minFreeBytes) {
-    return failed(at.name, at.about, new MailkeepError('disk', 'disk.low', { free, minFreeBytes }));
-  }
+  if (free < minFreeBytes)
+    return failed(new MailkeepError('disk', 'disk.low', { free, minFreeBytes }));
   const until = minFreeBytes > 0 ? `, and fetching stops below ${bytes(minFreeBytes)}` : '';
   const message = `${bytes(free)} are free${until}.`;
   // A first sync, and rewriting the catalog, need room for a while.
-  if (free < 2 * minFreeBytes) {
-    return warned({ ...at, message, remedy: 'Free some space, or lower minFreeBytes.' });
-  }
-  return well({ ...at, message });
-}
-
-/** Tries to write a file where a sync would. */
-function writeCheck(dataDir: string): Check {
-  const at = { name: 'write', about: null };
-  const { folder, error } = tryWriting(dataDir);
-  if (error !== undefined) return failed(at.name, at.about, error);
-  return well({ ...at, message: `${folder} can be written.` });
+  return free < 2 * minFreeBytes
+    ? warned(message, 'Free some space, or lower minFreeBytes.')
+    : well(message);
 }
 
 /** Opens what a sync reads (FORMAT, every segment), and tries what it writes: the last segment, the catalog, the state. */
-function logCheck(dataDir: string): Check {
-  const at = { name: 'log', about: null };
+function logFinding(dataDir: string): Finding {
   const folder = logFolder(dataDir);
   let names: string[] = [];
   const listing = refusal(
@@ -378,14 +350,15 @@ function logCheck(dataDir: string): Check {
     },
     (errno, cause) => archiveError('archive-unreadable', { dir: dataDir, errno }, cause),
   );
-  if (listing !== undefined) return failed(at.name, at.about, listing);
+  if (listing !== undefined) return failed(listing);
   for (const name of names) {
     const file = path.join(folder, name);
     const error = refusal(
-      () => openThere(file),
+      // A sealing may have replaced the file since the folder was listed.
+      () => existsSync(file) && closeSync(openRegularFile(file)),
       (errno, cause) => archiveError('archive-unreadable', { dir: file, errno }, cause),
     );
-    if (error !== undefined) return failed(at.name, at.about, error);
+    if (error !== undefined) return failed(error);
   }
   const databases = [catalogFile(dataDir), stateFile(dataDir)];
   const written = [
@@ -400,9 +373,9 @@ function logCheck(dataDir: string): Check {
       (errno, cause) => archiveError('archive-unwritable', { file, errno }, cause),
     );
     // A sealing replaces a segment, and SQLite removes a write-ahead log, at any moment.
-    if (error !== undefined && existsSync(file)) return failed(at.name, at.about, error);
+    if (error !== undefined && existsSync(file)) return failed(error);
   }
-  return well({ ...at, message: 'The log, the catalog and the state can be read and written.' });
+  return well('The log, the catalog and the state can be read and written.');
 }
 
 /** The segment that a writer appends to: the last one, while it is not sealed. */
@@ -413,91 +386,59 @@ function appendedTo(names: readonly string[]): string[] {
   return files.every(({ generation }) => generation === 1) ? files.map(segmentName) : [];
 }
 
-/** A sealing may have replaced the file since the folder was listed. */
-function openThere(file: string): void {
-  if (existsSync(file)) closeSync(openRegularFile(file));
-}
-
-function lockCheck(dataDir: string): Check {
-  const at = { name: 'lock', about: null };
+function lockFinding(dataDir: string): Finding {
   try {
     tryLock(dataDir);
-    return well({ ...at, message: 'No process is writing to the archive.' });
+    return well('No process is writing to the archive.');
   } catch (error) {
-    if (hasCode(error, 'archive-in-use')) {
-      const holder = noteOfHolder(dataDir);
-      const who =
-        holder === null
-          ? 'a daemon, or a sync'
-          : holderText(holder.pid, holder.command, holder.since, holder.host);
-      return well({ ...at, message: `Another process is writing to the archive: ${who}.` });
-    }
-    if (!(error instanceof MailkeepError)) throw error;
-    return failed(at.name, at.about, error);
-  }
-}
-
-/** What the last verification came to. */
-function verificationCheck(dataDir: string, now: number): Check {
-  const at = { name: 'verification', about: null };
-  const state = readState(dataDir);
-  try {
-    const last = recalledVerification(state);
-    const shown = verificationStatus(last);
-    if (last === null || shown === null) {
-      const remedy = '"mailkeep verify" reads every byte.';
-      return skipped({ ...at, message: 'The archive was never verified.', remedy });
-    }
-    if (last.damage !== null) return failed(at.name, at.about, damageError(last.damage));
-    return well({ ...at, message: `The archive was ${verifiedText(shown, now)}.` });
-  } catch (error) {
-    // For example, the state is damaged: what it knew about the archive's damage is unknown.
-    if (!(error instanceof MailkeepError)) throw error;
-    return failed(at.name, at.about, error);
-  } finally {
-    state?.close();
+    if (!hasCode(error, 'archive-in-use')) throw error;
+    const holder = noteOfHolder(dataDir);
+    const who =
+      holder === null
+        ? 'a daemon, or a sync'
+        : holderText(holder.pid, holder.command, holder.since, holder.host);
+    return well(`Another process is writing to the archive: ${who}.`);
   }
 }
 
 /** The copies of the configuration, as the archive's state knows them: asks nothing of the places where they are. */
-function copyChecks(dataDir: string, copies: readonly CopySettings[], now: number): Check[] {
-  if (copies.length === 0) return [];
-  const state = readState(dataDir);
+async function checkCopies(
+  checks: Checks,
+  dataDir: string,
+  copies: readonly CopySettings[],
+  now: number,
+): Promise<void> {
+  if (copies.length === 0) return;
   try {
-    const known = copyStatuses(state, reachedBy(dataDir)?.number ?? 0, now);
-    return copies.map(({ to }) =>
-      checkOf(
-        to,
-        known.find((copy) => copy.to === to),
-        now,
-      ),
-    );
+    await withState(dataDir, (state) => {
+      const known = copyStatuses(state, reachedBy(dataDir)?.number ?? 0, now);
+      for (const { to } of copies) {
+        const copy = known.find((one) => one.to === to);
+        checks.add('copy', to, copyFinding(to, copy, now));
+      }
+    });
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
-    return [failed('copy', null, error)];
-  } finally {
-    state?.close();
+    checks.add('copy', null, failed(error));
   }
 }
 
-function checkOf(to: string, copy: CopyStatus | undefined, now: number): Check {
-  const at = { name: 'copy', about: to };
+function copyFinding(to: string, copy: CopyStatus | undefined, now: number): Finding {
   if (copy === undefined || (copy.copiedAt === null && copy.failure === null && !copy.stale)) {
     const remedy = 'A running daemon makes it; an encrypted one begins with "mailkeep copy init".';
-    return skipped({ ...at, message: 'The copy was not made yet.', remedy });
+    return skipped('The copy was not made yet.', remedy);
   }
   const { damage, stale, failure, copiedAt, behind } = copy;
-  if (damage !== null) {
-    return failed(at.name, to, copiesError('offsite-damaged', { to, found: damage.findings }));
-  }
+  if (damage !== null)
+    return failed(copiesError('offsite-damaged', { to, found: damage.findings }));
   if (stale) {
-    const check = failed(at.name, to, copiesError('offsite-stale', { to, behind, copiedAt }));
-    return failure === null ? check : { ...check, remedy: failure.message };
+    const finding = failed(copiesError('offsite-stale', { to, behind, copiedAt }));
+    return failure === null ? finding : { ...finding, remedy: failure.message };
   }
-  if (failure !== null) return warned({ ...at, message: failure.message });
+  if (failure !== null) return warned(failure.message);
   const age = span(Math.max(0, now - Date.parse(copiedAt ?? '')));
   const lacks = behind === null || behind === 0 ? 'nothing' : counted(behind, 'commit');
-  return well({ ...at, message: `The copy was made ${age} ago, and lacks ${lacks}.` });
+  return well(`The copy was made ${age} ago, and lacks ${lacks}.`);
 }
 
 const HELP = `
@@ -512,44 +453,33 @@ EXAMPLES
   mailkeep doctor
   mailkeep doctor --json | jq '.checks[] | select(.state != "ok")'`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command.addHelpText('after', HELP).action(() => chosen(examine));
-}
+};
 
-/** `mailkeep doctor`: looks at everything that a sync needs, and says what to do about what is amiss. */
 async function examine(context: CommandContext): Promise<ExitCode> {
   const { output, surroundings } = context;
-  const checks: Check[] = [];
-  const settings = configuration(context, checks);
+  const checks = new Checks();
+  let settings: Settings | undefined;
+  await checks.run('config', null, () => {
+    settings = settingsOf(context);
+    return well(`${settings.file} is in order.`);
+  });
   const dataDir = settings?.dataDir ?? fallbackDataDir(context);
   if (dataDir !== null) {
     const least = settings?.minFreeBytes ?? 0;
     const allowed = allowsNetwork(surroundings.env);
-    checks.push(...(await archiveChecks(dataDir, least, allowed, context.now())));
-    checks.push(...copyChecks(dataDir, settings?.copies ?? [], context.now()));
+    await checkArchive(checks, dataDir, least, allowed, context.now());
+    await checkCopies(checks, dataDir, settings?.copies ?? [], context.now());
   }
-  for (const account of settings?.accounts ?? []) {
-    if (settings !== null) checks.push(...(await accountChecks(context, settings, account)));
-  }
-  const exit = combinedExit(checks.map((check) => check.exit));
-  const shown = checks.map(({ exit: _, ...check }) => check);
+  if (settings !== undefined)
+    for (const account of settings.accounts) await checkAccount(checks, context, settings, account);
+  const exit = combinedExit(checks.all.map((check) => check.exit));
+  const shown = checks.all.map(({ exit: _, ...check }) => check);
   await output.object({ ok: exit === 0, checks: shown }, () =>
-    checks.map((check) => lineOf(check, output.colours)).join('\n'),
+    shown.map((check) => lineOf(check, output.colours)).join('\n'),
   );
   return exit;
-}
-
-function configuration(context: CommandContext, checks: Check[]): Settings | null {
-  try {
-    const settings = settingsOf(context);
-    const message = `${settings.file} is in order.`;
-    checks.push(well({ name: 'config', about: null, message }));
-    return settings;
-  } catch (error) {
-    if (!(error instanceof MailkeepError)) throw error;
-    checks.push(failed('config', null, error));
-    return null;
-  }
 }
 
 /** Where the archive is, when the rest of the configuration is wrong. */
@@ -563,17 +493,14 @@ function fallbackDataDir({ globals, surroundings }: CommandContext): string | nu
   }
 }
 
-const MARK = { ok: 'ok', warning: 'warning', failed: 'FAILED', skipped: '-' } as const;
-
-function lineOf(check: Check, colours: CommandContext['output']['colours']): string {
-  const { name, about, state, message, remedy } = check;
-  const paint = {
-    ok: colours.green,
-    warning: colours.yellow,
-    failed: colours.red,
-    skipped: colours.dim,
-  };
+function lineOf({ name, about, state, message, remedy }: Omit<Check, 'exit'>, colours: Colours) {
+  const mark = {
+    ok: colours.green('ok      '),
+    warning: colours.yellow('warning '),
+    failed: colours.red('FAILED  '),
+    skipped: colours.dim('-       '),
+  }[state];
   const where = about === null ? name : `${name} (${terminalLine(about)})`;
   const advice = remedy === null || state === 'ok' ? '' : ` ${terminalLine(remedy)}`;
-  return `${paint[state](MARK[state].padEnd(8))}${where}: ${terminalLine(message)}${advice}`;
+  return `${mark}${where}: ${terminalLine(message)}${advice}`;
 }

@@ -1,21 +1,19 @@
-import type { Command } from 'commander';
 import { openReader, type Reader } from '../../catalog/open-reader.ts';
-import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { answerOver, joined } from '../../core/listener.ts';
 import { exportBack } from '../../export/elsewhere/back.ts';
-import type { Body, CommandContext } from '../context.ts';
+import type { CommandContext, Define } from '../context.ts';
 import { chosenPlaces } from './export.ts';
 
 /** An export that is suspended takes and asks nothing, and would hold its place here. Milliseconds. */
 const IDLE_MS = 600_000;
 
 /** Run by the worker that holds an account, for a node at which `mailkeep export --account` runs. No command for people. */
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command.action(() => chosen(answerExport));
-}
+};
 
 /** Answers HTTP requests on standard input and output until the input ends, or nothing comes or is taken for a long time. */
-async function answerExport(context: CommandContext): Promise<ExitCode> {
+async function answerExport(context: CommandContext): Promise<void> {
   const { output, stdin } = context;
   let reader: Reader | undefined;
   const fetch = exportBack(() => {
@@ -41,5 +39,4 @@ async function answerExport(context: CommandContext): Promise<ExitCode> {
     clearTimeout(idle);
     reader?.close();
   }
-  return EXIT.done;
 }

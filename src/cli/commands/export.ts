@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import path from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import { namesIn } from '../../catalog/folders.ts';
 import { type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
 import { parseQuery } from '../../catalog/parse-query.ts';
@@ -23,8 +23,14 @@ import {
 import type { ExportFailure, ExportProgress, ExportSelection } from '../../transfer/plan-export.ts';
 import { type ExportResult, runExportFrom } from '../../transfer/run-export.ts';
 import { oneMessage, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
-import { collected, moment } from '../option-values.ts';
+import {
+  type CommandContext,
+  type Define,
+  type Flags,
+  invalidUsage,
+  type Values,
+} from '../context.ts';
+import { exclusive, FOLDERS, MAILBOXES, moment } from '../option-values.ts';
 import { present, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
@@ -132,7 +138,6 @@ const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
   purged: 'its bytes were removed on purpose',
 };
 
-/** The result for people. */
 function exportText(result: ExportResult): string {
   const { to, format, exported, skipped, kept, failures, interrupted } = result;
   const lost = result.quarantined + result.damaged + result.purged;
@@ -162,15 +167,12 @@ function exitOfExport(result: ExportResult): ExitCode {
   ]);
 }
 
-interface ExportLine extends TypedSelection {
+interface ExportLine
+  extends TypedSelection,
+    Flags<'incremental' | 'sidecar' | 'statusHeaders'>,
+    Values<'ids' | 'account' | 'tenant'> {
   readonly to: string;
   readonly format: ExportFormat;
-  readonly incremental?: boolean;
-  readonly sidecar?: boolean;
-  readonly statusHeaders?: boolean;
-  readonly ids?: string;
-  readonly account?: string;
-  readonly tenant?: string;
 }
 
 const HELP = `
@@ -196,7 +198,7 @@ EXAMPLES
   mailkeep export --to rent --format mbox --query 'from:landlord after:2025'
   mailkeep search is:starred --format ids | mailkeep export --ids - --to starred --format eml`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .requiredOption('--to <path>', 'target: a file for zip, otherwise a folder')
     .addOption(
@@ -206,26 +208,20 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     )
     .option('--query <Q>', 'only messages that this query finds')
     .addOption(
-      new Option(
+      exclusive(
         '--ids <file>',
         'only messages with these ids, one a line; - is standard input',
-      ).conflicts('query'),
+        'query',
+      ),
     )
-    .option(
-      '--mailbox <address>',
-      'only this mailbox (address or resource id); repeatable',
-      collected,
-    )
-    .option(
-      '--folder <path>',
-      'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
-      collected,
-    )
+    .option(...MAILBOXES)
+    .option(...FOLDERS)
     .addOption(
-      new Option(
+      exclusive(
         '--deleted',
         'messages deleted at the service, instead of those still there',
-      ).conflicts('withDeleted'),
+        'withDeleted',
+      ),
     )
     .option(
       '--with-deleted',
@@ -239,7 +235,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
     .addHelpText('after', HELP)
     .action((options: ExportLine) => chosen((context) => exportPlaces(context, options)));
-}
+};
 
 async function exportPlaces(context: CommandContext, line: ExportLine): Promise<ExitCode> {
   refuseMismatches(line);
@@ -290,7 +286,7 @@ async function write(
 
 /** @throws usage-invalid, usage-option */
 function refuseMismatches({ format, statusHeaders, to, account, tenant }: ExportLine): void {
-  const invalid = (problem: string) => usageError('usage-invalid', { command: 'export', problem });
+  const invalid = (problem: string) => invalidUsage('export', problem);
   if (statusHeaders === true && format !== 'mbox') {
     throw invalid('--status-headers is for --format mbox only.');
   }

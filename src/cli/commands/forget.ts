@@ -1,29 +1,38 @@
-import { type Command, Option } from 'commander';
+import { randomBytes } from 'node:crypto';
+import { Option } from 'commander';
+import { settingsOf } from '../../catalog/archive-settings.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { isMailbox } from '../../catalog/folders.ts';
-import { refuseUnknownChoice } from '../../catalog/open-reader.ts';
+import type { QuarantineEntry, Removable } from '../../catalog/messages.ts';
+import { purgedMessage, type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
 import { openWriter } from '../../catalog/open-writer.ts';
-import { usageError } from '../../core/error-tables.ts';
-import { EXIT, type ExitCode } from '../../core/errors.ts';
-import { counted } from '../../core/text.ts';
-import type { MessageId } from '../../core/types.ts';
+import { isConfigOf, isNamed, locateConfig } from '../../core/config-locate.ts';
+import type { StateFile } from '../../core/state.ts';
+import { terminalLine } from '../../core/terminal-safe.ts';
+import { bytes, counted } from '../../core/text.ts';
+import type { MessageId, Place } from '../../core/types.ts';
 import { isImported } from '../../mail/identity.ts';
+import { retentionError } from '../../verify/errors.ts';
 import type { Survey } from '../../verify/find-purged.ts';
-import { finishPurge, journalForget, planForget } from '../../verify/purge.ts';
-import { withReader } from '../archive.ts';
-import { confirmed } from '../ask.ts';
-import type { Body, CommandContext } from '../context.ts';
 import {
-  candidateLines,
-  type ForgetCandidate,
-  type ForgetChoice,
-  forgetCandidates,
-  originText,
-  shortIds,
-  wouldText,
-} from '../forget-candidates.ts';
-import type { QuarantineChoice } from '../option-values.ts';
-import { type MailToRemove, removeMail } from '../remove-mail.ts';
+  type Forgetting,
+  finishPurge,
+  journalForget,
+  planForget,
+  planRemoval,
+  refuseHeld,
+} from '../../verify/purge.ts';
+import { archiveOf, oneMessage, withReader, withState } from '../archive.ts';
+import { confirmed } from '../ask.ts';
+import {
+  type CommandContext,
+  type Define,
+  type Ended,
+  type Flags,
+  invalidUsage,
+  type Values,
+} from '../context.ts';
+import { chosenEntries, type QuarantineChoice } from '../option-values.ts';
 
 const HELP = `
 Removes messages permanently, for example when somebody with the right to ask requests it: their bytes, the
@@ -58,17 +67,11 @@ EXAMPLES
   mailkeep forget --account anna 3f2a91c4 --no-wait
   mailkeep forget --account anna --list`;
 
-interface ForgetLine extends QuarantineChoice {
-  readonly quarantine?: boolean;
-  readonly yes?: boolean;
-  readonly dryRun?: boolean;
-  readonly account?: string;
-  readonly tenant?: string;
-  readonly wait: boolean;
-  readonly list?: boolean;
-}
+type ForgetLine = QuarantineChoice &
+  Flags<'quarantine' | 'yes' | 'dryRun' | 'list'> &
+  Values<'account' | 'tenant'> & { readonly wait: boolean };
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .argument('[id...]', 'ids of messages, or their beginnings')
     .option('--quarantine', 'forget what is in quarantine')
@@ -88,14 +91,11 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .action((ids: readonly string[], { quarantine = false, yes = false, ...line }: ForgetLine) =>
       chosen((context) => run(context, { ids, quarantine, yes, ...line })),
     );
-}
+};
 
-interface ForgetOptions extends ForgetChoice, ForgetLine {
-  readonly quarantine: boolean;
-  readonly yes: boolean;
-}
+type ForgetOptions = ForgetChoice & ForgetLine & { readonly yes: boolean };
 
-async function run(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
+async function run(context: CommandContext, options: ForgetOptions): Promise<Ended> {
   checkChoice(options);
   const { account, tenant, list = false, dryRun = false } = options;
   if (account !== undefined) {
@@ -119,13 +119,12 @@ function mailboxToRemove(catalog: Catalog, mailbox: string): MailToRemove {
 }
 
 /** Prints what would be forgotten, without a lock: the holder of an account in a fleet runs this for others. */
-async function printCandidates(context: CommandContext, choice: ForgetChoice): Promise<ExitCode> {
+async function printCandidates(context: CommandContext, choice: ForgetChoice): Promise<void> {
   const candidates = await withReader(context, (reader) => {
     refuseUnknownChoice(reader, { ...choice, deleted: true });
     return forgetCandidates(reader, choice);
   });
   await context.output.object({ wouldForget: candidates }, () => wouldText(candidates));
-  return EXIT.done;
 }
 
 /**
@@ -135,7 +134,7 @@ async function printCandidates(context: CommandContext, choice: ForgetChoice): P
  *   archive-in-use: nothing was changed
  * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
  */
-async function forget(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
+async function forget(context: CommandContext, options: ForgetOptions): Promise<void> {
   const dataDir = await withReader(context, (reader) => {
     refuseUnknownChoice(reader, { ...options, deleted: true });
     return reader.dataDir;
@@ -153,10 +152,10 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
     );
     if (plan.facts.length === 0) {
       await context.output.object({ forgotten, shared: [] }, () => goneText(forgotten));
-      return EXIT.done;
+      return;
     }
     const shown = [...candidateLines(candidates), ...sharedText(plan.survey)];
-    if (!options.yes && !(await confirmed(context, 'forget', shown))) return EXIT.done;
+    if (!options.yes && !(await confirmed(context, 'forget', shown))) return;
     await journalForget(writer, plan);
     const done = await finishPurge(context, writer);
     const { facts, survey } = plan;
@@ -169,7 +168,6 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
         ...originText(atOrigin.length, facts.length),
       ].join('\n'),
     );
-    return EXIT.done;
   } finally {
     await writer.close();
   }
@@ -177,7 +175,7 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
 
 function checkChoice(options: ForgetOptions): void {
   const { ids, quarantine, mailbox, folder, uid, account, wait, list = false } = options;
-  const invalid = (problem: string) => usageError('usage-invalid', { command: 'forget', problem });
+  const invalid = (problem: string) => invalidUsage('forget', problem);
   if (account === undefined && (options.tenant !== undefined || list || !wait)) {
     throw invalid('--tenant, --list and --no-wait belong to --account.');
   }
@@ -213,4 +211,243 @@ function sharedText({ shared }: Survey): string[] {
       other === null ? 'something in quarantine has it too' : `${shortIds([other])} has it too`;
     return `An attachment of ${shortIds([message])} stays, because ${having} (${shortIds([blob])}).`;
   });
+}
+
+/** What a line of `forget` names. */
+interface ForgetChoice extends QuarantineChoice {
+  /** Ids of messages, or their beginnings. */
+  readonly ids: readonly string[];
+  readonly quarantine: boolean;
+}
+
+export interface ForgetCandidate extends Forgetting {
+  /** Of what is in quarantine: its place in words. */
+  readonly at: string | null;
+  readonly date: string | null;
+  readonly subject: string | null;
+  /** How it was purged before; null if it is there. */
+  readonly purged: 'pruned' | 'forgotten' | null;
+  /** At how many places the service still has it. */
+  readonly atOrigin: number;
+}
+
+const SHORT = 12;
+
+/**
+ * Returns what is to be forgotten, each message once.
+ *
+ * @throws usage-unknown-message, usage-ambiguous-id, forget-nothing-chosen
+ */
+function forgetCandidates(
+  { catalog }: Pick<Reader, 'catalog'>,
+  choice: ForgetChoice,
+): readonly ForgetCandidate[] {
+  const found = new Map<MessageId, ForgetCandidate>();
+  for (const typed of choice.ids) {
+    const purged = purgedMessage({ catalog }, typed);
+    const message = purged?.id ?? oneMessage({ catalog }, typed);
+    const { subject = null, date = null } = catalog.messages.summary(message) ?? {};
+    const places = catalog.ended.placesOf(catalog.messages.docidOf(message) ?? 0);
+    const open = places.filter((place) => place.endedAt === null && !isImported(place));
+    const about = { at: null, date, subject, atOrigin: open.length };
+    const before = purged?.reason === 'forgotten' ? 'forgotten' : 'pruned';
+    found.set(message, { message, ...about, purged: purged === undefined ? null : before });
+  }
+  if (choice.quarantine) {
+    for (const entry of chosenEntries(catalog, choice)) {
+      // No hash of it is known: a number stands for it, which reveals nothing.
+      const message = randomBytes(32).toString('hex');
+      const place = placeOf(entry);
+      const at = `${entry.address} / ${entry.folder} / ${entry.uid}`;
+      const about = { date: null, subject: entry.subject, atOrigin: isImported(place) ? 0 : 1 };
+      found.set(message, { message, place, at, ...about, purged: null });
+    }
+  }
+  if (found.size === 0) throw retentionError('forget-nothing-chosen', {});
+  return [...found.values()];
+}
+
+/** Returns a line for each candidate that is not forgotten yet, harmless for a terminal. */
+export function candidateLines(candidates: readonly ForgetCandidate[]): string[] {
+  return candidates
+    .filter(({ purged }) => purged !== 'forgotten')
+    .map(({ message, at, date, subject, purged }) => {
+      const id = message.slice(0, SHORT);
+      if (purged !== null) return `Forget ${id}  (pruned)`;
+      const what = at ?? `${id}  ${date ?? ''}`;
+      return terminalLine(`Forget ${what}  ${subject ?? '(no subject)'}`);
+    });
+}
+
+export function wouldText(candidates: readonly ForgetCandidate[]): string {
+  const lines = candidateLines(candidates);
+  return lines.length === 0 ? 'All of these were forgotten before.' : lines.join('\n');
+}
+
+export function shortIds(messages: readonly MessageId[]): string {
+  return messages.map((id) => id.slice(0, SHORT)).join(', ');
+}
+
+/** Returns what to do about places at which the service still has what was forgotten. */
+export function originText(atOrigin: number, messages: number): string[] {
+  if (atOrigin === 0) return [];
+  const it = messages === 1 ? 'it' : 'them';
+  return [
+    `The service still has ${it} at ${counted(atOrigin, 'place')}, and will not be asked for ${it} again. Delete ${it} there as well.`,
+  ];
+}
+
+function placeOf({ host, mailbox, folder, generation, uid }: QuarantineEntry): Place {
+  return { host, mailbox, folder, generation, uid };
+}
+
+/** What to remove, by its places, and its name in the sentences about it. */
+export interface MailToRemove {
+  /** The command, as a question about it names it. */
+  readonly act: 'forget' | 'undo';
+  /** Such as "import 12 into Backup". */
+  readonly name: string;
+  readonly removable: Removable;
+}
+
+type Choose = (
+  catalog: Catalog,
+  state: Pick<StateFile, 'runs'> | undefined,
+) => MailToRemove & { readonly run?: number };
+
+/**
+ * Removes mail by its places. Messages that have other places stay there.
+ *
+ * @param choose called again once the archive is locked
+ * @throws what `choose` throws; forget-on-hold, retention-not-indexed, retention-bad-hold, operation-needs-yes,
+ *   archive-in-use: nothing was changed
+ * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
+ */
+export async function removeMail(
+  context: CommandContext,
+  { yes, dryRun }: { readonly yes: boolean; readonly dryRun: boolean },
+  choose: Choose,
+): Promise<void> {
+  const { output, notices, signal } = context;
+  const dataDir = archiveOf(context);
+  const print = (mail: ReturnType<Choose>, boxes: Boxes, done?: Done) =>
+    output.object(resultOf(mail, boxes, done), () => textOf(mail, boxes, done).join('\n'));
+  if (dryRun) {
+    return withReader(context, ({ catalog }) =>
+      withState(dataDir, (state) => {
+        const mail = choose(catalog, state);
+        refuseHeld(context, catalog, state, holdsIn(context, dataDir), mail.removable);
+        return print(mail, boxesOf(catalog, mail));
+      }),
+    );
+  }
+  let writer = await openWriter(context, dataDir);
+  try {
+    const before = await finishPurge(context, writer);
+    if (before?.closed === true) writer = await openWriter(context, dataDir);
+    const { catalog, state } = writer;
+    const mail = choose(catalog, state);
+    const boxes = boxesOf(catalog, mail);
+    const { places, parts } = mail.removable;
+    if (parts.length === 0 || (mail.run !== undefined && places === 0)) {
+      return await print(mail, boxes, { segments: before?.segments ?? 0 });
+    }
+    refuseHeld(context, catalog, state, holdsIn(context, dataDir), mail.removable);
+    if (!yes && !(await confirmed(context, mail.act, textOf(mail, boxes)))) return;
+    notices.say('Reading the log for data of these messages.');
+    const plan = await planRemoval(writer, mail.removable, signal);
+    await journalForget(writer, plan);
+    const done = await finishPurge(context, writer);
+    await print(mail, boxes, { segments: done?.segments ?? 0, shared: plan.survey.shared.length });
+  } finally {
+    await writer.close();
+  }
+}
+
+/** Holds of the archive's configuration; one that only the search found may be that of another archive. */
+function holdsIn(context: CommandContext, dataDir: string) {
+  const { globals, surroundings } = context;
+  const file = locateConfig(globals.config, surroundings);
+  if (file === undefined) return [];
+  const isOurs = isNamed(globals.config, surroundings) || isConfigOf(file, dataDir, surroundings);
+  return isOurs ? settingsOf(context).retention.hold : [];
+}
+
+type Boxes = ReturnType<Catalog['folders']['mailboxes']>;
+
+interface Done {
+  readonly segments: number;
+  /** Attachments that stay, since other messages have them. */
+  readonly shared?: number;
+}
+
+function boxesOf(catalog: Catalog, { removable: { parts } }: MailToRemove): Boxes {
+  return catalog.folders
+    .mailboxes()
+    .filter((box) => parts.some((one) => one.host === box.host && one.mailbox === box.mailbox));
+}
+
+function bytesOf({ going }: Removable): number {
+  return going.reduce((sum, { size }) => sum + size, 0);
+}
+
+function resultOf(mail: ReturnType<Choose>, boxes: Boxes, done: Done | undefined) {
+  const { parts, places, going, staying, incomplete } = mail.removable;
+  return {
+    dryRun: done === undefined,
+    run: mail.run ?? null,
+    mailboxes: boxes.map(({ host, mailbox, address }) => {
+      const part = parts.find((one) => one.host === host && one.mailbox === mailbox);
+      return { address, resourceId: mailbox, host, whole: part?.commits === undefined };
+    }),
+    places,
+    messages: going.length,
+    bytes: bytesOf(mail.removable),
+    staying,
+    incomplete,
+    sharedAttachments: done?.shared ?? null,
+    segments: done?.segments ?? null,
+  };
+}
+
+function textOf(mail: ReturnType<Choose>, boxes: Boxes, done?: Done): string[] {
+  const { act, name, removable } = mail;
+  const { parts, places, going, staying, incomplete } = removable;
+  if (mail.run !== undefined && places === 0) {
+    return [`${capital(name)} is undone already: the archive has none of its messages.`];
+  }
+  const verb =
+    act === 'undo'
+      ? { would: 'Would undo', did: 'Undone:' }
+      : { would: 'Would remove', did: 'Removed:' };
+  const lines = [
+    `${done === undefined ? verb.would : verb.did} ${terminalLine(name)}, with ${counted(going.length, 'message')} (${bytes(bytesOf(removable))}).`,
+  ];
+  if (staying > 0) {
+    lines.push(
+      `${counted(staying, 'message stays', 'messages stay')} in the archive: other mailboxes, folders or imports have ${staying === 1 ? 'it' : 'them'}.`,
+    );
+  }
+  if (incomplete > 0) lines.push(`${counted(incomplete, 'incomplete message')} also removed.`);
+  for (const { address, host, mailbox } of boxes) {
+    const part = parts.find((one) => one.host === host && one.mailbox === mailbox);
+    if (act === 'undo' && part?.commits === undefined) {
+      lines.push(`The mailbox ${terminalLine(address)} has nothing else and is removed too.`);
+    }
+    if (isImported({ host })) continue;
+    lines.push(
+      `A later sync stores ${terminalLine(address)} again if the account still has it. To prevent that, add it to mailboxes.exclude of the account.`,
+    );
+  }
+  if (done?.shared !== undefined && done.shared > 0) {
+    lines.push(
+      `${counted(done.shared, 'attachment stays', 'attachments stay')}, because other messages have ${done.shared === 1 ? 'it' : 'them'}.`,
+    );
+  }
+  if (done === undefined) return lines;
+  return [...lines, 'Other copies still have these messages until the next "mailkeep copy".'];
+}
+
+function capital(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 }

@@ -1,10 +1,8 @@
-import type { Command } from 'commander';
 import { purgedMessage, type Reader } from '../../catalog/open-reader.ts';
-import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { eventText } from '../../core/text.ts';
 import { oneMessage, withReader } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
+import type { CommandContext, Define } from '../context.ts';
 import { dateText, present } from '../output.ts';
 
 const HELP = `
@@ -14,20 +12,20 @@ pruned or forgotten message, only that and when is left.
 EXAMPLES
   mailkeep history 3f2a91c4`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .argument('<id>', 'id of a message, or its beginning')
     .addHelpText('after', HELP)
     .action((typed: string) =>
       chosen((context) => withReader(context, (reader) => printHistory(context, reader, typed))),
     );
-}
+};
 
 async function printHistory(
   { output }: CommandContext,
   reader: Reader,
   typed: string,
-): Promise<ExitCode> {
+): Promise<void> {
   const purged = purgedMessage(reader, typed);
   if (purged !== undefined) {
     const { time, reason, id } = purged;
@@ -35,7 +33,7 @@ async function printHistory(
       { time, event: 'purged', id, detail: { reason } },
       () => `${dateText(time)}  ${'purged'.padEnd(12)} ${reason}; nothing else is left of it`,
     );
-    return EXIT.done;
+    return;
   }
   for (const line of reader.catalog.history(oneMessage(reader, typed))) {
     const { time, event, mailbox, folder, uid, flags = [], detail } = line;
@@ -44,5 +42,4 @@ async function printHistory(
       `${dateText(time)}  ${event.padEnd(12)} ${terminalLine(`${mailbox} / ${folder} / ${uid}  ${more.join('  ')}`)}`.trimEnd(),
     );
   }
-  return EXIT.done;
 }

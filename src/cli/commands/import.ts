@@ -1,9 +1,7 @@
 import path from 'node:path';
-import type { Command } from 'commander';
 import { locateDataDir } from '../../core/config-locate.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, reasonText } from '../../core/errors.ts';
-import { readState } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, localTime } from '../../core/text.ts';
 import type { FailureReason } from '../../transfer/read-mail.ts';
@@ -14,13 +12,20 @@ import {
   previewImport,
 } from '../../transfer/run-import.ts';
 import { importRun, importRuns, remainsOf } from '../../verify/purge.ts';
-import { withReader } from '../archive.ts';
+import { withReader, withState } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
-import type { Body, CommandContext } from '../context.ts';
+import {
+  type CommandContext,
+  type Define,
+  type Ended,
+  type Flags,
+  invalidUsage,
+  type Values,
+} from '../context.ts';
 import { wholeNumber } from '../option-values.ts';
 import { present, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
-import { removeMail } from '../remove-mail.ts';
+import { removeMail } from './forget.ts';
 
 const HELP = `
 Imports old backups into the archive as a mailbox of their own. list, search and export treat it like any other
@@ -65,7 +70,7 @@ EXAMPLES
 
 const MOST_SHOWN = 20;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .argument(
       '[path...]',
@@ -80,14 +85,14 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .action((paths: string[], options: ImportLine) =>
       chosen((context) => run(context, paths, options)),
     );
-}
+};
 
-function run(context: CommandContext, paths: string[], options: ImportLine): Promise<ExitCode> {
+function run(context: CommandContext, paths: string[], options: ImportLine): Promise<Ended> {
   const { undo, list = false, dryRun = false, yes = false } = options;
   const takesPaths = undo === undefined && !list;
   if (takesPaths !== paths.length > 0 || (list && undo !== undefined)) {
     const problem = 'name the files to import, or use --undo or --list without files.';
-    throw usageError('usage-invalid', { command: 'import', problem });
+    throw invalidUsage('import', problem);
   }
   if (list) return listImports(context);
   if (undo === undefined) return importPaths(context, paths, options);
@@ -98,57 +103,45 @@ function run(context: CommandContext, paths: string[], options: ImportLine): Pro
   });
 }
 
-/** Lists the imports that the archive has a record of. */
-function listImports(context: CommandContext): Promise<ExitCode> {
-  return withReader(context, async ({ catalog, dataDir }) => {
-    const state = readState(dataDir);
-    try {
+function listImports({ output, ...context }: CommandContext): Promise<void> {
+  return withReader(context, ({ catalog, dataDir }) =>
+    withState(dataDir, (state) => {
       const runs = importRuns(state).map((found) => ({
         ...found,
         left: remainsOf(catalog, found).places,
       }));
-      const shown = runs.map(({ run: number, startedAt, mailbox, interrupted, added, left }) => [
+      const rows = runs.map(({ run: number, startedAt, mailbox, interrupted, added, left }) => [
         String(number),
         localTime(startedAt),
         terminalLine(mailbox),
         interrupted ? 'interrupted' : counted(added, 'message'),
         left === 0 ? 'undone' : counted(left, 'place'),
       ]);
-      const json = {
-        imports: runs.map(({ commits: _, startedAt, ...found }) => ({
-          ...found,
-          startedAt: new Date(startedAt).toISOString(),
-        })),
-      };
-      await context.output.object(json, () =>
+      const imports = runs.map(({ commits: _, startedAt, ...found }) => ({
+        ...found,
+        startedAt: new Date(startedAt).toISOString(),
+      }));
+      return output.object({ imports }, () =>
         runs.length === 0
           ? 'No import is recorded.'
-          : tableText(['RUN', 'TIME', 'MAILBOX', 'ADDED', 'STILL THERE'], shown, 2, context.output),
+          : tableText(['RUN', 'TIME', 'MAILBOX', 'ADDED', 'STILL THERE'], rows, 2, output),
       );
-      return EXIT.done;
-    } finally {
-      state?.close();
-    }
-  });
+    }),
+  );
 }
 
-interface ImportLine {
+interface ImportLine extends Flags<'dryRun' | 'yes' | 'list'>, Values<'undo', number> {
   readonly mailbox: string;
-  readonly dryRun?: true;
-  readonly yes?: true;
-  readonly undo?: number;
-  readonly list?: true;
 }
 
 const MOST_COMMITS = 2 ** 48;
 
-/** More messages than these are not imported without a question. */
 const ASKED_ABOVE = 100;
 
 async function importPaths(
   context: CommandContext,
   paths: readonly string[],
-  { mailbox, dryRun, yes }: ImportLine,
+  { mailbox, dryRun = false, yes = false }: ImportLine,
 ): Promise<ExitCode> {
   const name = mailbox.trim();
   const { globals, surroundings, output, signal } = context;

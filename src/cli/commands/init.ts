@@ -1,19 +1,11 @@
 import { closeSync, existsSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Command } from 'commander';
 import { isLoopback, parseServiceUrl, withScheme } from '../../core/address.ts';
 import { DEFAULT_DATA_DIR, locateConfig } from '../../core/config-locate.ts';
 import type { ConfigInput, TokenSource } from '../../core/config-schema.ts';
 import { configError, usageError } from '../../core/error-tables.ts';
-import {
-  BeforeConfiguration,
-  EXIT,
-  type ExitCode,
-  errnoOf,
-  MailkeepError,
-  sentenceOf,
-} from '../../core/errors.ts';
+import { BeforeConfiguration, errnoOf, MailkeepError, sentenceOf } from '../../core/errors.ts';
 import { makeFolders } from '../../core/files.ts';
 import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from '../../core/quantities.ts';
 import { readToken, Secret } from '../../core/secrets.ts';
@@ -24,9 +16,15 @@ import { AccountOrigins } from '../../sync/account-origins.ts';
 import { type Forecast, forecast } from '../../sync/plan/plan-folder.ts';
 import { tryWriting } from '../archive.ts';
 import { type Asker, pipedText, terminalAsker } from '../ask.ts';
-import type { Body, CommandContext } from '../context.ts';
+import {
+  type CommandContext,
+  type Define,
+  type Flags,
+  invalidUsage,
+  type Values,
+} from '../context.ts';
 import { wholeNumber } from '../option-values.ts';
-import { shownName } from '../output.ts';
+import { present, shownName } from '../output.ts';
 import { forecastText, isLong, timeText } from '../progress.ts';
 
 /** What a token shows of one mailbox: its folders and how many messages each says it has. */
@@ -69,10 +67,8 @@ async function reachOf(context: CommandContext, baseUrl: string, secret: Secret)
   }
 }
 
-/** Shown for comparison. */
 const FASTER = [120, 300];
 
-/** What a first sync of these mailboxes takes at a rate. */
 function firstSync(reach: readonly Reach[], requestsPerMinute: number): Forecast {
   return forecast({
     mailboxes: reach.length,
@@ -108,14 +104,9 @@ async function chosenRate(
   }
 }
 
-interface InitOptions {
-  readonly baseUrl?: string;
-  readonly tokenEnv?: string;
-  readonly tokenFile?: string;
-  /** Requests a minute. */
-  readonly rate?: number;
-  readonly yes?: boolean;
-}
+type InitOptions = Values<'baseUrl' | 'tokenEnv' | 'tokenFile'> &
+  Values<'rate', number> &
+  Flags<'yes'>;
 
 /** All that a configuration is made of, with nothing written yet. */
 interface Answers {
@@ -123,13 +114,10 @@ interface Answers {
   readonly file: string;
   readonly baseUrl: string;
   readonly token: TokenSource;
-  /** The token itself. */
   readonly secret: Secret;
   /** Where a token that was typed or piped will be kept; null when it stays where it is. */
   readonly newTokenFile: string | null;
-  /** What the service showed for the token. */
   readonly reach: readonly Reach[];
-  /** As it will be written to the configuration. */
   readonly dataDir: string;
   readonly requestsPerMinute: number;
 }
@@ -158,12 +146,11 @@ async function collectAnswers(
   }
   const piped = kept === null && asker === undefined ? await pipedText(context.stdin()) : '';
   if (asker === undefined) {
-    const missing = [
-      ...(options.baseUrl === undefined ? ['--base-url'] : []),
-      ...(kept === null && piped === ''
-        ? ['a token (--token-env, --token-file, or on standard input)']
-        : []),
-    ];
+    const needsToken = kept === null && piped === '';
+    const missing = present([
+      options.baseUrl === undefined && '--base-url',
+      needsToken && 'a token (--token-env, --token-file, or on standard input)',
+    ]);
     if (missing.length > 0) throw usageError('usage-not-interactive', { command: 'init', missing });
   }
   const access = await accessTo(context, asker, options.baseUrl, kept ?? piped);
@@ -249,29 +236,21 @@ function showMistake({ notices }: CommandContext, error: unknown): void {
 }
 
 function givenToken({ tokenEnv, tokenFile }: InitOptions, cwd: string): TokenSource | null {
-  if (tokenEnv !== undefined && tokenFile !== undefined) {
-    throw usageError('usage-invalid', {
-      command: 'init',
-      problem: 'only one of --token-env and --token-file can be given.',
-    });
-  }
+  if (tokenEnv !== undefined && tokenFile !== undefined)
+    throw invalidUsage('init', 'only one of --token-env and --token-file can be given.');
   if (tokenEnv !== undefined) return { kind: 'env', name: tokenEnv };
   return tokenFile === undefined ? null : { kind: 'file', name: path.resolve(cwd, tokenFile) };
 }
 
 function serviceAddress(text: string): string {
   const url = text.trim();
-  if (!URL.canParse(url)) throw originError('base-url-invalid', { url, problem: 'no-url' });
+  const refuse = (problem: 'no-url' | 'scheme' | 'extras' | 'insecure', shown = url) =>
+    originError('base-url-invalid', { url: shown, problem });
+  if (!URL.canParse(url)) throw refuse('no-url');
   const { protocol, hostname } = new URL(url);
-  if (protocol !== 'https:' && protocol !== 'http:') {
-    throw originError('base-url-invalid', { url, problem: 'scheme' });
-  }
-  if (parseServiceUrl(url) === undefined) {
-    throw originError('base-url-invalid', { url: hostname, problem: 'extras' });
-  }
-  if (protocol === 'http:' && !isLoopback(hostname)) {
-    throw originError('base-url-invalid', { url, problem: 'insecure' });
-  }
+  if (protocol !== 'https:' && protocol !== 'http:') throw refuse('scheme');
+  if (parseServiceUrl(url) === undefined) throw refuse('extras', hostname);
+  if (protocol === 'http:' && !isLoopback(hostname)) throw refuse('insecure');
   return url.replace(/\/+$/, '');
 }
 
@@ -326,7 +305,7 @@ EXAMPLES
   mailkeep init --base-url https://mail-api.example.com --data ~/mail --yes <token.txt
   mailkeep init --base-url https://mail-api.example.com --token-env MAIL_TOKEN --yes`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .option('--base-url <url>', 'address of the mail service')
     .option('--token-env <name>', 'environment variable that holds the token')
@@ -339,10 +318,9 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--yes', 'write without asking')
     .addHelpText('after', HELP)
     .action((options: InitOptions) => chosen((context) => initialise(context, options)));
-}
+};
 
-/** `mailkeep init`: asks, tries the token at the service, prints what the first sync takes, writes. */
-async function initialise(context: CommandContext, options: InitOptions): Promise<ExitCode> {
+async function initialise(context: CommandContext, options: InitOptions): Promise<void> {
   const proposed = options.rate ?? DEFAULT_REQUESTS_PER_MINUTE;
   const { answers, asker } = await collectAnswers(context, options, (reach) => {
     context.notices.say(reachText(reach));
@@ -353,7 +331,7 @@ async function initialise(context: CommandContext, options: InitOptions): Promis
   if (requestsPerMinute !== proposed) context.notices.say(timeText(ahead));
   if (asker !== undefined && options.yes !== true && !(await asker.yes(`Write ${answers.file}?`))) {
     context.notices.say('Nothing was written.');
-    return EXIT.done;
+    return;
   }
   if (answers.newTokenFile !== null) writeNewFile(answers.newTokenFile, `${secret.reveal()}\n`);
   writeNewFile(answers.file, `${JSON.stringify(configuration(answers), null, 2)}\n`);
@@ -369,7 +347,6 @@ async function initialise(context: CommandContext, options: InitOptions): Promis
     },
     () => closingText(answers, context),
   );
-  return EXIT.done;
 }
 
 function reachText(reach: readonly Reach[]): string {
@@ -390,18 +367,14 @@ function configuration(answers: Answers): ConfigInput {
     const relative = path.relative(folder, target);
     return relative.startsWith('..') || path.isAbsolute(relative) ? target : `./${relative}`;
   };
+  const tokenFile = newTokenFile ?? (token.kind === 'env' ? null : token.name);
   return {
     dataDir,
     accounts: [
       {
         name: 'main',
         baseUrl,
-        token:
-          newTokenFile !== null
-            ? { file: relativeToConfig(newTokenFile) }
-            : token.kind === 'env'
-              ? { env: token.name }
-              : { file: relativeToConfig(token.name) },
+        token: tokenFile === null ? { env: token.name } : { file: relativeToConfig(tokenFile) },
       },
     ],
     ...(requestsPerMinute === DEFAULT_REQUESTS_PER_MINUTE

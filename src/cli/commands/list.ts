@@ -1,10 +1,18 @@
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import { refuseUnknownChoice } from '../../catalog/open-reader.ts';
 import type { HitCount } from '../../catalog/search.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { warnBeforeBeginning, withReader } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
-import { beginning, collected, given, moment, wholeNumber } from '../option-values.ts';
+import type { CommandContext, Define, Flags, Values } from '../context.ts';
+import {
+  beginning,
+  exclusive,
+  FOLDERS,
+  given,
+  MAILBOXES,
+  moment,
+  wholeNumber,
+} from '../option-values.ts';
 import {
   countingTime,
   FORMAT_HELP,
@@ -17,18 +25,10 @@ import {
   refuseTwoFormats,
 } from '../output.ts';
 
-interface ListLine {
-  readonly mailbox?: readonly string[];
-  readonly folder?: readonly string[];
-  readonly deleted?: boolean;
-  readonly held?: boolean;
-  readonly asOf?: string;
-  readonly limit?: number;
-  readonly format: LineFormat;
-  readonly sort: 'newest' | 'oldest';
-  readonly after?: string;
-  readonly before?: string;
-}
+type ListLine = Flags<'deleted' | 'held'> &
+  Values<'asOf' | 'after' | 'before'> &
+  Values<'mailbox' | 'folder', readonly string[]> &
+  Values<'limit', number> & { readonly format: LineFormat; readonly sort: 'newest' | 'oldest' };
 
 const HELP = `
 Prints one line for each place of a message, newest first: date, id, N if unread, * if flagged, sender,
@@ -49,24 +49,18 @@ EXAMPLES
   mailkeep list --mailbox anna@example.org --deleted
   mailkeep list --as-of 2026-03-01 --json`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
-    .option(
-      '--mailbox <address>',
-      'only this mailbox (address or resource id); repeatable',
-      collected,
-    )
-    .option(
-      '--folder <path>',
-      'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
-      collected,
-    )
+    .option(...MAILBOXES)
+    .option(...FOLDERS)
     .option('--deleted', 'messages deleted at the service, instead of those still there')
     .addOption(
-      new Option(
+      exclusive(
         '--held',
         'pending deletions: messages that the service no longer shows',
-      ).conflicts(['deleted', 'asOf']),
+        'deleted',
+        'asOf',
+      ),
     )
     .option('--as-of <T>', 'what existed at that time')
     .option('-n, --limit <n>', 'how many places to print (default: all)', wholeNumber(1, 1_000_000))
@@ -80,7 +74,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action((options: ListLine) => chosen((context) => listPlaces(context, options)));
-}
+};
 
 async function listPlaces(context: CommandContext, options: ListLine): Promise<ExitCode> {
   const { output, notices, now } = context;
@@ -124,7 +118,6 @@ async function listPlaces(context: CommandContext, options: ListLine): Promise<E
   });
 }
 
-/** Counts what is left of a list, as long as a person may wait. */
 function countRest(listed: number, rest: Iterable<unknown>, now: () => number): HitCount {
   const mayContinue = countingTime(now);
   let count = listed;

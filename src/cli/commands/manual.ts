@@ -1,22 +1,16 @@
-import type { Command } from 'commander';
 import packageJson from '../../../package.json' with { type: 'json' };
-import { EXIT } from '../../core/errors.ts';
 import { COMMANDS } from '../commands.ts';
-import type { Body } from '../context.ts';
+import type { CommandEntry, Define } from '../context.ts';
 import { parseCommandLine } from '../program.ts';
-import type { CommandEntry } from '../reading-commands.ts';
 
-/** What the build makes the man page of. */
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command.action(() =>
     chosen(async ({ output }) => {
       await output.bytes(Buffer.from(await manualPage(COMMANDS)));
-      return EXIT.done;
     }),
   );
-}
+};
 
-/** One row of a list in a help: an option, an argument or a command. */
 interface HelpRow {
   readonly term: string;
   readonly description: string;
@@ -28,14 +22,12 @@ type HelpBlock =
   | { readonly kind: 'paragraph'; readonly text: string }
   | { readonly kind: 'lines'; readonly lines: readonly string[] };
 
-/** The help of a command, taken apart. */
 interface HelpText {
   /** Behind `Usage: `. */
   readonly usage: string;
   readonly description: string;
   /** Lists by heading: `Arguments`, `Options`, `Global Options`, `Commands`. */
   readonly lists: ReadonlyMap<string, readonly HelpRow[]>;
-  /** What the command itself adds below. */
   readonly blocks: readonly HelpBlock[];
 }
 

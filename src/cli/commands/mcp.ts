@@ -1,20 +1,15 @@
 import { Writable } from 'node:stream';
 import { StdioServerTransport } from '@modelcontextprotocol/server/stdio';
-import type { Command } from 'commander';
 import { requireArchive } from '../../catalog/open-reader.ts';
 import { accountHosts } from '../../catalog/saved-searches.ts';
+import { onAbort } from '../../core/concurrency.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
-import { EXIT, type ExitCode, sentenceOf } from '../../core/errors.ts';
-import { readState } from '../../core/state.ts';
+import { sentenceOf } from '../../core/errors.ts';
 import { mcpServer } from '../../web/mcp.ts';
 import { ServedArchive } from '../../web/served-archive.ts';
-import { mailboxKeys } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
+import { mailboxKeys, withState } from '../archive.ts';
+import type { CommandContext, Define, Values } from '../context.ts';
 import { collected } from '../option-values.ts';
-
-interface McpLine {
-  readonly mailbox?: string[];
-}
 
 const HELP = `
 Speaks the Model Context Protocol over standard input and output, for an assistant on this machine that starts
@@ -28,19 +23,16 @@ EXAMPLES
   mailkeep mcp
   mailkeep mcp --data /media/backup/archive --mailbox anna@example.org`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
     .addHelpText('after', HELP)
-    .action((options: McpLine) =>
-      chosen(async (context) => {
-        return serveMcp(context, options.mailbox ?? []);
-      }),
+    .action((options: Values<'mailbox', string[]>) =>
+      chosen((context) => serveMcp(context, options.mailbox ?? [])),
     );
-}
+};
 
-/** Serves the archive over standard input and output until the input ends, or the command is interrupted. */
-async function serveMcp(context: CommandContext, addresses: readonly string[]): Promise<ExitCode> {
+async function serveMcp(context: CommandContext, addresses: readonly string[]): Promise<void> {
   const { globals, surroundings, only, notices, output, now, signal } = context;
   const dataDir = only?.dataDir ?? locateDataDir(globals, surroundings);
   requireArchive(dataDir);
@@ -51,17 +43,14 @@ async function serveMcp(context: CommandContext, addresses: readonly string[]): 
     archive.hold(mailboxes).release();
     const server = mcpServer(
       (asked, act) =>
-        archive.use(mailboxes, async (reader) => {
-          const state = readState(dataDir);
-          try {
-            return await act({
+        archive.use(mailboxes, (reader) =>
+          withState(dataDir, (state) =>
+            act({
               ...{ reader, state, now: now(), spare: archive.spare, signal: asked },
               accounts: (node) => accountHosts(node, context),
-            });
-          } finally {
-            state?.close();
-          }
-        }),
+            }),
+          ),
+        ),
       (error) => notices.warn(`A tool could not be answered: ${sentenceOf(error).message}`),
     );
     const input = context.stdin();
@@ -71,8 +60,7 @@ async function serveMcp(context: CommandContext, addresses: readonly string[]): 
       );
     const ended = new Promise<void>((resolve) => {
       for (const event of ['end', 'close'] as const) input.once(event, resolve);
-      signal.addEventListener('abort', () => resolve(), { once: true });
-      if (signal.aborted) resolve();
+      onAbort(signal, resolve);
     });
     const answers = new Writable({
       write(chunk: Uint8Array, _encoding, done) {
@@ -86,5 +74,4 @@ async function serveMcp(context: CommandContext, addresses: readonly string[]): 
   } finally {
     await archive.close();
   }
-  return EXIT.done;
 }

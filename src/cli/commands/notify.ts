@@ -1,11 +1,9 @@
 import { hostname } from 'node:os';
-import type { Command } from 'commander';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { settingsOf } from '../../catalog/archive-settings.ts';
-import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { openChannels, testMessage } from '../../daemon/notifier.ts';
-import type { Body, CommandContext } from '../context.ts';
+import { type CommandContext, type Define, invalidUsage, subCommand } from '../context.ts';
 
 const HELP = `
 "test" sends a notification to notify.command and notify.url of the configuration, whichever are set, and prints what
@@ -18,26 +16,22 @@ EXAMPLES
   mailkeep notify test
   mailkeep notify test --config /etc/mailkeep/config.json --json`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command.usage('test [options]').helpCommand(false).addHelpText('after', HELP);
-  const summary = 'send a test notification over each configured channel';
-  command
-    .command('test')
-    .summary(summary)
-    .description(summary)
-    .action(() => chosen(sendTest));
-}
+  subCommand(command, 'test', 'send a test notification over each configured channel').action(() =>
+    chosen(sendTest),
+  );
+};
 
-/** `mailkeep notify test`: sends a notification over each channel, and ends with 1 if one of them fails. */
 async function sendTest(context: CommandContext): Promise<ExitCode> {
   const { now, output, signal, surroundings } = context;
   const { command, url } = settingsOf(context).notify;
   const channels = openChannels({ command, url, env: surroundings.env }, signal);
   if (channels.length === 0) {
-    throw usageError('usage-invalid', {
-      command: 'notify test',
-      problem: 'the configuration has neither notify.command nor notify.url.',
-    });
+    throw invalidUsage(
+      'notify test',
+      'the configuration has neither notify.command nor notify.url.',
+    );
   }
   const message = testMessage(now(), { host: hostname(), version: packageJson.version });
   let code: ExitCode = EXIT.done;

@@ -1,14 +1,11 @@
-import type { Command } from 'commander';
 import { settingsOf } from '../../catalog/archive-settings.ts';
 import { openWriter, type Writer } from '../../catalog/open-writer.ts';
 import type { RetentionSettings } from '../../core/config-schema.ts';
-import { EXIT, type ExitCode } from '../../core/errors.ts';
-import { readState } from '../../core/state.ts';
 import { bytes, count, counted, KEPT_WHY, PRUNED_WHY } from '../../core/text.ts';
 import type { KeepReason, PrunePlan, PruneReason, Sum } from '../../verify/prune.ts';
 import { finishPurge, journalPrune, plannedPrune } from '../../verify/purge.ts';
-import { withReader } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
+import { withReader, withState } from '../archive.ts';
+import type { CommandContext, Define, Flags } from '../context.ts';
 import { present } from '../output.ts';
 
 const HELP = `
@@ -28,14 +25,14 @@ EXAMPLES
   mailkeep prune --json
   mailkeep prune --apply`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .option('--apply', 'remove these messages permanently')
     .addHelpText('after', HELP)
-    .action((options: { readonly apply?: boolean }) =>
+    .action((options: Flags<'apply'>) =>
       chosen((context) => prune(context, options.apply ?? false)),
     );
-}
+};
 
 type Done = { readonly segments: number; readonly bytesFreed: number };
 
@@ -107,22 +104,18 @@ function total(sums: ReadonlyMap<unknown, Sum>): number {
  * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
  * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
  */
-async function prune(context: CommandContext, apply: boolean): Promise<ExitCode> {
+async function prune(context: CommandContext, apply: boolean): Promise<void> {
   const settings = settingsOf(context);
   if (!hasPolicy(settings.retention)) {
     context.notices.warn('the configuration has no retention policy: everything is kept');
   }
   if (!apply) {
     const globals = { ...context.globals, data: settings.dataDir };
-    return withReader({ ...context, globals }, async ({ catalog }) => {
-      const state = readState(settings.dataDir);
-      try {
-        await printPlan(context, plannedPrune(context, catalog, state, settings.retention));
-        return EXIT.done;
-      } finally {
-        state?.close();
-      }
-    });
+    return withReader({ ...context, globals }, ({ catalog }) =>
+      withState(settings.dataDir, (state) =>
+        printPlan(context, plannedPrune(context, catalog, state, settings.retention)),
+      ),
+    );
   }
   const open = () => openWriter(context, settings.dataDir, settings.archive.codec);
   let writer = await open();
@@ -136,7 +129,6 @@ async function prune(context: CommandContext, apply: boolean): Promise<ExitCode>
       segments: (before?.segments ?? 0) + (done?.segments ?? 0),
       bytesFreed: freed(before) + freed(done),
     });
-    return EXIT.done;
   } finally {
     await writer.close();
   }

@@ -1,13 +1,11 @@
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import type { QuarantineEntry } from '../../catalog/messages.ts';
 import { refuseUnknownChoice } from '../../catalog/open-reader.ts';
 import { openWriter } from '../../catalog/open-writer.ts';
-import { usageError } from '../../core/error-tables.ts';
-import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted } from '../../core/text.ts';
 import { withReader } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
+import { type CommandContext, type Define, type Flags, invalidUsage } from '../context.ts';
 import { chosenEntries, type QuarantineChoice } from '../option-values.ts';
 import { dateText, shownName } from '../output.ts';
 
@@ -25,11 +23,7 @@ EXAMPLES
   mailkeep quarantine ack --mailbox anna@example.org --folder INBOX --uid 4711
   mailkeep quarantine ack --all`;
 
-interface QuarantineLine extends QuarantineChoice {
-  readonly all?: boolean;
-}
-
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .argument('[action]', 'ack: silence the selected messages')
     .option('--mailbox <address>', 'only this mailbox (address or resource id)')
@@ -37,14 +31,14 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .addOption(new Option('--uid <n>', 'only this uid').argParser(Number))
     .option('--all', 'with ack: everything in quarantine')
     .addHelpText('after', HELP)
-    .action((action: string | undefined, options: QuarantineLine) =>
+    .action((action: string | undefined, options: QuarantineChoice & Flags<'all'>) =>
       chosen((context) =>
         action === undefined
           ? listQuarantine(context, options)
           : acknowledge(context, action, options, options.all === true),
       ),
     );
-}
+};
 
 /**
  * `mailkeep quarantine ack`: records that the user knows of what is in quarantine. It stays counted.
@@ -56,9 +50,8 @@ async function acknowledge(
   action: string,
   choice: QuarantineChoice,
   all: boolean,
-): Promise<ExitCode> {
-  const invalid = (problem: string) =>
-    usageError('usage-invalid', { command: 'quarantine', problem });
+): Promise<void> {
+  const invalid = (problem: string) => invalidUsage('quarantine', problem);
   if (action !== 'ack') throw invalid(`unknown action '${action}'. Did you mean ack?`);
   const options = [choice.mailbox, choice.folder, choice.uid];
   const chosen = options.some((option) => option !== undefined);
@@ -84,17 +77,12 @@ async function acknowledge(
       { acknowledged: entries.length },
       () => `${counted(entries.length, 'message')} in quarantine silenced.`,
     );
-    return EXIT.done;
   } finally {
     await writer.close();
   }
 }
 
-/** `mailkeep quarantine`: what could not be fetched whole, a line each. */
-async function listQuarantine(
-  context: CommandContext,
-  choice: QuarantineChoice,
-): Promise<ExitCode> {
+async function listQuarantine(context: CommandContext, choice: QuarantineChoice): Promise<void> {
   return withReader(context, async (reader) => {
     // An entry may be of a folder that went.
     refuseUnknownChoice(reader, { ...choice, deleted: true });
@@ -106,7 +94,6 @@ async function listQuarantine(
     if (all.length === 0) context.notices.say('Nothing is in quarantine.');
     else if (chosen.length === 0)
       context.notices.say('Nothing in quarantine matches your selection.');
-    return EXIT.done;
   });
 }
 

@@ -1,4 +1,3 @@
-import type { Command } from 'commander';
 import { acquireLock } from '../../archive/lock.ts';
 import { reachedBy } from '../../catalog/implied.ts';
 import { requireArchive } from '../../catalog/open-reader.ts';
@@ -9,9 +8,9 @@ import type { KnownFinding } from '../../core/state.ts';
 import { count, counted, span } from '../../core/text.ts';
 import { rememberDamage } from '../../verify/verification.ts';
 import { isOfCatalog, noting } from '../../verify/verify.ts';
-import type { Body, CommandContext } from '../context.ts';
+import type { CommandContext, Define } from '../context.ts';
 import { present, shortId } from '../output.ts';
-import { openActivity } from '../progress.ts';
+import { foldingShown, openActivity } from '../progress.ts';
 
 const HELP = `
 Rebuilds the catalog from the log, next to the old one, and replaces the old one when it is complete. The log
@@ -21,7 +20,7 @@ contains everything that can be read.
 EXAMPLES
   mailkeep rebuild --data /var/lib/mailkeep`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command.addHelpText('after', HELP).action(() =>
     chosen(async (context) => {
       const { globals, surroundings, output, signal, now } = context;
@@ -36,10 +35,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           dir: dataDir,
           signal,
           expected: reachedBy(dataDir),
-          onFold: ({ messages }) =>
-            activity.show(() => `read ${counted(messages, 'message')} of the log`),
-          onIndex: ({ indexed, remaining }) =>
-            activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+          ...foldingShown(activity),
           onSearchable: () => {
             searchableAt = now();
           },
@@ -60,7 +56,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       }
     }),
   );
-}
+};
 
 function report(result: RebuildResult, durationMs: number, attachmentsMs: number): string {
   return present([

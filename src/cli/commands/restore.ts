@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Command, Option } from 'commander';
 import { type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
 import { parseQuery } from '../../catalog/parse-query.ts';
 import { accountHosts, savedSearches, withSaved } from '../../catalog/saved-searches.ts';
@@ -38,17 +37,12 @@ import type { RestoreSelection } from '../../transfer/restore-selection.ts';
 import { type RestoredFolder, type RestoreResult, runRestore } from '../../transfer/run-restore.ts';
 import { refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
-import type { Body, CommandContext } from '../context.ts';
-import { collected, moment, wholeNumber } from '../option-values.ts';
+import type { CommandContext, Define, Flags, Values } from '../context.ts';
+import { collected, exclusive, FOLDERS, moment, wholeNumber } from '../option-values.ts';
 import { type Output, present, shortId, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
-/** Where the user said that the password is. */
-interface CredentialLine {
-  readonly passwordFile?: string;
-  readonly passwordEnv?: string;
-  readonly oauthTokenEnv?: string;
-}
+type CredentialLine = Values<'passwordFile' | 'passwordEnv' | 'oauthTokenEnv'>;
 
 /**
  * Returns what the user signs in with; asked for on a terminal where nothing says where it is. It never stands on a
@@ -120,12 +114,10 @@ const ALTERED: Readonly<Record<Alteration, string>> = {
   flags: 'the server does not keep all flags',
 };
 
-/** The result as programs get it: an error as its code and sentence. */
 function restoreJson({ ended, ...result }: RestoreResult): object {
   return { ...result, ended: ended === null ? null : sentenceOf(ended) };
 }
 
-/** The plan or the result for people. */
 function restoreText(
   result: RestoreResult,
   output: Pick<Output, 'interactive' | 'columns' | 'colours'>,
@@ -271,7 +263,6 @@ function exitOfRestore(result: RestoreResult): ExitCode {
   ]);
 }
 
-/** One line of progress. */
 function progressText(progress: RestoreProgress): string {
   if (progress.step === 'looking') return `looking at ${terminalLine(progress.folder)}`;
   const { done: sent, of, bytes: written, ofBytes, elapsed } = progress;
@@ -284,19 +275,13 @@ function progressText(progress: RestoreProgress): string {
 const DEFAULT_JOBS = 4;
 const MOST_JOBS = 16;
 
-interface RestoreLine extends CredentialLine {
+interface RestoreLine
+  extends CredentialLine,
+    Flags<'deleted' | 'inPlace' | 'new' | 'dryRun'>,
+    Values<'query' | 'asOf' | 'into' | 'journal'>,
+    Values<'mailbox' | 'folder', readonly string[]> {
   readonly to: string;
-  readonly query?: string;
-  readonly mailbox?: readonly string[];
-  readonly folder?: readonly string[];
-  readonly asOf?: string;
-  readonly deleted?: boolean;
-  readonly into?: string;
-  readonly inPlace?: boolean;
-  readonly new?: boolean;
   readonly jobs: number;
-  readonly journal?: string;
-  readonly dryRun?: boolean;
 }
 
 const HELP = `
@@ -314,36 +299,35 @@ EXAMPLES
   mailkeep restore --to imaps://anna@mail.example.org --deleted --query 'from:landlord'
   mailkeep restore --to imaps://anna@mail.example.org --mailbox anna@example.org --in-place`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .requiredOption('--to <url>', 'the server and the user there: imaps://USER@HOST[:PORT]')
     .option('--password-file <file>', 'read the password from the first line of this file')
     .addOption(
-      new Option(
+      exclusive(
         '--password-env <name>',
         'read it from this variable of the environment',
-      ).conflicts('passwordFile'),
+        'passwordFile',
+      ),
     )
     .addOption(
-      new Option(
+      exclusive(
         '--oauth-token-env <name>',
         'sign in with the OAuth access token in this variable',
-      ).conflicts(['passwordFile', 'passwordEnv']),
+        'passwordFile',
+        'passwordEnv',
+      ),
     )
     .option('--query <Q>', 'only messages that this query finds')
     .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
-    .option(
-      '--folder <path>',
-      'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
-      collected,
-    )
+    .option(...FOLDERS)
     .option('--as-of <T>', 'what existed at that time')
     .option(
       '--deleted',
       'messages that are nowhere in their mailbox now, each from its last folder',
     )
     .option('--into <prefix>', 'the folder below which everything goes; / parts its levels')
-    .addOption(new Option('--in-place', 'into the folders that they were in').conflicts('into'))
+    .addOption(exclusive('--in-place', 'into the folders that they were in', 'into'))
     .option('--new', 'begin another restore, also where one is unfinished')
     .option(
       '--jobs <n>',
@@ -355,7 +339,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--dry-run', 'print what would be done, and do nothing')
     .addHelpText('after', HELP)
     .action((options: RestoreLine) => chosen((context) => restore(context, options)));
-}
+};
 
 async function restore(context: CommandContext, line: RestoreLine): Promise<ExitCode> {
   const { output, signal, surroundings, now } = context;

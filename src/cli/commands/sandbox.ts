@@ -1,20 +1,13 @@
-import type { Command } from 'commander';
-import { EXIT } from '../../core/errors.ts';
-import type { Body } from '../context.ts';
+import { onAbort } from '../../core/concurrency.ts';
+import type { Define, Values } from '../context.ts';
 import { collected, given, recipients, wholeNumber } from '../option-values.ts';
 
-interface SandboxLine {
-  readonly port?: number;
-  readonly from?: string[];
-  readonly seed?: number;
-  readonly state?: string;
-  readonly rpm?: number;
-  readonly latency?: number;
-  readonly allow?: string[];
-  readonly webhookTimeout?: number;
-  readonly webhookRetry?: number;
-  readonly webhookRetries?: number;
-}
+type SandboxLine = Values<'state'> &
+  Values<'from' | 'allow', string[]> &
+  Values<
+    'port' | 'seed' | 'rpm' | 'latency' | 'webhookTimeout' | 'webhookRetry' | 'webhookRetries',
+    number
+  >;
 
 const HELP = `
 Serves the mail service's interface on this machine, on 127.0.0.1, until it is interrupted. Once it listens,
@@ -35,7 +28,7 @@ EXAMPLES
   mailkeep sandbox --allow @example.org --allow bea@example.net
   mailkeep sandbox --webhook-retry 100 --webhook-retries 2`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .option(
       '--port <n>',
@@ -97,18 +90,10 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           await output.text(
             JSON.stringify({ mailboxUrl, platformUrl, mcpUrl, tokens, mailboxes, control }),
           );
-          await aborted(signal);
+          await new Promise<void>((resolve) => onAbort(signal, resolve));
         } finally {
           await sandbox.close();
         }
-        return EXIT.done;
       }),
     );
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-}
+};

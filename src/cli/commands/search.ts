@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { Reader } from '../../catalog/open-reader.ts';
 import { parseQuery } from '../../catalog/parse-query.ts';
@@ -18,7 +18,13 @@ import { displayWidth, fitColumns, terminalLine, terminalSafe } from '../../core
 import { notSearchableText } from '../../core/text.ts';
 import { oneMessage, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
-import type { Body, CommandContext } from '../context.ts';
+import {
+  type CommandContext,
+  type Define,
+  type Flags,
+  invalidUsage,
+  type Values,
+} from '../context.ts';
 import { given, minusWords, moment, wholeNumber } from '../option-values.ts';
 import {
   countingTime,
@@ -55,7 +61,6 @@ function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output
   ].join('\n');
 }
 
-/** Columns of an attachment's name. */
 const MOST_OF_A_NAME = 40;
 
 /**
@@ -90,7 +95,6 @@ function harmless(piece: string): string {
   return terminalSafe(piece).replace(/\s/g, ' ');
 }
 
-/** How a query was understood, as a tree, and the statements that answer it. */
 function explainText(query: SearchQuery, plan: SearchPlan): string {
   return [
     ...nodeLines(query.node, ''),
@@ -217,18 +221,12 @@ function footer(
   return footerText(printed, all, 'message', next);
 }
 
-interface SearchLine {
-  readonly limit?: number;
+interface SearchLine
+  extends Flags<'count' | 'explain' | 'replace' | 'saved'>,
+    Values<'asOf' | 'after' | 'save' | 'forget'>,
+    Values<'limit', number> {
   readonly format: LineFormat;
   readonly sort: 'newest' | 'oldest' | 'relevance';
-  readonly asOf?: string;
-  readonly after?: string;
-  readonly count?: boolean;
-  readonly explain?: boolean;
-  readonly save?: string;
-  readonly replace?: boolean;
-  readonly saved?: boolean;
-  readonly forget?: string;
 }
 
 const HELP = `
@@ -262,7 +260,7 @@ const EVERYTHING = 1_000_000_000;
 /** `-word` excludes. */
 export const takesMinusWords = true;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .argument('[query...]', 'what to look for', minusWords)
     .option(
@@ -303,13 +301,13 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             unknownWordHint(typed, command, command.parent ?? command) ??
             (meant === null ? '' : `Did you mean ${meant}?`);
           const problem = `unknown option '${option}'. ${hint}`.trim();
-          throw usageError('usage-invalid', { command: 'search', problem });
+          throw invalidUsage('search', problem);
         }
         if (options.after !== undefined && sort === 'relevance') {
-          throw usageError('usage-invalid', {
-            command: 'search',
-            problem: '--after needs an order by date: relevance changes with each message.',
-          });
+          throw invalidUsage(
+            'search',
+            '--after needs an order by date: relevance changes with each message.',
+          );
         }
         refuseTwoFormats('search', format, output.json);
         return withReader(context, async (reader) => {
@@ -367,7 +365,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         });
       }),
     );
-}
+};
 
 /**
  * Whether a query may be saved under a name that `before` has. Asks on a terminal.

@@ -12,17 +12,22 @@ import {
 } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { type Command, Option } from 'commander';
 import { loadConfig } from '../../core/config.ts';
 import { isPiped } from '../../core/config-file.ts';
 import { locateConfig } from '../../core/config-locate.ts';
 import type { Settings } from '../../core/config-schema.ts';
-import { usageError } from '../../core/error-tables.ts';
-import { EXIT, type ExitCode, errnoOf } from '../../core/errors.ts';
+import { errnoOf } from '../../core/errors.ts';
 import { makeFolders } from '../../core/files.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import type { Body, CommandContext } from '../context.ts';
+import {
+  type CommandContext,
+  type Define,
+  type Flags,
+  invalidUsage,
+  subCommand,
+} from '../context.ts';
 import { serviceUnitsError } from '../errors.ts';
+import { exclusive } from '../option-values.ts';
 
 /** A path that the unit's user needs, and cannot use. */
 interface NoAccess {
@@ -109,7 +114,6 @@ function remedies(file: string, need: Need, at: string, user: string): string[] 
   return [`chgrp ${user} ${file}`, `chmod 640 ${file}`];
 }
 
-/** A user as the system knows it; without ids until sysusers has made it. */
 function accountOf(user: string): Account {
   const line = linesOf('/etc/passwd').find((one) => one.startsWith(`${user}:`));
   const [, , uid, gid] = line?.split(':') ?? [];
@@ -404,12 +408,7 @@ function unit(sections: readonly string[]): string {
   return sections.join('\n');
 }
 
-interface InstallLine extends Pick<InstallCommand, 'root'> {
-  readonly user?: boolean;
-  readonly system?: boolean;
-  readonly dryRun?: boolean;
-  readonly force?: boolean;
-}
+type InstallLine = Flags<'user' | 'system' | 'dryRun' | 'force'> & { readonly root: string };
 
 const HELP = `
 Writes units for systemd: mailkeep.service, which runs the daemon, and mailkeep-sync.timer for a sync every
@@ -425,16 +424,11 @@ EXAMPLES
   mailkeep service install --system --dry-run
   sudo mailkeep service install --system --config /etc/mailkeep/config.json`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command.usage('install [options]').helpCommand(false).addHelpText('after', HELP);
-  command
-    .command('install')
-    .summary('write units for systemd')
-    .description('write units for systemd')
+  subCommand(command, 'install', 'write units for systemd')
     .option('--user', 'for the service manager of this user')
-    .addOption(
-      new Option('--system', 'for the machine (default when run as root)').conflicts('user'),
-    )
+    .addOption(exclusive('--system', 'for the machine (default when run as root)', 'user'))
     .option('--dry-run', 'print the files instead of writing them')
     .option('--force', 'replace files with other content')
     .option('--root <dir>', 'a folder to write below, for packages', '/')
@@ -445,7 +439,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         return installService(context, { scope, dryRun, force, root });
       }),
     );
-}
+};
 
 /** Replaces a file as a whole, and makes that durable. Units hold no secrets: everybody may read them. */
 function putFile(file: string, content: string): void {
@@ -476,11 +470,10 @@ interface InstallCommand {
 
 const ETC = '/etc/mailkeep';
 
-/** `mailkeep service install`: writes the units, and says what to type next. Starts nothing. */
 async function installService(
   context: CommandContext,
   { scope, dryRun, force, root }: InstallCommand,
-): Promise<ExitCode> {
+): Promise<void> {
   const settings = settingsFor(context);
   const facts = factsFor(context, scope, settings);
   const files = filesFor(context, scope, facts).map(({ path: file, content }) => ({
@@ -509,7 +502,6 @@ async function installService(
             ...next.map((line) => `  ${line}`),
           ].join('\n'),
   );
-  return EXIT.done;
 }
 
 function written(file: string, content: string): void {
@@ -523,14 +515,13 @@ function written(file: string, content: string): void {
   }
 }
 
-/** The settings of the configuration that the unit will use; null where there is none yet. */
 function settingsFor({ surroundings, globals }: CommandContext): Settings | null {
   const found = locateConfig(globals.config, surroundings);
   if (found !== undefined && isPiped(found)) {
-    throw usageError('usage-invalid', {
-      command: 'service install',
-      problem: `${found} is a pipe: a unit reads its configuration at each start, from a file.`,
-    });
+    throw invalidUsage(
+      'service install',
+      `${found} is a pipe: a unit reads its configuration at each start, from a file.`,
+    );
   }
   return found === undefined ? null : loadConfig(found).settings;
 }
@@ -597,7 +588,6 @@ function differs(file: string, content: string): boolean {
   return existsSync(file) && readFileSync(file, 'utf8') !== content;
 }
 
-/** What the user of the unit cannot use of all that the unit names. */
 function accessOf({ program, config, dataDir }: UnitFacts, settings: Settings | null): NoAccess[] {
   const tokens = (settings?.accounts ?? [])
     .flatMap(({ token, platform }) => (platform === null ? [token] : [token, platform.token]))

@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process';
 import { finished } from 'node:stream/promises';
-import { type Command, Option } from 'commander';
 import type { Reader } from '../../catalog/open-reader.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { fitColumns, terminalLine, terminalSafe } from '../../core/terminal-safe.ts';
@@ -9,7 +8,8 @@ import type { MessageId } from '../../core/types.ts';
 import type { MessageReading } from '../../mail/extraction.ts';
 import { readMessage, readPage } from '../../mail/reading.ts';
 import { oneMessage, withReader } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
+import type { CommandContext, Define, Ended, Flags } from '../context.ts';
+import { exclusive } from '../option-values.ts';
 import { type Colours, commandLine, type Output, present, wrapLine } from '../output.ts';
 
 /** What `show` prints about a message for programs; fields shared with list and search are spelled the same. */
@@ -19,7 +19,6 @@ function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
   return { id, ...shown, ...summary, size: summary?.size ?? reader.sources().sizeOf(id) };
 }
 
-/** What a message for reading is printed on. */
 type Paper = Pick<Output, 'colours' | 'interactive' | 'columns'>;
 
 /** Lines wider than this are hard to read, however wide the terminal. */
@@ -181,13 +180,7 @@ async function showThread(
   return EXIT.done;
 }
 
-interface ShowLine {
-  readonly raw?: boolean;
-  readonly headers?: boolean;
-  readonly html?: boolean;
-  readonly thread?: boolean;
-  readonly pager: boolean;
-}
+type ShowLine = Flags<'raw' | 'headers' | 'html' | 'thread'> & { readonly pager: boolean };
 
 const HELP = `
 Shows a message for reading: headers, text (HTML as text, links visible), attachments. ID is an id from list
@@ -207,24 +200,20 @@ EXAMPLES
   mailkeep show 3f2a91c4 --raw >message.eml
   mailkeep show 3f2a91c4 --html >message.html`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .argument('<id>', 'id of a message, or its beginning')
-    .addOption(new Option('--raw', 'the exact source').conflicts(['headers', 'html']))
-    .addOption(new Option('--headers', 'the header fields only, decoded').conflicts('html'))
+    .addOption(exclusive('--raw', 'the exact source', 'headers', 'html'))
+    .addOption(exclusive('--headers', 'the header fields only, decoded', 'html'))
     .option('--html', 'the HTML as a page that is safe to open')
     .addOption(
-      new Option('--thread', 'every message of its thread, oldest first').conflicts([
-        'raw',
-        'headers',
-        'html',
-      ]),
+      exclusive('--thread', 'every message of its thread, oldest first', 'raw', 'headers', 'html'),
     )
     .option('--no-pager', 'print it all at once')
     .addHelpText('after', HELP)
     .action((typed: string, options: ShowLine) =>
       chosen((context) =>
-        withReader(context, (reader) => {
+        withReader<Ended>(context, (reader) => {
           const id = oneMessage(reader, typed);
           if (options.thread === true) return showThread(context, reader, id, options);
           if (options.raw === true) return raw(context, reader, id);
@@ -233,24 +222,22 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         }),
       ),
     );
-}
+};
 
-async function raw({ output }: CommandContext, reader: Reader, id: MessageId): Promise<ExitCode> {
+async function raw({ output }: CommandContext, reader: Reader, id: MessageId): Promise<void> {
   for await (const piece of reader.sources().streamMessage(id)) await output.bytes(piece);
-  return EXIT.done;
 }
 
 async function html(
   { output, notices }: CommandContext,
   reader: Reader,
   id: MessageId,
-): Promise<ExitCode> {
+): Promise<void> {
   const page = await readPage(reader.sources().streamMessage(id));
   if (page === null) notices.warn(`message ${id.slice(0, 12)} has no HTML`);
   if (page !== null || output.json) {
     await output.object({ id, html: page }, () => terminalSafe(page ?? ''));
   }
-  return EXIT.done;
 }
 
 async function headers(
@@ -258,12 +245,11 @@ async function headers(
   reader: Reader,
   id: MessageId,
   { pager }: ShowLine,
-): Promise<ExitCode> {
+): Promise<void> {
   const { headers: fields } = await readMessage(reader.sources().streamMessage(id));
   await printed(context, pager, { id, headers: fields }, () =>
     fields.map(({ name, value }) => `${terminalLine(name)}: ${terminalLine(value)}`).join('\n'),
   );
-  return EXIT.done;
 }
 
 async function message(
@@ -271,12 +257,11 @@ async function message(
   reader: Reader,
   id: MessageId,
   { pager }: ShowLine,
-): Promise<ExitCode> {
+): Promise<void> {
   const reading = await readMessage(reader.sources().streamMessage(id));
   await printed(context, pager, messageJson(reader, id, reading), () =>
     messageText(id, reading, context.output, context.globals.data),
   );
-  return EXIT.done;
 }
 
 async function printed(

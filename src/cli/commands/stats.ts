@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import type { Reader } from '../../catalog/open-reader.ts';
 import { parseQuery } from '../../catalog/parse-query.ts';
 import { accountHosts, savedSearches, withSaved } from '../../catalog/saved-searches.ts';
@@ -11,32 +11,21 @@ import {
   type StatsRow,
   type Sums,
 } from '../../catalog/sums.ts';
-import { usageError } from '../../core/error-tables.ts';
-import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { bytes, count, counted, notSearchableText } from '../../core/text.ts';
 import { refuseUnknown, withReader } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
-import { given, wholeNumber } from '../option-values.ts';
-import { csvField, dateText, type Output, senderText, shortId, tableText } from '../output.ts';
+import type { CommandContext, Define, Flags, Values } from '../context.ts';
+import { exclusive, given, wholeNumber } from '../option-values.ts';
+import {
+  csvField,
+  dateText,
+  type Output,
+  refuseTwoFormats,
+  senderText,
+  shortId,
+  tableText,
+} from '../output.ts';
 
-const TABLE_FORMATS = ['text', 'csv'] as const;
-/** How a table is printed, other than as JSON. */
-type TableFormat = (typeof TABLE_FORMATS)[number];
-
-function tableFormatOption(): Option {
-  return new Option('--format <format>', 'how to print: text or CSV')
-    .choices(TABLE_FORMATS)
-    .default('text');
-}
-
-/** @throws usage-invalid for two formats at once */
-function refuseTwoTables(command: string, format: TableFormat, json: boolean): void {
-  if (format !== 'text' && json)
-    throw usageError('usage-invalid', {
-      command,
-      problem: `--format ${format} cannot be used with --json.`,
-    });
-}
+type TableFormat = 'text' | 'csv';
 
 /** A column: its name in CSV, its heading, its value, and how people read that. */
 interface Column<Row> {
@@ -89,29 +78,21 @@ function whole<Row extends { readonly query: string | null }>(
     : { ...row, query: `${within} ${row.query}` };
 }
 
-const MESSAGES: Column<StatsRow> = {
-  name: 'messages',
-  heading: 'messages',
-  value: ({ messages }) => messages,
-  text: ({ messages }) => count(messages),
-};
-const BYTES: Column<StatsRow> = {
+/** A column of numbers of messages. */
+const counting = <Name extends 'messages' | 'deleted' | 'contents'>(
+  name: Name,
+): Column<{ readonly [N in Name]?: number | null }> => ({
+  name,
+  heading: name,
+  value: (row) => row[name] ?? null,
+  text: (row) => count(row[name] ?? 0),
+});
+const MESSAGES = counting('messages');
+const BYTES: Column<{ readonly bytes: number | null }> = {
   name: 'bytes',
   heading: 'size',
-  value: ({ bytes: size }) => size,
-  text: ({ bytes: size }) => bytes(size ?? 0),
-};
-const DELETED: Column<StatsRow> = {
-  name: 'deleted',
-  heading: 'deleted',
-  value: ({ deleted }) => deleted,
-  text: ({ deleted }) => count(deleted ?? 0),
-};
-const CONTENTS: Column<StatsRow> = {
-  name: 'contents',
-  heading: 'contents',
-  value: ({ contents }) => contents ?? null,
-  text: ({ contents }) => count(contents ?? 0),
+  value: (row) => row.bytes,
+  text: (row) => bytes(row.bytes ?? 0),
 };
 const LAST: Column<StatsRow> = {
   name: 'last',
@@ -122,21 +103,9 @@ const LAST: Column<StatsRow> = {
 
 function columnsOf(by: Dimension): readonly Column<StatsRow>[] {
   const key: Column<StatsRow> = { name: by, heading: by, value: (row) => row.key };
-  if (by === 'type') return [key, MESSAGES, CONTENTS, BYTES];
+  if (by === 'type') return [key, MESSAGES, counting('contents'), BYTES];
   const isPeople = by === 'from' || by === 'to' || by === 'domain';
-  return isPeople ? [key, MESSAGES, LAST] : [key, MESSAGES, BYTES, DELETED];
-}
-
-/** @param within the query that was asked for, as the beginning of others */
-function printRows(
-  by: Dimension,
-  rows: readonly StatsRow[],
-  within: string | undefined,
-  format: TableFormat,
-  output: Output,
-): Promise<number> {
-  const shown = rows.map((row) => whole(row, within));
-  return printTable(shown, columnsOf(by), 0, format, output);
+  return isPeople ? [key, MESSAGES, LAST] : [key, MESSAGES, BYTES, counting('deleted')];
 }
 
 async function printTotals(sums: Sums, format: TableFormat, output: Output): Promise<void> {
@@ -152,76 +121,38 @@ async function printTotals(sums: Sums, format: TableFormat, output: Output): Pro
   );
 }
 
-function printLargest(
-  messages: readonly LargeMessage[],
-  format: TableFormat,
-  output: Output,
-): Promise<number> {
-  return printTable(
-    messages,
-    [
-      {
-        name: 'bytes',
-        heading: 'size',
-        value: ({ size }) => size,
-        text: ({ size }) => bytes(size),
-      },
-      { name: 'id', heading: 'id', value: ({ id }) => id, text: ({ id }) => shortId(id) },
-      {
-        name: 'date',
-        heading: 'received',
-        value: ({ date }) => date,
-        text: ({ date }) => dateText(date),
-      },
-      {
-        name: 'from',
-        heading: 'from',
-        value: ({ from }) => from?.address ?? null,
-        text: ({ from }) => senderText(from),
-      },
-      { name: 'subject', heading: 'subject', value: ({ subject }) => subject },
-    ],
-    4,
-    format,
-    output,
-  );
-}
+const LARGEST: readonly Column<LargeMessage>[] = [
+  {
+    name: 'bytes',
+    heading: 'size',
+    value: ({ size }) => size,
+    text: ({ size }) => bytes(size),
+  },
+  { name: 'id', heading: 'id', value: ({ id }) => id, text: ({ id }) => shortId(id) },
+  {
+    name: 'date',
+    heading: 'received',
+    value: ({ date }) => date,
+    text: ({ date }) => dateText(date),
+  },
+  {
+    name: 'from',
+    heading: 'from',
+    value: ({ from }) => from?.address ?? null,
+    text: ({ from }) => senderText(from),
+  },
+  { name: 'subject', heading: 'subject', value: ({ subject }) => subject },
+];
 
-function printDuplicates(
-  rows: readonly DuplicateRow[],
-  within: string | undefined,
-  format: TableFormat,
-  output: Output,
-): Promise<number> {
-  return printTable(
-    rows.map((row) => whole(row, within)),
-    [
-      {
-        name: 'messages',
-        heading: 'messages',
-        value: ({ messages }) => messages,
-        text: ({ messages }) => count(messages),
-      },
-      {
-        name: 'bytes',
-        heading: 'size',
-        value: ({ bytes: size }) => size,
-        text: ({ bytes: size }) => bytes(size),
-      },
-      { name: 'messageId', heading: 'Message-ID', value: ({ messageId }) => messageId },
-      { name: 'subject', heading: 'subject', value: ({ subject }) => subject },
-    ],
-    3,
-    format,
-    output,
-  );
-}
+const DUPLICATES: readonly Column<DuplicateRow>[] = [
+  MESSAGES,
+  BYTES,
+  { name: 'messageId', heading: 'Message-ID', value: ({ messageId }) => messageId },
+  { name: 'subject', heading: 'subject', value: ({ subject }) => subject },
+];
 
-interface StatsLine {
+interface StatsLine extends Flags<'largest' | 'duplicates'>, Values<'query'> {
   readonly by?: Dimension;
-  readonly query?: string;
-  readonly largest?: boolean;
-  readonly duplicates?: boolean;
   readonly limit?: number;
   readonly format: TableFormat;
 }
@@ -252,33 +183,37 @@ const PAGE = 20;
 /** Years and months are few, and programs read everything. */
 const EVERYTHING = 1_000_000_000;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .addOption(new Option('--by <what>', 'what to count messages by').choices(DIMENSIONS))
     .option('--query <query>', 'only messages that this search finds')
+    .addOption(exclusive('--largest', 'list the largest messages instead', 'by', 'duplicates'))
     .addOption(
-      new Option('--largest', 'list the largest messages instead').conflicts(['by', 'duplicates']),
-    )
-    .addOption(
-      new Option(
+      exclusive(
         '--duplicates',
         'list messages that share a Message-ID and differ in their bytes',
-      ).conflicts(['by', 'largest']),
+        'by',
+        'largest',
+      ),
     )
     .option(
       '-n, --limit <n>',
       'how many lines to print (default: 20; years, months, JSON and CSV all)',
       wholeNumber(1, 1_000_000),
     )
-    .addOption(tableFormatOption())
+    .addOption(
+      new Option('--format <format>', 'how to print: text or CSV')
+        .choices(['text', 'csv'])
+        .default('text'),
+    )
     .addHelpText('after', HELP)
     .action((options: StatsLine) => chosen((context) => stats(context, options)));
-}
+};
 
-async function stats(context: CommandContext, options: StatsLine): Promise<ExitCode> {
+async function stats(context: CommandContext, options: StatsLine): Promise<void> {
   const { output, notices } = context;
   const { by, format } = options;
-  refuseTwoTables('stats', format, output.json);
+  refuseTwoFormats('stats', format, output.json);
   return withReader(context, async (reader) => {
     const { catalog } = reader;
     const { request, within }: Question =
@@ -294,24 +229,21 @@ async function stats(context: CommandContext, options: StatsLine): Promise<ExitC
     const limit = options.limit ?? (isPage ? PAGE : EVERYTHING);
     const listed = options.limit ?? PAGE;
     let printed = 1;
-    if (options.largest === true)
-      printed = await printLargest(catalog.stats.largest(request, listed), format, output);
-    else if (options.duplicates === true)
-      printed = await printDuplicates(
-        catalog.stats.duplicates(request, limit),
-        within,
-        format,
-        output,
-      );
-    else if (by === undefined) await printTotals(catalog.stats.totals(request), format, output);
+    if (options.largest === true) {
+      const largest = catalog.stats.largest(request, listed);
+      printed = await printTable(largest, LARGEST, 4, format, output);
+    } else if (options.duplicates === true) {
+      const rows = catalog.stats.duplicates(request, limit).map((row) => whole(row, within));
+      printed = await printTable(rows, DUPLICATES, 3, format, output);
+    } else if (by === undefined) await printTotals(catalog.stats.totals(request), format, output);
     else {
       const rows = catalog.stats.rows(by, request, limit);
-      printed = await printRows(by, rows, within, format, output);
+      const shown = rows.map((row) => whole(row, within));
+      printed = await printTable(shown, columnsOf(by), 0, format, output);
     }
     if (printed === 0) notices.say('Nothing found.');
     const pending = catalog.index.pendingCount();
     if (pending > 0) notices.warn(notSearchableText(pending));
-    return EXIT.done;
   });
 }
 

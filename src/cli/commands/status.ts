@@ -1,7 +1,5 @@
-import type { Command } from 'commander';
 import type { Reader } from '../../catalog/open-reader.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../core/errors.ts';
-import { readState } from '../../core/state.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../../core/terminal-safe.ts';
 import {
   bytes,
@@ -24,8 +22,8 @@ import {
 } from '../../verify/archive-status.ts';
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
 import { percentOf, staleMailboxes } from '../../verify/facts.ts';
-import { withReader } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
+import { withReader, withState } from '../archive.ts';
+import type { CommandContext, Define, Values } from '../context.ts';
 import { duration } from '../option-values.ts';
 import { type Colours, type Output, present, shownName } from '../output.ts';
 import { verificationLines } from '../warnings.ts';
@@ -337,24 +335,23 @@ EXAMPLES
   mailkeep status
   mailkeep status --max-age 26h --quiet || notify-me`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .option('--max-age <duration>', 'exit with code 1 if a mailbox is older than that', duration)
     .addHelpText('after', HELP)
-    .action((options: { readonly maxAge?: number }) =>
+    .action((options: Values<'maxAge', number>) =>
       chosen((context) =>
         withReader(context, (reader) => printStatus(context, reader, options.maxAge)),
       ),
     );
-}
+};
 
-async function printStatus(
+function printStatus(
   { output, now, globals }: CommandContext,
   reader: Reader,
   maxAge: number | undefined,
 ): Promise<ExitCode> {
-  const state = readState(reader.dataDir);
-  try {
+  return withState(reader.dataDir, async (state) => {
     const status = archiveStatus(reader, state);
     const copies = copyStatuses(state, status.commit.number, now());
     const old = maxAge === undefined ? [] : staleMailboxes(status.mailboxes, now() - maxAge);
@@ -377,12 +374,11 @@ async function printStatus(
         lines().join('\n'),
       );
     }
+    const isDamaged =
+      status.verification?.ok === false || copies.some(({ damage }) => damage !== null);
     return combinedExit([
-      ...(fresh === false ? [EXIT.failures] : []),
-      ...(status.verification?.ok === false ? [EXIT.damage] : []),
-      ...(copies.some(({ damage }) => damage !== null) ? [EXIT.damage] : []),
+      fresh === false ? EXIT.failures : EXIT.done,
+      isDamaged ? EXIT.damage : EXIT.done,
     ]);
-  } finally {
-    state?.close();
-  }
+  });
 }

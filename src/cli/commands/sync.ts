@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Command } from 'commander';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { realFiles } from '../../archive/file-system.ts';
 import { isUnused } from '../../archive/recovery.ts';
@@ -32,8 +31,8 @@ import {
   wantedOf,
 } from '../../sync/selection.ts';
 import { readDamage, recalledVerification } from '../../verify/verification.ts';
-import type { Body, CommandContext } from '../context.ts';
-import { collected } from '../option-values.ts';
+import type { CommandContext, Define, Values } from '../context.ts';
+import { collected, FOLDERS } from '../option-values.ts';
 import { present, shownName } from '../output.ts';
 import { type FollowedPass, followPass, placesText, timeText } from '../progress.ts';
 import { damageTrouble, exitOfSync, printError, type Trouble, troublesOf } from '../warnings.ts';
@@ -221,20 +220,14 @@ EXAMPLES
   mailkeep sync --mailbox anna@example.org --folder INBOX
   mailkeep sync --json --quiet`;
 
-type SyncLine = Partial<Omit<SyncCommand, 'mailboxes' | 'folders'>> & {
-  readonly mailbox?: string[];
-  readonly folder?: string[];
-};
+type SyncLine = Partial<Omit<SyncCommand, 'mailboxes' | 'folders'>> &
+  Values<'mailbox' | 'folder', string[]>;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .option('--account <name>', 'only this account of the configuration')
     .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
-    .option(
-      '--folder <path>',
-      'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
-      collected,
-    )
+    .option(...FOLDERS)
     .option('--full', 'compare every message and flag, not only what counts and newest pages show')
     .option('--accept-endings', 'accept pending deletions')
     .option('--dry-run', 'show what would be done and what it costs, and change nothing')
@@ -253,9 +246,8 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         }),
       ),
     );
-}
+};
 
-/** `mailkeep sync`: one pass over the accounts of the configuration, by a daemon if one has the archive. */
 async function synchronise(context: CommandContext, command: SyncCommand): Promise<ExitCode> {
   const settings = settingsOf(context);
   const chosen = chosenAccounts(settings, command.account);
@@ -358,7 +350,6 @@ async function passed(
   return code;
 }
 
-/** Names the next commands to a person. */
 function sayWhatNext({ globals: { config, data }, notices }: CommandContext): void {
   if (!notices.live) return;
   const named = present([
@@ -368,7 +359,6 @@ function sayWhatNext({ globals: { config, data }, notices }: CommandContext): vo
   notices.say(`Now: mailkeep search${named} WORDS, or mailkeep web${named}`);
 }
 
-/** Makes a pass, and keeps in the state what it came to. */
 async function keptInState(
   { now, report, words }: Pick<CommandContext, 'now' | 'report' | 'words'>,
   { state }: Pick<Writer, 'state'>,

@@ -1,14 +1,18 @@
-import type { Command } from 'commander';
 import { usageError } from '../../core/error-tables.ts';
-import { EXIT, type ExitCode } from '../../core/errors.ts';
 import type { ApiToken } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { ApiTokens, hasExpired } from '../../web/api-tokens.ts';
 import { webError } from '../../web/errors.ts';
 import { writableState } from '../../web/sessions.ts';
 import { archiveOf, mailboxKeys } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
-import { collected, duration, type WhichAccount } from '../option-values.ts';
+import {
+  type CommandContext,
+  type Define,
+  invalidUsage,
+  subCommand,
+  type Values,
+} from '../context.ts';
+import { collected, duration } from '../option-values.ts';
 import { dateText } from '../output.ts';
 
 const HELP = `
@@ -25,21 +29,15 @@ EXAMPLES
   mailkeep token list
   mailkeep token revoke laptop`;
 
-interface Which {
-  readonly account?: string;
-  readonly tenant?: string;
-}
+type Which = Values<'account' | 'tenant'>;
+type CreateLine = Which &
+  Values<'name'> &
+  Values<'mailbox', readonly string[]> &
+  Values<'expires', number>;
 
-interface CreateLine extends Which {
-  readonly name?: string;
-  readonly mailbox?: readonly string[];
-  readonly expires?: number;
-}
-
-/** Characters of a name. */
 const NAME_LENGTH = 100;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .usage('<create|list|revoke> [options]')
     .argument('[command]')
@@ -49,10 +47,14 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       // Without one, the program asks for it.
       if (typed !== undefined) {
         const problem = `unknown command '${typed}'. Use create, list or revoke.`;
-        throw usageError('usage-invalid', { command: 'token', problem });
+        throw invalidUsage('token', problem);
       }
     });
-  sub(command, 'create', 'create a token and print its secret, once')
+  const sub = (name: string, summary: string) =>
+    subCommand(command, name, summary)
+      .option('--account <name>', 'an account of the fleet, instead of the archive here')
+      .option('--tenant <name>', 'the tenant of the account, if several have one of that name');
+  sub('create', 'create a token and print its secret, once')
     .option('--name <name>', 'what lists call it', 'token')
     .option('--mailbox <address>', 'limit it to this mailbox; repeatable', collected)
     .option(
@@ -61,26 +63,17 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       duration,
     )
     .action((options: CreateLine) => chosen((context) => createToken(context, options)));
-  sub(command, 'list', 'list tokens, without their secrets').action((which: Which) =>
+  sub('list', 'list tokens, without their secrets').action((which: Which) =>
     chosen((context) => listTokens(context, which)),
   );
-  sub(command, 'revoke', 'end tokens at once')
+  sub('revoke', 'end tokens at once')
     .argument('<id...>', 'ids or names of tokens')
     .action((ids: readonly string[], which: Which) =>
       chosen((context) => revokeTokens(context, ids, which)),
     );
-}
+};
 
-function sub(command: Command, name: string, summary: string): Command {
-  return command
-    .command(name)
-    .summary(summary)
-    .description(summary)
-    .option('--account <name>', 'an account of the fleet, instead of the archive here')
-    .option('--tenant <name>', 'the tenant of the account, if several have one of that name');
-}
-
-async function createToken(context: CommandContext, line: CreateLine): Promise<ExitCode> {
+async function createToken(context: CommandContext, line: CreateLine): Promise<void> {
   const { name = 'token', mailbox = [], expires } = line;
   if (name.length === 0 || name.length > NAME_LENGTH) {
     const expected = `a name of 1 to ${NAME_LENGTH} characters`;
@@ -94,17 +87,15 @@ async function createToken(context: CommandContext, line: CreateLine): Promise<E
   );
   await context.output.object({ ...lineOf(token, now), secret }, () => secret);
   context.notices.say('This secret is shown once. It can read the mail that the token reaches.');
-  return EXIT.done;
 }
 
-function listTokens(context: CommandContext, which: Which): Promise<ExitCode> {
+function listTokens(context: CommandContext, which: Which): Promise<void> {
   return withTokens(context, which, async (tokens) => {
     const now = context.now();
     const all = tokens.list();
     for (const token of all)
       await context.output.line(lineOf(token, now), () => textOf(token, now));
     if (all.length === 0) context.notices.say('There are no tokens.');
-    return EXIT.done;
   });
 }
 
@@ -112,7 +103,7 @@ function revokeTokens(
   context: CommandContext,
   ids: readonly string[],
   which: Which,
-): Promise<ExitCode> {
+): Promise<void> {
   return withTokens(context, which, async (tokens) => {
     for (const id of ids) {
       const revoked = tokens.revoke(id);
@@ -123,11 +114,9 @@ function revokeTokens(
           () => `Revoked ${token.id} (${terminalLine(token.name)}).`,
         );
     }
-    return EXIT.done;
   });
 }
 
-/** Returns the keys of the mailboxes that a token is limited to; null for no limit. */
 async function limitOf(
   context: CommandContext,
   { account, tenant }: Which,
@@ -138,11 +127,6 @@ async function limitOf(
   return mailboxKeysOf(context, { account, tenant }, named);
 }
 
-async function folderOf(context: CommandContext, which: WhichAccount): Promise<string> {
-  const { servedFolderOf } = await import('../served-account.ts');
-  return servedFolderOf(context, which, 'token');
-}
-
 /** Runs `act` with the archive's tokens. @throws usage-no-archive, token-unwritable */
 async function withTokens<T>(
   context: CommandContext,
@@ -150,7 +134,13 @@ async function withTokens<T>(
   act: (tokens: ApiTokens) => T | Promise<T>,
 ): Promise<T> {
   const dataDir =
-    account === undefined ? archiveOf(context) : await folderOf(context, { account, tenant });
+    account === undefined
+      ? archiveOf(context)
+      : await (await import('../served-account.ts')).servedFolderOf(
+          context,
+          { account, tenant },
+          'token',
+        );
   const state = writableState(dataDir);
   if (state === undefined) throw webError('token-unwritable', { dataDir });
   try {

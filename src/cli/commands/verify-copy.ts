@@ -100,7 +100,6 @@ const WHAT: Readonly<Record<ExportFinding['kind'], string>> = {
   unfinished: 'an export to this place did not end: run it again',
 };
 
-/** `verify --export`: compares an export with its manifest. */
 export async function verifyExport(context: CommandContext, typed: string): Promise<ExitCode> {
   const { surroundings, signal, output } = context;
   const activity = openActivity(context, 'reading the manifest');
@@ -145,7 +144,6 @@ const EXPORT_TEST: Readonly<Record<DrillFinding['kind'], string>> = {
   manifest: 'the export does not agree with its manifest',
 };
 
-/** `verify --drill`: exports a random sample, reads it back and compares. */
 export async function verifyDrill(
   context: CommandContext,
   wanted: number,

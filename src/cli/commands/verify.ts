@@ -1,6 +1,6 @@
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { type Command, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import { settingsOf } from '../../catalog/archive-settings.ts';
 import { catalogFile } from '../../catalog/database.ts';
 import type { Finding } from '../../catalog/findings.ts';
@@ -43,7 +43,13 @@ import {
 } from '../../verify/verify.ts';
 import type { Verification } from '../../verify/verify-archive.ts';
 import { archiveOf } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
+import {
+  type CommandContext,
+  type Define,
+  type Flags,
+  invalidUsage,
+  type Values,
+} from '../context.ts';
 import { isEncrypted, withStore } from '../copy-target.ts';
 import { findingText } from '../finding-text.ts';
 import { collected, wholeNumber } from '../option-values.ts';
@@ -51,22 +57,13 @@ import { type Colours, present } from '../output.ts';
 import { followPass, openActivity } from '../progress.ts';
 import { printError, troublesOf } from '../warnings.ts';
 
-interface VerifyLine {
-  readonly quick?: boolean;
-  readonly sample?: SampleSize;
-  readonly checkpoint?: string;
-  readonly publicKey?: string;
-  readonly export?: string;
-  readonly copy?: string;
-  readonly origin?: boolean;
-  readonly drill?: number | true;
-  readonly seed?: number;
-  readonly repair?: boolean;
-  readonly trustCopy?: boolean;
-  readonly from?: string[];
-}
+type VerifyLine = Flags<'quick' | 'origin' | 'repair' | 'trustCopy'> &
+  Values<'checkpoint' | 'publicKey' | 'export' | 'copy'> &
+  Values<'sample', SampleSize> &
+  Values<'drill', number | true> &
+  Values<'seed', number> &
+  Values<'from', string[]>;
 
-/** Messages of a drill, if not said. */
 const DRILLED = 20;
 const MOST_DRILLED = 1_000_000;
 
@@ -111,7 +108,7 @@ EXAMPLES
   mailkeep verify --repair --from /media/usb/archive
   mailkeep verify --json`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .option('--quick', 'structure, chain and catalog only')
     .option('--sample <p>', 'this many messages, or this share of them (5%)', sampleSize)
@@ -137,85 +134,63 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--export <path>', 'compare an export with its manifest, instead of the archive')
     .option('--copy <target>', 'check an encrypted copy, instead of the archive')
     .addHelpText('after', HELP)
-    .action((options: VerifyLine) =>
-      chosen(async (context) => {
-        const { quick = false, sample, checkpoint, repair = false, from = [] } = options;
-        refuseCombination(options);
-        if (options.export !== undefined) {
-          const { verifyExport } = await import('./verify-copy.ts');
-          return verifyExport(context, options.export);
-        }
-        if (options.copy !== undefined) {
-          const { verifyCopy } = await import('./verify-copy.ts');
-          return verifyCopy(context, options.copy, sample);
-        }
-        if (options.origin === true) {
-          return verifyOrigin(context);
-        }
-        if (options.drill !== undefined) {
-          const { verifyDrill } = await import('./verify-copy.ts');
-          return verifyDrill(
-            context,
-            options.drill === true ? DRILLED : options.drill,
-            options.seed,
-          );
-        }
-        const dataDir = archiveOf(context);
-        if (sample !== undefined) {
-          return verifyPart(context, dataDir, sample);
-        }
-        if (repair) {
-          return repairCopied(context, dataDir, from, options.trustCopy ?? false);
-        }
-        // The threads load while this one does.
-        const { checkerOnThreads } = await import('../../verify/check-segment.ts');
-        const checker = checkerOnThreads();
-        try {
-          const statement =
-            checkpoint === undefined ? null : vouchedBy(context, checkpoint, options.publicKey);
-          return await verifyAll(context, dataDir, !quick, statement, checker);
-        } finally {
-          await checker.close();
-        }
-      }),
-    );
+    .action((options: VerifyLine) => chosen((context) => verify(context, options)));
+};
+
+async function verify(context: CommandContext, options: VerifyLine): Promise<ExitCode> {
+  const { sample, checkpoint, copy, drill, export: exported } = options;
+  refuseCombination(options);
+  if (options.origin === true) return verifyOrigin(context);
+  if (exported !== undefined || copy !== undefined || drill !== undefined) {
+    const { verifyCopy, verifyDrill, verifyExport } = await import('./verify-copy.ts');
+    if (exported !== undefined) return verifyExport(context, exported);
+    if (copy !== undefined) return verifyCopy(context, copy, sample);
+    return verifyDrill(context, typeof drill === 'number' ? drill : DRILLED, options.seed);
+  }
+  const dataDir = archiveOf(context);
+  if (sample !== undefined) return verifyPart(context, dataDir, sample);
+  if (options.repair === true)
+    return repairCopied(context, dataDir, options.from ?? [], options.trustCopy ?? false);
+  // The threads load while this one does.
+  const { checkerOnThreads } = await import('../../verify/check-segment.ts');
+  const checker = checkerOnThreads();
+  try {
+    const statement =
+      checkpoint === undefined ? null : vouchedBy(context, checkpoint, options.publicKey);
+    return await verifyAll(context, dataDir, options.quick !== true, statement, checker);
+  } finally {
+    await checker.close();
+  }
 }
 
+/** @throws usage-invalid */
 function refuseCombination(options: VerifyLine): void {
-  const { quick, sample, checkpoint, repair, from } = options;
-  const wrong = (problem: string) => usageError('usage-invalid', { command: 'verify', problem });
-  if (sample !== undefined && (quick === true || checkpoint !== undefined || repair === true)) {
+  const { quick, sample, checkpoint, publicKey, repair, from, origin, drill, seed } = options;
+  const { copy, export: exported, trustCopy } = options;
+  const wrong = (problem: string) => invalidUsage('verify', problem);
+  const others = (...names: string[]): boolean =>
+    Object.keys(options).some((name) => !names.includes(name));
+  if (sample !== undefined && (quick === true || checkpoint !== undefined || repair === true))
     throw wrong(
       '--sample cannot be combined with these: a sample proves neither chain nor checkpoint.',
     );
-  }
-  const { copy, sample: _, ...besides } = options;
-  if (copy !== undefined && Object.keys(besides).length > 0) {
+  if (copy !== undefined && others('copy', 'sample'))
     throw wrong('--copy can be combined with --sample only: it does not verify the archive.');
-  }
-  if (options.origin === true && Object.keys(options).length > 1) {
+  if (origin === true && others('origin'))
     throw wrong(
       '--origin cannot be combined: it compares with the service, the others with what is on disk.',
     );
-  }
-  if (options.export !== undefined && Object.keys(options).length > 1) {
+  if (exported !== undefined && others('export'))
     throw wrong('--export cannot be combined: it does not verify the archive.');
-  }
-  const { drill, seed, ...others } = options;
-  if (drill !== undefined && Object.keys(others).length > 0) {
+  if (drill !== undefined && others('drill', 'seed'))
     throw wrong('--drill cannot be combined: it tries exports, and proves no more than they need.');
-  }
   if (seed !== undefined && drill === undefined) throw wrong('--seed belongs to --drill.');
-  if (repair === true && quick === true) {
+  if (repair === true && quick === true)
     throw wrong('--repair reads everything, --quick does not.');
-  }
-  if (options.publicKey !== undefined && options.checkpoint === undefined) {
+  if (publicKey !== undefined && checkpoint === undefined)
     throw wrong('--public-key belongs to --checkpoint.');
-  }
   if (from !== undefined && repair !== true) throw wrong('--from belongs to --repair.');
-  if (options.trustCopy === true && from === undefined) {
-    throw wrong('--trust-copy belongs to --from.');
-  }
+  if (trustCopy === true && from === undefined) throw wrong('--trust-copy belongs to --from.');
 }
 
 function sampleSize(text: string): SampleSize {
@@ -293,25 +268,19 @@ function verdict(found: number, findings: readonly Finding[], colours: Colours):
 }
 
 function catalogText(state: CatalogState, logIsDamaged: boolean): string {
-  switch (state) {
-    case 'equal':
-      return 'The catalog agrees with the log.';
-    case 'behind':
-      return 'The catalog agrees with the log, but is behind it; the next sync adds the rest.';
-    case 'missing':
-      return 'There is no catalog to compare; "mailkeep rebuild" creates one.';
-    case 'other-version':
-      return 'The catalog is of another version and was not compared; "mailkeep rebuild" rebuilds it.';
-    case 'different':
-      // A rebuild from a damaged log would lose what the catalog may still know.
-      return logIsDamaged
-        ? 'The catalog differs from the log, which is damaged.'
-        : 'The catalog differs from the log; "mailkeep rebuild" rebuilds it.';
-    case 'damaged':
-      return 'The catalog is damaged; "mailkeep rebuild" rebuilds it.';
-    case 'unreadable':
-      return 'The catalog could not be read and was not compared.';
-  }
+  return {
+    equal: 'The catalog agrees with the log.',
+    behind: 'The catalog agrees with the log, but is behind it; the next sync adds the rest.',
+    missing: 'There is no catalog to compare; "mailkeep rebuild" creates one.',
+    'other-version':
+      'The catalog is of another version and was not compared; "mailkeep rebuild" rebuilds it.',
+    // A rebuild from a damaged log would lose what the catalog may still know.
+    different: logIsDamaged
+      ? 'The catalog differs from the log, which is damaged.'
+      : 'The catalog differs from the log; "mailkeep rebuild" rebuilds it.',
+    damaged: 'The catalog is damaged; "mailkeep rebuild" rebuilds it.',
+    unreadable: 'The catalog could not be read and was not compared.',
+  }[state];
 }
 
 /** A commit that a checkpoint vouches for, and who signed that: `compared` with a key that was given. */
@@ -338,9 +307,8 @@ async function verifyAll(
   const startedAt = now();
   const vouched = checkpoint === null ? [] : [checkpoint];
   const activity = openActivity(context, 'reading the log');
-  const { signal } = context;
   const progress = (at: VerifyProgress): void => activity.show(() => readText(at));
-  const read = { full, vouched, signal, progress };
+  const read = { full, vouched, signal: context.signal, progress };
   const result = await readArchive(dataDir, read, checker).finally(activity.stop);
   const durationMs = now() - startedAt;
   const mode = full ? 'full' : 'quick';
@@ -371,7 +339,6 @@ function exitOfVerification({ found, catalog }: Verification): ExitCode {
   return catalog === 'unreadable' ? EXIT.failures : EXIT.done;
 }
 
-/** Says why the catalog was not looked at. */
 function printUnread(
   { notices, globals }: CommandContext,
   dataDir: string,
@@ -416,12 +383,10 @@ function vouchedBy(
   return { by: 'checkpoint', archiveId, number, hash, signedAt, signer, compared };
 }
 
-/** How far reading the log has come, for people. */
 function readText({ segments, of, rawBytes }: VerifyProgress): string {
   return `read ${segments} of ${of} segments, ${bytes(rawBytes)} of mail`;
 }
 
-/** Verifies some messages and prints what was found. */
 async function verifyPart(
   context: CommandContext,
   dataDir: string,
@@ -514,11 +479,11 @@ async function report(
   // Relinked places whose sources were fetched: as assumed, or another message.
   const settled = { verified: sum('verified'), corrected: sum('corrected') };
   const shown = { ...tally, ...settled, findings, requests, durationMs };
-  await context.output.object({ ...shown, failures }, () => textOf(shown));
+  await context.output.object({ ...shown, failures }, () => originText(shown));
   const troubles = troublesOf(result);
   for (const trouble of troubles) printError(context.notices.stream, context.globals.json, trouble);
-  const differs = tally.differences > 0 ? [EXIT.failures] : [];
-  return combinedExit([...troubles.map(({ exit }) => exit), ...differs]);
+  const differs = tally.differences > 0 ? EXIT.failures : EXIT.done;
+  return combinedExit([...troubles.map(({ exit }) => exit), differs]);
 }
 
 const SENTENCES: Readonly<Record<Difference, string>> = {
@@ -530,30 +495,31 @@ const SENTENCES: Readonly<Record<Difference, string>> = {
   'folder-not-listed': 'is in the archive and not listed by the service',
 };
 
-function textOf(report: {
-  readonly folders: number;
-  readonly messages: number;
-  readonly verified: number;
-  readonly corrected: number;
-  readonly differences: number;
-  readonly findings: readonly OriginFinding[];
-  readonly requests: number;
-  readonly durationMs: number;
-}): string {
-  const { folders, messages, differences, findings, verified, corrected } = report;
-  const lines = findings.map(({ mailbox, folder, uid, difference }) => {
-    const place = [mailbox, folder, ...(uid === null ? [] : [String(uid)])].join(' / ');
-    return `${terminalLine(place)} ${SENTENCES[difference]}`;
-  });
+function originText({
+  folders,
+  messages,
+  differences,
+  findings,
+  verified,
+  corrected,
+  requests,
+  durationMs,
+}: Record<
+  'folders' | 'messages' | 'verified' | 'corrected' | 'differences' | 'requests' | 'durationMs',
+  number
+> & { readonly findings: readonly OriginFinding[] }): string {
   const more = differences - findings.length;
   const assumed =
     verified + corrected === 0
       ? ''
       : ` ${counted(verified, 'relinked message')} had the bytes that were assumed, ${count(corrected)} had others and were corrected.`;
   return present([
-    lines,
+    findings.map(({ mailbox, folder, uid, difference }) => {
+      const place = [mailbox, folder, ...(uid === null ? [] : [String(uid)])].join(' / ');
+      return `${terminalLine(place)} ${SENTENCES[difference]}`;
+    }),
     more > 0 && `… and ${counted(more, 'more difference')}`,
-    `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(report.requests, 'request')}, ${span(report.durationMs)}.`,
+    `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(requests, 'request')}, ${span(durationMs)}.`,
   ]).join('\n');
 }
 
@@ -564,7 +530,7 @@ async function repairCopied(
   from: readonly string[],
   trustsCopies: boolean,
 ): Promise<ExitCode> {
-  const { surroundings } = context;
+  const { surroundings, signal } = context;
   const folders = from
     .filter((copy) => !isEncrypted(context, dataDir, copy))
     .map((copy) => path.resolve(surroundings.cwd, copy));
@@ -576,7 +542,11 @@ async function repairCopied(
   const fetched: Fetched[] = [];
   try {
     for (const copy of from.filter((one) => isEncrypted(context, dataDir, one))) {
-      fetched.push(await fetchedFrom(context, dataDir, copy));
+      await withStore(context, copy, {}, async (store) => {
+        const activity = openActivity(context, 'looking for damage, and fetching those segments');
+        const found = await segmentsForRepair({ dataDir, store, signal }).finally(activity.stop);
+        fetched.push({ ...found, label: store.label });
+      });
     }
     const copies = [...folders, ...fetched.map(({ folder }) => folder)];
     const vouched = fetched.flatMap(({ commit }) => commit ?? []);
@@ -586,21 +556,8 @@ async function repairCopied(
   }
 }
 
-interface Fetched extends SegmentsForRepair {
-  /** Of the store. */
-  readonly label: string;
-}
-
-/** Fetches what an encrypted copy has of the segments that are damaged here. */
-function fetchedFrom(context: CommandContext, dataDir: string, target: string): Promise<Fetched> {
-  const { signal } = context;
-  return withStore(context, target, {}, async (store) => {
-    const { label } = store;
-    const activity = openActivity(context, 'looking for damage, and fetching those segments');
-    const fetched = await segmentsForRepair({ dataDir, store, signal }).finally(activity.stop);
-    return { ...fetched, label };
-  });
-}
+/** What an encrypted copy has of the segments that are damaged here; `label` is that of its store. */
+type Fetched = SegmentsForRepair & { readonly label: string };
 
 /** @param fetched copies whose folders are temporary */
 async function repairWith(
@@ -612,9 +569,8 @@ async function repairWith(
   const { output, now } = context;
   const startedAt = now();
   const outcome = await repairAndVerify(context, dataDir, others, async (part, act) => {
-    const mending = part === 'mending';
-    const what = mending ? 'reading the log and looking for damage' : 'reading the log';
-    const activity = openActivity(context, what);
+    const looking = part === 'mending' ? ' and looking for damage' : '';
+    const activity = openActivity(context, `reading the log${looking}`);
     return act((progress) => activity.show(() => readText(progress))).finally(activity.stop);
   });
   const { catalog, after, remembered } = outcome;
@@ -623,30 +579,23 @@ async function repairWith(
     ...found,
     copy: names.get(found.copy) ?? found.copy,
   });
+  const lost = fetched.flatMap(({ label: copy, lost: names }) =>
+    names.map(({ name, error }) => ({ copy, file: `${copy}/${name}`, reason: error.code })),
+  );
   const repaired = {
     ...outcome.repaired,
     skippedCopies: outcome.repaired.skippedCopies.map(named),
-    skippedSegments: [
-      ...outcome.repaired.skippedSegments.map(named),
-      ...fetched.flatMap(({ label: copy, lost }) =>
-        lost.map(({ name, error }) => ({ copy, file: `${copy}/${name}`, reason: error.code })),
-      ),
-    ],
+    skippedSegments: [...outcome.repaired.skippedSegments.map(named), ...lost],
     unproven: outcome.repaired.unproven.map(named),
   };
-  const { catalogRebuilt, unread } = catalog;
   const exit = exitOfVerification(after);
   const { before, ...done } = repaired;
   const result = {
-    mode: 'repair',
-    ok: exit === EXIT.done,
-    foundBefore: before.found,
+    ...{ mode: 'repair', ok: exit === EXIT.done, foundBefore: before.found },
     ...done,
-    catalogRebuilt,
-    unreadCatalog: unread,
+    ...{ catalogRebuilt: catalog.catalogRebuilt, unreadCatalog: catalog.unread },
     ...after,
-    durationMs: now() - startedAt,
-    remembered,
+    ...{ durationMs: now() - startedAt, remembered },
   };
   await output.object(result, () => repairReport(repaired, catalog, after, output.colours));
   printUnread(context, dataDir, after);

@@ -1,17 +1,15 @@
-import type { Command } from 'commander';
 import { accountHosts } from '../../catalog/saved-searches.ts';
-import { EXIT, type ExitCode, sentenceOf } from '../../core/errors.ts';
+import { sentenceOf } from '../../core/errors.ts';
 import { answerOver, joined } from '../../core/listener.ts';
 import { openBack } from '../../web/elsewhere/back.ts';
-import type { Body, CommandContext } from '../context.ts';
+import type { CommandContext, Define } from '../context.ts';
 
 /** Run by the worker that holds an account, for a node at which `mailkeep web --account` runs. No command for people. */
-export function define(_command: Command, chosen: (body: Body) => void): void {
-  _command.action(() => chosen(answerWeb));
-}
+export const define: Define = (command, chosen) => {
+  command.action(() => chosen(answerWeb));
+};
 
-/** Answers HTTP requests on standard input and output until the input ends. */
-async function answerWeb(context: CommandContext): Promise<ExitCode> {
+async function answerWeb(context: CommandContext): Promise<void> {
   const { only, now, notices, output, stdin } = context;
   if (only === undefined) throw new Error('it answers for one archive');
   const back = openBack({
@@ -28,5 +26,4 @@ async function answerWeb(context: CommandContext): Promise<ExitCode> {
   } finally {
     await back.close();
   }
-  return EXIT.done;
 }

@@ -2,12 +2,12 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Command } from 'commander';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { settingsOf } from '../../catalog/archive-settings.ts';
 import { requireArchive } from '../../catalog/open-reader.ts';
 import { accountHosts } from '../../catalog/saved-searches.ts';
 import { type ListenAddress, parseListen } from '../../core/address.ts';
+import { onAbort } from '../../core/concurrency.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, hasCode, MailkeepError, sentenceOf } from '../../core/errors.ts';
@@ -20,16 +20,12 @@ import { askLink, linkSockets, openLinkChannel } from '../../web/link-channel.ts
 import { CODE_MS, openSessions } from '../../web/sessions.ts';
 import { startWebServer, type WebServer } from '../../web/web-server.ts';
 import { mailboxKeys } from '../archive.ts';
-import type { Body, CommandContext } from '../context.ts';
+import type { CommandContext, Define, Flags, Values } from '../context.ts';
 import { collected } from '../option-values.ts';
 
-interface WebLine {
+interface WebLine extends Flags<'link' | 'open'>, Values<'account' | 'tenant'> {
   readonly listen: string;
-  readonly link?: boolean;
   readonly mailbox?: string[];
-  readonly open?: boolean;
-  readonly account?: string;
-  readonly tenant?: string;
 }
 
 const HELP = `
@@ -50,7 +46,7 @@ EXAMPLES
   mailkeep web --data /media/backup/archive --listen 127.0.0.1:0 --open
   mailkeep web --link --mailbox anna@example.org`;
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .option('--listen <address>', 'address to listen on; port 0 is any free one', '127.0.0.1:8027')
     .option('--link', 'print a new sign-in link of the server that runs')
@@ -81,7 +77,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           : serveWeb(context, { listen, mailboxes, open });
       }),
     );
-}
+};
 
 /**
  * Opens a sign-in link in the user's browser. The link itself never stands on a command line, where every user of the
@@ -156,7 +152,7 @@ async function hasDaemon(dataDir: string): Promise<boolean> {
 }
 
 /** Serves the archive until the command is interrupted, which is how it ends well. */
-async function serveWeb(context: CommandContext, options: ServeOptions): Promise<ExitCode> {
+async function serveWeb(context: CommandContext, options: ServeOptions): Promise<void> {
   holdYoungGeneration();
   holdOldGeneration();
   const { globals, surroundings, notices, now } = context;
@@ -193,7 +189,6 @@ async function serveWeb(context: CommandContext, options: ServeOptions): Promise
     await web?.close();
     sessions.close();
   }
-  return EXIT.done;
 }
 
 /** How a server is announced. */
@@ -236,13 +231,12 @@ export async function whileServed(
     if (!areKept)
       notices.say('The archive cannot be written: browsers sign in again after a restart.');
     if (open) void openInBrowser(signInUrl, context, CODE_MS);
-    await aborted(signal);
+    await new Promise<void>((resolve) => onAbort(signal, resolve));
   } finally {
     await channel?.close();
   }
 }
 
-/** Returns the error of a server that cannot listen, in the words of this command. */
 export function cannotListen({ host, port }: ListenAddress, error: unknown): unknown {
   if (!hasCode(error, 'cannot-listen')) return error;
   return webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
@@ -293,13 +287,6 @@ export async function printLink(
     return EXIT.done;
   }
   throw webError('web-not-running', { dataDir });
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }
 
 /** What the configuration decides about an archive; null where it cannot be read, or is about another archive. */

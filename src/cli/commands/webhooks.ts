@@ -1,7 +1,7 @@
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import { settingsOf } from '../../catalog/archive-settings.ts';
 import type { AccountSettings, Settings } from '../../core/config-schema.ts';
-import { usageError, webhookError } from '../../core/error-tables.ts';
+import { webhookError } from '../../core/error-tables.ts';
 import {
   combinedExit,
   EXIT,
@@ -11,28 +11,42 @@ import {
   MailkeepError,
   sentenceOf,
 } from '../../core/errors.ts';
-import { nearest, nearestAddress } from '../../core/names.ts';
-import { forgetSecret, storedWebhooks } from '../../core/secrets.ts';
+import { nearest, nearestAddress, selects } from '../../core/names.ts';
+import {
+  forgetSecret,
+  reserveSecret,
+  Secret,
+  type StoredWebhook,
+  storedSecretFile,
+  storedWebhooks,
+} from '../../core/secrets.ts';
 import { hasState, readState, stateFile } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { count, counted, localTime } from '../../core/text.ts';
 import {
   attemptsOf,
+  isSameAddress,
   judgeWebhooks,
   keptDeliveries,
   type LoggedDelivery,
   loggedDeliveries,
   mergedDeliveries,
+  type PlannedMailbox,
+  planWebhooks,
   type WebhookFinding,
+  type WebhookStep,
 } from '../../daemon/delivery-watch.ts';
 import { errorOf } from '../../daemon/notifying.ts';
-import type { WebhookRecord } from '../../service/mailbox-wire.ts';
+import type { MailboxClient, WebhookRef } from '../../service/client.ts';
+import { createWebhookRequest, type WebhookRecord } from '../../service/mailbox-wire.ts';
 import type { DeliveryLogRecord, PlatformWebhookRecord } from '../../service/platform-wire.ts';
 import { Accepted } from '../../service/surface-client.ts';
+import { encodeBody } from '../../service/wire.ts';
 import { chosenAccounts } from '../../sync/selection.ts';
 import {
   type Clients,
   mailboxCalled,
+  type NamedMailbox,
   namedMailbox,
   oneAccount,
   orderOf,
@@ -41,25 +55,17 @@ import {
   withEachClients,
 } from '../account-clients.ts';
 import { confirmed } from '../ask.ts';
-import type { Body, CommandContext } from '../context.ts';
+import {
+  type CommandContext,
+  type Define,
+  type Flags,
+  invalidUsage,
+  subCommand,
+  type Values,
+} from '../context.ts';
 import { operationError } from '../errors.ts';
 import { collected, given, wholeNumber } from '../option-values.ts';
-import { tableText } from '../output.ts';
-import type { NewCommand } from './webhooks-create.ts';
-
-const STATUSES = ['active', 'paused', 'disabled'];
-interface Line {
-  readonly mailbox?: string;
-  readonly account?: string;
-  readonly yes?: boolean;
-}
-interface EnsureLine extends NewCommand {
-  readonly mailbox?: readonly string[];
-}
-interface CreateLine extends NewCommand {
-  readonly mailbox?: string;
-  readonly all?: boolean;
-}
+import { present, tableText } from '../output.ts';
 
 const HELP = `
 Webhooks notify an address of yours about new mail. They are managed over the platform surface if the
@@ -86,7 +92,7 @@ const ACTS = [
 ] as const;
 const NAMES = ['list', 'create', 'ensure', ...ACTS.map(([name]) => name), 'log'];
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export const define: Define = (command, chosen) => {
   command
     .usage(`<${NAMES.join('|')}> [options]`)
     .argument('[command]')
@@ -96,91 +102,45 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       // Without one, the program asks for it.
       if (typed !== undefined) throw unknownCommand(typed);
     });
-  defineList(sub(command, 'list', 'list webhooks'), chosen);
-  defineCreate(
-    sub(command, 'create', 'register a webhook, keep its secret in a file, and test it'),
-    chosen,
-  );
-  defineEnsure(
-    sub(
-      command,
-      'ensure',
-      'one webhook for each mailbox: creates missing ones, resumes paused ones',
-    ),
-    chosen,
-  );
-  for (const [act, summary] of ACTS) {
-    const acting = sub(command, act, summary)
-      .argument('[id...]', 'ids of webhooks, or their beginnings')
-      .option('--mailbox <mailbox>', 'of this mailbox only (address or resource id)');
-    if (act === 'delete') acting.option('--yes', 'delete without asking');
-    acting.action((ids: string[], options: Line) =>
-      chosen(async (context) => {
-        return actOnWebhooks(context, { ...options, act, ids });
-      }),
+  const sub = (name: string, summary: string) =>
+    subCommand(command, name, summary).option(
+      '--account <name>',
+      'the account of the configuration, where there are several',
     );
-  }
-  sub(command, 'log', 'what became of deliveries, as the service recorded it')
-    .option('--mailbox <mailbox>', 'of this mailbox only (address or resource id)')
-    .option('--limit <n>', 'how many entries to print', wholeNumber(1, 1_000_000), 50)
-    .action((options: LogCommand) =>
-      chosen(async (context) => {
-        return showDeliveryLog(context, options);
-      }),
+  const ofMailbox = [
+    '--mailbox <mailbox>',
+    'of this mailbox only (address or resource id)',
+  ] as const;
+  sub('list', 'list webhooks')
+    .option(...ofMailbox)
+    .addOption(
+      new Option('--status <status>', 'of this status only').choices([
+        'active',
+        'paused',
+        'disabled',
+      ]),
+    )
+    .action((options: HookFilter & OfAccount) =>
+      chosen((context) => listWebhooks(context, options)),
     );
-}
-
-function sub(command: Command, name: string, summary: string): Command {
-  return command
-    .command(name)
-    .summary(summary)
-    .description(summary)
-    .option('--account <name>', 'the account of the configuration, where there are several');
-}
-
-function defineList(command: Command, chosen: (body: Body) => void): void {
-  command
-    .option('--mailbox <mailbox>', 'of this mailbox only (address or resource id)')
-    .addOption(new Option('--status <status>', 'of this status only').choices(STATUSES))
-    .action((options: ListCommand) =>
-      chosen(async (context) => {
-        return listWebhooks(context, options);
-      }),
-    );
-}
-
-function defineCreate(command: Command, chosen: (body: Body) => void): void {
-  command
+  sub('create', 'register a webhook, keep its secret in a file, and test it')
     .option('--mailbox <mailbox>', 'the mailbox whose new mail it reports (address or resource id)')
     .option('--all', 'one for each mailbox that the configuration mirrors and that has none')
     .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
     .option('--name <name>', 'name of the webhook', 'mailkeep')
     .option('--no-test', 'send no test delivery')
-    .action(({ mailbox, all = false, ...options }: CreateLine) =>
+    .action(({ mailbox, all = false, ...options }: NewCommand & Values<'mailbox'> & Flags<'all'>) =>
       chosen(async (context) => {
         if ((mailbox === undefined) !== all) {
           const problem = 'give either --mailbox, or --all for each mailbox that is mirrored.';
-          throw usageError('usage-invalid', { command: 'webhooks create', problem });
+          throw invalidUsage('webhooks create', problem);
         }
-        if (mailbox === undefined) {
-          const { ensureWebhooks } = await import('./webhooks-create.ts');
-          return ensureWebhooks(context, { ...options, mailboxes: [], createOnly: true });
-        }
-        const { createWebhook } = await import('./webhooks-create.ts');
-        return createWebhook(context, { ...options, mailbox });
+        return mailbox === undefined
+          ? ensureWebhooks(context, { ...options, mailboxes: [], createOnly: true })
+          : createWebhook(context, { ...options, mailbox });
       }),
     );
-}
-
-const ENSURE_HELP = `
-Creates a webhook of ours for each mailbox that has none at the address, including those that the service lost. Webhooks
-of ours that are paused or disabled are resumed. Other webhooks are listed and left alone. Working webhooks stay as they
-are, so the command can be repeated. Ours are the webhooks whose secrets are stored in the archive's folder.
-
-With --json there is one line for each webhook with "action": kept, resumed, created, failed or other.`;
-
-function defineEnsure(command: Command, chosen: (body: Body) => void): void {
-  command
+  sub('ensure', 'one webhook for each mailbox: creates missing ones, resumes paused ones')
     .option(
       '--mailbox <mailbox>',
       'for this mailbox only (address or resource id); repeatable',
@@ -190,36 +150,53 @@ function defineEnsure(command: Command, chosen: (body: Body) => void): void {
     .option('--name <name>', 'name of new webhooks', 'mailkeep')
     .option('--no-test', 'send no test delivery with the first that is created')
     .addHelpText('after', ENSURE_HELP)
-    .action(({ mailbox: mailboxes = [], ...options }: EnsureLine) =>
-      chosen(async (context) => {
-        const { ensureWebhooks } = await import('./webhooks-create.ts');
-        return ensureWebhooks(context, { ...options, mailboxes, createOnly: false });
-      }),
+    .action(({ mailbox: mailboxes = [], ...options }: NewCommand & Values<'mailbox', string[]>) =>
+      chosen((context) => ensureWebhooks(context, { ...options, mailboxes, createOnly: false })),
     );
-}
+  for (const [act, summary] of ACTS) {
+    const acting = sub(act, summary)
+      .argument('[id...]', 'ids of webhooks, or their beginnings')
+      .option(...ofMailbox);
+    if (act === 'delete') acting.option('--yes', 'delete without asking');
+    acting.action((ids: string[], options: ActOptions) =>
+      chosen((context) => actOnWebhooks(context, act, ids, options)),
+    );
+  }
+  sub('log', 'what became of deliveries, as the service recorded it')
+    .option(...ofMailbox)
+    .option('--limit <n>', 'how many entries to print', wholeNumber(1, 1_000_000), 50)
+    .action((options: LogOptions) => chosen((context) => showDeliveryLog(context, options)));
+};
+
+type OfAccount = Values<'account'>;
+type ActOptions = OfAccount & Values<'mailbox'> & Flags<'yes'>;
+type LogOptions = OfAccount & Values<'mailbox'> & { readonly limit: number };
+
+const ENSURE_HELP = `
+Creates a webhook of ours for each mailbox that has none at the address, including those that the service lost. Webhooks
+of ours that are paused or disabled are resumed. Other webhooks are listed and left alone. Working webhooks stay as they
+are, so the command can be repeated. Ours are the webhooks whose secrets are stored in the archive's folder.
+
+With --json there is one line for each webhook with "action": kept, resumed, created, failed or other.`;
 
 function unknownCommand(typed: string): Error {
   const meant = nearest(typed, NAMES);
   const listed = `The commands are ${NAMES.join(', ')}.`;
   const problem = `unknown command '${typed}'. ${meant === null ? listed : `Did you mean ${meant}?`}`;
-  return usageError('usage-invalid', { command: 'webhooks', problem });
+  return invalidUsage('webhooks', problem);
 }
 
 /** A webhook as both surfaces show it; whatever else they send is left out, and so is a secret. */
-export interface Hook {
-  readonly id: string;
+interface Hook
+  extends Pick<
+    WebhookRecord,
+    'id' | 'name' | 'description' | 'events' | 'status' | 'url' | 'createdAt' | 'updatedAt'
+  > {
   /** Address of the mailbox. */
   readonly mailbox: string;
   readonly mailboxId: string | null;
   /** Name of the account in the configuration. */
   readonly account: string;
-  readonly name: string;
-  readonly description: string | null;
-  readonly events: readonly string[];
-  readonly status: string;
-  readonly url: string;
-  readonly createdAt: string | null;
-  readonly updatedAt: string | null;
 }
 
 interface HookFilter {
@@ -228,155 +205,115 @@ interface HookFilter {
   readonly status?: 'active' | 'paused' | 'disabled' | undefined;
 }
 
-export interface TestOutcome {
+interface TestOutcome {
   /** Null where the service did not say. */
   readonly success: boolean | null;
   readonly httpStatus: number | null;
   readonly error: string | null;
 }
 
-/** What daily use needs of webhooks. `accepted`: the service finishes it later (202). */
-interface WebhookSurface {
-  list(filter: HookFilter): AsyncGenerator<Hook, void>;
-  test(hook: Hook): Promise<TestOutcome | 'accepted'>;
-  setStatus(hook: Hook, status: 'active' | 'paused'): Promise<Hook | 'accepted'>;
-  remove(hook: Hook): Promise<'done' | 'accepted'>;
-}
+/** The service finishes it later (202). */
+type OrAccepted<T> = T | 'accepted';
 
-/** Sends a test delivery over the mailbox surface. */
-export async function testDelivery(
+async function testDelivery(
   { mailbox: client, options }: Clients,
-  { id, mailboxId }: Pick<Hook, 'id' | 'mailboxId'>,
+  hook: Pick<Hook, 'id' | 'mailboxId'>,
 ): Promise<TestOutcome> {
-  const at = { mailbox: mailboxId ?? '', webhookId: id };
-  const { success, httpStatus, error } = await client.testWebhook(at, options);
+  const { success, httpStatus, error } = await client.testWebhook(refOf(hook), options);
   return { success, httpStatus, error };
 }
 
-/** The platform surface where the account has it, which lists an order in one request; else the mailbox surface. */
-export function webhookSurface(clients: Clients): WebhookSurface {
-  return clients.platform === null
-    ? onMailboxSurface(clients)
-    : onPlatform(clients, clients.platform);
+function refOf({ id, mailboxId }: Pick<Hook, 'id' | 'mailboxId'>) {
+  return { mailbox: mailboxId ?? '', webhookId: id };
 }
 
-/** Returns the filter for one mailbox, named by its address or resource id, on the platform surface. */
-async function mailboxIdOf(
+async function testHook(clients: Clients, hook: Hook): Promise<OrAccepted<TestOutcome>> {
+  const { platform, options } = clients;
+  if (platform === null) return testDelivery(clients, hook);
+  const answer = await platform.testWebhook(hook.id, options);
+  if (answer instanceof Accepted) return 'accepted';
+  const { is_successful: success, http_status: httpStatus, error } = answer;
+  return { success, httpStatus, error };
+}
+
+/** Lists webhooks: over the platform surface, which lists an order in one request, where the account has it. */
+async function listHooks(clients: Clients, { mailbox, status }: HookFilter): Promise<Hook[]> {
+  const { platform, mailbox: client } = clients;
+  const options = { ...clients.options, ...given({ status }) };
+  const hooks: Hook[] = [];
+  if (platform !== null) {
+    const asked = { ...options, ...(await mailboxIdOf(clients, mailbox)) };
+    for await (const hook of platform.eachWebhook(await orderOf(clients), asked))
+      hooks.push(platformHook(clients, hook));
+    return hooks;
+  }
+  const mailboxes =
+    mailbox === undefined
+      ? (await clients.reach()).mailboxes
+      : [await namedMailbox(clients, mailbox)];
+  for (const { resourceId, address } of mailboxes)
+    for await (const hook of client.eachWebhook(resourceId, options))
+      hooks.push(hookOf(clients, hook, resourceId, address));
+  return hooks;
+}
+
+async function setStatus(
   clients: Clients,
-  mailbox: string | undefined,
-): Promise<{ readonly mailboxId?: string }> {
+  hook: Hook,
+  status: 'active' | 'paused',
+): Promise<OrAccepted<Hook>> {
+  const { platform, mailbox: client, options } = clients;
+  if (platform === null) {
+    const changed = await client.updateWebhook(refOf(hook), { status }, options);
+    return hookOf(clients, changed, hook.mailboxId, hook.mailbox);
+  }
+  const answer = await platform.updateWebhook(hook.id, { status }, options);
+  return answer instanceof Accepted ? 'accepted' : platformHook(clients, answer);
+}
+
+async function removeHook(
+  { platform, mailbox: client, options }: Clients,
+  hook: Hook,
+): Promise<OrAccepted<'done'>> {
+  if (platform !== null)
+    return (await platform.deleteWebhook(hook.id, options)) instanceof Accepted
+      ? 'accepted'
+      : 'done';
+  await client.deleteWebhook(refOf(hook), options);
+  return 'done';
+}
+
+async function mailboxIdOf(clients: Clients, mailbox: string | undefined) {
   if (mailbox === undefined) return {};
   const isAddress = mailbox.includes('@');
   return { mailboxId: isAddress ? (await namedMailbox(clients, mailbox)).resourceId : mailbox };
 }
 
-function onMailboxSurface(clients: Clients): WebhookSurface {
-  const { mailbox: client, options } = clients;
-  const at = ({ id, mailboxId }: Hook) => ({ mailbox: mailboxId ?? '', webhookId: id });
-  return {
-    async *list({ mailbox, status }) {
-      const mailboxes =
-        mailbox === undefined
-          ? (await clients.reach()).mailboxes
-          : [await namedMailbox(clients, mailbox)];
-      for (const { resourceId, address } of mailboxes) {
-        const asked = { ...options, ...given({ status }) };
-        for await (const record of client.eachWebhook(resourceId, asked)) {
-          yield hookOf(clients, record, resourceId, address);
-        }
-      }
-    },
-    test: (hook) => testDelivery(clients, hook),
-    async setStatus(hook, status) {
-      const record = await client.updateWebhook(at(hook), { status }, options);
-      return hookOf(clients, record, hook.mailboxId ?? '', hook.mailbox);
-    },
-    async remove(hook) {
-      await client.deleteWebhook(at(hook), options);
-      return 'done';
-    },
-  };
-}
-
-function onPlatform(clients: Clients, client: NonNullable<Clients['platform']>): WebhookSurface {
-  const { options } = clients;
-  return {
-    async *list({ mailbox, status }) {
-      const orderId = await orderOf(clients);
-      const asked = {
-        ...options,
-        ...(await mailboxIdOf(clients, mailbox)),
-        ...given({ status }),
-      };
-      for await (const record of client.eachWebhook(orderId, asked)) {
-        yield platformHookOf(clients, record);
-      }
-    },
-    async test({ id }) {
-      const answer = await client.testWebhook(id, options);
-      if (answer instanceof Accepted) return 'accepted';
-      const { is_successful: success, http_status: httpStatus, error } = answer;
-      return { success, httpStatus, error };
-    },
-    async setStatus({ id }, status) {
-      const answer = await client.updateWebhook(id, { status }, options);
-      return answer instanceof Accepted ? 'accepted' : platformHookOf(clients, answer);
-    },
-    async remove({ id }) {
-      const answer = await client.deleteWebhook(id, options);
-      return answer instanceof Accepted ? 'accepted' : 'done';
-    },
-  };
-}
-
 function hookOf(
   { account }: Clients,
-  record: WebhookRecord,
-  mailboxId: string,
-  address: string,
+  hook: Omit<Hook, 'mailbox' | 'mailboxId' | 'account'>,
+  mailboxId: string | null,
+  mailbox: string,
 ): Hook {
-  const { id, name, description, events, status, url, createdAt, updatedAt } = record;
-  return {
-    id,
-    mailbox: address,
-    mailboxId,
-    account: account.name,
-    name,
-    description,
-    events,
-    status,
-    url,
-    createdAt,
-    updatedAt,
-  };
+  const { id, name, description, events, status, url, createdAt, updatedAt } = hook;
+  const at = { mailbox, mailboxId, account: account.name };
+  return { id, ...at, name, description, events, status, url, createdAt, updatedAt };
 }
 
-function platformHookOf({ account }: Clients, record: PlatformWebhookRecord): Hook {
-  const { id, mailbox, name, description, events, status, url } = record;
-  return {
-    id,
-    mailbox: mailbox?.address ?? '',
-    mailboxId: mailbox?.id ?? null,
-    account: account.name,
-    name,
-    description,
-    events,
-    status,
-    url,
-    createdAt: record.created_at,
-    updatedAt: record.updated_at,
-  };
+function platformHook(
+  clients: Clients,
+  { mailbox, created_at: createdAt, updated_at: updatedAt, ...hook }: PlatformWebhookRecord,
+): Hook {
+  const times = { createdAt, updatedAt };
+  return hookOf(clients, { ...hook, ...times }, mailbox?.id ?? null, mailbox?.address ?? '');
 }
 
-/** An account to act on, with those of the named mailboxes that it has; none stands for all of them. */
-interface ChosenAccount {
-  readonly account: AccountSettings;
-  readonly names: readonly string[];
-}
-
-/** The accounts to act on, and how asking each of them ended. */
 interface Chosen {
-  readonly accounts: readonly ChosenAccount[];
+  /** With the named mailboxes that each has; none stands for all of them. */
+  readonly accounts: readonly {
+    readonly account: AccountSettings;
+    readonly names: readonly string[];
+  }[];
   readonly codes: readonly ExitCode[];
 }
 
@@ -389,17 +326,17 @@ interface Chosen {
  *
  * @throws operation-mailbox-nowhere where all answered and none has a name
  */
-export async function accountsWith(
+async function accountsWith(
   context: CommandContext,
   settings: Settings,
-  command: { readonly account?: string; readonly mailboxes: readonly string[] },
+  command: OfAccount & { readonly mailboxes: readonly string[] },
 ): Promise<Chosen> {
   const { mailboxes: names } = command;
   const asked = chosenAccounts(settings, command.account);
   if (names.length === 0 || asked.length === 1) {
     return { accounts: asked.map((account) => ({ account, names })), codes: [] };
   }
-  const accounts: ChosenAccount[] = [];
+  const accounts: Chosen['accounts'][number][] = [];
   const known = new Set<string>();
   const reachedBy = async ({ account, reach }: Clients): Promise<ExitCode> => {
     const { mailboxes } = await reach();
@@ -420,24 +357,17 @@ export async function accountsWith(
   });
 }
 
-/** What became of a webhook's deliveries, as `webhooks list --json` shows it. */
-interface DeliveryState {
-  /** As the daemon judges it; `off`: paused or disabled. */
-  readonly state: 'well' | 'off' | 'failing';
-  /** Deliveries that failed in a row, the newest first. */
-  readonly failures: number;
-  /** ISO 8601: the last successful delivery within a day; null where none is known. */
-  readonly lastSuccessAt: string | null;
-}
-
 /** A listed webhook; `delivery` is null where nothing reports what became of its deliveries. */
-type JudgedHook = Hook & { readonly delivery: DeliveryState | null };
-
-/** Webhooks with what is known of their deliveries, and what is wrong with them. */
-interface JudgedHooks {
-  readonly hooks: readonly JudgedHook[];
-  readonly findings: readonly WebhookFinding[];
-}
+type JudgedHook = Hook & {
+  readonly delivery: {
+    /** As the daemon judges it; `off`: paused or disabled. */
+    readonly state: 'well' | 'off' | 'failing';
+    /** Deliveries that failed in a row, the newest first. */
+    readonly failures: number;
+    /** ISO 8601: the last successful delivery within a day; null where none is known. */
+    readonly lastSuccessAt: string | null;
+  } | null;
+};
 
 /** Deliveries that the daemon kept, by account. A state that cannot be read is a warning, once, and has none. */
 type KeptLog = (account: string) => readonly LoggedDelivery[];
@@ -481,7 +411,7 @@ async function judgedHooks(
   listed: readonly Hook[],
   filter: HookFilter,
   keptLog: KeptLog,
-): Promise<JudgedHooks> {
+): Promise<{ hooks: JudgedHook[]; findings: WebhookFinding[] }> {
   const hooks = listed.map((hook) => ({ ...hook, mailboxId: hook.mailboxId ?? '' }));
   const own = await unlisted(context, dataDir, clients, listed, filter);
   const kept = keptLog(clients.account.name);
@@ -497,7 +427,7 @@ async function judgedHooks(
   };
 }
 
-function stateOf(finding: WebhookFinding | undefined): DeliveryState | null {
+function stateOf(finding: WebhookFinding | undefined): JudgedHook['delivery'] {
   if (finding === undefined || finding.state === 'missing') return null;
   const { state, failures, lastSuccessAt } = finding;
   return {
@@ -537,12 +467,14 @@ async function knownDeliveries(
   kept: readonly LoggedDelivery[],
 ): Promise<readonly LoggedDelivery[] | null> {
   const { platform } = clients;
-  if (platform === null || !anyListed) return kept.length === 0 ? null : kept;
-  const logged = await orWarning(context, 'The delivery log was not read', null, async () =>
-    loggedDeliveries(platform, await orderOf(clients), kept, context.now(), context.signal),
-  );
-  if (logged === null) return kept.length === 0 ? null : kept;
-  return mergedDeliveries(kept, logged);
+  const logged =
+    platform === null || !anyListed
+      ? null
+      : await orWarning(context, 'The delivery log was not read', null, async () =>
+          loggedDeliveries(platform, await orderOf(clients), kept, context.now(), context.signal),
+        );
+  if (logged !== null) return mergedDeliveries(kept, logged);
+  return kept.length === 0 ? null : kept;
 }
 
 /** The list is worth showing without what could not be learned about it. */
@@ -564,12 +496,10 @@ async function orWarning<T>(
 /** Warnings that are printed; the table shows the state of every webhook. */
 const MOST_WARNED = 5;
 
-interface ListCommand extends HookFilter {
-  readonly account?: string;
-}
-
-/** `mailkeep webhooks list`: of every account, or of the one that is named, with what became of their deliveries. */
-async function listWebhooks(context: CommandContext, command: ListCommand): Promise<ExitCode> {
+async function listWebhooks(
+  context: CommandContext,
+  command: HookFilter & OfAccount,
+): Promise<ExitCode> {
   const settings = settingsOf(context);
   const accounts = chosenAccounts(settings, command.account);
   const found: JudgedHook[] = [];
@@ -577,8 +507,7 @@ async function listWebhooks(context: CommandContext, command: ListCommand): Prom
   const { dataDir } = settings;
   const keptLog = keptLogOf(context, dataDir);
   const codes = await withEachClients(context, settings, accounts, async (clients) => {
-    const listed: Hook[] = [];
-    for await (const hook of webhookSurface(clients).list(command)) listed.push(hook);
+    const listed = await listHooks(clients, command);
     const judged = await judgedHooks(context, dataDir, clients, listed, command, keptLog);
     const { hooks, findings } = judged;
     troubled.push(...findings.filter(({ state }) => state === 'failing' || state === 'missing'));
@@ -614,32 +543,16 @@ function webhooksText(
   withAccount: boolean,
   { output }: CommandContext,
 ): string {
-  const headings = ['STATUS', 'MAILBOX', 'NAME', 'URL', 'ID'];
-  const rows = hooks.map(({ status, delivery, mailbox, name, url, id }) => [
+  const rows = hooks.map(({ account, status, delivery, mailbox, name, url, id }) => [
+    ...(withAccount ? [account] : []),
     delivery?.state === 'failing' ? 'failing' : status,
-    mailbox,
-    name,
-    url,
-    id,
+    ...[mailbox, name, url, id],
   ]);
-  if (!withAccount) return tableText(headings, rows, 3, output);
-  const accounts = hooks.map(({ account }) => account);
-  return tableText(
-    ['ACCOUNT', ...headings],
-    rows.map((row, i) => [accounts[i] ?? '', ...row]),
-    4,
-    output,
-  );
+  const headings = [...(withAccount ? ['ACCOUNT'] : []), 'STATUS', 'MAILBOX', 'NAME', 'URL', 'ID'];
+  return tableText(headings, rows, withAccount ? 4 : 3, output);
 }
 
-interface LogCommand {
-  readonly mailbox?: string;
-  readonly account?: string;
-  readonly limit: number;
-}
-
-/** `mailkeep webhooks log`: what became of deliveries, in the order of the service; needs the platform surface. */
-async function showDeliveryLog(context: CommandContext, command: LogCommand): Promise<ExitCode> {
+async function showDeliveryLog(context: CommandContext, command: LogOptions): Promise<ExitCode> {
   const { output, notices } = context;
   const settings = settingsOf(context);
   const accounts = chosenAccounts(settings, command.account);
@@ -706,38 +619,35 @@ function outcomeOf(entry: DeliveryLogRecord): string {
   return entry.is_successful ? 'delivered' : 'failed';
 }
 
-interface ActCommand {
-  readonly act: 'test' | 'pause' | 'resume' | 'delete';
-  /** Ids, or beginnings of ids; none stands for all webhooks of the mailbox. */
-  readonly ids: readonly string[];
-  readonly mailbox?: string;
-  readonly account?: string;
-  readonly yes?: boolean;
-}
-
 /** Fewer characters, or none from a variable that was not set, are more likely a mistake than a name. */
 const SHORTEST_BEGINNING = 4;
 
-/** `mailkeep webhooks test|pause|resume|delete`. */
-async function actOnWebhooks(context: CommandContext, command: ActCommand): Promise<ExitCode> {
-  const { act, ids, mailbox } = command;
+/**
+ * `mailkeep webhooks test|pause|resume|delete`.
+ *
+ * @param ids ids, or beginnings of ids; none stands for all webhooks of the mailbox
+ */
+async function actOnWebhooks(
+  context: CommandContext,
+  act: (typeof ACTS)[number][0],
+  ids: readonly string[],
+  { mailbox, yes, account: named }: ActOptions,
+): Promise<ExitCode> {
   if (ids.length === 0 && mailbox === undefined) {
-    throw usageError('usage-invalid', {
-      command: `webhooks ${act}`,
-      problem: 'name webhooks by their ids, or all of a mailbox with --mailbox.',
-    });
+    const problem = 'name webhooks by their ids, or all of a mailbox with --mailbox.';
+    throw invalidUsage(`webhooks ${act}`, problem);
   }
   const settings = settingsOf(context);
-  const account = oneAccount(settings, command.account);
+  const account = oneAccount(settings, named);
   return withClients(
     context,
     settings,
     account,
     async (clients) => {
-      const surface = webhookSurface(clients);
-      const hooks = await chosen(surface, command, account.name);
+      const all = await listHooks(clients, { mailbox });
+      const hooks = ids.length === 0 ? all : namedHooks(all, ids, mailbox, account.name);
       if (hooks.length === 0) context.notices.say(`There are no webhooks for ${mailbox}.`);
-      else if (act === 'delete' && command.yes !== true) {
+      else if (act === 'delete' && yes !== true) {
         const lines = [
           'These webhooks would be deleted:',
           ...hooks.map((hook) => `  ${about(hook)}`),
@@ -746,7 +656,7 @@ async function actOnWebhooks(context: CommandContext, command: ActCommand): Prom
       }
       const codes: ExitCode[] = [];
       for (const hook of hooks) {
-        codes.push(await actOn(context, surface, act, hook));
+        codes.push(await actOn(context, clients, act, hook));
         if (act === 'delete') await forget(context, settings.dataDir, hook);
       }
       return combinedExit(codes);
@@ -755,26 +665,24 @@ async function actOnWebhooks(context: CommandContext, command: ActCommand): Prom
   );
 }
 
-async function chosen(
-  surface: WebhookSurface,
-  { ids, mailbox }: ActCommand,
+/** @throws webhook-unknown, webhook-ambiguous */
+function namedHooks(
+  all: readonly Hook[],
+  ids: readonly string[],
+  mailbox: string | undefined,
   account: string,
-): Promise<Hook[]> {
-  const all: Hook[] = [];
-  for await (const hook of surface.list({ mailbox })) all.push(hook);
-  if (ids.length === 0) return all;
+): Hook[] {
   const found = ids.map((id) => {
     const beginning = id.length < SHORTEST_BEGINNING ? null : id.toLowerCase();
-    const matching = all.filter(
-      (hook) => hook.id === id || (beginning !== null && hook.id.startsWith(beginning)),
+    const exact = all.find((hook) => hook.id === id);
+    if (exact !== undefined) return exact;
+    const [first, ...others] = all.filter(
+      (hook) => beginning !== null && hook.id.startsWith(beginning),
     );
-    const exact = matching.find((hook) => hook.id === id);
-    const [first, ...others] = exact === undefined ? matching : [exact];
-    if (first === undefined) {
+    if (first === undefined)
       throw webhookError('webhook-unknown', { id, where: mailbox ?? `account "${account}"` });
-    }
     if (others.length > 0) {
-      const candidates = matching.map((hook) => hook.id);
+      const candidates = [first, ...others].map((hook) => hook.id);
       throw webhookError('webhook-ambiguous', { id, candidates });
     }
     return first;
@@ -784,12 +692,12 @@ async function chosen(
 
 async function actOn(
   { output }: CommandContext,
-  surface: WebhookSurface,
-  act: ActCommand['act'],
+  clients: Clients,
+  act: (typeof ACTS)[number][0],
   hook: Hook,
 ): Promise<ExitCode> {
   if (act === 'test') {
-    const outcome = await surface.test(hook);
+    const outcome = await testHook(clients, hook);
     const { id, mailbox, url } = hook;
     const shown = outcome === 'accepted' ? { accepted: true } : outcome;
     const text = () => `${about(hook)}: ${testText(outcome)}`;
@@ -797,14 +705,14 @@ async function actOn(
     return outcome !== 'accepted' && outcome.success === false ? EXIT.failures : EXIT.done;
   }
   if (act === 'delete') {
-    const outcome = await surface.remove(hook);
+    const isAccepted = (await removeHook(clients, hook)) === 'accepted';
     await output.line(
-      outcome === 'accepted' ? { ...hook, accepted: true } : { ...hook, deleted: true },
-      () => `${about(hook)}: ${outcome === 'accepted' ? 'will be deleted' : 'deleted'}`,
+      { ...hook, ...(isAccepted ? { accepted: true } : { deleted: true }) },
+      () => `${about(hook)}: ${isAccepted ? 'will be deleted' : 'deleted'}`,
     );
     return EXIT.done;
   }
-  const changed = await surface.setStatus(hook, act === 'pause' ? 'paused' : 'active');
+  const changed = await setStatus(clients, hook, act === 'pause' ? 'paused' : 'active');
   await output.line(changed === 'accepted' ? { ...hook, accepted: true } : changed, () =>
     changed === 'accepted'
       ? `${about(hook)}: will be ${act}d`
@@ -814,7 +722,7 @@ async function actOn(
 }
 
 /** What the receiver did with a test delivery; `error` may be in its own words. */
-export function testText(outcome: TestOutcome | 'accepted'): string {
+function testText(outcome: TestOutcome | 'accepted'): string {
   if (outcome === 'accepted') return 'the test will be sent';
   const { success, httpStatus, error } = outcome;
   const status = httpStatus === null ? '' : ` with status ${httpStatus}`;
@@ -838,4 +746,432 @@ async function forget(context: CommandContext, dataDir: string, { id }: Hook): P
       `the stored secret of ${terminalLine(id)} could not be removed (${reason})`,
     );
   }
+}
+
+interface NewWebhook {
+  readonly hook: Omit<Hook, 'description' | 'createdAt' | 'updatedAt'>;
+  readonly secretFile: string;
+}
+
+/** What a webhook of ours is created with. `url` is the configuration's webhook.publicUrl if it is not given. */
+type NewCommand = Values<'url' | 'account'> & {
+  readonly name: string;
+  readonly test: boolean;
+};
+
+type Fields = ReturnType<typeof webhookFields>;
+
+/** @throws usage-invalid without an address, request-invalid */
+function webhookFields(settings: Settings, { url, name }: NewCommand, command: string) {
+  const address = url ?? settings.webhook?.publicUrl;
+  if (address === undefined || address === null)
+    throw invalidUsage(
+      command,
+      'an address is missing: give --url, or webhook.publicUrl in the configuration.',
+    );
+  const fields = { name, url: address, events: ['message.received' as const] };
+  encodeBody(createWebhookRequest, fields, 'createWebhook');
+  return fields;
+}
+
+/**
+ * Creates a webhook and stores its secret, which the service shows only now. The secret is in nothing that is returned.
+ * A webhook whose secret is lost is deleted again.
+ *
+ * @throws webhook-secrets-unwritable, webhook-secret-lost, and what the service refuses
+ */
+async function register(
+  context: CommandContext,
+  { account, mailbox: client, options }: Clients,
+  { resourceId: mailboxId, address: mailbox }: NamedMailbox,
+  fields: Fields,
+  dataDir: string,
+): Promise<NewWebhook> {
+  const slot = await reserveSecret(dataDir);
+  try {
+    const created = await client.createWebhook(mailboxId, fields, options);
+    const { id, name, events, status, url, secret, createdAt } = created;
+    const at = { mailbox, mailboxId, account: account.name };
+    const secretFile = await slot
+      .keep({
+        ...{ id, ...at, host: client.host, url, secret: new Secret(secret) },
+        createdAt: createdAt ?? new Date(context.now()).toISOString(),
+      })
+      .catch(async (error: unknown) => {
+        if (!hasCode(error, 'webhook-secret-lost')) throw error;
+        const { file, reason } = error.facts;
+        const deleted = await takenBack(client, { mailbox: mailboxId, webhookId: id });
+        const facts = { id, file: String(file), reason: String(reason), deleted };
+        throw webhookError('webhook-secret-lost', facts, error);
+      });
+    return { hook: { id, ...at, name, events, status, url }, secretFile };
+  } finally {
+    await slot.drop();
+  }
+}
+
+/** Without the signal: whoever interrupts now still wants no webhook that nobody can check. */
+async function takenBack(client: MailboxClient, at: WebhookRef): Promise<boolean> {
+  try {
+    await client.deleteWebhook(at);
+    return true;
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    // The error that is about to be thrown says that the webhook is still there.
+    return false;
+  }
+}
+
+/**
+ * `mailkeep webhooks create`: registers a webhook, stores its secret, which the service shows only now, and tests
+ * it. The secret is in no output. A webhook that does the same is shown instead of a second one.
+ *
+ * @returns 1 when the test delivery failed; the webhook is there all the same
+ */
+async function createWebhook(
+  context: CommandContext,
+  command: NewCommand & { readonly mailbox: string },
+): Promise<ExitCode> {
+  const settings = settingsOf(context);
+  const account = oneAccount(settings, command.account);
+  const fields = webhookFields(settings, command, 'webhooks create');
+  return withClients(
+    context,
+    settings,
+    account,
+    async (clients) => {
+      const at = await namedMailbox(clients, command.mailbox);
+      const existing = await sameHook(clients, at, fields);
+      if (existing !== undefined) return printExisting(context, settings.dataDir, existing);
+      const made = await register(context, clients, at, fields, settings.dataDir);
+      return tested(context, clients, made, command.test);
+    },
+    SHORT_PATIENCE,
+  );
+}
+
+/** Finds a webhook of a mailbox that delivers the same events to the same address. */
+async function sameHook(
+  { account, mailbox: client, options }: Clients,
+  { resourceId, address }: NamedMailbox,
+  { url, events }: Fields,
+): Promise<NewWebhook['hook'] | undefined> {
+  const wanted = [...events].sort().join(' ');
+  let same: NewWebhook['hook'] | undefined;
+  for await (const hook of client.eachWebhook(resourceId, options)) {
+    if (!isSameAddress(hook.url, url) || [...hook.events].sort().join(' ') !== wanted) continue;
+    if (same !== undefined && hook.status !== 'active') continue;
+    const { id, name, status } = hook;
+    const at = { mailbox: address, mailboxId: resourceId, account: account.name };
+    same = { id, ...at, name, events: hook.events, status, url: hook.url };
+  }
+  return same;
+}
+
+/** A second webhook would deliver everything twice. */
+async function printExisting(
+  { output }: CommandContext,
+  dataDir: string,
+  hook: NewWebhook['hook'],
+): Promise<ExitCode> {
+  const { id, mailbox, url, status } = hook;
+  const secretFile = await storedSecretFile(dataDir, id);
+  await output.object({ ...hook, secretFile, test: null, existing: true }, () =>
+    present([
+      `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)} already. Nothing was created.`,
+      secretFile === null
+        ? `Its secret is not stored here, so deliveries to this archive are refused. To replace it: mailkeep webhooks delete ${terminalLine(id)}, then create it again.`
+        : `Its secret is in ${secretFile}.`,
+      status !== 'active' &&
+        `It is ${terminalLine(status)}. To resume it: mailkeep webhooks resume ${terminalLine(id)}`,
+    ]).join('\n'),
+  );
+  return EXIT.done;
+}
+
+/** Prints the webhook even if its test fails: the path of its secret must not be lost. */
+async function tested(
+  { output }: CommandContext,
+  clients: Clients,
+  { hook, secretFile }: NewWebhook,
+  wanted: boolean,
+): Promise<ExitCode> {
+  let test: TestOutcome | null = null;
+  let failure: MailkeepError | null = null;
+  try {
+    if (wanted) test = await testDelivery(clients, hook);
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    failure = error;
+  }
+  const { id, mailbox, url } = hook;
+  await output.object({ ...hook, secretFile, test }, () =>
+    present([
+      `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)}.`,
+      `Its secret is in ${secretFile} (0600); the service will not show it again.`,
+      test !== null && `Test delivery: ${testText(test)}.`,
+      test?.success === false &&
+        `Once the receiver is ready: mailkeep webhooks test ${terminalLine(id)}`,
+    ]).join('\n'),
+  );
+  if (failure !== null) throw failure;
+  return test?.success === false ? EXIT.failures : EXIT.done;
+}
+
+interface EnsureCommand extends NewCommand {
+  /** Addresses or resource ids; none stands for all that the configuration mirrors. */
+  readonly mailboxes: readonly string[];
+  /** Only what is missing is created; webhooks that are paused stay so. */
+  readonly createOnly: boolean;
+}
+
+type Step = WebhookStep<Hook>;
+type Action = 'kept' | 'resumed' | 'created' | 'failed' | 'other';
+
+/**
+ * `mailkeep webhooks ensure` and `create --all`: one webhook for each mailbox. What is there is kept, so that it can be
+ * run again and again.
+ *
+ * @returns 1 when a mailbox failed, or the test delivery; the others are done all the same
+ * @throws operation-mailbox-nowhere for a name that no account has; nothing was changed then
+ */
+async function ensureWebhooks(context: CommandContext, command: EnsureCommand): Promise<ExitCode> {
+  const { createOnly } = command;
+  const settings = settingsOf(context);
+  const { dataDir } = settings;
+  const name = createOnly ? 'webhooks create' : 'webhooks ensure';
+  const fields = webhookFields(settings, command, name);
+  const tally: Record<Action, number> = { kept: 0, resumed: 0, created: 0, failed: 0, other: 0 };
+  const asked = await accountsWith(context, settings, command);
+  if (asked.accounts.length === 0) return combinedExit(asked.codes);
+  const codes: ExitCode[] = [...asked.codes];
+  let { test } = command;
+  const ensure = async (clients: Clients, names: readonly string[]): Promise<ExitCode> => {
+    const mailboxes = await wantedMailboxes(clients, names);
+    const results: ExitCode[] = [];
+    const refused = new Set<PlannedMailbox>();
+    const refuse: Refuse = async (mailbox, error) => {
+      refused.add(mailbox);
+      tally.failed += 1;
+      results.push(EXIT.failures);
+      await reportFailure(context, clients.account.name, mailbox, error);
+    };
+    const listed = await listedHooks(clients, mailboxes, names.length > 0, refuse);
+    const known = { mailboxes, refused, listed, url: fields.url };
+    const own = await ownHooks(clients, dataDir, known, refuse);
+    const reached = mailboxes.filter((mailbox) => !refused.has(mailbox));
+    const { steps, others } = planWebhooks(reached, own, listed, fields.url);
+    for (const step of steps) {
+      const taken = { context, clients, dataDir, fields, createOnly, test };
+      const { action, code } = await take(taken, step);
+      tally[action] += 1;
+      results.push(code);
+      // All deliver to one address: one test shows whether it answers.
+      if (action === 'created') test = false;
+    }
+    for (const hook of others) {
+      tally.other += 1;
+      await context.output.line({ ...hook, action: 'other' }, () => actionLine('other', hook));
+    }
+    return combinedExit(results);
+  };
+  for (const { account, names } of asked.accounts) {
+    const act = (clients: Clients) => ensure(clients, names);
+    codes.push(await withClients(context, settings, account, act, SHORT_PATIENCE));
+  }
+  const { kept, resumed, created, failed, other } = tally;
+  const all = kept + resumed + created + failed;
+  // Nothing was done, and the reason is printed.
+  if (all + other === 0 && combinedExit(codes) !== EXIT.done) return combinedExit(codes);
+  const parts = present([
+    `${count(created)} created`,
+    !createOnly && `${count(resumed)} resumed`,
+    `${count(kept)} ${createOnly ? 'there already' : 'in order'}`,
+    failed > 0 && `${count(failed)} failed`,
+    other > 0 && `${counted(other, 'other webhook')} left alone`,
+  ]);
+  context.notices.say(`${counted(all, 'mailbox', 'mailboxes')}: ${parts.join(', ')}.`);
+  return combinedExit(codes);
+}
+
+type Refuse = (mailbox: PlannedMailbox, error: MailkeepError) => Promise<void>;
+
+async function wantedMailboxes(
+  clients: Clients,
+  names: readonly string[],
+): Promise<PlannedMailbox[]> {
+  if (names.length > 0) {
+    const named = await Promise.all(names.map((name) => namedMailbox(clients, name)));
+    return [...new Map(named.map((mailbox) => [mailbox.resourceId, mailbox])).values()];
+  }
+  const { mailboxes } = await clients.reach();
+  const { mailboxes: selection } = clients.account;
+  return mailboxes.filter(({ address }) => selects(selection, address));
+}
+
+/**
+ * The webhooks of these mailboxes: all at once over the platform surface, else those of each.
+ *
+ * @param named only some mailboxes are meant
+ * @param refuse called for mailboxes whose webhooks the service does not list
+ */
+async function listedHooks(
+  clients: Clients,
+  mailboxes: readonly PlannedMailbox[],
+  named: boolean,
+  refuse: Refuse,
+): Promise<Hook[]> {
+  if (clients.platform !== null && !named) return listHooks(clients, {});
+  const listed: Hook[] = [];
+  for (const mailbox of mailboxes) {
+    try {
+      listed.push(...(await listHooks(clients, { mailbox: mailbox.address })));
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
+      await refuse(mailbox, error);
+    }
+  }
+  return listed;
+}
+
+/**
+ * The webhooks whose secrets are stored here. One that the list lacks is asked for by its id: a list may be wrong, and a
+ * secret that was forgotten cannot be had again. Those that answer are added to the list.
+ *
+ * @param refuse called for mailboxes of which the service does not say whether the webhook is there: another one would
+ *   deliver everything twice
+ */
+async function ownHooks(
+  clients: Clients,
+  dataDir: string,
+  {
+    mailboxes,
+    refused,
+    listed,
+    url,
+  }: {
+    readonly mailboxes: readonly PlannedMailbox[];
+    readonly refused: ReadonlySet<PlannedMailbox>;
+    readonly listed: Hook[];
+    readonly url: string;
+  },
+  refuse: Refuse,
+): Promise<StoredWebhook[]> {
+  const { account, mailbox: client, options } = clients;
+  const wanted = new Map(mailboxes.map((mailbox) => [mailbox.resourceId, mailbox]));
+  const known = new Set(listed.map(({ id }) => id));
+  const own: StoredWebhook[] = [];
+  for (const hook of await storedWebhooks(dataDir)) {
+    if (hook.account !== account.name || hook.host !== client.host) continue;
+    const { id, mailboxId, mailbox } = hook;
+    const mailboxOf = wanted.get(mailboxId);
+    if (known.has(id) || mailboxOf === undefined || !isSameAddress(hook.url, url)) {
+      own.push(hook);
+      continue;
+    }
+    if (refused.has(mailboxOf)) continue;
+    try {
+      const found = await client.getWebhook(refOf(hook), options);
+      listed.push(hookOf(clients, { ...found, id }, mailboxId, mailbox));
+      own.push(hook);
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
+      // Only "no such webhook" says that it is gone; another refusal leaves its secret where it is.
+      if (error.facts.status === 404) own.push(hook);
+      else await refuse(mailboxOf, error);
+    }
+  }
+  return own;
+}
+
+interface Taking {
+  readonly context: CommandContext;
+  readonly clients: Clients;
+  readonly dataDir: string;
+  readonly fields: Fields;
+  readonly createOnly: boolean;
+  readonly test: boolean;
+}
+
+interface Taken {
+  readonly action: Action;
+  readonly code: ExitCode;
+}
+
+/** Takes a step and reports it. A mailbox that the service refuses does not stop the others. */
+async function take(taking: Taking, step: Step): Promise<Taken> {
+  const { context, clients, createOnly } = taking;
+  const { output } = context;
+  try {
+    if (step.act === 'create') return await create(taking, step);
+    await forgetMissing(taking.dataDir, step);
+    if (step.act === 'keep' || createOnly) {
+      // A thousand lines of what is as it should be would hide the rest.
+      if (output.json) await output.line({ ...step.hook, action: 'kept' }, () => '');
+      return { action: 'kept', code: EXIT.done };
+    }
+    const changed = await setStatus(clients, step.hook, 'active');
+    const hook = changed === 'accepted' ? step.hook : changed;
+    const accepted = changed === 'accepted' ? { accepted: true } : {};
+    await output.line({ ...hook, ...accepted, action: 'resumed' }, () =>
+      actionLine('resumed', hook),
+    );
+    return { action: 'resumed', code: EXIT.done };
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
+    await reportFailure(context, clients.account.name, step.mailbox, error);
+    return { action: 'failed', code: EXIT.failures };
+  }
+}
+
+async function reportFailure(
+  { output }: CommandContext,
+  account: string,
+  { address: mailbox, resourceId: mailboxId }: PlannedMailbox,
+  error: MailkeepError,
+): Promise<void> {
+  const { code, message, hint } = sentenceOf(error);
+  const failed = { mailbox, mailboxId, account, action: 'failed', error: { code, message, hint } };
+  await output.line(failed, () => `failed    ${terminalLine(mailbox)}: ${message}`);
+}
+
+async function create(
+  { context, clients, dataDir, fields, test: wanted }: Taking,
+  step: Step,
+): Promise<Taken> {
+  const made = await register(context, clients, step.mailbox, fields, dataDir);
+  await forgetMissing(dataDir, step);
+  const test = wanted ? await testedWebhook(clients, made) : null;
+  const { secretFile } = made;
+  const hook = { ...made.hook, secretFile, test, replaces: step.missing, action: 'created' };
+  await context.output.line(hook, () =>
+    present([
+      actionLine('created', made.hook),
+      test !== null && `          test delivery: ${testText(test)}`,
+    ]).join('\n'),
+  );
+  return { action: 'created', code: test?.success === false ? EXIT.failures : EXIT.done };
+}
+
+/** The secrets of webhooks that are gone open nothing any more. */
+async function forgetMissing(dataDir: string, { missing }: Step): Promise<void> {
+  for (const id of missing) await forgetSecret(dataDir, id);
+}
+
+/** The webhook is there, whatever becomes of its test. */
+async function testedWebhook(clients: Clients, { hook }: NewWebhook): Promise<TestOutcome> {
+  try {
+    return await testDelivery(clients, hook);
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
+    return { success: false, httpStatus: null, error: sentenceOf(error).message };
+  }
+}
+
+function actionLine(
+  action: Action,
+  { mailbox, url, id, status }: Pick<Hook, 'mailbox' | 'url' | 'id' | 'status'>,
+): string {
+  const state = action === 'other' ? ` (${terminalLine(status)})` : '';
+  return `${action.padEnd(9)} ${terminalLine(mailbox)} -> ${terminalLine(url)}, ${terminalLine(id)}${state}`;
 }
