@@ -46,20 +46,19 @@ function hintByHand({ code }: MailkeepError, hint: string | null): string | null
 function answeredWords(
   { status, facts }: OriginRefusal,
   answer: OriginAnswer,
-  secrets: Iterable<string>,
+  secrets: ReadonlySet<string>,
 ): { readonly json: object; readonly lines: string[] } {
-  const { code, message, params, errors, correlationId } = answer;
-  const details = {
-    ...params,
-    ...errors,
-    ...(correlationId === null ? {} : { correlation_id: correlationId }),
-  };
+  const { code, message, params, errors, correlationId: id } = answer;
+  const details = { ...params, ...errors, ...(id === null ? {} : { correlation_id: id }) };
   const json = String(facts.operation).startsWith('platform.')
-    ? { status, message, errors, correlation_id: correlationId }
+    ? { status, message, errors, correlation_id: id }
     : { status, error: message, code, params };
-  const mask = masking(secrets);
+  const mask = (text: string): string =>
+    [...secrets].reduce((masked, secret) => masked.replaceAll(secret, '***'), text);
   return {
-    json: masked(json, mask),
+    json: JSON.parse(JSON.stringify(json), (_key, part: unknown) =>
+      typeof part === 'string' ? mask(part) : part,
+    ),
     lines: [
       ...(message === '' ? [] : [`The service says: ${terminalSafe(mask(message)).trim()}`]),
       ...Object.entries(details).map(
@@ -67,18 +66,6 @@ function answeredWords(
       ),
     ],
   };
-}
-
-function masking(secrets: Iterable<string>): (text: string) => string {
-  const all = [...secrets];
-  return (text) => all.reduce((masked, secret) => masked.replaceAll(secret, '***'), text);
-}
-
-function masked(value: object, mask: (text: string) => string): object {
-  const copy: unknown = JSON.parse(JSON.stringify(value), (_key, part: unknown) =>
-    typeof part === 'string' ? mask(part) : part,
-  );
-  return typeof copy === 'object' && copy !== null ? copy : {};
 }
 
 /** Both surfaces of one account, for commands that call operations by hand. */

@@ -55,6 +55,17 @@ export function invalidUsage(command: string, problem: string): Error {
   return usageError('usage-invalid', { command, problem });
 }
 
+/**
+ * Refuses what options do not allow together.
+ *
+ * @param problems sentences, each with whether it applies
+ * @throws usage-invalid with the first that does
+ */
+export function refuse(command: string, problems: Readonly<Record<string, boolean>>): void {
+  const found = Object.entries(problems).find(([, applies]) => applies);
+  if (found !== undefined) throw invalidUsage(command, found[0]);
+}
+
 export function subCommand(command: Command, name: string, summary: string): Command {
   return command.command(name).summary(summary).description(summary);
 }

@@ -241,38 +241,38 @@ export const SEARCH_COLUMNS: readonly Column<SearchLine>[] = [
 ];
 
 /**
- * Prints lines as ids or CSV. An id that follows itself, as those of one message's places do, is printed once; a
- * message without one, which is quarantined, is left out.
+ * Returns a function that prints lines as ids or CSV, below the header line. An id that follows itself, as those of one
+ * message's places do, is printed once; a message without one, which is quarantined, is left out.
  *
  * @returns whether the line was printed
  */
-export function lineWriter<L extends { readonly id: string | null }>(
+export async function lineWriter<L extends { readonly id: string | null }>(
   format: Exclude<LineFormat, 'text'>,
   columns: readonly Column<L>[],
   output: Output,
-): { begin(): Promise<void>; write(line: L): Promise<boolean> } {
-  // Exact bytes: lines for programs are not fitted to a terminal.
-  const print = (text: string) => output.bytes(Buffer.from(text));
+): Promise<(line: L) => Promise<boolean>> {
   if (format === 'csv') {
-    const row = (fields: readonly string[]) => print(`${fields.join(',')}\r\n`);
-    return {
-      begin: () => row(columns.map(([name]) => name)),
-      async write(line) {
-        await row(columns.map(([, value]) => csvField(value(line))));
-        return true;
-      },
+    await printCsv(output, [columns.map(([name]) => name)]);
+    return async (line) => {
+      await printCsv(output, [columns.map(([, value]) => value(line))]);
+      return true;
     };
   }
   let last: string | null = null;
-  return {
-    begin: async () => {},
-    async write({ id }) {
-      if (id === null || id === last) return false;
-      last = id;
-      await printId(output, id);
-      return true;
-    },
+  return async ({ id }) => {
+    if (id === null || id === last) return false;
+    last = id;
+    await printId(output, id);
+    return true;
   };
+}
+
+/** Exact bytes: lines for programs are not fitted to a terminal. */
+export async function printCsv(
+  output: Output,
+  rows: readonly (readonly (string | number | null)[])[],
+): Promise<void> {
+  for (const row of rows) await output.bytes(Buffer.from(`${row.map(csvField).join(',')}\r\n`));
 }
 
 export function printId(output: Output, id: MessageId): Promise<void> {

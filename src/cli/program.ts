@@ -1,11 +1,18 @@
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError } from 'commander';
 import packageJson from '../../package.json' with { type: 'json' };
 import { usageError } from '../core/error-tables.ts';
 import { EXIT_STATUS_HELP } from '../core/errors.ts';
 import { nearest } from '../core/names.ts';
 import { noPathProblem } from '../core/s3-target.ts';
 import { commandName } from './command-name.ts';
-import { type Body, type CommandEntry, type Globals, invalidUsage } from './context.ts';
+import {
+  type Body,
+  type CommandEntry,
+  type Flags,
+  type Globals,
+  invalidUsage,
+  type Values,
+} from './context.ts';
 import { examplesOf, exitStatusHelp } from './help-text.ts';
 import { checkValues, markMinusWords } from './option-values.ts';
 
@@ -51,6 +58,14 @@ export async function parseCommandLine(
   commands: readonly CommandEntry[],
   columns = 80,
 ): Promise<Request> {
+  const first = commandName(args);
+  const isHelp = first === 'help';
+  const named = isHelp ? commandName(args.slice(args.indexOf('help') + 1)) : first;
+  if (isHelp && named === 'help') return parseCommandLine(['--help'], commands, columns);
+  // `mailkeep --help search`, which the parser takes for help on the program.
+  const before = first === undefined || isHelp ? [] : args.slice(0, args.indexOf(first));
+  if (first !== undefined && before.some((arg) => arg === '--help' || arg === '-h'))
+    return parseCommandLine(['help', first], commands, columns);
   let printed = '';
   let body: Body | undefined;
   const program = new Command('mailkeep')
@@ -59,14 +74,12 @@ export async function parseCommandLine(
     .helpOption('-h, --help', 'print help')
     .helpCommand('help [command]', 'print help on a command')
     .usage('<command> [options]')
-    .addOption(new Option('--config <file>', 'configuration file'))
-    .addOption(new Option('--data <dir>', 'folder of the archive'))
-    .addOption(new Option('--json', 'print JSON (JSON Lines for lists)'))
-    .addOption(new Option('--quiet', 'print results and errors only'))
-    .addOption(
-      new Option('-v, --verbose', 'print more on standard error: files in use, time, stacks'),
-    )
-    .addOption(new Option('--no-color', 'print no colors'))
+    .option('--config <file>', 'configuration file')
+    .option('--data <dir>', 'folder of the archive')
+    .option('--json', 'print JSON (JSON Lines for lists)')
+    .option('--quiet', 'print results and errors only')
+    .option('-v, --verbose', 'print more on standard error: files in use, time, stacks')
+    .option('--no-color', 'print no colors')
     .configureHelp({ showGlobalOptions: true })
     .addHelpText('after', TOP_HELP)
     .exitOverride()
@@ -81,8 +94,6 @@ export async function parseCommandLine(
       getOutHelpWidth: () => columns,
     });
   program.hook('preAction', (_, acting) => refuseAddresses(acting));
-  const first = commandName(args);
-  const named = first === 'help' ? commandName(args.slice(args.indexOf('help') + 1)) : first;
   let marked = [...args];
   for (const { name, summary, hidden = false, load } of commands) {
     const command = program
@@ -120,19 +131,8 @@ export async function parseCommandLine(
     }
   }
   const chosen = program.commands.find((command) => command.name() === named);
-  if (first === 'help' && named === 'help') return parseCommandLine(['--help'], commands, columns);
-  // `mailkeep --help search`, which the parser takes for help on the program.
-  const before = first === undefined ? [] : args.slice(0, args.indexOf(first));
-  if (
-    first !== undefined &&
-    first !== 'help' &&
-    before.some((arg) => arg === '--help' || arg === '-h')
-  )
-    return parseCommandLine(['help', first], commands, columns);
-  if (first === 'help' && named !== undefined && chosen === undefined) {
-    const problem = await problemText(`unknown command '${named}'`, program, program);
-    throw invalidUsage('', problem);
-  }
+  if (isHelp && named !== undefined && chosen === undefined)
+    throw invalidUsage('', await unknownCommand(named, program, program));
   checkValues(program, (problem) => {
     throw invalidUsage(chosen?.name() ?? '', problem);
   });
@@ -142,18 +142,18 @@ export async function parseCommandLine(
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode === 0) return { kind: 'print', text: printed.trimEnd() };
     if (error.code === 'commander.help') throw withoutCommand(chosen ?? program);
-    throw invalidUsage(
-      chosen?.name() ?? '',
-      await problemText(error.message, chosen ?? program, program),
-    );
+    const problem = await problemText(error, chosen ?? program, program);
+    throw invalidUsage(chosen?.name() ?? '', problem);
   }
   if (body === undefined) throw withoutCommand(chosen ?? program);
-  return {
-    kind: 'run',
-    body,
-    globals: globalsOf(program),
-    verbose: program.opts().verbose === true,
-  };
+  const {
+    config,
+    data,
+    json = false,
+    quiet = false,
+    verbose = false,
+  } = program.opts<Values<'config' | 'data'> & Flags<'json' | 'quiet' | 'verbose'>>();
+  return { kind: 'run', body, globals: { config, data, json, quiet }, verbose };
 }
 
 interface SubCommand {
@@ -199,29 +199,50 @@ function withoutCommand(command: Command): Error {
 }
 
 /** Returns what the parser refused, with what was probably meant: a command, an option or one of its values. */
-async function problemText(message: string, command: Command, program: Command): Promise<string> {
-  const stray = /^error: too many arguments .*: ([^,]+)\.$/.exec(message)?.[1];
-  const what =
-    stray === undefined || command.commands.length === 0
-      ? message.replace(/^error: /, '').replace(/\.?$/, '.')
-      : `unknown command '${stray}'.`;
-  const takesMailbox = command.options.some(({ long }) => long === '--mailbox');
-  if (stray?.includes('@') === true && takesMailbox) {
-    return `${what} Did you mean --mailbox ${stray}?`;
+async function problemText(
+  { code, message }: CommanderError,
+  command: Command,
+  program: Command,
+): Promise<string> {
+  const what = message.replace(/^error: /, '').replace(/\.?$/, '.');
+  const [, quoted = ''] = /'([^']*)'/.exec(what) ?? [];
+  switch (code) {
+    case 'commander.excessArguments': {
+      const stray = /: ([^,]+)\.$/.exec(what)?.[1];
+      if (stray === undefined) return what;
+      const isCommand = command.commands.length > 0;
+      if (stray.includes('@') && command.options.some(({ long }) => long === '--mailbox'))
+        return `${isCommand ? `unknown command '${stray}'.` : what} Did you mean --mailbox ${stray}?`;
+      return isCommand ? unknownCommand(stray, command, program) : what;
+    }
+    case 'commander.unknownCommand':
+      return unknownCommand(quoted, command, program);
+    case 'commander.unknownOption': {
+      const { unknownWordHint } = await import('./help-text.ts');
+      const hint = unknownWordHint(quoted, command, program);
+      return hint === null
+        ? withNearest(what, quoted, optionNames(command, program))
+        : `${what} ${hint}`;
+    }
+    case 'commander.invalidArgument': {
+      const found = / '([^']*)' is invalid/.exec(what)?.[1] ?? '';
+      return withNearest(what, found, / Allowed choices are (.*)\.$/.exec(what)?.[1]?.split(', '));
+    }
+    default:
+      return what;
   }
-  const [, kind, typed = ''] = /^unknown (command|option) '([^']*)'/.exec(what) ?? [];
+}
+
+async function unknownCommand(typed: string, command: Command, program: Command): Promise<string> {
   const { unknownWordHint } = await import('./help-text.ts');
-  const hint = kind === undefined ? null : unknownWordHint(typed, command, program);
-  if (hint !== null) return `${what} ${hint}`;
-  const candidates =
-    kind === 'command'
-      ? commandNames(command)
-      : kind === 'option'
-        ? optionNames(command, program)
-        : (/ Allowed choices are (.*)\.$/.exec(what)?.[1]?.split(', ') ?? []);
-  const found = kind === undefined ? / '([^']*)' is invalid/.exec(what)?.[1] : typed;
-  const suggestion = found === undefined ? null : nearest(found, candidates);
-  return suggestion === null ? what : `${what} Did you mean ${suggestion}?`;
+  const hint = unknownWordHint(typed, command, program);
+  const what = `unknown command '${typed}'.`;
+  return hint === null ? withNearest(what, typed, commandNames(command)) : `${what} ${hint}`;
+}
+
+function withNearest(what: string, typed: string, candidates: readonly string[] = []): string {
+  const meant = nearest(typed, candidates);
+  return meant === null ? what : `${what} Did you mean ${meant}?`;
 }
 
 function commandNames(command: Command): string[] {
@@ -237,30 +258,8 @@ function optionNames(command: Command, program: Command): string[] {
     .flatMap(({ long }) => long ?? []);
 }
 
-function globalsOf(program: Command): Globals {
-  const options = program.opts<{
-    config?: string;
-    data?: string;
-    json?: boolean;
-    quiet?: boolean;
-  }>();
-  return {
-    config: options.config,
-    data: options.data,
-    json: options.json ?? false,
-    quiet: options.quiet ?? false,
-  };
-}
-
-export function wantsJson(args: readonly string[]): boolean {
-  return has(args, '--json');
-}
-
-export function refusesColour(args: readonly string[]): boolean {
-  return has(args, '--no-color');
-}
-
-function has(args: readonly string[], option: string): boolean {
+/** Whether a line has a switch such as `--json`, even if it cannot be parsed. */
+export function hasSwitch(args: readonly string[], option: string): boolean {
   const end = args.indexOf('--');
   return (end < 0 ? args : args.slice(0, end)).includes(option);
 }

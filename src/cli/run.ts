@@ -10,7 +10,7 @@ import { commandName } from './command-name.ts';
 import { type CommandEntry, type Globals, invalidUsage } from './context.ts';
 import { wrappedHelp } from './help-text.ts';
 import { OutputClosed, streamOutput } from './output.ts';
-import { parseCommandLine, refusesColour, wantsJson } from './program.ts';
+import { hasSwitch, parseCommandLine } from './program.ts';
 import { printError, reportTo, streamNotices, WORDS } from './warnings.ts';
 
 /** The process as a command sees it. */
@@ -34,8 +34,8 @@ export async function run(
   surface: Surface,
 ): Promise<ExitCode> {
   const { stdin, stdout, stderr, env, cwd, signal, now, only } = surface;
-  const json = wantsJson(args);
-  const noColour = refusesColour(args);
+  const json = hasSwitch(args, '--json');
+  const noColour = hasSwitch(args, '--no-color');
   const output = streamOutput(stdout, { json, env, noColour });
   let verbose = false;
   // What the command came to, once it has ended: that its output then did not arrive does not undo it.
@@ -175,7 +175,7 @@ export async function runProcess(commands: readonly CommandEntry[]): Promise<voi
   const { env, stderr } = process;
   // Node.js would print the line of the program that threw, which is a page of minified source.
   process.on('uncaughtException', (error) =>
-    process.exit(reported(error, wantsJson(args), { stderr, env })),
+    process.exit(reported(error, hasSwitch(args, '--json'), { stderr, env })),
   );
 
   process.exitCode = await run(args, commands, {

@@ -23,14 +23,8 @@ import {
 import type { ExportFailure, ExportProgress, ExportSelection } from '../../transfer/plan-export.ts';
 import { type ExportResult, runExportFrom } from '../../transfer/run-export.ts';
 import { oneMessage, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
-import {
-  type CommandContext,
-  type Define,
-  type Flags,
-  invalidUsage,
-  type Values,
-} from '../context.ts';
-import { exclusive, FOLDERS, MAILBOXES, moment } from '../option-values.ts';
+import { type CommandContext, type Define, type Flags, refuse, type Values } from '../context.ts';
+import { exclusive, FOLDERS, given, MAILBOXES, moment } from '../option-values.ts';
 import { present, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
@@ -241,13 +235,15 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
   refuseMismatches(line);
   const to = path.resolve(context.surroundings.cwd, line.to);
   const { account, tenant } = line;
-  const typed = typedSelection(line);
+  const { query, mailbox, folder, deleted = false, withDeleted = false, asOf } = line;
+  const typed = { ...given({ query, mailbox, folder, asOf }), deleted, withDeleted };
   const ids = line.ids === undefined ? undefined : idsFrom(context, line.ids);
   if (account !== undefined) {
     const { withAccountElsewhere } = await import('../export-from-fleet.ts');
     const which = { account, tenant };
     // All of them before the holder is asked: nobody there waits for whoever types them.
-    const named = ids && (await allOf(ids));
+    const named: string[] | undefined = ids && [];
+    for await (const id of ids ?? []) named?.push(id);
     return withAccountElsewhere(context, { which, typed, ids: named, to }, (origin) =>
       write(context, origin, { ...line, to }),
     );
@@ -262,12 +258,6 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
     const origin = archiveOrigin({ catalog, sources: reader.sources(), selection });
     return write(context, origin, { ...line, to });
   });
-}
-
-async function allOf(ids: AsyncIterable<string>): Promise<string[]> {
-  const all: string[] = [];
-  for await (const id of ids) all.push(id);
-  return all;
 }
 
 async function write(
@@ -286,27 +276,14 @@ async function write(
 
 /** @throws usage-invalid, usage-option */
 function refuseMismatches({ format, statusHeaders, to, account, tenant }: ExportLine): void {
-  const invalid = (problem: string) => invalidUsage('export', problem);
-  if (statusHeaders === true && format !== 'mbox') {
-    throw invalid('--status-headers is for --format mbox only.');
-  }
-  if (tenant !== undefined && account === undefined)
-    throw invalid('--tenant belongs to --account.');
+  refuse('export', {
+    '--status-headers is for --format mbox only.': statusHeaders === true && format !== 'mbox',
+    '--tenant belongs to --account.': tenant !== undefined && account === undefined,
+  });
   if (format === 'zip' && /[/\\]$/.test(to)) {
     const expected = 'the name of a file for a zip';
     throw usageError('usage-option', { option: '--to', found: to, expected });
   }
-}
-
-function typedSelection(line: ExportLine): TypedSelection {
-  const { query, mailbox, folder, deleted = false, withDeleted = false, asOf } = line;
-  return {
-    ...(query === undefined ? {} : { query }),
-    ...(mailbox === undefined ? {} : { mailbox }),
-    ...(folder === undefined ? {} : { folder }),
-    ...{ deleted, withDeleted },
-    ...(asOf === undefined ? {} : { asOf }),
-  };
 }
 
 function progressText({ done, of, bytes: written, ofBytes }: ExportProgress): string {

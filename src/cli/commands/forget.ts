@@ -29,7 +29,7 @@ import {
   type Define,
   type Ended,
   type Flags,
-  invalidUsage,
+  refuse,
   type Values,
 } from '../context.ts';
 import { chosenEntries, type QuarantineChoice } from '../option-values.ts';
@@ -173,32 +173,29 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
   }
 }
 
+/** @throws usage-invalid */
 function checkChoice(options: ForgetOptions): void {
-  const { ids, quarantine, mailbox, folder, uid, account, wait, list = false } = options;
-  const invalid = (problem: string) => invalidUsage('forget', problem);
-  if (account === undefined && (options.tenant !== undefined || list || !wait)) {
-    throw invalid('--tenant, --list and --no-wait belong to --account.');
-  }
+  const { ids, quarantine, mailbox, folder, uid, account, tenant, wait, list = false } = options;
+  const inFleet = account !== undefined;
   const places = [mailbox, folder, uid].some((option) => option !== undefined);
-  if (list && (quarantine || places || ids.length > 0)) throw invalid('--list takes no messages.');
+  refuse('forget', {
+    '--tenant, --list and --no-wait belong to --account.':
+      !inFleet && (tenant !== undefined || list || !wait),
+    '--list takes no messages.': list && (quarantine || places || ids.length > 0),
+  });
   if (list) return;
-  if (quarantine && account !== undefined) {
-    throw invalid('--quarantine cannot be used with --account.');
-  }
-  if (quarantine ? ids.length > 0 : folder !== undefined || uid !== undefined) {
-    throw invalid('--folder and --uid belong to --quarantine, which takes no ids.');
-  }
-  if (quarantine && !places) throw invalid('select with --mailbox, --folder and --uid.');
-  if (quarantine) return;
-  if (mailbox !== undefined && account !== undefined) {
-    throw invalid('--mailbox cannot be used with --account.');
-  }
-  if (mailbox !== undefined && ids.length > 0) {
-    throw invalid('--mailbox removes a whole mailbox, and takes no ids.');
-  }
-  if (mailbox === undefined && ids.length === 0) {
-    throw invalid('name the messages by their ids, or a mailbox with --mailbox.');
-  }
+  refuse('forget', {
+    '--quarantine cannot be used with --account.': quarantine && inFleet,
+    '--folder and --uid belong to --quarantine, which takes no ids.': quarantine
+      ? ids.length > 0
+      : folder !== undefined || uid !== undefined,
+    'select with --mailbox, --folder and --uid.': quarantine && !places,
+    '--mailbox cannot be used with --account.': !quarantine && mailbox !== undefined && inFleet,
+    '--mailbox removes a whole mailbox, and takes no ids.':
+      !quarantine && mailbox !== undefined && ids.length > 0,
+    'name the messages by their ids, or a mailbox with --mailbox.':
+      !quarantine && mailbox === undefined && ids.length === 0,
+  });
 }
 
 function goneText(forgotten: readonly MessageId[]): string {

@@ -94,17 +94,16 @@ async function listPlaces(context: CommandContext, options: ListLine): Promise<E
       ...given({ asOf, from, to }),
       sort,
     });
-    const lines = format === 'text' ? undefined : lineWriter(format, LIST_COLUMNS, output);
-    await lines?.begin();
+    const print = format === 'text' ? undefined : await lineWriter(format, LIST_COLUMNS, output);
     let listed = 0;
     for (const place of places) {
       if (context.signal.aborted) return EXIT.interrupted;
       if (listed === limit) {
-        if (output.interactive && lines === undefined)
+        if (output.interactive && print === undefined)
           notices.say(footerText(listed, countRest(listed + 1, places, now), 'place', '-n'));
         break;
       }
-      if (lines !== undefined) listed += (await lines.write(place)) ? 1 : 0;
+      if (print !== undefined) listed += (await print(place)) ? 1 : 0;
       else {
         await output.line(place, () => placeText(place, output));
         listed += 1;

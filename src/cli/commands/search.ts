@@ -186,18 +186,21 @@ async function printHits(
   request: SearchRequest,
   format: LineFormat,
 ): Promise<Printed> {
-  const lines = format === 'text' ? undefined : lineWriter(format, SEARCH_COLUMNS, output);
+  let print = async (hit: SearchHit): Promise<unknown> =>
+    output.line(hit.line, () => hitText(hit, output));
   let count = 0;
   let last: SearchHit | undefined;
   for (const { hits, unknown } of searchPages(catalog, request)) {
     if (last === undefined) {
       refuseUnknown(unknown, notices);
-      await lines?.begin();
+      if (format !== 'text') {
+        const write = await lineWriter(format, SEARCH_COLUMNS, output);
+        print = ({ line }) => write(line);
+      }
     }
     for (const hit of hits) {
       if (signal.aborted) return { count };
-      if (lines === undefined) await output.line(hit.line, () => hitText(hit, output));
-      else await lines.write(hit.line);
+      await print(hit);
       count += 1;
       last = hit;
     }

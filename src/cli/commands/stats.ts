@@ -16,9 +16,9 @@ import { refuseUnknown, withReader } from '../archive.ts';
 import type { CommandContext, Define, Flags, Values } from '../context.ts';
 import { exclusive, given, wholeNumber } from '../option-values.ts';
 import {
-  csvField,
   dateText,
   type Output,
+  printCsv,
   refuseTwoFormats,
   senderText,
   shortId,
@@ -53,10 +53,10 @@ async function printTable<Row>(
     return rows.length;
   }
   if (format === 'csv') {
-    const line = (fields: readonly string[]) =>
-      output.bytes(Buffer.from(`${fields.join(',')}\r\n`));
-    await line(columns.map(({ name }) => name));
-    for (const row of rows) await line(columns.map(({ value }) => csvField(value(row))));
+    await printCsv(output, [
+      columns.map(({ name }) => name),
+      ...rows.map((row) => columns.map(({ value }) => value(row))),
+    ]);
     return rows.length;
   }
   if (rows.length === 0) return 0;
@@ -111,8 +111,10 @@ function columnsOf(by: Dimension): readonly Column<StatsRow>[] {
 async function printTotals(sums: Sums, format: TableFormat, output: Output): Promise<void> {
   if (format === 'csv') {
     const { messages, bytes: size, deleted } = sums;
-    await output.bytes(Buffer.from(`messages,bytes,deleted\r\n${messages},${size},${deleted}\r\n`));
-    return;
+    return printCsv(output, [
+      ['messages', 'bytes', 'deleted'],
+      [messages, size, deleted],
+    ]);
   }
   await output.object(
     sums,

@@ -43,13 +43,7 @@ import {
 } from '../../verify/verify.ts';
 import type { Verification } from '../../verify/verify-archive.ts';
 import { archiveOf } from '../archive.ts';
-import {
-  type CommandContext,
-  type Define,
-  type Flags,
-  invalidUsage,
-  type Values,
-} from '../context.ts';
+import { type CommandContext, type Define, type Flags, refuse, type Values } from '../context.ts';
 import { isEncrypted, withStore } from '../copy-target.ts';
 import { findingText } from '../finding-text.ts';
 import { collected, wholeNumber } from '../option-values.ts';
@@ -167,30 +161,25 @@ async function verify(context: CommandContext, options: VerifyLine): Promise<Exi
 function refuseCombination(options: VerifyLine): void {
   const { quick, sample, checkpoint, publicKey, repair, from, origin, drill, seed } = options;
   const { copy, export: exported, trustCopy } = options;
-  const wrong = (problem: string) => invalidUsage('verify', problem);
   const others = (...names: string[]): boolean =>
     Object.keys(options).some((name) => !names.includes(name));
-  if (sample !== undefined && (quick === true || checkpoint !== undefined || repair === true))
-    throw wrong(
-      '--sample cannot be combined with these: a sample proves neither chain nor checkpoint.',
-    );
-  if (copy !== undefined && others('copy', 'sample'))
-    throw wrong('--copy can be combined with --sample only: it does not verify the archive.');
-  if (origin === true && others('origin'))
-    throw wrong(
-      '--origin cannot be combined: it compares with the service, the others with what is on disk.',
-    );
-  if (exported !== undefined && others('export'))
-    throw wrong('--export cannot be combined: it does not verify the archive.');
-  if (drill !== undefined && others('drill', 'seed'))
-    throw wrong('--drill cannot be combined: it tries exports, and proves no more than they need.');
-  if (seed !== undefined && drill === undefined) throw wrong('--seed belongs to --drill.');
-  if (repair === true && quick === true)
-    throw wrong('--repair reads everything, --quick does not.');
-  if (publicKey !== undefined && checkpoint === undefined)
-    throw wrong('--public-key belongs to --checkpoint.');
-  if (from !== undefined && repair !== true) throw wrong('--from belongs to --repair.');
-  if (trustCopy === true && from === undefined) throw wrong('--trust-copy belongs to --from.');
+  refuse('verify', {
+    '--sample cannot be combined with these: a sample proves neither chain nor checkpoint.':
+      sample !== undefined && (quick === true || checkpoint !== undefined || repair === true),
+    '--copy can be combined with --sample only: it does not verify the archive.':
+      copy !== undefined && others('copy', 'sample'),
+    '--origin cannot be combined: it compares with the service, the others with what is on disk.':
+      origin === true && others('origin'),
+    '--export cannot be combined: it does not verify the archive.':
+      exported !== undefined && others('export'),
+    '--drill cannot be combined: it tries exports, and proves no more than they need.':
+      drill !== undefined && others('drill', 'seed'),
+    '--seed belongs to --drill.': seed !== undefined && drill === undefined,
+    '--repair reads everything, --quick does not.': repair === true && quick === true,
+    '--public-key belongs to --checkpoint.': publicKey !== undefined && checkpoint === undefined,
+    '--from belongs to --repair.': from !== undefined && repair !== true,
+    '--trust-copy belongs to --from.': trustCopy === true && from === undefined,
+  });
 }
 
 function sampleSize(text: string): SampleSize {
