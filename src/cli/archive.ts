@@ -22,7 +22,9 @@ import {
   refuseUnknownChoice,
   requireArchive,
 } from '../catalog/open-reader.ts';
+import { parseQuery } from '../catalog/parse-query.ts';
 import { type UnknownName, unknownText } from '../catalog/resolve-query.ts';
+import { accountHosts, savedSearches, withSaved } from '../catalog/saved-searches.ts';
 import { locateDataDir } from '../core/config-locate.ts';
 import { usageError } from '../core/error-tables.ts';
 import { errnoOf, type MailkeepError } from '../core/errors.ts';
@@ -53,6 +55,13 @@ export async function withReader<T>(
   } finally {
     reader.close();
   }
+}
+
+/** Reads a query, in which names of saved searches are replaced. @throws what `withSaved` and `parseQuery` throw */
+export function readQuery(context: CommandContext, { dataDir }: Reader, typed: string) {
+  const text = withSaved(typed, () => savedSearches(dataDir));
+  const query = parseQuery(text, { now: context.now() });
+  return { text, query, accounts: accountHosts(query.node, context) };
 }
 
 /** Runs `act` with the archive's state, for reading; undefined where it has none. */

@@ -4,9 +4,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { Option } from 'commander';
 import { namesIn } from '../../catalog/folders.ts';
 import { type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
-import { parseQuery } from '../../catalog/parse-query.ts';
 import type { UnknownName } from '../../catalog/resolve-query.ts';
-import { accountHosts, savedSearches, withSaved } from '../../catalog/saved-searches.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { combinedExit, EXIT, type ExitCode, errnoOf } from '../../core/errors.ts';
 import { isWithin } from '../../core/files.ts';
@@ -22,7 +20,13 @@ import {
 } from '../../transfer/export-manifest.ts';
 import type { ExportFailure, ExportProgress, ExportSelection } from '../../transfer/plan-export.ts';
 import { type ExportResult, runExportFrom } from '../../transfer/run-export.ts';
-import { oneMessage, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
+import {
+  oneMessage,
+  readQuery,
+  refuseUnknown,
+  warnBeforeBeginning,
+  withReader,
+} from '../archive.ts';
 import { type CommandContext, type Define, type Flags, refuse, type Values } from '../context.ts';
 import { exclusive, FOLDERS, given, MAILBOXES, moment } from '../option-values.ts';
 import { present, shortId } from '../output.ts';
@@ -96,22 +100,21 @@ export async function chosenPlaces(
   ids: AsyncIterable<string> | Iterable<string> | undefined,
 ): Promise<{ readonly selection: ExportSelection; readonly unknown: readonly UnknownName[] }> {
   refuseUnknownChoice(reader, typed);
-  const { dataDir } = reader;
-  const at = context.now();
-  const text =
-    typed.query === undefined ? null : withSaved(typed.query, () => savedSearches(dataDir));
-  const query = text === null ? null : parseQuery(text, { now: at });
+  const asked = typed.query === undefined ? null : readQuery(context, reader, typed.query);
   const selection = {
     query:
-      text === null || query === null
+      asked === null
         ? null
-        : { text, node: query.node, accounts: accountHosts(query.node, context) },
+        : { text: asked.text, node: asked.query.node, accounts: asked.accounts },
     docids: ids === undefined ? null : await docidsOf(reader, ids),
     mailboxes: namesIn(typed.mailbox),
     folders: namesIn(typed.folder),
     deleted: typed.deleted ?? false,
     withDeleted: typed.withDeleted ?? false,
-    asOf: typed.asOf === undefined ? (query?.asOf ?? null) : moment('--as-of', typed.asOf, at),
+    asOf:
+      typed.asOf === undefined
+        ? (asked?.query.asOf ?? null)
+        : moment('--as-of', typed.asOf, context.now()),
   };
   return { selection, unknown: unknownInQuery(reader, selection) };
 }

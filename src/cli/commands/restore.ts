@@ -2,8 +2,6 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
-import { parseQuery } from '../../catalog/parse-query.ts';
-import { accountHosts, savedSearches, withSaved } from '../../catalog/saved-searches.ts';
 import { usageError } from '../../core/error-tables.ts';
 import {
   combinedExit,
@@ -35,7 +33,7 @@ import type { Alteration } from '../../transfer/restore-comparison.ts';
 import { openJournal, readJournal } from '../../transfer/restore-journal.ts';
 import type { RestoreSelection } from '../../transfer/restore-selection.ts';
 import { type RestoredFolder, type RestoreResult, runRestore } from '../../transfer/run-restore.ts';
-import { refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
+import { readQuery, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
 import type { CommandContext, Define, Flags, Values } from '../context.ts';
 import { collected, exclusive, FOLDERS, moment, wholeNumber } from '../option-values.ts';
@@ -396,26 +394,21 @@ function destinationOf({ into, inPlace }: RestoreLine): Destination {
 
 function selectionOf(context: CommandContext, reader: Reader, line: RestoreLine): RestoreSelection {
   const { mailbox: mailboxes = [], folder: folders = [], deleted = false } = line;
-  const { dataDir, catalog } = reader;
-  const at = context.now();
+  const { notices } = context;
   refuseUnknownChoice(reader, line);
-  const text =
-    line.query === undefined ? null : withSaved(line.query, () => savedSearches(dataDir));
-  const query = text === null ? null : parseQuery(text, { now: at });
-  const asOf = line.asOf === undefined ? (query?.asOf ?? null) : moment('--as-of', line.asOf, at);
-  warnBeforeBeginning(catalog, asOf, context.notices);
-  const accounts = query === null ? new Map() : accountHosts(query.node, context);
+  const asked = line.query === undefined ? null : readQuery(context, reader, line.query);
+  const asOf =
+    line.asOf === undefined
+      ? (asked?.query.asOf ?? null)
+      : moment('--as-of', line.asOf, context.now());
+  warnBeforeBeginning(reader.catalog, asOf, notices);
+  const query =
+    asked === null ? null : { text: asked.text, node: asked.query.node, accounts: asked.accounts };
   if (query !== null) {
     const when = asOf === null ? {} : { asOf };
-    const asked = { node: query.node, accounts, ...when, limit: 1, sort: 'newest' } as const;
-    refuseUnknown(catalog.explainSearch(asked).unknown, context.notices);
+    const { node, accounts } = query;
+    const search = { node, accounts, ...when, limit: 1, sort: 'newest' } as const;
+    refuseUnknown(reader.catalog.explainSearch(search).unknown, notices);
   }
-  return {
-    query: text === null || query === null ? null : { text, node: query.node, accounts },
-    mailboxes,
-    folders,
-    asOf,
-    asOfText: line.asOf ?? null,
-    deleted,
-  };
+  return { query, mailboxes, folders, asOf, asOfText: line.asOf ?? null, deleted };
 }

@@ -1,10 +1,8 @@
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { Reader } from '../../catalog/open-reader.ts';
-import { parseQuery } from '../../catalog/parse-query.ts';
 import type { SearchNode, SearchQuery } from '../../catalog/query-ast.ts';
 import {
-  accountHosts,
   type SavedSearch,
   savedSearches,
   saveSearch,
@@ -16,13 +14,20 @@ import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { nearest } from '../../core/names.ts';
 import { displayWidth, fitColumns, terminalLine, terminalSafe } from '../../core/terminal-safe.ts';
 import { notSearchableText } from '../../core/text.ts';
-import { oneMessage, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
+import {
+  oneMessage,
+  readQuery,
+  refuseUnknown,
+  warnBeforeBeginning,
+  withReader,
+} from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
 import {
   type CommandContext,
   type Define,
   type Flags,
   invalidUsage,
+  refuse,
   type Values,
 } from '../context.ts';
 import { given, minusWords, moment, wholeNumber } from '../option-values.ts';
@@ -290,85 +295,98 @@ export const define: Define = (command, chosen) => {
     .addHelpText('after', HELP)
     .action((words: string[], options: SearchLine) =>
       chosen(async (context) => {
-        const { output, notices, report } = context;
-        const { format, sort, asOf, count, explain } = options;
-        const limit = options.limit ?? (format === 'text' ? PAGE : EVERYTHING);
-        const now = context.now();
         const option = words.find((word) => word.startsWith('--'));
-        if (option !== undefined) {
-          const typed = option.replace(/=.*/s, '');
-          const { unknownWordHint } = await import('../help-text.ts');
-          const long = command.options.flatMap((known) => known.long ?? []);
-          const meant = nearest(typed, long);
-          const hint =
-            unknownWordHint(typed, command, command.parent ?? command) ??
-            (meant === null ? '' : `Did you mean ${meant}?`);
-          const problem = `unknown option '${option}'. ${hint}`.trim();
-          throw invalidUsage('search', problem);
-        }
-        if (options.after !== undefined && sort === 'relevance') {
-          throw invalidUsage(
-            'search',
-            '--after needs an order by date: relevance changes with each message.',
-          );
-        }
-        refuseTwoFormats('search', format, output.json);
-        return withReader(context, async (reader) => {
-          const saved = () => savedSearches(reader.dataDir);
-          const movedAside = (file: string): void => report({ event: 'state-put-aside', file });
-          if (options.saved === true) {
-            for (const search of saved())
-              await output.line(search, () => `@${search.name}  ${terminalLine(search.query)}`);
-            return EXIT.done;
-          }
-          if (options.forget !== undefined) {
-            const name = options.forget.replace(/^@/, '');
-            withSaved(`@${name}`, saved);
-            saveSearch(reader.dataDir, name, undefined, movedAside);
-            notices.say(`Forgot @${name}.`);
-            return EXIT.done;
-          }
-          const text = withSaved(words.join(' '), saved);
-          const query = parseQuery(text, { now });
-          if (options.save !== undefined) {
-            const name = options.save.replace(/^@/, '');
-            const before = saved().find((search) => search.name === name);
-            if (options.replace !== true && !(await mayReplace(context, before, text)))
-              return EXIT.done;
-            saveSearch(reader.dataDir, name, text, movedAside);
-            notices.say(`Saved as @${name}.`);
-            return EXIT.done;
-          }
-          const at = asOf === undefined ? query.asOf : moment('--as-of', asOf, now);
-          warnBeforeBeginning(reader.catalog, at, notices);
-          const after = options.after === undefined ? undefined : docidOf(reader, options.after);
-          const request = {
-            node: query.node,
-            limit,
-            sort,
-            accounts: accountHosts(query.node, context),
-            ...given({ asOf: at ?? undefined, after }),
-          };
-          if (explain === true) {
-            const plan = reader.catalog.explainSearch(request);
-            refuseUnknown(plan.unknown, notices);
-            await output.object({ query, ...plan }, () => explainText(query, plan));
-            return EXIT.done;
-          }
-          if (count === true) {
-            refuseUnknown(reader.catalog.explainSearch(request).unknown, notices);
-            const found = reader.catalog.countHits(request);
-            await output.object({ count: found }, () => String(found));
-            warnOfPending(reader, notices);
-            return EXIT.done;
-          }
-          const code = await printFound(context, reader, request, format);
-          warnOfPending(reader, notices);
-          return code;
+        if (option !== undefined) throw await unknownOption(command, option);
+        refuse('search', {
+          '--after needs an order by date: relevance changes with each message.':
+            options.after !== undefined && options.sort === 'relevance',
         });
+        refuseTwoFormats('search', options.format, context.output.json);
+        return withReader(context, (reader) =>
+          options.saved === true || options.save !== undefined || options.forget !== undefined
+            ? keepSearches(context, reader, words, options)
+            : search(context, reader, words, options),
+        );
       }),
     );
 };
+
+async function unknownOption(command: Command, option: string): Promise<Error> {
+  const typed = option.replace(/=.*/s, '');
+  const { unknownWordHint } = await import('../help-text.ts');
+  const meant = nearest(
+    typed,
+    command.options.flatMap((known) => known.long ?? []),
+  );
+  const hint =
+    unknownWordHint(typed, command, command.parent ?? command) ??
+    (meant === null ? '' : `Did you mean ${meant}?`);
+  return invalidUsage('search', `unknown option '${option}'. ${hint}`.trim());
+}
+
+/** Lists, saves or forgets searches. */
+async function keepSearches(
+  context: CommandContext,
+  reader: Reader,
+  words: readonly string[],
+  { saved: isListing, save, forget, replace }: SearchLine,
+): Promise<ExitCode> {
+  const { output, notices, report } = context;
+  const { dataDir } = reader;
+  const saved = savedSearches(dataDir);
+  const movedAside = (file: string): void => report({ event: 'state-put-aside', file });
+  if (isListing === true) {
+    for (const { name, query } of saved)
+      await output.line({ name, query }, () => `@${name}  ${terminalLine(query)}`);
+    return EXIT.done;
+  }
+  const name = (forget ?? save ?? '').replace(/^@/, '');
+  if (forget !== undefined) {
+    withSaved(`@${name}`, () => saved);
+    saveSearch(dataDir, name, undefined, movedAside);
+    notices.say(`Forgot @${name}.`);
+    return EXIT.done;
+  }
+  const { text } = readQuery(context, reader, words.join(' '));
+  const before = saved.find((one) => one.name === name);
+  if (replace !== true && !(await mayReplace(context, before, text))) return EXIT.done;
+  saveSearch(dataDir, name, text, movedAside);
+  notices.say(`Saved as @${name}.`);
+  return EXIT.done;
+}
+
+async function search(
+  context: CommandContext,
+  reader: Reader,
+  words: readonly string[],
+  { format, sort, asOf, count, explain, ...options }: SearchLine,
+): Promise<ExitCode> {
+  const { output, notices, now } = context;
+  const { catalog } = reader;
+  const { query, accounts } = readQuery(context, reader, words.join(' '));
+  const at = asOf === undefined ? query.asOf : moment('--as-of', asOf, now());
+  warnBeforeBeginning(catalog, at, notices);
+  const last = options.after === undefined ? undefined : oneMessage(reader, options.after);
+  const after = last === undefined ? undefined : catalog.messages.docidOf(last);
+  const limit = options.limit ?? (format === 'text' ? PAGE : EVERYTHING);
+  const { node } = query;
+  const request = { node, limit, sort, accounts, ...given({ asOf: at ?? undefined, after }) };
+  if (explain === true) {
+    const plan = catalog.explainSearch(request);
+    refuseUnknown(plan.unknown, notices);
+    await output.object({ query, ...plan }, () => explainText(query, plan));
+    return EXIT.done;
+  }
+  let code: ExitCode = EXIT.done;
+  if (count === true) {
+    refuseUnknown(catalog.explainSearch(request).unknown, notices);
+    const found = catalog.countHits(request);
+    await output.object({ count: found }, () => String(found));
+  } else code = await printFound(context, reader, request, format);
+  const pending = catalog.index.pendingCount();
+  if (pending > 0) notices.warn(notSearchableText(pending));
+  return code;
+}
 
 /**
  * Whether a query may be saved under a name that `before` has. Asks on a terminal.
@@ -388,14 +406,4 @@ async function mayReplace(
   if (/^y(es)?$/i.test(answer)) return true;
   context.notices.say('Nothing was saved.');
   return false;
-}
-
-function warnOfPending({ catalog }: Reader, notices: CommandContext['notices']): void {
-  const pending = catalog.index.pendingCount();
-  if (pending > 0) notices.warn(notSearchableText(pending));
-}
-
-/** Where a page begins: behind the message that an id, or its beginning, names. */
-function docidOf(reader: Reader, typed: string): number | undefined {
-  return reader.catalog.messages.docidOf(oneMessage(reader, typed));
 }

@@ -1,7 +1,4 @@
 import { Option } from 'commander';
-import type { Reader } from '../../catalog/open-reader.ts';
-import { parseQuery } from '../../catalog/parse-query.ts';
-import { accountHosts, savedSearches, withSaved } from '../../catalog/saved-searches.ts';
 import type { StatsRequest } from '../../catalog/stats.ts';
 import {
   DIMENSIONS,
@@ -12,7 +9,7 @@ import {
   type Sums,
 } from '../../catalog/sums.ts';
 import { bytes, count, counted, notSearchableText } from '../../core/text.ts';
-import { refuseUnknown, withReader } from '../archive.ts';
+import { readQuery, refuseUnknown, withReader } from '../archive.ts';
 import type { CommandContext, Define, Flags, Values } from '../context.ts';
 import { exclusive, given, wholeNumber } from '../option-values.ts';
 import {
@@ -218,13 +215,17 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
   refuseTwoFormats('stats', format, output.json);
   return withReader(context, async (reader) => {
     const { catalog } = reader;
-    const { request, within }: Question =
-      options.query === undefined
-        ? { request: {}, within: undefined }
-        : asked(context, reader, options.query);
-    if (request.node !== undefined) {
-      const search = { ...request, node: request.node, limit: 1, sort: 'newest' } as const;
-      refuseUnknown(catalog.explainSearch(search).unknown, notices);
+    let request: StatsRequest = {};
+    // The beginning of queries for a part of what `--query` finds.
+    let within: string | undefined;
+    if (options.query !== undefined) {
+      const { text, query, accounts } = readQuery(context, reader, options.query);
+      const { node, asOf } = query;
+      const asked = { node, accounts, ...given({ asOf: asOf ?? undefined }) };
+      refuseUnknown(catalog.explainSearch({ ...asked, limit: 1, sort: 'newest' }).unknown, notices);
+      request = asked;
+      // A query with `asof:` has no alternatives that brackets must hold together, and `asof:` stands in none.
+      within = asOf === null ? `(${text})` : text;
     }
     const isTime = by === 'year' || by === 'month';
     const isPage = format === 'text' && !output.json && !isTime;
@@ -247,22 +248,4 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
     const pending = catalog.index.pendingCount();
     if (pending > 0) notices.warn(notSearchableText(pending));
   });
-}
-
-/** What is asked for, and the beginning of queries for a part of what `--query` finds. */
-interface Question {
-  readonly request: StatsRequest;
-  readonly within: string | undefined;
-}
-
-function asked(context: CommandContext, reader: Reader, text: string): Question {
-  const expanded = withSaved(text, () => savedSearches(reader.dataDir));
-  const { node, asOf } = parseQuery(expanded, { now: context.now() });
-  const request = {
-    node,
-    accounts: accountHosts(node, context),
-    ...given({ asOf: asOf ?? undefined }),
-  };
-  // A query with `asof:` has no alternatives that brackets must hold together, and `asof:` stands in none.
-  return { request, within: asOf === null ? `(${expanded})` : expanded };
 }
