@@ -3,20 +3,12 @@ import { type Readable, Writable } from 'node:stream';
 import type { CommandContext } from './context.ts';
 import { operationError } from './errors.ts';
 
-/** Asks on a terminal; questions go to standard error, so that standard output holds results only. */
-export interface Asker {
-  /** @returns the answer without white space around it, or `fallback` when nothing was typed */
-  line(question: string, fallback?: string): Promise<string>;
-  /** What is typed is not shown. */
-  secret(question: string): Promise<string>;
-  /** Yes unless the answer begins with n. */
-  yes(question: string): Promise<boolean>;
-}
-
-/** @returns undefined where there is no terminal to ask on */
-export function terminalAsker(
-  context: Pick<CommandContext, 'stdin' | 'notices' | 'signal'>,
-): Asker | undefined {
+/**
+ * Asks on a terminal; questions go to standard error, so that standard output holds results only.
+ *
+ * @returns undefined where there is no terminal to ask on
+ */
+export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' | 'signal'>) {
   const { notices, signal } = context;
   const stdin = context.stdin();
   if (stdin.isTTY !== true) return undefined;
@@ -40,17 +32,23 @@ export function terminalAsker(
     }
   };
   return {
-    line: async (question, fallback) => {
+    /** @returns the answer without white space around it, or `fallback` when nothing was typed */
+    line: async (question: string, fallback?: string): Promise<string> => {
       const answer = await ask(
         fallback === undefined ? `${question}: ` : `${question} [${fallback}]: `,
         shown,
       );
       return answer === '' ? (fallback ?? '') : answer;
     },
-    secret: (question) => ask(`${question} (not shown): `, hidden),
-    yes: async (question) => !/^n/i.test(await ask(`${question} [Y/n] `, shown)),
+    /** What is typed is not shown. */
+    secret: (question: string): Promise<string> => ask(`${question} (not shown): `, hidden),
+    /** Yes unless the answer begins with n. */
+    yes: async (question: string): Promise<boolean> =>
+      !/^n/i.test(await ask(`${question} [Y/n] `, shown)),
   };
 }
+
+export type Asker = NonNullable<ReturnType<typeof terminalAsker>>;
 
 /** No token is longer; a file piped here by mistake is refused early. */
 const LONGEST_TOKEN = 65_536;

@@ -71,34 +71,15 @@ export class OutputClosed extends Error {
   override readonly name = 'OutputClosed';
 }
 
-/** Where results go: standard output, and nothing but results. */
-export interface Output {
-  readonly json: boolean;
-  /** True when a person reads along: a terminal, and no JSON. */
-  readonly interactive: boolean;
-  readonly columns: number;
-  readonly colours: Colours;
-  /** The one result of a command: an object in JSON, text otherwise. */
-  object(value: unknown, text: () => string): Promise<void>;
-  /** One result of many: a JSON line, or a line (or more) of text. */
-  line(value: unknown, text: () => string): Promise<void>;
-  /** Text that has no JSON form; ends with a line break. */
-  text(text: string): Promise<void>;
-  /** Exact bytes. */
-  bytes(chunk: Uint8Array): Promise<void>;
-  /** Resolves once everything is written. @throws what kept it from being written */
-  written(): Promise<void>;
-}
-
 /**
- * Results on a stream, with backpressure: each call resolves when the stream takes more.
+ * Results, and nothing but results, on a stream with backpressure: each call resolves when the stream takes more.
  *
  * @throws OutputClosed once the reader has gone; `output-failed` where what was written did not arrive
  */
 export function streamOutput(
   stream: Writable & { isTTY?: boolean; columns?: number },
   options: { readonly json: boolean } & ColourWish,
-): Output {
+) {
   let failure: Error | undefined;
   stream.on('error', (error: NodeJS.ErrnoException) => {
     const closed = error.code === 'EPIPE' || error.code === 'ERR_STREAM_DESTROYED';
@@ -111,12 +92,6 @@ export function streamOutput(
     if (failure !== undefined) throw failure;
     if (!stream.write(chunk)) await once(stream, 'drain');
   };
-  // The callback comes behind those of all writes before, and behind their errors.
-  const written = async (): Promise<void> => {
-    if (failure === undefined) await new Promise((resolve) => stream.write('', resolve));
-    await new Promise(setImmediate);
-    if (failure !== undefined) throw failure;
-  };
   const terminal = stream.isTTY === true;
   // Asked each time: windows change their size.
   const fitted = (text: string) => (terminal ? fitNarrow(text, stream.columns) : text);
@@ -124,17 +99,30 @@ export function streamOutput(
     write(`${options.json ? jsonLine(value) : fitted(text())}\n`);
   return {
     json: options.json,
+    /** True when a person reads along: a terminal, and no JSON. */
     interactive: terminal && !options.json,
     // A terminal that was never given its size reports 0.
     columns: stream.columns || 100,
     colours: pc.createColors(!options.json && wantsColour(terminal, options)),
+    /** The one result of a command: an object in JSON, text otherwise. */
     object: print,
+    /** One result of many: a JSON line, or a line (or more) of text. */
     line: print,
-    text: (text) => write(`${fitted(text)}\n`),
-    bytes: write,
-    written,
+    /** Text that has no JSON form; ends with a line break. */
+    text: (text: string): Promise<void> => write(`${fitted(text)}\n`),
+    /** Exact bytes. */
+    bytes: (chunk: Uint8Array): Promise<void> => write(chunk),
+    /** Resolves once everything is written. @throws what kept it from being written */
+    async written(): Promise<void> {
+      // The callback comes behind those of all writes before, and behind their errors.
+      if (failure === undefined) await new Promise((resolve) => stream.write('', resolve));
+      await new Promise(setImmediate);
+      if (failure !== undefined) throw failure;
+    },
   };
 }
+
+export type Output = Readonly<ReturnType<typeof streamOutput>>;
 
 /** What the user wants of colours. */
 export interface ColourWish {

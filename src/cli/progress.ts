@@ -418,13 +418,6 @@ export async function followPass(
   return { progress: listen, request: () => {}, result: () => {}, stop };
 }
 
-interface Activity {
-  /** What is being done now; the text is made only when it is shown. */
-  show(text: () => string): void;
-  /** Clears the line: to be called before anything else is printed. May be called again. */
-  stop(): void;
-}
-
 /** Work that is done by then needs no line. */
 const QUIET_MS = 1_000;
 const REDRAW_MS = 200;
@@ -441,7 +434,7 @@ const CLEAR_LINE = '\r\u001b[2K';
 export function openActivity(
   { notices, now }: Pick<CommandContext, 'notices' | 'now'>,
   first: string,
-): Activity {
+) {
   const { stream } = notices;
   const startedAt = now();
   let text = (): string => first;
@@ -454,7 +447,8 @@ export function openActivity(
   };
   const timer = notices.live ? setInterval(draw, REDRAW_MS).unref() : undefined;
   return {
-    show(next) {
+    /** What is being done now; the text is made only when it is shown. */
+    show(next: () => string): void {
       text = next;
       if (notices.live) {
         // The timer alone is late where the work leaves it no turn.
@@ -465,7 +459,8 @@ export function openActivity(
       printedAt = now();
       notices.say(text());
     },
-    stop() {
+    /** Clears the line: to be called before anything else is printed. May be called again. */
+    stop(): void {
       clearInterval(timer);
       if (drawnAt !== null) stream.write(CLEAR_LINE);
       drawnAt = null;
@@ -474,11 +469,14 @@ export function openActivity(
 }
 
 /** Listeners that show how far a log was read and made searchable. */
-export function foldingShown(activity: Pick<Activity, 'show'>, log = 'the log') {
+export function foldingShown(
+  { show }: Pick<ReturnType<typeof openActivity>, 'show'>,
+  log = 'the log',
+) {
   return {
     onFold: ({ messages }: { readonly messages: number }) =>
-      activity.show(() => `read ${counted(messages, 'message')} of ${log}`),
+      show(() => `read ${counted(messages, 'message')} of ${log}`),
     onIndex: ({ indexed, remaining }: { readonly indexed: number; readonly remaining: number }) =>
-      activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+      show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
   };
 }

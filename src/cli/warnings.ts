@@ -131,22 +131,6 @@ export interface Warning {
 }
 
 /** Notices on standard error. With `--json` it holds one error, or the warnings of a command that ended with 0. */
-export interface Notices {
-  /** True when progress may be drawn over: a terminal, not `--quiet`, no JSON. */
-  readonly live: boolean;
-  readonly colours: Colours;
-  readonly stream: Writable & { readonly columns?: number };
-  /** Prints a line about the work in progress; silent under `--quiet` and `--json`. */
-  say(text: string): void;
-  detail(text: string): void;
-  /** Something that works but should be mended; silent under `--quiet` and `--json`. */
-  warn(text: string): void;
-  /** A warning that with `--json` is not silent: an object, written by `settle`. Silent under `--quiet`. */
-  alert(warning: Warning): void;
-  /** Writes the alerts that wait with `--json`, one line each: called once the command has ended with 0. */
-  settle(): void;
-}
-
 export function streamNotices(
   stream: Writable & { isTTY?: boolean; columns?: number },
   options: {
@@ -154,7 +138,7 @@ export function streamNotices(
     readonly json: boolean;
     readonly verbose?: boolean;
   } & ColourWish,
-): Notices {
+) {
   const terminal = stream.isTTY === true;
   const colours = pc.createColors(wantsColour(terminal, options));
   const line = (text: string): void => {
@@ -164,25 +148,33 @@ export function streamNotices(
   const warn = (text: string): void => line(`${colours.yellow('warning:')} ${text}`);
   const waiting: Warning[] = [];
   return {
+    /** True when progress may be drawn over: a terminal, not `--quiet`, no JSON. */
     live: terminal && !options.quiet && !options.json,
     colours,
     stream,
+    /** Prints a line about the work in progress; silent under `--quiet` and `--json`. */
     say: line,
-    detail(text) {
+    /** Prints a line that helps to find a reason: only with `--verbose`, and silent where `say` is. */
+    detail(text: string): void {
       if (options.verbose === true) line(colours.dim(text));
     },
+    /** Something that works but should be mended; silent under `--quiet` and `--json`. */
     warn,
-    alert(warning) {
+    /** A warning that with `--json` is not silent: an object, written by `settle`. Silent under `--quiet`. */
+    alert(warning: Warning): void {
       if (options.json && !options.quiet) waiting.push(warning);
       else warn(`${warning.message} ${warning.hint}`);
     },
-    settle() {
+    /** Writes the alerts that wait with `--json`, one line each: called once the command has ended with 0. */
+    settle(): void {
       for (const { code, message, hint } of waiting.splice(0)) {
         stream.write(`${jsonLine({ warning: { code, message, hint } })}\n`);
       }
     },
   };
 }
+
+export type Notices = Readonly<ReturnType<typeof streamNotices>>;
 
 /** Findings that a person is shown; --json has more. */
 const MOST_SHOWN = 5;
