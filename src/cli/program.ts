@@ -220,9 +220,10 @@ async function problemText(
     case 'commander.unknownOption': {
       const { unknownWordHint } = await import('./help-text.ts');
       const hint = unknownWordHint(quoted, command, program);
-      return hint === null
-        ? withNearest(what, quoted, optionNames(command, program))
-        : `${what} ${hint}`;
+      if (hint !== null) return `${what} ${hint}`;
+      const known = [command, ...command.commands, program].flatMap(({ options }) => options);
+      const names = known.flatMap(({ long }) => long ?? []);
+      return withNearest(what, quoted, names);
     }
     case 'commander.invalidArgument': {
       const found = / '([^']*)' is invalid/.exec(what)?.[1] ?? '';
@@ -237,25 +238,14 @@ async function unknownCommand(typed: string, command: Command, program: Command)
   const { unknownWordHint } = await import('./help-text.ts');
   const hint = unknownWordHint(typed, command, program);
   const what = `unknown command '${typed}'.`;
-  return hint === null ? withNearest(what, typed, commandNames(command)) : `${what} ${hint}`;
+  const visible = command.createHelp().visibleCommands(command);
+  const names = visible.map((sub) => sub.name());
+  return hint === null ? withNearest(what, typed, names) : `${what} ${hint}`;
 }
 
 function withNearest(what: string, typed: string, candidates: readonly string[] = []): string {
   const meant = nearest(typed, candidates);
   return meant === null ? what : `${what} Did you mean ${meant}?`;
-}
-
-function commandNames(command: Command): string[] {
-  return command
-    .createHelp()
-    .visibleCommands(command)
-    .map((sub) => sub.name());
-}
-
-function optionNames(command: Command, program: Command): string[] {
-  return [command, ...command.commands, program]
-    .flatMap(({ options }) => options)
-    .flatMap(({ long }) => long ?? []);
 }
 
 /** Whether a line has a switch such as `--json`, even if it cannot be parsed. */

@@ -67,7 +67,8 @@ export async function run(
   } catch (error) {
     // Whoever read our output had enough.
     if (error instanceof OutputClosed) return ended;
-    if (isAbort(error)) {
+    // A wait or a question that was given up because of a signal.
+    if (error instanceof Error && error.name === 'AbortError') {
       printError(stderr, json, { code: 'interrupted', message: 'Interrupted.', hint: null });
       return EXIT.interrupted;
     }
@@ -116,17 +117,9 @@ export function reported(
   { stderr, env, verbose = false }: Pick<Surface, 'stderr' | 'env'> & { verbose?: boolean },
 ): ExitCode {
   printError(stderr, json, sentenceOf(error));
-  if (debugging(env) || (verbose && !json)) stderr.write(`${terminalSafe(stackOf(error))}\n`);
+  if ((env.MAILKEEP_DEBUG ?? '') !== '' || (verbose && !json))
+    stderr.write(`${terminalSafe(stackOf(error))}\n`);
   return exitOf(error);
-}
-
-/** A wait or a question that was given up because of a signal. */
-function isAbort(error: unknown): boolean {
-  return error instanceof Error && error.name === 'AbortError';
-}
-
-function debugging(env: Surface['env']): boolean {
-  return (env.MAILKEEP_DEBUG ?? '') !== '';
 }
 
 function stackOf(error: unknown): string {
@@ -137,16 +130,10 @@ function stackOf(error: unknown): string {
 
 const STANDARD_OUTPUT = 1;
 
-type Stdout = Writable & { isTTY?: boolean; columns?: number };
-
 /**
- * Returns standard output. Node.js takes a short write to a file for a complete one, so that the end of a result would
- * be missing on a disk that has just become full, without an error: to a file all bytes are written here.
+ * Standard output to a file. Node.js takes a short write for a complete one, so that the end of a result would be
+ * missing on a disk that has just become full, without an error: all bytes are written here.
  */
-function standardOutput(): Stdout {
-  return fstatSync(STANDARD_OUTPUT).isFile() ? new FileOutput() : process.stdout;
-}
-
 class FileOutput extends Writable {
   override _write(chunk: Buffer, _encoding: string, done: (error?: Error) => void): void {
     try {
@@ -180,7 +167,7 @@ export async function runProcess(commands: readonly CommandEntry[]): Promise<voi
 
   process.exitCode = await run(args, commands, {
     stdin: () => process.stdin,
-    stdout: standardOutput(),
+    stdout: fstatSync(STANDARD_OUTPUT).isFile() ? new FileOutput() : process.stdout,
     stderr,
     env,
     cwd: process.cwd(),

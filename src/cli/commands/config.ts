@@ -7,7 +7,7 @@ import {
 } from '../../core/config.ts';
 import { configPlaces, isNamed, locateConfig, locateDataDir } from '../../core/config-locate.ts';
 import type { Settings } from '../../core/config-schema.ts';
-import { type ShownField, shownFields } from '../../core/config-shown.ts';
+import { shownFields } from '../../core/config-shown.ts';
 import { configError } from '../../core/error-tables.ts';
 import { MailkeepError, sentenceOf } from '../../core/errors.ts';
 import { readToken } from '../../core/secrets.ts';
@@ -140,16 +140,17 @@ async function showConfig(context: CommandContext): Promise<void> {
   const { file, source } = place;
   const fields = shownFields(file);
   const dataDir = locateDataDir(globals, surroundings);
+  const rows = fields.map(({ path, value, isDefault }) => [
+    path,
+    JSON.stringify(value),
+    isDefault ? 'default' : '',
+  ]);
   await output.object({ file, source, dataDir, fields }, () =>
     [
       `${terminalLine(file)} (${sourceText(place, surroundings)})`,
       `archive: ${terminalLine(dataDir)}`,
       '',
-      tableText(['field', 'value', ''], fields.map(rowOf), 1, output),
+      tableText(['field', 'value', ''], rows, 1, output),
     ].join('\n'),
   );
-}
-
-function rowOf({ path, value, isDefault }: ShownField): string[] {
-  return [path, JSON.stringify(value), isDefault ? 'default' : ''];
 }

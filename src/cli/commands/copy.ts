@@ -10,12 +10,7 @@ import {
   refuseExisting,
 } from '../../copies/copy-to-target.ts';
 import { copiesError } from '../../copies/errors.ts';
-import {
-  newRecoveryKey,
-  parseRecoveryLine,
-  recoveryLines,
-  type Way,
-} from '../../copies/format/keys.ts';
+import { newRecoveryKey, parseRecoveryLine, recoveryLines } from '../../copies/format/keys.ts';
 import {
   type RestoredSettings,
   restoreSettings,
@@ -46,14 +41,7 @@ import type { CopiedOut } from '../../copies/upload-copy.ts';
 import { nameOfTarget } from '../../core/config-schema.ts';
 import { portableConfig } from '../../core/config-shown.ts';
 import { usageError } from '../../core/error-tables.ts';
-import {
-  EXIT,
-  type ExitCode,
-  errnoName,
-  type MailkeepError,
-  sentenceOf,
-  some,
-} from '../../core/errors.ts';
+import { EXIT, type ExitCode, errnoName, sentenceOf, some } from '../../core/errors.ts';
 import { noPathProblem, parseTarget } from '../../core/s3-target.ts';
 import { openExistingState } from '../../core/state.ts';
 import { padColumns, terminalLine } from '../../core/terminal-safe.ts';
@@ -358,6 +346,8 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<Ended>
         activity.show(() => `brought back ${segments} of ${counted(of, 'segment')}`),
       ...foldingShown(activity),
     }).finally(activity.stop);
+    // Whether the keys of the copy can only be those that `copy init` made.
+    const isProven = way.type !== 'age' || line.signer !== undefined;
     const copiedAt = new Date(back.copiedAt).toISOString();
     const lost = back.lost.map(({ segment, error }) => ({
       segment,
@@ -375,7 +365,7 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<Ended>
         ...{ bytes: back.bytes, messages, lost, invalid, settings: back.settings },
         ...{ timings, durationMs },
       },
-      () => report(to, back, copiedAt, lost, invalid, isProven(way, line) ? undefined : signer),
+      () => report(to, back, copiedAt, lost, invalid, isProven ? undefined : signer),
     );
     return back.lost.length > 0 ? EXIT.damage : EXIT.done;
   });
@@ -402,11 +392,6 @@ async function fromFolder(context: CommandContext, from: string, to: string): Pr
       ...settingsLines(settings),
     ].join('\n'),
   );
-}
-
-/** Whether the keys of the copy can only be those that `copy init` made. */
-function isProven({ type }: Way, { signer }: FromLine): boolean {
-  return type !== 'age' || signer !== undefined;
 }
 
 /** Says what came back besides the archive, and which secrets are still to be entered. */
@@ -675,7 +660,9 @@ async function keyList(context: CommandContext, line: Values<'to'>): Promise<Exi
     }
     for (const error of damaged) {
       const { message } = sentenceOf(error);
-      await output.line({ what: 'damaged', name: nameIn(error), error: message }, () =>
+      const { name } = error.facts;
+      const named = typeof name === 'string' ? name : null;
+      await output.line({ what: 'damaged', name: named, error: message }, () =>
         terminalLine(message),
       );
     }
@@ -702,10 +689,6 @@ function recipientText({ keys, opens }: ListedRecipient): string {
 function timeText(created: number): string | null {
   const time = new Date(created);
   return Number.isNaN(time.getTime()) ? null : time.toISOString();
-}
-
-function nameIn({ facts }: MailkeepError): string | null {
-  return typeof facts.name === 'string' ? facts.name : null;
 }
 
 interface NewRecovery {

@@ -3,14 +3,14 @@ import { Option } from 'commander';
 import { settingsOf } from '../../catalog/archive-settings.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { isMailbox } from '../../catalog/folders.ts';
-import type { QuarantineEntry, Removable } from '../../catalog/messages.ts';
+import type { Removable } from '../../catalog/messages.ts';
 import { purgedMessage, type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
 import { openWriter } from '../../catalog/open-writer.ts';
 import { isConfigOf, isNamed, locateConfig } from '../../core/config-locate.ts';
 import type { StateFile } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted } from '../../core/text.ts';
-import type { MessageId, Place } from '../../core/types.ts';
+import type { MessageId } from '../../core/types.ts';
 import { isImported } from '../../mail/identity.ts';
 import { retentionError } from '../../verify/errors.ts';
 import type { Survey } from '../../verify/find-purged.ts';
@@ -254,8 +254,9 @@ function forgetCandidates(
     for (const entry of chosenEntries(catalog, choice)) {
       // No hash of it is known: a number stands for it, which reveals nothing.
       const message = randomBytes(32).toString('hex');
-      const place = placeOf(entry);
-      const at = `${entry.address} / ${entry.folder} / ${entry.uid}`;
+      const { host, mailbox, folder, generation, uid } = entry;
+      const place = { host, mailbox, folder, generation, uid };
+      const at = `${entry.address} / ${folder} / ${uid}`;
       const about = { date: null, subject: entry.subject, atOrigin: isImported(place) ? 0 : 1 };
       found.set(message, { message, place, at, ...about, purged: null });
     }
@@ -292,10 +293,6 @@ export function originText(atOrigin: number, messages: number): string[] {
   return [
     `The service still has ${it} at ${counted(atOrigin, 'place')}, and will not be asked for ${it} again. Delete ${it} there as well.`,
   ];
-}
-
-function placeOf({ host, mailbox, folder, generation, uid }: QuarantineEntry): Place {
-  return { host, mailbox, folder, generation, uid };
 }
 
 /** What to remove, by its places, and its name in the sentences about it. */

@@ -4,7 +4,6 @@ import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, reasonText } from '../../core/errors.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, localTime } from '../../core/text.ts';
-import type { FailureReason } from '../../transfer/read-mail.ts';
 import {
   type ImportResult,
   importMail,
@@ -208,7 +207,9 @@ function importText(result: ImportResult & { readonly run?: number | null }): st
       ),
     doubtLines(result),
     passedOverLines(result),
-    shown.map((it) => `  FAILED ${terminalLine(it.path)}: ${failureText(it.reason)}`),
+    shown.map(
+      (it) => `  FAILED ${terminalLine(it.path)}: ${FAILURES[it.reason] ?? reasonText(it.reason)}`,
+    ),
     failures.length > MOST_SHOWN &&
       `  … and ${count(failures.length - MOST_SHOWN)} more; --json lists them`,
     result.run !== undefined &&
@@ -257,7 +258,3 @@ const FAILURES: Readonly<Record<string, string>> = {
   'zip-name': 'its name is not one that a file can have here',
   'zip-bomb': 'it would unpack to far more than mail does',
 };
-
-function failureText(reason: FailureReason): string {
-  return FAILURES[reason] ?? reasonText(reason);
-}

@@ -104,13 +104,12 @@ export function roffText(text: string): string {
     .replaceAll('`', '\\(ga')
     .replaceAll("'", '\\(aq')
     .replaceAll('"', '\\(dq')
-    .replace(/[^\0-\x7f]/gu, (letter) => `\\[u${codePoint(letter)}]`);
+    .replace(/[^\0-\x7f]/gu, (letter) => {
+      const code = letter.codePointAt(0) ?? 0;
+      return `\\[u${code.toString(16).toUpperCase().padStart(4, '0')}]`;
+    });
   // A dot or an apostrophe at the beginning of a line makes a request of it.
   return /^\./.test(escaped) ? `\\&${escaped}` : escaped;
-}
-
-function codePoint(letter: string): string {
-  return (letter.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
 }
 
 function roffRows(rows: readonly HelpRow[]): string[] {
@@ -190,7 +189,7 @@ async function commandPart(
   return [
     `${heading} ${roffText(usage)}`,
     ...(names.length === 1 ? [] : ['.br']),
-    roffText(sentence(description)),
+    roffText(`${description.charAt(0).toUpperCase()}${description.slice(1)}.`),
     ...roffRows([...(lists.get('Arguments') ?? []), ...options]),
     ...roffBlocks(withoutShared(blocks, shared), 'bold'),
     ...parts.flat(),
@@ -222,8 +221,4 @@ function sectionsOf(blocks: readonly HelpBlock[]): Map<string, HelpBlock[]> {
     sections.set(name, [...(sections.get(name) ?? []), block]);
   }
   return sections;
-}
-
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }

@@ -112,10 +112,6 @@ const ALTERED: Readonly<Record<Alteration, string>> = {
   flags: 'the server does not keep all flags',
 };
 
-function restoreJson({ ended, ...result }: RestoreResult): object {
-  return { ...result, ended: ended === null ? null : sentenceOf(ended) };
-}
-
 function restoreText(
   result: RestoreResult,
   output: Pick<Output, 'interactive' | 'columns' | 'colours'>,
@@ -372,7 +368,10 @@ async function restore(context: CommandContext, line: RestoreLine): Promise<Exit
         onProgress: (progress) => activity.show(() => progressText(progress)),
       });
       activity.stop();
-      await output.object(restoreJson(result), () => restoreText(result, output));
+      const { ended } = result;
+      await output.object({ ...result, ended: ended === null ? null : sentenceOf(ended) }, () =>
+        restoreText(result, output),
+      );
       return exitOfRestore(result);
     } finally {
       activity.stop();

@@ -480,7 +480,9 @@ async function installService(
     path: path.join(root, file),
     content,
   }));
-  const kept = files.filter(({ path: file, content }) => differs(file, content));
+  const kept = files.filter(
+    ({ path: file, content }) => existsSync(file) && readFileSync(file, 'utf8') !== content,
+  );
   if (kept.length > 0 && !force && !dryRun) {
     throw serviceUnitsError('service-units-differ', { files: kept.map(({ path: file }) => file) });
   }
@@ -582,10 +584,6 @@ function credentialsOf({ accounts }: Settings): string[] {
     platform === null ? [token] : [token, platform.token],
   );
   return [...new Set(sources.flatMap(({ kind, name }) => (kind === 'credential' ? [name] : [])))];
-}
-
-function differs(file: string, content: string): boolean {
-  return existsSync(file) && readFileSync(file, 'utf8') !== content;
 }
 
 function accessOf({ program, config, dataDir }: UnitFacts, settings: Settings | null): NoAccess[] {

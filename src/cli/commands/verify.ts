@@ -306,12 +306,13 @@ async function verifyAll(
     noteCheckup(context, dataDir, startedAt);
   }
   const exit = exitOfVerification(result);
+  const { number, hash, signedAt, signer, compared } = checkpoint ?? {};
   await output.object(
     {
       mode,
       ok: exit === EXIT.done,
       ...result,
-      checkpoint: checkpoint === null ? null : statementJson(checkpoint),
+      checkpoint: checkpoint && { number, hash, signedAt, signer, compared },
       durationMs,
       verifiedAt: isoTime(startedAt),
       remembered,
@@ -336,10 +337,6 @@ function printUnread(
   if (reason === null) return;
   const error = catalogError('catalog-io', { file: catalogFile(dataDir), reason });
   printError(notices.stream, globals.json, sentenceOf(error));
-}
-
-function statementJson({ number, hash, signedAt, signer, compared }: SignedCommit) {
-  return { number, hash, signedAt, signer, compared };
 }
 
 /**
