@@ -272,7 +272,12 @@ export function reportTo(notices: Notices): (event: EngineEvent) => void {
           `the last run was interrupted: ${bytes(event.bytes)} after the last commit were moved to ${event.file}`,
         );
       case 'state-put-aside':
-        return notices.alert(stateAsideWarning(event.file));
+        // The archive is not damaged: what a state remembers is learned again, but for known damage and saved searches.
+        return notices.alert({
+          code: 'state-put-aside',
+          message: `the state could not be read and was moved to ${event.file}. A new one was created; the archive is not affected.`,
+          hint: 'Only the old one has known damage and saved searches: "mailkeep verify" finds the damage again.',
+        });
       case 'state-not-written':
         return notices.warn(
           `${REMEMBERED[event.what]} could not be remembered. ${sentenceOf(event.error).message}`,
@@ -299,16 +304,4 @@ export function reportTo(notices: Notices): (event: EngineEvent) => void {
 
 export function warningText({ file, holds, mode }: ConfigWarning): string {
   return `${file} holds ${HOLDS[holds ?? 'token']} and can be read by others (mode ${mode}): chmod 600 ${file}`;
-}
-
-/**
- * A state that was put aside is no damage of the archive: what it remembers is learned again. Known damage and saved
- * searches went with it, and must not be forgotten unseen.
- */
-function stateAsideWarning(file: string): Warning {
-  return {
-    code: 'state-put-aside',
-    message: `the state could not be read and was moved to ${file}. A new one was created; the archive is not affected.`,
-    hint: 'Only the old one has known damage and saved searches: "mailkeep verify" finds the damage again.',
-  };
 }

@@ -5,7 +5,7 @@ import { configSchema, fleetFileSchema, isObject, pathText, valueAt } from './co
 import { hasCode } from './errors.ts';
 
 /** One field of the configuration in force. */
-export interface ShownField {
+interface ShownField {
   /** `rateLimit.concurrency`, `accounts[0].token`. */
   readonly path: string;
   /** JSON; secrets are `***`. */

@@ -110,7 +110,7 @@ export interface StoredWebhook {
 }
 
 /** A place for a secret, made before the secret is: the service shows it only once. */
-export interface SecretSlot {
+interface SecretSlot {
   /**
    * Stores the secret and makes it durable.
    *

@@ -614,7 +614,12 @@ async function callOperation(
         if (command.body === '-') {
           throw operationError('operation-needs-yes', { act: operation.name });
         }
-        const lines = [`${operation.name}: ${operation.summary}.`, ...valueLines(values)];
+        const lines = [
+          `${operation.name}: ${operation.summary}.`,
+          ...Object.entries(values).map(
+            ([name, value]) => `  ${name}: ${terminalLine(String(value))}`,
+          ),
+        ];
         if (!(await confirmed(context, operation.name, lines))) return EXIT.failures;
       }
       if (operation.sideEffect === 'marks-seen') {
@@ -646,10 +651,6 @@ function platformOf<Platform>(
 ): Platform {
   if (platform !== null) return platform;
   throw operationError('operation-needs-platform', { operation: operation.name, account: name });
-}
-
-function valueLines(values: ParamValues): string[] {
-  return Object.entries(values).map(([name, value]) => `  ${name}: ${terminalLine(String(value))}`);
 }
 
 const RENEWING: readonly string[] = ['regenerateWebhookSecret', 'platform.regenerateWebhookSecret'];

@@ -147,14 +147,6 @@ async function checkAccount(
   );
 }
 
-/** Where "service install" lets units take credentials from: as root, and as another user. */
-function credentialFolders(env: CommandContext['surroundings']['env']): string[] {
-  return [
-    '/etc/mailkeep',
-    path.join(env.XDG_CONFIG_HOME ?? path.join(homedir(), '.config'), 'mailkeep'),
-  ];
-}
-
 /**
  * Returns the context with the folder of credentials that systemd gives to the unit only: outside of it, that is the folder
  * which systemd takes them from. Null where an account needs one and this user cannot read it.
@@ -169,7 +161,9 @@ function withCredentials(
     kind === 'credential' ? [name] : [],
   );
   if (names.length === 0 || env.CREDENTIALS_DIRECTORY !== undefined) return context;
-  const folder = credentialFolders(env).find((one) =>
+  const config = env.XDG_CONFIG_HOME ?? path.join(homedir(), '.config');
+  // Where "service install" lets units take credentials from: as root, and as another user.
+  const folder = ['/etc/mailkeep', path.join(config, 'mailkeep')].find((one) =>
     names.every((name) => isReadable(path.join(one, name))),
   );
   if (folder === undefined) return null;

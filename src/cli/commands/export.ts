@@ -18,7 +18,7 @@ import {
   type ExportFormat,
   type ExportOrigin,
 } from '../../transfer/export-manifest.ts';
-import type { ExportFailure, ExportProgress, ExportSelection } from '../../transfer/plan-export.ts';
+import type { ExportFailure, ExportSelection } from '../../transfer/plan-export.ts';
 import { type ExportResult, runExportFrom } from '../../transfer/run-export.ts';
 import {
   oneMessage,
@@ -271,7 +271,11 @@ async function write(
   const activity = openActivity(context, 'choosing what to export');
   const result = await runExportFrom(origin, {
     ...{ to, format, incremental, sidecar, statusHeaders, signal: context.signal },
-    onProgress: (progress) => activity.show(() => progressText(progress)),
+    onProgress: ({ done, of, bytes: written, ofBytes }) =>
+      activity.show(
+        () =>
+          `exported ${count(done)} of ${counted(of, 'place')}, ${bytes(written)} of ${bytes(ofBytes)}`,
+      ),
   }).finally(activity.stop);
   await context.output.object(result, () => exportText(result));
   return exitOfExport(result);
@@ -287,8 +291,4 @@ function refuseMismatches({ format, statusHeaders, to, account, tenant }: Export
     const expected = 'the name of a file for a zip';
     throw usageError('usage-option', { option: '--to', found: to, expected });
   }
-}
-
-function progressText({ done, of, bytes: written, ofBytes }: ExportProgress): string {
-  return `exported ${count(done)} of ${counted(of, 'place')}, ${bytes(written)} of ${bytes(ofBytes)}`;
 }

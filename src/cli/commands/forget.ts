@@ -1,28 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { Option } from 'commander';
-import { settingsOf } from '../../catalog/archive-settings.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { isMailbox } from '../../catalog/folders.ts';
-import type { Removable } from '../../catalog/messages.ts';
 import { purgedMessage, type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
 import { openWriter } from '../../catalog/open-writer.ts';
-import { isConfigOf, isNamed, locateConfig } from '../../core/config-locate.ts';
-import type { StateFile } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import { bytes, counted } from '../../core/text.ts';
+import { counted } from '../../core/text.ts';
 import type { MessageId } from '../../core/types.ts';
 import { isImported } from '../../mail/identity.ts';
 import { retentionError } from '../../verify/errors.ts';
 import type { Survey } from '../../verify/find-purged.ts';
-import {
-  type Forgetting,
-  finishPurge,
-  journalForget,
-  planForget,
-  planRemoval,
-  refuseHeld,
-} from '../../verify/purge.ts';
-import { archiveOf, oneMessage, withReader, withState } from '../archive.ts';
+import { type Forgetting, finishPurge, journalForget, planForget } from '../../verify/purge.ts';
+import { oneMessage, withReader } from '../archive.ts';
 import { confirmed } from '../ask.ts';
 import {
   type CommandContext,
@@ -33,6 +22,7 @@ import {
   type Values,
 } from '../context.ts';
 import { chosenEntries, type QuarantineChoice } from '../option-values.ts';
+import { type MailToRemove, removeMail } from '../remove-mail.ts';
 
 const HELP = `
 Removes messages permanently, for example when somebody with the right to ask requests it: their bytes, the
@@ -293,155 +283,4 @@ export function originText(atOrigin: number, messages: number): string[] {
   return [
     `The service still has ${it} at ${counted(atOrigin, 'place')}, and will not be asked for ${it} again. Delete ${it} there as well.`,
   ];
-}
-
-/** What to remove, by its places, and its name in the sentences about it. */
-export interface MailToRemove {
-  /** The command, as a question about it names it. */
-  readonly act: 'forget' | 'undo';
-  /** Such as "import 12 into Backup". */
-  readonly name: string;
-  readonly removable: Removable;
-}
-
-type Choose = (
-  catalog: Catalog,
-  state: Pick<StateFile, 'runs'> | undefined,
-) => MailToRemove & { readonly run?: number };
-
-/**
- * Removes mail by its places. Messages that have other places stay there.
- *
- * @param choose called again once the archive is locked
- * @throws what `choose` throws; forget-on-hold, retention-not-indexed, retention-bad-hold, operation-needs-yes,
- *   archive-in-use: nothing was changed
- * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
- */
-export async function removeMail(
-  context: CommandContext,
-  { yes, dryRun }: { readonly yes: boolean; readonly dryRun: boolean },
-  choose: Choose,
-): Promise<void> {
-  const { output, notices, signal } = context;
-  const dataDir = archiveOf(context);
-  const print = (mail: ReturnType<Choose>, boxes: Boxes, done?: Done) =>
-    output.object(resultOf(mail, boxes, done), () => textOf(mail, boxes, done).join('\n'));
-  if (dryRun) {
-    return withReader(context, ({ catalog }) =>
-      withState(dataDir, (state) => {
-        const mail = choose(catalog, state);
-        refuseHeld(context, catalog, state, holdsIn(context, dataDir), mail.removable);
-        return print(mail, boxesOf(catalog, mail));
-      }),
-    );
-  }
-  let writer = await openWriter(context, dataDir);
-  try {
-    const before = await finishPurge(context, writer);
-    if (before?.closed === true) writer = await openWriter(context, dataDir);
-    const { catalog, state } = writer;
-    const mail = choose(catalog, state);
-    const boxes = boxesOf(catalog, mail);
-    const { places, parts } = mail.removable;
-    if (parts.length === 0 || (mail.run !== undefined && places === 0)) {
-      return await print(mail, boxes, { segments: before?.segments ?? 0 });
-    }
-    refuseHeld(context, catalog, state, holdsIn(context, dataDir), mail.removable);
-    if (!yes && !(await confirmed(context, mail.act, textOf(mail, boxes)))) return;
-    notices.say('Reading the log for data of these messages.');
-    const plan = await planRemoval(writer, mail.removable, signal);
-    await journalForget(writer, plan);
-    const done = await finishPurge(context, writer);
-    await print(mail, boxes, { segments: done?.segments ?? 0, shared: plan.survey.shared.length });
-  } finally {
-    await writer.close();
-  }
-}
-
-/** Holds of the archive's configuration; one that only the search found may be that of another archive. */
-function holdsIn(context: CommandContext, dataDir: string) {
-  const { globals, surroundings } = context;
-  const file = locateConfig(globals.config, surroundings);
-  if (file === undefined) return [];
-  const isOurs = isNamed(globals.config, surroundings) || isConfigOf(file, dataDir, surroundings);
-  return isOurs ? settingsOf(context).retention.hold : [];
-}
-
-type Boxes = ReturnType<Catalog['folders']['mailboxes']>;
-
-interface Done {
-  readonly segments: number;
-  /** Attachments that stay, since other messages have them. */
-  readonly shared?: number;
-}
-
-function boxesOf(catalog: Catalog, { removable: { parts } }: MailToRemove): Boxes {
-  return catalog.folders
-    .mailboxes()
-    .filter((box) => parts.some((one) => one.host === box.host && one.mailbox === box.mailbox));
-}
-
-function bytesOf({ going }: Removable): number {
-  return going.reduce((sum, { size }) => sum + size, 0);
-}
-
-function resultOf(mail: ReturnType<Choose>, boxes: Boxes, done: Done | undefined) {
-  const { parts, places, going, staying, incomplete } = mail.removable;
-  return {
-    dryRun: done === undefined,
-    run: mail.run ?? null,
-    mailboxes: boxes.map(({ host, mailbox, address }) => {
-      const part = parts.find((one) => one.host === host && one.mailbox === mailbox);
-      return { address, resourceId: mailbox, host, whole: part?.commits === undefined };
-    }),
-    places,
-    messages: going.length,
-    bytes: bytesOf(mail.removable),
-    staying,
-    incomplete,
-    sharedAttachments: done?.shared ?? null,
-    segments: done?.segments ?? null,
-  };
-}
-
-function textOf(mail: ReturnType<Choose>, boxes: Boxes, done?: Done): string[] {
-  const { act, name, removable } = mail;
-  const { parts, places, going, staying, incomplete } = removable;
-  if (mail.run !== undefined && places === 0) {
-    return [`${capital(name)} is undone already: the archive has none of its messages.`];
-  }
-  const verb =
-    act === 'undo'
-      ? { would: 'Would undo', did: 'Undone:' }
-      : { would: 'Would remove', did: 'Removed:' };
-  const lines = [
-    `${done === undefined ? verb.would : verb.did} ${terminalLine(name)}, with ${counted(going.length, 'message')} (${bytes(bytesOf(removable))}).`,
-  ];
-  if (staying > 0) {
-    lines.push(
-      `${counted(staying, 'message stays', 'messages stay')} in the archive: other mailboxes, folders or imports have ${staying === 1 ? 'it' : 'them'}.`,
-    );
-  }
-  if (incomplete > 0) lines.push(`${counted(incomplete, 'incomplete message')} also removed.`);
-  for (const { address, host, mailbox } of boxes) {
-    const part = parts.find((one) => one.host === host && one.mailbox === mailbox);
-    if (act === 'undo' && part?.commits === undefined) {
-      lines.push(`The mailbox ${terminalLine(address)} has nothing else and is removed too.`);
-    }
-    if (isImported({ host })) continue;
-    lines.push(
-      `A later sync stores ${terminalLine(address)} again if the account still has it. To prevent that, add it to mailboxes.exclude of the account.`,
-    );
-  }
-  if (done?.shared !== undefined && done.shared > 0) {
-    lines.push(
-      `${counted(done.shared, 'attachment stays', 'attachments stay')}, because other messages have ${done.shared === 1 ? 'it' : 'them'}.`,
-    );
-  }
-  if (done === undefined) return lines;
-  return [...lines, 'Other copies still have these messages until the next "mailkeep copy".'];
-}
-
-function capital(text: string): string {
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 }

@@ -24,7 +24,7 @@ import {
 import { wholeNumber } from '../option-values.ts';
 import { present, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
-import { removeMail } from './forget.ts';
+import { removeMail } from '../remove-mail.ts';
 
 const HELP = `
 Imports old backups into the archive as a mailbox of their own. list, search and export treat it like any other

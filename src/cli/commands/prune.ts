@@ -1,5 +1,5 @@
 import { settingsOf } from '../../catalog/archive-settings.ts';
-import { openWriter, type Writer } from '../../catalog/open-writer.ts';
+import { openWriter } from '../../catalog/open-writer.ts';
 import type { RetentionSettings } from '../../core/config-schema.ts';
 import { bytes, count, counted, KEPT_WHY, PRUNED_WHY } from '../../core/text.ts';
 import type { KeepReason, PrunePlan, PruneReason, Sum } from '../../verify/prune.ts';
@@ -124,7 +124,12 @@ async function prune(context: CommandContext, apply: boolean): Promise<void> {
     const before = await finishPurge(context, writer);
     if (before?.closed === true) writer = await open();
     const plan = plannedPrune(context, writer.catalog, writer.state, settings.retention);
-    const done = plan.prune.length === 0 ? undefined : await carryOut(context, writer, plan);
+    let done: typeof before;
+    if (plan.prune.length > 0) {
+      context.notices.say('Reading the log for data of these messages.');
+      await journalPrune(writer, plan, context.signal);
+      done = await finishPurge(context, writer);
+    }
     await printPlan(context, plan, {
       segments: (before?.segments ?? 0) + (done?.segments ?? 0),
       bytesFreed: freed(before) + freed(done),
@@ -138,12 +143,6 @@ function hasPolicy({ endedAfterDays, draftsAfterDays, rules }: RetentionSettings
   return [endedAfterDays, draftsAfterDays, ...rules.map((rule) => rule.endedAfterDays)].some(
     (days) => days !== null,
   );
-}
-
-async function carryOut(context: CommandContext, writer: Writer, plan: PrunePlan) {
-  context.notices.say('Reading the log for data of these messages.');
-  await journalPrune(writer, plan, context.signal);
-  return finishPurge(context, writer);
 }
 
 function freed(done: { readonly bytesBefore: number; readonly bytesAfter: number } | undefined) {

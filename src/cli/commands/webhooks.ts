@@ -602,9 +602,10 @@ function logText(entries: readonly DeliveryLogRecord[], { output }: CommandConte
   const headings = ['TIME', 'OUTCOME', 'TRIES', 'TOOK', 'MAILBOX', 'URL'];
   const rows = entries.map((entry) => {
     const at = Date.parse(entry.created_at);
+    const outcome = entry.is_successful ? 'delivered' : 'failed';
     return [
       Number.isNaN(at) ? entry.created_at : localTime(at),
-      outcomeOf(entry),
+      attemptsOf(entry) === 0 ? 'waiting' : outcome,
       `${attemptsOf(entry)} of ${entry.max_retry_count + 1}`,
       `${count(entry.duration)} ms`,
       entry.mailbox_address,
@@ -612,11 +613,6 @@ function logText(entries: readonly DeliveryLogRecord[], { output }: CommandConte
     ];
   });
   return tableText(headings, rows, 5, output);
-}
-
-function outcomeOf(entry: DeliveryLogRecord): string {
-  if (attemptsOf(entry) === 0) return 'waiting';
-  return entry.is_successful ? 'delivered' : 'failed';
 }
 
 /** Fewer characters, or none from a variable that was not set, are more likely a mistake than a name. */
