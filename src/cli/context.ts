@@ -69,3 +69,11 @@ export function refuse(command: string, problems: Readonly<Record<string, boolea
 export function subCommand(command: Command, name: string, summary: string): Command {
   return command.command(name).summary(summary).description(summary);
 }
+
+/** Resolves when a command is interrupted, which is how one that serves ends well. */
+export function interrupted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -2,13 +2,12 @@ import { Writable } from 'node:stream';
 import { StdioServerTransport } from '@modelcontextprotocol/server/stdio';
 import { requireArchive } from '../../catalog/open-reader.ts';
 import { accountHosts } from '../../catalog/saved-searches.ts';
-import { onAbort } from '../../core/concurrency.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
 import { sentenceOf } from '../../core/errors.ts';
 import { mcpServer } from '../../web/mcp.ts';
 import { ServedArchive } from '../../web/served-archive.ts';
 import { mailboxKeys, withState } from '../archive.ts';
-import type { CommandContext, Define, Values } from '../context.ts';
+import { type CommandContext, type Define, interrupted, type Values } from '../context.ts';
 import { collected } from '../option-values.ts';
 
 const HELP = `
@@ -60,7 +59,7 @@ async function serveMcp(context: CommandContext, addresses: readonly string[]): 
       );
     const ended = new Promise<void>((resolve) => {
       for (const event of ['end', 'close'] as const) input.once(event, resolve);
-      onAbort(signal, resolve);
+      void interrupted(signal).then(resolve);
     });
     const answers = new Writable({
       write(chunk: Uint8Array, _encoding, done) {

@@ -1,5 +1,4 @@
-import { onAbort } from '../../core/concurrency.ts';
-import type { Define, Values } from '../context.ts';
+import { type Define, interrupted, type Values } from '../context.ts';
 import { collected, given, recipients, wholeNumber } from '../option-values.ts';
 
 type SandboxLine = Values<'state'> &
@@ -90,7 +89,7 @@ export const define: Define = (command, chosen) => {
           await output.text(
             JSON.stringify({ mailboxUrl, platformUrl, mcpUrl, tokens, mailboxes, control }),
           );
-          await new Promise<void>((resolve) => onAbort(signal, resolve));
+          await interrupted(signal);
         } finally {
           await sandbox.close();
         }

@@ -7,7 +7,6 @@ import { settingsOf } from '../../catalog/archive-settings.ts';
 import { requireArchive } from '../../catalog/open-reader.ts';
 import { accountHosts } from '../../catalog/saved-searches.ts';
 import { type ListenAddress, parseListen } from '../../core/address.ts';
-import { onAbort } from '../../core/concurrency.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, hasCode, MailkeepError, sentenceOf } from '../../core/errors.ts';
@@ -20,7 +19,13 @@ import { askLink, linkSockets, openLinkChannel } from '../../web/link-channel.ts
 import { CODE_MS, openSessions } from '../../web/sessions.ts';
 import { startWebServer, type WebServer } from '../../web/web-server.ts';
 import { mailboxKeys } from '../archive.ts';
-import type { CommandContext, Define, Flags, Values } from '../context.ts';
+import {
+  type CommandContext,
+  type Define,
+  type Flags,
+  interrupted,
+  type Values,
+} from '../context.ts';
 import { collected } from '../option-values.ts';
 
 interface WebLine extends Flags<'link' | 'open'>, Values<'account' | 'tenant'> {
@@ -231,7 +236,7 @@ export async function whileServed(
     if (!areKept)
       notices.say('The archive cannot be written: browsers sign in again after a restart.');
     if (open) void openInBrowser(signInUrl, context, CODE_MS);
-    await new Promise<void>((resolve) => onAbort(signal, resolve));
+    await interrupted(signal);
   } finally {
     await channel?.close();
   }
