@@ -477,7 +477,7 @@ export interface WritingOptions {
 
 export interface ExportOptions extends ExportArchive, WritingOptions {}
 
-export interface ExportProgress {
+interface ExportProgress {
   readonly done: number;
   readonly of: number;
   readonly bytes: number;
