@@ -6,6 +6,8 @@ import { root, sourceFiles } from './source-tree.ts';
 
 /** What starts without a fleet, apart from worker threads: these load nothing of PostgreSQL. */
 const PROGRAMS = ['mailkeep.js', 'index.js', 'mailkeep.cjs', 'load.cjs', 'reading.script'];
+/** The sentences about errors of the registry: any node can send such an error, and they import only core. */
+const SENTENCES = 'src/registry/errors.ts';
 /** Stands in `pg` and nowhere else. */
 const MARK = 'SASL: SCRAM-SERVER-FIRST-MESSAGE';
 
@@ -49,11 +51,13 @@ test('no entry point of the build loads the registry of a fleet', () => {
   const entries = [...build.matchAll(/'(src\/[\w/-]+\.tsx?)'/g)].map(([, file = '']) => file);
   expect(entries).toEqual(expect.arrayContaining(['src/cli/main.ts', 'src/cli/main-reading.ts']));
   for (const entry of entries) {
-    const loaded = [...reached(entry, sourcesLoadedWith)];
+    const loaded = [...reached(entry, sourcesLoadedWith)].filter((file) => file !== SENTENCES);
     expect(loaded.filter((file) => /^(?:src\/registry|migrations\/fleet)\//.test(file))).toEqual(
       [],
     );
   }
+  const outside = sourcesLoadedWith(SENTENCES).filter((file) => !file.startsWith('src/core/'));
+  expect(outside).toEqual([]);
   // The walk sees what it is to see.
   const own = reached('src/registry/schema.ts', sourcesLoadedWith);
   expect([...own]).toContain('migrations/fleet/0001_registry.ts');
