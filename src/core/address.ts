@@ -1,12 +1,12 @@
 import { isIP } from 'node:net';
 
-/** A host and port to listen on; port 0 is any free one. */
+/** A host and port to listen on; port 0 selects any free port. */
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** Reads `127.0.0.1:8025`, `[::1]:8025`, `localhost:0` or `:8025` (every interface); undefined when it is none. */
+/** Parses `127.0.0.1:8025`, `[::1]:8025`, `localhost:0` or `:8025` (every interface); undefined if invalid. */
 export function parseListen(text: string): ListenAddress | undefined {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]*)):(\d{1,5})$/.exec(text);
   if (match === null) return undefined;
@@ -17,7 +17,7 @@ export function parseListen(text: string): ListenAddress | undefined {
   return { host: bracketed ?? (plain === undefined || plain === '' ? '0.0.0.0' : plain), port };
 }
 
-/** True for a host that never leaves this machine (RFC 6761 `localhost`, RFC 5735 127/8, RFC 4291 ::1). */
+/** True for a loopback host (RFC 6761 `localhost`, RFC 5735 127/8, RFC 4291 ::1). */
 export function isLoopback(hostname: string): boolean {
   const host = hostname.replace(/^\[|\]$/g, '').toLowerCase();
   if (host === 'localhost' || host.endsWith('.localhost') || host === '::1') return true;
@@ -25,8 +25,8 @@ export function isLoopback(hostname: string): boolean {
 }
 
 /**
- * Reads an http(s) address of a service. A user name, a password, a query or a fragment in it is refused:
- * credentials belong in the token, where they are kept out of logs.
+ * Parses the http(s) address of a service. A user name, password, query or fragment is refused: credentials belong in
+ * the token, which stays out of logs.
  */
 export function parseServiceUrl(text: string): URL | undefined {
   if (!URL.canParse(text)) return undefined;
@@ -36,8 +36,8 @@ export function parseServiceUrl(text: string): URL | undefined {
 }
 
 /**
- * Returns the address that a text without scheme was probably meant to be: `127.0.0.1:4010` lacks `http://`, which
- * serves this machine only, and `mail-api.example.com` lacks `https://`. Null for anything else.
+ * Returns the address that a text without scheme probably means, or null: `http://` for this machine only
+ * (`127.0.0.1:4010`), else `https://` (`mail-api.example.com`).
  */
 export function withScheme(text: string): string | null {
   const match = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9.-]{1,253})(:\d{1,5})?(\/[^\s?#@]{0,200})?$/i.exec(

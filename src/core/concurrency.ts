@@ -2,13 +2,13 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /** Time as an argument, so that tests never wait. */
 export interface Clock {
-  /** Milliseconds since the epoch: what is remembered between runs is counted in it. */
+  /** Milliseconds since the epoch, so that values survive between runs. */
   now(): number;
-  /** Calls back once after at least `ms`; the returned function takes it back. */
+  /** Calls back once after at least `ms`; the returned function cancels the call. */
   after(ms: number, call: () => void): () => void;
 }
 
-/** Node's timers take no longer delays: about 24.8 days. */
+/** Node's timers accept no longer delay: about 24.8 days. */
 const LONGEST_TIMER_MS = 2_147_483_647;
 
 export const systemClock: Clock = {
@@ -20,17 +20,15 @@ export const systemClock: Clock = {
 };
 
 /**
- * Who is next. Lanes go by rank: what a person waits for, then new mail, then the backlog, then sweeps. Within
- * a lane the keys (mailboxes) take turns, so that a large mailbox does not hold up a small one, and within a key
- * it is first come, first served.
+ * Lanes by rank: requests that a user waits for, then new mail, the backlog, full syncs. Within a lane the keys
+ * (mailboxes) take turns, so that a large mailbox does not delay a small one. Within a key, first come, first served.
  */
 const LANES = ['hint', 'new-mail', 'backlog', 'sweep'] as const;
 export type Lane = (typeof LANES)[number];
 
-/** Every so many turns the lowest lane with anyone in it is served, so that none waits for ever. */
+/** After this many turns the lowest waiting lane is served, so that none starves. */
 const TURNS_TO_LOWEST = 16;
 
-/** Someone waiting in a lane. */
 export interface Waiting<T> {
   readonly lane: Lane;
   readonly key: string;
@@ -54,7 +52,7 @@ export class WaitingLines<T> {
     this.#size += 1;
   }
 
-  /** Takes one out of its line wherever it stands. */
+  /** Removes an item from its queue, at any position. */
   remove(waiting: Waiting<T>): void {
     const lane = this.#lane(waiting.lane);
     const line = lane.get(waiting.key);
@@ -75,7 +73,7 @@ export class WaitingLines<T> {
       const [key, line] = entry.value;
       const first = line.shift();
       lane.delete(key);
-      // To the back of the round, behind the other keys.
+      // Behind the other keys.
       if (line.length > 0) lane.set(key, line);
       if (first === undefined) continue;
       this.#size -= 1;
@@ -91,7 +89,7 @@ export class WaitingLines<T> {
   }
 }
 
-/** One listener a signal, however many wait on it: thousands of requests share the signal of one run. */
+/** One listener per signal: thousands of requests share the signal of one run. */
 const waiting = new WeakMap<AbortSignal, AbortListener>();
 
 interface AbortListener {
@@ -100,12 +98,12 @@ interface AbortListener {
 }
 
 /**
- * Calls back when the signal aborts; the returned function takes it back, and leaves nothing on the signal where
- * nobody waits any more. The signal must not have aborted yet: callers check `signal.throwIfAborted()` first.
+ * Calls back when the signal aborts. The returned function cancels the call, and the last one removes the listener. The
+ * signal must not have aborted yet: callers check `signal.throwIfAborted()` first.
  */
 export function onAbort(signal: AbortSignal, call: () => void): () => void {
   const { calls, listener } = waiting.get(signal) ?? listen(signal);
-  // A wrapper of its own for each caller: the same function may wait twice.
+  // A separate wrapper per caller: the same function may be registered twice.
   const entry = () => call();
   calls.add(entry);
   return () => {
@@ -129,11 +127,11 @@ function listen(signal: AbortSignal): AbortListener {
 }
 
 /**
- * A controller that aborts with the signal, and on its own account. `release` lets go of the signal; it has to be called.
+ * Returns a controller that aborts with the signal or independently. Call `release` to detach it from the signal.
  *
- * Instead of `AbortSignal.any`: in Node.js 22 and 24 each call leaves 200 to 350 bytes with the signals it was given, even
- * when its result has no listener any more, and in Node.js 26 too a result with a listener lives as long as they do. Here
- * every pass needs a new controller, and the signal lives as long as the process.
+ * Replaces `AbortSignal.any`: in Node.js 22 and 24 each call leaks 200 to 350 bytes on its input signals. In Node.js 26
+ * a result with a listener still lives as long as its inputs. Every sync run needs a controller, and the signal lives
+ * as long as the process.
  */
 export function following(signal: AbortSignal): {
   readonly controller: AbortController;
@@ -147,7 +145,7 @@ export function following(signal: AbortSignal): {
   return { controller, release: onAbort(signal, () => controller.abort(signal.reason)) };
 }
 
-/** Waits for a number of milliseconds. @throws the signal's reason when it aborts */
+/** Waits for `ms` milliseconds. @throws the signal's reason when it aborts */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted === true) return Promise.reject(signal.reason);
   return new Promise((resolve, reject) => {
@@ -165,7 +163,7 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   });
 }
 
-/** Lets a few at a time do what costs memory or time; the others wait, in the order in which they came. */
+/** Limits concurrent work that costs memory or time; the rest waits, first come, first served. */
 export class Semaphore {
   #free: number;
   readonly #waiting = new Set<() => void>();
@@ -175,11 +173,11 @@ export class Semaphore {
   }
 
   /**
-   * Runs `act` when it has its turn. Before that, requests that have come are heard of, and so are those that were left:
-   * what nobody waits for any more is not begun.
+   * Runs `act` when its turn comes. Yields to the event loop first, so that new and cancelled requests are noticed and
+   * abandoned work does not start.
    *
-   * @param signal of the request that the work is for
-   * @throws the signal's reason where it is aborted before `act` began
+   * @param signal of the request that needs the work
+   * @throws the signal's reason if it aborts before `act` starts
    */
   async run<T>(act: () => T | Promise<T>, signal?: AbortSignal): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
@@ -216,8 +214,8 @@ export class Semaphore {
 }
 
 /**
- * Does something for each item, several at a time, in their order. The first failure is thrown once what had begun has
- * ended; nothing new begins after it.
+ * Runs `act` for each item in order, `width` at a time. After a failure nothing new starts; running acts finish, then
+ * the first failure is thrown.
  */
 export async function severalAtOnce<T>(
   items: Iterable<T>,

@@ -4,15 +4,14 @@ import { configError } from './error-tables.ts';
 import { errnoOf } from './errors.ts';
 import { readRegularFile, tooLarge } from './files.ts';
 
-/** Anything but a quote, a backslash or a control character, and the escapes (RFC 8259 section 7). */
+/** Any character except a quote, a backslash or a control character; and escapes (RFC 8259 section 7). */
 const STRING = /"(?:[^"\\\p{Cc}]|[\x7f-\x9f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/uy;
 const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const SPACE = /[ \t\r\n]*/y;
 
 /**
- * Returns where a text stops being JSON: the offset of the first token that cannot stand there, or undefined when
- * the text is JSON after all. The built-in parser reports this for some errors only, and quotes the text
- * (and with it secrets) for the others.
+ * Returns the offset of the first token that is invalid JSON, or undefined for valid JSON. The built-in parser reports
+ * offsets for some errors only, and otherwise quotes the text, secrets included.
  */
 export function jsonErrorOffset(text: string): number | undefined {
   let at = 0;
@@ -47,27 +46,27 @@ export function jsonErrorOffset(text: string): number | undefined {
 }
 
 /**
- * Config files that were named and are pipes, such as `<(…)` of a shell, by absolute path. A pipe can be read only once, and
- * a command reads its configuration several times: the text stays for as long as the process lives.
+ * Config files given as pipes, such as `<(…)` of a shell, by absolute path. A pipe can be read only once, but a command
+ * reads its configuration several times: the text is cached for the life of the process.
  */
 const pipes = new Map<string, Buffer | null>();
 
 const CHUNK = 65_536;
-/** Paths of what is open in this process. No folder of the user's is next to them. */
+/** Paths of open streams. None of the user's directories is next to them. */
 const STREAM = /^\/dev\/(?:stdin|fd\/\d+)$|^\/proc\/(?:self|\d+)\/fd\/\d+$/;
 
-/** Notes that the user named a pipe as the config file: only then is it worth waiting for its writer. */
+/** Records that the user gave a pipe as config file: only then may reading wait for its writer. */
 export function notePipe(file: string): void {
   if (!pipes.has(file)) pipes.set(file, null);
 }
 
-/** Returns whether a config file is a pipe that the user named. */
+/** Returns whether a config file is a pipe that the user gave. */
 export function isPiped(file: string): boolean {
   return pipes.has(file);
 }
 
 /**
- * Returns the text of a config file that is a pipe; undefined for any other. Waits for whoever writes to it.
+ * Returns the text of a config file that is a pipe, waiting for its writer; undefined for any other file.
  *
  * @param most bytes
  * @throws system errors; EFBIG for more than `most`
@@ -80,7 +79,7 @@ function pipedText(file: string, most: number): Buffer | undefined {
   return text;
 }
 
-/** Returns the folder that relative paths in a config file are relative to: its own, or the current one for a stream. */
+/** Returns the base of relative paths in a config file: its directory, or the current one for a stream. */
 export function configFolder(file: string, cwd = process.cwd()): string {
   return STREAM.test(file) ? cwd : path.dirname(file);
 }
@@ -103,11 +102,11 @@ function readPipe(file: string, most: number): Buffer {
   }
 }
 
-/** Bytes. A configuration of a thousand accounts has less. */
+/** Bytes. A configuration of a thousand accounts is smaller. */
 const LONGEST_CONFIG = 1024 * 1024;
 
 /**
- * Returns the parsed JSON of a config file, unchecked. A pipe that the user named is read to its end.
+ * Returns the parsed JSON of a config file, unchecked. Reads a pipe that the user gave to its end.
  *
  * @throws config-unreadable, config-not-json
  */
@@ -118,7 +117,7 @@ export function readConfigFile(file: string): unknown {
 /**
  * Returns the value of a JSON text, unchecked.
  *
- * @param file where the text is from, for the error
+ * @param file source of the text, for the error
  * @throws config-not-json
  */
 export function jsonValue(text: string, file: string): unknown {
@@ -127,7 +126,7 @@ export function jsonValue(text: string, file: string): unknown {
     return value;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    // The parser's own words may quote the file, and with it a token: only the place is passed on.
+    // The parser's message may quote the file, and with it a token: report only the position.
     throw configError('config-not-json', { file, ...positionOf(text) });
   }
 }

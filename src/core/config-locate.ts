@@ -8,13 +8,13 @@ import { errnoOf, hasCode } from './errors.ts';
 import { nearest } from './names.ts';
 import { noPathProblem } from './s3-target.ts';
 
-/** What the search for a config file depends on; given as arguments so that tests need no real home. */
+/** Inputs of the search for a config file; arguments, so that tests need no real home. */
 export interface Surroundings {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** The places where a config file is looked for, in order, when none is named. */
+/** Returns the paths to search for a config file, in order. */
 export function configPlaces({ cwd, env }: Surroundings): string[] {
   const xdg = env.XDG_CONFIG_HOME;
   const base = xdg !== undefined && path.isAbsolute(xdg) ? xdg : path.join(homedir(), '.config');
@@ -26,10 +26,10 @@ export function configPlaces({ cwd, env }: Surroundings): string[] {
 }
 
 /**
- * The config file in force: `--config`, `MAILKEEP_CONFIG`, then the usual places. One that is named must
- * exist, and may be a pipe; without any, undefined.
+ * Returns the config file in force: `--config`, `MAILKEEP_CONFIG`, then the default paths; undefined without any. A
+ * file that the user gives must exist, and may be a pipe.
  *
- * @throws config-not-found when the named file does not exist, config-unreadable when access is denied
+ * @throws config-not-found when that file does not exist, config-unreadable when access is denied
  */
 export function locateConfig(
   named: string | undefined,
@@ -44,9 +44,9 @@ export function locateConfig(
   return configPlaces(surroundings).find((file) => existsSync(file));
 }
 
-/** Returns whether a file that the user named exists. @throws config-unreadable where the system denies access */
+/** Returns whether a file that the user gave exists. @throws config-unreadable if the system denies access */
 function namedExists(file: string): boolean {
-  // It may be gone once it was read.
+  // A pipe may be gone after it was read.
   if (isPiped(file)) return true;
   try {
     if (statSync(file).isFIFO()) notePipe(file);
@@ -59,7 +59,7 @@ function namedExists(file: string): boolean {
   }
 }
 
-/** Returns whether `--config` or `MAILKEEP_CONFIG` names the file, so that no search takes place. */
+/** Returns whether `--config` or `MAILKEEP_CONFIG` gives the file, so that no search takes place. */
 export function isNamed(named: string | undefined, surroundings: Surroundings): boolean {
   return askedFor(named, surroundings) !== undefined;
 }
@@ -68,13 +68,12 @@ function askedFor(named: string | undefined, { env }: Surroundings): string | un
   return named ?? env.MAILKEEP_CONFIG;
 }
 
-/** Where the archive is when neither the command line nor a config file says so. */
+/** Archive directory if neither the command line nor a config file sets one. */
 export const DEFAULT_DATA_DIR = 'data';
 
 /**
- * Returns the archive's folder for commands that only read: `--data`, else the config file's `dataDir`, else
- * `./data`. Reads only that field of a config file, so that reading works while the rest is wrong, and without
- * loading the validation.
+ * Returns the archive's directory for read-only commands: `--data`, else the config file's `dataDir`, else `./data`.
+ * Reads only that field, so that reading works while the rest is invalid, and without loading the validation.
  */
 export function locateDataDir(
   options: { readonly data: string | undefined; readonly config: string | undefined },
@@ -101,13 +100,13 @@ export function locateDataDir(
 type Codec = ConfigFile['archive']['codec'];
 
 /**
- * Returns the codec for sealed records: `archive.codec` of the config file, undefined where there is no file or no such
- * field. Checks nothing else in the file, so that commands that need no configuration work while the rest is wrong.
+ * Returns `archive.codec` of the config file; undefined without a file or field. Checks nothing else in the file, so
+ * that commands that need no configuration work while the rest is invalid.
  *
- * With `data`, a file that only the search found counts only if its archive is that folder: `config.json` is a common
- * name, and the file may belong to another program.
+ * With `data`, a file found by the search counts only if its archive is that directory: `config.json` is a common name,
+ * and the file may belong to another program.
  *
- * @throws config-invalid when the field holds something else; config-not-found, config-unreadable, config-not-json
+ * @throws config-invalid for any other value; config-not-found, config-unreadable, config-not-json
  */
 export function locateCodec(
   options: { readonly data: string | undefined; readonly config: string | undefined },
@@ -121,12 +120,12 @@ export function locateCodec(
   return codecIn(file);
 }
 
-/** Returns whether a file that the user did not name is the configuration of the archive in `dataDir`. */
+/** Returns whether a file that the search found configures the archive in `dataDir`. */
 export function isConfigOf(file: string, dataDir: string, surroundings: Surroundings): boolean {
   try {
     return locateDataDir({ data: undefined, config: file }, surroundings) === dataDir;
   } catch (error) {
-    // Not JSON, or without a folder that could be this one: some other program's file.
+    // Not JSON, or without a usable `dataDir`: another program's file.
     const codes = ['config-not-json', 'config-unreadable', 'config-invalid'] as const;
     if (codes.some((code) => hasCode(error, code))) return false;
     throw error;

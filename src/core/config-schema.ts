@@ -18,8 +18,8 @@ import { labelOf, noPathProblem, type ParsedTarget, parseTarget } from './s3-tar
 import { Secret } from './secrets.ts';
 
 /**
- * The one source of the configuration: validation, defaults and the JSON Schema of editors are derived
- * from it. `expected` in the metadata is what an error names as the expected value of the field.
+ * Single source of the configuration: validation, defaults and the editors' JSON Schema derive from it. `expected` in
+ * the metadata is the expected value that errors show.
  */
 declare module 'zod' {
   interface GlobalMeta {
@@ -27,7 +27,7 @@ declare module 'zod' {
   }
 }
 
-/** Cron with five fields, or six with seconds first; node-cron also takes `@daily`, which we do not promise. */
+/** Cron with five fields, or six with seconds first. node-cron also accepts `@daily`, which we do not promise. */
 function isCron(text: string): boolean {
   const fields = text.trim().split(/\s+/).length;
   return (fields === 5 || fields === 6) && cron.validate(text);
@@ -46,7 +46,7 @@ const duration = (description: string) =>
 const cronField = (description: string) =>
   checked(description, 'a cron expression of 5 fields, or 6 with seconds', isCron);
 
-/** A section of the file, with all its fields named in errors. */
+/** Returns a section of the file whose errors list all its fields. */
 function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
   const names = Object.keys(shape);
   const last = names.pop() ?? '';
@@ -69,16 +69,16 @@ const variableName = z
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/)
   .meta({ expected: 'the name of an environment variable' });
 
-/** A secret that stands outside the file: where it is read from. */
+/** Sources of a secret outside the file. */
 const ELSEWHERE = [
   z.strictObject({ env: variableName }),
   z.strictObject({ file: z.string().min(1) }),
   z.strictObject({ credential: z.string().regex(/^[A-Za-z0-9_.-]+$/) }),
 ] as const;
 
-/** Less would copy without a break. */
+/** A shorter interval would copy continuously. */
 const SHORTEST_MS = 60_000;
-/** States of a copy that are kept at the most. */
+/** Retained versions of a copy. */
 const MOST_KEPT = 10_000;
 const MOST_LOCK_DAYS = 36_500;
 const MOST_SAMPLED = 1_000_000;
@@ -111,7 +111,7 @@ const full = checked(
   .nullable()
   .meta({ expected: `${INTERVAL}, a cron expression, or null` });
 
-/** The copies that the daemon keeps. */
+/** Copies that the daemon maintains. */
 const copiesSchema = z
   .array(
     section({
@@ -158,19 +158,19 @@ const copiesSchema = z
       'a list of objects with to, every or schedule, encrypt, keep, lockDays, limitRate and verify',
   });
 
-/** When something is due: so many milliseconds after the last time, or by a cron expression. */
+/** A schedule: milliseconds since the last time, or a cron expression. */
 export type Rhythm = { readonly everyMs: number } | { readonly cron: string };
 
-/** Returns the copies of a validated file; relative folders are those of `folder`. */
+/** Returns the copies of a validated file; relative paths are resolved against `folder`. */
 function copySettings(copies: z.output<typeof copiesSchema>, folder: string) {
   return copies.map(({ to, every, schedule, verify, ...rest }) => ({
     ...rest,
-    /** `s3://BUCKET/PREFIX`, or the absolute path of a folder: as the command line calls the copy. */
+    /** `s3://BUCKET/PREFIX`, or the absolute path of a directory: the spelling of the command line. */
     to: nameOfTarget(to, folder) ?? to,
     rhythm: rhythmOf(schedule ?? every ?? ''),
-    /** As `verify --sample` takes it; null reads nothing. */
+    /** As `verify --sample` accepts it; null disables sampling. */
     sample: verify.sample === null ? null : String(verify.sample),
-    /** When everything is read back; null for never. */
+    /** Schedule of a complete read-back; null for never. */
     full: verify.full === null ? null : rhythmOf(verify.full),
   }));
 }
@@ -178,7 +178,7 @@ function copySettings(copies: z.output<typeof copiesSchema>, folder: string) {
 /** A copy that the daemon keeps up to date. */
 export type CopySettings = Readonly<ReturnType<typeof copySettings>[number]>;
 
-/** Returns what a target is called, however it was typed; undefined for a text that is none. */
+/** Returns the canonical spelling of a target; undefined if invalid. */
 export function nameOfTarget(text: string, folder: string): string | undefined {
   const target = readTarget(text);
   if (target === undefined) return undefined;
@@ -199,13 +199,13 @@ function rhythmOf(text: string): Rhythm {
   return everyMs === undefined ? { cron: text } : { everyMs };
 }
 
-/** Archives that one process can hold. */
+/** Limit of archives in one process. */
 const MOST_ARCHIVES = 100_000;
 
 const NODE = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 const EGRESS = /^[\x21-\x7e]{1,128}$/;
 
-/** What a machine of a fleet has to know: where the fleet's registry and objects are, and its own place in it. */
+/** Fleet settings of one node: the registry, the object store and the node's own identity. */
 export const fleetSchema = section({
   registry: z.union([z.string().refine(isRegistryAddress), ...ELSEWHERE]).meta({
     description:
@@ -284,7 +284,7 @@ export const fleetSchema = section({
   description: 'A fleet of machines with one registry, for "mailkeep fleet"; off when absent',
 });
 
-/** What else may be wrong with it, the registry reports: its parser is not loaded for local commands. */
+/** The registry reports other errors: its parser is not loaded for local commands. */
 function isRegistryAddress(text: string): boolean {
   return /^postgres(?:ql)?:\/\//i.test(text) && URL.canParse(text);
 }
@@ -328,7 +328,7 @@ function isHostName(text: string): boolean {
   return /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/.test(text);
 }
 
-/** Where a reverse proxy serves the web interface: all of its host, since pages name each other from the root. */
+/** True for an https origin without path: a reverse proxy must serve the whole host, since links start at the root. */
 function isPublicOrigin(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol, username, password, pathname, search, hash } = new URL(text);
@@ -336,7 +336,7 @@ function isPublicOrigin(text: string): boolean {
   return protocol === 'https:' && pathname === '/' && rest === '';
 }
 
-/** No request is made to an address that names a user. */
+/** `fetch` refuses addresses with a user name. */
 function isPostable(text: string): boolean {
   if (!isWebUrl(text)) return false;
   const { username, password } = new URL(text);
@@ -633,7 +633,7 @@ export const configSchema = z
     expected: 'an object',
   });
 
-/** The file of a node of a fleet: its accounts are in the registry. */
+/** Config file of a fleet node: its accounts are in the registry. */
 export const fleetFileSchema = configSchema.extend({
   accounts: configSchema.shape.accounts.optional(),
   fleet: fleetSchema,
@@ -641,10 +641,10 @@ export const fleetFileSchema = configSchema.extend({
 
 /** The file's content with defaults filled in. */
 export type ConfigFile = z.output<typeof configSchema>;
-/** The file's content as people write it. */
+/** The file's content as the user writes it. */
 export type ConfigInput = z.input<typeof configSchema>;
 
-/** The part of JSON Schema that our own schema uses. */
+/** The subset of JSON Schema that our schema uses. */
 const nodeSchema = z.looseObject({
   get properties() {
     return z.record(z.string(), nodeSchema).optional();
@@ -659,18 +659,18 @@ const nodeSchema = z.looseObject({
 });
 type SchemaNode = z.infer<typeof nodeSchema>;
 
-/** The schema with our own `expected` notes still in it: what errors are worded from. */
+/** Returns the JSON Schema including `expected`, from which errors are worded. */
 function annotatedSchema(): SchemaNode {
   return nodeSchema.parse(z.toJSONSchema(configSchema, { io: 'input' }));
 }
 
-/** The text of `config.schema.json`: JSON Schema of what people write, for editors. */
+/** Returns the text of `config.schema.json`: JSON Schema of the user's input, for editors. */
 export function jsonSchemaText(): string {
   const schema = z.toJSONSchema(configSchema, {
     io: 'input',
     override: ({ zodSchema, jsonSchema }) => {
       delete jsonSchema.expected;
-      // The file of a node of a fleet needs no accounts.
+      // The file of a fleet node needs no accounts.
       if (zodSchema !== configSchema) return;
       delete jsonSchema.required;
       jsonSchema.anyOf = [{ required: ['accounts'] }, { required: ['fleet'] }];
@@ -679,7 +679,7 @@ export function jsonSchemaText(): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
 }
 
-/** The node that describes the value at a path, or undefined where the schema knows no such place. */
+/** Returns the node that describes the value at a path; undefined if the schema has none. */
 function schemaAt(root: SchemaNode, path: readonly PropertyKey[]): SchemaNode | undefined {
   let nodes: readonly SchemaNode[] = [root];
   for (const key of path) {
@@ -695,19 +695,19 @@ function step(node: SchemaNode, key: PropertyKey): SchemaNode[] {
   return next === undefined ? [] : [next];
 }
 
-/** The field names that an object at this place may have. */
+/** Returns the field names that an object at this node may have. */
 function knownKeys(node: SchemaNode | undefined): string[] {
   if (node === undefined) return [];
   return [node, ...(node.anyOf ?? [])].flatMap((part) => Object.keys(part.properties ?? {}));
 }
 
-/** A wrong field: where, what stood there (never a secret), what belongs there. */
+/** A wrong field: its path, its value (never a secret) and the expected value. */
 export interface ConfigProblem {
   readonly path: string;
-  /** Null for a field that should not be there; `expected` then lists those that may. */
+  /** Null for an unknown field; `expected` then lists the known ones. */
   readonly found: string | null;
   readonly expected: string;
-  /** The name or value that was probably meant. */
+  /** The name or value that the user probably meant. */
   readonly suggestion?: string | null;
 }
 
@@ -724,7 +724,7 @@ export function configInvalid(file: string, problems: readonly ConfigProblem[]):
   });
 }
 
-/** Words every issue of the validation, in the order of the schema. `raw` is the parsed file. */
+/** Returns a problem per validation issue, in schema order. `raw` is the parsed file. */
 export function problemsOf(issues: readonly z.core.$ZodIssue[], raw: unknown): ConfigProblem[] {
   const schema = annotatedSchema();
   return issues.flatMap((issue): ConfigProblem[] => {
@@ -751,15 +751,15 @@ export function problemsOf(issues: readonly z.core.$ZodIssue[], raw: unknown): C
   });
 }
 
-/** One of a closed set of values, or an address without its scheme. */
+/** Returns the nearest allowed value, or an address with its missing scheme. */
 function meantValue(typed: string, values: readonly string[], path: Path): string | null {
   const [field] = path.slice(-1);
   return nearest(typed, values) ?? (field === 'baseUrl' ? withScheme(typed) : null);
 }
 
 /**
- * Returns problems that no single field shows: http outside this machine, two accounts of one name, two listeners
- * on one port, the web interface open to other machines without https, webhooks that would deliver nowhere. Reads the raw file, so that these are reported together with wrong fields.
+ * Returns problems that span fields: http beyond this machine, duplicate account names, shared listener ports, a public
+ * web interface without https, and webhooks without URL. Reads the raw file, so that these appear with wrong fields.
  */
 export function crossProblems(raw: unknown): ConfigProblem[] {
   return [
@@ -803,7 +803,7 @@ function repeatedNames(raw: unknown): ConfigProblem[] {
   );
 }
 
-/** The daemon's listeners, and where each listens unless the file says otherwise. */
+/** The daemon's listeners with their default addresses. */
 const LISTENERS = [
   ['webhook', '127.0.0.1:8025'],
   ['health', '127.0.0.1:8026'],
@@ -833,7 +833,7 @@ function sharedPorts(raw: unknown): ConfigProblem[] {
   });
 }
 
-/** Mail is never served in clear to another machine. */
+/** Mail is never served unencrypted to another machine. */
 function openWeb(raw: unknown): ConfigProblem[] {
   const at = listenAt(raw, LISTENERS[2]);
   const publicUrl = valueAt(raw, ['web', 'publicUrl']) ?? null;
@@ -847,7 +847,7 @@ function openWeb(raw: unknown): ConfigProblem[] {
   ];
 }
 
-/** The service has to be told where to deliver to. */
+/** The service needs an address to deliver to. */
 function noUrl(raw: unknown): ConfigProblem[] {
   if (valueAt(raw, ['fleet', 'createWebhooks']) !== true) return [];
   if (typeof valueAt(raw, ['webhook', 'publicUrl']) === 'string') return [];
@@ -860,7 +860,7 @@ function accountsOf(raw: unknown): readonly unknown[] {
   return Array.isArray(accounts) ? accounts : [];
 }
 
-/** Returns what stands at a path of the parsed file; undefined where nothing does. */
+/** Returns the value at a path of the parsed file, or undefined. */
 export function valueAt(raw: unknown, path: Path): unknown {
   let value: unknown = raw;
   for (const key of path) {
@@ -870,7 +870,7 @@ export function valueAt(raw: unknown, path: Path): unknown {
   return value;
 }
 
-/** Fields whose text may be a secret, or hold one: it is never shown, whatever is wrong with it. */
+/** Fields whose text may contain a secret: errors never show it. */
 const SECRET_FIELD = /token|secret|password|credential|registry$|^url$|^publicUrl$|^command$/i;
 const SHOWN_CHARACTERS = 80;
 
@@ -882,7 +882,7 @@ function describe(value: unknown, path: Path): string {
   if (typeof value !== 'string') return String(value);
   if (value === '') return 'an empty text';
   if (path.some((key) => SECRET_FIELD.test(String(key)))) return 'a text (not shown)';
-  // The part before @ of an address may be a password.
+  // The part before @ may be a password.
   if (/^[a-z][a-z0-9+.-]*:/i.test(value) && value.includes('@')) {
     return 'an address with a user name or password (not shown)';
   }
@@ -900,7 +900,7 @@ export function pathText(path: Path): string {
   return text === '' ? '(file)' : text.replace(/^\./, '');
 }
 
-/** Where a token is read from, when a request needs it. */
+/** Source of a token, read when a request needs it. */
 export type TokenSource =
   | { readonly kind: 'literal'; readonly secret: Secret; readonly name: string }
   | { readonly kind: 'env'; readonly name: string }
@@ -909,7 +909,7 @@ export type TokenSource =
 
 export type RetentionSettings = Readonly<ConfigFile['retention']>;
 
-/** Turns a validated file into settings; `file` is its absolute path, whose folder is the base of relative ones. */
+/** Converts a validated file into settings; relative paths are resolved against the directory of `file` (absolute). */
 export function settle(content: ConfigFile, file: string) {
   const folder = configFolder(file);
   const { accounts, dataDir, brake, webhook, health, web, notify, minFreeBytes } = content;
@@ -946,14 +946,14 @@ export function settle(content: ConfigFile, file: string) {
   });
 }
 
-/** The configuration as the program uses it: absolute paths, milliseconds, secrets wrapped, all frozen. */
+/** The configuration in use: absolute paths, milliseconds, wrapped secrets, deeply frozen. */
 export type Settings = Readonly<ReturnType<typeof settle>>;
 
 /**
  * Returns the settings of one validated account.
  *
- * @param folder that relative paths are relative to
- * @param insecure plain http is allowed for every account
+ * @param folder base of relative paths
+ * @param insecure allows plain http for every account
  */
 function accountSettings(
   account: ConfigFile['accounts'][number],
@@ -983,9 +983,9 @@ function accountSettings(
 export type AccountSettings = Readonly<ReturnType<typeof accountSettings>>;
 
 /**
- * Returns where a secret is read from, as the file says it.
+ * Returns the source of a secret.
  *
- * @param place what a secret in the file itself is called in errors
+ * @param place what errors call a secret in the file itself
  */
 export function tokenSource(
   token: ConfigFile['accounts'][number]['token'],
@@ -1010,31 +1010,30 @@ function deepFreeze<T extends object>(value: T): T {
   return Object.freeze(value);
 }
 
-/** What a secret of an account is for: the names under which a registry has them. */
+/** Purpose of an account's secret: its name in the registry. */
 export type SecretPurpose = 'token' | 'platform-token' | 'webhook';
 
-/** An entry of `accounts`, split for a registry: secrets are encrypted there, and the rest is not. */
+/** An entry of `accounts`, split for a registry, which encrypts the secrets only. */
 interface AccountEntry {
-  /** As it was written, without name and tokens: defaults are those of the program that reads it. */
+  /** As written, without name and tokens: the reading program applies its own defaults. */
   readonly settings: Readonly<Record<string, unknown>>;
-  /** Where the tokens are read from. */
   readonly tokens: readonly (readonly [purpose: SecretPurpose, source: TokenSource])[];
 }
 
 interface EntryPlace {
-  /** The name of the account; one in the entry has to be the same. */
+  /** Name of the account; a name in the entry must be equal. */
   readonly name: string;
-  /** Where the entry is from, for errors. */
+  /** Source of the entry, for errors. */
   readonly source: string;
-  /** That relative paths are relative to. */
+  /** Base of relative paths. */
   readonly folder: string;
 }
 
 /**
- * Checks an entry of `accounts` that stands alone.
+ * Checks a single entry of `accounts`.
  *
  * @param raw parsed JSON
- * @param token where the token is read from, if the entry does not say it
+ * @param token source of the token, if the entry has none
  * @throws config-invalid, with every problem
  */
 export function accountEntry(raw: unknown, place: EntryPlace, token?: TokenSource): AccountEntry {
@@ -1055,11 +1054,11 @@ export function accountEntry(raw: unknown, place: EntryPlace, token?: TokenSourc
 }
 
 /**
- * Puts an account together again.
+ * Reassembles an account.
  *
- * @param settings what `accountEntry` returned
- * @param secrets by their purposes
- * @throws config-invalid: it was written by another version, or a token is missing
+ * @param settings result of `accountEntry`
+ * @param secrets by purpose
+ * @throws config-invalid: written by another version, or a token is missing
  */
 export function storedAccount(
   name: string,
@@ -1074,7 +1073,7 @@ export function storedAccount(
       ? { platform: { ...platform, token: secrets.get('platform-token') } }
       : {}),
   };
-  // There is nothing in it that would be relative to a folder.
+  // It contains no relative paths.
   return accountSettings(checkedEntry(entry, `Account ${name} in the registry`, name), '/', false);
 }
 
@@ -1097,7 +1096,7 @@ function checkedEntry(
   throw configInvalid(source, problems);
 }
 
-/** The paths of an entry begin in a list of accounts; here it stands alone. */
+/** Rewrites a path within `accounts` to a path within a single entry. */
 function alone(problem: ConfigProblem): ConfigProblem {
   const path = problem.path.replace(/^accounts\[0\]\.?/, '');
   return { ...problem, path: path === '' ? '(file)' : path };

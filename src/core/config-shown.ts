@@ -10,7 +10,7 @@ interface ShownField {
   readonly path: string;
   /** JSON; secrets are `***`. */
   readonly value: unknown;
-  /** The file does not have it. */
+  /** True if the file does not set it. */
   readonly isDefault: boolean;
 }
 
@@ -19,13 +19,13 @@ type Keys = readonly (string | number)[];
 const MASK = '***';
 
 /**
- * Returns every field of the configuration with its defaults, in the order of the schema, and without a secret.
+ * Returns every field of the configuration with its defaults, in schema order, without secrets.
  *
  * @param file absolute path
  * @throws config-unreadable, config-not-json, config-invalid
  */
 export function shownFields(file: string): ShownField[] {
-  // Every problem at once, as any command reports it.
+  // Reports every problem at once, like any command.
   const isFleet = isFleetOnly(file);
   if (isFleet) loadFleetConfig(file);
   else loadConfig(file);
@@ -46,7 +46,7 @@ function fieldsBelow(path: Keys, value: unknown, raw: unknown): ShownField[] {
   return [{ path: pathText(path), value: masked(path, value), isDefault }];
 }
 
-/** What is taken apart: objects, and lists of them; a list of texts is shown as one value. */
+/** Splits objects, and lists of objects; a list of texts is one value. */
 function entriesOf(value: unknown): (readonly [string | number, unknown])[] {
   if (Array.isArray(value)) {
     const items: readonly unknown[] = value;
@@ -60,8 +60,8 @@ function isToken(path: Keys): boolean {
 }
 
 /**
- * Of a token only where it is read from. Of a command nothing, since a shell runs it, and a password may stand anywhere in
- * it; of the address of webhooks the host, since its path is all that keeps strangers away.
+ * Masks tokens, except their source. Masks commands: a shell runs them, and a password may be anywhere. Shows only the
+ * host of the webhook address, because its path is its only protection.
  */
 function masked(path: Keys, value: unknown): unknown {
   if (typeof value !== 'string') return value;
@@ -83,17 +83,17 @@ function hostOnly(text: string): string {
   return pathname === '/' && search === '' ? text : `${origin}/${MASK}`;
 }
 
-/** A configuration as it may leave this machine. */
+/** A configuration that may leave this machine. */
 export interface PortableConfig {
-  /** As it is in the file, without what is secret. */
+  /** As in the file, without secrets. */
   readonly content: Readonly<Record<string, unknown>>;
-  /** Fields that are left out, and those whose secrets are read from elsewhere: `accounts[0].token (file ./token)`. */
+  /** Fields left out, and the sources of secrets: `accounts[0].token (file ./token)`. */
   readonly secrets: readonly string[];
 }
 
 /**
- * Returns the configuration of the archive in `dataDir` without its secrets; undefined where none is found, or the file that
- * is found belongs to another archive.
+ * Returns the configuration of the archive in `dataDir` without its secrets; undefined if there is none or the file
+ * belongs to another archive.
  *
  * @throws config-not-found, config-unreadable, config-not-json
  */
@@ -111,7 +111,7 @@ export function portableConfig(
   return isObject(content) ? { content, secrets } : undefined;
 }
 
-/** The daemon names its own, which may be gone by now. */
+/** `MAILKEEP_CONFIG`, which the daemon sets, may point to a file that no longer exists. */
 function found(surroundings: Surroundings): string | undefined {
   try {
     return locateConfig(undefined, surroundings);
@@ -122,7 +122,7 @@ function found(surroundings: Surroundings): string | undefined {
   }
 }
 
-/** Undefined for a value that is secret. */
+/** Returns undefined for a secret value. */
 function withoutSecrets(at: Keys, value: unknown, secrets: string[]): unknown {
   if (isToken(at) && isObject(value)) {
     const [[kind, name] = []] = Object.entries(value);

@@ -23,8 +23,8 @@ import { MailkeepError } from './errors.ts';
 import { readToken, type Secret } from './secrets.ts';
 
 /**
- * Returns the problems that no single field of a copy shows: two times or none, a lock in a folder, and two copies to
- * one place.
+ * Returns problems of copies that span fields: two schedules or none, a lock in a directory, two copies with one
+ * target.
  */
 function copyProblems(raw: unknown): ConfigProblem[] {
   const copies = valueAt(raw, ['copies']);
@@ -70,7 +70,7 @@ function copyProblems(raw: unknown): ConfigProblem[] {
   });
 }
 
-/** Returns the settings of a validated section; relative paths are those of `folder`. */
+/** Returns the settings of a validated section; relative paths are resolved against `folder`. */
 function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
   const { registry, store, keyFile, node, address, egress = node, capacity, cache } = fleet;
   const { directRegistry, createWebhooks } = fleet;
@@ -79,7 +79,7 @@ function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
   return {
     /** The address, which may contain a password. */
     registry: tokenSource(registry, folder, 'fleet.registry'),
-    /** The same past any pooler. */
+    /** The same database, bypassing any pooler. */
     directRegistry:
       directRegistry === undefined
         ? tokenSource(registry, folder, 'fleet.registry')
@@ -90,21 +90,21 @@ function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
     node,
     /** Host and port, if other nodes can reach this one. */
     address,
-    /** Where it listens for them; undefined if it does not. */
+    /** Listening address for other nodes; undefined if it does not listen. */
     listen: listen === undefined ? undefined : parseListen(listen),
     egress,
     capacity,
     cache: path.resolve(folder, cache),
-    /** Webhooks are registered at the service for the mailboxes that are held. */
+    /** Registers webhooks at the service for the mailboxes that this node holds. */
     createWebhooks,
   };
 }
 
-/** A machine's place in a fleet. Paths are absolute. */
+/** Fleet settings of one node. Paths are absolute. */
 export type FleetSettings = Readonly<ReturnType<typeof fleetSettings>>;
 
 /**
- * Reads the address of the registry from where the configuration says it is.
+ * Reads the address of the registry from its configured source.
  *
  * @throws registry-address-missing
  */
@@ -122,7 +122,7 @@ export async function readRegistryAddress(
   }
 }
 
-/** Whether the address itself has a password in it, so that the file must not be read by others. */
+/** Returns whether the address contains a password, so that others must not read the file. */
 function hasPassword(fleet: Pick<FleetSettings, 'registry' | 'directRegistry'>): boolean {
   return [fleet.registry, fleet.directRegistry].some((source) => {
     if (source.kind !== 'literal') return false;
@@ -131,11 +131,11 @@ function hasPassword(fleet: Pick<FleetSettings, 'registry' | 'directRegistry'>):
   });
 }
 
-/** Something that works but should be mended: a file with a secret that others may read. */
+/** A problem that does not prevent operation: others can read a file with a secret. */
 export interface ConfigWarning {
   readonly code: 'secret-readable-by-others';
   readonly file: string;
-  /** A token, unless it says something else. */
+  /** Defaults to a token. */
   readonly holds?: 'fleet-keys' | 'registry-password';
   /** Octal permission bits, such as `644`. */
   readonly mode: string;
@@ -152,16 +152,16 @@ export function loadConfig(file: string): { settings: Settings; warnings: Config
   return { settings, warnings: tokenWarnings(settings) };
 }
 
-/** The configuration of a node of a fleet: what it does with every account is in `settings`. */
+/** Configuration of a fleet node; `settings` apply to every account. */
 export interface FleetConfig {
   readonly fleet: FleetSettings;
-  /** Accounts in the file, if there are any, belong to the archive of this machine, and not to the fleet. */
+  /** Accounts in the file belong to this machine's local archive, not to the fleet. */
   readonly settings: Settings;
   readonly warnings: readonly ConfigWarning[];
 }
 
 /**
- * Reads, checks and freezes the configuration of a node of a fleet, which needs `fleet` and no accounts. Reports every
+ * Reads, checks and freezes the configuration of a fleet node, which needs `fleet` and no accounts. Reports every
  * problem of the file at once.
  *
  * @param file absolute path
@@ -185,7 +185,7 @@ export function loadFleetConfig(file: string): FleetConfig {
 }
 
 /**
- * Returns whether a config file is for a fleet alone: it has no accounts for an archive on this machine.
+ * Returns whether a config file has no accounts for an archive on this machine.
  *
  * @throws config-unreadable, config-not-json
  */
@@ -221,10 +221,10 @@ function tokenWarnings({ file, accounts }: Settings): ConfigWarning[] {
 }
 
 function permissionWarning(file: string, holds?: ConfigWarning['holds']): ConfigWarning[] {
-  // Windows has no permission bits that mean anything here.
+  // Windows has no meaningful permission bits.
   if (process.platform === 'win32') return [];
   const stat = statSync(file, { throwIfNoEntry: false });
-  // What went through a pipe lies nowhere that others could read.
+  // A pipe leaves nothing on disk that others could read.
   if (stat === undefined || stat.isFIFO() || (stat.mode & 0o077) === 0) return [];
   const mode = (stat.mode & 0o777).toString(8).padStart(3, '0');
   return [

@@ -1,9 +1,9 @@
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 
 /**
- * True if a signature of bytes was made with the private half of a key.
+ * Returns whether the private half of a key signed the bytes.
  *
- * @param publicKey 32 bytes of Ed25519; with others nothing is signed
+ * @param publicKey 32 bytes (Ed25519); false for any other length
  */
 export function isSignedBy(publicKey: Buffer, bytes: Buffer, signature: Buffer): boolean {
   const x = publicKey.toString('base64url');
@@ -11,7 +11,7 @@ export function isSignedBy(publicKey: Buffer, bytes: Buffer, signature: Buffer):
   try {
     key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
   } catch {
-    // Not 32 bytes: whatever signed this, it was no key.
+    // Not 32 bytes.
     return false;
   }
   return verify(null, bytes, key, signature);

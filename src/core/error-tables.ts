@@ -1,11 +1,11 @@
 import { capital, defineErrors, didYouMean, reasonText, some } from './errors.ts';
 
-/** `token` of `accounts[0].token`. */
+/** Returns `token` for `accounts[0].token`. */
 function lastPart(path: string): string {
   return path.slice(path.lastIndexOf('.') + 1);
 }
 
-/** How a token source reads in a sentence. */
+/** Returns the name of a token source for use within a sentence. */
 function sourceText(source: string, name: string): string {
   switch (source) {
     case 'env':
@@ -24,7 +24,7 @@ function addressSource(source: string, name: string): string {
   return source === 'literal' ? `the config file (${name})` : sourceText(source, name);
 }
 
-/** Why there is no address of a registry where one was looked for. */
+/** Returns why the address of a registry cannot be read. */
 function addressProblem(reason: string): string {
   const words: Readonly<Record<string, string>> = {
     'token-missing': 'it does not exist',
@@ -34,7 +34,7 @@ function addressProblem(reason: string): string {
   return words[reason] ?? reasonText(reason);
 }
 
-/** An error of family `config`: the user's settings are the cause, and exit code 2 the effect. */
+/** Family `config` (exit code 2): the user's settings are the cause. */
 export const configError = defineErrors({
   config: {
     'config-not-found': ({ searched }: { searched: readonly string[] }) => [
@@ -52,8 +52,8 @@ export const configError = defineErrors({
       'Look for a missing or extra comma, quote or bracket there; JSON has no comments.',
     ],
     /**
-     * Lists of one length: the path of each wrong field, what stood there (never a secret; empty for a field that is
-     * unknown), what belongs there (for an unknown field, the names there are), and what was probably meant (or empty).
+     * Lists of equal length. `found` is empty for an unknown field and never a secret; `expected` then lists the known
+     * fields. A suggestion may be empty.
      */
     'config-invalid': (f: {
       file: string;
@@ -80,7 +80,7 @@ export const configError = defineErrors({
       `${file} exists already; it was left as it is.`,
       'Edit it, or name another file with --config FILE.',
     ],
-    /** Where the token was looked for: `env NAME`, `file PATH`, `credential NAME`. */
+    /** Source of the token: `env NAME`, `file PATH`, `credential NAME`. */
     'token-missing': ({ source, name }: { source: string; name: string }) => [
       `There is no token: ${sourceText(source, name)} does not exist.`,
       source === 'credential'
@@ -93,10 +93,10 @@ export const configError = defineErrors({
     ],
     'token-unreadable': (f: { source: string; name: string; reason: string }) =>
       `${capital(sourceText(f.source, f.name))} cannot be read: ${reasonText(f.reason)}.`,
-    /** The text holds white space or control characters inside: it cannot be sent in a header. */
+    /** The text contains white space or control characters, which a header cannot carry. */
     'token-unusable': ({ source, name }: { source: string; name: string }) =>
       `${capital(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
-    /** Where the address of a fleet's registry was looked for; `reason` is an errno, or the code that a token would have. */
+    /** Source of the registry's address; `reason` is an errno or the code of a token error. */
     'registry-address-missing': (f: { source: string; name: string; reason: string }) => [
       `The address of the registry cannot be read from ${addressSource(f.source, f.name)}: ${addressProblem(f.reason)}.`,
       'Put it there (postgresql://USER@HOST/DATABASE), or change fleet.registry in the configuration.',
@@ -104,7 +104,7 @@ export const configError = defineErrors({
   },
 });
 
-/** Exit code 2: the configuration names an address that is taken, not this machine's, or not allowed. */
+/** Exit code 2: the configured address is taken, not local, or not allowed. */
 export const listenError = defineErrors({
   config: {
     'cannot-listen': (f: { section: string; host: string; port: number; reason: string }) => [
@@ -122,22 +122,22 @@ function isState(file: string): boolean {
   return file.endsWith('state.sqlite');
 }
 
-/** The state is a database like the catalog, and has the same errors. */
+/** The state is also a database, with the same errors. */
 function nameOf(file: string): string {
   return `${isState(file) ? 'the state' : 'the catalog'} ${file}`;
 }
 
-/** A new state remembers no damage: only what reads every byte may clear what the old one knew. */
+/** A new state has no record of damage: only commands that read every byte may discard the old record. */
 const RENEW_STATE =
   'The next "mailkeep sync", or "mailkeep verify --repair", moves it aside and creates a new one. Mail is not affected.';
 
-/** An error about the derived database; what the log holds is never in danger by one. */
+/** An error about the derived database; it never endangers the log. */
 export const catalogError = defineErrors({
   usage: {
     'catalog-missing': ({ file }: { file: string }) => [`The catalog ${file} is missing.`, REBUILD],
     /**
-     * The catalog was made by another version of the program. `remedy` says what helps: `write` (any command
-     * that writes rebuilds it), `rebuild` (the file has no version), `upgrade` (made by a newer program).
+     * Another version of the program created the catalog. `remedy`: `write` (any writing command rebuilds it),
+     * `rebuild` (the file has no version), `upgrade` (created by a newer program).
      */
     'catalog-version': (f: {
       file: string;
@@ -156,7 +156,7 @@ export const catalogError = defineErrors({
       `The archive has no folder ${folder}.`,
   },
   damage: {
-    /** SQLite cannot read the file; `reason` is its result code. The log is not touched by this. */
+    /** SQLite cannot read the file; `reason` is its result code. The log is not affected. */
     'catalog-damaged': ({ file, reason }: { file: string; reason: string }) => [
       `${capital(nameOf(file))} is damaged (${reason}).`,
       isState(file) ? RENEW_STATE : REBUILD,
@@ -190,29 +190,29 @@ export const catalogError = defineErrors({
   retryable: ['catalog-busy', 'catalog-disk-full'],
 });
 
-/** What `usage-option` expected, for the kinds of names that the engine checks. */
+/** What `usage-option` expected, for the names that the engine checks. */
 const EXPECTED: Readonly<Record<string, string>> = {
   'configured-name': 'a name that the configuration includes',
   'search-name': 'a name of letters, digits, - and _',
 };
 
-/** An error of family `usage`, with exit code 2: what was typed cannot be done as typed. Unwritable files are `disk`. */
+/** Family `usage` (exit code 2): the command cannot run as typed. Unwritable files are `disk`. */
 export const usageError = defineErrors({
   usage: {
-    /** The parser of the command line refused; `problem` is its own words about option or argument names. */
+    /** The command line parser refused; `problem` is its message about option or argument names. */
     'usage-invalid': ({ command, problem }: { command: string; problem: string }) => [
       capital(problem),
       `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
     ],
-    /** An argument of the library: its name, such as `options.limit`, and what is wrong with it. */
+    /** An argument of the library, such as `options.limit`, and its problem. */
     'argument-invalid': ({ argument, problem }: { argument: string; problem: string }) =>
       `${argument}: ${problem}.`,
-    /** No command, where there are several; `help` is what the help says of them. */
+    /** `help` lists the available commands. */
     'usage-no-command': ({ help }: { help: string }) => ['No command given.', help],
     'usage-option': (f: {
       option: string;
       found: string;
-      /** A kind of name, or the words of the command line's own parsers. */
+      /** A kind of name, or a description from the command line's parsers. */
       expected: 'configured-name' | 'search-name' | (string & {});
     }) => `${f.option}: expected ${EXPECTED[f.expected] ?? f.expected}, found "${f.found}".`,
     'usage-not-interactive': (f: { command: string; missing: readonly string[] }) => [
@@ -242,7 +242,7 @@ export const usageError = defineErrors({
           : `It has ${some(f.candidates, 8)}.`,
       ),
     ],
-    /** `sync --mailbox` of a mailbox that the token does not reach; `known` are those it does, as far as is known. */
+    /** `sync --mailbox` for a mailbox beyond the token's reach; `known` lists the reachable ones known so far. */
     'usage-unreachable-mailbox': (f: {
       mailbox: string;
       known: readonly string[];
@@ -266,7 +266,7 @@ export const usageError = defineErrors({
       `The archive has no message whose id begins with ${id}.`,
       '"mailkeep list" and "mailkeep search" show ids; the first 8 characters are usually enough.',
     ],
-    /** Each candidate: as much of its id as makes it unique, and what people know the message by. */
+    /** Each candidate: its shortest unique prefix and a description of the message. */
     'usage-ambiguous-id': ({ id, candidates }: { id: string; candidates: readonly string[] }) => [
       [`Several ids begin with ${id}:`, ...candidates.map((candidate) => `  ${candidate}`)].join(
         '\n',
@@ -289,21 +289,20 @@ export const usageError = defineErrors({
     ],
     'usage-bad-date': ({ option, found }: { option: string; found: string }) =>
       `${option}: expected a date (2026-03-01), an ISO time or a span such as 3d, found "${found}".`,
-    /** The archive is there, but holds no bytes of this message: it was purged, or never came whole. */
+    /** The archive has no bytes of this message: it was purged or is incomplete. */
     'usage-no-source': ({ id, reason }: { id: string; reason: string }) =>
       `The source of ${id} is not in the archive: ${reason}.`,
   },
   disk: {
-    /** A file that was asked for cannot be written; family `disk`: nothing is wrong with the command line. */
+    /** An output file cannot be written. Family `disk`, because the command line is correct. */
     'usage-save-failed': ({ file, reason }: { file: string; reason: string }) =>
       `${file} cannot be written: ${reasonText(reason)}.`,
   },
 });
 
-/** An error about a webhook. */
 export const webhookError = defineErrors({
   usage: {
-    /** `where` names the accounts or the mailbox that were looked through. */
+    /** `where` gives the accounts or the mailbox searched. */
     'webhook-unknown': ({ id, where }: { id: string; where: string }) => [
       `There is no webhook whose id begins with "${id}" in ${where}.`,
       '"mailkeep webhooks list" shows them with their ids; at least 4 characters are needed.',
@@ -318,7 +317,7 @@ export const webhookError = defineErrors({
       `The secret of a webhook could not be stored in ${file}: ${reasonText(reason)}. No webhook was created.`,
       'Check the disk and the permissions, or name another folder with --data DIR.',
     ],
-    /** A secret that the service will not show again was not stored; `deleted`: the webhook was taken back. */
+    /** Failed to store a secret that the service shows only once; `deleted`: the webhook was deleted again. */
     'webhook-secret-lost': (f: { id: string; file: string; reason: string; deleted: boolean }) => [
       `The secret of webhook ${f.id} could not be written to ${f.file}: ${reasonText(f.reason)}. ${
         f.deleted ? 'The webhook was deleted.' : 'The webhook still exists, and its secret is lost.'
@@ -337,12 +336,12 @@ export const webhookError = defineErrors({
       `The service no longer has webhook ${id}: only scheduled syncs find new mail.`,
       '"mailkeep webhooks ensure" creates it again.',
     ],
-    /** `status` as the service says it: paused, disabled. */
+    /** `status` as the service reports it: paused, disabled. */
     'webhook-off': ({ id, status }: { id: string; status: string }) => [
       `Webhook ${id} is ${status} at the service: only scheduled syncs find new mail.`,
       `"mailkeep webhooks resume ${id}" or "mailkeep webhooks ensure" makes it deliver again.`,
     ],
-    /** `failures` in a row, by the service's log. */
+    /** Consecutive `failures` in the service's log. */
     'webhook-failing': ({ id, failures }: { id: string; failures: number }) => [
       `The last ${failures === 1 ? 'delivery' : `${failures} deliveries`} of webhook ${id} failed: only scheduled syncs find new mail.`,
       `"mailkeep webhooks test ${id}" shows why.`,
@@ -360,10 +359,10 @@ export const socketError = defineErrors({
   },
 });
 
-/** An error of a store of objects. What was stored before stays. */
+/** An error of an object store. Objects stored before remain. */
 export const targetError = defineErrors({
   usage: {
-    /** `found` never holds a password. */
+    /** `found` never contains a password. */
     'store-target-invalid': ({ found, problem }: { found: string; problem: string }) => [
       `"${found}" is no place for a copy: ${problem}.`,
       'It takes s3://BUCKET/PREFIX or a folder.',
@@ -372,16 +371,16 @@ export const targetError = defineErrors({
 });
 
 /**
- * What ended a worker thread: its heap or the host's watch over memory (`memory`), its deadline (`timeout`), an error
- * that it did not catch (`thrown`), its own exit (`exited`), or the host, on purpose (`closed`).
+ * Why a worker thread ended: its heap limit or the host's memory guard (`memory`), its deadline (`timeout`), an
+ * uncaught error (`thrown`), its own exit (`exited`), or the host, on purpose (`closed`).
  */
 export type ThreadEndCause = 'memory' | 'timeout' | 'thrown' | 'exited' | 'closed';
 
 export const threadError = defineErrors({
   mail: {
     /**
-     * A worker thread ended. `started` is false if it never listened to its port: then the installation is broken, not
-     * the work. `detail` is the message of what it threw, or its exit code.
+     * A worker thread ended. `started` is false if it never listened to its port: the installation is broken, not the
+     * work. `detail` is its error message or exit code.
      */
     'thread-ended': (f: {
       thread: string;

@@ -1,9 +1,6 @@
 import { fitColumns, terminalSafe } from './terminal-safe.ts';
 
-/**
- * What a program may branch on. A family decides the exit code of a command; the code names the one
- * condition; the facts fill the sentence about it.
- */
+/** Families decide a command's exit code; the code identifies the condition; facts fill in its sentence. */
 export const ERROR_FAMILIES = [
   'usage',
   'config',
@@ -22,10 +19,7 @@ export type ErrorFamily = (typeof ERROR_FAMILIES)[number];
 /** Facts are plain values: they are printed, logged and sent as JSON, so never put a secret or mail text in one. */
 export type Facts = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
-/**
- * The one base of every error that mailkeep raises on purpose. Anything else that reaches the top is a bug
- * and is reported as one.
- */
+/** Base of every error that mailkeep raises on purpose. Any other error at the top level is reported as a bug. */
 export class MailkeepError<Code extends string = string, F extends Facts = Facts> extends Error {
   override readonly name: string = 'MailkeepError';
 
@@ -43,11 +37,11 @@ export class MailkeepError<Code extends string = string, F extends Facts = Facts
     this.retryable = options.retryable ?? false;
   }
 
-  /** True when the same act may succeed later without anybody changing anything. */
+  /** True if a retry may succeed without any change. */
   readonly retryable: boolean;
 }
 
-/** What happened, and what to do about it: a hint is a command to type or a thing to change, or null. */
+/** What happened, and what to do: a command to type or a thing to change, or null. */
 export interface Said {
   readonly message: string;
   readonly hint: string | null;
@@ -57,10 +51,10 @@ function say(message: string, hint: string | null = null): Said {
   return { message, hint };
 }
 
-/** A message, and the hint if there is one. */
+/** A message, optionally with a hint. */
 export type Sentence = string | readonly [message: string, hint: string | null];
 
-/** The sentence of each code, made from the facts of an error, by the family of the error. */
+/** The sentence per code, by family of the error. */
 type ErrorTable = {
   readonly [Family in ErrorFamily]?: Readonly<Record<string, (facts: never) => Sentence>>;
 };
@@ -81,10 +75,7 @@ type FactsOfSentence<Say> = Say extends () => Sentence
 
 const SENTENCES = new Map<string, unknown>();
 
-/**
- * Returns the function that makes the errors of a table: the codes of each family with what users read about them, and
- * the codes of errors that may pass without anybody changing anything.
- */
+/** Returns the function that creates the errors of a table. `retryable` lists the codes that a retry may resolve. */
 export function defineErrors<Table extends ErrorTable>(
   table: Table & { readonly retryable?: readonly CodeOf<Table>[] },
 ) {
@@ -104,20 +95,20 @@ export function defineErrors<Table extends ErrorTable>(
     new MailkeepError(families.get(code) as ErrorFamily, code, facts, { cause, retryable });
 }
 
-/** True for an error with this code, whatever its family. */
+/** True for an error with this code, in any family. */
 export function hasCode<C extends string>(error: unknown, code: C): error is MailkeepError<C> {
   return error instanceof MailkeepError && error.code === code;
 }
 
-/** An error on its way between threads, which keep no class and no code. */
+/** An error in transit between threads, which preserve neither class nor code. */
 export interface Thrown {
   readonly message: string;
   readonly code: string;
-  /** Of an error of ours. */
+  /** Only for errors of mailkeep. */
   readonly ours?: { readonly family: ErrorFamily; readonly facts: Facts };
 }
 
-/** Returns what is left of an error when it is sent to another thread. */
+/** Returns an error in a form that can be sent to another thread. */
 export function thrownBy(error: unknown): Thrown {
   const thrown = {
     message: error instanceof Error ? error.message : String(error),
@@ -128,26 +119,26 @@ export function thrownBy(error: unknown): Thrown {
   return { ...thrown, ours: { family, facts } };
 }
 
-/** Returns an error of ours again, or one like the system's own: with its message and code. */
+/** Restores an error of mailkeep, or creates one with the same message and code. */
 export function rethrown({ message, code, ours }: Thrown): Error {
   if (ours !== undefined) return new MailkeepError(ours.family, code, ours.facts);
   return Object.assign(new Error(message), { code });
 }
 
-/** The errno name of a file system error (`EACCES`), or undefined for any other error. */
+/** Returns the errno name of a file system error (`EACCES`), or undefined for any other error. */
 export function errnoOf(error: unknown): string | undefined {
   const code = codeOf(error);
   return code !== undefined && /^E[A-Z0-9]+$/.test(code) ? code : undefined;
 }
 
-/** An error while there is no configuration yet: what to do about it is something else. */
+/** An error before a configuration exists: the advice differs. */
 export class BeforeConfiguration extends MailkeepError {
   constructor(error: MailkeepError) {
     super(error.family, error.code, error.facts, { cause: error });
   }
 }
 
-/** The code that an error of the system or of Node.js carries (`ENOSPC`, `ERR_…`); `unknown` when it has none. */
+/** Returns the code of a system or Node.js error (`ENOSPC`, `ERR_…`); `unknown` if it has none. */
 export function errnoName(error: unknown): string {
   return codeOf(error) ?? 'unknown';
 }
@@ -170,7 +161,6 @@ export const EXIT = {
 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** The one table from what went wrong to how the process ends. */
 export const EXIT_OF_FAMILY: Readonly<Record<ErrorFamily, ExitCode>> = {
   usage: EXIT.usage,
   config: EXIT.usage,
@@ -184,7 +174,7 @@ export const EXIT_OF_FAMILY: Readonly<Record<ErrorFamily, ExitCode>> = {
   interrupted: EXIT.interrupted,
 };
 
-/** What counts most where several apply; an interruption, a wrong command or a held archive never meet these. */
+/** Which exit code wins when several apply. */
 const PRECEDENCE: readonly ExitCode[] = [
   EXIT.interrupted,
   EXIT.usage,
@@ -195,7 +185,7 @@ const PRECEDENCE: readonly ExitCode[] = [
   EXIT.failures,
 ];
 
-/** The one exit code for all that happened: 3 before 6 before 4 before 1. */
+/** Returns the single exit code of several outcomes: 3 before 6 before 4 before 1. */
 export function combinedExit(codes: Iterable<ExitCode>): ExitCode {
   const all = new Set(codes);
   return PRECEDENCE.find((code) => all.has(code)) ?? EXIT.done;
@@ -206,7 +196,7 @@ export function exitOf(error: unknown): ExitCode {
   return error instanceof MailkeepError ? EXIT_OF_FAMILY[error.family] : EXIT.failures;
 }
 
-/** The EXIT STATUS part of the help: what any command may end with. */
+/** EXIT STATUS section of the help. */
 export const EXIT_STATUS_HELP = `
 EXIT STATUS
   0    done
@@ -218,20 +208,20 @@ EXIT STATUS
   6    the service refused the token
   130  interrupted`;
 
-/** Code of the error for a pipe, a socket or a device where a file is expected; no name of the system fits. */
+/** Error code for a pipe, socket or device in place of a file; no errno fits. */
 export const NOT_REGULAR = 'ENOTREG';
 
 /** Columns of a name in a list. */
 const MOST = 200;
 
-/** A list for people: `a, b and 3 more`. */
+/** Returns a list for people: `a, b and 3 more`. */
 export function some(names: readonly string[], shown = 3): string {
   const rest = names.length - shown;
   const cut = (rest > 1 ? names.slice(0, shown) : names).map((name) => fitColumns(name, MOST));
   return rest > 1 ? `${cut.join(', ')} and ${rest} more` : cut.join(', ');
 }
 
-/** What SQLite means by a result code that is about the disk, and not about a statement. */
+/** Describes SQLite result codes about the disk; undefined for codes about a statement. */
 function sqliteText(code: string): string | undefined {
   const words: readonly (readonly [prefix: string, text: string])[] = [
     ['SQLITE_CANTOPEN', 'the file cannot be opened'],
@@ -247,13 +237,13 @@ function sqliteText(code: string): string | undefined {
   return words.find(([prefix]) => code.startsWith(prefix))?.[1];
 }
 
-/** `Did you mean "from:"? …` where a name was probably meant, else what follows alone. Long names are cut. */
+/** Returns `Did you mean "from:"? …`, or `otherwise` alone without a suggestion. Truncates long names. */
 export function didYouMean(suggestion: string | null, otherwise = ''): string {
   if (suggestion === null) return otherwise;
   return `Did you mean "${fitColumns(suggestion, MOST)}"? ${otherwise}`.trimEnd();
 }
 
-/** What the system means by an errno name, in plain words, with the name for those who search for it. */
+/** Describes an errno in plain words, followed by its name for web searches. */
 export function reasonText(errno: string): string {
   const words: Readonly<Record<string, string>> = {
     EACCES: 'permission denied',
@@ -297,7 +287,7 @@ export function reasonText(errno: string): string {
   return known === undefined ? errno : `${known} (${errno})`;
 }
 
-/** Returns a text that begins with a capital letter. */
+/** Returns a text that starts with a capital letter. */
 export function capital(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
@@ -322,16 +312,13 @@ const DONE: Readonly<Record<string, string>> = {
   copyfile: 'copied',
 };
 
-/**
- * The sentence of an error of the operating system, or of SQLite, that nobody gave words of its own; undefined for any
- * other error.
- */
+/** Returns the sentence of a system or SQLite error without a mailkeep code; undefined for any other error. */
 function systemSaid(error: unknown): (Said & { readonly code: string }) | undefined {
   if (!(error instanceof Error)) return undefined;
   const code = 'system-error';
   if (error.name === 'SqliteError' && 'code' in error) {
     const reason = reasonText(String(error.code));
-    // Without words for the code it is a mistake in a statement, and a bug.
+    // An undescribed code means a faulty statement: a bug.
     if (reason === String(error.code)) return undefined;
     return { code, ...say(`A database of the archive cannot be used: ${reason}.`, CHECK) };
   }
@@ -347,18 +334,18 @@ function systemSaid(error: unknown): (Said & { readonly code: string }) | undefi
 const BUG_HINT =
   'This is a bug in mailkeep. Please report it with the command line; MAILKEEP_DEBUG=1 shows where it happened.';
 
-/** What to do about an error of the service while "init" tries an address and a token. */
+/** Advice for errors of the service while "init" tries an address and a token. */
 const BEFORE_CONFIGURATION: Readonly<Partial<Record<MailkeepError['family'], string>>> = {
   auth: 'Check that the token was copied whole and belongs to this service, or create a new one in the panel of your mail service.',
   origin:
     'Check the address of the service and the network, and run "mailkeep init" again. Nothing was written.',
 };
 
-/** Errors reach this program from others as well, such as from another node of a fleet. */
+/** Errors also arrive from elsewhere, such as another fleet node. */
 const OTHER_VERSION_HINT =
   'This version of mailkeep has other facts in this error. If another node sent it, use the same version on both.';
 
-/** The code, sentence and hint of anything that was thrown. */
+/** Returns the code, sentence and hint of any thrown value. */
 export function sentenceOf(error: unknown): { code: string } & Said {
   if (error instanceof MailkeepError) {
     const said = sayFacts(error.code, error.facts);
@@ -374,7 +361,7 @@ export function sentenceOf(error: unknown): { code: string } & Said {
   return { code: 'bug', ...say(terminalSafe(`Unexpected error: ${what}`), BUG_HINT) };
 }
 
-/** The sentence of a code and the facts that came with it: the functions that make errors keep the two together. */
+/** Returns the sentence of a code and its facts. The functions that create errors guarantee that both match. */
 export function sayFacts(code: string, facts: MailkeepError['facts']): Said {
   const sentence = SENTENCES.get(code);
   const raw = terminalSafe(`${code} ${JSON.stringify(facts)}`);
@@ -387,7 +374,7 @@ export function sayFacts(code: string, facts: MailkeepError['facts']): Said {
   };
 }
 
-/** Null where a sentence cannot be made of the facts. */
+/** Returns null if the facts do not fit the sentence. */
 function saidOrNull(sentence: () => Sentence): Said | null {
   try {
     const said = sentence();

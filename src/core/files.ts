@@ -20,23 +20,23 @@ import { catalogError, socketError } from './error-tables.ts';
 import { errnoName, errnoOf, NOT_REGULAR } from './errors.ts';
 
 /**
- * The path of a file. To most systems a name is bytes, and older disks hold names that are not UTF-8: no text opens
+ * A file's path. Names are bytes on most systems, and older disks contain names that are not UTF-8. No string opens
  * such a file, so its path is a buffer.
  */
 export type FilePath = string | Buffer;
 
-/** Returns the name that a folder lists, as text where it is UTF-8. */
+/** Returns a directory entry's name, as text if it is UTF-8. */
 export function listedName(bytes: Buffer): FilePath {
   return isUtf8(bytes) ? bytes.toString('utf8') : bytes;
 }
 
-/** Returns the path of a name within a folder. */
+/** Returns the path of a name within a directory. */
 export function joinedPath(folder: FilePath, name: FilePath): FilePath {
   if (typeof folder === 'string' && typeof name === 'string') return path.join(folder, name);
   return Buffer.concat([Buffer.from(folder), Buffer.from(path.sep), Buffer.from(name)]);
 }
 
-/** Returns a path as text to show or to name folders by: bytes that are not UTF-8 are escaped, such as `B\xFCro`. */
+/** Returns a path as displayable text: bytes that are not UTF-8 are escaped, such as `B\xFCro`. */
 export function shownPath(file: FilePath): string {
   if (typeof file === 'string') return file;
   let shown = '';
@@ -49,18 +49,18 @@ export function shownPath(file: FilePath): string {
   return shown;
 }
 
-/** Bytes of the UTF-8 character at an offset; 0 where none begins there. */
+/** Returns the length of the UTF-8 character at an offset; 0 if there is none. */
 function characterLength(bytes: Buffer, at: number): number {
   return [1, 2, 3, 4].find((length) => isUtf8(bytes.subarray(at, at + length))) ?? 0;
 }
 
-/** What Node.js puts where an argument is not UTF-8. */
+/** Node.js replaces invalid UTF-8 in arguments with this character. */
 const REPLACED = '\ufffd';
 
 /**
- * Returns the paths that an argument of the command line can mean. Node.js reads arguments as UTF-8 and replaces other
- * bytes, so that the name of an existing file may arrive as one that does not exist: every file that reads the same is
- * returned then. An argument that names nothing is returned as it is.
+ * Returns the paths that a command line argument can mean. Node.js replaces bytes that are not UTF-8, so an existing
+ * file's name may arrive altered: every file that decodes to the same text is returned. Without a match, returns the
+ * argument.
  *
  * @param given absolute
  */
@@ -86,13 +86,13 @@ function alike(folder: FilePath, level: string): FilePath[] {
   }
 }
 
-/** Whether a path is a folder or lies in it, whatever links lead there. Neither need be there yet. */
+/** Returns whether a path is or is in a directory, after resolving links. Neither needs to exist. */
 export function isWithin(target: string, folder: string): boolean {
   const relative = path.relative(resolved(folder), resolved(target));
   return relative.split(path.sep)[0] !== '..' && !path.isAbsolute(relative);
 }
 
-/** Links are followed as far as the path is there. */
+/** Resolves links in the existing part of the path. */
 function resolved(target: string): string {
   try {
     return realpathSync(target);
@@ -104,8 +104,8 @@ function resolved(target: string): string {
 }
 
 /**
- * Makes a folder with its missing parents, all of this mode; quietly does nothing where it exists. Node's own way of it
- * never ends where the system says that a parent is missing which is there, as below /proc.
+ * Creates a directory and its missing parents, all with this mode; does nothing if it exists. Node's recursive `mkdir`
+ * loops forever if the system reports an existing parent as missing, as below /proc.
  *
  * @throws system errors
  */
@@ -124,12 +124,11 @@ export function makeFolders(folder: string, mode: number): void {
   }
 }
 
-/** A parent folder may belong to another user and be unreadable; and some systems cannot sync a folder. */
+/** A parent directory may belong to another user and be unreadable; some systems cannot sync a directory. */
 const NOT_SYNCED = new Set(['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EISDIR']);
 
 /**
- * The same, so that a power cut leaves the folders that were made: without it what is durable in them can be lost with
- * their names.
+ * Like `makeFolders`, but survives a power cut: without it, durable files can vanish with their directories' names.
  *
  * @throws system errors
  */
@@ -153,11 +152,10 @@ function syncNow(folder: string): void {
 }
 
 /**
- * Makes a file that only its owner may read, if there is none. SQLite would make it by the process's umask, and
- * gives its `-wal` and `-shm` files the permissions of the database. Where it cannot be made, opening the
- * database fails for the same reason and says so in its own terms.
+ * Creates a file that only its owner may read, unless it exists. SQLite would apply the umask, and gives `-wal` and
+ * `-shm` files the permissions of the database. If creation fails, opening the database reports the same reason.
  *
- * @throws `catalog-damaged` where something else than a file is: opening a pipe would wait for its other end for ever
+ * @throws `catalog-damaged` if it is not a file: opening a pipe would wait for its other end for ever
  */
 export function makePrivateFile(file: string): void {
   const stats = statOf(file);
@@ -172,7 +170,7 @@ export function makePrivateFile(file: string): void {
   closeSync(made);
 }
 
-/** Returns undefined where nothing exists, or where that cannot be determined. */
+/** Returns undefined if nothing exists or that cannot be determined. */
 function statOf(file: string): Stats | undefined {
   try {
     return statSync(file, { throwIfNoEntry: false });
@@ -181,38 +179,38 @@ function statOf(file: string): Stats | undefined {
   }
 }
 
-/** A socket's address holds 108 bytes on Linux and 104 elsewhere, with a zero at the end. */
+/** A socket address holds 108 bytes on Linux and 104 elsewhere, including a final zero. */
 const LONGEST_PATH_BYTES = 103;
 
-/** Returns whether a path is a socket of this user's, or, for root, of the owner of the archive. */
+/** Returns whether a path is a socket of this user or, for root, of the archive's owner. */
 export function isOwnSocket(socket: string, dataDir: string): boolean {
   const stat = lstatSync(socket);
   return stat.isSocket() && isOwn(stat, dataDir);
 }
 
-/** Returns whether nobody but this user (for root, the owner of the archive) can reach what is in a folder. */
+/** Returns whether only this user (for root, the archive's owner) can access a directory. */
 export function isPrivateFolder(stat: Stats, dataDir: string | null): boolean {
   return stat.isDirectory() && isOwn(stat, dataDir) && (stat.mode & 0o077) === 0;
 }
 
-/** Root may maintain the archive of another user; it then asks that user's daemon. */
+/** Root may maintain another user's archive through that user's daemon. */
 function isOwn({ uid }: Stats, dataDir: string | null): boolean {
   const own = userInfo().uid;
-  // Where users have no numbers, -1.
+  // -1 on systems without numeric user ids.
   if (own < 0 || uid === own) return true;
   return own === 0 && dataDir !== null && uid === lstatSync(dataDir).uid;
 }
 
-/** Returns whether a path is short enough for the address of a socket. */
+/** Returns whether a path is short enough for a socket address. */
 export function fitsSocket(socket: string): boolean {
   return Buffer.byteLength(socket) <= LONGEST_PATH_BYTES;
 }
 
 /**
- * Returns the user's own folder for sockets, made if it was not there; in the system's folder for temporary files where
+ * Returns the user's private directory for sockets, creating it if needed; below the system's temporary directory if
  * the user has none.
  *
- * @param nameLength bytes of the name of a socket, which must fit behind the folder
+ * @param nameLength bytes of the socket's name, which must fit after the directory
  * @throws daemon-socket-folder
  */
 export function privateFolder(
@@ -233,20 +231,20 @@ function privateOnly(folder: string): string {
     if (errnoOf(error) === undefined) throw error;
     throw socketError('daemon-socket-folder', { folder });
   }
-  // Anybody may have made it: a socket in somebody else's folder would be theirs to replace.
+  // Another user may have created it, and could then replace a socket in it.
   if (!isPrivateFolder(lstatSync(folder), null)) {
     throw socketError('daemon-socket-folder', { folder });
   }
   return folder;
 }
 
-/** Whoever opens a pipe would wait for its other end; the system's flag does not exist on Windows. */
+/** Opening a pipe would otherwise wait for its other end; the flag does not exist on Windows. */
 const NOT_WAITING = constants.O_NONBLOCK ?? 0;
 
 /**
- * Opens a regular file and returns its descriptor. A pipe, a socket or a device in its place is an error, not a hang.
+ * Opens a regular file and returns its descriptor. A pipe, socket or device is an error, not a hang.
  *
- * @throws system errors; EISDIR for a folder, and an error with the code ENOTREG for anything else that is no file
+ * @throws system errors; EISDIR for a directory, ENOTREG for anything else that is not a file
  */
 export function openRegularFile(file: FilePath, access: 'read' | 'write' = 'read'): number {
   const descriptor = openWithoutWaiting(file, access);
@@ -288,7 +286,7 @@ function problemOf(stats: Stats): string | undefined {
   return stats.isDirectory() ? 'EISDIR' : NOT_REGULAR;
 }
 
-/** Returns the system's error for a file that is larger than it may be. */
+/** Returns a system-style error for a file above its size limit. */
 export function tooLarge(file: string): Error {
   const facts = { code: 'EFBIG', syscall: 'read', path: file };
   return Object.assign(new Error(`${file} is too large`), facts);

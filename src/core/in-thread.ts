@@ -5,15 +5,15 @@ import { parentPort, type Transferable } from 'node:worker_threads';
 import { type Thrown, thrownBy } from './errors.ts';
 import type { WorkerThread } from './worker-thread.ts';
 
-/** The first message of every thread, which has loaded and listens: its name below /proc on Linux, else empty. */
+/** The first message of every thread, sent once it listens: its name below /proc on Linux, else empty. */
 type Ready = string;
 
-/** What travels from a thread to its host. */
+/** Messages from a thread to its host. */
 export type FromThread<Out extends object> = Out | Ready;
 
-/** The port of a worker thread to its host, a `WorkerThread` of the same message types. */
+/** A worker thread's port to its host, a `WorkerThread` of the same message types. */
 interface ThreadPort<Out extends object> {
-  /** Sends a message; the buffers in `transfer` are given away. */
+  /** Sends a message; transfers the buffers in `transfer`. */
   send(message: Out, transfer?: readonly Transferable[]): void;
   /** Lets the thread end when it has nothing else to do. */
   close(): void;
@@ -41,13 +41,13 @@ function ownTask(): Ready {
   }
 }
 
-/** What a thread answers: any number of reports, then the job's result or what it threw. */
+/** Messages of a job: any number of reports, then the result or an error. */
 export type JobMessage<Result, Report> =
   | { readonly report: Report }
   | { readonly result: Result }
   | { readonly thrown: Thrown };
 
-/** Does the jobs of a `JobPool` on this worker thread. What `work` throws is thrown to whoever asked for the job. */
+/** Runs the jobs of a `JobPool` on this worker thread. An error of `work` rejects the job's promise on the host. */
 export function serveJobs<Job, Result, Report = never>(
   work: (job: Job, report: (report: Report) => void) => Promise<Result>,
 ): void {
@@ -60,8 +60,8 @@ export function serveJobs<Job, Result, Report = never>(
 }
 
 /**
- * Returns whether this thread's heap, buffers included, is larger than that many bytes. V8 keeps the space that one
- * large message needed for as long as the thread lives, so that a worn thread is better replaced when its work is done.
+ * Returns whether this thread's heap, buffers included, exceeds that many bytes. V8 never releases the space that one
+ * large message needed, so it is better to replace such a thread after its work.
  */
 export function isWorn(wornBytes: number): boolean {
   const { total_heap_size: heap, external_memory: buffers } = getHeapStatistics();
@@ -71,15 +71,14 @@ export function isWorn(wornBytes: number): boolean {
 type Fail = (error: unknown) => void;
 
 /**
- * Returns a function that also fails when something is thrown in a callback that nobody waits for, or a rejection that nobody
- * handles. It is the failure of what set it off; when that is over it is nobody's, and ends neither the thread nor
- * what is run by then. For a thread that does nothing else: it listens to all uncaught exceptions from now on.
+ * Returns a function that also rejects on uncaught exceptions and unhandled rejections that its run caused. Strays of a
+ * finished run are ignored. For a dedicated thread only: it handles all uncaught exceptions from now on.
  */
 export function strayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
   const origins = new AsyncLocalStorage<Fail>();
   let current: Fail | undefined;
   process.on('uncaughtException', (error) => {
-    // Microtasks do not say where they came from, and are as good as at once.
+    // Microtasks carry no origin, but run almost at once.
     const fail = origins.getStore() ?? current;
     fail?.(error);
   });
@@ -95,15 +94,15 @@ export function strayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
     });
 }
 
-/** Bytes of a source given to a thread at once. */
+/** Bytes of a source sent to a thread at once. */
 const PIECE = 256 * 1024;
 
-/** What a thread gets for each piece that it asks for. */
+/** Reply to each request for a piece. */
 export type PieceMessage =
   | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly kind: 'end' };
 
-/** The host's side: gives a source to a thread piece by piece, so that neither ever holds more than one. */
+/** Host side: sends a source to a thread piece by piece, so that neither side holds more than one. */
 export class PieceFeed {
   readonly #pieces: AsyncIterator<Uint8Array>;
 
@@ -111,20 +110,20 @@ export class PieceFeed {
     this.#pieces = inPieces(source);
   }
 
-  /** Returns the next piece of the source, or its end. Throws what the source throws. */
+  /** Returns the next piece of the source, or its end. Throws the source's errors. */
   async next(): Promise<PieceMessage> {
     const { done, value } = await this.#pieces.next();
-    // A copy, because it is given away.
+    // A copy, because it is transferred.
     return done === true ? { kind: 'end' } : { kind: 'piece', bytes: new Uint8Array(value) };
   }
 
-  /** Ends the source where it was not read to its end. */
+  /** Closes a source that was not read to its end. */
   async close(): Promise<void> {
     await this.#pieces.return?.();
   }
 }
 
-/** Posts a piece and gives its bytes away. */
+/** Posts a piece and transfers its bytes. */
 export function postPiece(
   thread: Pick<WorkerThread<PieceMessage, object>, 'post'>,
   message: PieceMessage,
@@ -132,7 +131,7 @@ export function postPiece(
   thread.post(message, message.kind === 'piece' ? [message.bytes.buffer] : []);
 }
 
-/** The thread's side: asks for the pieces of a source one at a time. */
+/** Thread side: requests the pieces of a source one at a time. */
 export class PieceIntake {
   #awaited: ((message: PieceMessage) => void) | null = null;
 

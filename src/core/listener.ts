@@ -17,34 +17,32 @@ import { isLoopback, type ListenAddress } from './address.ts';
 import { listenError } from './error-tables.ts';
 import { errnoOf } from './errors.ts';
 
-/** Who may ask a listener, and under which names. */
+/** Who may send requests to a listener, and with which `Host` names. */
 type Clients =
-  /** Browsers show its pages: at this machine's own names, or at the https address of a reverse proxy. */
+  /** Browsers: via this machine's own names, or the https address of a reverse proxy. */
   | { readonly kind: 'browsers'; readonly publicUrl: string | null }
   /**
-   * Programs only, such as monitoring: at any IP address and at these host names, whatever the port. Null allows every
-   * name: a secret decides instead, and a proxy may pass on any name.
+   * Programs only, such as monitoring: via any IP address and these host names, on any port. Null allows every name, if
+   * a secret protects the listener and a proxy may forward any name.
    */
   | { readonly kind: 'programs'; readonly names: readonly string[] | null };
 
 /** How a request reached a listener. */
 export interface Reached {
   readonly host: string;
-  /** Origin of the pages that are served there. */
+  /** Origin of the pages served there. */
   readonly origin: string;
-  /** Whether the browser used HTTPS, through the proxy. */
+  /** True if the browser used HTTPS, through the proxy. */
   readonly secure: boolean;
 }
 
-/** The status that refuses a request before anything of it is read. */
 type Admission = { readonly refused: 403 | 421 } | ({ readonly refused: null } & Reached);
 
 /**
- * Returns the function that admits requests to a listener. A request is refused with 421 if its `Host` is a name that
- * somebody else made point here (DNS rebinding). If the listener is for programs, a request from a page is refused with
- * 403.
+ * Returns the function that admits requests to a listener. Refuses a foreign `Host` name with 421 (DNS rebinding). A
+ * listener for programs refuses requests from pages with 403.
  *
- * @param at where it listens, with the port it got
+ * @param at listening address with the actual port
  */
 function admissionTo(clients: Clients, at: ListenAddress): (request: Request) => Admission {
   if (clients.kind === 'browsers') {
@@ -71,10 +69,10 @@ function admissionTo(clients: Clients, at: ListenAddress): (request: Request) =>
 }
 
 /**
- * Returns whether a page elsewhere had a browser send a request: by its headers, which no page can change. Another port
- * of this machine is elsewhere. Programs send neither header.
+ * Returns whether a foreign page sent a request, by headers that no page can change. Another port of this machine is
+ * foreign. Programs send neither header.
  *
- * @param ownOrigin of the pages that may ask; null for none
+ * @param ownOrigin of the pages that may send requests; null for none
  */
 export function isForeign({ headers }: Request, ownOrigin: string | null): boolean {
   const site = headers.get('sec-fetch-site') ?? 'none';
@@ -87,14 +85,14 @@ function hostOf({ headers }: Request): string {
   return headers.get('host')?.toLowerCase() ?? '';
 }
 
-/** The names of this machine for itself, with the port unless it is the scheme's own. */
+/** Returns this machine's loopback names, with the port unless it is the default. */
 function ownHosts({ host, port }: ListenAddress): Set<string> {
   const names = ['127.0.0.1', 'localhost', '[::1]'];
   if (isLoopback(host) && !host.includes(':')) names.push(host.toLowerCase());
   return new Set(names.map((name) => (port === 80 ? name : `${name}:${port}`)));
 }
 
-/** A host in lower case, without port, brackets and the dot of a complete name; empty if it is none. */
+/** Returns a host in lower case, without port, brackets and trailing dot; empty if invalid. */
 function nameOf(host: string): string {
   const match = /^(?:\[([0-9a-f:.]+)\]|([^:@/[\]]+?)\.?)(?::\d{1,5})?$/.exec(host.toLowerCase());
   return match?.[1] ?? match?.[2] ?? (isIP(host) === 6 ? host.toLowerCase() : '');
@@ -104,7 +102,7 @@ function isAddress(name: string): boolean {
   return isIP(name) !== 0;
 }
 
-/** Lets a server listen, and returns where, with the port it got. @throws the system's error */
+/** Starts a server and returns its address with the actual port. @throws the system's error */
 export async function beginListening(
   server: NetServer,
   { host, port }: ListenAddress,
@@ -121,16 +119,16 @@ export async function beginListening(
 }
 
 interface ConnectionLimits {
-  /** In all, from whatever address. */
+  /** Total, over all addresses. */
   readonly connections: number;
-  /** Of one address, connections on which no request is being answered. */
+  /** Connections per address without a request in progress. */
   readonly idlePerAddress: number;
 }
 
 /**
- * Bounds the connections of a server without turning away new ones while old ones do nothing. A connection is idle
- * while no complete request header has come on it, or after its last answer. Where there are too many, the oldest idle
- * one is closed: a stranger's half-sent requests push out each other, and never a client that sends a whole request.
+ * Bounds the connections of a server without refusing new ones while old ones are idle. A connection is idle before its
+ * first complete request header and after its last response. Above a limit, the oldest idle connection is closed. Thus
+ * half-sent requests displace each other, never a client that sends a whole request.
  */
 class Connections {
   /** Oldest first. */
@@ -158,7 +156,7 @@ class Connections {
       this.#leave(socket);
     });
     if (this.#open > this.limits.connections && !this.#closeOldest(() => true)) {
-      // Every connection has a request that is being answered.
+      // Every connection has a request in progress.
       socket.destroy();
       return;
     }
@@ -194,13 +192,13 @@ class Connections {
   }
 }
 
-/** What a client may cost. Whoever sends or reads slower than this is cut off. */
+/** Limits per client; a slower client is disconnected. */
 export interface ListenerLimits extends ConnectionLimits {
-  /** Until the last header has come: before that no client has shown a secret. */
+  /** Until the last header: before that no client has presented a secret. */
   readonly headersMs: number;
-  /** Until the last byte of the body has come. */
+  /** Until the last byte of the body. */
   readonly requestMs: number;
-  /** How often the two above are checked. */
+  /** How often to check `headersMs` and `requestMs`. */
   readonly checkMs: number;
   /** Without a byte in either direction. */
   readonly idleMs: number;
@@ -217,35 +215,35 @@ const LIMITS: ListenerLimits = {
 const MOST_HEADER_BYTES = 16_384;
 
 interface ListenerOptions {
-  /** Section of the configuration that named the address, for the error. */
+  /** Section of the configuration with the address, for the error. */
   readonly section: string;
   readonly listen: ListenAddress;
   readonly clients: Clients;
-  /** Answers a request that was admitted. */
+  /** Handles an admitted request. */
   readonly fetch: (
     request: Request,
     env: HttpBindings,
     reached: Reached,
   ) => Response | Promise<Response>;
-  /** Answers a request that was not admitted; by default with the reason in one line. */
+  /** Handles a refused request; the default gives the reason in one line. */
   readonly refuse?: (status: 403 | 421) => Response;
-  /** Hears of a connection that the system did not give us (`EMFILE`); the next ones are waited for all the same. */
+  /** Called for a connection that the system could not accept (`EMFILE`); the listener continues. */
   readonly onError: (error: Error) => void;
   readonly limits?: Partial<ListenerLimits>;
 }
 
 interface Listener {
-  /** Where it listens, with the port it got. */
+  /** Listening address with the actual port. */
   readonly address: ListenAddress;
-  /** Stops listening, lets answers under way go out for a moment, and breaks the rest. */
+  /** Stops listening, gives responses in progress a short grace period, then aborts the rest. */
   close(): Promise<void>;
 }
 
-/** Answers under way take milliseconds; what takes longer is a client that does not read. */
+/** Responses take milliseconds; a longer one means that the client does not read. */
 const GRACE_MS = 1_000;
 
 /**
- * Serves HTTP/1.1 on an address, with limits that slow or many clients run into. TLS is the reverse proxy's.
+ * Serves HTTP/1.1 on an address, with limits against slow or many clients. TLS is left to the reverse proxy.
  *
  * @throws cannot-listen
  */
@@ -318,14 +316,14 @@ function closed(server: Server): Promise<void> {
   });
 }
 
-/** Bytes of an answer that wait to be taken. */
+/** Unread bytes of one response. */
 const MOST_WAITING = 64 * 1024;
-/** What waits in all answers of a stream, beyond which Node.js refuses requests: 10 by default. */
+/** Limit of buffered data in all responses of a stream; above it Node.js refuses requests (default 10). */
 const MOST_MEGABYTES = 64;
-/** Statuses of answers that have no body (RFC 9110, section 6.4.1). */
+/** Statuses of responses without a body (RFC 9110, section 6.4.1). */
 const EMPTY = new Set([204, 304]);
 
-/** A request was not answered: the other side reset it, or the stream has ended. */
+/** A request got no response: the peer reset it, or the stream ended. */
 export class AnswerCut extends Error {
   override readonly name = 'AnswerCut';
 
@@ -334,29 +332,29 @@ export class AnswerCut extends Error {
   }
 }
 
-/** HTTP requests that are asked over one stream of bytes. */
+/** HTTP requests over one byte stream. */
 export interface RequestsOver {
-  /** Requests that are being answered. */
+  /** Number of requests in progress. */
   readonly open: number;
-  /** True once the stream has ended: nothing more can be asked. */
+  /** True once the stream has ended: no further request is possible. */
   readonly hasEnded: boolean;
-  /** @throws where the stream ends before an answer has begun; the reason of the request's signal */
+  /** @throws if the stream ends before the response starts; the reason of the request's signal */
   fetch(request: Request): Promise<Response>;
-  /** Ends the stream, and what is being answered. */
+  /** Ends the stream and all requests in progress. */
   close(): void;
 }
 
 /**
- * Asks HTTP requests over a stream, many at a time, each with its own flow control (HTTP/2, RFC 9113).
+ * Sends HTTP requests over a stream, many at a time, each with its own flow control (HTTP/2, RFC 9113).
  *
- * @param onIdle called when the last answer has ended
+ * @param onIdle called when the last response has ended
  */
 export function requestsOver(stream: Duplex, onIdle: () => void): RequestsOver {
   const session = connect('http://archive', {
     createConnection: () => stream,
     maxSessionMemory: MOST_MEGABYTES,
   });
-  // Every request hears of it by itself.
+  // Every request gets the error separately.
   session.on('error', () => undefined);
   let open = 0;
   return {
@@ -387,18 +385,18 @@ function begun(session: ClientHttp2Session, request: Request): ClientHttp2Stream
     { ...Object.fromEntries(request.headers), ':method': method, ':path': pathname + search },
     { endStream: body === null, signal },
   );
-  // Whoever sends it may leave; the answer then does not come.
+  // The client may disconnect; then no response arrives.
   if (body !== null) pipeline(body, asked).catch(() => asked.destroy());
   return asked;
 }
 
-/** @throws AnswerCut where it ends before it began; the reason of the signal */
+/** @throws AnswerCut if it ends before the response starts; the reason of the signal */
 async function answerOf(
   session: ClientHttp2Session,
   asked: ClientHttp2Stream,
   { signal, method }: Request,
 ): Promise<Response> {
-  // From here on, and not once the headers are there: Node.js may have closed a short answer by then.
+  // Before the headers arrive: by then Node.js may have closed a short response.
   const body = bodyOf(session, asked);
   const headers = await new Promise<IncomingHttpHeaders>((resolve, reject) => {
     asked.once('response', resolve);
@@ -416,7 +414,7 @@ async function answerOf(
   return new Response(isEmpty ? null : body, { status: Number(status), headers: known });
 }
 
-/** What comes on a stream, which is read no faster than it is taken. Cut off, it ends with AnswerCut. */
+/** Returns the body, read only as fast as it is consumed. If cut off, it fails with AnswerCut. */
 function bodyOf(
   session: ClientHttp2Session,
   asked: ClientHttp2Stream,
@@ -438,7 +436,7 @@ function bodyOf(
         asked.once('close', () => {
           if (isOver) return;
           isOver = true;
-          // Node.js ends what is cut off as well: only its code says so, or that the session was destroyed.
+          // Node.js also emits `end` for a truncated stream: only the reset code or a destroyed session shows it.
           const isWhole = hasEnd && asked.rstCode === constants.NGHTTP2_NO_ERROR;
           if (isWhole && !session.destroyed) controller.close();
           else controller.error(new AnswerCut(asked.rstCode));
@@ -455,9 +453,9 @@ function bodyOf(
 }
 
 /**
- * Joins what is read and what is written to one stream. Destroying it ends neither: they are the process's own.
+ * Joins an input and an output into one stream. Destroying it ends neither: they belong to the process.
  *
- * @param write resolves when more is taken
+ * @param write resolves when it can accept more
  */
 export function joined(input: Readable, write: (bytes: Uint8Array) => Promise<void>): Duplex {
   const stream = new Duplex({
@@ -478,9 +476,9 @@ export function joined(input: Readable, write: (bytes: Uint8Array) => Promise<vo
 }
 
 /**
- * Answers the requests that come over a stream.
+ * Serves the requests that arrive over a stream.
  *
- * @param fetch must not reject; `breakOff` breaks off the answer of one request
+ * @param fetch must not reject; `breakOff` aborts the response of one request
  * @returns resolves when the stream has ended
  */
 export async function answerOver(
@@ -492,7 +490,7 @@ export async function answerOver(
     getRequestListener(
       (request, env) =>
         fetch(request, () => breakOff((env as { outgoing: Http2ServerResponse }).outgoing)),
-      // A body that nobody reads is reset with its stream.
+      // An unread body is reset with its stream.
       { overrideGlobalObjects: false, autoCleanupIncoming: false },
     ),
   );
