@@ -1,6 +1,9 @@
-/** Returns whether a name fits a pattern, in which `*` stands for any run of characters. Case matters, as in folder paths. */
+/**
+ * Returns whether a name matches a pattern, in which `*` matches any run of characters. Case matters, as in folder
+ * paths.
+ */
 export function matches(pattern: string, name: string): boolean {
-  // Greedy, and linear in practice: patterns come from the user's own configuration or command line.
+  // Greedy, and linear in practice: patterns come from the user's configuration or command line.
   const [first = '', ...rest] = pattern.split('*');
   if (rest.length === 0) return pattern === name;
   if (!name.startsWith(first)) return false;
@@ -14,11 +17,11 @@ export function matches(pattern: string, name: string): boolean {
   return name.length - last.length >= from && name.endsWith(last);
 }
 
-/** The names that a configuration selects, and a command line narrows: `*` matches any run of characters. */
+/** Name patterns of a configuration, narrowed by a command line: `*` matches any run of characters. */
 export interface Selection {
   readonly include: readonly string[];
   readonly exclude: readonly string[];
-  /** The names that a command asks for; undefined for everything that the configuration selects. */
+  /** Patterns of the command; undefined for everything that the configuration selects. */
   readonly only?: readonly string[];
 }
 
@@ -31,7 +34,7 @@ export function selects({ include, exclude, only }: Selection, name: string): bo
   return include.some(fits) && !exclude.some(fits) && (only === undefined || only.some(fits));
 }
 
-/** RFC 6154 attributes in lower case, by the names people use for such folders. */
+/** RFC 6154 attributes in lower case, by common English folder names. */
 const SPECIAL_USES: Readonly<Record<string, string>> = {
   sent: '\\sent',
   drafts: '\\drafts',
@@ -44,15 +47,15 @@ const SPECIAL_USES: Readonly<Record<string, string>> = {
   flagged: '\\flagged',
 };
 
-/** Returns the special use that a word such as `sent` stands for, in lower case; undefined for any other word. */
+/** Returns the special use of a word such as `sent`, in lower case; undefined for any other word. */
 export function specialUseCalled(word: string): string | undefined {
   const name = word.toLowerCase();
   return Object.hasOwn(SPECIAL_USES, name) ? SPECIAL_USES[name] : undefined;
 }
 
 /**
- * Returns the folders of one mailbox that a name of the command line means: the folder with that path (`INBOX` in any
- * case, as in IMAP); else those that fit it as a pattern with `*`; else those with the special use that it names.
+ * Returns the folders of one mailbox that a command line name means: the folder with that path (`INBOX` in any case, as
+ * in IMAP), else the matches of a pattern with `*`, else the folders with that special use.
  */
 export function foldersMeant<
   F extends { readonly path: string; readonly specialUse: string | null },
@@ -66,17 +69,17 @@ export function foldersMeant<
     : folders.filter(({ specialUse }) => specialUse?.toLowerCase() === use);
 }
 
-/** Returns whether a path is that of the inbox, whose case does not matter. */
+/** Returns whether a path is the inbox, in any case. */
 export function isInbox(path: string): boolean {
   return path.toUpperCase() === 'INBOX';
 }
 
-/** Nobody mistypes more than this, and comparing takes the square of it for each candidate. Characters. */
+/** Characters. Longer names are not typed by hand, and comparing takes quadratic time per candidate. */
 const LONGEST = 200;
 
 /**
- * Returns the candidate that a mistyped word was probably meant to be: the nearest by edits, at most a third of the
- * word's length away (one edit for short words), or the only one that the word is a prefix of.
+ * Returns the likely intended candidate of a mistyped word: the only one that it is a prefix of, or the nearest by
+ * edits. At most a third of the word's length may differ (one edit for short words).
  */
 export function nearest(found: string, candidates: readonly string[]): string | null {
   if (found.length > LONGEST) return null;
@@ -86,7 +89,7 @@ export function nearest(found: string, candidates: readonly string[]): string | 
   let best: string | null = null;
   let fewest = Math.max(1, Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
-    // Each character too many or too few is an edit.
+    // The difference in length is a lower bound of the edits.
     if (Math.abs(candidate.length - found.length) >= fewest) continue;
     const edits = distance(word, candidate.toLowerCase());
     if (edits < fewest) {
@@ -97,7 +100,10 @@ export function nearest(found: string, candidates: readonly string[]): string | 
   return best;
 }
 
-/** Edits between two words: insertions, deletions, replacements, and neighbours exchanged (optimal string alignment). */
+/**
+ * Returns the edits between two words: insertions, deletions, replacements and swapped neighbours (optimal string
+ * alignment).
+ */
 function distance(a: string, b: string): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
@@ -120,7 +126,7 @@ function distance(a: string, b: string): number {
   return last[b.length] ?? 0;
 }
 
-/** The path of the folder that a mistyped name was probably meant to be: by its path, else by the last part of it. */
+/** Returns the path of the likely intended folder: by its path, else by its name. */
 export function nearestFolder(
   found: string,
   folders: readonly { readonly path: string; readonly name: string }[],
@@ -132,8 +138,8 @@ export function nearestFolder(
 }
 
 /**
- * The address that a mistyped one was probably meant to be. Its two parts are compared by themselves: in one domain
- * every address would be near every other.
+ * Returns the likely intended address. Compares both parts separately: within one domain, all addresses would be near
+ * each other.
  */
 export function nearestAddress(found: string, known: readonly string[]): string | null {
   const [name = '', domain] = found.split('@', 2);

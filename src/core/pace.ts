@@ -8,23 +8,23 @@ import {
 } from './concurrency.ts';
 
 /*
- * Reads what was remembered between runs, by hand: reading commands load this with the state's scopes, and the schema
- * library would be a third of their script.
+ * Parses the remembered state by hand: reading commands load this with the state's scopes, and the schema library would
+ * be a third of their script.
  */
 
-/** Returns a field of a value, or undefined where the value is no object. */
+/** Returns a field of a value, or undefined if the value is not an object. */
 function fieldOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
 }
 
-/** Returns the fields of these names, or null where one is no number of 0 or more. */
+/** Returns the fields with these names, or null unless all are numbers of 0 or more. */
 function readAmounts<Name extends string>(
   value: unknown,
   names: readonly Name[],
 ): Readonly<Record<Name, number>> | null {
   const fields = names.map((name) => [name, fieldOf(value, name)] as const);
   if (!fields.every(([, field]) => isNumber(field) && field >= 0)) return null;
-  // Each name was read, and what was read is a number.
+  // Every name was checked to be a number.
   return Object.fromEntries(fields) as Record<Name, number>;
 }
 
@@ -38,15 +38,14 @@ function isNumber(value: unknown): value is number {
 }
 
 /**
- * When may the next request go? A pure decision: state and time in, state and wait out.
+ * Pure decision on when the next request may go: state and time in, state and wait out.
  *
- * Requests are paced evenly, `60 s / rate` apart. Idle time earns a small burst, and a burst is paid back at
- * once by the pause after it, so that in no 60 seconds there are more than `requestsPerMinute`: an even pace
- * with a burst added on top would exceed the ceiling by the burst, and a service that counts strictly would
- * answer 429.
+ * Requests are paced evenly, `60 s / rate` apart. Idle time earns a small burst, and the pause after it pays it back at
+ * once. Thus no 60 seconds contain more than `requestsPerMinute`. A burst on top of an even pace would exceed the
+ * ceiling, and a strict service would return 429.
  *
- * The rate in force is the ceiling until a 429 teaches otherwise: it falls to half of what was really sent,
- * and rises again by a twentieth of that, each minute without a 429. It is never above the ceiling.
+ * The rate is the ceiling until a 429: it falls to half of the rate sent, and regains a twentieth of that per minute
+ * without a 429. It never exceeds the ceiling.
  */
 export interface PacePolicy {
   /** The ceiling: any number above 0. */
@@ -55,31 +54,31 @@ export interface PacePolicy {
   readonly concurrency: number;
 }
 
-/** Requests begun in the current span and in the one before it. */
+/** Requests started in the current span and in the previous one. */
 interface Tally {
   readonly since: number;
   readonly count: number;
   readonly before: number;
 }
 
-/** Plain numbers, 0 or more: it is remembered between runs. Times are milliseconds since the epoch. */
+/** Plain numbers of 0 or more, stored between runs. Times are milliseconds since the epoch. */
 export interface PaceState {
-  /** Requests a minute learned from refusals; null while none taught less than the ceiling. */
+  /** Requests per minute learned from refusals; null while the ceiling holds. */
   readonly learned: number | null;
-  /** What the learned rate gains each minute without a refusal. */
+  /** Increase of the learned rate per minute without a refusal. */
   readonly gain: number;
   readonly learnedAt: number;
-  /** The service's own X-RateLimit-Limit, taken as requests a minute; null where it sends none. */
+  /** The service's X-RateLimit-Limit, interpreted as requests per minute; null without one. */
   readonly announced: number | null;
   /** When the next request is due. */
   readonly due: number;
   /** Requests that may go before they are due, earned by idling. */
   readonly credit: number;
-  /** Nothing goes before this. */
+  /** No request goes before this time. */
   readonly holdUntil: number;
-  /** 429s since the last answer that was none. */
+  /** 429s since the last other response. */
   readonly refusals: number;
-  /** A request begun before this belongs to a refusal that is counted already. */
+  /** A 429 for a request started before this time is already counted. */
   readonly refusedAt: number;
   readonly minute: Tally;
   readonly second: Tally;
@@ -96,7 +95,7 @@ const AMOUNTS = [
   'refusedAt',
 ] as const;
 
-/** Reads back what a limiter remembered, or null where it is not that: the memory is convenience, not truth. */
+/** Parses a stored state, or returns null if it is invalid: it is a convenience, and losing it is harmless. */
 export function readPaceState(value: unknown): PaceState | null {
   const amounts = readAmounts(value, AMOUNTS);
   const learned = readRate(fieldOf(value, 'learned'));
@@ -108,12 +107,12 @@ export function readPaceState(value: unknown): PaceState | null {
   return { ...amounts, learned, announced, minute, second };
 }
 
-/** What an answer says that the limiter cares for. */
+/** Facts of a response that the limiter needs. */
 export interface Answer {
   readonly status: number;
-  /** When its request was let go. */
+  /** When its request was released. */
   readonly startedAt: number;
-  /** Retry-After in milliseconds, null where there is none; a hint is capped here, not trusted. */
+  /** Retry-After in milliseconds, null without one. Callers need not cap it. */
   readonly retryAfterMs: number | null;
   readonly limit: number | null;
   readonly remaining: number | null;
@@ -125,17 +124,20 @@ type Decision =
 
 const MINUTE_MS = 60_000;
 /**
- * Added to the minute when pacing. It absorbs requests that travel at different speeds, and, where requests
- * are closer together than timers can resolve, lets the pace catch up on that much lateness.
+ * Added to the minute when pacing. It absorbs varying latency. If requests are closer together than timers resolve, the
+ * pace may catch up by this much.
  */
 const SLACK_MS = 100;
-/** A host may not make us wait longer than this, whatever its Retry-After says. */
+/** Limit of a wait, whatever the Retry-After. */
 export const LONGEST_HOLD_MS = 3_600_000;
-/** Without a Retry-After: the first wait after a 429; it doubles with each further one. */
+/** The first wait after a 429 without Retry-After; it doubles with each further one. */
 const FIRST_HOLD_MS = 5_000;
-/** A Retry-After this long indicates a limit counted by the minute, a shorter one a limit by the second. */
+/** A Retry-After this long indicates a limit per minute, a shorter one a limit per second. */
 const MINUTE_WINDOW_HINT_MS = 10_000;
-/** Fewer requests a minute than this show nothing about a limit: the refusal of a lone request is no reason to creep. */
+/**
+ * Below this many requests per minute, a refusal shows nothing about a limit: a lone refusal must not slow us to a
+ * crawl.
+ */
 const CONCLUSIVE_RATE = 20;
 const DECREASE = 0.5;
 const GAIN_SHARE = 0.05;
@@ -155,7 +157,7 @@ export const FRESH_PACE: PaceState = {
   second: { since: 0, count: 0, before: 0 },
 };
 
-/** The requests a minute in force now. */
+/** Returns the current rate in requests per minute. */
 export function rateOf(state: PaceState, policy: PacePolicy): number {
   return Math.min(
     policy.requestsPerMinute,
@@ -164,19 +166,19 @@ export function rateOf(state: PaceState, policy: PacePolicy): number {
   );
 }
 
-/** How many may be in flight: after a refusal one at a time, until an answer is none. */
+/** Returns how many requests may be in flight: one after a refusal, until another response arrives. */
 export function widthOf(state: PaceState, policy: PacePolicy): number {
   return state.refusals > 0 ? 1 : policy.concurrency;
 }
 
-/** May a request go now? If so, the state counts it. */
+/** Decides whether a request may go now; if so, counts it. */
 export function ask(state: PaceState, policy: PacePolicy, now: number): Decision {
   const held = leftOf(state.holdUntil, now);
   if (held > 0) return { go: false, waitMs: held, reason: 'retry-after' };
   const rate = rateOf(state, policy);
   const interval = (MINUTE_MS + SLACK_MS) / rate;
   const most = Math.min(LARGEST_BURST, Math.max(1, Math.floor(rate / 15)));
-  // A due time further ahead than any burst could have put it comes from a clock that was set back.
+  // A due time beyond any possible burst means that the clock was set back.
   const due = state.due - now > interval * most + 1 ? now + interval : state.due;
   const late = now - due;
   if (late >= 0) {
@@ -191,7 +193,9 @@ export function ask(state: PaceState, policy: PacePolicy, now: number): Decision
   return { go: false, waitMs: -late, reason: 'rate' };
 }
 
-/** Milliseconds until a hold ends. One longer than any hold can be comes from a clock that was set back: it is over. */
+/**
+ * Returns the milliseconds until a hold ends; 0 for an impossibly long one, which means that the clock was set back.
+ */
 function leftOf(until: number, now: number): number {
   const left = until - now;
   return left > LONGEST_HOLD_MS ? 0 : Math.max(0, left);
@@ -215,7 +219,7 @@ function counted(tally: Tally, span: number, now: number): Tally {
   return { since: now, count: 1, before: age >= 0 && age < 2 * span ? tally.count : 0 };
 }
 
-/** Requests in the last span: the current one and, by its share, the one before. */
+/** Returns the requests in the last span: the current span plus a prorated share of the previous one. */
 function recent(tally: Tally, span: number, now: number): number {
   const age = now - tally.since;
   if (age < 0 || age >= 2 * span) return 0;
@@ -223,7 +227,7 @@ function recent(tally: Tally, span: number, now: number): number {
   return tally.count + tally.before * (1 - age / span);
 }
 
-/** Learns from an answer, whatever its status. */
+/** Updates the state from a response of any status. */
 export function learn(
   state: PaceState,
   policy: PacePolicy,
@@ -234,7 +238,7 @@ export function learn(
   if (answer.status !== 429) return recover(heard, policy, now);
   const asked =
     answer.retryAfterMs === null ? null : Math.min(answer.retryAfterMs, LONGEST_HOLD_MS);
-  // Requests that were in flight together are refused together: that is one refusal, not several.
+  // Requests in flight together are refused together, which counts as one refusal.
   if (answer.startedAt < state.refusedAt) return hold(heard, now, asked ?? 0);
   const sent =
     asked !== null && asked >= MINUTE_WINDOW_HINT_MS
@@ -258,12 +262,12 @@ export function learn(
   );
 }
 
-/** Takes the service at its word where it announces a limit, but never above the ceiling nor below one a minute. */
+/** Adopts a limit that the service announces, between one per minute and the ceiling. */
 function heed(state: PaceState, answer: Answer, policy: PacePolicy, now: number): PaceState {
   const announced = answer.limit === null ? state.announced : Math.max(1, answer.limit);
   const changed = announced === state.announced ? state : { ...state, announced };
   if (answer.remaining !== 0 || answer.status === 429) return changed;
-  // Retry-After stands on every answer of the platform surface: it counts only once nothing remains.
+  // The platform API sends Retry-After on every response: it counts only once nothing remains.
   const wait = answer.retryAfterMs ?? Math.max(1000, MINUTE_MS / rateOf(changed, policy));
   return hold(changed, now, Math.min(wait, LONGEST_HOLD_MS));
 }
@@ -281,42 +285,42 @@ function recover(state: PaceState, policy: PacePolicy, now: number): PaceState {
   return { ...calm, learned, learnedAt: now };
 }
 
-/** 429s in a row after which a host is left alone altogether: going on is what gets an address blocked. */
+/** Consecutive 429s after which all requests to a host pause: continuing could get the address blocked. */
 const REFUSALS_TO_PAUSE = 3;
 const FIRST_PAUSE_MS = 60_000;
 
-/** A host that is left alone, by whatever token. Plain numbers: it is remembered between runs. */
+/** Pause of a host, for all tokens. Plain numbers, stored between runs. */
 export interface HostPause {
   /** Milliseconds since the epoch. */
   readonly until: number;
-  /** Pauses since the host last answered something else than 429. */
+  /** Pauses since the host's last response other than 429. */
   readonly pauses: number;
 }
 
 const NO_PAUSE: HostPause = { until: 0, pauses: 0 };
 
-/** The next pause: one minute, doubling, at most an hour, and never shorter than what the host asked for. */
+/** Returns the next pause: one minute, doubling, at most an hour, and at least the host's Retry-After. */
 function pauseAgain(pause: HostPause, retryAfterMs: number | null, now: number): HostPause {
   const byItself = FIRST_PAUSE_MS * 2 ** Math.min(pause.pauses, 10);
   const ms = Math.min(LONGEST_HOLD_MS, Math.max(byItself, retryAfterMs ?? 0));
   return { until: Math.max(pause.until, now + ms), pauses: pause.pauses + 1 };
 }
 
-/** Reads back what a limiter remembered of a host, or null where it is not that. */
+/** Parses a stored pause, or returns null if it is invalid. */
 export function readHostPause(value: unknown): HostPause | null {
   return readAmounts(value, ['until', 'pauses']);
 }
 
 interface Turn {
   readonly lane: Lane;
-  /** Whose turn it is within the lane: a mailbox, so that mailboxes share fairly. */
+  /** Fairness unit within the lane: a mailbox. */
   readonly key: string;
   readonly signal?: AbortSignal | undefined;
 }
 
 type WaitReason = 'rate' | 'retry-after' | 'paused';
 
-/** What a gate does about waiting, for whoever shows it. */
+/** A wait, for display. */
 export interface Wait {
   readonly host: string;
   /** Milliseconds since the epoch. */
@@ -331,7 +335,7 @@ interface SharedPause {
   readonly gates: Set<Gate>;
 }
 
-/** Shorter waits are pacing, and not worth reporting. */
+/** Shorter waits are normal pacing. */
 const REPORT_FROM_MS = 1000;
 
 interface Waiter {
@@ -345,14 +349,14 @@ interface GateOptions {
   readonly shared: SharedPause;
   readonly clock: Clock;
   readonly state: PaceState;
-  /** Called when there is something new to remember; `urgent` when losing it could provoke a block. */
+  /** Called when there is new state to store; `urgent` if losing it could provoke a block. */
   readonly onChange: (urgent: boolean) => void;
   readonly onWait?: ((wait: Wait) => void) | undefined;
 }
 
 /**
- * Lets requests of one token to one host through, one decision at a time. Whoever passes must call `leave`
- * once, with the answer or with null where none came.
+ * Admits requests of one token to one host, one at a time. Each admitted caller must call `leave` once, with the
+ * response or null.
  */
 export class Gate {
   readonly #lines = new WaitingLines<Waiter>();
@@ -369,7 +373,7 @@ export class Gate {
     return this.#state;
   }
 
-  /** Requests a minute in force now. */
+  /** Current rate in requests per minute. */
   get rate(): number {
     return rateOf(this.#state, this.options.policy);
   }
@@ -382,7 +386,7 @@ export class Gate {
     return this.#lines.size;
   }
 
-  /** How long the host wants to be left alone; 0 when it does not. Pacing does not count. */
+  /** Remaining pause of the host in milliseconds; 0 without one. Pacing does not count. */
   get heldForMs(): number {
     const now = this.options.clock.now();
     return Math.max(
@@ -423,7 +427,7 @@ export class Gate {
     });
   }
 
-  /** Ends a passage. `answer` is null where no answer came, which teaches nothing. */
+  /** Ends a passage. `answer` is null without a response, which changes nothing. */
   leave(answer: Answer | null): void {
     this.#inFlight -= 1;
     if (answer !== null) this.#learn(answer);
@@ -439,13 +443,13 @@ export class Gate {
       if (this.options.shared.pause.pauses > 0) this.options.shared.pause = { until: 0, pauses: 0 };
     } else if (refusals > before.refusals && refusals >= REFUSALS_TO_PAUSE) {
       this.options.shared.pause = pauseAgain(this.options.shared.pause, answer.retryAfterMs, now);
-      // Their timers would let them go into the pause.
+      // Their timers would release requests during the pause.
       for (const gate of this.options.shared.gates) if (gate !== this) gate.wake();
     }
     this.options.onChange(answer.status === 429);
   }
 
-  /** Lets through whoever may go, and sets the timer for the next. */
+  /** Admits all requests that may go, and sets the timer for the next. */
   wake(): void {
     this.#stopTimer();
     while (this.#lines.size > 0) {
@@ -463,7 +467,7 @@ export class Gate {
     }
   }
 
-  /** 0 when one may pass, and then it has; the milliseconds to wait; null when it is others' leaving that must be awaited. */
+  /** Returns 0 if a request passed, the milliseconds to wait, or null if one must leave first. */
   #pass(now: number): number | null {
     if (this.#inFlight >= widthOf(this.#state, this.options.policy)) return null;
     const paused = leftOf(this.options.shared.pause.until, now);
@@ -488,27 +492,27 @@ export class Gate {
   }
 }
 
-/** Where a limiter remembers what it learned between runs. Losing it costs a few refusals, no data. */
+/** Stores limiter state between runs. Losing it costs a few refusals, no data. */
 export interface LimiterStore {
-  /** What was saved under this key, or anything else where nothing was. */
+  /** Returns the value saved under this key; any other value if there is none. */
   load(key: string): unknown;
   save(key: string, state: PaceState | HostPause): void;
 }
 
-/** What was merely counted is saved this often at most; refusals at once. */
+/** Interval for saving mere counts; refusals are saved at once. */
 const SAVE_EVERY_MS = 5_000;
 
 interface LimiterOptions {
   readonly policy: PacePolicy;
   readonly clock?: Clock;
   readonly store?: LimiterStore;
-  /** Called when a wait of a second or more begins. */
+  /** Called when a wait of a second or more starts. */
   readonly onWait?: (wait: Wait) => void;
 }
 
 /**
- * The one limiter of a process: a gate for each token and host, and one pause for each host. `label` names a
- * token without being one: the account's name and the surface, say.
+ * The single limiter of a process: a gate per token and host, and a pause per host. `label` identifies a token without
+ * revealing it, such as the account's name and the API.
  */
 export class Limiter {
   readonly clock: Clock;
@@ -530,7 +534,7 @@ export class Limiter {
     return this.options.policy.concurrency;
   }
 
-  /** The gate of a token (by its label) to a host (name and port). Asking again gives the same gate. */
+  /** Returns the gate of a token (by its label) to a host (name and port); always the same one. */
   gate(host: string, label: string): Gate {
     const key = `gate ${host} ${label}`;
     const known = this.#gates.get(key);
@@ -552,7 +556,7 @@ export class Limiter {
     return gate;
   }
 
-  /** Saves what was not saved yet; call it once more before the process ends. */
+  /** Saves pending state; call it once more before the process ends. */
   save(): void {
     this.#savedAt = this.clock.now();
     for (const [key, { host, gate }] of this.#unsaved) {

@@ -1,4 +1,4 @@
-/** A DURATION as the command line and the configuration write it: `90s 15m 26h 7d`. */
+/** A DURATION as in the command line and the configuration: `90s 15m 26h 7d`. */
 export const DURATION_PATTERN = /^(\d{1,9})(s|m|h|d)$/;
 
 const MS_PER_UNIT: Readonly<Record<string, number>> = {
@@ -8,16 +8,16 @@ const MS_PER_UNIT: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-/** Milliseconds of a duration, or undefined when the text is none. */
+/** Returns the milliseconds of a duration; undefined if invalid. */
 export function parseDuration(text: string): number | undefined {
   const match = DURATION_PATTERN.exec(text);
   const unit = MS_PER_UNIT[match?.[2] ?? ''];
   return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
 }
 
-/** Ceiling of `rateLimit.requestsPerMinute`: what only a service on the same machine can answer. */
+/** Ceiling of `rateLimit.requestsPerMinute`: only a service on the same machine can reach it. */
 export const MOST_REQUESTS_PER_MINUTE = 10_000_000;
-/** Requests a minute of a configuration that does not say otherwise. */
+/** Default requests per minute. */
 export const DEFAULT_REQUESTS_PER_MINUTE = 60;
 
 const SIZE = /^(\d+(?:\.\d+)?)(b|[kmg]b?|[kmg]ib?)?$/i;
@@ -30,7 +30,7 @@ const UNIT: Readonly<Record<string, number>> = {
   gi: 1_073_741_824,
 };
 
-/** Bytes of `10`, `10k`, `1.5MB` (decimal) or `10Ki`, `2MiB` (binary); undefined for anything else. */
+/** Returns the bytes of `10`, `10k`, `1.5MB` (decimal) or `10Ki`, `2MiB` (binary); undefined for anything else. */
 export function readSize(text: string): number | undefined {
   const match = SIZE.exec(text);
   if (match === null) return undefined;
@@ -39,7 +39,7 @@ export function readSize(text: string): number | undefined {
   return Number.isSafeInteger(bytes) ? bytes : undefined;
 }
 
-/** Bytes a second of a rate such as `500k` or `2M`; undefined for any other text, and for a rate of nothing. */
+/** Returns the bytes per second of a rate such as `500k` or `2M`; undefined if invalid or zero. */
 export function parseRate(text: string): number | undefined {
   return readSize(text.replace(/\/s$/, '')) || undefined;
 }

@@ -6,46 +6,43 @@ export interface S3Credentials {
   readonly sessionToken?: string;
 }
 
-/** Where objects are in S3, and how to get there. */
+/** Location of objects in S3, with access settings. */
 export interface S3Target {
   readonly bucket: string;
-  /** Of every name, without slashes at its ends; may be empty. */
+  /** Prepended to every name, without outer slashes; may be empty. */
   readonly prefix: string;
-  /** Without it, Amazon's of the region. */
+  /** Defaults to Amazon's endpoint for the region. */
   readonly endpoint?: string;
   readonly region: string;
-  /** Asked before each request, so that they may change. */
+  /** Called before each request, because credentials may change. */
   readonly credentials: () => Promise<S3Credentials>;
-  /** The bucket is in the path of addresses, and not in the name of the host. */
+  /** True to put the bucket in the URL's path instead of its host. */
   readonly pathStyle: boolean;
-  /** Over all connections, in both directions each. */
+  /** Total over all connections, per direction. */
   readonly bytesPerSecond?: number;
 }
 
-/** A place for objects, as it was typed. */
+/** A location for objects, as typed. */
 export type ParsedTarget =
   | { readonly kind: 's3'; readonly bucket: string; readonly prefix: string }
   | { readonly kind: 'folder'; readonly path: string };
 
-/** Buckets are parts of names of hosts. Old ones in Amazon's first region may have capitals and underscores. */
+/** Buckets become part of host names. Old ones in Amazon's first region may have capitals and underscores. */
 const BUCKET = /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/;
 const PREFIX = /^[A-Za-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$/;
 const MOST_PREFIX = 500;
 const S3 = /^s3:\/\//i;
 const SCHEME = /^[a-z][a-z0-9+.-]+:\/\//i;
-/** `s3:/bucket`, `s3//bucket`, the name of a bucket at Amazon, and other spellings of an address in S3. */
+/** `s3:/bucket`, `s3//bucket`, an ARN, and other misspelt S3 addresses. */
 const MISTYPED_S3 = /^(?:s3[an]?[:;]+[/\\]*|s3[an]?[/\\]{2,}|arn:aws[\w-]*:s3:+)/i;
 const AMAZON = /^(?:https?:\/\/)?([\w.-]*)\.amazonaws\.com[/\\]/i;
-/** A drive of Windows has one letter. */
+/** A Windows drive has one letter. */
 const ADDRESS = /^(?:[a-z][a-z0-9+.-]+:|[^/\\:@]+@[^/\\:]+:|\\\\\S)/i;
 
-/**
- * Returns why a text is no path, although it could name a file or folder: it looks like an address, and was mistyped or is
- * of a kind that mailkeep does not know. With "./" before it, it is a path.
- */
+/** Returns why a text is probably not a path but a mistyped or unsupported address. A leading "./" makes it a path. */
 function addressProblem(text: string): string | undefined {
   if (S3.test(text)) return undefined;
-  // With what quotes it, as it may be copied from elsewhere.
+  // Strips quotes that were copied along.
   const bare = text.replace(/^["'<\s]+/, '');
   const mistyped = S3.exec(bare)?.[0] ?? MISTYPED_S3.exec(bare)?.[0] ?? amazonsHost(bare);
   if (mistyped !== undefined) {
@@ -67,13 +64,13 @@ function amazonsHost(text: string): string | undefined {
   return isS3 ? whole : undefined;
 }
 
-/** Returns the same where only a path on this machine will do. */
+/** Like `addressProblem`, but also refuses buckets. */
 export function noPathProblem(text: string): string | undefined {
   return S3.test(text) ? 'a bucket cannot be used here' : addressProblem(text);
 }
 
 /**
- * Reads a place for objects: `s3://BUCKET/PREFIX`, or the path of a folder.
+ * Parses a location for objects: `s3://BUCKET/PREFIX`, or the path of a directory.
  *
  * @throws store-target-invalid
  */
@@ -102,14 +99,14 @@ export function parseTarget(text: string): ParsedTarget {
   return { kind: 's3', bucket, prefix };
 }
 
-/** What is before an @ may be a password. */
+/** The text before an @ may be a password. */
 function invalid(text: string, problem: string): Error {
   const at = text.lastIndexOf('@');
   const found = at < 0 ? text : `${SCHEME.exec(text)?.[0] ?? ''}***${text.slice(at)}`;
   return targetError('store-target-invalid', { found, problem });
 }
 
-/** Returns the place as people know it. */
+/** Returns the location as displayed. */
 export function labelOf({ bucket, prefix }: Pick<S3Target, 'bucket' | 'prefix'>): string {
   return prefix === '' ? `s3://${bucket}` : `s3://${bucket}/${prefix}`;
 }
@@ -119,7 +116,7 @@ export function keyOf({ prefix }: Pick<S3Target, 'prefix'>, name: string): strin
   return prefix === '' ? name : `${prefix}/${name}`;
 }
 
-/** Returns the address of a bucket, or of an object in it. */
+/** Returns the URL of a bucket, or of an object in it. */
 export function urlOf(target: S3Target, key: string): URL {
   const { bucket, region, endpoint, pathStyle } = target;
   const domain = region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';

@@ -10,8 +10,8 @@ import { makeFolders, readRegularFile } from './files.ts';
 const MASK = '***';
 
 /**
- * Holds a text that must not be printed: every way of turning it into text by accident (templates, JSON,
- * console, inspect, logs) gives `***`. Only `reveal` gives it out, where a header is written.
+ * Wraps a text that must not be printed: accidental conversion (templates, JSON, console, inspect, logs) gives `***`.
+ * Only `reveal` returns it, for request headers.
  */
 export class Secret {
   readonly #text: string;
@@ -40,8 +40,8 @@ export class Secret {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads a token from its source, each time it is called: a request calls it when it needs the token, and
- * again after a 401, so that a token can be replaced without a restart.
+ * Reads a token from its source on every call. A request calls it when needed and again after a 401, so that a token
+ * can be replaced without a restart.
  *
  * @throws token-missing, token-empty, token-unreadable, token-unusable
  */
@@ -49,7 +49,7 @@ export async function readToken(source: TokenSource, env: Environment): Promise<
   const about = { source: source.kind, name: source.name };
   const text = (await rawToken(source, env, about)).trim();
   if (text === '') throw configError('token-empty', about);
-  // RFC 9110 field values: visible ASCII; anything else would be refused, or split the header.
+  // RFC 9110 field values: visible ASCII. Anything else would be refused, or split the header.
   if (!/^[\x21-\x7e]+$/.test(text)) throw configError('token-unusable', about);
   return new Secret(text);
 }
@@ -77,7 +77,7 @@ async function rawToken(
   }
 }
 
-/** No token is longer; a wrong path to a large file must not be read whole. */
+/** Bytes, above any token: a wrong path to a large file must not be read whole. */
 const LONGEST_TOKEN_FILE = 65_536;
 
 function tokenFile(file: string, about: { source: string; name: string }): string {
@@ -93,38 +93,38 @@ function tokenFile(file: string, about: { source: string; name: string }): strin
   }
 }
 
-/** A webhook that was created from here, with what its deliveries prove themselves by. */
+/** A webhook created here, with the secret of its deliveries. */
 export interface StoredWebhook {
   readonly id: string;
   /** Resource id and address of the mailbox. */
   readonly mailboxId: string;
   readonly mailbox: string;
-  /** Name of the account in the configuration, and host and port of its service. */
+  /** Name of the account in the configuration; host and port of its service. */
   readonly account: string;
   readonly host: string;
   readonly url: string;
-  /** What a delivery carries as `Authorization: Bearer`. */
+  /** Deliveries carry it as `Authorization: Bearer`. */
   readonly secret: Secret;
   /** ISO 8601. */
   readonly createdAt: string;
 }
 
-/** A place for a secret, made before the secret is: the service shows it only once. */
+/** Storage reserved before the secret exists, because the service shows it only once. */
 interface SecretSlot {
   /**
-   * Stores the secret and makes it durable.
+   * Stores the secret durably.
    *
    * @returns the file, of mode 0600
-   * @throws webhook-secret-lost, which says that the webhook was not deleted
+   * @throws webhook-secret-lost, with `deleted` false
    */
   keep(webhook: StoredWebhook): Promise<string>;
-  /** Leaves nothing behind; does nothing after `keep`. */
+  /** Removes the reservation; does nothing after `keep`. */
   drop(): Promise<void>;
 }
 
 const SUFFIX = '.json';
 
-/** The folder of secrets in a data directory: one JSON file for each webhook. */
+/** Directory of webhook secrets in a data directory: one JSON file per webhook. */
 export function webhookSecretsFolder(dataDir: string): string {
   return path.join(dataDir, 'webhooks');
 }
@@ -171,7 +171,7 @@ export async function reserveSecret(dataDir: string): Promise<SecretSlot> {
   };
 }
 
-/** Forgets the secret of a webhook that was deleted; true when there was one. */
+/** Deletes the secret of a deleted webhook; returns whether there was one. */
 export async function forgetSecret(dataDir: string, id: string): Promise<boolean> {
   try {
     await rm(secretFile(dataDir, id));
@@ -183,8 +183,8 @@ export async function forgetSecret(dataDir: string, id: string): Promise<boolean
 }
 
 /**
- * Every stored webhook, in the order of their ids. A receiver reads them when it starts, and again when a
- * delivery proves itself by a secret it does not know.
+ * Returns every stored webhook, ordered by id. A receiver reads them at startup, and again when a delivery presents an
+ * unknown secret.
  *
  * @throws webhook-secret-unreadable
  */
@@ -201,7 +201,7 @@ export async function storedWebhooks(dataDir: string): Promise<StoredWebhook[]> 
   return files.map((name) => readStored(path.join(folder, name)));
 }
 
-/** Returns the file with the secret of a webhook; null where there is none. */
+/** Returns the file with the secret of a webhook, or null. */
 export async function storedSecretFile(dataDir: string, id: string): Promise<string | null> {
   const stored = await storedWebhooks(dataDir);
   return stored.some((webhook) => webhook.id === id) ? secretFile(dataDir, id) : null;
@@ -213,7 +213,7 @@ function readStored(file: string): StoredWebhook {
   try {
     value = JSON.parse(readRegularFile(file).toString('utf8'));
   } catch (error) {
-    // The parser's own words quote the text, and with it the secret.
+    // The parser's message quotes the text, and with it the secret.
     if (error instanceof SyntaxError) throw fail('it is not valid JSON');
     throw fail(errnoOf(error) ?? 'it cannot be read');
   }
@@ -241,14 +241,14 @@ function written({ secret, ...webhook }: StoredWebhook): object {
   return { ...webhook, secret: secret.reveal() };
 }
 
-/** Ids come from the service: one that would not do as a file name is hashed. */
+/** The service chooses the id: one that is unsuitable as a file name is hashed. */
 function secretFile(dataDir: string, id: string): string {
   const name = /^[\w-]{1,100}$/.test(id) ? id : createHash('sha256').update(id).digest('hex');
   return path.join(webhookSecretsFolder(dataDir), `${name}${SUFFIX}`);
 }
 
 async function syncFolder(folder: string): Promise<void> {
-  // Windows cannot open folders, and needs no such thing.
+  // Windows cannot open directories, and does not need this.
   if (process.platform === 'win32') return;
   const handle = await open(folder, 'r');
   try {

@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { catalogError } from './error-tables.ts';
 import { errnoName, type MailkeepError } from './errors.ts';
 
-/** Opens a temporary database that SQLite keeps private and removes with the process. */
+/** Opens a temporary private database that SQLite removes with the process. */
 export function scratchDatabase(schema: string): Database.Database {
   const db = new Database('');
   db.pragma('journal_mode = OFF');
@@ -14,9 +14,8 @@ export function scratchDatabase(schema: string): Database.Database {
 }
 
 /**
- * What SQLite says under its general code when the schema or the index's own settings were damaged: the catalog has
- * the right version, so everything that our statements name should be there. And when bytes are where text was written,
- * which one flipped bit can make of it.
+ * Messages under SQLite's general error code that indicate damage. The catalog's version was checked, so missing tables
+ * mean a damaged schema. JSON errors mean that text was corrupted; a single flipped bit can do that.
  */
 const DAMAGE =
   /^(?:invalid fts5 file format|vtable constructor failed|no such (?:table|column|index)|unsupported file format|table \S+ has no column|JSON cannot hold BLOB values|malformed JSON)/;
@@ -26,20 +25,20 @@ function isOfDamage({ code, message }: InstanceType<typeof Database.SqliteError>
 }
 
 /**
- * Returns the error of ours for an error of SQLite (`catalog-busy`, `catalog-disk-full`, `catalog-damaged`,
- * `catalog-io`), or undefined for one that only a bug can cause.
+ * Returns our error for an error of SQLite (`catalog-busy`, `catalog-disk-full`, `catalog-damaged`, `catalog-io`), or
+ * undefined for one that only a bug can cause.
  */
 export function translate(error: unknown, file: string): MailkeepError | undefined {
   if (!(error instanceof Database.SqliteError)) return undefined;
   const { code } = error;
   if (code.startsWith('SQLITE_BUSY')) return catalogError('catalog-busy', { file }, error);
-  // Its shared memory is a file as well, whose size it takes beforehand: that fails on a full disk, and on a broken one.
+  // SQLite preallocates its shared memory file, which fails on a full disk and on a broken one.
   if (code === 'SQLITE_FULL' || (code === 'SQLITE_IOERR_SHMSIZE' && !hasRoom(file)))
     return catalogError('catalog-disk-full', { file }, error);
   if (
     code.startsWith('SQLITE_CORRUPT') ||
     code === 'SQLITE_NOTADB' ||
-    // The disk does not give back what was written to it.
+    // The disk does not return the data written.
     code === 'SQLITE_IOERR_CORRUPTFS' ||
     isOfDamage(error)
   )
@@ -53,21 +52,21 @@ export function translate(error: unknown, file: string): MailkeepError | undefin
   return undefined;
 }
 
-/** What the shared memory of a database may need, and more. */
+/** Bytes; above the needs of a database's shared memory. */
 const ROOM_BYTES = 1024 * 1024;
 
 function hasRoom(file: string): boolean {
   try {
     const { bavail, bsize, files, ffree } = statfsSync(path.dirname(file));
-    // Some file systems count no files.
+    // Some file systems do not count files.
     return bavail * bsize >= ROOM_BYTES && (files === 0 || ffree > 0);
   } catch {
-    // A disk that does not even answer that is not just full.
+    // If even this fails, the problem is not a full disk.
     return true;
   }
 }
 
-/** SQLite does not pass on whether a permission is missing or the file system is read-only: the system is asked again. */
+/** SQLite does not distinguish a missing permission from a read-only file system: check again. */
 function deniedBy(file: string, code: string): string | undefined {
   if (!/^SQLITE_(?:CANTOPEN|READONLY)/.test(code)) return undefined;
   for (const [at, mode] of [

@@ -1,11 +1,8 @@
 import type Database from 'better-sqlite3';
 
-/**
- * Shapes of remembered values, read by hand: the schema library would double the time that reading commands take to
- * start.
- */
+/** Readers of remembered values, by hand: the schema library would double the startup time of reading commands. */
 
-/** Returns the value in its shape, or undefined for anything that another version or a damaged disk may have left. */
+/** Returns the value in its shape, or undefined: another version or a damaged disk may have left something else. */
 export type Read<T> = (value: unknown) => T | undefined;
 
 export const number: Read<number> = (value) =>
@@ -20,28 +17,28 @@ export const text: Read<string> = (value) => (typeof value === 'string' ? value 
 export const flag: Read<boolean> = (value) => (typeof value === 'boolean' ? value : undefined);
 export const mark: Read<true> = (value) => (value === true ? true : undefined);
 
-/** Reads null as itself. */
+/** Accepts null as well. */
 export function nullable<T>(read: Read<T>): Read<T | null> {
   return (value) => (value === null ? null : read(value));
 }
 
-/** Reads `instead` where the value is missing or has another shape. */
+/** Returns `instead` for a missing or malformed value. */
 export function otherwise<T, D>(read: Read<T>, instead: D): Read<T | D> {
   return (value) => read(value) ?? instead;
 }
 
-/** Reads one of these texts. */
+/** Accepts one of these texts. */
 export function oneOf<const T extends string>(texts: readonly T[]): Read<T> {
   return (value) => texts.find((known) => known === value);
 }
 
-/** Reads a list, and leaves out what has another shape. */
+/** Reads a list, and leaves out malformed items. */
 export function list<T>(item: Read<T>): Read<readonly T[]> {
   return (value) =>
     Array.isArray(value) ? value.map(item).filter((found) => found !== undefined) : undefined;
 }
 
-/** Reads a list in which everything has the shape. */
+/** Reads a list only if every item has the shape. */
 export function listOfAll<T>(item: Read<T>): Read<readonly T[]> {
   return (value) => {
     const found = list(item)(value);
@@ -49,7 +46,7 @@ export function listOfAll<T>(item: Read<T>): Read<readonly T[]> {
   };
 }
 
-/** Reads an object by its names, and leaves out what has another shape. */
+/** Reads an object by its names, and leaves out malformed values. */
 export function record<T>(item: Read<T>): Read<Record<string, T>> {
   return (value) => {
     if (typeof value !== 'object' || value === null) return undefined;
@@ -65,10 +62,10 @@ type Shaped<F extends Fields> = {
   readonly [Name in keyof F]: Exclude<ReturnType<F[Name]>, undefined>;
 };
 
-/** The values that a reader returns. */
+/** The type of a reader's values. */
 export type Kept<R extends Read<unknown>> = Exclude<ReturnType<R>, undefined>;
 
-/** Reads an object that has all of these fields; others are left out. */
+/** Reads an object that has all of these fields; drops any others. */
 export function fields<F extends Fields>(shape: F): Read<Shaped<F>>;
 export function fields(shape: Fields): Read<object> {
   return (value) => {
@@ -83,13 +80,13 @@ export function fields(shape: Fields): Read<object> {
   };
 }
 
-/** What the daemon, or a command, did and when: the runs that the web interface shows. */
+/** Runs of the daemon and of commands, as the web interface shows them. */
 
-/** How long runs are kept. */
+/** How long to keep runs. */
 const KEPT_MS = 400 * 86_400_000;
-/** Runs that are kept at most: whoever sends much mail causes many. */
+/** Limit of runs: heavy senders cause many. */
 const MOST_RUNS = 200_000;
-/** Folders of a run whose sums are kept, and failures. */
+/** Limits per run: folders with sums, and failures. */
 const MOST_FOLDERS = 10;
 const MOST_FAILURES = 5;
 /** Characters of a name or a sentence. */
@@ -97,7 +94,7 @@ const LONGEST = 300;
 
 const OUTCOMES = ['done', 'failed', 'interrupted'] as const;
 
-/** What a folder's closing sentence consists of: at the origin = stored + assumed + quarantined + forgotten; the held are apart. */
+/** Terms of a folder's equation: origin total = stored + assumed + quarantined + forgotten; held are separate. */
 const sums = {
   originTotal: number,
   stored: number,
@@ -110,29 +107,29 @@ const sums = {
 const folderSums = fields({ ...sums, mailbox: text, folder: text });
 export type RunFolder = Kept<typeof folderSums>;
 
-/** What went wrong. Nothing in it names a single message: what is forgotten leaves no trace here. */
+/** A failure. It never identifies a single message: forgotten mail must leave no trace here. */
 const trouble = fields({
   mailbox: nullable(text),
   folder: nullable(text),
   code: text,
-  /** One sentence for people; null where it would name a message. */
+  /** One sentence for people; null if it would identify a message. */
   text: nullable(text),
 });
 export type RunTrouble = Kept<typeof trouble>;
 
-/** A run as it is kept. Times are milliseconds since the epoch. */
+/** A run as stored. Times are milliseconds since the epoch. */
 const run = fields({
   /** `sync`, `sweep`, `hint`, `hand`, `backlog`, `verify`, `prune`, `seal`, `index`, `import`. */
   kind: text,
-  /** Its name in the configuration; null where the run is about several, or about the archive as a whole. */
+  /** Name in the configuration; null for several accounts or the archive as a whole. */
   account: nullable(text),
   startedAt: number,
   endedAt: number,
   outcome: oneOf(OUTCOMES),
-  /** How many mailboxes it was about, and the address where it was one. */
+  /** Number of mailboxes, and the address if there was only one. */
   mailboxes: count,
   mailbox: nullable(text),
-  /** Places, as in the result of a pass. */
+  /** Messages counted once per folder, as in the result of a sync run. */
   added: count,
   ended: count,
   flagsChanged: count,
@@ -141,15 +138,15 @@ const run = fields({
   held: count,
   bytes: count,
   requests: count,
-  /** Messages that a verification read back, or that a pruning removed; null for other runs. */
+  /** Messages that a verification read back or a pruning removed; null for other runs. */
   messages: otherwise(nullable(count), null),
-  /** The commits of an import, by which it is undone; `last` is null if it was interrupted. Null for other runs. */
+  /** Commits of an import, for its undo; `last` is null if it was interrupted. Null for other runs. */
   commits: otherwise(nullable(fields({ first: count, last: nullable(count) })), null),
-  /** The sums over all folders that were compared, and how many these are; null where none was. */
+  /** Sums over all compared folders, and their number; null if there were none. */
   sum: nullable(fields({ ...sums, folders: count })),
-  /** The sums of the first folders; those that do not simply add up come first. */
+  /** Sums of the first folders, unequal ones first. */
   folders: list(folderSums),
-  /** All failures; `troubles` holds the first ones. */
+  /** Number of all failures; `troubles` contains the first ones. */
   failures: count,
   troubles: list(trouble),
 });
@@ -157,32 +154,32 @@ type ReadRun = Kept<typeof run>;
 export type RunRecord = Omit<ReadRun, 'commits'> & Partial<Pick<ReadRun, 'commits'>>;
 
 export interface KeptRun extends RunRecord {
-  /** Runs that were kept later have higher ones. */
+  /** Increases with every stored run. */
   readonly id: number;
 }
 
 interface RunsAsked {
   readonly limit: number;
-  /** Only runs that were kept before this one. */
+  /** Only runs with a lower id. */
   readonly before?: number | undefined;
   /** Only runs that ended at this time or later. */
   readonly since?: number | undefined;
   readonly kinds?: readonly string[] | undefined;
 }
 
-/** The runs of an archive, the newest first. */
+/** The runs of an archive, newest first. */
 export interface RunJournal {
   /**
-   * Keeps a run, and removes those that are too old, except imports: they can be undone.
+   * Stores a run, and removes those that are too old, except imports: they can be undone.
    *
-   * @param instead the id of a run that this one replaces
+   * @param instead id of a run to replace
    * @returns its id
    */
   keep(run: RunRecord, instead?: number): number;
   list(asked: RunsAsked): KeptRun[];
 }
 
-/** Makes the table of runs where there is none: earlier versions had none, and leave it alone. */
+/** Creates the table of runs if missing: earlier versions had none, and ignore it. */
 export function makeRunTable(database: Database.Database): void {
   database.exec(`
     CREATE TABLE IF NOT EXISTS runs (
@@ -192,7 +189,7 @@ export function makeRunTable(database: Database.Database): void {
     CREATE INDEX IF NOT EXISTS runs_by_kind ON runs (kind, id)`);
 }
 
-/** @param guard gives the errors of the database our codes */
+/** @param guard converts errors of the database to ours */
 export function runJournal(database: Database.Database, guard: <T>(act: () => T) => T): RunJournal {
   return {
     keep: (kept, instead) =>
@@ -201,7 +198,7 @@ export function runJournal(database: Database.Database, guard: <T>(act: () => T)
   };
 }
 
-/** A state that no writer of this version has opened yet has none. */
+/** False for a state that no writer of this version has opened yet. */
 function hasRunTable(database: Database.Database): boolean {
   return database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'runs'").get() !== undefined;
 }
@@ -243,12 +240,12 @@ function parsed(stored: string): unknown {
   try {
     return JSON.parse(stored);
   } catch {
-    // A damaged page; the other runs are as good as before.
+    // A damaged page; the other runs are still readable.
     return undefined;
   }
 }
 
-/** A run within the limits of what is kept of one. */
+/** Returns a run cut to the storage limits. */
 function bounded(kept: RunRecord): RunRecord {
   const { folders, troubles, mailbox } = kept;
   return {
@@ -278,9 +275,9 @@ function cut<T extends string | null>(value: T): T | string {
 const planned = fields({
   /** The longest time between two copies, if nothing fails. */
   everyMs: number,
-  /** Since when the configuration has it. */
+  /** When it was added to the configuration. */
   since: number,
-  /** When it was last found to lack nothing, though its time had come; 0 while it never was. */
+  /** When a due copy last turned out to be current; 0 for never. */
   currentAt: number,
 });
 export type CopyPlanned = Kept<typeof planned>;
@@ -288,7 +285,7 @@ export type CopyPlanned = Kept<typeof planned>;
 const failed = fields({
   since: number,
   at: number,
-  /** How often in a row. */
+  /** Consecutive failures. */
   tries: count,
   code: text,
   /** One sentence for people. */
@@ -300,12 +297,12 @@ const UNITS = ['segment', 'object'] as const;
 
 const checked = fields({
   at: number,
-  /** How many of how many were read; objects where this machine cannot open the copy. */
+  /** Number checked; objects if this machine cannot open the copy. */
   checked: number,
   of: count,
   unit: oneOf(UNITS),
   found: count,
-  /** When all of it was last read; null while it never was. */
+  /** When all of it was last read; null for never. */
   fullAt: nullable(number),
 });
 export type CopyChecked = Kept<typeof checked>;
@@ -318,27 +315,24 @@ export interface CopyDamage {
   readonly names?: readonly string[];
 }
 
-/** What is known of a copy of the archive. Times are milliseconds since the epoch. */
+/** State of one copy of the archive. Times are milliseconds since the epoch. */
 export interface KnownCopy {
-  /** The last time that it was brought up to date, and the commit that it reached; null before the first. */
+  /** The last update and the commit that it reached; null before the first. */
   readonly made: {
     readonly at: number;
     readonly commit: number;
-    /** Or a folder that anybody can read. */
+    /** False for a readable directory. */
     readonly encrypted: boolean;
   } | null;
-  /** What the daemon's configuration wants of it; null where it has no such copy. */
+  /** Settings from the daemon's configuration; null if it has no such copy. */
   readonly plan: CopyPlanned | null;
-  /** Why it could not be brought up to date since; null once it was. */
+  /** Failure since the last update; null after a success. */
   readonly failed: CopyFailed | null;
-  /** The last time that some of it, or all, was read back; null while it never was. */
+  /** The last partial or complete read-back; null for never. */
   readonly checked: CopyChecked | null;
-  /** What was found damaged, until all of it is found intact. */
+  /** Known damage, until a complete check finds none. */
   readonly damage: CopyDamage | null;
-  /**
-   * What was found damaged or missing of the objects that open, describe and lead to it, until a later look finds all of
-   * them intact.
-   */
+  /** Damage to the objects that open, describe and locate the copy, until a later check finds all of them intact. */
   readonly unkept?: Omit<CopyDamage, 'names'> | null;
 }
 
@@ -360,14 +354,14 @@ export const knownCopy: Read<KnownCopy> = fields({
   unkept: otherwise(nullable(fields({ since: number, found: count, text })), null),
 });
 
-/** How long is remembered what the archive asked of its services, in days. */
+/** Retention of request counts, in days. */
 export const REQUEST_DAYS = 400;
-/** How long the size of the archive is remembered, in days: ten years. */
+/** Retention of the archive's size, in days: ten years. */
 export const DISK_DAYS = 3_653;
 
 const DAY_MS = 86_400_000;
 
-/** How large the archive was, in bytes. */
+/** Size of the archive, in bytes. */
 export const diskSample = fields({
   /** Milliseconds since the epoch. */
   at: number,
@@ -377,11 +371,11 @@ export const diskSample = fields({
   mail: count,
 });
 
-/** What was asked through one gate of the limiter on a UTC day. */
+/** Requests through one gate of the limiter on a UTC day. */
 export const requestDay = fields({
-  /** Requests a minute that the configuration allowed. */
+  /** Requests per minute that the configuration allowed. */
   perMinute: number,
-  /** Hour of the day (UTC), status (0 where no answer came), and how many requests. */
+  /** Hour of the day (UTC), status (0 without a response), and number of requests. */
   hours: listOfAll(fields({ hour: count, status: count, requests: count })),
 });
 export type RequestCount = Kept<typeof requestDay>['hours'][number];
@@ -391,13 +385,13 @@ export function utcDay(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 
-/** Returns the UTC day so many days before a time. */
+/** Returns the UTC day `days` days before a time. */
 export function utcDayBefore(ms: number, days: number): string {
   return utcDay(ms - days * DAY_MS);
 }
 
 /**
- * Returns the key of a gate's requests on a day. Days come first, so that keys are in the order of time.
+ * Returns the key of a gate's requests on a day. Days come first, so that keys sort by time.
  *
  * @param gate as in `LimiterFacts`
  */
@@ -405,7 +399,7 @@ export function requestKey(day: string, gate: string): string {
   return `${day} ${gate}`;
 }
 
-/** Returns the day and the gate of a key that `requestKey` made. */
+/** Returns the day and the gate of a key from `requestKey`. */
 export function requestsOf(key: string): { readonly day: string; readonly gate: string } {
   return { day: key.slice(0, 10), gate: key.slice(11) };
 }

@@ -33,56 +33,58 @@ import type { FolderKey, MailboxKey, Place } from './types.ts';
 
 const MODES = ['full', 'quick', 'sample', 'drill', 'repair', 'rebuild'] as const;
 
-/** `full` and `repair` read every byte; `rebuild` found damage before anything was verified. */
+/** `full` and `repair` read every byte; `rebuild` found damage before any verification. */
 export type VerificationMode = (typeof MODES)[number];
 
-/** The last verification, and the damage that is known. Times are milliseconds since the epoch. */
+/** The last verification, and known damage. Times are milliseconds since the epoch. */
 export interface VerificationFacts {
   readonly at: number;
   readonly mode: VerificationMode;
-  /** Messages whose bytes it read and compared, of all in the archive. */
+  /** Messages that it read and compared, of all in the archive. */
   readonly checked: number;
   readonly of: number;
-  /** When every byte was last read; null while it never was. */
+  /** When every byte was last read; null for never. */
   readonly fullAt: number | null;
-  /** Whether no damage is known. */
+  /** True if no damage is known. */
   readonly ok: boolean;
   readonly damage: KnownDamage | null;
-  /** The last drill; null where there was none. */
+  /** The last export test; null for never. */
   readonly drill: DrillFacts | null;
 }
 
-/** What verifications found, until a repair, or a clean verification that covered it, clears it. */
+/** Findings of verifications, until a repair or a clean verification that covers them. */
 export interface KnownDamage {
   /** When the first of it was found. */
   readonly since: number;
-  /** All findings; `findings` holds the first ones. */
+  /** Number of all findings; `findings` contains the first ones. */
   readonly found: number;
   readonly findings: readonly KnownFinding[];
 }
 
-/** A finding without anything that could identify mail but its hash: what is forgotten leaves no trace here. */
+/** A finding that identifies mail only by its hash: forgotten mail must leave no trace here. */
 export interface KnownFinding {
-  /** What is damaged: `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format`, `drill`. */
+  /**
+   * `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format` or `drill`.
+   */
   readonly what: string;
-  /** The message's id, where one message is damaged. */
+  /** Id of the damaged message, if it is a single one. */
   readonly id: string | null;
   readonly text: string;
 }
 
-/** A finding as the state holds it. */
+/** A finding as stored. */
 export interface RememberedFinding extends KnownFinding {
   /** When it was last found: milliseconds since the epoch. */
   readonly at: number;
-  /** The commit that a checkpoint vouches for, where that is what is damaged. */
+  /** The commit that a damaged checkpoint vouches for. */
   readonly commit: number | null;
-  /** The segment of the log that is damaged, where its bytes are. */
+  /** The damaged segment of the log. */
   readonly segment: number | null;
 }
 
 export interface RememberedDamage extends Omit<KnownDamage, 'findings'> {
   readonly findings: readonly RememberedFinding[];
-  /** Findings of which only the number is remembered, by what is damaged. */
+  /** Number of unlisted findings, by what is damaged. */
   readonly counted: Readonly<Record<string, number>>;
   /** When these were last found: milliseconds since the epoch. */
   readonly countedAt: number;
@@ -92,13 +94,13 @@ export interface RememberedVerification extends Omit<VerificationFacts, 'damage'
   readonly damage: RememberedDamage | null;
 }
 
-/** What the scope holds: the last verification under one key, the last drill under another. */
+/** Value of the scope: the last verification under one key, the last export test under another. */
 const verification: Read<RememberedVerification | DrillFacts> = (value) =>
   lastVerification(value) ?? earlierVerification(value) ?? drill(value);
 
 const drill = fields({ at: number, checked: number, of: number });
 
-/** The last drill: when it began, and how many messages of how many it exported and read back. */
+/** The last export test: its start, and how many of how many messages it exported and read back. */
 type DrillFacts = Kept<typeof drill>;
 
 const lastVerification: Read<RememberedVerification> = fields({
@@ -111,7 +113,7 @@ const lastVerification: Read<RememberedVerification> = fields({
   damage: nullable(damageIn),
 });
 
-/** Earlier versions remembered complete verifications alone, and of those only the verdict. */
+/** Earlier versions stored only complete verifications, and only their verdict. */
 function earlierVerification(value: unknown): RememberedVerification | undefined {
   const verdict = fields({ at: number, ok: flag })(value);
   if (verdict === undefined || Object.hasOwn(Object(value), 'mode')) return undefined;
@@ -136,7 +138,7 @@ function damageIn(value: unknown): RememberedDamage | undefined {
         what: text,
         id: nullable(text),
         text,
-        // An earlier version did not remember it.
+        // Missing in earlier versions.
         at: otherwise(number, since),
         commit: otherwise(number, null),
         segment: otherwise(number, null),
@@ -150,22 +152,22 @@ function damageIn(value: unknown): RememberedDamage | undefined {
 }
 
 const proof = fields({
-  /** When its newest page was requested. The proof says nothing about later mail. */
+  /** When its newest page was requested. The proof does not cover later mail. */
   at: text,
   complete: flag,
   generation: otherwise(number, 1),
-  /** The origin's own counts: all messages, and those it calls unread. */
+  /** The origin's counts: all messages, and unread ones. */
   originTotal: number,
   unread: otherwise(number, -1),
-  /** Since when every flag of the folder was answered for; null for never. */
+  /** When every flag of the folder was last confirmed; null for never. */
   flagsAt: otherwise(text, null),
-  /** The UTC day whose certificate the log has; null when it has none. */
+  /** UTC day of the reconciliation in the log; null without one. */
   certifiedOn: otherwise(text, null),
-  /** Passes in a row whose sums did not add up. */
+  /** Consecutive sync runs whose sums did not add up. */
   incomplete: otherwise(number, 0),
 });
 
-/** When a folder was last compared with the origin, and what that showed. Times in ISO 8601 UTC. */
+/** Time and result of a folder's last comparison with the origin. Times in ISO 8601 UTC. */
 export type Proof = Kept<typeof proof>;
 
 const uidPair: Read<readonly [lo: number, hi: number]> = (value) => {
@@ -173,18 +175,18 @@ const uidPair: Read<readonly [lo: number, hi: number]> = (value) => {
   return lo === undefined || hi === undefined || more.length > 0 ? undefined : [lo, hi];
 };
 
-/** Intervals of uids, each as its lowest and its highest uid. */
+/** Intervals of UIDs, each as its lowest and highest UID. */
 const uidPairs = listOfAll(uidPair);
 
 const flagCounts = fields({
-  /** Unread messages by the origin's listing and by the archive, when nothing more could be found. */
+  /** Unread messages in the origin's listing and in the archive, when nothing more could be found. */
   theirs: number,
   ours: number,
   /** When starred and answered messages were last compared, milliseconds since the epoch. */
   askedAt: otherwise(number, Number.NEGATIVE_INFINITY),
 });
 
-/** What a folder's flags were last compared at. */
+/** Counts at the last comparison of a folder's flags. */
 export type FlagCounts = Kept<typeof flagCounts>;
 
 const mailboxes = list(
@@ -199,7 +201,7 @@ const mailboxes = list(
 /** A mailbox that an account has listed. */
 export type RememberedMailbox = Kept<typeof mailboxes>[number];
 
-/** Usage and limits of a mailbox, and when the service reported them: milliseconds since the epoch. */
+/** Usage and limits of a mailbox, with the time of the service's report: milliseconds since the epoch. */
 const quota = fields({
   at: number,
   resources: listOfAll(fields({ name: text, usage: number, limit: nullable(number) })),
@@ -212,7 +214,7 @@ const listingCost = fields({
   failed: otherwise(flag, false),
 });
 
-/** What the last listing of an account's order cost, or that it failed. */
+/** Cost or failure of the last listing of an account's order. */
 export type ListingCost = Kept<typeof listingCost>;
 
 const sizeLessons = fields({
@@ -232,27 +234,27 @@ const deliveries = listOfAll(
     durationMs: number,
   }),
 );
-/** A scope that cannot be read must not become a wider one: the whole session is undefined then. */
+/** An invalid scope must not become a wider one: it makes the whole session undefined. */
 const webSession = fields({
   createdAt: number,
   usedAt: number,
-  /** What the browser calls itself. */
+  /** The browser's User-Agent. */
   agent: text,
-  /** Keys of the mailboxes that it may read, as `mailboxKey` makes them; null for all. */
+  /** Keys of the readable mailboxes, from `mailboxKey`; null for all. */
   mailboxes: nullable(listOfAll(text)),
 });
 
 /** A browser that is signed in to the web interface. Times are milliseconds since the epoch. */
 export type WebSession = Kept<typeof webSession>;
-/** A scope that cannot be read must not become a wider one: the whole token is undefined then. */
+/** An invalid scope must not become a wider one: it makes the whole token undefined. */
 const apiToken = fields({
-  /** What lists call it; it opens nothing. */
+  /** Identifies the token in lists; it does not grant access. */
   id: text,
   name: text,
   createdAt: number,
   usedAt: nullable(number),
   expiresAt: nullable(number),
-  /** Keys of the mailboxes that it reaches, as `mailboxKey` makes them; null for all. */
+  /** Keys of the accessible mailboxes, from `mailboxKey`; null for all. */
   mailboxes: nullable(listOfAll(text)),
 });
 
@@ -260,26 +262,26 @@ const apiToken = fields({
 export type ApiToken = Kept<typeof apiToken>;
 
 /**
- * What state.sqlite holds: every scope with the kind of its keys and the shape of its values. Nothing of it is part of
- * the archive; what is missing or malformed is learned again.
+ * Scopes of state.sqlite, each with the kind of its keys and the shape of its values. Nothing here is part of the
+ * archive: missing or malformed values are learned again.
  */
 
 /**
- * What a key names. `place`, `generation` and `folder` keys begin with the same folder key, so that purges and renames
- * find what they concern (see `placeKey`, `generationKey` and `folderKey` below).
+ * Kind of a key. `place`, `generation` and `folder` keys start with the same folder key, so that purges and renames
+ * find them (see `placeKey`, `generationKey` and `folderKey` below).
  */
 type KeyKind =
-  /** One message: a folder's generation and a uid. */
+  /** One message: a folder's UID epoch and a UID. */
   | 'place'
-  /** A folder's generation. */
+  /** A folder's UID epoch. */
   | 'generation'
   | 'folder'
-  /** A folder that listings lack; one that was renamed is not missing. */
+  /** A folder missing from listings; a renamed one is not missing. */
   | 'missing-folder'
   /** A folder, or a mailbox as a whole. */
   | 'folder-or-mailbox'
   | 'mailbox'
-  /** An account of the configuration, with the host where it matters. */
+  /** An account of the configuration, with the host if relevant. */
   | 'account'
   /** A host name, without its port. */
   | 'host'
@@ -298,113 +300,113 @@ interface Scope<K extends KeyKind = KeyKind, T = unknown> {
 /** Milliseconds since the epoch, like every time in the state. */
 const since = fields({ since: number });
 
-/** A scope that another machine gets when it takes the archive over. */
+/** Defines a scope that moves with the archive to another machine. */
 function scope<const K extends KeyKind, T>(key: K, parse: Read<T>): Scope<K, T> {
   return { key, parse, travels: true };
 }
 
 /**
- * A scope that stays here: what is secret, and what is about this machine, such as its disk, its copies and its channels,
- * with paths and addresses in it. Keys that are places stay as well: they may be places of what is being forgotten.
+ * Defines a scope that stays on this machine: secrets, and facts about its disk, copies and channels, with paths and
+ * addresses. `place` keys stay too: their messages may be in the process of being forgotten.
  */
 function local<const K extends KeyKind, T>(key: K, parse: Read<T>): Scope<K, T> {
   return { key, parse, travels: false };
 }
 
 const SCOPES = {
-  /** When the mailboxes of an account were listed last. */
+  /** When the mailboxes of an account were last listed. */
   'account-listed': scope('account', number),
-  /** The mailboxes that an account has listed, and since when one is not listed any more. */
+  /** The mailboxes that an account has listed, and since when a missing one is unlisted. */
   'account-mailboxes': scope('account', mailboxes),
-  /** The tokens of the API, by the HMAC of their secret. */
+  /** API tokens, by the HMAC of their secret. */
   'api-token': local('name', apiToken),
   /** The key of those HMACs, base64url. */
   'api-token-key': local('name', text),
-  /** How many assumed places were checked in the current hour. */
+  /** Unverified messages checked in the current hour. */
   'assumed-checked': scope('account', fields({ since: number, count: number })),
-  /** When an assumed place was last tried in vain. */
+  /** Last unsuccessful check of an unverified message. */
   'assumed-tried': local('place', number),
-  /** When a host last showed that reading a source leaves a message unread. */
+  /** Last proof that reading a source at a host leaves the message unread. */
   canary: scope('host', fields({ provenAt: number })),
-  /** The configuration without its secrets, as a copy last carried it. */
+  /** The configuration without secrets, as last copied. */
   'copy-config': local('name', (value): unknown => value ?? undefined),
-  /** Until when this machine locked an object of an off-site copy, by the copy's id and the object's name. */
+  /** End of this machine's lock on an object of an off-site copy, by the copy's id and the object's name. */
   'copy-lock': local('name', number),
-  /** An off-site copy still holds what was purged here, by the copy's id. */
+  /** Marks an off-site copy, by its id, that still has purged mail. */
   'copy-purge': local('name', mark),
-  /** The newest manifest of an off-site copy that was written or read here, by the copy's id. */
+  /** Newest manifest of an off-site copy written or read here, by the copy's id. */
   'copy-seen': local('name', fields({ commit: number, sequence: number, at: number })),
-  /** Copies of the archive, by their address: what the daemon wants of them, and how they are. */
+  /** Copies of the archive by address: settings and state. */
   'copy-target': local('name', knownCopy),
   /** Objects of an off-site copy that no manifest lists yet, by the copy's id and the object's name. */
   'copy-upload': local('name', fields({ length: number, sha256: text })),
-  /** The uid intervals that are covered. */
+  /** The covered UID intervals. */
   coverage: scope('generation', uidPairs),
-  /** What the service logged of webhook deliveries. The addresses of webhooks may have credentials in them. */
+  /** The service's log of webhook deliveries. Webhook addresses may contain credentials. */
   'delivery-log': local('account', deliveries),
-  /** How large the archive was on a UTC day. */
+  /** Size of the archive on a UTC day. */
   'disk-sample': scope('name', diskSample),
   /** Fetches that were not accepted. */
   'earlier-fetches': local('place', list(fields({ at: number, sha256: text }))),
-  /** What a folder's flags were last compared at. */
+  /** Counts at the last comparison of a folder's flags. */
   'flag-counts': scope('folder', flagCounts),
-  /** Since when a host's search does not heed flags. */
+  /** Since when a host's search ignores flags. */
   'flag-search-refused': scope('host', (value) => mark(value) ?? since(value)),
-  /** Since when the brake holds places of a folder. */
+  /** Since when the deletion guard holds messages of a folder. */
   held: scope('folder', since),
-  /** What the limiter learned. */
+  /** State of the limiter. */
   limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value) ?? undefined),
-  /** What each channel was notified of; the notifier, which alone reads it, parses it. */
+  /** Notifications sent per channel; only the notifier reads it, and parses it. */
   notify: local('name', (value): unknown => value ?? undefined),
-  /** Sources in a row that came with another Message-ID than listed. */
+  /** Consecutive sources whose Message-ID differs from the listing. */
   'odd-ids': scope('host', number),
-  /** When a folder was last compared with the service, and with what result. */
+  /** Time and result of a folder's last comparison with the service. */
   proof: scope('folder', proof),
-  /** How often a quarantined place was retried, and when last. */
+  /** Number and last time of retries for an incomplete message. */
   'quarantine-tries': local('place', fields({ tries: number, at: number })),
   /** The quotas of a mailbox, as the service last reported them. */
   quota: scope('mailbox', quota),
   /** The requests of a gate on a UTC day, see `requestKey`. */
   requests: scope('name', requestDay),
-  /** Searches that were given a name. */
+  /** Saved searches by name. */
   'saved-search': scope('name', text),
-  /** When each schedule was last begun. */
+  /** Last start of each schedule. */
   schedule: scope('name', number),
-  /** Since when a host's search does not do what a walk needs. */
+  /** Since when a host's search cannot serve a walk. */
   'search-refused': scope('host', (value) => mark(value) ?? since(value)),
-  /** What was learned about a host's listed sizes. */
+  /** Learned rule for a host's listed sizes. */
   'size-lessons': scope('host', sizeLessons),
-  /** Since when the platform's listing shows a mailbox as suspended. */
+  /** Since when the platform lists a mailbox as suspended. */
   suspended: scope('mailbox', number),
-  /** The uids that the sweep under way has answered for. */
+  /** UIDs that the current full sync has covered. */
   swept: scope('generation', fields({ since: number, uids: uidPairs })),
   /** Since when a folder is missing from listings. */
   unlisted: scope('missing-folder', since),
-  /** What the configuration of the last pass left out. */
+  /** Exclusions by the configuration of the last sync run. */
   unwatched: scope('folder-or-mailbox', mark),
-  /** What the last listing of an account's order cost, or that it failed. */
+  /** Cost or failure of the last listing of an account's order. */
   'usage-listing': scope('account', listingCost),
-  /** The last verification and drill, and the damage that is known. */
+  /** The last verification and export test, and known damage. */
   verification: local('name', verification),
-  /** How far samples have verified a segment. */
+  /** Progress of sampled verification in a segment. */
   verified: local(
     'segment',
     fields({ at: number, covered: number, next: number, end: otherwise(number, 0) }),
   ),
-  /** The signed-in browsers of the web interface, by the SHA-256 of their cookie's value. */
+  /** Browsers signed in to the web interface, by the SHA-256 of their cookie's value. */
   'web-session': local('name', webSession),
 } as const;
 
 export type ScopeName = keyof typeof SCOPES;
-/** The value of a scope as it is read. */
+/** The type of a scope's values. */
 export type ScopeValue<S extends ScopeName> = NonNullable<ReturnType<(typeof SCOPES)[S]['parse']>>;
 
-/** The scopes whose keys are of a kind. */
+/** The scopes with keys of one kind. */
 export type ScopeOf<K extends KeyKind> = {
   [S in ScopeName]: (typeof SCOPES)[S]['key'] extends K ? S : never;
 }[ScopeName];
 
-/** Returns the scopes whose keys are of a kind. */
+/** Returns the scopes with keys of one kind. */
 export function scopesOf<K extends KeyKind>(kind: K): ScopeOf<K>[];
 export function scopesOf(kind: KeyKind): ScopeName[] {
   const found: ScopeName[] = [];
@@ -413,7 +415,7 @@ export function scopesOf(kind: KeyKind): ScopeName[] {
   return found;
 }
 
-/** Returns a stored value as its scope parses it; undefined for anything else. */
+/** Parses a stored value of a scope; undefined if it is malformed. */
 export function parseValue<S extends ScopeName>(
   scope: S,
   value: unknown,
@@ -422,47 +424,44 @@ export function parseValue(scope: ScopeName, value: unknown): unknown {
   return SCOPES[scope].parse(value);
 }
 
-/** Returns the key of a place. */
 export function placeKey(place: Place): string {
   return `${generationKey(place, place.generation)}/${place.uid}`;
 }
 
-/** Returns the key of a folder's generation. */
 export function generationKey(at: FolderKey, generation: number): string {
   return `${folderKey(at)}/${generation}`;
 }
 
-/** Returns the key of a folder; JSON, because a path may hold any character. */
+/** Returns the key of a folder; JSON, because a path may contain any character. */
 export function folderKey({ host, mailbox, folder }: FolderKey): string {
   return JSON.stringify([host, mailbox, folder]);
 }
 
-/** Returns the key of a mailbox. */
 export function mailboxKey({ host, mailbox }: MailboxKey): string {
   return JSON.stringify([host, mailbox]);
 }
 
-/** Returns the key of an account, by its name in the configuration and the host it is at. */
+/** Returns the key of an account: its name in the configuration, and its host. */
 export function accountKey(account: string, host: string): string {
   return JSON.stringify([account, host]);
 }
 
-/** Returns the account and the host of a key that `accountKey` made. */
+/** Returns the account and the host of a key from `accountKey`. */
 export function accountIn(key: string): { readonly account: string; readonly host: string } {
   const [account = '', host = ''] = list(text)(JSON.parse(key)) ?? [];
   return { account, host };
 }
 
-/** What another version of the program remembers is not among them. */
+/** Excludes scopes of other versions of the program. */
 const TRAVELLING: ReadonlySet<string> = new Set(
   Object.entries(SCOPES).flatMap(([name, { travels }]) => (travels ? [name] : [])),
 );
 
 /**
- * Returns the bytes of a new database with what may leave this machine, all of one moment. Runs and restores are not in it:
- * the sentences of their failures may name files.
+ * Returns a new database with the scopes that may leave this machine, in one consistent snapshot. Runs and restores are
+ * excluded: the sentences of their failures may contain file names.
  *
- * @param begin makes the tables
+ * @param begin creates the tables
  */
 function travellingCopy(
   database: Database.Database,
@@ -489,22 +488,20 @@ function travellingCopy(
 }
 
 /**
- * What is convenient to remember and no part of the archive: proofs, coverage, learned rules, the limiter,
- * backoffs. One table of JSON texts in `state.sqlite`, and one of runs; when the file is gone, all of the first is
- * learned again.
+ * Convenient memory outside the archive: proofs, coverage, learned rules, limiter, backoffs. `state.sqlite` has one
+ * table of JSON texts and one of runs. If the file is lost, all of the first is learned again.
  */
 export interface StateFile {
-  /** Returns what was set, as its scope parses it: another version of the program may have written something else. */
+  /** Returns a value as its scope parses it: another version of the program may have written something else. */
   get<S extends ScopeName>(scope: S, key: string): ScopeValue<S> | undefined;
-  /** Returns every key of a scope with its value, as the scope parses it, in the order of keys. */
+  /** Returns every key of a scope with its parsed value, in key order. */
   entries<S extends ScopeName>(scope: S): { readonly key: string; readonly value: ScopeValue<S> }[];
-  /** Null and undefined forget. */
+  /** Null or undefined deletes the value. */
   set(scope: ScopeName, key: string, value: unknown): void;
-  /** Reads and writes in one transaction: what other processes write comes before all of it or after. */
+  /** Runs `act` in one transaction: writes of other processes come before or after it. */
   together<T>(act: () => T): T;
-  /** What was done and when. */
   readonly runs: RunJournal;
-  /** Returns the bytes of a state file with what another machine may have of this one; see `travellingCopy`. */
+  /** Returns the bytes of a state file for another machine; see `travellingCopy`. */
   travelling(): Buffer;
   close(): void;
 }
@@ -512,17 +509,17 @@ export interface StateFile {
 const VERSION = 1;
 const BUSY_TIMEOUT = 5_000;
 
-/** The state's file in a data directory. */
+/** Returns the path of the state file in a data directory. */
 export function stateFile(dataDir: string): string {
   return path.join(dataDir, 'state.sqlite');
 }
 
 /**
- * Opens the state for the writer of the archive. A file that SQLite cannot read is moved aside and a new one
- * begun: nothing in it is needed, but the user may want to inspect it.
+ * Opens the state for the archive's writer. Replaces an unreadable file, and keeps it aside: it is not needed, but the
+ * user may want to inspect it.
  *
- * @param movedAside called with the path that the damaged file was moved to
- * @throws `catalog-io`, `catalog-disk-full`, `catalog-busy` when the disk is the trouble, not the content
+ * @param movedAside receives the new path of the damaged file
+ * @throws `catalog-io`, `catalog-disk-full`, `catalog-busy` if the disk is the problem, not the content
  */
 export function openState(dataDir: string, movedAside?: (file: string) => void): StateFile {
   const file = stateFile(dataDir);
@@ -539,17 +536,17 @@ export function openState(dataDir: string, movedAside?: (file: string) => void):
   }
 }
 
-/** Opens the state for reading, with or without a writer; undefined where there is none that can be read. */
+/** Opens the state for reading, with or without a writer; undefined if missing or unreadable. */
 export function readState(dataDir: string): StateFile | undefined {
   return openIfUsable(dataDir, { readonly: true });
 }
 
-/** Returns whether there is a state file, whatever is in it: one that `readState` does not open cannot be read. */
+/** Returns whether there is a state file, readable or not. */
 export function hasState(dataDir: string): boolean {
   return isFile(stateFile(dataDir));
 }
 
-/** Returns what is wrong with the content of the state file; undefined where nothing is, or it cannot be looked at. */
+/** Returns the damage in the state file; undefined if there is none or it cannot be checked. */
 export function stateDamage(dataDir: string): string | undefined {
   const file = stateFile(dataDir);
   if (!existsSync(file)) return undefined;
@@ -572,8 +569,8 @@ export function stateDamage(dataDir: string): string | undefined {
 }
 
 /**
- * Opens the state while another process may be its writer, to store something of one's own: only a file that exists
- * and can be written. Undefined otherwise; creating, mending and putting aside are left to the writer.
+ * Opens an existing, writable state while another process may be its writer. Undefined otherwise; creating, repairing
+ * and replacing the file are left to the writer.
  */
 export function openExistingState(dataDir: string): StateFile | undefined {
   return openIfUsable(dataDir, { readonly: false });
@@ -588,7 +585,7 @@ function openIfUsable(
   let database: Database.Database | undefined;
   try {
     database = new Database(file, { readonly, fileMustExist: true, timeout: BUSY_TIMEOUT });
-    // A read-only file system fails only at the first write.
+    // A read-only file system fails only on write.
     if (!readonly) database.exec('BEGIN IMMEDIATE; ROLLBACK');
     refuseNewer(database, file);
     if (database.pragma('user_version', { simple: true }) === VERSION) return over(database, file);
@@ -602,12 +599,12 @@ function openIfUsable(
 }
 
 /**
- * Rewrites the state without what was deleted from it: SQLite leaves that in free pages. The caller holds the
- * archive's lock. Files that were put aside as unreadable are removed.
+ * Rewrites the state without deleted data, which SQLite leaves in free pages, and removes files put aside as
+ * unreadable. The caller holds the archive's lock.
  *
- * Scopes whose keys are places are forgotten, since these may be places of what was forgotten; they are learned again.
+ * Empties scopes with `place` keys, which may concern forgotten messages; they are learned again.
  *
- * @param mailboxes the mailboxes in the archive; entries about other mailboxes are deleted
+ * @param mailboxes in the archive; entries about any others are deleted
  */
 export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): void {
   const file = stateFile(dataDir);
@@ -622,7 +619,7 @@ export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): v
       const drop = database.prepare('DELETE FROM remembered WHERE scope = ?');
       for (const scope of scopesOf('place')) drop.run(scope);
       dropUnknownMailboxes(database, mailboxes);
-      // What unfinished restores have appended, by hash: a restore recognises it by content as well.
+      // Hashes that unfinished restores have appended: a restore also recognises messages by content.
       if (hasTable(database, 'restored')) database.exec('DELETE FROM restored');
       database.exec('VACUUM');
       database.pragma('wal_checkpoint(TRUNCATE)');
@@ -634,7 +631,7 @@ export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): v
   }
 }
 
-/** Deletes entries about mailboxes that are not in the archive. A sync would otherwise treat them as complete. */
+/** Deletes entries about mailboxes that are not in the archive: a sync would treat them as complete. */
 function dropUnknownMailboxes(database: Database.Database, known: readonly MailboxKey[]): void {
   const beginning = (text: string) => /^\["(?:[^"\\]|\\.)*","(?:[^"\\]|\\.)*"/.exec(text)?.[0];
   const begins = new Set(known.map((one) => beginning(mailboxKey(one))));
@@ -672,14 +669,14 @@ function openForWriting(file: string): Database.Database {
   }
 }
 
-/** A newer program may have what people made in it. @throws catalog-version */
+/** Protects user data in a newer program's state. @throws catalog-version */
 function refuseNewer(database: Database.Database, file: string): void {
   const found = Number(database.pragma('user_version', { simple: true }));
   if (found <= VERSION) return;
   throw catalogError('catalog-version', { file, found, expected: VERSION, remedy: 'upgrade' });
 }
 
-/** What an older version left is not migrated: it is learned again. */
+/** Recreates the table: an older version's data is not migrated, but learned again. */
 function begin(database: Database.Database): void {
   database.transaction(() => {
     database.exec('DROP TABLE IF EXISTS remembered');
@@ -690,7 +687,9 @@ function begin(database: Database.Database): void {
   })();
 }
 
-/** Refuses pipes, whose other end SQLite would await for ever. False also below a file or an unreadable folder. */
+/**
+ * Returns false for pipes, whose other end SQLite would await for ever; also below a file or an unreadable directory.
+ */
 function isFile(file: string): boolean {
   return existsSync(file) && statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
@@ -706,7 +705,7 @@ function freeName(stem: string): string {
   for (let n = 1; ; n += 1) if (!existsSync(`${stem}-${n}`)) return `${stem}-${n}`;
 }
 
-/** Errors of the disk come out as catalog errors: `catalog-disk-full`, `catalog-io`, `catalog-busy`. */
+/** Wraps the database; disk errors become `catalog-disk-full`, `catalog-io`, `catalog-busy`. */
 function over(database: Database.Database, file: string): StateFile {
   const guard = <T>(act: () => T): T => {
     try {
@@ -751,7 +750,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Not ours then; as good as nothing remembered.
+    // Written by another program: treat as missing.
     return undefined;
   }
 }

@@ -1,32 +1,33 @@
 /**
- * Text that came from mail, made harmless for a terminal. A subject may hold escape sequences that move the
- * cursor or set the window's title, bidi controls that reverse what a file name seems to end in, and characters
- * without width that hide words from a search. Nothing printable is changed, so letters of all scripts, emoji
- * and combining marks stay.
+ * Makes text from mail safe for a terminal. A subject may contain escape sequences that move the cursor or set the
+ * window's title. Bidi controls can disguise a file name's extension, and characters without width can hide words from
+ * a search. Printable text is unchanged: letters of all scripts, emoji and combining marks stay.
  */
 
 /** Line ends of any kind: CRLF, LF, CR, NEL, line and paragraph separator, vertical tab, form feed. */
 const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/g;
-/** C0 controls but tab and LF, DEL, and C1 controls. */
+/** C0 controls except tab and LF, DEL, and C1 controls. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: controls are what is looked for
 const CONTROL = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
 /**
- * Invisible on purpose: bidi marks, embeddings and isolates; zero-width spaces and joiners, soft hyphen, word
- * joiner and invisible operators, Mongolian vowel separator, Hangul fillers, byte order mark, interlinear
- * annotations, tag characters.
+ * Invisible characters: bidi marks, embeddings and isolates; zero-width spaces and joiners, soft hyphen, word joiner
+ * and invisible operators, Mongolian vowel separator, Hangul fillers, byte order mark, interlinear annotations, tag
+ * characters.
  */
 const INVISIBLE =
   /[\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb]|\u034f|[\u{e0000}-\u{e0fff}]/gu;
-/** Halves of surrogate pairs, which no terminal can print, and noncharacters. */
+/** Unpaired surrogates, which no terminal can print, and noncharacters. */
 const BROKEN = /[\p{Surrogate}\p{Noncharacter_Code_Point}]/gu;
-/** Text without any of these needs no work: printable ASCII, which most text is. */
+/** Fast path: most text is printable ASCII. */
 const PLAIN_LINE = /^[\x20-\x7e]*$/;
-/** One column for each UTF-16 unit: Latin, Greek and Cyrillic letters without marks of their own, and usual punctuation. */
+/** One column per UTF-16 unit: Latin, Greek and Cyrillic letters without combining marks, and common punctuation. */
 const ONE_COLUMN_EACH =
   /^[\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff\u0386-\u0482\u048a-\u052f\u2010-\u2027\u20ac]*$/;
 const PLAIN_LINES = /^[\t\n\x20-\x7e]*$/;
 
-/** Several lines: LF and tab stay, every other line end becomes LF, other controls become visible pictures. */
+/**
+ * Makes several lines safe: LF and tab stay, every other line end becomes LF, other controls become visible symbols.
+ */
 export function terminalSafe(text: string): string {
   if (PLAIN_LINES.test(text)) return text;
   return text
@@ -36,22 +37,21 @@ export function terminalSafe(text: string): string {
     .replace(INVISIBLE, '');
 }
 
-/** One line: as terminalSafe, with all white space folded to single blanks and trimmed. */
+/** Like `terminalSafe`, but one line with white space collapsed and trimmed. */
 export function terminalLine(text: string): string {
   const safe = PLAIN_LINE.test(text) ? text : terminalSafe(text);
   return safe.replace(/\s+/g, ' ').trim();
 }
 
 /**
- * Characters that nobody sees, or that show a line in another order than it is written. What joins letters (as in Persian)
- * and emoji is not among them.
+ * Characters that are invisible or reorder a line. Joiners within letters (as in Persian) and emoji are not included.
  */
 const UNSEEN =
   /\u034f|[\p{Cc}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
 
 /**
- * One line for a page: a name or subject as its letters are, so that `evil<RLO>gnp.exe` ends in `.exe`. Long gaps, which
- * push an ending out of sight, become one blank.
+ * Returns one line for a page, with letters in logical order: `evil<RLO>gnp.exe` visibly ends in `.exe`. Collapses long
+ * gaps, which push an extension out of sight.
  */
 export function plainLine(text: string): string {
   if (PLAIN_LINE.test(text) && !text.includes('  ')) return text;
@@ -62,12 +62,12 @@ export function plainLine(text: string): string {
     .trim();
 }
 
-/** Returns a text as one word of a command line. */
+/** Quotes a text as one word of a command line. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** ␛ for ESC and so on; C1 controls have no pictures. */
+/** Returns ␛ for ESC and so on; C1 controls have no symbols. */
 function picture(control: string): string {
   const code = control.charCodeAt(0);
   if (code < 0x20) return String.fromCharCode(0x2400 + code);
@@ -80,12 +80,12 @@ const WIDE =
 const EMOJI = /\p{Emoji_Presentation}|\p{Emoji}\ufe0f/u;
 const NO_WIDTH = /^[\p{Mn}\p{Me}\p{Cf}\p{Cc}]+$/u;
 
-/** Marks, joiners, flags, skin tones and conjoining Jamo: only with these is a character more than one code point. */
+/** Marks, joiners, flags, skin tones and conjoining Jamo: only these join several code points into one character. */
 const COMPOSED = /\p{M}|\u200d|[\u1100-\u11ff]|[\u{1f1e6}-\u{1f1ff}]|[\u{1f3fb}-\u{1f3ff}]/u;
 
 let segmenter: Intl.Segmenter | undefined;
 
-/** What people take for one character each. The segmenter is made when first needed: that takes ten milliseconds. */
+/** Returns user-perceived characters. Creating the segmenter takes 10 ms, so only on first use. */
 function graphemes(text: string): Iterable<{ readonly segment: string; readonly index: number }> {
   if (!COMPOSED.test(text)) return codePoints(text);
   segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' });
@@ -100,7 +100,7 @@ function* codePoints(text: string) {
   }
 }
 
-/** Columns a text takes on a terminal: two for wide characters and emoji, none for marks alone. */
+/** Returns the columns of a text on a terminal: two for wide characters and emoji, none for lone marks. */
 export function displayWidth(text: string): number {
   if (ONE_COLUMN_EACH.test(text)) return text.length;
   let width = 0;
@@ -114,10 +114,7 @@ function graphemeWidth(grapheme: string): number {
   return NO_WIDTH.test(grapheme) ? 0 : 1;
 }
 
-/**
- * A text (one line, already harmless) in at most `columns` columns. A longer one ends in `…`, which counts;
- * no character is cut in half.
- */
+/** Cuts a safe line to at most `columns` columns. A cut one ends in `…`, which counts; no character is split. */
 export function fitColumns(text: string, columns: number): string {
   if (columns <= 0) return '';
   // No character is wider than two columns per UTF-16 unit.
@@ -135,16 +132,15 @@ export function fitColumns(text: string, columns: number): string {
   return text;
 }
 
-/** A text in exactly `columns` columns: cut as by fitColumns, or filled with blanks on the right. */
+/** Returns a text in exactly `columns` columns: cut as by `fitColumns`, or padded on the right. */
 export function padColumns(text: string, columns: number): string {
   const fitted = fitColumns(text, columns);
   return fitted + ' '.repeat(Math.max(0, columns - displayWidth(fitted)));
 }
 
 /**
- * Returns one line of JSON. JSON escapes control characters below 0x20 only; DEL, the C1 controls (some terminals
- * obey them), the two line separators and the bidi controls, which turn around what a name seems to end in, are
- * escaped as well, which any reader of JSON undoes.
+ * Returns one line of JSON. Standard JSON escapes only controls below 0x20. This also escapes DEL, C1 controls (some
+ * terminals obey them), both line separators and bidi controls, which can disguise an extension.
  */
 export function jsonLine(value: unknown): string {
   return escaped(
@@ -154,12 +150,12 @@ export function jsonLine(value: unknown): string {
 }
 
 /**
- * What JSON leaves as it is although a terminal obeys it or nobody can see it: DEL and the C1 controls, bidi
+ * Characters that JSON leaves alone although terminals obey them or they are invisible: DEL, C1 controls, bidi
  * controls, characters without width, line separators, fillers.
  */
 const UNSEEN_IN_JSON = /[\x7f-\x9f\p{Cf}\u2028\u2029\u115f\u1160\u3164\uffa0]|\u034f/gu;
 
-/** Returns JSON for people: every such character is escaped, which any reader of JSON undoes. */
+/** Returns JSON for people, with every such character escaped. */
 export function visibleJson(value: unknown, indent?: number): string {
   return escaped(JSON.stringify(value, undefined, indent) ?? 'null', UNSEEN_IN_JSON);
 }

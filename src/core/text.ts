@@ -1,18 +1,18 @@
-/** Numbers, sizes, times and sums as people read them. */
+/** Numbers, sizes, times and sums as displayed. */
 
-/** `1,234,567`. */
+/** Returns `1,234,567`. */
 export function count(value: number): string {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 }
 
-/** `1 message`, `12 messages`; irregular plurals are given. */
+/** Returns `1 message` or `12 messages`; pass irregular plurals. */
 export function counted(value: number, noun: string, plural = `${noun}s`): string {
   return `${count(value)} ${Math.round(value) === 1 ? noun : plural}`;
 }
 
 const BYTE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
 
-/** Decimal units, as disks are sold: `999 B`, `12.3 MB`, `1.2 GB`. */
+/** Returns a size in decimal units, as disks are sold: `999 B`, `12.3 MB`, `1.2 GB`. */
 export function bytes(value: number): string {
   let [amount, unit] = [value, 0];
   while (amount >= 999.5 && unit < BYTE_UNITS.length - 1) {
@@ -22,7 +22,7 @@ export function bytes(value: number): string {
   return `${unit === 0 || amount >= 99.95 ? Math.round(amount) : amount.toFixed(1)} ${BYTE_UNITS[unit]}`;
 }
 
-/** The two largest units: `0.4 s`, `12 s`, `3 min 20 s`, `5 h 10 min`, `4 d 2 h`. */
+/** Returns a span in its two largest units: `0.4 s`, `12 s`, `3 min 20 s`, `5 h 10 min`, `4 d 2 h`. */
 export function span(ms: number): string {
   if (ms < 9_950) return `${(ms / 1000).toFixed(1)} s`;
   const seconds = Math.round(ms / 1000);
@@ -38,14 +38,14 @@ function pair(large: number, largeUnit: string, small: number, smallUnit: string
   return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
 }
 
-/** A moment in the user's own time zone: `2026-03-01 09:41`. */
+/** Returns a time in the local time zone: `2026-03-01 09:41`. */
 export function localTime(ms: number): string {
   const at = new Date(ms);
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}${clockText(ms)}`;
 }
 
-// Made by hand: the first format of `Intl` takes a browser that has just opened the page 40 ms, a tenth of all until it
-// can be used. The month is in letters, so that no day can be taken for another.
+// Written by hand: the first format of `Intl` takes a new page 40 ms, a tenth of its startup. Months are in letters, so
+// that day and month cannot be confused.
 const MONTHS =
   'January February March April May June July August September October November December'.split(
     ' ',
@@ -61,19 +61,19 @@ export function shortMonth(month: number): string {
   return monthName(month).slice(0, 3);
 }
 
-/** Returns a weekday such as `Fri`, in the zone of this machine. */
+/** Returns a weekday such as `Fri`, in the local time zone. */
 export function weekdayText(ms: number): string {
-  // In English everywhere (ECMA-262, Date.prototype.toDateString).
+  // Always in English (ECMA-262, Date.prototype.toDateString).
   return new Date(ms).toDateString().slice(0, 3);
 }
 
-/** Returns a day such as `20 Nov 2026`, in the zone of this machine. */
+/** Returns a day such as `20 Nov 2026`, in the local time zone. */
 export function dayText(ms: number): string {
   const date = new Date(ms);
   return `${date.getDate()} ${shortMonth(date.getMonth() + 1)} ${date.getFullYear()}`;
 }
 
-/** Returns a time of day such as ` 14:05`, in the zone of this machine. */
+/** Returns a time of day such as ` 14:05`, in the local time zone. */
 export function clockText(ms: number): string {
   const date = new Date(ms);
   return ` ${two(date.getHours())}:${two(date.getMinutes())}`;
@@ -84,7 +84,7 @@ export function two(value: number): string {
   return String(value).padStart(2, '0');
 }
 
-/** Messages of one or more folders by what the archive has of them, counted once per folder. */
+/** Messages of one or more folders by their state in the archive, counted once per folder. */
 export interface ClosingSums {
   readonly stored: number;
   readonly assumed: number;
@@ -100,7 +100,7 @@ const TERMS = [
   ['forgotten', 'forgotten'],
 ] as const;
 
-/** One side of the equation, and whether it equals the other. */
+/** The sum of an equation, and whether it matches the service. */
 export interface Equation {
   readonly atService: number;
   readonly terms: readonly {
@@ -109,15 +109,15 @@ export interface Equation {
     readonly text: string;
   }[];
   readonly isEqual: boolean;
-  /** In the archive, and in no term: the service no longer shows these messages. */
+  /** Messages in the archive, but in no term: the service no longer lists them. */
   readonly pending: number;
 }
 
 /**
- * The equation that every surface shows: at the service = stored + not yet verified + incomplete + forgotten. Pending
- * deletions are apart, because the service does not count them.
+ * Returns the equation that every interface shows: at the service = stored + not yet verified + incomplete + forgotten.
+ * Pending deletions are separate, because the service does not count them.
  *
- * @param atService what the service counts; what it should count when left out
+ * @param atService count of the service; defaults to the sum
  */
 export function closingEquation(sums: ClosingSums, atService?: number): Equation {
   const accounted = TERMS.reduce((sum, [kind]) => sum + sums[kind], 0);
@@ -133,7 +133,7 @@ export function closingEquation(sums: ClosingSums, atService?: number): Equation
   };
 }
 
-/** Returns the equation as text, such as `815 messages at the service = 814 stored + 1 incomplete; 110 pending deletions`. */
+/** Returns the equation as text: `815 messages at the service = 814 stored + 1 incomplete; 110 pending deletions`. */
 export function closingText(sums: ClosingSums, atService?: number): string {
   const { atService: total, terms, isEqual, pending } = closingEquation(sums, atService);
   const parts = terms.map((term) => `${count(term.count)} ${term.text}`).join(' + ');
@@ -145,14 +145,13 @@ export function pendingText(pending: number): string {
   return counted(pending, 'pending deletion');
 }
 
-/** What is stored and cannot be found by its words yet. */
 export function notSearchableText(pending: number): string {
   const are = pending === 1 ? 'is' : 'are';
   const them = pending === 1 ? 'it' : 'them';
   return `${counted(pending, 'message')} ${are} not searchable yet; the next sync will index ${them}`;
 }
 
-/** Why something ended, as people say it. */
+/** Why a message was deleted, by stored reason. */
 const ENDED: Readonly<Record<string, string>> = {
   missing: 'no longer at the service',
   moved: 'moved to another folder',
@@ -162,7 +161,7 @@ const ENDED: Readonly<Record<string, string>> = {
   forgotten: 'forgotten',
 };
 
-/** Returns what a fact of a message's history says about its place: in words where there are some, else as it is stored. */
+/** Returns an event of a message's history as text; unknown events as stored. */
 export function eventText(
   event: string,
   detail: Readonly<Record<string, unknown>> | undefined,
@@ -176,14 +175,14 @@ export function eventText(
   return [JSON.stringify(detail)];
 }
 
-/** Why `prune` removes a message. The keys are the reasons of a plan. */
+/** Why `prune` removes a message, by the reasons of a plan. */
 export const PRUNED_WHY = {
   ended: 'deleted longer ago than retention.endedAfterDays',
   draft: 'versions of drafts, deleted longer ago than retention.draftsAfterDays',
   rule: 'deleted longer ago than a rule of retention.rules says',
 } as const;
 
-/** Why it keeps a message. */
+/** Why `prune` keeps a message. */
 export const KEPT_WHY = {
   hold: 'on hold',
   'no-rule': 'no rule allows it',

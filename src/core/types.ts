@@ -1,15 +1,12 @@
-/**
- * Our own words (see the glossary in docs/design.md). The names of the wire stop at `service/`;
- * everything inside speaks these.
- */
+/** Internal vocabulary (see the glossary in docs/design.md). Names of the wire formats stay within `service/`. */
 
 /** Lower-case hexadecimal SHA-256 of a message's raw bytes: the identity of a message, and its public id. */
 export type MessageId = string;
 
-/** Lower-case hexadecimal SHA-256 of a blob's bytes, before any compression. */
+/** Lower-case hexadecimal SHA-256 of a blob's uncompressed bytes. */
 export type BlobHash = string;
 
-/** A mailbox of the origin: host name (without port) and resource id. Together they name it for ever; its address may change. */
+/** A mailbox of the origin: host name (without port) and resource id. Both are permanent; its address may change. */
 export interface MailboxKey {
   readonly host: string;
   readonly mailbox: string;
@@ -20,24 +17,24 @@ export interface FolderKey extends MailboxKey {
   readonly folder: string;
 }
 
-/** Where a message is: uids mean something only within a generation of a folder. */
+/** The place of a message: UIDs are valid only within a UID epoch of a folder. */
 export interface Place extends FolderKey {
   readonly generation: number;
   readonly uid: number;
 }
 
-/** Flags as the origin spells them, sorted by code unit and without repetition. */
+/** Flags as the origin spells them, sorted by code unit, without duplicates. */
 export type FlagSet = readonly string[];
 
-/** Sorts and deduplicates flags; spelling is kept, since unknown flags and keywords are kept as they are. */
+/** Sorts and deduplicates flags; keeps their spelling and unknown keywords. */
 export function flagSet(flags: Iterable<string>): FlagSet {
   return [...new Set(flags)].sort();
 }
 
-/** The flags whose messages are counted and asked for at the origin, as it spells them. */
+/** Flags with counts and searches at the origin, as it spells them. */
 export type CountedFlag = '\\Seen' | '\\Flagged' | '\\Answered';
 
-/** True when two sorted flag sets hold the same flags. */
+/** Returns whether two sorted flag sets are equal. */
 export function sameFlags(a: FlagSet, b: FlagSet): boolean {
   return a.length === b.length && a.every((flag, i) => flag === b[i]);
 }
@@ -47,7 +44,7 @@ export interface Address {
   readonly address: string;
 }
 
-/** The attachment line of a listing record. */
+/** An attachment in a listing record. */
 export interface ListedAttachment {
   readonly id: string;
   readonly contentType: string;
@@ -58,12 +55,12 @@ export interface ListedAttachment {
 }
 
 /**
- * A message as a listing of the origin shows it, decoded leniently: a field that is missing is null or empty.
- * `extra` holds every field of the record that has no name here, so that nothing the service sent is lost.
+ * A message in a listing of the origin, decoded leniently: a missing field is null or empty. `extra` contains every
+ * other field of the record, so that nothing is lost.
  */
 export interface Listing {
   readonly uid: number;
-  /** ISO 8601 as sent by the origin: the received date. */
+  /** Received date, ISO 8601 as the origin sent it. */
   readonly date: string;
   readonly flags: FlagSet;
   /** Bytes of the raw source, as the origin counts them. */
@@ -79,7 +76,7 @@ export interface Listing {
   readonly extra: Readonly<Record<string, unknown>>;
 }
 
-/** A folder as `listFolders` shows it. */
+/** A folder from `listFolders`. */
 export interface ListedFolder {
   readonly path: string;
   readonly name: string;
@@ -90,11 +87,10 @@ export interface ListedFolder {
 }
 
 /**
- * Returns the text with at most 30 combining marks in a row, what follows them in the row cut. Use it before
- * `normalize`, which sorts the marks of a row in quadratic time; 30 is what Unicode's Stream-Safe Text Format allows
- * (UAX #15), and no language writes ten.
+ * Cuts runs of combining marks to 30, the limit of Unicode's Stream-Safe Text Format (UAX #15); no language writes ten.
+ * Use it before `normalize`, which sorts the marks of a run in quadratic time.
  */
 export function cutMarks(text: string): string {
-  // The halfwidth sound marks are letters that become marks in NFKC. Made here, and not for a command that meets none.
+  // Halfwidth sound marks are letters that become marks in NFKC. The regex is created only on use.
   return text.replace(/([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]+/gu, '$1');
 }

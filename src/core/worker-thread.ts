@@ -7,34 +7,33 @@ import { rethrown } from './errors.ts';
 import type { FromThread, JobMessage } from './in-thread.ts';
 
 /**
- * Has every heap of this process grow by 60 % of what is in use before it is collected. V8 lets a small heap grow to four
- * times of that: a server that answers a request now and then then holds some 100 MB that nothing refers to, and a first
- * sync 50 MB, for which its processor time hardly differs. A lower number takes more time and frees nothing more. V8 reads
- * the setting with each collection.
+ * Makes every heap of this process grow by 60 % of its use before a collection. V8 lets a small heap grow fourfold: a
+ * mostly idle server then keeps some 100 MB of garbage, and a first sync 50 MB, for hardly any less processor time. A
+ * lower number takes more time and frees nothing more. V8 reads the setting at each collection.
  */
 export function holdOldGeneration(): void {
   setFlagsFromString('--heap-growing-percent=60');
 }
 
-/** What a look at a thread tells. */
+/** A sample of a thread. */
 interface Look {
   /** Processor time of the thread since it started, milliseconds. */
   readonly cpuMs: number;
-  /** False for a thread that waits for something; true also for one that waits for a processor. */
+  /** False for a thread that waits; true also for one that waits for a processor. */
   readonly isRunning: boolean;
 }
 
 /**
- * Measures the work of one thread, by looks at it at regular times. Work is processor time: a process that was stopped,
- * a machine that was paused and a container without processor time add nothing. Where processor time cannot be read,
- * each look counts as the time between two looks, however late it came.
+ * Measures the processor time of one thread by regular samples. Stopped processes, paused machines and throttled
+ * containers add nothing. If processor time is unavailable, each sample counts as one planned interval, however late it
+ * came.
  */
 export class WorkMeter {
   #before: Look | null = null;
   #workedMs = 0;
   #waitedMs = 0;
 
-  /** @param look undefined where processor time cannot be read */
+  /** @param look undefined if processor time is unavailable */
   constructor(private readonly look: (() => Look | null) | undefined) {}
 
   /** Processor time since `restart`. */
@@ -42,7 +41,7 @@ export class WorkMeter {
     return this.#workedMs;
   }
 
-  /** Time since `restart` in which the thread neither worked nor was kept from it. */
+  /** Time since `restart` in which the thread was idle although it could have run. */
   get waitedMs(): number {
     return this.#waitedMs;
   }
@@ -53,7 +52,7 @@ export class WorkMeter {
     this.#waitedMs = 0;
   }
 
-  /** Looks at the thread. @param sinceMs time between two looks, as planned; 0 for a look out of turn */
+  /** Takes a sample. @param sinceMs planned interval between samples; 0 for an extra sample */
   tick(sinceMs: number): void {
     if (this.look === undefined) {
       this.#workedMs += sinceMs;
@@ -74,11 +73,11 @@ const MS_PER_CLOCK_TICK = 10;
 /**
  * Returns a meter for a thread that has started.
  *
- * @param task the thread as Linux names it below /proc; empty elsewhere
+ * @param task the thread's name below /proc on Linux; empty elsewhere
  */
 function meterOf(worker: Worker, task: string): WorkMeter {
   if (task !== '') return new WorkMeter(() => lookAtTask(task));
-  // Since Node.js 24.6. Linux is asked first: the thread itself answers this, and not while it is in native code.
+  // Since Node.js 24.6. /proc is preferred: the thread itself answers this, but not during native code.
   if (!('cpuUsage' in worker)) return new WorkMeter(undefined);
   let known: Look | null = null;
   let isAsked = false;
@@ -100,7 +99,7 @@ function meterOf(worker: Worker, task: string): WorkMeter {
   });
 }
 
-/** Null for a thread that has ended. */
+/** Returns null for a thread that has ended. */
 function lookAtTask(task: string): Look | null {
   let stat: string;
   try {
@@ -108,72 +107,72 @@ function lookAtTask(task: string): Look | null {
   } catch {
     return null;
   }
-  // The name of the thread, in brackets, may hold anything (proc_pid_stat(5)).
+  // The thread's name, in brackets, may contain any character (proc_pid_stat(5)).
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [state, user, system] = [fields[0], Number(fields[11]), Number(fields[12])];
   return { cpuMs: (user + system) * MS_PER_CLOCK_TICK, isRunning: state !== 'S' };
 }
 
 /**
- * Keeps the young generation of every heap as large as it is. V8 doubles it while much is allocated, to 67 MB in Node.js
- * 24 on a machine with enough memory, and a process of several threads consists mostly of that. A first sync of 10,000
- * messages takes the same processor time without this, and 50 MB more. V8 reads the setting whenever it might enlarge a
- * heap; what a thread may have (`HeapLimits`) it still gets.
+ * Keeps the young generation of every heap at its initial size. V8 doubles it under load, to 67 MB in Node.js 24 on a
+ * machine with enough memory, which dominates a process of several threads. Without this, a first sync of 10,000
+ * messages takes the same processor time and 50 MB more. V8 reads the setting before enlarging a heap. `HeapLimits`
+ * still apply.
  */
 export function holdYoungGeneration(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
 }
 
 /**
- * MiB of each half of the young generation with which a thread begins. V8's own size is 1 MiB, which seven
- * messages on their way to the index fill: what is collected so often is not garbage yet, and moves to the old generation.
+ * Initial MiB of each half of a thread's young generation. Seven messages being indexed fill V8's default of 1 MiB:
+ * such early collections promote live objects to the old generation.
  */
 const FIRST_SEMI_SPACE_MB = 4;
 
 /**
- * Lets threads that start from now on begin with a young generation that holds what they work on, since
- * `holdYoungGeneration` keeps it from growing. In five pairs of first syncs of 5,000 messages, this took 3 to 7 % less
- * processor time, and no more memory. `HeapLimits` bound this as well.
+ * Sets the initial young generation of new threads to their working set, because `holdYoungGeneration` stops its
+ * growth. In five pairs of first syncs of 5,000 messages, this took 3 to 7 % less processor time and no more memory.
+ * `HeapLimits` also bound this.
  */
 function widenYoungGeneration(): void {
   setFlagsFromString(`--min-semi-space-size=${FIRST_SEMI_SPACE_MB}`);
 }
 
-/** V8's heap in one thread, MiB: old generation, and young generation (three semi-spaces). Buffers lie outside. */
+/** V8 heap of one thread, MiB: old generation, and young generation (three semi-spaces). Excludes buffers. */
 export interface HeapLimits {
   readonly oldGenerationMb: number;
   readonly youngGenerationMb: number;
 }
 
 interface ThreadSettings {
-  /** Names the thread in errors and in process listings. */
+  /** Name of the thread in errors and process listings. */
   readonly name: string;
   /** The built worker; see `builtWorker`. */
   readonly file: URL;
-  /** What the worker finds in `workerData`. */
+  /** `workerData` of the worker. */
   readonly data?: unknown;
-  /** Without it, the heap may grow as the main thread's may. */
+  /** Defaults to the main thread's limits. */
   readonly heap?: HeapLimits;
-  /** Discards what the thread prints, such as the complaints of a parser. */
+  /** Discards the thread's output, such as parser warnings. */
   readonly silent?: boolean;
-  /** A number that changes when the thread turns to other work, which has the limit to itself; 0 between two. */
+  /** Changes when the thread starts another task, which restarts the limit; 0 between tasks. */
   readonly workNumber?: () => number;
 }
 
-/** Milliseconds between two looks at a thread that has a limit. */
+/** Milliseconds between two samples of a thread with a limit. */
 const TICK_MS = 100;
 
 export interface ThreadEvents<Out> {
   message(message: Out): void;
-  /** Called once, after the last message, when the thread is gone: for whatever reason, `end` included. */
+  /** Called once, after the last message, when the thread has ended for any reason, `end` included. */
   ended(end: ThreadEnded): void;
-  /** The thread has loaded and listens to its port. What was posted before waits for it there. */
+  /** The thread has loaded and listens to its port. Earlier posts wait there. */
   started?(): void;
 }
 
 /**
- * One worker thread: takes messages `In`, answers with messages `Out`, and reports why it ended. Its other side is
- * `openThreadPort`. Keeps the process alive until `unref`.
+ * A worker thread with messages `In` and `Out`, which reports why it ended. Its counterpart is `openThreadPort`. Keeps
+ * the process alive until `unref`.
  */
 export class WorkerThread<In, Out extends object> {
   readonly #worker: Worker;
@@ -195,7 +194,7 @@ export class WorkerThread<In, Out extends object> {
     this.#worker = new Worker(file, {
       name,
       workerData: data,
-      // Loaders and inspectors of the main thread have no business here.
+      // The main thread's loaders and inspectors must not be inherited.
       execArgv: [],
       stdout: silent,
       stderr: silent,
@@ -206,7 +205,7 @@ export class WorkerThread<In, Out extends object> {
         },
       }),
     });
-    // Not earlier: Node.js 22 forgets the settings when it makes the heap of a thread.
+    // Not earlier: Node.js 22 resets the settings when it creates a thread's heap.
     this.#worker.once('online', () => {
       holdYoungGeneration();
       holdOldGeneration();
@@ -238,19 +237,19 @@ export class WorkerThread<In, Out extends object> {
     return this.#started;
   }
 
-  /** True as soon as the thread is being ended, by the host or by itself, and after: it takes no more work. */
+  /** True once the thread is ending, for any reason: it accepts no more work. */
   get ending(): boolean {
     return this.#reason !== null;
   }
 
-  /** Sends a message; a thread that loads takes it when it has loaded. The buffers in `transfer` are given away. */
+  /** Sends a message; a loading thread receives it later. Transfers the buffers in `transfer`. */
   post(message: In, transfer: readonly Transferable[] = []): void {
     this.#worker.postMessage(message, transfer);
   }
 
   /**
-   * Ends the thread with `timeout` once it has worked for `ms` milliseconds from now, or has waited as long for something
-   * other than a processor; unless `disarm` or another limit comes first. What it takes to load does not count.
+   * Ends the thread with `timeout` after `ms` milliseconds of work, or of idle waiting, from now on. `disarm` or
+   * another limit cancels this. Loading time does not count.
    */
   limitWork(ms: number): void {
     this.disarm();
@@ -295,7 +294,7 @@ export class WorkerThread<In, Out extends object> {
     void this.#worker.terminate();
   }
 
-  /** Ends the thread. Resolves when it is gone and its memory is free, also if it had ended already. */
+  /** Ends the thread. Resolves when it has ended and its memory is free; also if it had ended already. */
   async end(): Promise<void> {
     this.#reason ??= 'closed';
     this.disarm();
@@ -307,7 +306,7 @@ export class WorkerThread<In, Out extends object> {
     this.#worker.ref();
   }
 
-  /** Lets the process end although the thread lives. */
+  /** Lets the process exit while the thread lives. */
   unref(): void {
     this.#worker.unref();
   }
@@ -333,8 +332,8 @@ export class WorkerThread<In, Out extends object> {
 }
 
 /**
- * Returns the file of a built worker by its name in the build: next to the bundle that runs, or in dist/ when the
- * sources run unbundled (`npm run build` makes it).
+ * Returns the file of a built worker: next to the running bundle, or in dist/ when running from source (`npm run build`
+ * creates it).
  */
 export function builtWorker(name: string): URL {
   const sources = import.meta.url.endsWith('.ts');
@@ -356,8 +355,8 @@ interface Running<Result, Report> {
 }
 
 /**
- * Threads that each do one job at a time. They start when they are first needed; one that ended is replaced. Jobs wait
- * for a thread in the order in which they came. Their other side is `serveJobs`.
+ * Threads that each run one job at a time. They start on demand, and an ended one is replaced. Jobs wait for a thread,
+ * first come, first served. The counterpart is `serveJobs`.
  */
 export class JobPool<Job, Result, Report = never> {
   readonly #threads = new Set<JobThread<Job, Result, Report>>();
@@ -370,9 +369,9 @@ export class JobPool<Job, Result, Report = never> {
   ) {}
 
   /**
-   * Does a job on a thread and hands its reports to `take` as they come.
+   * Runs a job on a thread and passes its reports to `take`.
    *
-   * @throws what the job throws: errors of ours as they were, others with their message and code; `thread-ended`
+   * @throws errors of the job: ours unchanged, others with their message and code; `thread-ended`
    */
   async run(job: Job, take: (report: Report) => void = () => undefined): Promise<Result> {
     const thread = await this.#free();
@@ -383,15 +382,12 @@ export class JobPool<Job, Result, Report = never> {
     }
   }
 
-  /** Starts threads that jobs will need soon, as many as that in all; starting one takes some 60 ms. */
+  /** Starts threads ahead of jobs, up to that total; starting one takes some 60 ms. */
   start(threads: number): void {
     while (this.#threads.size < Math.min(threads, this.most)) this.#idle.push(this.#start());
   }
 
-  /**
-   * Ends all threads. Jobs in progress fail with `thread-ended`, and so do those that wait for a thread; a job that is
-   * asked for later starts a new thread.
-   */
+  /** Ends all threads. Running and waiting jobs fail with `thread-ended`; a later job starts a new thread. */
   async end(): Promise<void> {
     const threads = [...this.#threads];
     this.#threads.clear();
@@ -408,13 +404,13 @@ export class JobPool<Job, Result, Report = never> {
 
   #release(thread: JobThread<Job, Result, Report>): void {
     const next = this.#waiting.shift();
-    // One that `end` dropped fails whatever waited for it.
+    // A thread that `end` dropped fails the waiting job.
     const dropped = !this.#threads.has(thread);
     if (next !== undefined) next(dropped ? thread : this.#unlessEnded(thread));
     else if (!dropped) this.#idle.push(thread);
   }
 
-  /** A thread may end while it has nothing to do. */
+  /** A thread may end while idle. */
   #unlessEnded(thread: JobThread<Job, Result, Report>): JobThread<Job, Result, Report> {
     if (!thread.ending) return thread;
     this.#threads.delete(thread);
