@@ -49,7 +49,7 @@ import {
 import { tooLarge } from './transport.ts';
 import type { Operation, Surface } from './wire.ts';
 
-/** What the clients of both surfaces have in common. */
+/** Shared base of both API clients. */
 abstract class Client {
   protected readonly calls: SurfaceClient;
 
@@ -63,12 +63,12 @@ abstract class Client {
     return this.calls.host;
   }
 
-  /** Breaks what is in flight and lets go of the connections. */
+  /** Aborts requests in flight and closes the connections. */
   close(): Promise<void> {
     return this.calls.close();
   }
 
-  /** Calls any operation of the surface; the answer is checked for its type only. */
+  /** Calls any operation of the API; checks only the content type of the response. */
   call(
     operation: Operation,
     params: ParamValues,
@@ -78,7 +78,7 @@ abstract class Client {
     return this.calls.raw(operation, params, body, options);
   }
 
-  /** Every item of every page. */
+  /** Yields every item of every page. */
   protected async *each<T>(
     operation: Operation,
     read: (page: number) => Promise<Page<T>>,
@@ -88,12 +88,12 @@ abstract class Client {
 }
 
 /**
- * Yields the pages of a collection, one request each, on demand, without what the page before showed. Pages are offsets
- * into a set that may change meanwhile: an item can still come twice or not at all. A short page is not the end, and
- * neither is the page size that was asked for: only the service's own total marks the end.
+ * Yields the pages of a collection on demand, one request each, without items repeated from the previous page. Pages
+ * are offsets into a set that may change meanwhile: an item can still appear twice or not at all. Neither a short page
+ * nor the requested page size marks the end, only the service's total.
  *
- * @throws origin.paging when pages stop bringing anything new before the total is reached
- * @throws origin.too-large when a total would take more pages than any real collection has
+ * @throws origin.paging when pages bring nothing new before the total is reached
+ * @throws origin.too-large when a total implies more pages than any real collection has
  */
 export async function* eachPage<T>(
   operation: Operation,
@@ -104,7 +104,7 @@ export async function* eachPage<T>(
   const earlier = new Set<string>();
   let before: ReadonlySet<string> = new Set();
   let shown = 0;
-  /** Items of all pages, also those that the page before showed: a set that grows at its beginning shifts them down. */
+  /** Items of all pages, including repeated ones: new items at the start shift the others down. */
   let counted = 0;
   let idle = 0;
   for (let page = 1; page <= most; page += 1) {
@@ -136,13 +136,13 @@ function printOf(item: unknown): string {
 }
 
 export interface PlatformWebhookPageOptions extends PageOptions {
-  /** Only those of this mailbox, by its resource id. */
+  /** Filters by mailbox (resource id). */
   readonly mailboxId?: string;
   readonly status?: 'active' | 'paused' | 'disabled';
 }
 
 export interface DeliveryLogPageOptions extends PageOptions {
-  /** Only those of this mailbox, by its resource id. */
+  /** Filters by mailbox (resource id). */
   readonly mailboxId?: string;
 }
 
@@ -152,12 +152,12 @@ export interface PlatformMailboxPageOptions extends PageOptions {
 }
 
 /**
- * The platform surface, as far as it concerns webhooks of mail orders; its records are in snake_case as they
- * come. Every method is one operation and, failures apart, one request; those that begin with `each` ask page
- * after page as they are read. What changes something may be answered with 202: then it returns `Accepted`.
+ * Webhooks of mail orders in the Platform API; its records keep their snake_case. Every method is one operation and,
+ * except for retries, one request; `each…` methods request pages as they are consumed. Writes that the service answers
+ * with 202 return `Accepted`.
  *
- * All throw: `MailkeepError` with the codes of `errors.ts`; the signal's reason when it aborts. This surface
- * says 404 where the token may not see a resource.
+ * All throw `MailkeepError` with the codes of `errors.ts`, or the signal's reason when it aborts. This API returns 404
+ * for a resource that the token may not see.
  */
 export class PlatformClient extends Client {
   /** @throws base-url-invalid */
@@ -182,7 +182,7 @@ export class PlatformClient extends Client {
     );
   }
 
-  /** The secret is shown here and never again. */
+  /** Returns the secret, which the service shows only once. */
   createWebhook(
     mailboxId: string,
     fields: CreateWebhookRequest,
@@ -203,7 +203,7 @@ export class PlatformClient extends Client {
     return this.calls.recordOrAccepted(PLATFORM.updateWebhook, { webhookId }, fields, options);
   }
 
-  /** Deletes the webhook for good. */
+  /** Deletes the webhook permanently. */
   deleteWebhook(
     webhookId: string,
     options?: CallOptions,
@@ -211,7 +211,7 @@ export class PlatformClient extends Client {
     return this.calls.recordOrAccepted(PLATFORM.deleteWebhook, { webhookId }, undefined, options);
   }
 
-  /** The old secret is dead at once. */
+  /** Replaces the secret; the old one becomes invalid at once. */
   regenerateWebhookSecret(
     webhookId: string,
     options?: CallOptions,
@@ -220,7 +220,7 @@ export class PlatformClient extends Client {
     return this.calls.recordOrAccepted(operation, { webhookId }, undefined, options);
   }
 
-  /** Sends one test delivery; rate limited on its own. */
+  /** Sends one test delivery; has its own rate limit. */
   testWebhook(
     webhookId: string,
     options?: CallOptions,
@@ -263,7 +263,7 @@ export class PlatformClient extends Client {
   }
 }
 
-/** A folder of a mailbox, as the mailbox surface addresses it. */
+/** A folder of a mailbox, as the Mailbox API addresses it. */
 export interface FolderRef {
   readonly mailbox: string;
   /** Full path, not encoded. */
@@ -288,10 +288,10 @@ export interface WebhookPageOptions extends PageOptions {
 }
 
 /**
- * The mailbox surface, whole. Every method is one operation of the interface and, failures apart, one request;
- * those that begin with `each` ask page after page as they are read.
+ * The complete Mailbox API. Every method is one operation and, except for retries, one request; `each…` methods request
+ * pages as they are consumed.
  *
- * All throw: `MailkeepError` with the codes of `errors.ts`; the signal's reason when it aborts.
+ * All throw `MailkeepError` with the codes of `errors.ts`, or the signal's reason when it aborts.
  */
 export class MailboxClient extends Client {
   /** @throws base-url-invalid */
@@ -307,7 +307,7 @@ export class MailboxClient extends Client {
     throw tooLarge(operation, this.host, 'mailboxes', MOST_MAILBOXES);
   }
 
-  /** At most one in ten seconds for a customer. */
+  /** The service accepts one per customer every ten seconds. */
   submitFeedback(mailbox: string, feedback: FeedbackRequest, options?: CallOptions): Promise<void> {
     return this.calls.done(OPS.submitFeedback, inMailbox(mailbox), feedback, options);
   }
@@ -329,12 +329,11 @@ export class MailboxClient extends Client {
     return this.calls.record(OPS.createFolder, inMailbox(mailbox), { name }, options);
   }
 
-  /** Renames a folder. */
   updateFolder(at: FolderRef, name: string, options?: CallOptions): Promise<FolderRecord> {
     return this.calls.record(OPS.updateFolder, inFolder(at), { name }, options);
   }
 
-  /** Deletes the folder, its subfolders and all their messages for good. */
+  /** Deletes the folder, its subfolders and all their messages permanently. */
   deleteFolder(at: FolderRef, options?: CallOptions): Promise<void> {
     return this.calls.done(OPS.deleteFolder, inFolder(at), undefined, options);
   }
@@ -351,7 +350,7 @@ export class MailboxClient extends Client {
     return this.each(OPS.listMessages, (page) => this.listMessages(at, { ...options, page }));
   }
 
-  /** Deletes every message of the folder for good. */
+  /** Deletes every message of the folder permanently. */
   deleteAllMessages(at: FolderRef, options?: CallOptions): Promise<void> {
     return this.calls.done(OPS.deleteAllMessages, inFolder(at), undefined, options);
   }
@@ -375,7 +374,7 @@ export class MailboxClient extends Client {
     );
   }
 
-  /** Up to 100 messages; those that could not be changed are named in `failed`. */
+  /** Changes up to 100 messages; `failed` lists those that could not be changed. */
   updateMessageFlags(
     at: FolderRef,
     change: MessageFlagsRequest,
@@ -384,7 +383,7 @@ export class MailboxClient extends Client {
     return this.calls.record(OPS.updateMessageFlags, inFolder(at), change, options);
   }
 
-  /** Up to 100 messages. */
+  /** Moves up to 100 messages. */
   moveMessages(
     at: FolderRef,
     uids: number[],
@@ -394,7 +393,7 @@ export class MailboxClient extends Client {
     return this.calls.done(OPS.moveMessages, inFolder(at), { uids, targetFolder }, options);
   }
 
-  /** Deletes up to 100 messages for good. */
+  /** Deletes up to 100 messages permanently. */
   deleteMessages(at: FolderRef, uids: number[], options?: CallOptions): Promise<void> {
     return this.calls.done(OPS.deleteMessages, inFolder(at), { uids }, options);
   }
@@ -411,27 +410,27 @@ export class MailboxClient extends Client {
     return this.calls.record(OPS.patchMessage, inMessage(at), change, options);
   }
 
-  /** Deletes the message for good. */
+  /** Deletes the message permanently. */
   deleteMessage(at: MessageRef, options?: CallOptions): Promise<void> {
     return this.calls.done(OPS.deleteMessage, inMessage(at), undefined, options);
   }
 
   /**
-   * Returns the raw source, complete as far as HTTP shows it: of type `message/rfc822` and as long as announced. Above
-   * the limit for memory it comes as a file of mode 0600, which the caller deletes.
+   * Returns the raw source, checked for the type `message/rfc822` and the announced length. Above the memory limit it
+   * is a file of mode 0600, which the caller deletes.
    *
-   * @throws origin.not-mail for anything of another type, origin.too-large, spool-failed
+   * @throws origin.not-mail for any other type, origin.too-large, spool-failed
    */
   getMessageSource(at: MessageRef, options?: SpoolOptions): Promise<Bytes> {
     return this.calls.bytes(OPS.getMessageSource, inMessage(at), options);
   }
 
-  /** The rendered text and HTML. The service marks the message as read. */
+  /** Returns the rendered text and HTML. The service marks the message as read. */
   getMessageText(at: MessageRef, options?: CallOptions): Promise<MessageTextRecord> {
     return this.calls.record(OPS.getMessageText, inMessage(at), undefined, options);
   }
 
-  /** One attachment, decoded; as a file where it is too large for memory. */
+  /** Returns one decoded attachment; a file if it exceeds the memory limit. */
   getMessageAttachment(
     at: MessageRef,
     attachmentId: string,
@@ -462,7 +461,7 @@ export class MailboxClient extends Client {
     return this.each(OPS.listWebhooks, (page) => this.listWebhooks(mailbox, { ...options, page }));
   }
 
-  /** The secret is shown here and never again. */
+  /** Returns the secret, which the service shows only once. */
   createWebhook(
     mailbox: string,
     fields: CreateWebhookRequest,
@@ -483,12 +482,12 @@ export class MailboxClient extends Client {
     return this.calls.record(OPS.updateWebhook, inWebhook(at), fields, options);
   }
 
-  /** Deletes the webhook for good. */
+  /** Deletes the webhook permanently. */
   deleteWebhook(at: WebhookRef, options?: CallOptions): Promise<void> {
     return this.calls.done(OPS.deleteWebhook, inWebhook(at), undefined, options);
   }
 
-  /** The old secret is dead at once. */
+  /** Replaces the secret; the old one becomes invalid at once. */
   regenerateWebhookSecret(at: WebhookRef, options?: CallOptions): Promise<WebhookWithSecretRecord> {
     return this.calls.record(OPS.regenerateWebhookSecret, inWebhook(at), undefined, options);
   }
@@ -524,7 +523,7 @@ export function folderPages(
   return eachPage(OPS.listFolders, client.host, read);
 }
 
-/** Returns the error for a listing of folders that is longer than its reader takes. */
+/** Returns the error for a folder listing above its limit. */
 export function tooManyFolders(
   client: MailboxClient,
   what: 'folders' | 'folder names',

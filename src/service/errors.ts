@@ -3,35 +3,40 @@ import { defineErrors, MailkeepError, reasonText, type Sentence } from '../core/
 import { span } from '../core/text.ts';
 
 /**
- * Codes of everything that can go wrong between this program and the service, with the facts that fill their
- * sentences. `operation` is the name in the table of operations; `host` is host and port. What the service
- * wrote in its own words is in no fact (see `OriginRefusal.answer`).
+ * Codes and facts of all errors between this program and the service. `operation` is the name in the table of
+ * operations; `host` is host and port. Facts never contain the service's own text (see `OriginRefusal.answer`).
  */
 export interface OriginFacts {
-  /** 401, also after the token was read again. Stops the account. Family `auth`. */
+  /** 401, also after reading the token again. Stops the account. Family `auth`. */
   readonly 'auth.refused': { readonly operation: string; readonly host: string };
-  /** 403: the token does not include this mailbox, or the mailbox is suspended; the conditions are not documented. `code` is the service's own, empty when it sent none. */
+  /**
+   * 403: the token does not include this mailbox, or the mailbox is suspended; the conditions are undocumented. `code`
+   * is the service's code, or empty.
+   */
   readonly 'origin.forbidden': StatusFacts;
   readonly 'origin.mailbox-not-found': StatusFacts;
-  /** 429, and the time for trying was used up. `waitMs` is how long the host still wants to be left alone. */
+  /** 429 after all retries. `waitMs` is the remaining wait that the host requires. */
   readonly 'origin.rate-limited': StatusFacts & { readonly waitMs: number };
-  /** Any other status that is no success. */
+  /** Any other unsuccessful status. */
   readonly 'origin.status': StatusFacts;
-  /** A redirect: it is never followed, since the token would go along. `to` is where it points, scheme and host only. */
+  /** A redirect, never followed because the token would be sent along. `to` is its target's scheme and host. */
   readonly 'origin.redirected': {
     readonly operation: string;
     readonly host: string;
     readonly status: number;
     readonly to: string | null;
   };
-  /** No connection, or it broke before an answer began. `reason` is the errno or TLS code, such as ECONNREFUSED, or `not-http`; `sent` is false when the request never left. */
+  /**
+   * No connection, or it broke before the response. `reason` is the errno or TLS code, such as ECONNREFUSED, or
+   * `not-http`; `sent` is false if the request was never sent.
+   */
   readonly 'origin.unreachable': {
     readonly operation: string;
     readonly host: string;
     readonly reason: string;
     readonly sent: boolean;
   };
-  /** `phase`: no connection, no answer, silence within the answer, or an answer too slow on the whole. */
+  /** `phase`: no connection, no response, silence within the response, or a response that is too slow overall. */
   readonly 'origin.timeout': {
     readonly operation: string;
     readonly host: string;
@@ -39,34 +44,34 @@ export interface OriginFacts {
     readonly afterMs: number;
     readonly sent: boolean;
   };
-  /** The answer ended early. `expected` is its Content-Length, null where none was sent. */
+  /** The response ended early. `expected` is its Content-Length, or null. */
   readonly 'origin.cut-short': {
     readonly operation: string;
     readonly host: string;
     readonly received: number;
     readonly expected: number | null;
   };
-  /** An answer that is not JSON. `what`: a web page (a portal, a maintenance notice), another type, or broken JSON. */
+  /** A response that is not JSON. `what`: a web page (a portal, a maintenance notice), another type, or broken JSON. */
   readonly 'origin.not-json': NotWhatItShouldBe;
   /** A source that is not `message/rfc822`. */
   readonly 'origin.not-mail': NotWhatItShouldBe;
   /** An attachment that is not `application/octet-stream`. */
   readonly 'origin.not-bytes': NotWhatItShouldBe;
-  /** JSON of another shape: the path of the field, what is there (a type, never a value), what belongs there. */
+  /** JSON of another shape: path of the field, type found (never a value), type expected. */
   readonly 'origin.shape': {
     readonly operation: string;
     readonly path: string;
     readonly found: string;
     readonly expected: string;
   };
-  /** A ceiling on what a server may say. `limit` is in bytes, or counts what the listing consists of. */
+  /** A response above a limit. `limit` is in bytes, or in entries of a listing. */
   readonly 'origin.too-large': {
     readonly operation: string;
     readonly host: string;
     readonly what: TooLarge;
     readonly limit: number;
   };
-  /** A listing whose pages do not lead to all items that it counts: they repeat, are empty, or contradict its total. */
+  /** A listing whose pages never reach its total: they repeat, are empty, or contradict it. */
   readonly 'origin.paging': {
     readonly operation: string;
     readonly host: string;
@@ -74,20 +79,22 @@ export interface OriginFacts {
     readonly shown: number;
     readonly total: number;
   };
-  /** A write whose outcome is unknown: it may have taken effect. `reason` is the code of what went wrong; `status` 0 when no answer came. */
+  /** A write that may have taken effect. `reason` is the code of the failure; `status` is 0 without a response. */
   readonly 'origin.outcome-unknown': {
     readonly operation: string;
     readonly host: string;
     readonly reason: string;
     readonly status: number;
   };
-  /** What a program or command line gave does not fit the operation. Family `usage`. */
+  /** An argument does not fit the operation. Family `usage`. */
   readonly 'request-invalid': {
     readonly operation: string;
     readonly field: string;
     readonly expected: string;
   };
-  /** Family `config`. `problem`: not a URL at all, another scheme than http(s), credentials or a query inside, or http beyond this machine. */
+  /**
+   * Family `config`. `problem`: not a URL, not http(s), contains credentials or a query, or http beyond this machine.
+   */
   readonly 'base-url-invalid': {
     readonly url: string;
     readonly problem: 'no-url' | 'scheme' | 'extras' | 'insecure';
@@ -98,7 +105,7 @@ export interface OriginFacts {
   readonly 'spool-failed': { readonly dir: string; readonly reason: string };
 }
 
-/** Bytes of an answer, or the entries of a listing. */
+/** Bytes of a response, or entries of a listing. */
 export type TooLarge =
   | 'headers'
   | 'json'
@@ -264,15 +271,15 @@ export const originError = defineErrors({
   },
 });
 
-/** What the service said in its error envelope. Its words may quote mail or secrets: show them to the asker, log them nowhere. */
+/** The service's error envelope. Its text may quote mail or secrets: show it to the caller only, and never log it. */
 export interface OriginAnswer {
-  /** As it was sent; empty on the platform surface, which has none. */
+  /** As sent; empty in the Platform API, which has none. */
   readonly code: string;
   readonly message: string;
   readonly params: Readonly<Record<string, unknown>>;
-  /** Platform surface, 422 only: messages by field. */
+  /** Platform API, 422 only: messages by field. */
   readonly errors: Readonly<Record<string, readonly string[]>>;
-  /** Platform surface only. */
+  /** Platform API only. */
   readonly correlationId: string | null;
 }
 
@@ -283,7 +290,7 @@ export type RefusalCode =
   | 'origin.rate-limited'
   | 'origin.status';
 
-/** The service answered, and the answer is no. */
+/** The service refused the request. */
 export class OriginRefusal<C extends RefusalCode = RefusalCode> extends MailkeepError<
   C,
   OriginFacts[C]
@@ -294,9 +301,9 @@ export class OriginRefusal<C extends RefusalCode = RefusalCode> extends Mailkeep
     code: C,
     facts: OriginFacts[C],
     readonly status: number,
-    /** Not enumerable in JSON or logs on purpose: see OriginAnswer. */
+    /** A private field, to stay out of JSON and logs: see OriginAnswer. */
     answer: OriginAnswer | null,
-    /** What Retry-After asked for, in milliseconds and capped; null where it asked nothing. */
+    /** Retry-After in milliseconds, capped; null without one. */
     readonly retryAfterMs: number | null,
     options: { readonly retryable?: boolean } = {},
   ) {

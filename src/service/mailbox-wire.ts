@@ -18,7 +18,7 @@ import {
   uid as uidField,
 } from './wire.ts';
 
-/** Records of the mailbox surface, in camelCase. Every success but 204 wraps one, or a list of them, in `data`. */
+/** Records of the Mailbox API, in camelCase. Every success except 204 wraps a record or a list in `data`. */
 
 const accountRecord = z.looseObject({
   orderResourceId: textOrNull,
@@ -27,8 +27,8 @@ const accountRecord = z.looseObject({
 export type AccountRecord = z.output<typeof accountRecord>;
 
 /**
- * A folder. `messageCount` must be there: a count that is merely missing would read as an emptied folder.
- * A missing `name` is the last part of the path. An empty path is left to the reader: it must not hide the other folders.
+ * A folder. `messageCount` is required: a missing count would look like an emptied folder. A missing `name` defaults to
+ * the last part of the path. The reader handles an empty path: it must not hide the other folders.
  */
 const folderRecord = z
   .looseObject({
@@ -59,8 +59,8 @@ const attachmentRecord = z.looseObject({
 });
 
 /**
- * A message as listings, searches and `getMessage` show it. This schema is the shape for services, samples and
- * descriptions; clients decode with `decodeListing`, which reads the same shape several times faster.
+ * A message in listings, searches and `getMessage`. Services, samples and descriptions use this schema; clients decode
+ * the same shape several times faster with `decodeListing`.
  */
 export const messageRecord = z.looseObject({
   uid: uidField,
@@ -82,7 +82,7 @@ export const messageRecord = z.looseObject({
 const messageTextRecord = z.looseObject({ text: textOrNull, html: textOrNull });
 export type MessageTextRecord = z.output<typeof messageTextRecord>;
 
-/** The outcome of a bulk flag update: 200 when all succeeded, 207 when `failed` is not empty. */
+/** Result of a bulk flag update: 200 if all succeeded, 207 if `failed` is not empty. */
 const flagsResultRecord = z.looseObject({
   successful: list(uidField),
   failed: list(z.looseObject({ uid: uidField, reason: text })),
@@ -107,10 +107,10 @@ const quotaRecord = z.looseObject({
 export type QuotaRecord = z.output<typeof quotaRecord>;
 
 export const WEBHOOK_STATUSES = ['active', 'paused', 'disabled'] as const;
-/** The only kind of event the service knows. */
+/** The only event of the service. */
 const WEBHOOK_EVENTS = ['message.received'] as const;
 
-/** Statuses and events are read as any text: a newer service may know more of them than this program. */
+/** Statuses and events accept any text: a newer service may have others. */
 const webhookRecord = z.looseObject({
   id: z.string().min(1),
   accountResourceId: textOrNull,
@@ -125,7 +125,7 @@ const webhookRecord = z.looseObject({
 });
 export type WebhookRecord = z.output<typeof webhookRecord>;
 
-/** The answer to creating a webhook, or a new secret for it: the only one that shows the secret. */
+/** Response to creating a webhook or its new secret: only here is the secret shown. */
 export const webhookWithSecretRecord = webhookRecord.extend({ secret: z.string().min(1) });
 export type WebhookWithSecretRecord = z.output<typeof webhookWithSecretRecord>;
 
@@ -136,7 +136,7 @@ const webhookTestRecord = z.looseObject({
 });
 export type WebhookTestRecord = z.output<typeof webhookTestRecord>;
 
-/** Stands next to `data` of a collection. Only `total` marks the end: pages can be short. */
+/** Next to `data` of a collection. Only `total` marks the end: pages can be short. */
 export const mailboxPagination = z.looseObject({
   page: z.int().min(1),
   perPage: z.int().min(1),
@@ -144,7 +144,7 @@ export const mailboxPagination = z.looseObject({
   totalPages: z.int().min(0).optional(),
 });
 
-/** Every 4xx and 5xx of the mailbox surface. Clients branch on `code`; `error` is for logs. */
+/** Every 4xx and 5xx of the Mailbox API. Clients branch on `code`; `error` is for logs. */
 export const mailboxErrorRecord = z.looseObject({
   error: text,
   code: text,
@@ -156,8 +156,8 @@ export const mailboxErrorRecord = z.looseObject({
 });
 
 /**
- * Request bodies of the mailbox surface, with the bounds the interface gives. Unknown fields are dropped here, so
- * that a service may ignore them; a client refuses them before it sends (`encodeBody`).
+ * Request bodies of the Mailbox API, with its documented bounds. Unknown fields are dropped here, so that a service may
+ * ignore them; a client refuses them before sending (`encodeBody`).
  */
 
 export const feedbackRequest = z.object({
@@ -199,19 +199,19 @@ export const moveMessagesRequest = z.object({ uids, targetFolder });
 
 export const deleteMessagesRequest = z.object({ uids });
 
-/** A day as `YYYY-MM-DD` that exists; compared with the received date. */
+/** A valid day as `YYYY-MM-DD`; compared with the received date. */
 const day = z.iso.date();
 const term = z.string().min(1).max(1024);
 const addressTerm = z.string().min(1).max(320);
 
 /**
- * Criteria of `searchMessages`. `subject`, `from`, `to`, `cc` and `body` are OR-combined with each other and
- * AND-combined with all the rest. An empty object matches everything.
+ * Criteria of `searchMessages`. `subject`, `from`, `to`, `cc` and `body` are ORed with each other, and ANDed with all
+ * the rest. An empty object matches everything.
  */
 export const searchRequest = z.object({
   since: day.optional(),
   before: day.optional(),
-  /** Messages that carry all of them. */
+  /** A message must have all of them. */
   flags: z.array(flagName).optional(),
   uid: z
     .string()
@@ -253,7 +253,7 @@ export const sendRequest = z
           content: z.string(),
           contentType: z.string().optional(),
           cid: z.string().optional(),
-          /** How `content` is written; base64 when left out. */
+          /** Encoding of `content`; base64 by default. */
           encoding: z.string().optional(),
         }),
       )
@@ -279,14 +279,14 @@ const webhookFields = {
   status: z.enum(WEBHOOK_STATUSES).optional(),
 };
 
-/** Both surfaces create webhooks from the same fields. */
+/** Both APIs create webhooks from the same fields. */
 export const createWebhookRequest = z.object(webhookFields);
 export type CreateWebhookRequest = z.input<typeof createWebhookRequest>;
 
 export const updateWebhookRequest = z.object(webhookFields).partial();
 export type UpdateWebhookRequest = z.input<typeof updateWebhookRequest>;
 
-/** Parameters that operations share; what differs between the surfaces is their names. */
+/** Shared parameters; the APIs differ only in their names. */
 
 const MESSAGE_SORTS = ['uid', '-uid', 'date', '-date', 'size', '-size'] as const;
 
@@ -316,17 +316,17 @@ export const status: Param = {
   values: WEBHOOK_STATUSES,
 };
 
-/** Returns a parameter that is a segment of the path, never empty. */
+/** Returns a required path segment parameter. */
 export function pathId(name: string, help: string): Param {
   return { name, in: 'path', type: 'string', required: true, minLength: 1, help };
 }
 
-/** Returns a parameter of the query that may be any text, or be left out. */
+/** Returns an optional text query parameter. */
 export function anyText(name: string, help: string): Param & { readonly type: 'string' } {
   return { name, in: 'query', type: 'string', required: false, help };
 }
 
-/** Returns the parameter for the items a page. */
+/** Returns the parameter for items per page. */
 export function pageSize(name: 'perPage' | 'per_page', byDefault: number, max: number): Param {
   return { ...countFromOne(name, byDefault, 'items a page'), max };
 }
@@ -339,7 +339,7 @@ function countFromOne(
   return { name, in: 'query', type: 'integer', required: false, min: 1, default: byDefault, help };
 }
 
-/** Parameters that a path may have, by their names. */
+/** Parameters that a path may contain. */
 const IN_PATH = [mailbox, folder, uid, attachmentId, webhookId];
 
 const MAILBOX = '/api/v1/mailboxes/{mailboxResourceId}';
@@ -347,10 +347,10 @@ const FOLDER = `${MAILBOX}/folders/{folder}`;
 const MESSAGE = `${FOLDER}/messages/{uid}`;
 const WEBHOOK = `${MAILBOX}/webhooks/{webhookId}`;
 
-/** Answers without a body. */
+/** A response without body. */
 const empty = { response: { kind: 'empty' }, success: [204] } as const;
 
-/** The 28 operations of the mailbox surface. */
+/** The 28 operations of the Mailbox API. */
 export const MAILBOX_OPERATIONS = operationsOf('mailbox', IN_PATH, [401, 403, 422, 500, 502], {
   getCurrentAccount: {
     route: ['GET', '/api/v1/me'],
@@ -541,11 +541,11 @@ export const MAILBOX_OPERATIONS = operationsOf('mailbox', IN_PATH, [401, 403, 42
 });
 
 /**
- * Message records are decoded by hand: pages of 100 are the bulk of what is read, and this is several times
- * faster than the schema (`messageRecord`), which a test holds it against.
+ * Message records are decoded by hand: pages of 100 dominate the traffic, and this is several times faster than the
+ * schema (`messageRecord`). A test checks that both agree.
  */
 
-/** Fields of the record that a listing has names for, or that only repeat the place (`path`) and the flags (`unseen`). */
+/** Fields that a listing has, or that duplicate the place (`path`) or the flags (`unseen`). */
 const NAMED = new Set([
   'uid',
   'path',
@@ -563,11 +563,11 @@ const NAMED = new Set([
   'attachments',
 ]);
 
-/** Without them a record says nothing, or something false: no flags would be taken for flags that are gone. */
+/** Required fields: missing flags would look like removed flags. */
 const FIRM = new Set(['uid', 'flags']);
 
 const NOTHING: Readonly<Record<string, unknown>> = Object.freeze({});
-/** What is nested deeper is no field of mail; whoever walks it by calling itself runs out of stack. */
+/** Deeper nesting is not a mail field, and overflows the stack of recursive code. */
 const MOST_NESTED = 100;
 const TOO_DEEP = `left out: nested more than ${MOST_NESTED} deep`;
 
@@ -575,12 +575,11 @@ const NO_ADDRESSES: readonly Address[] = Object.freeze([]);
 const NO_ATTACHMENTS: readonly ListedAttachment[] = Object.freeze([]);
 
 /**
- * Decodes one message record leniently: only `uid` is required; a field that is missing or null is null or
- * empty; an unknown field goes to `extra`. So does, unchanged, one of a wrong type, which counts as missing:
- * a message that is listed oddly must not hide the others of its page.
+ * Decodes one message record leniently: only `uid` is required, and a missing field is null or empty. Unknown fields go
+ * to `extra`, and so do fields of a wrong type: an odd message must not hide the others of its page.
  *
- * @param path where the record stands in the answer, such as `data[3]`, for the error
- * @throws origin.shape where it is no record, without a uid, or its flags cannot be read
+ * @param path of the record in the response, such as `data[3]`, for the error
+ * @throws origin.shape if it is not a record, has no uid, or its flags are unreadable
  */
 export function decodeListing(record: unknown, operation: string, path = 'data'): Listing {
   const at: At = { operation, path };
@@ -592,7 +591,7 @@ export function decodeListing(record: unknown, operation: string, path = 'data')
   }
 }
 
-/** Leaves out the fields that are of a wrong type, and keeps them in `extra`. */
+/** Moves fields of a wrong type to `extra`. */
 function decodeSalvaged(at: At, record: Readonly<Record<string, unknown>>): Listing {
   const sound: Record<string, unknown> = { ...record };
   const odd: Record<string, unknown> = {};
@@ -699,7 +698,7 @@ function attachments(at: At, value: unknown): readonly ListedAttachment[] {
       throw wrong(at, `${field}.inline`, inline, 'boolean');
     }
     return {
-      // The interface calls it attachmentId where it names the parameter, and id in the record.
+      // The interface documents the parameter as attachmentId, and the record's field as id.
       id: stringOrNull(at, `${field}.id`, item.id ?? item.attachmentId) ?? '',
       contentType: stringOrNull(at, `${field}.contentType`, item.contentType) ?? '',
       sizeBytes: whole(at, `${field}.sizeBytes`, item.sizeBytes),
@@ -710,7 +709,7 @@ function attachments(at: At, value: unknown): readonly ListedAttachment[] {
   });
 }
 
-/** Returns the unknown fields. `defineProperty` because a field may be called `__proto__`. */
+/** Returns the unknown fields. `defineProperty`, because a field may be called `__proto__`. */
 function unnamed(record: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   let extra: Record<string, unknown> | undefined;
   for (const name in record) {
@@ -726,7 +725,7 @@ function unnamed(record: Readonly<Record<string, unknown>>): Readonly<Record<str
   return extra ?? NOTHING;
 }
 
-/** The value, or a word in its place where it is nested too deep. */
+/** Returns the value, or a placeholder if it is nested too deep. */
 function shallow(value: unknown): unknown {
   let level = [value];
   for (let depth = 0; depth <= MOST_NESTED; depth += 1) {

@@ -6,13 +6,13 @@ import type { Address, ListedAttachment, Listing } from '../core/types.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 
 /**
- * A header block read where it lies: names and unfolded values as Latin-1 text (one char per byte), so that
- * nothing is lost before a caller knows which values it wants decoded.
+ * A header block read in place: names and unfolded values as Latin-1 text (one char per byte), which loses nothing
+ * before a caller decodes values.
  */
 interface HeaderBlock {
-  /** Raw values in order of appearance, by lower-case field name. Only the names asked for. */
+  /** Raw values in order of appearance, by lower-case field name. Only the requested names. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
-  /** Offset of the first byte of the body; equals `end` where there is none. */
+  /** Offset of the body's first byte; equals `end` without a body. */
   readonly bodyStart: number;
 }
 
@@ -20,10 +20,10 @@ const LF = 10;
 const CR = 13;
 const SPACE = 32;
 const TAB = 9;
-/** A header block longer than this is cut: nobody lists by what comes after 256 kB of headers. */
+/** Bytes; longer header blocks are cut, since listings need nothing after 256 kB. */
 const HEADER_CEILING = 262_144;
 
-/** Offset just behind the empty line that ends the header block starting at `start`, or `end`. */
+/** Returns the offset after the empty line that ends the header block at `start`, or `end`. */
 export function headerEnd(source: Buffer, start: number, end: number): number {
   let line = start;
   while (line < end) {
@@ -38,8 +38,8 @@ export function headerEnd(source: Buffer, start: number, end: number): number {
 }
 
 /**
- * Reads the wanted fields of the header block at `start`. Lines that are no field (an mbox "From " line, torn
- * text) are passed over, never an error: mail comes in every shape.
+ * Reads the wanted fields of the header block at `start`. Skips lines that are not fields (an mbox "From " line,
+ * garbage) without an error.
  *
  * @param wanted lower-case field names
  */
@@ -57,7 +57,7 @@ export function readHeaderBlock(
     let stop = text.indexOf('\n', at);
     if (stop < 0) stop = text.length;
     const lineStart = at;
-    // A field continues while the next line begins with white space (RFC 5322, 2.2.3).
+    // A field continues while the next line starts with white space (RFC 5322, 2.2.3).
     let next = stop + 1;
     while (next < text.length) {
       const first = text.charCodeAt(next);
@@ -87,8 +87,8 @@ function unfold(value: string): string {
 const NOT_ASCII = /[^\x00-\x7f]/;
 
 /**
- * Raw header bytes (one char per byte) as text: encoded words decoded, and bytes above ASCII read as UTF-8
- * (RFC 6532) or, where they are none, as windows-1252, which is what such senders used.
+ * Decodes a raw header (one char per byte): encoded words, and bytes above ASCII as UTF-8 (RFC 6532) or else
+ * windows-1252, which such senders used.
  */
 export function decodeHeader(raw: string): string {
   const text = decodeBytes(raw);
@@ -96,7 +96,7 @@ export function decodeHeader(raw: string): string {
   try {
     return libmime.decodeWords(text);
   } catch {
-    // An unknown charset label: the encoded form is still something to show.
+    // An unknown charset label: show the encoded form.
     return text;
   }
 }
@@ -107,7 +107,10 @@ function decodeBytes(raw: string): string {
   return isUtf8(bytes) ? bytes.toString('utf8') : new TextDecoder('windows-1252').decode(bytes);
 }
 
-/** Addresses of one field's values, groups flattened. Names are decoded after the split: a decoded name may hold a comma. */
+/**
+ * Returns the addresses of a field's values, groups flattened. Names are decoded after the split: a decoded name may
+ * contain a comma.
+ */
 function decodeAddresses(values: readonly string[] | undefined): Address[] {
   if (values === undefined) return [];
   const out: Address[] = [];
@@ -127,7 +130,7 @@ function decodeAddresses(values: readonly string[] | undefined): Address[] {
   return out;
 }
 
-/** `Name <local@domain>` or a bare address with nothing to decode or unquote: most of all mail. */
+/** Fast path: `Name <local@domain>` or a bare address with nothing to decode or unquote, as in most mail. */
 const SIMPLE_ADDRESS =
   /^(?:([A-Za-z0-9][A-Za-z0-9 .'-]*[A-Za-z0-9.]) )?<?([A-Za-z0-9._+-]+@[A-Za-z0-9.-]+)>?$/;
 
@@ -138,7 +141,7 @@ export interface Part {
   /** Lower-case `type/subtype`. */
   readonly contentType: string;
   readonly charset: string | null;
-  /** Lower-case transfer encoding; empty where none is declared. */
+  /** Lower-case transfer encoding; empty if undeclared. */
   readonly encoding: string;
   /** Lower-case disposition or empty. */
   readonly disposition: string;
@@ -151,7 +154,7 @@ export interface Part {
   readonly end: number;
 }
 
-/** Ceilings on what a message may make us walk. */
+/** Limits of one message's MIME tree. */
 const MAX_DEPTH = 40;
 const MAX_PARTS = 1000;
 
@@ -164,7 +167,7 @@ const PART_FIELDS: ReadonlySet<string> = new Set([
 
 type PartHeaders = Readonly<ReturnType<typeof partHeaders>>;
 
-/** Returns the four values that say what a part is, raw. */
+/** Returns the four raw headers that describe a part. */
 function partHeaders(fields: ReadonlyMap<string, readonly string[]>) {
   return {
     type: fields.get('content-type')?.[0],
@@ -174,7 +177,7 @@ function partHeaders(fields: ReadonlyMap<string, readonly string[]>) {
   };
 }
 
-/** A body that cannot hold an attachment: plain text or HTML without a name or a disposition. */
+/** Returns whether a body cannot contain attachments: plain text or HTML without a name or disposition. */
 function isPlainBody(headers: PartHeaders): boolean {
   return (
     headers.disposition === undefined &&
@@ -183,7 +186,7 @@ function isPlainBody(headers: PartHeaders): boolean {
   );
 }
 
-/** Leaves of the tree below the entity at `[start, end)`, in order. Torn structure yields what can be determined. */
+/** Returns the leaves of the entity at `[start, end)`, in order; as many as a damaged structure allows. */
 function readParts(source: Buffer, headers: PartHeaders, bodyStart: number, end: number): Part[] {
   const parts: Part[] = [];
   walk(source, headers, bodyStart, end, '', 0, false, false, parts);
@@ -263,7 +266,9 @@ function contentId(raw: string | undefined): string | null {
   return id === undefined || id === '' ? null : id;
 }
 
-/** Ranges of the body parts between the lines of a boundary (RFC 2046, 5.1.1); an unclosed last part ends with its parent. */
+/**
+ * Yields the ranges of body parts between boundary lines (RFC 2046, 5.1.1); an unclosed last part ends with its parent.
+ */
 function* bodyParts(
   source: Buffer,
   boundary: string,
@@ -295,7 +300,7 @@ function* bodyParts(
   if (partStart >= 0 && partStart < end) yield [partStart, end];
 }
 
-/** The bytes of a part with its transfer encoding taken off; an unknown encoding is handed out as it lies. */
+/** Returns the bytes of a part without its transfer encoding; with an unknown encoding, unchanged. */
 export function decodedBody(source: Buffer, part: Part): Buffer {
   const body = source.subarray(part.start, part.end);
   switch (part.encoding) {
@@ -308,7 +313,7 @@ export function decodedBody(source: Buffer, part: Part): Buffer {
   }
 }
 
-/** How long `decodedBody` would be, without decoding where that is not needed. */
+/** Returns the length of `decodedBody`, decoding only if necessary. */
 export function decodedLength(source: Buffer, part: Part): number {
   return part.encoding === 'base64'
     ? base64Length(source, part.start, part.end)
@@ -324,7 +329,7 @@ for (const byte of Buffer.from(
 }
 BASE64_KINDS[61] = 2;
 
-/** Length of `Buffer.from(text, 'base64')` for the text in a range of bytes. */
+/** Returns the length of `Buffer.from(text, 'base64')` for a range of bytes. */
 export function base64Length(bytes: Buffer, start: number, end: number): number {
   let digits = 0;
   for (let at = start; at < end; at += 1) {
@@ -336,11 +341,13 @@ export function base64Length(bytes: Buffer, start: number, end: number): number 
 }
 const EQUALS = 61;
 
-/** RFC 2045, 6.7, leniently: what is no escape is itself, and white space before a line's end goes. */
+/**
+ * Decodes quoted-printable (RFC 2045, 6.7), leniently: keeps invalid escapes, and drops trailing white space of lines.
+ */
 export function decodeQuotedPrintable(body: Buffer): Buffer {
   const out = Buffer.allocUnsafe(body.length);
   let length = 0;
-  /** Length of the output without the white space that may turn out to be trailing. */
+  /** Length of the output without white space that may be trailing. */
   let solid = 0;
   for (let at = 0; at < body.length; at += 1) {
     const byte = body[at] ?? 0;
@@ -366,7 +373,7 @@ export function decodeQuotedPrintable(body: Buffer): Buffer {
   return out.subarray(0, length);
 }
 
-/** Index of the LF that ends a soft line break starting behind the `=`, or 0. */
+/** Returns the index of the LF that ends a soft line break after the `=`, or 0. */
 function softBreakEnd(body: Buffer, from: number): number {
   let at = from;
   while (body[at] === 32 || body[at] === 9) at += 1;
@@ -387,7 +394,7 @@ function hexDigit(code: number | undefined): number {
   return upper >= 65 && upper <= 70 ? upper - 55 : -1;
 }
 
-/** What a listing says of a message and its raw source alone decides; it never changes. */
+/** The immutable part of a listing, which depends only on the raw source. */
 export type ImmutableRecord = Omit<Listing, 'uid' | 'date' | 'flags' | 'extra'>;
 
 const LISTED_FIELDS: ReadonlySet<string> = new Set([
@@ -401,7 +408,7 @@ const LISTED_FIELDS: ReadonlySet<string> = new Set([
   ...PART_FIELDS,
 ]);
 
-/** Reads a listing record from a raw source. Never throws on malformed mail: what cannot be determined is null or empty. */
+/** Reads a listing record from a raw source. Never throws on malformed mail: unknown fields are null or empty. */
 export function readListingRecord(source: Buffer): ImmutableRecord {
   const { fields, bodyStart } = readHeaderBlock(source, 0, source.length, LISTED_FIELDS);
   const subject = fields.get('subject')?.[0];
@@ -436,13 +443,13 @@ function listAttachments(
     }));
 }
 
-/** Every leaf but the texts a reader is shown as the message itself. */
+/** True for every leaf except the texts shown as the message itself. */
 export function isAttachment(part: Part): boolean {
   if (part.disposition === 'attachment' || part.filename !== null) return true;
   return part.contentType !== 'text/plain' && part.contentType !== 'text/html';
 }
 
-/** Opaque to clients; ours are section numbers behind a prefix, so that they are stable and need no table. */
+/** Opaque to clients. Ours are prefixed section numbers: stable, and without a table. */
 function attachmentId(part: Part): string {
   return `part-${part.section}`;
 }
@@ -454,21 +461,21 @@ export function readAttachment(source: Buffer, id: string): Buffer | null {
   return part === undefined ? null : decodedBody(source, part);
 }
 
-/** Message-ID and In-Reply-To as they stand, angle brackets included. */
+/** Returns Message-ID or In-Reply-To unchanged, angle brackets included. */
 function identifier(raw: string | undefined): string | null {
   return raw === undefined || raw === '' ? null : decodeHeader(raw);
 }
 
 const DATE_FIELDS: ReadonlySet<string> = new Set(['date', 'received']);
 
-/** What a source without any usable date is said to have been received at, so that listings are reproducible. */
+/** Received date of a source without any usable date, so that listings are reproducible. */
 export const UNDATED = Date.UTC(2000, 0, 1);
 
 /**
- * Received date of a source that came without one: its Date header, else the topmost Received line, else a
- * fixed instant. Never the clock or a file's mtime.
+ * Returns the received date of a source that came without one: its Date header, else the topmost Received line, else a
+ * fixed time. Never the clock or a file's mtime.
  *
- * @param head the source, or as much of its beginning as holds the header
+ * @param head the source, or its start including the header
  */
 export function receivedFromSource(head: Buffer): number {
   const { fields } = readHeaderBlock(head, 0, head.length, DATE_FIELDS);
@@ -483,12 +490,12 @@ export interface RenderedText {
   readonly html: string;
 }
 
-/** Sources larger than this are cut before they are rendered, so that one request cannot stop the service. */
+/** Bytes; larger sources are cut before rendering, so that one request cannot block the service. */
 const RENDER_CEILING = 16 * 1024 * 1024;
 
 /**
- * Renders plain text and HTML, each made from the other where a message has only one of them. Both are texts, as the
- * interface declares them; empty where there is nothing.
+ * Renders plain text and HTML, each from the other if a message has only one. Both are texts, as the interface
+ * declares; empty without a body.
  */
 export async function renderText(source: Buffer): Promise<RenderedText> {
   const mail = await simpleParser(source.subarray(0, RENDER_CEILING), {

@@ -24,7 +24,7 @@ import {
   textOrNull,
 } from './wire.ts';
 
-/** Records of the platform surface, in snake_case: single resources stand bare, collections have `data` and `meta`. */
+/** Records of the Platform API, in snake_case: single resources are unwrapped, collections have `data` and `meta`. */
 
 const mailboxReference = z.looseObject({ id: textOrNull, address: text });
 
@@ -57,7 +57,7 @@ export type PlatformWebhookTestRecord = z.output<typeof platformWebhookTestRecor
 const platformMessageRecord = z.looseObject({ message: text });
 export type PlatformMessageRecord = z.output<typeof platformMessageRecord>;
 
-/** `duration` is in milliseconds; `retry_count` counts the attempts after the first, `max_retry_count` how many of them may be. */
+/** `duration` is in milliseconds; `retry_count` counts attempts after the first, and `max_retry_count` limits them. */
 const deliveryLogRecord = z.looseObject({
   created_at: text,
   mailbox_address: text,
@@ -69,7 +69,7 @@ const deliveryLogRecord = z.looseObject({
 });
 export type DeliveryLogRecord = z.output<typeof deliveryLogRecord>;
 
-/** Storage is counted in kilobytes here, unlike on the mailbox surface. */
+/** Storage is in kilobytes here, unlike in the Mailbox API. */
 const platformMailboxRecord = z.looseObject({
   id: z.string().min(1),
   address: text,
@@ -89,7 +89,7 @@ const platformMailboxRecord = z.looseObject({
 });
 export type PlatformMailboxRecord = z.output<typeof platformMailboxRecord>;
 
-/** There is no last page and no next link: `total` marks the end. */
+/** There is no last page or next link: `total` marks the end. */
 export const platformMeta = z.looseObject({
   current_page: z.int().min(1),
   per_page: z.int().min(1),
@@ -97,7 +97,7 @@ export const platformMeta = z.looseObject({
 });
 export type PlatformMeta = z.output<typeof platformMeta>;
 
-/** Every error of the platform surface; `errors` by field on 422 only. */
+/** Every error of the Platform API; `errors` by field on 422 only. */
 export const platformErrorRecord = z.looseObject({
   message: text,
   correlation_id: textOrNull,
@@ -116,7 +116,7 @@ const ofMailbox = anyText('mailbox_id', 'only those of this mailbox, by its reso
 const search = anyText('search', 'only mailboxes whose address contains this');
 const sort = anyText('sort', 'order; a leading - is descending');
 
-/** The 9 operations of the platform surface that concern webhooks of mail orders. */
+/** The 9 operations of the Platform API about webhooks of mail orders. */
 export const PLATFORM_OPERATIONS = operationsOf('platform', IN_PATH, [401, 404, 422, 500], {
   listWebhooks: {
     route: ['GET', `${ORDER}/webhooks`],
@@ -176,22 +176,22 @@ export const PLATFORM_OPERATIONS = operationsOf('platform', IN_PATH, [401, 404, 
 });
 
 /**
- * The body of a webhook delivery as our own service sends it. No public text documents it, so that a receiver
- * reads it with `readDelivery` and believes nothing in it but that something may have arrived.
+ * Body of a webhook delivery from our own service. The format is undocumented: receivers use `readDelivery`, and
+ * conclude only that mail may have arrived.
  */
 const deliveryBody = z.looseObject({
   event: z.string(),
   /** Address of the mailbox. */
   mailbox: z.string(),
-  /** The message as a listing shows it. */
+  /** The message as in a listing. */
   data: z.looseObject({}),
 });
 export type DeliveryBody = z.output<typeof deliveryBody>;
 
-/** What a delivery hints at: never data to store. */
+/** Content of a delivery: a notification, never data to store. */
 export interface DeliveryHint {
   readonly event: string | null;
-  /** Address or resource id of the mailbox; null when the delivery does not name it. */
+  /** Address or resource id of the mailbox; null if the delivery has none. */
   readonly mailbox: string | null;
   readonly folder: string | null;
   readonly uid: number | null;
@@ -220,7 +220,7 @@ const loose = z.looseObject({
     .catch(null),
 });
 
-/** Reads a delivery; whatever does not fit is null. Never throws. */
+/** Reads a delivery; fields that do not fit are null. Never throws. */
 export function readDelivery(body: unknown): DeliveryHint {
   const read = decodeIfFits(loose, body);
   return {
@@ -234,15 +234,15 @@ export function readDelivery(body: unknown): DeliveryHint {
 export type MailboxOperationName = keyof typeof MAILBOX_OPERATIONS;
 export type PlatformOperationName = keyof typeof PLATFORM_OPERATIONS;
 
-/** All operations, in the order of the interface: the mailbox surface first. */
+/** All operations, in the order of the documentation: the Mailbox API first. */
 export const OPERATIONS: readonly Operation[] = [
   ...Object.values(MAILBOX_OPERATIONS),
   ...Object.values(PLATFORM_OPERATIONS),
 ];
 
 /**
- * Finds an operation by name. An operation of the platform surface is also found without its prefix where the
- * mailbox surface has none of that name.
+ * Finds an operation by name. The prefix of a Platform API operation is optional if the Mailbox API has no operation of
+ * that name.
  */
 export function findOperation(name: string): Operation | null {
   return (

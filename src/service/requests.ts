@@ -14,17 +14,17 @@ import { decode, describeParam, type Operation, type Param, readParam, typeName 
 export interface BaseUrl {
   /** Scheme, host and port. */
   readonly origin: string;
-  /** Host and port as the URL writes them: the port is left out where it is the scheme's own. */
+  /** Host and port as in the URL: without the scheme's default port. */
   readonly host: string;
-  /** The path before `/api/…`, without a slash at its end. */
+  /** The path before `/api/…`, without a trailing slash. */
   readonly prefix: string;
 }
 
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /**
- * Reads a base address. Plain http would show the token to everyone on the way, so it is taken for this
- * machine only, unless `insecure`.
+ * Parses a base address. Plain http would expose the token on the network, so it is allowed only for this machine,
+ * unless `insecure`.
  *
  * @throws base-url-invalid
  */
@@ -42,23 +42,22 @@ export function readBaseUrl(text: string, insecure = false): BaseUrl {
   return { origin: url.origin, host: url.host, prefix: url.pathname.replace(/\/+$/, '') };
 }
 
-/** What cannot be read as a URL may still hold credentials before an `@`. */
+/** An invalid URL may still contain credentials before an `@`. */
 function withoutSecrets(text: string): string {
   return text.slice(text.lastIndexOf('@') + 1).slice(0, 200);
 }
 
 export type ParamValues = Readonly<Record<string, string | number | null | undefined>>;
 
-/** A piece of a path: text as it stands, or a parameter to fill in. */
+/** A piece of a path: literal text, or a parameter to fill in. */
 type Piece = string | Param;
 
 const pieces = new WeakMap<Operation, readonly Piece[]>();
 
 /**
- * The path and query of a request. Every path parameter becomes one segment, whatever it holds; parameters
- * left out are not sent.
+ * Returns the path and query of a request. Every path parameter becomes one segment; omitted parameters are not sent.
  *
- * @throws request-invalid for a parameter that is missing, unknown or out of its bounds
+ * @throws request-invalid for a parameter that is missing, unknown or out of bounds
  */
 export function requestPath(operation: Operation, prefix: string, values: ParamValues): string {
   let path = prefix;
@@ -89,7 +88,7 @@ function segment(
   value: string | number | null | undefined,
 ): string {
   const text = String(checked(operation, param, value ?? ''));
-  // Servers and proxies read these as steps up the path, even percent-encoded.
+  // Servers and proxies resolve these as path steps, even percent-encoded.
   if (text === '.' || text === '..') throw invalid(operation, param.name, 'a name that is no dots');
   try {
     return encodeURIComponent(text);
@@ -127,13 +126,13 @@ function invalid(operation: Operation, field: string, expected: string): Error {
   return originError('request-invalid', { operation: operation.name, field, expected });
 }
 
-/** Reads the token from where it is kept. Called when the first request needs it, and again after a 401. */
+/** Reads the token from its source. Called for the first request, and again after a 401. */
 export type TokenReader = () => string | Promise<string>;
 
-/** What an Authorization header can carry (RFC 6750, 2.1, and a little more). */
+/** Valid token of an Authorization header (RFC 6750, 2.1, slightly extended). */
 const USABLE = /^[\x21-\x7e]+$/;
 
-/** The token in use. It is kept until the service refuses it: a file or secret store is not read for each request. */
+/** Caches the token until the service refuses it, so that requests do not each read a file or secret store. */
 export class Credentials {
   #token: string | undefined;
   #reading: Promise<string> | undefined;
@@ -143,12 +142,14 @@ export class Credentials {
     private readonly host: string,
   ) {}
 
-  /** @throws what the reader throws; token-malformed */
+  /** @throws the reader's errors; token-malformed */
   token(): string | Promise<string> {
     return this.#token ?? this.#readOnce();
   }
 
-  /** Returns the token to use after `refused` was refused: read again, unless another call has done so; null if the same. */
+  /**
+   * Returns the token to use after `refused`, read again unless another call already did so; null if it is the same.
+   */
   async after(refused: string): Promise<string | null> {
     if (this.#token === refused) this.#token = undefined;
     const token = await this.token();
@@ -170,37 +171,37 @@ export class Credentials {
   }
 }
 
-/** The type without its parameters, in lower case; empty where none was sent. */
+/** Returns the content type without parameters, in lower case; empty without one. */
 export function contentTypeOf(headers: IncomingHttpHeaders): string {
   return (headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
 }
 
-/** Content-Length, or null where it is missing or not a number. */
+/** Returns Content-Length, or null if it is missing or not a number. */
 export function contentLengthOf(headers: IncomingHttpHeaders): number | null {
   const text = headers['content-length'];
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-/** Returns true for a body that was encoded although the request did not ask for that. */
+/** True for an encoded body, which the request did not allow. */
 function isEncoded(headers: IncomingHttpHeaders): boolean {
   const coding = headers['content-encoding'];
   return coding !== undefined && coding !== '' && coding.toLowerCase() !== 'identity';
 }
 
 /**
- * Retry-After in milliseconds (RFC 9110, 10.2.3: seconds or an HTTP date), or null where there is none that can
- * be read. Not capped here: whoever waits caps it.
+ * Returns Retry-After in milliseconds (RFC 9110, 10.2.3: seconds or an HTTP date), or null if missing or unreadable.
+ * Callers must cap it.
  */
 export function retryAfterOf(headers: IncomingHttpHeaders, now: number): number | null {
   const text = headers['retry-after']?.trim() ?? '';
   if (/^\d{1,12}(\.\d{1,6})?$/.test(text)) return Math.round(Number(text) * 1000);
-  // HTTP dates begin with the name of a day; Date.parse alone would take nearly anything.
+  // HTTP dates start with a weekday; Date.parse alone would accept nearly anything.
   if (!/^(mon|tue|wed|thu|fri|sat|sun)/i.test(text)) return null;
   const at = Date.parse(text);
   return Number.isNaN(at) ? null : Math.max(0, at - now);
 }
 
-/** A count in a header such as X-RateLimit-Limit, or null. */
+/** Returns a count in a header such as X-RateLimit-Limit, or null. */
 export function countOf(headers: IncomingHttpHeaders, name: string): number | null {
   const value = headers[name];
   const text = (Array.isArray(value) ? value[0] : value)?.trim() ?? '';
@@ -209,10 +210,7 @@ export function countOf(headers: IncomingHttpHeaders, name: string): number | nu
 
 const PAGE_TYPES = new Set(['text/html', 'application/xhtml+xml']);
 
-/**
- * Returns true for a web page, judged by its type or, where the type is inconclusive, by its first bytes: a portal's,
- * or a maintenance notice.
- */
+/** True for a web page, such as a portal or a maintenance notice, by its type or else by its first bytes. */
 export function looksLikeWebPage(contentType: string, bytes: Buffer): boolean {
   if (PAGE_TYPES.has(contentType)) return true;
   if (contentType === 'application/json') return false;
@@ -222,14 +220,14 @@ export function looksLikeWebPage(contentType: string, bytes: Buffer): boolean {
 type JsonReading = { readonly ok: true; readonly value: unknown } | { readonly ok: false };
 
 /**
- * No answer of the service is nested deeper than a handful of levels. What is, is not its own, and would
- * exhaust the stack of whatever walks the value later.
+ * Responses of the service have only a few levels. Deeper ones come from elsewhere, and would overflow the stack of
+ * recursive code.
  */
 const DEEPEST = 100;
 
 /**
- * Reads JSON. Bytes that are no UTF-8 become replacement characters: one subject written wrongly must not make
- * a whole page unreadable. What is nested too deep counts as broken.
+ * Parses JSON. Invalid UTF-8 becomes replacement characters: one malformed subject must not make a whole page
+ * unreadable. Too deep nesting is an error.
  */
 export function readJson(bytes: Buffer): JsonReading {
   if (isTooDeep(bytes)) return { ok: false };
@@ -249,7 +247,9 @@ const CASE_BIT = 0x20;
 const OPENING = 0x7b;
 const CLOSING = 0x7d;
 
-/** Counts brackets outside of strings: before parsing, since that alone takes memory many times the size of deep text. */
+/**
+ * Counts brackets outside strings. Before parsing, because that takes memory many times the size of deeply nested text.
+ */
 function isTooDeep(bytes: Buffer): boolean {
   let depth = 0;
   let inText = false;
@@ -266,38 +266,38 @@ function isTooDeep(bytes: Buffer): boolean {
   return false;
 }
 
-/** Every ceiling on what a server may say, in one place. */
+/** Limits of responses. */
 const MIB = 1024 * 1024;
 
 /** A page of 100 messages is about 60 kB. */
 export const MOST_JSON_BYTES = 32 * MIB;
-/** Of an error's body no more than this is read: the status says enough. */
+/** Of an error's body: the status suffices. */
 export const MOST_ERROR_BYTES = 64 * 1024;
 export const MOST_HEADER_BYTES = 64 * 1024;
-/** Larger sources go through a file. */
+/** Larger sources are spooled to a file. */
 export const IN_MEMORY_BYTES = 8 * MIB;
 export const MOST_SOURCE_BYTES = 2 * 1024 * MIB;
-/** Ten million messages at 100 a page. */
+/** Ten million messages at 100 per page. */
 export const MOST_MESSAGE_PAGES = 100_000;
 /** Pages of any other collection: 100,000 webhooks, log entries or folders. */
 export const MOST_PAGES = 1_000;
-/** Consecutive pages without anything new before a collection counts as endless. */
+/** Consecutive pages without new items before a collection counts as endless. */
 export const MOST_IDLE_PAGES = 3;
-/** Mailboxes that one token may reach; each costs memory and requests in every sync. */
+/** Mailboxes per token; each costs memory and requests in every sync. */
 export const MOST_MAILBOXES = 20_000;
-/** Informational answers (1xx) before the real one. */
+/** Informational responses (1xx) before the final one. */
 export const MOST_INFORMATIONAL = 16;
 
-/** How long an answer may take. All in milliseconds. */
+/** Time limits of a response, in milliseconds. */
 export interface Timeouts {
   readonly connect: number;
-  /** Until the answer begins. */
+  /** Until the response starts. */
   readonly headers: number;
-  /** Silence within the answer. */
+  /** Silence within the response. */
   readonly idle: number;
   /**
-   * For the whole answer, in addition to the time its bytes need at `SLOWEST_BYTES_PER_MS`: an answer that drips
-   * for ever is stopped, a large source over a slow line is not.
+   * For the whole response, plus the time its bytes need at `SLOWEST_BYTES_PER_MS`. Stops a response that trickles for
+   * ever, but not a large source over a slow line.
    */
   readonly total: number;
 }
@@ -312,12 +312,12 @@ export const TIMEOUTS: Timeouts = {
 /** 16 kB/s. */
 export const SLOWEST_BYTES_PER_MS = 16;
 
-/** A body that went to a file, which is the receiver's to delete. */
+/** A body in a file, which the receiver deletes. */
 interface FileBody {
   readonly kind: 'file';
   readonly path: string;
   readonly size: number;
-  /** Lower-case hexadecimal SHA-256, computed as the bytes went by. */
+  /** Lower-case hexadecimal SHA-256, computed while receiving. */
   readonly sha256: string;
 }
 
@@ -328,7 +328,7 @@ interface BufferBody {
 
 export type Body = BufferBody | FileBody;
 
-/** Bytes on their way to the file before the sender is asked to pause. */
+/** Pending bytes for the file before the sender must pause. */
 const UNWRITTEN_BYTES = 1024 * 1024;
 
 interface SpoolTakerOptions {
@@ -339,8 +339,8 @@ interface SpoolTakerOptions {
 }
 
 /**
- * Takes the bytes of one answer as they come: in memory up to a limit, and beyond it in a file of mode 0600. Never holds
- * more than the limit and a little in memory.
+ * Collects the bytes of one response: in memory up to a limit, beyond it in a file of mode 0600. Memory use stays near
+ * the limit.
  */
 export class SpoolTaker {
   #chunks: Buffer[] = [];
@@ -352,7 +352,7 @@ export class SpoolTaker {
 
   constructor(private readonly options: SpoolTakerOptions) {}
 
-  /** Takes a chunk; `false` asks the sender to pause until `resume` is called. */
+  /** Takes a chunk; `false` means that the sender must pause until `resume`. */
   take(chunk: Buffer): boolean {
     this.#chunks.push(chunk);
     this.#unwritten += chunk.length;
@@ -364,14 +364,14 @@ export class SpoolTaker {
 
   finish(): Body | Promise<Body> {
     if (this.#file !== undefined) return this.#finishFile(this.#file);
-    // Copies, because a chunk is a view of a larger buffer that would live as long.
+    // Copies, because a chunk is a view that keeps a larger buffer alive.
     const bytes = Buffer.concat(this.#chunks);
     this.#chunks = [];
     return { kind: 'buffer', bytes };
   }
 
   async #finishFile({ path, opened, hash }: SpoolFile): Promise<Body> {
-    // A drain that was running may have ended before the last chunks came.
+    // A running drain may have ended before the last chunks arrived.
     while (this.#writing !== undefined) await this.#writing;
     if (this.#unwritten > 0) await this.#drain();
     if (this.#failure !== undefined) throw this.#failure;
@@ -379,7 +379,7 @@ export class SpoolTaker {
     return { kind: 'file', path, size: this.#size, sha256: hash.digest('hex') };
   }
 
-  /** Gives up and leaves nothing behind. Never throws. */
+  /** Removes everything. Never throws. */
   async discard(): Promise<void> {
     this.#chunks = [];
     this.#unwritten = 0;
@@ -390,12 +390,12 @@ export class SpoolTaker {
       await this.#writing;
       await (await opened).close();
     } catch {
-      // Why it is discarded is already known; that it cannot be closed as well adds nothing.
+      // The original failure is already known.
     }
     await rm(path, { force: true }).catch(() => {});
   }
 
-  /** Writes the chunks that have arrived until none is left. A failure is passed on at once, so that no more is sent. */
+  /** Writes the chunks that have arrived until none is left. Reports a failure at once, so that the sender stops. */
   async #drain(): Promise<void> {
     try {
       this.#file ??= this.#create();
@@ -433,7 +433,7 @@ function spoolError(dir: string, cause: unknown): Error {
   return originError('spool-failed', { dir, reason: errnoName(cause) }, cause);
 }
 
-/** The record of an operation's answer, decoded. */
+/** The decoded record of an operation's response. */
 export type RecordOf<O extends Operation> = O['response'] extends {
   readonly record: infer R extends z.ZodType;
 }
@@ -442,16 +442,16 @@ export type RecordOf<O extends Operation> = O['response'] extends {
     : z.output<R>
   : never;
 
-/** One page of a collection, whichever surface it came from. */
+/** One page of a collection of either API. */
 export interface Page<T> {
   readonly items: readonly T[];
   readonly page: number;
   readonly perPage: number;
-  /** Items of the whole collection, as the service counts them. Only this marks the end: a page can be short. */
+  /** Items of the whole collection, by the service's count. Only this marks the end: a page can be short. */
   readonly total: number;
 }
 
-/** The JSON of a success; undefined for a body that is empty. */
+/** Returns the JSON of a success; undefined for an empty body. */
 export function jsonOf(operation: Operation, host: string, reply: Reply): unknown {
   const bytes = reply.body.kind === 'buffer' ? reply.body.bytes : Buffer.alloc(0);
   if (bytes.length === 0 && reply.status === 204) return undefined;
@@ -473,7 +473,7 @@ export function jsonOf(operation: Operation, host: string, reply: Reply): unknow
   return json.value;
 }
 
-/** The record of a success: under `data` on the mailbox surface, bare on the platform surface. */
+/** Returns the record of a success: under `data` in the Mailbox API, unwrapped in the Platform API. */
 export function recordOf<O extends Operation>(operation: O, json: unknown): RecordOf<O> {
   if (operation.response.kind === 'bare') return decoded(operation, json, '');
   return decoded(operation, field(operation, json, 'data'), 'data');
@@ -494,7 +494,7 @@ export function pageOf<O extends Operation>(operation: O, json: unknown): Page<R
   return { items, page: read.current_page, perPage: read.per_page, total: read.total };
 }
 
-/** @param path where the value is in the answer, for errors */
+/** @param path of the value in the response, for errors */
 function decoded<O extends Operation>({ name, response }: O, value: unknown, path: string) {
   if (!('record' in response)) throw new RangeError(`${name} answers with no record`);
   const { record } = response;
@@ -514,11 +514,11 @@ function misshapen({ name }: Operation, path: string, found: unknown, expected: 
   return originError('origin.shape', { operation: name, path, found: typeName(found), expected });
 }
 
-/** Bytes as they came, with the length and type that the service announced. The receiver deletes a file. */
+/** Unchanged bytes, with the announced length and type. The receiver deletes a file. */
 export type Bytes = Body & { readonly contentLength: number | null; readonly contentType: string };
 
 /**
- * The bytes of a success, when they are of the type they should be and as many as announced.
+ * Returns the bytes of a success after checking their type and announced length.
  *
  * @throws origin.not-mail, origin.not-bytes, origin.cut-short
  */

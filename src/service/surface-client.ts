@@ -45,14 +45,14 @@ import {
 } from './transport.ts';
 import { decodeIfFits, encodeBody, type Operation } from './wire.ts';
 
-/** The code of the mailbox surface for a mailbox that is not there, whatever the status. */
+/** The Mailbox API's code for a missing mailbox, with any status. */
 const MAILBOX_NOT_FOUND = 'ERR_MAILBOX_NOT_FOUND';
-/** Statuses of a failure that may pass by itself. */
+/** Statuses of failures that a retry may resolve. */
 const PASSING = new Set([408, 425, 500, 502, 503, 504, 507, 520, 521, 522, 523, 524, 529]);
 
 /**
- * Returns the error for an answer that is not a success. A web page instead of the error envelope does not come from
- * the service: a portal or a proxy must not be taken for a refused token or a missing mailbox.
+ * Returns the error for an unsuccessful response. A web page instead of the error envelope comes from a portal or
+ * proxy: it must not count as a refused token or a missing mailbox.
  */
 function refusalOf(operation: Operation, host: string, reply: Reply, now: number): Error {
   const { status } = reply;
@@ -80,7 +80,7 @@ function refusalOf(operation: Operation, host: string, reply: Reply, now: number
   if (status === 429) {
     return refused('origin.rate-limited', { ...facts, waitMs: retryAfterMs ?? 0 }, true);
   }
-  // An operation on no mailbox has none to miss: what answers is something else.
+  // An operation without a mailbox cannot miss one: the response is not from the service.
   if (code === MAILBOX_NOT_FOUND && operation.path.includes('{'))
     return refused('origin.mailbox-not-found', facts);
   if (status === 403) return refused('origin.forbidden', facts);
@@ -112,7 +112,7 @@ function readEnvelope(operation: Operation, bytes: Buffer): Envelope {
   return { code: '', answer: { code: '', message, params: {}, errors, correlationId } };
 }
 
-/** A code goes into facts, which are shown and logged: only what looks like one. */
+/** Returns the code if it looks like one: facts are shown and logged. */
 function codeName(code: string): string {
   return /^[A-Z][A-Z0-9_]{0,99}$/.test(code) ? code : '';
 }
@@ -123,14 +123,14 @@ function originOf(location: string | undefined): string | null {
   return origin === 'null' ? null : origin;
 }
 
-/** How patient a client is. Times in milliseconds. */
+/** Retry limits. Times in milliseconds. */
 export interface RetryPolicy {
-  /** Tries in all. A 429 does not count: the limiter spaces those. */
+  /** Total attempts. A 429 does not count: the limiter spaces those. */
   readonly attempts: number;
-  /** The first wait is anything up to this, and the bound doubles. */
+  /** Upper bound of the first random wait; doubles for each further one. */
   readonly firstWaitMs: number;
   readonly longestWaitMs: number;
-  /** From the first failure on; a wait that would pass it is not begun. */
+  /** From the first failure on; a wait beyond it does not start. */
   readonly budgetMs: number;
 }
 
@@ -141,7 +141,7 @@ const RETRY_POLICY: RetryPolicy = {
   budgetMs: 300_000,
 };
 
-/** A limit of an operation's own, such as feedback's, when it does not say how long it lasts. */
+/** Default wait after an operation's own rate limit, such as feedback's. */
 const OWN_LIMIT_WAIT_MS = 10_000;
 
 interface Retries {
@@ -154,9 +154,9 @@ interface Retries {
 }
 
 /**
- * The one layer that tries again. Reads go again after anything that may pass: 429, 408, 5xx, broken
- * connections, bodies that are not what they should be. Writes go again only after a 429, or when they never
- * left; otherwise the error says that they may have taken effect.
+ * The only layer that retries. Reads are retried after any temporary failure: 429, 408, 5xx, broken connections,
+ * malformed bodies. Writes are retried only after a 429 or if never sent; otherwise the error states that they may have
+ * taken effect.
  *
  * @throws the last failure, or origin.outcome-unknown
  */
@@ -182,7 +182,7 @@ async function withRetries<T>(
       if (!refusedByRate) failures += 1;
       const wait = waitOf(retries, operation, error, failures);
       if (failures >= policy.attempts || wait > left) throw withHostWait(gate, error);
-      // Without a limit of its own, a 429 waits at the gate, as everybody behind it does.
+      // Unless the operation has its own limit, a 429 waits at the gate, like all requests behind it.
       if (wait > 0 && !(refusedByRate && !operation.ownLimit)) await sleep(clock, wait, signal);
     }
   }
@@ -194,7 +194,7 @@ function mayRepeat(operation: Operation, error: MailkeepError): boolean {
   return error.facts.sent === false;
 }
 
-/** Failures that leave open whether a write took effect. The rest are answers: it did not, or it did. */
+/** Failures after which a write may have taken effect. All others settle the outcome. */
 const UNCERTAIN = new Set([
   'origin.unreachable',
   'origin.timeout',
@@ -234,7 +234,7 @@ function waitOf(
   return Math.max(asked ?? 0, retries.random() * bound);
 }
 
-/** Adds to a rate-limited failure how long the host still has to be left alone, as far as the gate knows. */
+/** Adds the host's remaining wait to a rate-limited failure, as far as the gate knows it. */
 function withHostWait(gate: Gate, error: MailkeepError): Error {
   if (!isRateLimited(error)) return error;
   const { code, facts, status, answer, retryAfterMs, retryable } = error;
@@ -247,59 +247,59 @@ function isRateLimited(error: MailkeepError): error is OriginRefusal<'origin.rat
 }
 
 export interface ClientOptions {
-  /** Where the surface is served, without `/api/…`. Plain http for this machine only. */
+  /** Base address of the API, without `/api/…`. Plain http for this machine only. */
   readonly baseUrl: string;
-  /** The token, or what reads it: when the first request needs it, and again after a 401. */
+  /** The token, or its reader: called for the first request, and again after a 401. */
   readonly token: string | TokenReader;
-  /** Allows plain http beyond this machine: the token goes readable over the network. */
+  /** Allows plain http beyond this machine: the token is sent unencrypted. */
   readonly insecure?: boolean;
-  /** The limiter of the process. Without one the client makes its own from the two numbers below. */
+  /** The limiter of the process. By default the client creates one from the two numbers below. */
   readonly limiter?: Limiter;
-  /** Stands for the token at the limiter without containing it; clients with the same label and host share a gate. */
+  /** Identifies the token to the limiter without revealing it; clients with the same label and host share a gate. */
   readonly label?: string;
-  /** Ceiling; 60 when left out. Has no effect when `limiter` is given. */
+  /** Ceiling; default 60. Ignored with `limiter`. */
   readonly requestsPerMinute?: number;
-  /** Requests in flight at once; 4 when left out. Has no effect when `limiter` is given. */
+  /** Requests in flight at once; default 4. Ignored with `limiter`. */
   readonly concurrency?: number;
   readonly timeouts?: Partial<Timeouts>;
   readonly retries?: Partial<RetryPolicy>;
-  /** Called for every request that was sent, whatever its outcome. */
+  /** Called for every request sent, whatever its outcome. */
   readonly onRequest?: (report: RequestReport) => void;
   readonly userAgent?: string;
-  /** For tests: time and chance. */
+  /** For tests. */
   readonly clock?: Clock;
   readonly random?: () => number;
 }
 
-/** Options of a single call, in addition to its parameters. */
+/** Options of a single call. */
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Who goes first when requests must wait; `new-mail` when left out. */
+  /** Priority of waiting requests; default `new-mail`. */
   readonly lane?: Lane | undefined;
 }
 
-/** `perPage` is always sent; 100 when left out. */
+/** `perPage` is always sent; default 100. */
 export interface PageOptions extends CallOptions {
   readonly page?: number;
   readonly perPage?: number;
 }
 
 export interface SpoolOptions extends CallOptions {
-  /** Where bytes go that are too many for memory; the system's folder for temporary files when left out. */
+  /** Directory for bodies above the memory limit; default: the system's temporary directory. */
   readonly spoolDir?: string | undefined;
-  /** 8 MiB when left out. */
+  /** Default 8 MiB. */
   readonly inMemoryLimit?: number | undefined;
-  /** The most bytes to take; 2 GiB when left out. */
+  /** Limit in bytes; default 2 GiB. */
   readonly ceiling?: number | undefined;
 }
 
-/** A 202: the service took the request and finishes it later. It is never sent again. */
+/** A 202: the service accepted the request and completes it later. It is never resent. */
 export class Accepted {
-  /** Body of the answer, undecoded. */
+  /** Undecoded body of the response. */
   constructor(readonly body: unknown) {}
 }
 
-/** An answer as it came, for callers that take any operation. */
+/** An undecoded response, for generic callers. */
 export type RawAnswer =
   | { readonly kind: 'json'; readonly status: number; readonly json: unknown }
   | { readonly kind: 'empty'; readonly status: number }
@@ -308,7 +308,7 @@ export type RawAnswer =
 /** Parameters, body (undefined for none) and options of a call. */
 type Args = [params: ParamValues, body?: unknown, options?: CallOptions];
 
-/** Calls operations of one surface: builds the request, sends it in turn, tries again where that is safe, decodes. */
+/** Calls operations of one API: builds the request, waits for its turn, sends it, retries if that is safe, decodes. */
 export class SurfaceClient {
   /** Host and port. */
   readonly host: string;
@@ -361,7 +361,7 @@ export class SurfaceClient {
     };
   }
 
-  /** Breaks what is in flight and lets go of the connections. */
+  /** Aborts requests in flight and closes the connections. */
   close(): Promise<void> {
     return this.#transport.close();
   }
@@ -375,7 +375,7 @@ export class SurfaceClient {
     );
   }
 
-  /** As `record`, but a 202 is an answer of its own. */
+  /** Like `record`, but returns `Accepted` for a 202. */
   recordOrAccepted<O extends Operation>(
     operation: O,
     ...[params, body, options]: Args
@@ -405,7 +405,7 @@ export class SurfaceClient {
     );
   }
 
-  /** For operations that answer with nothing. A web page in its place is no success. */
+  /** For operations without a response body. A web page instead is an error. */
   done(operation: Operation, ...[params, body, options]: Args): Promise<void> {
     return this.#call(operation, params, body, options, null, (reply) => {
       if (reply.body.kind === 'file' || reply.body.bytes.length > 0) {
@@ -424,7 +424,7 @@ export class SurfaceClient {
     );
   }
 
-  /** Calls any operation of this surface and leaves its answer as it came. */
+  /** Calls any operation of this API without decoding the response. */
   raw(
     operation: Operation,
     params: ParamValues,

@@ -3,19 +3,19 @@ import type { searchRequest } from './mailbox-wire.ts';
 import { decodedBody, decodeHeader, headerEnd, partsOf, readHeaderBlock } from './message-view.ts';
 import { parseUidSet, type UidRange } from './wire.ts';
 
-/** Values of one header field, decoded, in lower case. */
+/** Returns the decoded values of one header field, in lower case. */
 function searchableHeader(source: Buffer, name: string): string[] {
   const { fields } = readHeaderBlock(source, 0, source.length, new Set([name]));
   return (fields.get(name) ?? []).map((value) => decodeHeader(value).toLowerCase());
 }
 
-/** The whole header block, encoded words decoded, in lower case. */
+/** Returns the whole header block with decoded words, in lower case. */
 function searchableHeaders(source: Buffer): string {
   const end = headerEnd(source, 0, source.length);
   return decodeHeader(source.toString('latin1', 0, end).replace(/\r?\n[ \t]+/g, ' ')).toLowerCase();
 }
 
-/** The text parts of a message, transfer encoding and charset decoded, in lower case; HTML with its tags. */
+/** Returns the decoded text parts of a message, in lower case; HTML with its tags. */
 function searchableBody(source: Buffer): string {
   return partsOf(source)
     .filter((part) => part.contentType.startsWith('text/'))
@@ -23,14 +23,14 @@ function searchableBody(source: Buffer): string {
     .join('\n');
 }
 
-/** Text in its charset; an unknown or missing one is UTF-8 where that fits, else windows-1252. */
+/** Decodes text from its charset; with an unknown or missing one, from UTF-8 if valid, else windows-1252. */
 function decodeText(bytes: Buffer, charset: string | null): string {
   for (const label of [charset, 'utf-8']) {
     if (label === null) continue;
     try {
       return new TextDecoder(label.trim(), { fatal: label === 'utf-8' }).decode(bytes);
     } catch {
-      // A label that names no charset, or bytes that are no UTF-8: the next one is tried.
+      // An unknown charset, or invalid UTF-8: try the next one.
     }
   }
   return new TextDecoder('windows-1252').decode(bytes);
@@ -42,7 +42,7 @@ export interface FileRange {
   readonly length: number;
 }
 
-/** What an operation answers, before faults and latency have their say. */
+/** Response of an operation, before simulated faults and latency. */
 export type Reply =
   | { readonly kind: 'empty'; readonly status: number }
   | {
@@ -52,20 +52,20 @@ export type Reply =
       readonly headers?: Readonly<Record<string, string>>;
     }
   | { readonly kind: 'bytes'; readonly type: string; readonly bytes: Buffer }
-  /** A large source that is streamed from its file instead of being read whole. */
+  /** A large source, streamed from its file. */
   | { readonly kind: 'file'; readonly type: string; readonly range: FileRange };
 
-/** An answer whose bytes are in memory. */
+/** A response whose bytes are in memory. */
 export type ReadyReply = Exclude<Reply, { kind: 'file' }>;
 
 export const NO_CONTENT: ReadyReply = { kind: 'empty', status: 204 };
 
-/** A single resource or a list in the `data` wrapper. */
+/** Returns a resource or a list wrapped in `data`. */
 export function dataReply(data: unknown, status = 200): ReadyReply {
   return { kind: 'text', status, text: JSON.stringify({ data }) };
 }
 
-/** Returns a page: items that are JSON texts already, with their pagination. */
+/** Returns a page of items that are already JSON texts, with pagination. */
 export function pageReply(items: readonly string[], page: Page, total: number): ReadyReply {
   const totalPages = Math.ceil(total / page.perPage);
   return {
@@ -75,7 +75,7 @@ export function pageReply(items: readonly string[], page: Page, total: number): 
   };
 }
 
-/** Returns one page of a collection that is there as a whole. */
+/** Returns one page of a complete collection. */
 export function pageOfAll<T>(
   all: readonly T[],
   page: Page,
@@ -90,7 +90,7 @@ export function pageOfAll<T>(
   );
 }
 
-/** Which page was asked for; both are 1-based and within their limits. */
+/** The requested page; both values start at 1 and are within limits. */
 export interface Page {
   readonly page: number;
   readonly perPage: number;
@@ -100,33 +100,32 @@ export function pageOffset(page: Page): number {
   return (page.page - 1) * page.perPage;
 }
 
-/** The messages of a folder in the order of their uids. */
+/** The messages of a folder in UID order. */
 export interface UidOrder<Entry> {
-  /** How many there are. */
   readonly count: number;
-  /** The highest uid; 0 in an empty folder. */
+  /** The highest UID; 0 in an empty folder. */
   readonly lastUid: number;
-  /** How many have `low <= uid <= high`. */
+  /** Counts messages with `low <= uid <= high`. */
   countBetween(low: number, high: number): number;
-  /** Returns messages of a uid range, ascending; `skip` of them are passed over. */
+  /** Returns messages of a UID range, ascending, after skipping `skip` of them. */
   between(low: number, high: number, skip: number, limit: number): Entry[];
 }
 
-/** A page of messages, and how many there are on all pages. */
+/** A page of messages, and the total over all pages. */
 export interface FoundPage<Entry> {
   readonly entries: readonly Entry[];
   readonly total: number;
 }
 
-/** A closed range of uids, `low <= high`. */
+/** A closed range of UIDs, `low <= high`. */
 interface Span {
   readonly low: number;
   readonly high: number;
 }
 
 /**
- * The uids a set stands for in a folder whose highest uid is `last`: sorted, disjoint, not touching. `*` is
- * the highest uid, so `n:*` with n beyond it is the last message, as in IMAP (RFC 3501, 6.4.8).
+ * Returns the UIDs of a set in a folder whose highest UID is `last`: sorted, disjoint, not adjacent. `*` is the highest
+ * UID, so `n:*` with n beyond it is the last message, as in IMAP (RFC 3501, 6.4.8).
  */
 export function spansOf(ranges: readonly UidRange[], last: number): Span[] {
   const sorted = ranges
@@ -145,12 +144,12 @@ export function spansOf(ranges: readonly UidRange[], last: number): Span[] {
   return spans;
 }
 
-/** Returns all messages of some uid ranges, ascending. */
+/** Returns all messages of some UID ranges, ascending. */
 export function allWithin<Entry>(folder: UidOrder<Entry>, spans: readonly Span[]): Entry[] {
   return spans.flatMap(({ low, high }) => folder.between(low, high, 0, folder.count));
 }
 
-/** Returns a page of nothing but uid ranges, found without looking at messages outside of it. */
+/** Returns a page of a search by UID ranges only, without visiting messages outside the page. */
 export function pageOfSpans<Entry>(
   folder: UidOrder<Entry>,
   spans: readonly Span[],
@@ -160,7 +159,7 @@ export function pageOfSpans<Entry>(
   const counts = spans.map(({ low, high }) => folder.countBetween(low, high));
   const total = counts.reduce((sum, count) => sum + count, 0);
   const offset = pageOffset(page);
-  // A descending page is an ascending stretch read backwards.
+  // A descending page is an ascending range in reverse.
   const first = descending ? Math.max(0, total - offset - page.perPage) : offset;
   const stop = descending ? Math.max(0, total - offset) : Math.min(total, offset + page.perPage);
   const entries: Entry[] = [];
@@ -176,10 +175,10 @@ export function pageOfSpans<Entry>(
 }
 
 /**
- * Returns a page of messages that are all there.
+ * Returns a page of messages that are all in memory.
  *
  * @param all ascending by uid; sorted in place
- * @param keyOf what they are sorted by, ties by uid; null sorts by uid
+ * @param keyOf sort key, ties by uid; null sorts by uid
  */
 export function pageOfSorted<Entry extends { readonly uid: number }>(
   all: Entry[],
@@ -196,16 +195,16 @@ export function pageOfSorted<Entry extends { readonly uid: number }>(
   return { entries: all.slice(offset, offset + page.perPage), total: all.length };
 }
 
-/** What a search asks for; all of it must hold, but the alternatives among its substrings. */
+/** Criteria of a search; all must hold, except for the alternative substrings. */
 export type Criteria = z.output<typeof searchRequest>;
 
-/** Returns the uid ranges of a search in a folder whose highest uid is `last`. */
+/** Returns the UID ranges of a search in a folder whose highest UID is `last`. */
 export function spansOfCriteria({ uid }: Criteria, last: number): Span[] {
   const ranges = uid === undefined ? null : parseUidSet(uid);
   return ranges === null ? [{ low: 1, high: last }] : spansOf(ranges, last);
 }
 
-/** What is known of a message without reading it. */
+/** Facts of a message that need no source. */
 interface MessageFacts {
   readonly flags: readonly string[];
   /** Milliseconds since the epoch. */
@@ -219,13 +218,13 @@ type Test<T> = (of: T) => boolean;
 const DAY_MS = 86_400_000;
 
 /**
- * Returns the test of the criteria that need no source, or null where there are none. Days are UTC; `since` includes its
- * day, `before` does not; `larger` and `smaller` exclude their size, as in IMAP.
+ * Returns the test of the criteria that need no source, or null without any. Days are UTC; `since` includes its day,
+ * `before` does not; `larger` and `smaller` exclude their size, as in IMAP.
  */
 export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
   const { flags, since, before, larger, smaller } = criteria;
   const tests: Test<MessageFacts>[] = [];
-  // A million times the same flag is one flag.
+  // Deduplicates: a request may repeat a flag a million times.
   const wanted = [...new Set(flags?.map((flag) => flag.toLowerCase()))];
   if (flags !== undefined) tests.push((of) => wanted.every((flag) => hasFlag(of.flags, flag)));
   if (since !== undefined || before !== undefined) {
@@ -243,8 +242,8 @@ export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
 }
 
 /**
- * Returns the test of the criteria that look into the raw source, or null where there are none. `subject`, `from`, `to`,
- * `cc` and `body` are alternatives to each other; all else must hold.
+ * Returns the test of the criteria that need the raw source, or null without any. `subject`, `from`, `to`, `cc` and
+ * `body` are alternatives; everything else must hold.
  */
 export function sourceTest(criteria: Criteria): Test<Buffer> | null {
   const { header, text } = criteria;
@@ -269,7 +268,7 @@ export function sourceTest(criteria: Criteria): Test<Buffer> | null {
   return all(tests);
 }
 
-/** Returns whether the criteria look beyond the headers of a message. */
+/** Returns whether the criteria need more than the headers. */
 export function needsBody({ body, text }: Criteria): boolean {
   return body !== undefined || text !== undefined;
 }
@@ -286,12 +285,12 @@ function alternativesOf(criteria: Criteria): Test<Buffer>[] {
   return alternatives;
 }
 
-/** A test that holds where all of them do; cheap ones come first. */
+/** Returns a test that requires all tests; list cheap ones first. */
 function all<T>(tests: readonly Test<T>[]): Test<T> | null {
   return tests.length === 0 ? null : (of) => tests.every((test) => test(of));
 }
 
-/** Returns whether a flag is among others, in whatever case (RFC 3501, 2.3.2). */
+/** Returns whether a flag is in a list, in any case (RFC 3501, 2.3.2). */
 export function hasFlag(flags: readonly string[], flag: string): boolean {
   const wanted = flag.toLowerCase();
   return flags.some((candidate) => candidate.toLowerCase() === wanted);
@@ -300,7 +299,7 @@ export function hasFlag(flags: readonly string[], flag: string): boolean {
 /** Plain values that describe the error to a client; the `params` of the error envelope. */
 type RefusalParams = Readonly<Record<string, unknown>>;
 
-/** An answer of 4xx or 5xx, thrown by an operation and written in the envelope of its surface. */
+/** A 4xx or 5xx response that an operation throws, for the envelope of its API. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
 
@@ -311,25 +310,24 @@ export class Refusal extends Error {
     message: string,
     readonly params: RefusalParams = {},
     readonly headers: Readonly<Record<string, string>> = {},
-    /** `cause`: what whoever runs this should know, and the client is not shown. */
+    /** `cause`: for the operator, never shown to the client. */
     options?: ErrorOptions,
   ) {
     super(message, options);
   }
 }
 
-/** 401, in the words of the surface. */
 export function unauthorized(message: string): Refusal {
   return new Refusal(401, 'ERR_UNAUTHORIZED', message, {}, { 'www-authenticate': 'Bearer' });
 }
 
-/** 429 that says when to come again, in seconds from now. */
+/** Returns a 429 with Retry-After, in seconds from now. */
 export function tooSoon(code: string, message: string, retryAfter: number): Refusal {
   const headers = { 'retry-after': String(retryAfter) };
   return new Refusal(429, code, message, { retryAfter }, headers);
 }
 
-/** Problems of a body by field, each worded by `word`. A field is named by its path. */
+/** Groups problems of a body by field path, each worded by `word`. */
 export function problemsByField(
   issues: readonly z.core.$ZodIssue[],
   word: (issue: z.core.$ZodIssue, field: string) => string = ({ message }) => message,
@@ -342,7 +340,7 @@ export function problemsByField(
   return fields;
 }
 
-/** 422: what is wrong with each field, by its path in body or query. */
+/** Returns a 422 with the problems of each field, by its path in body or query. */
 export function invalid(fields: Readonly<Record<string, readonly string[]>>): Refusal {
   const [first] = Object.entries(fields);
   const message =
@@ -350,7 +348,7 @@ export function invalid(fields: Readonly<Record<string, readonly string[]>>): Re
   return new Refusal(422, 'ERR_VALIDATION_FAILED', message, { fields });
 }
 
-/** An error in the envelope of the mailbox surface. An unexpected error is a 500 that reveals nothing about its cause. */
+/** Returns an error in the envelope of the Mailbox API. An unexpected error is a 500 without its cause. */
 export function envelope(error: unknown): ReadyReply {
   const refusal = error instanceof Refusal ? error : statusRefusal(500, undefined, undefined);
   const { message, code, params, status, headers } = refusal;
@@ -377,7 +375,7 @@ const STATUS_CODES: Readonly<Record<number, readonly [code: string, message: str
   504: ['ERR_UPSTREAM_TIMEOUT', 'The mail server did not answer in time'],
 };
 
-/** The refusal a bare status stands for; `retryAfter` in seconds. */
+/** Returns the default refusal of a status; `retryAfter` in seconds. */
 export function statusRefusal(
   status: number,
   code: string | undefined,
@@ -394,9 +392,9 @@ export function statusRefusal(
 }
 
 /**
- * Reads a JSON object body. No body at all counts as `{}`, since the interface only says that one may come.
+ * Parses a JSON object body. A missing body is `{}`, since the interface declares it optional.
  *
- * @throws Refusal 422 for what is no JSON object
+ * @throws Refusal 422 for anything but a JSON object
  */
 export function parseJsonBody(bytes: Uint8Array, contentType: string | undefined): unknown {
   if (bytes.length === 0) return {};
@@ -420,7 +418,7 @@ export function parseJsonBody(bytes: Uint8Array, contentType: string | undefined
   return body;
 }
 
-/** The refusal of a body of more than `ceiling` bytes. */
+/** Returns the refusal of a body of more than `ceiling` bytes. */
 export function bodyTooLarge(
   ceiling: number,
   headers: Readonly<Record<string, string>> = {},
@@ -429,7 +427,7 @@ export function bodyTooLarge(
   return new Refusal(422, 'ERR_BODY_TOO_LARGE', 'The body is too large', params, headers);
 }
 
-/** What a listing can be sorted by. */
+/** Sort keys of a listing. */
 export type SortField = 'uid' | 'date' | 'size';
 
 export interface Sort {
@@ -460,7 +458,7 @@ function integer(raw: string | null, low: number, high: number, fallback: number
 }
 
 /**
- * Reads `sort` of a query: `uid`, `date` or `size`, with `-` for descending; `-uid` by default.
+ * Reads `sort` of a query: `uid`, `date` or `size`, with `-` for descending; default `-uid`.
  *
  * @throws Refusal 422
  */
@@ -473,7 +471,7 @@ export function sortOf(query: URLSearchParams): Sort {
 }
 
 /**
- * Reads the uid of a path: an integer from 1 on.
+ * Reads the UID of a path: an integer of at least 1.
  *
  * @throws Refusal 422
  */
@@ -484,7 +482,7 @@ export function uidFrom(raw = ''): number {
 }
 
 /**
- * Reads a body by its schema.
+ * Parses a body by its schema.
  *
  * @throws Refusal 422 with every problem by its path
  */
@@ -494,12 +492,12 @@ export function bodyFrom<T extends z.ZodType>(body: unknown, schema: T): z.outpu
   throw invalid(problemsByField(result.error.issues));
 }
 
-/** Returns a folder's path as it is spelled: INBOX is the same in any case (RFC 3501, 5.1), other names are not. */
+/** Returns a folder's path with INBOX in upper case: only that name ignores case (RFC 3501, 5.1). */
 export function spelledPath(path: string): string {
   return /^inbox(?=$|\.)/i.test(path) ? `INBOX${path.slice(5)}` : path;
 }
 
-/** INBOX first, then by path. */
+/** Sorts INBOX first, then by path. */
 export function byFolderPath(
   { path: a }: { readonly path: string },
   { path: b }: { readonly path: string },
@@ -514,12 +512,12 @@ export interface Routed {
   readonly path: string;
 }
 
-/** Returns a path of the interface, such as `/folders/{folder}`, as one with named segments. */
+/** Converts a path such as `/folders/{folder}` to named segments. */
 export function routePath(path: string): string {
   return path.replace(/\{(\w+)\}/g, ':$1');
 }
 
-/** Parts a request target into its path, still percent-encoded, and its query. */
+/** Splits a request target into its path, still percent-encoded, and its query. */
 export function splitUrl(url = '/'): { readonly path: string; readonly query: URLSearchParams } {
   const mark = url.indexOf('?');
   return mark < 0
@@ -540,8 +538,8 @@ interface Compiled<T> {
 }
 
 /**
- * Finds the route of a method and a path. A literal segment wins over a named one, also when only the named
- * one knows the method: `GET …/messages/search` is a wrong method, not a message called "search".
+ * Finds the route of a method and a path. A literal segment takes precedence over a named one, even if only the named
+ * one supports the method: `GET …/messages/search` is a wrong method, not a message called "search".
  */
 export class RouteTable<T extends Routed> {
   readonly #byLength = new Map<number, Compiled<T>[]>();
@@ -592,8 +590,8 @@ function fits(pattern: readonly string[], segments: readonly string[]): boolean 
 }
 
 /**
- * Returns the values of the named segments. One that is not valid percent-encoding stays as it was sent: it names
- * nothing that exists, so its operation refuses it with a status that it declares.
+ * Returns the values of the named segments. Invalid percent-encoding is left unchanged: no such resource exists, so its
+ * operation refuses it with a documented status.
  */
 function bind(pattern: readonly string[], segments: readonly string[]): Record<string, string> {
   const params: Record<string, string> = {};

@@ -21,23 +21,23 @@ import {
 } from './requests.ts';
 import type { Operation } from './wire.ts';
 
-/** Certificates that do not hold: trying again changes nothing. */
+/** TLS failures that no retry can resolve. */
 const TLS_REFUSALS = /^(CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_SSL_|EPROTO)/;
 
-/** How far an exchange had come when it failed. */
+/** Progress of an exchange when it failed. */
 interface Progress {
   readonly operation: Operation;
   readonly host: string;
   readonly timeouts: Timeouts;
-  /** The request began to be written. */
+  /** The client started to write the request. */
   readonly sent: boolean;
-  /** The answer's headers had come. */
+  /** The response headers had arrived. */
   readonly answering: boolean;
   readonly received: number;
   readonly expected: number | null;
 }
 
-/** Names what broke an exchange, by the failure's code and never by its text. */
+/** Returns the error of a broken exchange, by the failure's code and never by its text. */
 function exchangeError(cause: Error, progress: Progress): Error {
   const { host, timeouts, sent } = progress;
   const operation = progress.operation.name;
@@ -70,7 +70,7 @@ function exchangeError(cause: Error, progress: Progress): Error {
   );
 }
 
-/** Where several addresses were tried, the first failure stands for all. */
+/** Of several attempted addresses, returns the code of the first failure. */
 function codeOf(error: unknown): string {
   if (error instanceof errors.HTTPParserError) return 'not-http';
   if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
@@ -99,7 +99,7 @@ interface TransportOptions {
   readonly onRequest?: ((report: RequestReport) => void) | undefined;
 }
 
-/** One request over the wire, without patience: no retries, no limits, no redirects. Over its own connections to one host. */
+/** Sends single requests over its own connections to one host: no retries, no limits, no redirects. */
 export class Transport {
   readonly #paused: Paused = new Set();
   readonly #pool: Pool;
@@ -118,10 +118,10 @@ export class Transport {
   }
 
   /**
-   * Resolves with the answer, read to its end, whatever its status.
+   * Resolves with the complete response, whatever its status.
    *
-   * @throws origin.unreachable, origin.timeout, origin.cut-short, origin.too-large, spool-failed; the signal's
-   *   reason when it aborts
+   * @throws origin.unreachable, origin.timeout, origin.cut-short, origin.too-large, spool-failed; the signal's reason
+   * when it aborts
    */
   send(request: Request, token: string): Promise<Reply> {
     if (this.#sent?.token !== token) {
@@ -135,26 +135,25 @@ export class Transport {
     return exchange.answer;
   }
 
-  /** Breaks what is in flight and lets go of the connections. */
+  /** Aborts requests in flight and closes the connections. */
   close(): Promise<void> {
     return this.#pool.destroy();
   }
 }
 
-/** The answers that undici was asked to wait with, because the disk is slower than the network. */
+/** Paused responses, because the disk is slower than the network. */
 type Paused = Set<Dispatcher.DispatchController>;
 
 /**
- * Connects as undici does, and lets every paused answer continue when a connection ends. undici 7 ends the process
- * with an assertion where a server closes the connection of an answer that is paused
- * (https://github.com/nodejs/undici/issues/5360); 8 does not, but needs Node.js 22.19. What continues is bytes
- * that have arrived: nothing more is read from a connection that has ended.
+ * Connects as undici does, and resumes every paused response when a connection ends. undici 7 crashes the process with
+ * an assertion if a server closes the connection of a paused response (https://github.com/nodejs/undici/issues/5360).
+ * undici 8 does not, but needs Node.js 22.19. Resuming is safe: an ended connection delivers no more bytes.
  */
 function connector(timeout: number, paused: Paused): buildConnector.connector {
   const connect = buildConnector({ timeout });
   return (target, connected) =>
     connect(target, (...result) => {
-      // undici adds its own listener afterwards, so this one comes first.
+      // undici adds its own listener afterwards, so this one runs first.
       result[1]?.on('end', () => {
         for (const controller of [...paused]) controller.resume();
       });
@@ -167,7 +166,7 @@ interface HeaderSets {
   readonly bytes: string[];
 }
 
-/** Made once a token: undici takes flat lists as they are. */
+/** Built once per token: undici accepts flat lists unchanged. */
 function headerSets(token: string, userAgent: string): HeaderSets {
   const common = [
     'authorization',
@@ -182,9 +181,8 @@ function headerSets(token: string, userAgent: string): HeaderSets {
 }
 
 /**
- * Follows one request through undici's handler interface. It is used instead of `request()` because it shows
- * when undici begins to write a request (so that a write that never left may be sent again), and because the
- * ceiling stops a body while it arrives.
+ * Follows one request through undici's handler interface. Unlike `request()`, it shows when undici starts to write a
+ * request, so that an unsent write may be retried. It also allows stopping a body above its limit.
  */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #answer = Promise.withResolvers<Reply>();
@@ -219,10 +217,10 @@ class Exchange implements Dispatcher.DispatchHandler {
     else this.#unwatch = onAbort(signal, () => this.#fail(signal.reason));
   }
 
-  /** Called when the request is about to be written: from here on it may have taken effect. */
+  /** Called when the request is about to be written: from here on it may take effect. */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    // Given up while it waited for a connection.
+    // Cancelled while it waited for a connection.
     if (this.#over) controller.abort(new Error('given up'));
   }
 
@@ -264,12 +262,12 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    // The parser hands on an empty chunk when it continues behind the last byte: an answer that paused for it would be
+    // The parser emits an empty chunk when it resumes after the last byte: a response that paused then would still be
     // paused when its connection ends.
     if (this.#over || chunk.length === 0) return;
     this.#received += chunk.length;
     if (this.#received > this.#ceiling) {
-      // The status of an error says enough; a success that does not end is none.
+      // An error's status suffices; an endless success is a failure.
       if (this.#status >= 300) {
         this.#finish();
         controller.abort(new Error('read enough'));
@@ -294,7 +292,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     if (this.#over) return;
-    // The body of an error may break off: its status was understood.
+    // The body of an error may break off: its status is known.
     if (this.#status >= 300) this.#finish();
     else {
       this.#fail(
@@ -327,7 +325,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const taker = this.#taker;
     const body = taker?.finish() ?? { kind: 'buffer', bytes: Buffer.alloc(0) };
     if (body instanceof Promise) {
-      // The file may yet fail to take the last bytes; until then a signal may still end it.
+      // Writing the last bytes to the file may still fail; until then a signal may still abort it.
       body.then(
         (written) => this.#succeed(written),
         (error: unknown) => this.#fail(error),
@@ -337,7 +335,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   #succeed(body: Body): void {
     if (this.#over) {
-      // Given up while the last bytes were written: whoever asked is gone.
+      // Cancelled while the last bytes were written.
       void this.#taker?.discard();
       return;
     }
@@ -364,7 +362,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#unwatch?.();
     if (this.#controller !== undefined) this.paused.delete(this.#controller);
     const { now, base, onRequest } = this.options;
-    // What never left is no request: the origin did not see it.
+    // The origin never saw an unsent request.
     if (this.#controller === undefined) return;
     onRequest?.({
       operation: this.request.operation.name,
@@ -378,12 +376,12 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-/** Sends one request and reads its answer, whatever the status. */
+/** Sends one request and reads its response, whatever the status. */
 export type Send = (request: Request) => Promise<Reply>;
 
 /**
- * Sends in turn: waits at the gate, sends with the token in use, and lets the gate learn from the answer. After
- * a 401 the token is read once more; if it is another one, the request goes again with it.
+ * Waits at the gate, sends with the current token, and reports the response to the gate. After a 401 it reads the token
+ * again; if it changed, it resends the request.
  */
 export function sendInTurn(options: {
   readonly transport: Transport;
@@ -428,47 +426,47 @@ export function sendInTurn(options: {
   };
 }
 
-/** Where a body of bytes goes when it is too large for memory. */
+/** Storage for a body of bytes above the memory limit. */
 export interface Spool {
   readonly dir: string;
   readonly inMemoryLimit: number;
   readonly ceiling: number;
 }
 
-/** One request, before a token and a turn are found for it. */
+/** One request, before its token and turn. */
 export interface Request {
   readonly operation: Operation;
   /** Path and query, encoded. */
   readonly path: string;
   /** JSON, or null for none. */
   readonly body: string | null;
-  /** For operations that answer with bytes. */
+  /** For operations that return bytes. */
   readonly spool: Spool | null;
   readonly lane: Lane;
-  /** Who takes turns within the lane: the mailbox. */
+  /** Fairness unit within the lane: the mailbox. */
   readonly key: string;
   readonly signal: AbortSignal | undefined;
 }
 
-/** One answer, whatever its status, read to its end. */
+/** One complete response, whatever its status. */
 export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: Body;
-  /** Content-Length, null where it was not sent. */
+  /** Content-Length, or null. */
   readonly contentLength: number | null;
 }
 
-/** What one HTTP exchange cost. */
+/** Cost of one HTTP exchange. */
 export interface RequestReport {
   readonly operation: string;
-  /** Resource id of the mailbox it was about; empty for none. */
+  /** Resource id of the mailbox; empty for none. */
   readonly key: string;
   readonly surface: 'mailbox' | 'platform';
   readonly host: string;
-  /** 0 where no answer came. */
+  /** 0 without a response. */
   readonly status: number;
   readonly ms: number;
-  /** Of the answer's body. */
+  /** Of the response body. */
   readonly bytes: number;
 }

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { originError } from './errors.ts';
 
 /**
- * Reads an answer by its schema.
+ * Decodes a response by its schema.
  *
- * @throws origin.shape with the path of the first field that does not fit; never with its value
+ * @throws origin.shape with the path of the first invalid field; never with its value
  */
 export function decode<S extends z.ZodType>(
   schema: S,
@@ -24,7 +24,7 @@ export function decode<S extends z.ZodType>(
   });
 }
 
-/** A record, or undefined where the value is none: for what may say more but need not, such as error envelopes. */
+/** Returns a record, or undefined if the value does not fit: for optional details, such as error envelopes. */
 export function decodeIfFits<S extends z.ZodType>(
   schema: S,
   value: unknown,
@@ -33,20 +33,20 @@ export function decodeIfFits<S extends z.ZodType>(
   return read.success ? read.data : undefined;
 }
 
-/** The name of a JSON type, for errors: `null`, `array`, `string` and so on; `nothing` for a missing field. */
+/** Returns the name of a JSON type, for errors: `null`, `array`, `string` and so on; `nothing` for a missing field. */
 export function typeName(value: unknown): string {
   if (value === undefined) return 'nothing';
   if (value === null) return 'null';
   return Array.isArray(value) ? 'array' : typeof value;
 }
 
-/** Returns a field of an object; undefined where there is no object, or no such field of its own. */
+/** Returns an own field of an object, or undefined. */
 export function fieldOf(value: unknown, key: PropertyKey): unknown {
   if (typeof value !== 'object' || value === null) return undefined;
   return Object.getOwnPropertyDescriptor(value, key)?.value;
 }
 
-/** `a.b[3].c` */
+/** Returns a path such as `a.b[3].c`. */
 function joinPath(start: string, path: readonly PropertyKey[]): string {
   return path.reduce<string>((text, key) => {
     if (typeof key === 'number') return `${text}[${key}]`;
@@ -54,7 +54,7 @@ function joinPath(start: string, path: readonly PropertyKey[]): string {
   }, start);
 }
 
-/** What zod wanted, in words that quote nothing of the value. */
+/** Returns what zod expected, without quoting the value. */
 function expectation(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':
@@ -77,10 +77,10 @@ function expectation(issue: z.core.$ZodIssue): string {
 const strict = new WeakMap<z.ZodType, z.ZodType>();
 
 /**
- * Checks a request body before it is sent: every bound of the interface, and no field it does not know, since
- * a misspelt one would be ignored in silence.
+ * Checks a request body before sending: every documented bound, and no unknown field, since a misspelt one would be
+ * silently ignored.
  *
- * @throws request-invalid with the field and what it takes
+ * @throws request-invalid with the field and the expected value
  */
 export function encodeBody<S extends z.ZodType>(
   schema: S,
@@ -88,7 +88,7 @@ export function encodeBody<S extends z.ZodType>(
   operation: string,
 ): z.output<S> {
   const read = strictly(schema).safeParse(body);
-  // Reading with the schema itself is what makes the result its output.
+  // Only the schema itself produces its output type.
   if (read.success) return schema.parse(body);
   const issue = read.error.issues[0];
   const unknown = issue?.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
@@ -109,12 +109,12 @@ function strictly(schema: z.ZodType): z.ZodType {
 }
 
 /**
- * Field kinds of the wire. Answers are read leniently: a field that is missing or null takes its empty value,
- * a field nobody named is kept (`z.looseObject`), and only a field of the wrong type is an error. The *output*
- * of each schema is the full record, which is what a service must send.
+ * Field types of the wire formats. Responses are decoded leniently: a missing or null field gets its empty value, and
+ * an unknown field is kept (`z.looseObject`). Only a wrong type is an error. The *output* of each schema is the full
+ * record, which a service must send.
  */
 
-/** Returns a field that is `empty` where it is missing or null. */
+/** Returns a field that defaults to `empty` if missing or null. */
 export function orElse<T extends z.ZodType, E>(field: T, empty: E) {
   return field.nullish().transform((value) => value ?? empty);
 }
@@ -145,25 +145,25 @@ export function list<T extends z.ZodType>(item: T) {
     .transform((value) => value ?? []);
 }
 
-/** An IMAP uid: unique within a folder and generation. */
+/** An IMAP UID: unique within a folder and UID epoch. */
 export const uid = z.int().min(1);
 
 /**
- * IMAP uid sets (RFC 3501 section 9, `sequence-set`), as the `uid` criterion of `searchMessages` takes them:
- * `7`, `1:100`, `100:*`, `3,9:12`. `*` is the highest uid in the folder, whatever it is.
+ * IMAP UID sets (RFC 3501 section 9, `sequence-set`) for the `uid` criterion of `searchMessages`: `7`, `1:100`,
+ * `100:*`, `3,9:12`. `*` is the highest UID in the folder.
  */
 
-/** One range of a set, both ends included; `'*'` stands for the folder's highest uid. */
+/** One range of a set, both ends included; `'*'` is the folder's highest UID. */
 export interface UidRange {
   readonly from: number | '*';
   readonly to: number | '*';
 }
 
-/** IMAP uids are unsigned 32-bit numbers. */
+/** IMAP UIDs are unsigned 32-bit numbers. */
 const HIGHEST_UID = 4_294_967_295;
 const RANGE = /^(\d{1,10}|\*)(?::(\d{1,10}|\*))?$/;
 
-/** The ranges of a set in the order written, or null when the text is not a set. */
+/** Returns the ranges of a set in the order written, or null if the text is not a set. */
 export function parseUidSet(set: string): readonly UidRange[] | null {
   const ranges: UidRange[] = [];
   for (const part of set.split(',')) {
@@ -183,7 +183,9 @@ function parseEnd(text: string | undefined): number | '*' | null {
   return Number.isInteger(uid) && uid >= 1 && uid <= HIGHEST_UID ? uid : null;
 }
 
-/** True when the uid is in the set, given the folder's highest uid (0 for an empty folder). A range may be written backwards. */
+/**
+ * Returns whether a UID is in the set, given the folder's highest UID (0 for an empty folder). A range may be reversed.
+ */
 export function inUidSet(ranges: readonly UidRange[], uid: number, highest: number): boolean {
   return ranges.some(({ from, to }) => {
     const a = from === '*' ? highest : from;
@@ -193,29 +195,29 @@ export function inUidSet(ranges: readonly UidRange[], uid: number, highest: numb
 }
 
 /**
- * What an operation is, as data: the client builds its requests from this, the command line lists it, and the
- * conformance tests walk it.
+ * Description of an operation: the client builds its requests from it, the command line lists it, and the conformance
+ * tests iterate over it.
  */
 export interface Operation {
-  /** Unique over both surfaces: those of the platform surface begin with `platform.`. */
+  /** Unique over both APIs: Platform API names start with `platform.`. */
   readonly name: string;
   readonly surface: Surface;
   readonly method: Method;
-  /** `{name}` stands for a path parameter, always one whole segment. */
+  /** `{name}` is a path parameter, always one whole segment. */
   readonly path: string;
   readonly params: readonly Param[];
   readonly body: z.ZodType | null;
   readonly response: ResponseShape;
   readonly success: readonly number[];
-  /** Error statuses the interface declares; others may come all the same. */
+  /** Documented error statuses; others may still occur. */
   readonly errors: readonly number[];
-  /** Asking again changes nothing more at the origin, so a client may repeat it after any failure. */
+  /** True if repeating it has no further effect: a client may retry it after any failure. */
   readonly read: boolean;
-  /** Removes something for good, or makes a secret useless. */
+  /** Deletes something permanently, or invalidates a secret. */
   readonly destructive: boolean;
-  /** What it does in addition to its purpose. */
+  /** Effect beyond its purpose. */
   readonly sideEffect: 'marks-seen' | null;
-  /** Its 429 is about a limit of its own, and says nothing about the rate of requests. */
+  /** Its 429 refers to its own limit, not to the request rate. */
   readonly ownLimit: boolean;
   readonly summary: string;
 }
@@ -245,31 +247,31 @@ export type Param = {
     }
 );
 
-/** How the payload of a success stands in the body. */
+/** Position of the payload in a successful body. */
 type ResponseShape =
-  /** Mailbox surface: `{data: record}`. */
+  /** Mailbox API: `{data: record}`. */
   | { readonly kind: 'data'; readonly record: z.ZodType }
-  /** Platform surface: the record itself. */
+  /** Platform API: the record itself. */
   | { readonly kind: 'bare'; readonly record: z.ZodType }
-  /** `{data: [record], pagination}` on the mailbox surface, `{data: [record], meta}` on the platform surface. */
+  /** `{data: [record], pagination}` in the Mailbox API, `{data: [record], meta}` in the Platform API. */
   | { readonly kind: 'page'; readonly record: z.ZodType }
   | { readonly kind: 'bytes'; readonly contentType: string }
   | { readonly kind: 'empty' };
 
-/** An operation as a table writes it: without what its surface and its key decide, and what is the usual case. */
+/** A table entry: omits defaults, and what the API and the key imply. */
 type OperationEntry = Pick<Operation, 'response' | 'summary'> &
   Partial<Omit<Operation, 'name' | 'surface' | 'method' | 'path' | 'params'>> & {
     readonly route: readonly [method: Method, path: string];
-    /** Parameters of the query. */
+    /** Query parameters. */
     readonly query?: readonly Param[];
   };
 
 /**
- * Returns a table's operations by their keys. The usual one takes no body, answers 200, is not destructive, and only
- * reads when its method is GET.
+ * Returns a table's operations by their keys. Defaults: no body, status 200, not destructive, read-only if the method
+ * is GET.
  *
- * @param inPath parameters that a path may have
- * @param errors error statuses of those that name none of their own
+ * @param inPath parameters that a path may contain
+ * @param errors default error statuses
  */
 export function operationsOf<const T extends Readonly<Record<string, OperationEntry>>>(
   surface: Surface,
@@ -305,12 +307,12 @@ export function operationsOf<const T extends Readonly<Record<string, OperationEn
   };
 }
 
-/** A value that fits its parameter, or what was expected instead. */
+/** A valid value of a parameter, or what was expected. */
 type ParamReading =
   | { readonly ok: true; readonly value: string | number }
   | { readonly ok: false; readonly expected: string };
 
-/** Reads a parameter from text (a query string, a command line) or checks a value a program gave. */
+/** Parses a parameter from text (a query string, a command line), or checks a given value. */
 export function readParam(param: Param, given: string | number): ParamReading {
   const expected = { ok: false, expected: describeParam(param) } as const;
   if (param.type === 'string') {
@@ -325,7 +327,7 @@ export function readParam(param: Param, given: string | number): ParamReading {
   return { ok: true, value };
 }
 
-/** What a parameter takes, for listings and errors: `integer 1..100`, `one of a, b`, `string`. */
+/** Describes a parameter's values, for listings and errors: `integer 1..100`, `one of a, b`, `string`. */
 export function describeParam(param: Param): string {
   if (param.type === 'string') {
     if (param.values !== undefined) return `one of ${param.values.join(', ')}`;
