@@ -20,20 +20,20 @@ import type { RequestReport } from '../service/transport.ts';
 import { apiOrigin, orderUsages } from './api-origin.ts';
 import type { Origin, OriginMailbox } from './ports.ts';
 
-/** What of an account's configuration it takes to reach its service. */
+/** Account settings needed to reach its service. */
 type ReachableAccount = Pick<AccountSettings, 'name' | 'baseUrl' | 'token' | 'insecure'> &
   Partial<Pick<AccountSettings, 'platform'>>;
 
-/** Both surfaces of an account. Close them: connections are kept open. */
+/** Both API clients of an account. Close them: connections stay open. */
 export interface AccountClients {
   readonly mailbox: MailboxClient;
-  /** Null where the configuration has no token for the platform surface. */
+  /** Null if the configuration has no token for the Platform API. */
   readonly platform: PlatformClient | null;
 }
 
 /**
- * Opens the clients of an account. This is the one place where transport, limiter and retries are stacked: a client
- * sends each request through the limiter's gate, and retries it where that is safe.
+ * Opens the clients of an account. Only here are transport, limiter and retries combined: a client sends each request
+ * through the limiter's gate, and retries it if that is safe.
  *
  * @param options.token reads a token each time one is needed
  */
@@ -73,28 +73,28 @@ export function openClients(
 /** How long a listing of an account's mailboxes stays valid. */
 const LISTING_MS = 3_600_000;
 
-/** For those who wait: what the platform surface reports is welcome, and not worth a long wait. */
+/** For waiting users: reports of the Platform API are optional, and not worth a long wait. */
 export const PLATFORM_PATIENCE: Partial<RetryPolicy> = { budgetMs: 10_000 };
 
-/** An account of the configuration with the connection to its service. */
+/** An account of the configuration, connected to its service. */
 export interface AccountOrigin<A extends ReachableAccount = AccountSettings>
   extends AccountClients {
   readonly settings: A;
   readonly host: string;
-  /** Returns the requests per minute in force, as `Origin` has it. */
+  /** Returns the current requests per minute, as in `Origin`. */
   readonly requestsPerMinute: () => number;
-  /** The last listing of its mailboxes, and when it was asked for. */
+  /** The last listing of its mailboxes, with the time of its request. */
   listing: { readonly at: number; readonly mailboxes: readonly OriginMailbox[] } | undefined;
-  /** Resource id of the mail order; null until the configuration or the service has named it. */
+  /** Resource id of the mail order; null until configured or reported by the service. */
   order: string | null;
 }
 
-/** Returns the mail order of an account, by which the platform surface knows its mailboxes; asks for it if needed. */
+/** Returns the mail order of an account, which the Platform API needs; requests it if unknown. */
 export async function orderOf(
   account: Pick<AccountOrigin, 'mailbox' | 'order'>,
   signal: AbortSignal,
 ): Promise<string> {
-  // An answer without one is not kept: the next may have it.
+  // A missing id is not cached: the next response may have it.
   account.order ??= (await account.mailbox.getCurrentAccount({ signal })).orderResourceId || null;
   return account.order ?? '';
 }
@@ -103,12 +103,12 @@ interface AccountOriginsOptions<A extends ReachableAccount> {
   readonly accounts: readonly A[];
   readonly rateLimit: Settings['rateLimit'];
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Where large sources wait. */
+  /** Directory for large sources. */
   readonly spoolDir: string;
   readonly clock?: Clock;
-  /** Where the limiter keeps what it learned; without one it learns again. */
+  /** Stores the limiter's state; without it, the limiter starts fresh. */
   readonly store?: LimiterStore;
-  /** Where requests are counted; without one they are not. */
+  /** Counts requests; optional. */
   readonly requests?: RequestLog;
   readonly retries?: Partial<RetryPolicy>;
   readonly platformRetries?: Partial<RetryPolicy>;
@@ -116,7 +116,7 @@ interface AccountOriginsOptions<A extends ReachableAccount> {
   readonly onWait?: (wait: Wait) => void;
 }
 
-/** Accounts behind one limiter. Close it. */
+/** Accounts with a shared limiter. Close it. */
 export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   readonly #options: AccountOriginsOptions<A>;
   readonly #accounts = new Map<string, AccountOrigin<A>>();
@@ -162,7 +162,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     return this.#accounts.get(name);
   }
 
-  /** Returns an origin that asks the service for everything, the platform surface for usages where there is one. */
+  /** Returns an origin without caching; usages come from the Platform API if available. */
   fresh(account: AccountOrigin<A>): Origin {
     const origin = this.#surface(account);
     const { platform } = account;
@@ -177,14 +177,14 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
       ...origin,
       mailboxes,
       async usages(mostPages, signal) {
-        // The mailboxes were listed before anybody asks for their usage; a service may name no order.
+        // Usually the mailboxes were listed before; a service may report no order.
         if (account.order === null && !listed) await mailboxes(signal);
         return orderUsages(platform, account.order ?? '', mostPages, signal);
       },
     };
   }
 
-  /** Returns the origin of one pass of many. Its mailboxes are those of the last listing, while that is recent. */
+  /** Returns the origin of one of many sync runs. It reuses the last listing of mailboxes while that is recent. */
   recent(account: AccountOrigin<A>, lane: () => Lane | undefined, now: () => number): Origin {
     const origin = this.#surface(account, lane);
     return {
@@ -208,7 +208,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     return { ...origin, requestsPerMinute: account.requestsPerMinute };
   }
 
-  /** Returns a mark of a token's file that changes with it; null for a token that changes with the configuration only. */
+  /** Returns a value that changes with a token's file; null if only the configuration can change the token. */
   tokenMark(name: string): string | null {
     const source = this.#accounts.get(name)?.settings.token;
     if (source?.kind !== 'file' && source?.kind !== 'credential') return null;
@@ -218,13 +218,13 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
   }
 
-  /** Keeps what the limiter learned, and how many requests there were. */
+  /** Stores the limiter's state and the request counts. */
   save(): void {
     this.#limiter.save();
     this.#options.requests?.save();
   }
 
-  /** Aborts what is in flight. */
+  /** Aborts requests in flight. */
   async close(): Promise<void> {
     await Promise.all(
       this.all().flatMap(({ mailbox, platform }) => [mailbox.close(), platform?.close()]),
@@ -232,7 +232,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   }
 }
 
-/** Returns the store of the limiter in an archive's state. */
+/** Returns the limiter's store in an archive's state. */
 export function limiterStore(state: Pick<StateFile, 'get' | 'set'>): LimiterStore {
   return {
     load: (key) => state.get('limiter', key),
@@ -240,22 +240,22 @@ export function limiterStore(state: Pick<StateFile, 'get' | 'set'>): LimiterStor
   };
 }
 
-/** Counts are written this often at most, in milliseconds. */
+/** Interval between writes of the counts, in milliseconds. */
 const SAVE_EVERY_MS = 60_000;
 
 type Memory = Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;
 
 /**
- * Counts the requests of each gate by hour and status, and keeps the counts in the archive's state. A state that cannot
- * be written costs no request: the counts wait for the next time.
+ * Counts the requests of each gate by hour and status in the archive's state. If the state cannot be written, requests
+ * continue, and the counts are kept for the next attempt.
  */
 export class RequestLog {
-  /** What is not written yet, by key, hour and status. */
+  /** Unwritten counts, by key, hour and status. */
   readonly #counts = new Map<string, Map<string, RequestCount>>();
   #savedAt: number;
   #prunedOn = '';
 
-  /** @param perMinute what the configuration allows */
+  /** @param perMinute configured limit */
   constructor(
     private readonly state: Memory,
     private readonly perMinute: number,
@@ -264,7 +264,7 @@ export class RequestLog {
     this.#savedAt = now();
   }
 
-  /** @param account its name in the configuration */
+  /** @param account name in the configuration */
   note(account: string, { host, surface, status }: RequestReport): void {
     const at = this.now();
     // The labels of gates, see `openClients`.
@@ -276,7 +276,7 @@ export class RequestLog {
     if (at - this.#savedAt >= SAVE_EVERY_MS || at < this.#savedAt) this.save();
   }
 
-  /** Writes what was counted since the last time. */
+  /** Writes the counts since the last call. */
   save(): void {
     const at = this.now();
     this.#savedAt = at;

@@ -69,15 +69,15 @@ function resource(
   return [{ name, usage: used * unit, limit }];
 }
 
-/** No mailbox has as many; each costs memory for the complete pass. The listing is incomplete beyond it. */
+/** Above any real mailbox; each folder costs memory for the whole sync run. Beyond it the listing is incomplete. */
 const MOST_FOLDERS = 20_000;
 /** Characters of all paths and names of a mailbox's folders. */
 const MOST_NAME_CHARS = 16 * 1024 * 1024;
 
 /**
- * Returns the origin behind a client of the mailbox surface. It only reads: six operations and the quota.
+ * Returns the origin of a Mailbox API client. It only reads: six operations and the quota.
  *
- * @param lane the lane that all requests wait in; while it returns undefined, each request has its own
+ * @param lane lane for all requests; while it returns undefined, each request chooses its own
  * @param onOrder called with the mail order after every listing of mailboxes
  */
 export function apiOrigin(
@@ -87,7 +87,7 @@ export function apiOrigin(
   onOrder: (orderId: string) => void = () => {},
 ): Omit<Origin, 'requestsPerMinute'> {
   return {
-    // Without the port: the same service on another port is the same host, and an archive belongs to hosts.
+    // Without the port: another port of a host is the same service, and an archive belongs to hosts.
     host: client.host.replace(/:\d+$/, ''),
     async mailboxes(signal) {
       const asked = { signal, lane: lane() };
@@ -97,7 +97,8 @@ export function apiOrigin(
       return [...byId].map(([resourceId, address]) => ({ resourceId, address }));
     },
     async folders(mailbox, signal) {
-      // A folder that is created or renamed between two pages shifts the rest: one may come twice, or not at all.
+      // A folder that is created or renamed between two pages shifts the rest: a folder may appear twice, or not at
+      // all.
       const byPath = new Map<string, ListedFolder>();
       let withoutPath = 0;
       let nameChars = 0;
@@ -159,7 +160,10 @@ export function apiOrigin(
   };
 }
 
-/** Makes names well-formed, as they are stored: half a surrogate pair is no text, and names that differ in nothing else are one. */
+/**
+ * Makes names well-formed, as they are stored: unpaired surrogates are replaced, so names that differ only there are
+ * equal.
+ */
 function named(folder: ListedFolder): ListedFolder {
   return { ...folder, path: wellFormed(folder.path), name: wellFormed(folder.name) };
 }
@@ -172,27 +176,27 @@ function sortBy(order: UidOrder): 'uid' | '-uid' {
   return order === 'ascending' ? 'uid' : '-uid';
 }
 
-/** Fetches of a source that is shorter than listed, in one run, before it is quarantined. */
+/** Fetches of a source that is shorter than listed, per sync run, before the message counts as incomplete. */
 export const FETCHES_IN_A_RUN = 3;
-/** Another run confirms a short source only when it comes at least this much later: 10 minutes. */
+/** Only a sync run at least 10 minutes later can confirm a short source. */
 export const CONFIRM_AFTER_MS = 600_000;
-/** Messages in a row that a size rule must explain before it is believed. */
+/** Consecutive messages that a size rule must explain before it is trusted. */
 export const MESSAGES_TO_LEARN = 20;
 
-/** What judging needs to know about one fetch. */
+/** Facts about one fetch. */
 export interface FetchedFacts {
   readonly size: number;
   readonly sha256: string;
-  /** The Message-ID header without its angle brackets; null where there is none. */
+  /** The Message-ID header without angle brackets, or null. */
   readonly messageId: string | null;
-  /** False for what begins as a web page: a portal or a maintenance notice is never mail. */
+  /** False for a web page, such as a portal or a maintenance notice. */
   readonly looksLikeMail: boolean;
-  /** Line ends of two bytes, and of a lone LF. */
+  /** Number of CRLF line ends, and of lone LFs. */
   readonly crlf: number;
   readonly bareLf: number;
 }
 
-/** A fetch of an earlier run that was not accepted. */
+/** A rejected fetch of an earlier sync run. */
 export interface EarlierFetch {
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -200,8 +204,8 @@ export interface EarlierFetch {
 }
 
 /**
- * How a host's listed sizes always differ from the sources: `lf` counts one byte per line end where the source has two,
- * `crlf` two where it has one, `offset` a constant number of bytes more (or fewer).
+ * Systematic difference between a host's listed sizes and its sources: `lf` counts one byte per CRLF, `crlf` two per
+ * LF, `offset` adds a constant (or subtracts it).
  */
 export type SizeRule =
   | { readonly kind: 'lf' }
@@ -214,11 +218,11 @@ export type Judgement =
   | { readonly verdict: 'quarantine'; readonly reason: 'short' | 'size-disagrees' | 'not-mail' };
 
 /**
- * Decides about a source by its fetches in this run (the latest last, at least one) and in earlier runs.
+ * Decides about a source by its fetches in this sync run (at least one, latest last) and earlier ones.
  *
- * A source of the listed size is complete. With another size, it must have the listed Message-ID. Then a host's learned
- * rule accepts it at once; a longer source is accepted when two fetches agree; a shorter one only when another run, at
- * least ten minutes later, gets the same bytes.
+ * A source of the listed size is complete. Any other size requires the listed Message-ID. Then the host's learned rule
+ * accepts it at once. Otherwise, a longer source needs two equal fetches. A shorter one needs the same bytes from
+ * another sync run, at least ten minutes later.
  */
 export function judgeSource(input: {
   readonly listing: Pick<Listing, 'size' | 'messageId'>;
@@ -254,8 +258,8 @@ export function judgeSource(input: {
 }
 
 /**
- * Returns whether what begins like a web page is mail that has lost its headers: it has the listed Message-ID or, where
- * none is listed, the listed size to the byte. A portal's page can have neither.
+ * Returns whether an apparent web page is mail without headers: it has the listed Message-ID or, if none is listed,
+ * exactly the listed size. A portal's page has neither.
  */
 function isMailAllTheSame(
   listing: Pick<Listing, 'size' | 'messageId'>,
@@ -265,7 +269,7 @@ function isMailAllTheSame(
   return bareId(listing.messageId) !== null || fetched.size === listing.size;
 }
 
-/** Returns whether a source has the listed Message-ID; a message listed without one must come without one. */
+/** Returns whether a source has the listed Message-ID, or both have none. */
 export function carriesListedId(
   listing: Pick<Listing, 'messageId'>,
   fetched: Pick<FetchedFacts, 'messageId'>,
@@ -290,7 +294,7 @@ function sizeByRule(rule: SizeRule, fetched: FetchedFacts): number {
   }
 }
 
-/** How many messages in a row each rule explained, on one host. Plain data, because it is remembered between runs. */
+/** Consecutive messages that each rule explained, on one host. Plain data, stored between runs. */
 export interface SizeLessons {
   readonly lf: number;
   readonly crlf: number;
@@ -300,7 +304,7 @@ export interface SizeLessons {
 export const NO_LESSONS: SizeLessons = { lf: 0, crlf: 0, offset: { bytes: 0, count: 0 } };
 
 /**
- * Learns from one message. `fetched` is undefined for a message whose size was as listed: that contradicts every rule,
+ * Updates the lessons with one message. `fetched` is undefined if the size was as listed: that refutes every rule,
  * because a rule must always hold.
  */
 export function learnSizes(
@@ -325,7 +329,7 @@ function isBlank({ lf, crlf, offset }: SizeLessons): boolean {
   return lf === 0 && crlf === 0 && offset.count === 0;
 }
 
-/** Returns the rule that a host follows; null while none is believed. */
+/** Returns the rule of a host; null until one is trusted. */
 export function ruleOf({ lf, crlf, offset }: SizeLessons): SizeRule | null {
   if (lf >= MESSAGES_TO_LEARN) return { kind: 'lf' };
   if (crlf >= MESSAGES_TO_LEARN) return { kind: 'crlf' };
@@ -333,13 +337,13 @@ export function ruleOf({ lf, crlf, offset }: SizeLessons): SizeRule | null {
   return null;
 }
 
-/** Scope of memory: what was learned about each host's listed sizes. */
+/** Scope of memory: learned size rules per host. */
 const SIZE_LESSONS = 'size-lessons';
 
-/** Scope of memory: sources in a row with another Message-ID than listed, while their listing did not change. */
+/** Scope of memory: consecutive sources whose Message-ID differs from an unchanged listing. */
 const ODD_IDS = 'odd-ids';
 
-/** Learns, per host, by which rule listed sizes differ from the sources'. */
+/** Learns, per host, the rule by which listed sizes differ from sources. */
 export class HostRules {
   #lessons: SizeLessons;
   #oddIds: number;
@@ -356,18 +360,18 @@ export class HostRules {
     return ruleOf(this.#lessons);
   }
 
-  /** True for a host whose listings repeatedly show other Message-IDs than the sources. */
+  /** True for a host whose listed Message-IDs repeatedly differ from its sources. */
   get spellsIdsItsWay(): boolean {
     return this.#oddIds >= MESSAGES_TO_LEARN;
   }
 
-  /** Learns from a source with another Message-ID than listed: is its uid still listed as before? */
+  /** Records a source whose Message-ID differs from the listing. @param listedStill the uid's listing is unchanged */
   learnIds(listedStill: boolean): void {
     this.#oddIds = listedStill ? this.#oddIds + 1 : 0;
     this.memory.set(ODD_IDS, this.host, this.#oddIds);
   }
 
-  /** Learns from one message; `fetched` is undefined when its size was as listed. */
+  /** Records one message; `fetched` is undefined if its size was as listed. */
   learn(listing: Listing, fetched: FetchedFacts | undefined): void {
     const lessons = learnSizes(this.#lessons, listing, fetched);
     if (lessons === this.#lessons) return;
@@ -376,14 +380,14 @@ export class HostRules {
   }
 }
 
-/** Failures in a row after which the host is failing, and not one message after the other. */
+/** Consecutive failures that indicate a failing host instead of single messages. */
 const FAILURES_OF_A_HOST = 20;
 
-/** Counts requests that failed in a row, whatever their errors. */
+/** Counts consecutive failed requests, of any error. */
 export class Trouble {
   #inARow = 0;
 
-  /** @throws the error itself, when it is one of too many in a row */
+  /** @throws the error itself, after too many consecutive failures */
   failed(error: MailkeepError): void {
     this.#inARow += 1;
     if (this.#inARow >= FAILURES_OF_A_HOST) throw error;

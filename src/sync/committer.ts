@@ -18,23 +18,23 @@ import {
 } from './result.ts';
 
 /**
- * A batch is closed at the first of these limits; the archive's documentation gives the reasons. Usual mail reaches 128
- * messages before it reaches the bytes, which bound the memory of batches on their way.
+ * The first of these limits closes a batch; the archive's documentation gives the reasons. Normal mail reaches 128
+ * messages first; the bytes bound the memory of pending batches.
  */
 const BATCH_LIMITS = { messages: 128, bytes: 4 * 1024 * 1024, ageMs: 1000, records: 2048 };
 
-/** Commits that may be in progress while the next batch is collected. */
+/** Commits in progress while the next batch is collected. */
 const COMMITS_IN_FLIGHT = 1;
 
 type Accepted = Extract<Fact, { fact: 'appeared' }>['accepted'];
 
 interface StoreOptions {
   readonly accepted?: Accepted;
-  /** The place was in quarantine until now. */
+  /** The message was incomplete until now. */
   readonly wasQuarantined?: boolean;
 }
 
-/** What happened to a source: `size` in bytes. A source that was forgotten before is not written. */
+/** Result of adding a source: `size` in bytes. A forgotten source is not written. */
 type PutSource =
   | {
       readonly is: 'stored';
@@ -53,10 +53,10 @@ export interface CommitterDeps {
 }
 
 /**
- * Collects what a pass learns into batches and makes them durable, in order: writes bytes and facts to the log, folds
- * them into the catalog, then runs the callbacks of each. Concurrent passes may share one: what they learn at the same
- * time becomes durable together, and a message that two of them find is stored once. The first failure is final: every
- * later call throws it, so that nothing is reported as stored after it.
+ * Collects the results of a sync run in batches and makes them durable, in order: writes bytes and facts to the log,
+ * updates the catalog, then runs each batch's callbacks. Concurrent sync runs may share a committer, and a message
+ * found by two of them is stored once. The first failure is final: every later call throws it, so that nothing counts
+ * as stored after it.
  */
 export class Committer {
   #batch: Batch;
@@ -74,18 +74,18 @@ export class Committer {
     this.#batch = deps.log.newBatch();
   }
 
-  /** Calls a listener after each batch is durable and folded, until the returned function is called. */
+  /** Calls a listener after each durable batch, until the returned function is called. */
   onCommitted(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   /**
-   * Adds a message and its appearance at a place to the current batch. Bytes that the archive or a pending batch has
-   * already are not written again. Returns when there is room for more, usually before the bytes are durable;
-   * `onDurable` is called when they are.
+   * Adds a message and its appearance to the current batch. Bytes that the archive or a pending batch already has are
+   * not written again. Returns when there is room for more, usually before the bytes are durable; then calls
+   * `onDurable`.
    *
-   * Bytes that were forgotten are not stored: their place is noted.
+   * Forgotten bytes are not stored: only their place is recorded.
    */
   async storeSource(
     place: Place,
@@ -122,8 +122,8 @@ export class Committer {
   }
 
   /**
-   * Adds the bytes of a message to the current batch, unless the archive or a pending batch has them, or they were
-   * forgotten. The caller adds the fact that refers to them.
+   * Adds a message's bytes to the current batch, unless they are known, pending or forgotten. The caller adds the fact
+   * that refers to them.
    */
   async putSource(listing: Listing, source: FetchedSource): Promise<PutSource> {
     const id = source.kind === 'buffer' ? hash('sha256', source.bytes) : source.sha256;
@@ -140,14 +140,14 @@ export class Committer {
     return { is: 'stored', id, docid: known.docid, size: known.size };
   }
 
-  /** Notes a place that shows forgotten bytes, so that they are not requested again. */
+  /** Records a place of forgotten bytes, so that they are not requested again. */
   noteForgotten(message: MessageId, place: Place, onDurable?: () => void): void {
     const { host, mailbox, folder, generation, uid } = place;
     const places = [{ host, mailbox, folder, generation, uid }];
     this.addFact({ fact: 'purged', message, reason: 'forgotten', places, again: true }, onDurable);
   }
 
-  /** Adds bytes that are not (yet) the message: a blob that a quarantine fact refers to. */
+  /** Adds a blob for a quarantine fact: bytes that are not (yet) the message. */
   keepAside(bytes: Buffer): BlobHash {
     this.#throwIfFailed();
     return this.#batch.addBlob(bytes);
@@ -162,7 +162,7 @@ export class Committer {
     else this.#cancelTimer ??= this.deps.after(BATCH_LIMITS.ageMs, () => this.#close());
   }
 
-  /** Makes everything that was added durable. Throws what went wrong. */
+  /** Makes all additions durable, or throws the failure. */
   async flush(): Promise<void> {
     while (this.#large !== undefined) await this.#large;
     if (this.#batch.records > 0 && this.#failure === undefined) this.#close();
@@ -256,14 +256,14 @@ type AccountProgress = OfAnAccount extends infer T
     : never
   : never;
 
-/** What one account's pass has done so far: counts by mailbox, failures, certificates. */
+/** Progress of one account's sync run: counts by mailbox, failures, reconciliations. */
 export class Ledger {
   readonly #mailboxes = new Map<string, Record<Counter, number>>();
-  /** Mailboxes whose counts changed since they were last reported. */
+  /** Mailboxes with unreported changes. */
   readonly #changed = new Set<string>();
   /** Mailboxes whose folders were listed. */
   readonly #opened = new Set<string>();
-  /** Until when the brake holds something of a mailbox, milliseconds since the epoch. */
+  /** When the deletion guard's holds on a mailbox end, milliseconds since the epoch. */
   readonly #heldUntil = new Map<string, number>();
   readonly failures: SyncFailure[] = [];
   readonly certificates: FolderCertificate[] = [];
@@ -274,7 +274,7 @@ export class Ledger {
     private readonly progress: ProgressListener,
   ) {}
 
-  /** Adds to a mailbox's count; the first call for a mailbox puts it into the result. */
+  /** Adds to a mailbox's count; the first call adds the mailbox to the result. */
   count(address: string, counter: Counter, by: number): void {
     const counts = this.#mailboxes.get(address) ?? { ...NO_COUNTS };
     counts[counter] += by;
@@ -282,18 +282,18 @@ export class Ledger {
     this.#changed.add(address);
   }
 
-  /** Records that a mailbox was opened, and how many of its folders the pass covers. */
+  /** Records an opened mailbox with the number of its folders in this sync run. */
   open(address: string, folders: number): void {
     this.count(address, 'folders', folders);
     this.#opened.add(address);
   }
 
-  /** Records until when the brake holds places of a mailbox; of several folders the latest time counts. */
+  /** Records when the deletion guard's hold on a mailbox ends; the latest of several folders counts. */
   hold(address: string, until: number): void {
     this.#heldUntil.set(address, Math.max(until, this.#heldUntil.get(address) ?? 0));
   }
 
-  /** Records folders that the configuration leaves out. */
+  /** Records folders that the configuration excludes. */
   exclude(mailbox: string, folders: readonly string[]): void {
     for (const folder of folders) this.excluded.push({ mailbox, folder });
   }
@@ -302,7 +302,7 @@ export class Ledger {
     this.progress({ ...progress, account: this.account });
   }
 
-  /** Reports the counts of each mailbox that has changed; called after a batch became durable. */
+  /** Reports the changed counts of each mailbox; called after each durable batch. */
   announce(): void {
     for (const address of this.#changed) {
       const counts = this.#mailboxes.get(address);
@@ -324,7 +324,7 @@ export class Ledger {
       mailbox: at.mailbox ?? null,
       folder: at.folder ?? at.place?.folder ?? null,
       uid: at.place?.uid ?? null,
-      // The origin chose the name that cannot be requested: the user did nothing wrong.
+      // The service chose the name that cannot be requested: the user is not at fault.
       family: isUnaskable(error) ? 'origin' : error.family,
       code: error.code,
       facts: error.facts,

@@ -17,10 +17,10 @@ import { forgetTries, heldSince, isHeldDue, rememberHeld } from './sync-memory.t
 import { askByName, canSearch, distrustSearch, walkByOffset } from './walk.ts';
 
 /**
- * Releases the uids without an open place, quarantined and forgotten ones, that the origin no longer shows: they are
- * neither counted nor asked about again.
+ * Releases quarantined and forgotten uids without an open place that the service no longer lists: they are neither
+ * counted nor requested again.
  *
- * @param isGone all of the generation when left out
+ * @param isGone defaults to the whole UID epoch
  */
 export function releaseUnplaced(
   ctx: PassContext,
@@ -41,11 +41,11 @@ export function releaseUnplaced(
 }
 
 /**
- * Asks for missing uids by name and returns those that are gone: an answered interval lacked them, *and* they do not
- * answer now. Those that do answer are cleared: neither missing nor held any longer.
+ * Requests missing uids individually and returns those that are gone: a page lacked them, *and* they do not answer now.
+ * Clears those that answer: they are neither missing nor held.
  *
- * Both answers may come from one search index that lags behind. Where the folder counts more messages than would
- * be left, its listing decides.
+ * Both answers may come from one stale search index. If the folder counts more messages than would remain, its listing
+ * decides.
  */
 async function confirmGone(ctx: PassContext, pass: FolderPass): Promise<readonly number[]> {
   const missing = [...pass.evidence.missing].sort((a, b) => a - b);
@@ -59,7 +59,7 @@ async function confirmGone(ctx: PassContext, pass: FolderPass): Promise<readonly
   return silent.filter((uid) => !listed.has(uid));
 }
 
-/** Returns those of the uids, ascending and denied by a search, that the listing of the folder shows all the same. */
+/** Returns the given uids, ascending and absent from a search, that the folder's listing still shows. */
 async function shownByListing(
   ctx: PassContext,
   pass: FolderPass,
@@ -78,13 +78,13 @@ async function shownByListing(
   return shown;
 }
 
-/** A folder of a mailbox whose places may be gone: one that is listed, or one that is deleted. */
+/** A listed or deleted folder of a mailbox whose messages may be gone. */
 export interface EndingFolder {
   readonly at: FolderKey;
   readonly specialUse: string | null;
-  /** Open places of the current generation when the pass began. */
+  /** Open places of the current UID epoch at the start of the sync run. */
   readonly open: number;
-  /** Its pass; undefined for a folder that the origin no longer lists. */
+  /** Undefined for a folder that the service no longer lists. */
   readonly pass: FolderPass | undefined;
   readonly generation: number;
   readonly renumbered: Renumbered | undefined;
@@ -97,8 +97,8 @@ interface Gone extends GonePlace {
 }
 
 /**
- * Records what the answers of this pass prove to be gone from a mailbox. Moves are relinked; the rest ends, or is
- * held by the brake until a second check. A deferred message that is no move is fetched.
+ * Records the messages that this sync run proved to be gone. Moves are matched without download; the rest is deleted,
+ * or held by the deletion guard until a second check. Deferred messages that are not moves are fetched.
  */
 export async function settleEndings(
   ctx: PassContext,
@@ -107,7 +107,7 @@ export async function settleEndings(
 ): Promise<void> {
   const gone: Gone[] = [];
   for (const folder of folders) gone.push(...(await goneFrom(ctx, folder)));
-  // What turned out to be there is no longer held: the catalog has to know before anything is decided.
+  // Reappeared messages must be released in the catalog before any decision.
   await ctx.committer.flush();
   const { relinks, fetch } = pairMoves(gone, folders.flatMap(newIn));
   const byPlace = new Map(gone.map((item) => [placeKey(item.place), item]));
@@ -218,7 +218,7 @@ function endOrHold(
       ctx.committer.addFact({ fact: 'held', ...place, held: true });
     }
   }
-  // What is held and was not checked in this pass stays as it is.
+  // Held messages that were not checked in this sync run stay held.
   ctx.ledger.count(address, 'held', held.size);
   const holdsAny = (hold && ending.length > 0) || held.size > 0;
   if (!holdsAny && since === undefined) return;
@@ -227,7 +227,9 @@ function endOrHold(
   rememberHeld(ctx, folder.at, holdsAny ? from : undefined);
 }
 
-/** Makes pending deletions of the messages of a folder that one listing lacks: another one must lack it as well. */
+/**
+ * Makes the messages of a folder pending deletions after one listing lacked it: a second listing must lack it as well.
+ */
 export function holdUnlisted(
   ctx: PassContext,
   address: string,
@@ -245,7 +247,7 @@ export function holdUnlisted(
   rememberHeld(ctx, at, from);
 }
 
-/** Decides by the second check where something is held already, and in a renumbered folder by what reappears in it. */
+/** An existing hold depends on the second check; a renumbered folder, on the messages that reappear in it. */
 function isHeld(
   ctx: PassContext,
   folder: EndingFolder,
@@ -273,17 +275,16 @@ function isIn(folder: EndingFolder, place: Place): boolean {
   return folder.at.folder === place.folder && folder.at.mailbox === place.mailbox;
 }
 
-/** A generation that was just declared, and what remains to be checked in it. */
+/** A new UID epoch, with the checks that remain. */
 export interface Renumbered {
   readonly pass: FolderPass;
-  /** False when fewer than half of the sampled messages of the old generation appear in the new one. */
+  /** False if fewer than half of the old epoch's sample reappear in the new one. */
   readonly familiar: boolean;
 }
 
 /**
- * Decides what it means when uids answer that should not, or answer with other messages: nothing, single messages
- * that were replaced, or a folder whose uids were reassigned. For a new generation it opens the pass, reads the
- * newest page and walks the backlog, and returns it.
+ * Interprets uids that unexpectedly answer or show other messages: nothing, single replaced messages, or reassigned
+ * uids. For a new UID epoch it reads the newest page, walks the backlog and returns the folder's run.
  */
 export async function judgeFolder(
   ctx: PassContext,
@@ -310,8 +311,8 @@ export async function judgeFolder(
 }
 
 /**
- * Compares Message-ID and received date: do they still belong to the message that the uid appeared with? Where nothing
- * names the message, every other listed field does: two of one date and one size may be different mail.
+ * Compares a listing with the uid's original message, by Message-ID and received date. Without a Message-ID, every
+ * listed field must match: equal date and size do not prove the same mail.
  */
 function compare(placed: PlacedMessage | undefined, listing: Listing): SampleAnswer {
   if (placed === undefined) return 'missing';
@@ -337,7 +338,7 @@ async function askSample(
     const listing = answered.get(uid);
     const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
     if (listing !== undefined) return compare(placed, listing);
-    // Its message is in the folder, under another uid.
+    // The folder has its message under another uid.
     return placed !== undefined && elsewhere.has(placed.fingerprint) ? 'other' : 'missing';
   });
 }
@@ -347,8 +348,8 @@ function deferredPrints({ evidence }: FolderPass): ReadonlySet<string> {
 }
 
 /**
- * Decides each uid by itself: another listing of the same message, or another message. What shows another message, or
- * answers again, may have come from another uid: it waits until it is known what is gone.
+ * Decides each uid separately: a changed listing of the same message, or another message. A replaced or reappeared
+ * message may have moved here: it is deferred until all deletions are known.
  */
 function acceptSingles(ctx: PassContext, pass: FolderPass): void {
   const { evidence } = pass;

@@ -1,7 +1,7 @@
 import { defineErrors, some } from '../core/errors.ts';
 import { bytes, counted, localTime } from '../core/text.ts';
 
-/** An error of a pass. Family `origin` unless it is named here. */
+/** An error of a sync run, by default of family `origin`. */
 export const syncError = defineErrors({
   interrupted: {
     'sync.interrupted': () => [
@@ -36,12 +36,15 @@ export const syncError = defineErrors({
       `The service lists ${counted(withoutPath, 'folder')} with an empty path, which cannot be synced.`,
       `The other ${counted(shown, 'folder')} ${shown === 1 ? 'was' : 'were'} compared, and no folder counts as deleted. Report it to the service.`,
     ],
-    /** A mailbox that is archived is not among those the token reaches; `since` is ISO 8601. */
+    /** The token no longer reaches an archived mailbox; `since` is ISO 8601. */
     'sync.mailbox-unreachable': ({ address, since }: { address: string; since: string }) => [
       `The token has not reached ${address} since ${since}.`,
       'Archived mail stays available and searchable. Sync resumes when the mailbox is back.',
     ],
-    /** The service refuses a mailbox that the list of the platform surface shows as suspended; `since` is ISO 8601: when it was first listed so. */
+    /**
+     * The service refuses a mailbox that the Platform API lists as suspended; `since` is ISO 8601, of the first such
+     * listing.
+     */
     'sync.mailbox-suspended': ({ address, since }: { address: string; since: string }) => [
       `The service refuses access to ${address}, which it has listed as suspended since ${localTime(Date.parse(since))} or earlier.`,
       'Ask your mail service to lift the suspension. Archived mail stays available and searchable, and the next sync continues.',
@@ -52,8 +55,8 @@ export const syncError = defineErrors({
       'A backup must not change your mail. Ask the service about it before you continue.',
     ],
     /**
-     * What had been forgotten came again, and was in quarantine before it came whole and could be recognised: the log
-     * has what was listed of it, and perhaps a part of it.
+     * A forgotten message reappeared, and was incomplete before it was recognised: the log has its listing, and perhaps
+     * a part of its content.
      */
     'sync.forgotten-in-quarantine': ({ id }: { id: string }) => [
       `Message ${id}, which you removed with "forget", reappeared. Quarantine still holds its subject and possibly part of its content.`,
@@ -66,8 +69,8 @@ export const syncError = defineErrors({
   },
   held: {
     /**
-     * Places of these mailboxes look gone, and too many at once: the brake keeps them current. `until` is ISO 8601: a
-     * pass after it accepts what is still gone then; null where that is not known.
+     * Too many messages of these mailboxes disappeared at once: the deletion guard keeps them. `until` is ISO 8601: a
+     * later sync run accepts the deletions that remain; null if unknown.
      */
     'sync.held': (f: { held: number; mailboxes: readonly string[]; until: string | null }) => [
       `${counted(f.held, 'message')} of ${some(f.mailboxes)} ${f.held === 1 ? 'is' : 'are'} no longer at the service. The deletion guard keeps ${f.held === 1 ? 'it as a pending deletion' : 'them as pending deletions'}.`,

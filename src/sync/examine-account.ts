@@ -9,8 +9,8 @@ import { verifyAssumed } from './verify-unverified.ts';
 import { walkRange } from './walk.ts';
 
 /**
- * How archive and origin differ. `not-archived`: listed there, and no place here. `not-listed`: current here, and
- * not listed there. `other-message` and `other-flags`: the uid is listed with another record, or with other flags.
+ * Difference between archive and service. `not-archived`: listed, but not archived. `not-listed`: current here, but not
+ * listed. `other-message` and `other-flags`: listed with another record, or with other flags.
  */
 export type Difference =
   | 'not-archived'
@@ -23,21 +23,21 @@ export type Difference =
 export interface OriginFinding {
   readonly mailbox: string;
   readonly folder: string;
-  /** Null for what concerns the complete folder. */
+  /** Null if the whole folder differs. */
   readonly uid: number | null;
   readonly difference: Difference;
 }
 
 interface Examination {
-  /** Called for every difference, as it is found. */
+  /** Called for every difference found. */
   readonly found: (finding: OriginFinding) => void;
-  /** Called for every folder whose uids were all compared, with the number of messages it lists. */
+  /** Called for every completely compared folder, with the number of messages it lists. */
   readonly compared: (mailbox: string, folder: string, messages: number) => void;
 }
 
 /**
- * Compares an account's mailboxes with the archive: every uid, fingerprint and flag. Draws no conclusions: the next
- * pass decides about differences. Only assumed places are settled, by fetching their sources.
+ * Compares every uid, fingerprint and flag of an account's mailboxes with the archive. The next sync run decides about
+ * differences. Only unverified messages are resolved, by fetching their sources.
  */
 export async function examineAccount(
   ctx: PassContext,

@@ -48,18 +48,18 @@ import {
 } from './sync-memory.ts';
 import { askByName, canSearch, newestPage, walkRange } from './walk.ts';
 
-/** The Message-ID is in the header block; no real message has 256 KiB of headers. */
+/** Bytes searched for the Message-ID; no real message has 256 KiB of headers. */
 const HEADER_WINDOW = 256 * 1024;
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** Returns whether the first bytes may begin a mail, and not a web page. Costs nothing on the common path. */
+/** Returns whether the first bytes may be mail rather than a web page. Cheap in the common case. */
 function beginsLikeMail(start: Uint8Array): boolean {
   const text = Buffer.from(start.subarray(0, 512)).toString('latin1').trimStart().toLowerCase();
   return !(text.startsWith('<!doctype') || text.startsWith('<html') || text.startsWith('<?xml'));
 }
 
-/** Computes what judging a source needs. A file is streamed, never held in memory. */
+/** Computes the facts for judging a source. Streams files. */
 export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
   const chunks: AsyncIterable<Buffer> | Iterable<Buffer> =
     source.kind === 'buffer' ? [source.bytes] : createReadStream(source.path);
@@ -95,7 +95,7 @@ export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
   };
 }
 
-/** Returns the header block: everything before the first empty line. Searches the bytes, because bodies are long. */
+/** Returns the header block: everything before the first empty line. Searches bytes, because bodies are long. */
 function headersOf(head: Buffer): Buffer {
   const crlf = head.indexOf('\r\n\r\n');
   const before = crlf < 0 ? head : head.subarray(0, crlf);
@@ -103,7 +103,7 @@ function headersOf(head: Buffer): Buffer {
   return lf < 0 ? before : before.subarray(0, lf);
 }
 
-/** Returns the first Message-ID header, unfolded and without angle brackets (RFC 5322, 3.6.4); null where there is none. */
+/** Returns the first Message-ID header, unfolded and without angle brackets (RFC 5322, 3.6.4), or null. */
 function messageIdOf(source: Buffer): string | null {
   const headers = headersOf(source.subarray(0, HEADER_WINDOW)).toString('latin1');
   const found = /^message-id[ \t]*:((?:.|\r?\n[ \t])*)/im.exec(headers)?.[1];
@@ -111,26 +111,23 @@ function messageIdOf(source: Buffer): string | null {
   return id === '' ? null : id;
 }
 
-/** The folder whose messages are fetched. */
+/** The folder to fetch from. */
 export interface FetchingFolder {
   readonly at: FolderKey;
   place(uid: number): Place;
 }
 
-/** Scope of memory: fetches that were not accepted, by place. */
+/** Scope of memory: rejected fetches, by place. */
 const EARLIER_FETCHES = 'earlier-fetches';
 
 interface Judged {
   readonly source: FetchedSource;
-  /** `other`: the uid shows another message than the one that was listed. */
+  /** `other`: the uid shows another message than listed. */
   readonly judgement: Exclude<Judgement, { verdict: 'again' }> | { readonly verdict: 'other' };
   readonly detail: string;
 }
 
-/**
- * Fetches one message's raw source as often as it takes to decide whether it is complete. The caller deletes a
- * source that is a file.
- */
+/** Fetches one message's raw source until its completeness is decided. The caller deletes a source that is a file. */
 export async function fetchJudged(
   ctx: PassContext,
   folder: FetchingFolder,
@@ -168,7 +165,7 @@ export async function fetchJudged(
   }
 }
 
-/** The common case: exactly as long as listed, with the listed Message-ID, and no web page. */
+/** The common case: exactly the listed length and Message-ID, and not a web page. */
 function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
   if (source.kind === 'file' || source.bytes.length !== listing.size) return false;
   return (
@@ -178,9 +175,9 @@ function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
 }
 
 /**
- * Checks, for a source with another Message-ID than listed, whether its uid is still listed as before. The origin may
- * have reassigned its uids in between, and bytes must never be filed under another message's name. A host that
- * spells Message-IDs in its own way is learned, and not asked for ever.
+ * Returns whether the uid of a source with a different Message-ID is still listed as before. The service may have
+ * reassigned its uids meanwhile, and bytes must never be stored for another message. Hosts that always alter
+ * Message-IDs are learned, and then not checked.
  */
 async function isListedStill(
   ctx: PassContext,
@@ -197,7 +194,7 @@ async function isListedStill(
   return same;
 }
 
-/** Remembers the first fetch of each distinct content: the time since then is what counts. */
+/** Stores the first fetch of each distinct content: the time since then counts. */
 function rememberFetch(
   ctx: PassContext,
   key: string,
@@ -212,7 +209,7 @@ function rememberFetch(
   }
 }
 
-/** Larger sources that are not accepted are not kept aside: their hash is remembered all the same. */
+/** Larger rejected sources are not stored; their hash still is. */
 const KEEP_ASIDE_BYTES = 4 * 1024 * 1024;
 
 type AcceptedAs = Extract<Judged['judgement'], { verdict: 'accept' }>['mark'];
@@ -220,15 +217,15 @@ type AcceptedAs = Extract<Judged['judgement'], { verdict: 'accept' }>['mark'];
 interface FetchOrder {
   readonly folder: FetchingFolder & { readonly address: string };
   readonly listing: Listing;
-  /** True for a message that an earlier pass quarantined. */
+  /** True for a message that an earlier sync run quarantined. */
   readonly again: boolean;
-  /** Called when the source is not stored: another look at the same page must not fetch it once more. */
+  /** Called if the source is not stored: the same page must not fetch it again. */
   readonly onSetAside: () => void;
-  /** Called once the outcome is durable, or when the message turns out to be gone. */
+  /** Called once the outcome is durable, or the message turns out to be gone. */
   readonly onSettled: () => void;
 }
 
-/** Fetches one message's raw source and stores it, or records why it could not be stored. */
+/** Fetches and stores one message's raw source, or records why that failed. */
 class FetchJob {
   readonly #place: Place;
 
@@ -239,13 +236,13 @@ class FetchJob {
     this.#place = order.folder.place(order.listing.uid);
   }
 
-  /** @throws what concerns more than this message: a refused token, an unreachable host, a full disk */
+  /** @throws errors beyond this message: a refused token, an unreachable host, a full disk */
   async run(): Promise<void> {
     try {
       this.ctx.signal.throwIfAborted();
       await this.#attempt();
     } catch (error) {
-      // At once, so that no fetch begins that waits behind this one.
+      // At once, so that no waiting fetch starts.
       this.ctx.stop(error);
       throw error;
     }
@@ -286,17 +283,17 @@ class FetchJob {
     });
     if (put.is === 'stored') return;
     onSetAside();
-    // Since its quarantine, the log holds its listing and perhaps a part of its source.
+    // The log has its listing since the quarantine, and perhaps a part of its source.
     if (again) {
       const error = syncError('sync.forgotten-in-quarantine', { id: put.id });
       ledger.fail(error, { mailbox: folder.address, place });
     }
   }
 
-  /** Records why a message is not stored; once, even if a retry fails again. */
+  /** Records once why a message is not stored, even if a retry fails again. */
   #quarantine(reason: QuarantineReason, detail: string, source?: FetchedSource): void {
     const { folder, listing, again, onSetAside, onSettled } = this.order;
-    // A retry writes no fact, so nothing would refer to the bytes it kept.
+    // A retry writes no fact, so nothing would refer to its bytes.
     const kept = again ? undefined : this.#keepAside(source);
     if (!this.#isAcknowledgedRetry()) this.ctx.ledger.count(folder.address, 'quarantined', 1);
     onSetAside();
@@ -322,13 +319,13 @@ class FetchJob {
     return this.ctx.committer.keepAside(source.bytes);
   }
 
-  /** The user has acknowledged this quarantine: another failed try is nothing to report. */
+  /** The user has acknowledged this incomplete message: a failed retry is not reported. */
   #isAcknowledgedRetry(): boolean {
     const { folder, again } = this.order;
     return again && this.ctx.mirror.isAcknowledged(folder.at, this.#place);
   }
 
-  /** Handles a source that could not be fetched: the message is gone, or the origin refuses it. */
+  /** Handles a failed fetch: the message is gone, or the service refuses it. */
   async #recordFailure(error: MailkeepError): Promise<void> {
     if (isNotFound(error) && (await this.#isGone())) {
       this.#recordGone();
@@ -340,7 +337,7 @@ class FetchJob {
     this.ctx.ledger.fail(error, { mailbox: this.order.folder.address, place: this.#place });
   }
 
-  /** Asks for the message by name. An origin that refuses that as well has not said that the message is gone. */
+  /** Requests the message individually. If that is refused too, the message does not count as gone. */
   async #isGone(): Promise<boolean> {
     const { folder, listing } = this.order;
     try {
@@ -351,7 +348,7 @@ class FetchJob {
     }
   }
 
-  /** Handles a message that left its uid. A message that has the uid now is found by its own listing. */
+  /** Handles a message that left its uid. Its successor is found by its own listing. */
   #recordGone(): void {
     const { again, onSettled } = this.order;
     if (again) {
@@ -366,17 +363,17 @@ function isNotFound(error: MailkeepError): boolean {
   return error.code === 'origin.status' && error.facts.status === 404;
 }
 
-/** How a backlog is walked. */
+/** Options of a backlog walk. */
 interface BacklogOptions {
-  /** Newest first, the walk ends with the page that reaches this uid; 1 when left out. */
+  /** Newest first, the walk ends with the page that reaches this uid; default 1. */
   readonly downTo?: number;
-  /** Returns whether a message waits until others are fetched. */
+  /** Returns whether to fetch a message after the others. */
   readonly postpones?: (listing: Listing) => boolean;
 }
 
 /**
- * One folder in one pass: makes the requests, records their answers as evidence and queues fetches. What the
- * evidence means is decided elsewhere.
+ * One folder in one sync run: makes requests, records the responses as evidence and queues fetches. Other modules
+ * interpret the evidence.
  */
 export class FolderPass {
   readonly evidence: FolderEvidence;
@@ -400,7 +397,7 @@ export class FolderPass {
     });
   }
 
-  /** True when an act on this folder failed by itself: nothing more is asked of it in this pass. */
+  /** True after a failure in this folder: this sync run makes no further requests to it. */
   get failed(): boolean {
     return this.#failed;
   }
@@ -409,17 +406,17 @@ export class FolderPass {
     return this.ctx.mirror.sumsOf(this.at);
   }
 
-  /** Messages that the listing counts and the archive does not account for. */
+  /** Listed messages that the archive does not account for. */
   get remaining(): number {
     return notAccountedFor(this.listed.messageCount, this.sums);
   }
 
-  /** True when listing and archive agree that the folder is empty: nothing is worth a request. */
+  /** True if listing and archive agree that the folder is empty: no request is needed. */
   get isEmpty(): boolean {
     return this.listed.messageCount === 0 && accountedFor(this.sums) === 0;
   }
 
-  /** True when a backlog is walked oldest first: the newest page then waits for its turn. */
+  /** True if a backlog is walked oldest first: the newest page then waits for its turn. */
   get isBackwards(): boolean {
     const isNew = this.evidence.coverage.durable.length === 0;
     return this.ctx.settings.order === 'oldest' && isNew;
@@ -429,14 +426,14 @@ export class FolderPass {
     return { ...this.at, generation: this.generation, uid };
   }
 
-  /** Runs an act on the folder unless one has failed before; a failure is recorded. */
+  /** Runs an action on the folder unless one has failed before; records a failure. */
   async guarded(act: () => Promise<void>): Promise<void> {
     if (this.#failed) return;
     const at = { mailbox: this.address, folder: this.at.folder };
     this.#failed = !(await guard(this.ctx, at, act));
   }
 
-  /** Requests the newest page, once a pass. */
+  /** Returns the newest page, requested once per sync run. */
   async head(): Promise<OriginPage> {
     if (this.#head === undefined) {
       this.evidence.requestNewestPage(this.ctx.now());
@@ -456,7 +453,7 @@ export class FolderPass {
     if (interval !== null) await this.#read(interval, page.items);
   }
 
-  /** Walks every uid that no answer has covered yet, in the configured order. */
+  /** Walks every uid that no response has covered yet, in the configured order. */
   async walkBacklog({ downTo = 1, postpones }: BacklogOptions = {}): Promise<void> {
     const backwards = this.isBackwards;
     const within = backwards ? ALL_UIDS : { lo: 1, hi: this.evidence.highestUid };
@@ -473,12 +470,12 @@ export class FolderPass {
     }
   }
 
-  /** Reads every page below the newest one, so that every uid and every flag is answered for. */
+  /** Reads every page below the newest one, to confirm every uid and flag. */
   async sweep(): Promise<void> {
     const done = recalledSweep(this.ctx, this.at, this.generation);
     this.evidence.resumeSweep(done);
     for (const gap of gapsOf(done, this.evidence.belowHead)) await this.#readRange(gap);
-    // What an earlier pass of the same sweep read may have changed since. Costs nothing where counts agree.
+    // Pages that an earlier run of this full sync read may have changed. Costs nothing if counts agree.
     if (done.length > 0) await this.findDifferences();
   }
 
@@ -488,7 +485,7 @@ export class FolderPass {
     }
   }
 
-  /** Searches below the newest page for the uids that make the counts differ, if they do. */
+  /** If counts differ, searches below the newest page for the responsible uids. */
   async findDifferences(): Promise<void> {
     const head = await this.head();
     const range = this.evidence.belowHead;
@@ -512,20 +509,20 @@ export class FolderPass {
   }
 
   /**
-   * Returns whether the origin counts more messages than would be left without `gone` of those that the archive has
-   * open. Requests the newest page again where that decides.
+   * Returns whether the service counts more messages than the archive has open without `gone` of them. Requests the
+   * newest page again if that decides.
    */
   async countsMoreWithout(gone: number): Promise<boolean> {
     const { evidence } = this;
     const left = evidence.accountedFor(this.sums) - gone;
     if (evidence.total <= left) return false;
-    // Something may have been deleted since the count was taken. What arrived since is not accounted for.
+    // Messages may have been deleted since the count. Those that arrived since are not included.
     const page = await newestPage(this.ctx, this.at, 0);
     const arrived = page.items.filter(({ uid }) => uid > evidence.highestUid).length;
     return page.total - arrived > left;
   }
 
-  /** Retries what could not be fetched before. Each is asked for by name, since it may be gone. */
+  /** Retries incomplete messages. Requests each individually, since it may be gone. */
   async retryQuarantined(): Promise<void> {
     const ctx = this.ctx;
     const due = dueQuarantined(ctx, this.at, this.generation);
@@ -544,14 +541,14 @@ export class FolderPass {
     }
   }
 
-  /** Fetches a deferred message that is no move. One that answers again where its own place ended is there again. */
+  /** Fetches a deferred message that is not a move. A message that reappears at its own deleted place is reopened. */
   async fetchDeferred(uid: number): Promise<void> {
     const deferred = this.evidence.takeDeferred(uid);
     if (deferred === undefined) return;
     const { listing, ticket } = deferred;
     const { committer, mirror } = this.ctx;
     if (mirror.endedFingerprint(this.at, this.generation, uid) !== deferred.fingerprint) {
-      // Its page has expected it since it was deferred; expecting it twice would leave the page open for ever.
+      // Its page already expects it since it was deferred; expecting it twice would leave the page open for ever.
       await this.fetch(listing, ticket);
       return;
     }
@@ -565,7 +562,7 @@ export class FolderPass {
     }
   }
 
-  /** Queues the fetch of one source, which its page expects already; waits only when too many are queued. */
+  /** Queues the fetch of a source that its page already expects; waits only if too many are queued. */
   async fetch(listing: Listing, ticket?: PageTicket): Promise<void> {
     await this.#fetch(listing, ticket, false);
   }
@@ -588,12 +585,12 @@ export class FolderPass {
     queue.add(() => job.run().catch(stop));
   }
 
-  /** Remembers what is durably covered: with each page, and when the pass certifies the folder. */
+  /** Stores the durable coverage: with each page, and at the folder's reconciliation. */
   saveCoverage(): void {
     rememberCoverage(this.ctx.memory, this.at, this.generation, this.evidence.coverage);
   }
 
-  /** Compares a page with the archive, records what it shows, and queues what is new. */
+  /** Compares a page with the archive, records the differences, and queues new messages. */
   async #read(
     interval: UidInterval,
     items: readonly Listing[],
@@ -618,7 +615,7 @@ export class FolderPass {
     }
   }
 
-  /** Decides what a listing without a place is: an earlier uid that answers again, perhaps a move, or new mail. */
+  /** Classifies a listing without a place: a reappeared uid, perhaps a move, or new mail. */
   async #receive(
     listing: Listing,
     ticket: PageTicket,
@@ -632,7 +629,7 @@ export class FolderPass {
       evidence.reappear(listing);
       return;
     }
-    // Only an archive that had something before the pass can have lost it to a move.
+    // A move needs an archive that had messages before this sync run.
     const print = startedAtCommit === 0 ? '' : fingerprint(listing);
     if (print !== '' && mirror.isOpenSomewhere(this.at, print, startedAtCommit)) {
       evidence.defer({ listing, fingerprint: print, ticket });
@@ -650,7 +647,7 @@ export class FolderPass {
     return state === 'quarantined' || state === 'forgotten';
   }
 
-  /** Records the flags that answers show of open places, and draws no other conclusion from these answers. */
+  /** Records the flags of open places in these responses, and ignores everything else. */
   recordFlags(items: readonly Listing[]): void {
     for (const item of items) {
       const range = { lo: item.uid, hi: item.uid };
@@ -670,12 +667,12 @@ export class FolderPass {
 }
 
 /**
- * Source fetches of one account: some run, the rest wait in the order in which they came. A fetch costs this queue a
- * few microseconds, because a first sync puts every message of a mailbox through it.
+ * Source fetches of one account: some run, the rest wait, first come, first served. Costs a few microseconds per fetch,
+ * because a first sync queues every message of a mailbox.
  */
 export class FetchQueue {
   #waiting: (() => Promise<void>)[] = [];
-  /** Of `#waiting`, those that have started: cut off from time to time instead of shifting each. */
+  /** Started fetches at the front of `#waiting`; removed in batches instead of shifting each. */
   #taken = 0;
   #running = 0;
   #forRoom: (() => void)[] = [];
@@ -696,13 +693,13 @@ export class FetchQueue {
     else this.#waiting.push(fetch);
   }
 
-  /** Resolves when another fetch may be added: at once, or else when half of those that wait have started. */
+  /** Resolves when another fetch may be added: at once, or when half of the waiting ones have started. */
   async room(): Promise<void> {
     if (this.#size < this.ahead) return;
     await new Promise<void>((resolve) => this.#forRoom.push(resolve));
   }
 
-  /** Resolves when none runs and none waits. */
+  /** Resolves when none runs or waits. */
   async onIdle(): Promise<void> {
     if (this.#running === 0) return;
     await new Promise<void>((resolve) => this.#forIdle.push(resolve));

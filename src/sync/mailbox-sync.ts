@@ -38,12 +38,12 @@ import { forgetSuspension, noteQuota, noteUnwatchedFolders } from './usage.ts';
 import { verifyAssumed } from './verify-unverified.ts';
 import { askByName, canSearch, FLAGS_UNHEEDED, newestPage } from './walk.ts';
 
-/** When a walk ends, a newest page older than this is requested again: one minute. */
+/** After a walk, a newest page older than one minute is requested again. */
 const LONG_WALK_MS = 60_000;
-/** Mail that arrives during a long walk is looked for this often before the pass ends. */
+/** Rounds in which mail that arrives during a long walk is fetched before the sync run ends. */
 const CERTIFYING_ROUNDS = 3;
 
-/** Certifies each folder; what arrived during a long walk is fetched first. */
+/** Reconciles each folder; mail that arrived during a long walk is fetched first. */
 async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
   let open = folders;
   for (let round = 1; open.length > 0; round += 1) {
@@ -71,7 +71,7 @@ async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Pro
   }
 }
 
-/** States what the archive still has of folders that the listing lacks: pending deletions, until they are confirmed. */
+/** Reports the archived messages of unlisted folders: pending deletions, until confirmed. */
 function certifyUnlisted(
   { ledger, mirror }: PassContext,
   mailbox: string,
@@ -90,7 +90,7 @@ function certifyUnlisted(
   }
 }
 
-/** States what the answers about a folder prove. */
+/** Returns the reconciliation of a folder. */
 function certify(folder: FolderPass): FolderCertificate {
   const { evidence, sums } = folder;
   return {
@@ -102,7 +102,7 @@ function certify(folder: FolderPass): FolderCertificate {
   };
 }
 
-/** Sums that do not add up once mean that the folder changed during the pass; twice in a row, something is wrong. */
+/** Unequal sums mean once that the folder changed during the sync run; twice in a row, that something is wrong. */
 function warnIfIncomplete(ctx: PassContext, folder: FolderPass, times: number): void {
   if (times < 2) return;
   const { total } = folder.evidence;
@@ -122,8 +122,8 @@ function isWorthAnotherLook(
 }
 
 /**
- * Moves what is remembered of a folder to the path it was renamed to: every scope whose keys are folders or their
- * generations. What is kept by place is learned again.
+ * Moves the memory of a renamed folder to its new path: every scope with folder or epoch keys. Scopes with place keys
+ * are learned again.
  */
 export function renameFolder(memory: Memory, at: FolderKey, to: string, generation: number): void {
   const renamed = { ...at, folder: to };
@@ -136,7 +136,7 @@ export function renameFolder(memory: Memory, at: FolderKey, to: string, generati
 type Moved = ScopeOf<'folder' | 'generation'>;
 
 function move(memory: Memory, scope: Moved, from: string, to: string): void {
-  // What an earlier folder of the new name left is forgotten.
+  // Replaces values of an earlier folder with the new name.
   memory.set(scope, to, memory.get(scope, from) ?? null);
   memory.set(scope, from, null);
 }
@@ -144,9 +144,9 @@ function move(memory: Memory, scope: Moved, from: string, to: string): void {
 type Missing = ReturnType<Mirror['folders']>[number];
 
 /**
- * Finds folders that were renamed: one is no longer listed, and a new one shows the same messages under the same
- * uids. Its places, generation and coverage continue under the new path; nothing is fetched. Requests at most one
- * newest page for each new folder, and each page serves the pass later.
+ * Finds renamed folders: one is no longer listed, and a new one shows the same messages with the same uids. Its places,
+ * UID epoch and coverage continue under the new path; nothing is fetched. Costs at most one newest page per new folder,
+ * which the sync run reuses.
  *
  * @returns the newest pages that were requested, by path
  */
@@ -178,7 +178,7 @@ async function findRenames(
   return pages;
 }
 
-/** A folder that fails here fails again, and is reported, when its turn comes: the mailbox does not wait for it. */
+/** Ignores a failure that concerns one folder: it recurs, and is reported, when that folder's turn comes. */
 async function newestPageIfAny(
   ctx: PassContext,
   at: FolderKey,
@@ -193,7 +193,7 @@ async function newestPageIfAny(
   }
 }
 
-/** Returns whether every uid of the page that the old folder knew shows the same message, and they are enough. */
+/** Returns whether every uid of the page that the old folder knew shows the same message, and enough of them do. */
 function showsTheSame(
   ctx: PassContext,
   key: MailboxKey,
@@ -218,17 +218,17 @@ function showsTheSame(
 /** Scope of memory: known folders that an earlier listing lacked. */
 const UNLISTED = 'unlisted';
 
-/** A known folder that the listing of this pass lacks. */
+/** A known folder that the listing of this sync run lacks. */
 interface UnlistedFolder extends EndingFolder {
-  /** True when an earlier pass's listing lacked it too: then it is gone. */
+  /** True if an earlier sync run's listing lacked it too: then it is gone. */
   readonly isGone: boolean;
 }
 
 /**
- * Returns the known folders that this listing lacks. Folders that the configuration leaves out stay as they are. A
- * listing that shows fewer folders than it counts proves nothing about those it lacks.
+ * Returns the known folders that this listing lacks. Excluded folders are unaffected. An incomplete listing proves
+ * nothing about missing folders.
  *
- * @throws MailkeepError `sync.no-inbox` for a listing without INBOX: every mailbox has one, so it is not complete
+ * @throws MailkeepError `sync.no-inbox` for a listing without INBOX: every mailbox has one, so it is incomplete
  */
 function unlistedFolders(
   ctx: PassContext,
@@ -256,7 +256,7 @@ function unlistedFolders(
     }));
 }
 
-/** Remembers which known folders this listing lacks, and forgets those that are back. */
+/** Stores which known folders this listing lacks, and clears those that are back. */
 function noteListing(
   ctx: PassContext,
   key: MailboxKey,
@@ -274,18 +274,18 @@ function noteListing(
   }
 }
 
-/** Scope of memory: the counts at which a folder's flags were last compared. */
+/** Scope of memory: counts at the last comparison of a folder's flags. */
 const COMPARED = 'flag-counts';
-/** The most requests that a plain pass spends on a folder's older flags; the next sweep reads the rest. */
+/** Limit of requests per normal sync run for a folder's older flags; the next full sync reads the rest. */
 const MOST_REQUESTS = 24;
-/** The listing counts neither starred nor answered messages: they are compared where flags changed, once an hour. */
+/** The listing does not count starred or answered messages: they are compared hourly if flags changed. */
 const ASK_AGAIN_MS = 3_600_000;
 const NEVER_COMPARED: FlagCounts = { theirs: -1, ours: -1, askedAt: Number.NEGATIVE_INFINITY };
 
 /**
- * Finds messages below the newest page whose flags changed. The folder listing counts unread messages at no cost.
- * Where that count differs from the archive's, searches that count the messages with a flag in a uid range find
- * them. Changes that cancel out are left to the next sweep.
+ * Finds messages below the newest page whose flags changed. The folder listing already counts unread messages. If that
+ * count differs from the archive's, searches by flag in UID ranges locate the changes. The next full sync finds changes
+ * that cancel out.
  */
 async function findFlagChanges(ctx: PassContext, pass: FolderPass): Promise<void> {
   const { evidence } = pass;
@@ -343,7 +343,9 @@ class Comparison {
     }
   }
 
-  /** Reads the messages of a range that have the flag. Those that should have it and do not are asked for by name. */
+  /**
+   * Reads the messages of a range that have the flag. Those that should have it but do not are requested individually.
+   */
   async #read(range: UidInterval, flag: CountedFlag, known: readonly number[]): Promise<boolean> {
     const carriers = new Set<number>();
     for (let lo = range.lo; lo <= range.hi; ) {
@@ -363,7 +365,7 @@ class Comparison {
     return this.#left > 0;
   }
 
-  /** Requests a page of the messages that have the flag; undefined when the budget is spent or the host cannot answer. */
+  /** Requests a page of messages with the flag; undefined if the budget is spent or the host cannot answer. */
   async #ask(
     range: UidInterval,
     flag: CountedFlag,
@@ -394,17 +396,17 @@ function isAsked({ uid, flags }: Listing, range: UidInterval, flag: CountedFlag)
 export interface MailboxPass {
   readonly mailbox: OriginMailbox;
   readonly key: MailboxKey;
-  /** The folders that are asked in this pass. */
+  /** The folders to request in this sync run. */
   readonly folders: readonly FolderPass[];
-  /** Known folders that the listing lacks; gone are those that two complete listings, a pass apart, lack. */
+  /** Known folders that the listing lacks; gone if two complete listings of separate sync runs lack them. */
   readonly unlisted: readonly UnlistedFolder[];
-  /** Open places by path, before the pass changed anything. */
+  /** Open places by path, before any change of this sync run. */
   readonly openBefore: ReadonlyMap<string, number>;
-  /** Paths of all folders that the origin lists, also of those that are not asked. */
+  /** Paths of all listed folders, including those not requested. */
   readonly listed: ReadonlySet<string>;
 }
 
-/** Reads a mailbox's folders, records which are new, renamed or changed, and opens their passes. */
+/** Reads a mailbox's folders, records new, renamed or changed ones, and opens them for the sync run. */
 export async function openMailbox(
   ctx: PassContext,
   mailbox: OriginMailbox,
@@ -440,7 +442,7 @@ function incompleteListing({ folders, withoutPath = 0, problem }: FolderListing)
     : syncError('sync.folders-incomplete', { shown });
 }
 
-/** Opens the pass over a folder; none over one that is too quiet to be asked now. */
+/** Opens a folder for the sync run; returns none if it is too quiet to request now. */
 function openFolder(
   ctx: PassContext,
   key: MailboxKey,
@@ -467,7 +469,7 @@ function openFolder(
   return [new FolderPass(ctx, at, listed, address, generation, head)];
 }
 
-/** Reads the newest page of every folder: new mail first, before any backlog. */
+/** Reads the newest page of every folder: new mail before any backlog. */
 export async function readNewestPages({ folders }: MailboxPass): Promise<void> {
   for (const folder of folders) {
     if (folder.isEmpty || folder.isBackwards) continue;
@@ -475,7 +477,7 @@ export async function readNewestPages({ folders }: MailboxPass): Promise<void> {
   }
 }
 
-/** Fetches the backlog, records what is gone, updates older flags, and certifies what all answers prove. */
+/** Fetches the backlog, records deletions, updates older flags, and reconciles every folder. */
 export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promise<void> {
   const { address } = pass.mailbox;
   for (const folder of pass.folders) {
@@ -516,7 +518,7 @@ export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promis
   await noteQuota(ctx, pass.key);
 }
 
-/** Compares what older pages show, and returns the folders whose uids were reassigned. */
+/** Compares older pages, and returns the folders whose uids were reassigned. */
 async function judgeFolders(
   ctx: PassContext,
   folders: readonly FolderPass[],

@@ -27,7 +27,7 @@ import {
 import { type AccountToSync, runSync, type SyncOptions } from './run-sync.ts';
 import { type Narrowing, wantedOf } from './selection.ts';
 
-/** What reads messages, and attachments: each of its threads takes some 100 MB. */
+/** Extractors of messages and attachments: each of their threads takes some 100 MB. */
 export interface SharedExtractors {
   readonly messages: Extractor;
   readonly attachments: AttachmentExtractor;
@@ -36,10 +36,10 @@ export interface SharedExtractors {
 export type AttachmentReading = ReturnType<typeof attachmentReading>;
 
 /**
- * Reads the text of attachments when messages themselves are searchable: for the writer, at the end of a pass or in idle
- * time. Its thread starts when there is something to read.
+ * Reads the text of attachments once all messages are searchable: for the writer, at the end of a sync run or in idle
+ * time. Its thread starts on demand.
  *
- * @param shared one that others use as well: `close` leaves it open
+ * @param shared an extractor shared with others: `close` leaves it open
  */
 export function attachmentReading(
   { catalog, sources, segments }: Pick<Writer, 'catalog' | 'sources' | 'segments'>,
@@ -49,10 +49,7 @@ export function attachmentReading(
 ) {
   const extractor = shared ?? openAttachmentExtractor();
   return {
-    /**
-     * Continues where it stopped, for `forMs` milliseconds and until the current attachment is done; resolves with how
-     * many attachments are left.
-     */
+    /** Continues for `forMs` milliseconds plus the current attachment; resolves with the number of attachments left. */
     async read(order: { signal: AbortSignal; forMs: number; now: () => number }): Promise<number> {
       const { signal, forMs, now } = order;
       const until = now() + forMs;
@@ -64,7 +61,7 @@ export function attachmentReading(
         index: (stopped) => indexer.all(stopped),
         makeRoom: () => messages.rest(),
         signal,
-        // Honest mail waits behind attachments that take too long, and has its time all the same.
+        // Normal mail behind slow attachments still gets its full time.
         goOn: (lostMs) => now() < until + lostMs,
       });
       return remaining;
@@ -75,15 +72,15 @@ export function attachmentReading(
   };
 }
 
-/** From this size on a segment is worth sealing at the end of a pass: a quiet day's mail is not. */
+/** Minimum segment size for sealing at the end of a sync run: a quiet day's mail is smaller. */
 const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
 
 /**
- * Seals what is closed, publishes it, lets go of what that replaced, and closes the gaps of a first sync. The replaced file goes
- * at once: the sealed one was read back and verified whole, and a reader that has the old one open keeps it, or
- * finds the new one when it looks again. Keeping it would double the disk a first sync needs.
+ * Seals closed segments, publishes them, deletes the replaced files, and closes the gaps of a first sync. Deleting at
+ * once is safe: the sealed file was read back and verified, and a reader keeps its open file or finds the new one.
+ * Keeping both would double the disk space of a first sync.
  *
- * Returns what was met that is not what was written; such a segment stays as it is.
+ * Returns the damage found; such a segment is left unchanged.
  */
 export async function tidy(
   writer: Writer,
@@ -106,28 +103,27 @@ export async function tidy(
   try {
     catalog.compact();
   } catch (error) {
-    // Somebody reads: the gaps fill with the mail to come.
+    // A reader is active: new mail will fill the gaps.
     if (!hasCode(error, 'catalog-busy')) throw error;
   }
   return damaged;
 }
 
-/** A pass in all that its purpose decides. The rest follows from the archive and the configuration. */
+/** Options that the purpose of a sync run decides. Archive and configuration decide the rest. */
 type PassOrder = Omit<
   SyncOptions,
   'order' | 'first' | 'minFreeBytes' | 'startedAtCommit' | 'log' | 'memory' | 'freeBytes' | Given
 > &
   Partial<Pick<SyncOptions, 'mirror' | 'concurrency'>> & {
-    /** Where it differs from a pass by hand; `brake` and `confirmAfterMs` are the configuration's. */
+    /** Differences from a manual sync run; `brake` and `confirmAfterMs` come from the configuration. */
     readonly policy: Pick<PassPolicy, 'full' | 'acceptEndings'> & Partial<PassPolicy>;
   };
 type Given = 'mirror' | 'concurrency' | 'policy';
 
 /**
- * Makes a pass over accounts. Every pass is composed here, whoever asked for it: the command, the daemon, or a
- * comparison with the service.
+ * Makes a sync run over accounts. The command, the daemon and comparisons with the service all use it.
  *
- * @throws what `runSync` throws
+ * @throws the errors of `runSync`
  */
 export async function makePass(
   writer: Writer,
@@ -152,14 +148,14 @@ export async function makePass(
   return result;
 }
 
-/** How long a pass reads the text of attachments once all messages are searchable; the next pass continues there. */
+/** How long a sync run reads the text of attachments once all messages are searchable; the next one continues there. */
 const ATTACHMENTS_MS = 10_000;
 
 /**
- * Makes one pass by hand over all accounts. When it returns, everything it stored is durable, searchable and sealed
- * where that is worth it.
+ * Makes one manual sync run over all accounts. When it returns, everything stored is durable, searchable and, if large
+ * enough, sealed.
  *
- * @throws what `runSync` throws
+ * @throws the errors of `runSync`
  */
 export async function syncAccounts(
   { now, signal }: Pick<EngineContext, 'now' | 'signal'>,
@@ -187,7 +183,7 @@ export async function syncAccounts(
       indexing,
       tidy: async (until) => {
         await attachments.read({ signal: until, forMs: ATTACHMENTS_MS, now });
-        // Nothing is read any more, and sealing takes memory too.
+        // Reading has ended, and sealing needs the memory.
         await Promise.all([extractor.close(), attachments.close()]);
         return tidy(writer, startedAtCommit, now, until);
       },
@@ -202,7 +198,7 @@ export async function syncAccounts(
   }
 }
 
-/** Counts requests by operation; those that were retried count again. */
+/** Counts requests by operation; retries count again. */
 export class Meter {
   readonly #byOperation = new Map<string, number>();
   requests = 0;
@@ -217,21 +213,24 @@ export class Meter {
   }
 }
 
-/** Counts the requests of passes that run at the same time: a mailbox has one pass at a time, so its requests are that pass's. */
+/**
+ * Counts the requests of concurrent sync runs. A mailbox has one sync run at a time, so its requests belong to that
+ * one.
+ */
 export class Meters {
   readonly #open = new Map<string, { readonly meter: Meter; readonly report: () => void }>();
 
-  /** @param perMinute returns the requests per minute that an account may make now */
+  /** @param perMinute returns the current requests per minute of an account */
   constructor(private readonly perMinute: (account: string) => number) {}
 
-  /** Counts a request for the pass it belongs to, if it belongs to one. */
+  /** Counts a request for its sync run, if any. */
   count(account: string, report: RequestReport): void {
     const open = this.#open.get(keyOf(account, report.key));
     open?.meter.add(report);
     open?.report();
   }
 
-  /** Calls `act` while requests about a mailbox (`''`: about the account) are counted by `meter`. */
+  /** Calls `act` while `meter` counts requests about a mailbox (`''`: about the account). */
   async during<T>(
     account: string,
     mailbox: string,
@@ -257,20 +256,20 @@ function keyOf(account: string, mailbox: string): string {
   return `${account} ${mailbox}`;
 }
 
-/** The accounts of a pass by hand with their services open. */
+/** The accounts of a manual sync run, connected to their services. */
 export interface OpenAccounts {
   readonly accounts: readonly AccountToSync[];
   /** Requests so far, by operation, over all accounts. */
   readonly requests: () => Record<string, number>;
 }
 
-/** Those who follow a pass by hand. */
+/** Listeners of a manual sync run. */
 interface PassListeners {
   readonly progress: ProgressListener;
   readonly request: (report: RequestReport) => void;
 }
 
-/** Opens the services of the chosen accounts behind one limiter, for as long as `act` takes. */
+/** Connects the chosen accounts behind one limiter while `act` runs. */
 export async function withAccounts<T>(
   { surroundings, now }: Pick<EngineContext, 'surroundings' | 'now'>,
   settings: Pick<Settings, 'rateLimit'>,
@@ -316,13 +315,13 @@ export async function withAccounts<T>(
   }
 }
 
-/** What is known of a run apart from its result. */
+/** Facts about a run apart from its result. */
 export type RunFrame = Pick<RunRecord, 'kind' | 'account' | 'startedAt' | 'endedAt'>;
 
-/** Words for a failure, as the front end has them. */
+/** Words a failure for users. */
 type Say = (failure: Pick<SyncResult['failures'][number], 'code' | 'facts'>) => string;
 
-/** What a run that is no pass leaves out. */
+/** Empty counts for other kinds of run. */
 export const NO_NUMBERS: Omit<RunRecord, keyof RunFrame> = {
   outcome: 'done',
   mailboxes: 0,
@@ -353,13 +352,13 @@ export function recordOfPass(result: SyncResult, frame: RunFrame, say: Say): Run
     ...NO_NUMBERS,
     ...counts,
     ...totalsOf(mailboxes, 'quarantined', 'held', 'bytes'),
-    // An account or the archive that failed as a whole leaves nothing else to report.
+    // After the failure of an account or the archive there is nothing else to report.
     outcome: failures.some(({ mailbox }) => mailbox === null) ? 'failed' : 'done',
     mailboxes: mailboxes.length,
     mailbox: mailboxes.length === 1 ? (only?.address ?? null) : null,
     requests,
     sum: sumOf(certificates),
-    // Every five minutes the same sums would be most of what is kept.
+    // Equal sums every five minutes would dominate the stored data.
     folders: certificates.filter((folder) => isChanged || isOdd(folder)),
     failures: failures.length,
     troubles: failures.map((failure): RunTrouble => {
@@ -369,7 +368,7 @@ export function recordOfPass(result: SyncResult, frame: RunFrame, say: Say): Run
   };
 }
 
-/** Returns what is kept of a pass that an error ended. */
+/** Returns the record of a sync run that failed with an error. */
 export function recordOfFailure(error: unknown, frame: RunFrame, text: string): RunRecord {
   const isOurs = error instanceof MailkeepError;
   if (isOurs && error.family === 'interrupted')
@@ -380,7 +379,7 @@ export function recordOfFailure(error: unknown, frame: RunFrame, text: string): 
 }
 
 /**
- * Keeps a run in the state. The state is a convenience: that it cannot be written is reported and fails nothing.
+ * Stores a run in the state. A failure is reported, but harmless: the state is a convenience.
  *
  * @param failed called with the error
  */

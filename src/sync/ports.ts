@@ -8,11 +8,11 @@ import type { Mirror } from './mirror.ts';
 import type { BrakePolicy } from './plan/folder-evidence.ts';
 import type { Canary } from './verify-unverified.ts';
 
-/** One page of messages. `total` is the origin's own count of the complete answer. */
+/** One page of messages. `total` is the service's count of the whole result. */
 export interface OriginPage {
   readonly items: readonly Listing[];
   readonly total: number;
-  /** Messages per page as the origin states them; it may differ from what was requested. */
+  /** Messages per page as the service reports it; may differ from the request. */
   readonly perPage?: number;
 }
 
@@ -21,18 +21,18 @@ export interface OriginMailbox {
   readonly address: string;
 }
 
-/** The folders of a mailbox as the origin lists them, each once. */
+/** The folders of a mailbox as listed, without duplicates. */
 export interface FolderListing {
   readonly folders: readonly ListedFolder[];
-  /** False when the listing counts more folders than it shows: what it lacks is not gone. */
+  /** False if the listing counts more folders than it shows: missing ones are not gone. */
   readonly complete: boolean;
-  /** Folders that are listed without a path: they cannot be requested, and the listing is not complete. */
+  /** Folders listed without a path: they cannot be requested, and the listing is incomplete. */
   readonly withoutPath?: number;
   /** Why the listing ended early: its pages make no progress, or it is longer than any real one. */
   readonly problem?: MailkeepError;
 }
 
-/** A raw source that is complete as far as HTTP can detect. The receiver deletes the file. */
+/** A raw source, complete as far as HTTP can detect. The receiver deletes the file. */
 export type FetchedSource =
   | { readonly kind: 'buffer'; readonly bytes: Buffer }
   | {
@@ -42,39 +42,39 @@ export type FetchedSource =
       readonly sha256: string;
     };
 
-/** `STORAGE` is in bytes, `MESSAGE` a count; no limit is null. */
+/** `STORAGE` is in bytes, `MESSAGE` a count; null for no limit. */
 export interface QuotaResource {
   readonly name: string;
   readonly usage: number;
   readonly limit: number | null;
 }
 
-/** What the listing of an order says about one of its mailboxes. It may be wrong or out of date. */
+/** A mailbox in the listing of an order. It may be wrong or outdated. */
 export interface ListedUsage {
   readonly address: string;
   readonly suspended: boolean;
-  /** When the service counted, milliseconds since the epoch; null when it does not say. */
+  /** When the service counted, milliseconds since the epoch; null if unknown. */
   readonly countedAt: number | null;
   readonly resources: readonly QuotaResource[];
 }
 
 export interface UsageListing {
   readonly mailboxes: readonly ListedUsage[];
-  /** Requests that the complete listing takes; only the first page was read where that is too many. */
+  /** Requests of the whole listing; if too many, only the first page was read. */
   readonly pages: number;
-  /** Whether every page was read: a mailbox that is not there is not listed. */
+  /** True if every page was read: then a missing mailbox is not listed. */
   readonly complete: boolean;
 }
 
 export type UidOrder = 'ascending' | 'descending';
 
 /**
- * What a pass requests from the origin, for one account. Every call is one request (folders and mailboxes: one per
- * page), already limited and retried; what it throws is final for this pass.
+ * The requests of a sync run, for one account. Every call is one request (folders and mailboxes: one per page), already
+ * limited and retried; its errors are final for this sync run.
  */
 export interface Origin {
   readonly host: string;
-  /** Returns the requests per minute in force: the configured limit, or less where the service taught less. */
+  /** Returns the current requests per minute: the configured limit, or a learned lower one. */
   requestsPerMinute(): number;
   mailboxes(signal: AbortSignal): Promise<readonly OriginMailbox[]>;
   folders(mailbox: string, signal: AbortSignal): Promise<FolderListing>;
@@ -84,7 +84,7 @@ export interface Origin {
     page: { readonly page: number; readonly perPage: number; readonly order: UidOrder },
     signal: AbortSignal,
   ): Promise<OriginPage>;
-  /** `searchMessages` over a uid set, sorted by uid, first page. */
+  /** `searchMessages` for a uid set, sorted by uid, first page. */
   search(
     at: FolderKey,
     page: {
@@ -99,25 +99,25 @@ export interface Origin {
     signal: AbortSignal,
   ): Promise<OriginPage>;
   source(at: FolderKey, uid: number, signal: AbortSignal): Promise<FetchedSource>;
-  /** Usage and limits of a mailbox; empty where the origin has no quotas. */
+  /** Usage and limits of a mailbox; empty if the service has no quotas. */
   quota(mailbox: string, signal: AbortSignal): Promise<readonly QuotaResource[]>;
-  /** The usage of all mailboxes, 100 per request; present only with a token for the platform surface. */
+  /** The usage of all mailboxes, 100 per request; present only with a token for the Platform API. */
   usages?(mostPages: number, signal: AbortSignal): Promise<UsageListing>;
 }
 
-/** What is convenient to remember and may be lost: proofs, waits between retries, learned host rules. */
+/** Disposable memory: proofs, retry waits, learned host rules. */
 export type Memory = Pick<StateFile, 'get' | 'set'>;
 
 /**
- * Returns whether something remembered at `at` is younger than `withinMs`. A time in the future is not: it was noted
- * before the clock was set back, and would count as young for too long.
+ * Returns whether `at` is less than `withinMs` ago. A future time is not: the clock was set back, and it would count as
+ * recent for too long.
  */
 export function isRecent(at: number, now: number, withinMs: number): boolean {
   const age = now - at;
   return age >= 0 && age < withinMs;
 }
 
-/** Failures that would affect every mailbox alike, most of them of the origin: continuing would only repeat them. */
+/** Failures, mostly of the service, that would repeat for every mailbox. */
 const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
   'sync.marks-seen',
   'origin.unreachable',
@@ -127,9 +127,9 @@ const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns whether an error concerns one mailbox, folder or message only, and not all of them: what the origin says
- * about it, a connection that broke after the request had left, each time it was tried (a host that is down accepts
- * no request), and a name that cannot be requested (`..`, halves of surrogate pairs): it came from the origin.
+ * Returns whether an error concerns a single mailbox, folder or message: a refusal of it, a connection that broke after
+ * each attempt's request was sent (a host that is down accepts no request), or a name from the service that cannot be
+ * requested (`..`, unpaired surrogates).
  */
 export function concernsOnly(error: unknown): error is MailkeepError {
   if (!(error instanceof MailkeepError)) return false;
@@ -141,20 +141,25 @@ export function isUnaskable(error: MailkeepError): boolean {
   return error.code === 'request-invalid';
 }
 
-/** Returns whether a connection broke after the request had left. If that keeps happening it is the host: see Trouble. */
+/**
+ * Returns whether a connection broke after the request was sent. If that persists, the host is failing: see Trouble.
+ */
 function brokeWhileAnswering(error: MailkeepError): boolean {
   return error.code === 'origin.unreachable' && error.facts.sent === true;
 }
 
 /**
- * Returns whether an error ends the pass of its account only: a refused token or a service that fails concerns no other
- * account. A wrong configuration concerns the command that reads it (see `concernsOneAccount`).
+ * Returns whether an error ends only its account's sync run: a refused token or a failing service does not concern
+ * other accounts. A wrong configuration concerns the whole command (see `concernsOneAccount`).
  */
 export function endsOnlyTheAccount(error: unknown): error is MailkeepError {
   return error instanceof MailkeepError && (error.family === 'auth' || error.family === 'origin');
 }
 
-/** The same for a program that keeps running, where a token that cannot be read stops its account until it can. */
+/**
+ * Like `endsOnlyTheAccount`, for a long-running program: an unreadable token also stops only its account, until it is
+ * readable.
+ */
 export function concernsOneAccount(error: unknown): error is MailkeepError {
   return endsOnlyTheAccount(error) || (error instanceof MailkeepError && error.family === 'config');
 }
@@ -162,31 +167,31 @@ export function concernsOneAccount(error: unknown): error is MailkeepError {
 export interface PassContext {
   readonly account: string;
   readonly origin: Origin;
-  /** What a pass observes about the host of the origin. */
+  /** Observations of a sync run about the service's host. */
   readonly host: { readonly canary: Canary; readonly rules: HostRules; readonly trouble: Trouble };
   readonly mirror: Mirror;
   readonly committer: Committer;
   readonly memory: Memory;
   /** Counts, failures and progress. */
   readonly ledger: Ledger;
-  /** Source fetches; its concurrency is the account's. */
+  /** Source fetches, with the account's concurrency. */
   readonly queue: FetchQueue;
   readonly now: () => number;
   readonly signal: AbortSignal;
-  /** Stops the account's pass, which ends with the first error given. */
+  /** Stops the account's sync run with the first error given. */
   readonly stop: (error: unknown) => void;
-  /** Number of the commit the archive had reached when the pass began; 0 for an empty archive. */
+  /** Number of the archive's last commit at the start; 0 for an empty archive. */
   readonly startedAtCommit: number;
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly policy: PassPolicy;
-  /** The part of the configuration that decides about the order of fetching. */
+  /** Configuration of the fetch order. */
   readonly settings: { readonly order: 'newest' | 'oldest'; readonly first: FirstPart };
 }
 
 /**
- * Runs an act on one mailbox or folder. A failure that concerns nothing else is recorded, so that the rest of the
- * pass continues; any other failure ends the pass. Returns whether the act succeeded.
+ * Runs an action on one mailbox or folder, and returns whether it succeeded. A failure that concerns nothing else is
+ * recorded, and the sync run continues; any other failure ends it.
  */
 export async function guard(
   ctx: PassContext,
@@ -205,7 +210,7 @@ export async function guard(
   }
 }
 
-/** Waits until every queued source is fetched and everything it brought is durable. */
+/** Waits until every queued source is fetched and durable. */
 export async function drain(ctx: PassContext): Promise<void> {
   await ctx.queue.onIdle();
   ctx.signal.throwIfAborted();
@@ -213,35 +218,35 @@ export async function drain(ctx: PassContext): Promise<void> {
 }
 
 /**
- * Which part of a large backlog is fetched before the rest, over all folders: mail of the last year, or small
- * messages. `folders`: none, one folder after the other.
+ * The part of a large backlog to fetch first, over all folders: mail of the last year, or small messages. `folders`:
+ * one folder after the other.
  */
 export type FirstPart = 'recent' | 'small' | 'folders';
 
-/** What a pass may do in addition to finding what is new. */
+/** What a sync run may do besides finding new mail. */
 export interface PassPolicy {
-  /** Answer for every uid of every folder, and refresh every flag. */
+  /** Confirm every uid of every folder, and refresh every flag. */
   readonly full: boolean;
-  /** Accept the deletions that the brake holds, or would hold. */
+  /** Accept deletions that the deletion guard holds, or would hold. */
   readonly acceptEndings: boolean;
   readonly brake: BrakePolicy;
-  /** Milliseconds after which a second check of what is held counts. */
+  /** Milliseconds until a second check of held messages counts. */
   readonly confirmAfterMs: number;
-  /** How old an earlier answer may be to spare a request; null, as for a pass by hand, spares none. */
+  /** Maximum age of reusable responses; null, as for a manual sync run, reuses none. */
   readonly rhythm: Rhythm | null;
-  /** Pages that a full pass read since this time (milliseconds since the epoch) are not read again; null reads all. */
+  /** Skips pages that a full sync read since this time (milliseconds since the epoch); null skips none. */
   readonly sweptSince: number | null;
-  /** The most relinked places whose sources are fetched and compared, per hour and account; 0 for none. */
+  /** Limit of unverified messages to fetch and compare, per hour and account; 0 for none. */
   readonly verifyPerHour: number;
 }
 
-/** The policy of a pass by hand, where it is fixed: it uses no earlier answers and spares no request. */
+/** Fixed policy of a manual sync run: reuses no responses and skips no requests. */
 export const BY_HAND = { rhythm: null, sweptSince: null, verifyPerHour: 0 } as const;
 
-/** How long answers of earlier passes may be used, in milliseconds. */
+/** How long earlier responses may be reused, in milliseconds. */
 interface Rhythm {
   /** The mailboxes of the account. */
   readonly mailboxesMs: number;
-  /** The newest page of a folder whose counts did not change; INBOX and sent mail are read in every pass. */
+  /** The newest page of a folder with unchanged counts; INBOX and sent mail are read in every sync run. */
   readonly folderMs: number;
 }

@@ -2,7 +2,7 @@ import type { ErrorFamily, Facts } from '../core/errors.ts';
 import { addSums, differsByHeldOnly, type FolderSums } from './plan/folder-evidence.ts';
 import type { Forecast } from './plan/plan-folder.ts';
 
-/** What a pass did to one mailbox. Counts are places; `bytes` are raw source bytes fetched. */
+/** Result of a sync run for one mailbox. Counts are messages, once per folder; `bytes` are raw source bytes fetched. */
 export interface MailboxResult {
   readonly address: string;
   readonly folders: number;
@@ -10,24 +10,24 @@ export interface MailboxResult {
   readonly ended: number;
   readonly flagsChanged: number;
   readonly relinked: number;
-  /** Relinked places whose sources were fetched since: `corrected` ones were another message than assumed. */
+  /** Messages matched without download that were fetched since; `corrected` ones turned out to be other messages. */
   readonly verified: number;
   readonly corrected: number;
   readonly quarantined: number;
   readonly held: number;
   /**
-   * ISO 8601. The first pass after this time accepts the deletions that the brake holds, if the messages are still
-   * gone; null where nothing is held.
+   * ISO 8601. The first sync run after this time accepts the held deletions, if the messages are still gone; null if
+   * none are held.
    */
   readonly heldUntil: string | null;
   readonly bytes: number;
-  /** Folders that were compared with the archive, in this pass or so recently that they were not asked. */
+  /** Folders compared with the archive, in this sync run or so recently that it skipped them. */
   readonly compared: number;
-  /** How many of the folders were compared: what was not compared may have changed. */
+  /** How many folders were compared: others may have changed. */
   readonly comparison: 'all' | 'some' | 'none';
 }
 
-/** A named failure that did not stop the rest. */
+/** A failure that did not stop the rest. */
 export interface SyncFailure {
   /** Empty for a failure of the archive itself. */
   readonly account: string;
@@ -40,9 +40,9 @@ export interface SyncFailure {
 }
 
 /**
- * What a folder's answers prove: `originTotal` = stored + assumed + quarantined + forgotten. The held are pending
- * deletions, which the origin does not count. `complete` is true only when the sum adds up, nothing is held, and every
- * uid was answered for.
+ * Reconciliation of a folder: `originTotal` = stored + assumed + quarantined + forgotten. Held messages are pending
+ * deletions, which the service does not count. `complete` requires equal sums, no held messages, and a response for
+ * every uid.
  */
 export interface FolderCertificate extends FolderSums {
   readonly mailbox: string;
@@ -52,25 +52,25 @@ export interface FolderCertificate extends FolderSums {
 }
 
 /**
- * Returns whether a folder is incomplete only because the brake keeps what the origin no longer has: everything else
- * adds up. The user decides about that; it is no fault of the service.
+ * Returns whether a folder is incomplete only because of held messages that the service no longer has. That is the
+ * user's decision, not a fault of the service.
  */
 export function isHeldOnly(folder: FolderCertificate): boolean {
   return !folder.complete && differsByHeldOnly(folder.originTotal, folder);
 }
 
-/** A folder that the configuration excludes: it is not synced, and nothing in it ends. */
+/** A folder that the configuration excludes: it is not synced, and nothing in it counts as deleted. */
 export interface ExcludedFolder {
   readonly mailbox: string;
   readonly folder: string;
 }
 
-/** The result of one pass, in the shape that `sync --json` prints. */
+/** The result of one sync run, in the shape that `sync --json` prints. */
 export interface SyncResult {
   readonly mailboxes: readonly MailboxResult[];
   readonly requests: number;
   readonly requestsByOperation: Readonly<Record<string, number>>;
-  /** `fetchMs`: until all bytes and places were durable. `indexMs`: from then until all was searchable. */
+  /** `fetchMs`: until everything was durable. `indexMs`: from then until everything was searchable. */
   readonly timings: { readonly fetchMs: number; readonly indexMs: number };
   readonly durationMs: number;
   readonly failures: readonly SyncFailure[];
@@ -94,7 +94,7 @@ export const NOTHING_DONE: Omit<MailboxResult, 'address'> = {
   comparison: 'none',
 };
 
-/** Returns the result of a pass over nothing that took this many milliseconds. */
+/** Returns the result of an empty sync run that took this many milliseconds. */
 export function emptyResult(durationMs: number): SyncResult {
   return {
     mailboxes: [],
@@ -108,12 +108,12 @@ export function emptyResult(durationMs: number): SyncResult {
   };
 }
 
-/** What the answers about several folders prove together. */
+/** Combined reconciliation of several folders. */
 type SumOfFolders = Omit<FolderCertificate, 'mailbox' | 'folder'> & {
   readonly folders: number;
 };
 
-/** Adds up what the answers about several folders prove; null where no folder was compared. */
+/** Adds up the reconciliations of several folders; null if none was compared. */
 export function sumOf(certificates: readonly FolderCertificate[]): SumOfFolders | null {
   if (certificates.length === 0) return null;
   return {
@@ -124,7 +124,7 @@ export function sumOf(certificates: readonly FolderCertificate[]): SumOfFolders 
   };
 }
 
-/** Returns the failure of an account as a whole; of the archive itself where the account is empty. */
+/** Returns the failure of an account; of the archive itself if the account is empty. */
 export function failureOfAccount(
   account: string,
   { family, code, facts }: Pick<SyncFailure, 'family' | 'code' | 'facts'>,
@@ -148,15 +148,15 @@ export function totalsOf(
   return Object.fromEntries(counts.map((count) => [count, sum(count)]));
 }
 
-/** What a pass reports while it runs. A listener prints or counts; it never throws and never waits. */
+/** Progress of a sync run. A listener prints or counts; it must not throw or block. */
 export type SyncProgress =
-  /** Before anything is fetched, when more than a few new messages remain. */
+  /** Before anything is fetched, if more than a few new messages remain. */
   | { readonly event: 'forecast'; readonly account: string; readonly forecast: Forecast }
   | {
       readonly event: 'mailbox-started';
       readonly account: string;
       readonly address: string;
-      /** Messages of this mailbox that remain to be fetched, by the folder listing. */
+      /** Remaining messages of this mailbox, by the folder listing. */
       readonly messages: number;
     }
   /** After each durable batch: running sums of one mailbox. `bytes` are raw source bytes. */
@@ -168,14 +168,14 @@ export type SyncProgress =
       readonly bytes: number;
     }
   | { readonly event: 'mailbox-finished'; readonly account: string; readonly address: string }
-  /** After each request: all requests of the pass so far, and the rate in force. */
+  /** After each request: all requests of the sync run so far, and the current rate. */
   | {
       readonly event: 'requests';
       readonly account: string;
       readonly requests: number;
       readonly perMinute: number;
     }
-  /** The limiter makes the pass wait: until `until` (milliseconds since the epoch). */
+  /** The limiter delays the sync run until `until` (milliseconds since the epoch). */
   | {
       readonly event: 'waiting';
       readonly account: string;

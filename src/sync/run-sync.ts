@@ -39,32 +39,31 @@ import {
 import { Canary } from './verify-unverified.ts';
 import { canSearch, isRefusal, reconsiderSearch } from './walk.ts';
 
-/** What counts as recent: a year. */
+/** Recent mail: one year. */
 const RECENT_MS = 365 * 86_400_000;
-/** A smaller backlog is over within two pages: finding where a year begins is not worth a request. */
+/** A smaller backlog takes two pages: not worth a request to find the start of the year. */
 const LARGE_BACKLOG = 2 * PAGE_SIZE;
-/** Messages below it are small: nine of ten, and a small part of all bytes. */
+/** Smaller messages are small: nine of ten, and a small part of all bytes. */
 const SMALL_BYTES = 100_000;
-/** Listings of large messages that are kept while they wait, over all folders: about 30 MB. More are not postponed. */
+/** Limit of postponed listings of large messages, over all folders: about 30 MB. */
 const MOST_POSTPONED = 20_000;
 
 /**
- * Fetches the part of the folders' backlogs that the configuration wants before the rest, so that an interrupted
- * first sync has the most useful mail. Only the order changes: the uids that are walked here are not walked again,
- * and the pass proves the same as without it.
+ * Fetches the configured first part of the folders' backlogs, so that an interrupted first sync has the most useful
+ * mail. Only the order changes: uids walked here are not walked again, and the proof is the same.
  */
 async function fetchFirstPart(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
   const { order, first } = ctx.settings;
   if (order === 'oldest') return;
   const waiting = folders.filter((folder) => !folder.isEmpty);
   if (first === 'recent') await fetchRecent(ctx, waiting);
-  // A daemon interrupts long passes, and each lists pages with a postponed message again: no pass would get far.
+  // The daemon interrupts long sync runs, and each lists pages with a postponed message again: none would get far.
   if (first === 'small' && ctx.policy.rhythm === null) await fetchSmall(waiting);
 }
 
 /**
- * Walks each folder down to where the last year begins, at the cost of one more request per folder. A single folder
- * is walked newest first anyway.
+ * Walks each folder down to the start of the last year, at the cost of one more request per folder. A single folder is
+ * walked newest first anyway.
  */
 async function fetchRecent(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
   const large = folders.filter((folder) => folder.remaining > LARGE_BACKLOG);
@@ -79,9 +78,8 @@ async function fetchRecent(ctx: PassContext, folders: readonly FolderPass[]): Pr
 }
 
 /**
- * Returns the lowest uid, of those that no answer covers yet, whose message was received on this day or later. Null
- * where there is none, or where the host does not search by date: the rest of the pass walks the backlog all the
- * same, and reports what fails there.
+ * Returns the lowest uncovered uid whose message was received on this day or later. Null if there is none, or the host
+ * cannot search by date: the backlog is walked later anyway, and reports failures.
  */
 async function firstUidSince(
   ctx: PassContext,
@@ -103,7 +101,7 @@ async function firstUidSince(
   }
 }
 
-/** Walks every backlog and postpones the large messages. This costs no additional request. */
+/** Walks every backlog and postpones large messages. Costs no additional request. */
 async function fetchSmall(folders: readonly FolderPass[]): Promise<void> {
   let room = MOST_POSTPONED;
   const postpones = ({ size }: { readonly size: number }): boolean => {
@@ -114,24 +112,24 @@ async function fetchSmall(folders: readonly FolderPass[]): Promise<void> {
   for (const folder of folders) await folder.guarded(() => folder.walkBacklog({ postpones }));
 }
 
-/** Mailboxes in a group: the newest mail of all of them comes before the backlog of any. */
+/** Mailboxes per group: the newest mail of a group comes before any backlog. */
 const MAILBOXES_TOGETHER = 20;
-/** More remaining messages than this are worth a forecast. */
+/** Remaining messages that are worth a forecast. */
 const WORTH_A_FORECAST = 200;
-/** The mailboxes with the most remaining messages, whose quotas show mean sizes: asked once a day in any case. */
+/** The mailboxes with the most remaining messages, whose quotas give mean sizes; requested daily anyway. */
 const ASKED_MAILBOXES = 5;
-/** The largest folders of the other mailboxes, whose newest pages show mean sizes. */
+/** The largest folders of other mailboxes, whose newest pages give mean sizes. */
 const SAMPLED_FOLDERS = 5;
 
 /**
- * Runs one pass over an account: for each group of mailboxes the folders, what is new, the backlog, what is gone, and
- * finally what the answers prove. A mailbox or folder that fails is reported and does not stop the rest; what would
- * fail for all of them (a refused token, an unreachable host, a full disk) ends the pass.
+ * Makes one sync run over an account: per group of mailboxes the folders, new mail, backlog, deletions, and finally the
+ * reconciliations. A failed mailbox or folder is reported and does not stop the rest; a failure that concerns all of
+ * them (a refused token, an unreachable host, a full disk) ends the sync run.
  */
 async function passAccount(ctx: PassContext, wanted: Wanted): Promise<void> {
   reconsiderSearch(ctx.memory, ctx.origin.host, ctx.startedAt);
   const mailboxes = recentMailboxes(ctx, wanted) ?? (await askMailboxes(ctx, wanted));
-  // First, so that a mailbox that the pass does not get to is in the result as one that was not compared.
+  // First, so that the result lists unreached mailboxes as not compared.
   for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
   await noteUsages(ctx, mailboxes);
   for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
@@ -182,7 +180,7 @@ function remaining(folders: readonly FolderPass[]): number {
   return folders.reduce((sum, folder) => sum + folder.remaining, 0);
 }
 
-/** Reports the remaining work when it is more than a few messages; the pages it samples serve the pass later. */
+/** Reports the remaining work unless it is small; the sync run reuses the sampled pages. */
 async function announceForecast(
   ctx: PassContext,
   passes: readonly MailboxPass[],
@@ -228,7 +226,9 @@ async function announceForecast(
   });
 }
 
-/** Returns the mean message size of large mailboxes with nothing stored. Elsewhere, the rest may differ from the mean. */
+/**
+ * Returns the mean message size of large mailboxes with nothing stored. In others, the rest may differ from the mean.
+ */
 async function askMeanSizes(
   ctx: PassContext,
   passes: readonly MailboxPass[],
@@ -250,9 +250,9 @@ async function askMeanSizes(
   return means;
 }
 
-/** Makes stored messages searchable; the caller owns it, the pass calls it. */
+/** Makes stored messages searchable; owned by the caller. */
 interface Indexing {
-  /** Indexes at most `limit` messages, newest first; resolves with how many are left. */
+  /** Indexes at most `limit` messages, newest first; resolves with the number left. */
   some(limit: number, signal: AbortSignal): Promise<number>;
   /** Indexes everything that is stored. */
   all(signal: AbortSignal): Promise<void>;
@@ -267,42 +267,45 @@ export interface AccountToSync {
 export interface SyncOptions extends CommitterDeps {
   readonly accounts: readonly AccountToSync[];
   readonly order: 'newest' | 'oldest';
-  /** `folders` when left out. */
+  /** Default `folders`. */
   readonly first?: FirstPart;
   readonly concurrency: number;
   readonly policy: PassPolicy;
   readonly minFreeBytes: number;
-  /** Number of the commit the catalog has reached; 0 for an empty archive. */
+  /** Number of the catalog's last commit; 0 for an empty archive. */
   readonly startedAtCommit: number;
-  /** What to do for each account; a pass when left out. */
+  /** Work per account; default: a sync run. */
   readonly pass?: typeof passAccount;
   readonly memory: Memory;
   readonly indexing: Indexing;
-  /** Closes and seals what is worth it; called at the end, when all is searchable. Returns the damage it found. */
+  /**
+   * Closes and seals segments if worthwhile; called at the end, when everything is searchable. Returns the damage
+   * found.
+   */
   readonly tidy: (signal: AbortSignal) => Promise<readonly MailkeepError[]>;
   /** Bytes free on the archive's file system. */
   readonly freeBytes: () => Promise<number>;
-  /** Requests made so far, by operation, over all accounts. */
+  /** Requests so far, by operation, over all accounts. */
   readonly requests: () => Readonly<Record<string, number>>;
   readonly progress: ProgressListener;
   readonly signal: AbortSignal;
-  /** One that concurrent passes share; without it the pass has one of its own. */
+  /** Shared by concurrent sync runs; by default the sync run creates its own. */
   readonly committer?: Committer;
 }
 
 /** Fetches that may wait before a walk pauses: enough that fetching never waits for a listing. */
 const FETCHES_AHEAD = 2 * PAGE_SIZE;
-/** While the event loop is busy for less than this share, there is time to index. */
+/** Indexing runs only below this event loop utilisation. */
 const IDLE_ENOUGH = 0.5;
-/** Messages indexed at a time during fetching: few, so that fetching never waits for long. */
+/** Messages per round of indexing during fetching: few, so that fetching never waits long. */
 const INDEX_ALONGSIDE = 32;
 
 /**
- * Runs one pass over the accounts. When it returns, everything it stored is durable and searchable. An account that
- * fails is a failure in the result; the other accounts continue.
+ * Makes one sync run over the accounts. When it returns, everything stored is durable and searchable. The failure of an
+ * account is part of the result; the other accounts continue.
  *
- * @throws MailkeepError of family `disk`, `damage` or `in-use` when the archive cannot be written, and
- *   `sync.interrupted` when the signal was aborted: what was collected is durable then
+ * @throws MailkeepError of family `disk`, `damage` or `in-use` if the archive cannot be written, and `sync.interrupted`
+ * if the signal aborted: collected data is durable then
  */
 export async function runSync(options: SyncOptions): Promise<SyncResult> {
   const { controller, release } = following(options.signal);
@@ -315,8 +318,8 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
 }
 
 /**
- * @param stopping aborts with the caller's signal, and when the archive cannot be written
- * @param closing what to call in the end
+ * @param stopping aborts with the caller's signal, and if the archive cannot be written
+ * @param closing functions to call at the end
  */
 async function runStoppable(
   options: SyncOptions,
@@ -412,7 +415,7 @@ async function runAccount(
   } catch (error) {
     ctx.stop(error);
   }
-  // Running fetches see the signal and stop by themselves; nothing may be added after the last flush.
+  // Running fetches stop on the signal; nothing may be added after the last flush.
   await ctx.queue.onIdle();
   release();
   if (stopped === undefined || isAbort(stopped.error)) return;
@@ -434,7 +437,7 @@ async function guardFreeSpace(options: SyncOptions): Promise<void> {
   }
 }
 
-/** Indexes while fetching waits for the origin, and only then. */
+/** Indexes only while fetching waits for the service. */
 class IndexAlongside {
   #running: Promise<void> | undefined;
   #mark = performance.eventLoopUtilization();
@@ -444,7 +447,7 @@ class IndexAlongside {
     private readonly signal: AbortSignal,
   ) {}
 
-  /** Called after each batch: starts a small round of indexing when the event loop has been idle enough. */
+  /** Called after each batch: starts a small round of indexing if the event loop was idle enough. */
   consider(): void {
     const since = performance.eventLoopUtilization(this.#mark);
     this.#mark = performance.eventLoopUtilization();
@@ -452,7 +455,7 @@ class IndexAlongside {
     this.#running = this.indexing
       .some(INDEX_ALONGSIDE, this.signal)
       .then(() => {})
-      // The round at the end meets the same error again, and throws it.
+      // The final round meets the same error, and throws it.
       .catch(() => {})
       .finally(() => {
         this.#running = undefined;
@@ -464,7 +467,7 @@ class IndexAlongside {
   }
 }
 
-/** What a pass would do, and the requests it would cost. Planning fetches and writes no message. */
+/** Plan of a sync run with its request costs. Planning fetches and writes no message. */
 export interface SyncPlan {
   readonly mailboxes: readonly {
     readonly account: string;
@@ -473,18 +476,17 @@ export interface SyncPlan {
     readonly excluded: readonly string[];
   }[];
   readonly messages: number;
-  /** Requests of the pass itself, the listings of mailboxes and folders included. */
+  /** Requests of the sync run itself, including listings of mailboxes and folders. */
   readonly requests: number;
-  /** The rate in force; of several accounts, which are asked at the same time, that of the longest. */
+  /** The current rate; of several parallel accounts, that of the longest. */
   readonly requestsPerMinute: number;
   readonly hours: number;
 }
 
 /**
- * Plans a pass without doing it: reads the listings of mailboxes and folders (one request each) and compares
- * them with the archive.
+ * Plans a sync run: reads the listings of mailboxes and folders (one request each) and compares them with the archive.
  *
- * @throws MailkeepError what the origin refuses
+ * @throws MailkeepError for refusals of the service
  */
 export async function planSync(options: {
   readonly accounts: readonly AccountToSync[];

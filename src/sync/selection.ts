@@ -15,7 +15,7 @@ import type { SyncResult } from './result.ts';
 import type { Wanted } from './sync-memory.ts';
 import { listedMailboxes } from './sync-memory.ts';
 
-/** What the command line narrows a pass to; empty lists narrow nothing. */
+/** Command line restrictions of a sync run; empty lists restrict nothing. */
 export interface Narrowing {
   readonly account: string | undefined;
   readonly mailboxes: readonly string[];
@@ -38,7 +38,7 @@ export function chosenAccounts(
 }
 
 /**
- * `--mailbox` and `--folder` narrow what the configuration includes.
+ * Returns the selection of each account, narrowed by `--mailbox` and `--folder`.
  *
  * @throws usage-option for a name that the configuration of no chosen account includes
  */
@@ -56,7 +56,7 @@ export function wantedOf(
     accounts.map((account) => account.folders),
     folders,
     '--folder',
-    // Which folders these are is known once a mailbox has listed its own.
+    // Its folders are known only once a mailbox is listed.
     (name) => isInbox(name) || specialUseCalled(name) !== undefined,
   );
   return (account) => ({
@@ -85,9 +85,9 @@ function narrowed(
 }
 
 /**
- * Refuses names that nothing at the service has: the pass would look like one that found all well.
+ * Refuses names that do not exist at the service: the sync run would look successful.
  *
- * @param dataDir the archive, for what it knows of the names there are
+ * @param dataDir the archive, for suggestions
  * @throws usage-unreachable-mailbox, usage-unlisted-folder
  */
 export function refuseUnknownNames(

@@ -32,14 +32,14 @@ import {
 import { type FolderCertificate, isHeldOnly } from './result.ts';
 import { forgetSuspension } from './usage.ts';
 
-/** Scope of memory: the covered uid intervals of each folder's generation. */
+/** Scope of memory: the covered uid intervals, by folder and UID epoch. */
 const COVERAGE = 'coverage';
-/** Scope of memory: the uids that the current sweep has read, by folder and generation. */
+/** Scope of memory: uids read by the current full sync, by folder and UID epoch. */
 const SWEPT = 'swept';
 
 /**
- * Returns the intervals that earlier passes covered in a folder's generation. None count once the archive accounts for
- * no message: the folder was deleted, and is back with the same uids.
+ * Returns the intervals covered by earlier sync runs in a folder's UID epoch. None, once the archive accounts for no
+ * message: the folder was deleted and recreated with the same uids.
  *
  * @param accounted messages of the folder that the archive accounts for
  */
@@ -52,7 +52,7 @@ export function recalledCoverage(
   return accounted === 0 ? [] : intervalsOf(memory.get(COVERAGE, generationKey(at, generation)));
 }
 
-/** Remembers what is durably covered, if that has changed since the last call. */
+/** Stores the durable coverage if it has changed since the last call. */
 export function rememberCoverage(
   memory: Memory,
   at: FolderKey,
@@ -64,8 +64,8 @@ export function rememberCoverage(
 }
 
 /**
- * Returns the uids that earlier passes of the same sweep have read, with nothing left to decide in them; none when
- * this pass starts a sweep of its own.
+ * Returns the uids that earlier runs of the same full sync read, with nothing left to decide; none if a full sync
+ * starts here.
  */
 export function recalledSweep(ctx: PassContext, at: FolderKey, generation: number): UidIntervals {
   const { full, sweptSince } = ctx.policy;
@@ -74,10 +74,7 @@ export function recalledSweep(ctx: PassContext, at: FolderKey, generation: numbe
   return kept?.since === sweptSince ? intervalsOf(kept.uids) : [];
 }
 
-/**
- * Remembers that a sweep has read these uids, so that it can stop and resume anywhere. Flushes first: what the uids
- * showed must be durable.
- */
+/** Stores that a full sync has read these uids, so that it can resume. Flushes first: the findings must be durable. */
 export async function rememberSwept(
   ctx: PassContext,
   at: FolderKey,
@@ -99,15 +96,15 @@ function intervalsOf(pairs: readonly (readonly [number, number])[] = []): UidInt
   return pairs.reduce<UidIntervals>((set, [lo, hi]) => addInterval(set, { lo, hi }), []);
 }
 
-/** Scope of memory: the mailboxes that each account has listed, and since when one is no longer listed. */
+/** Scope of memory: mailboxes that each account has listed, and since when a missing one is unlisted. */
 const MAILBOXES = 'account-mailboxes';
 
-/** Scope of memory: when each account listed its mailboxes last, milliseconds since the epoch. */
+/** Scope of memory: when each account last listed its mailboxes, milliseconds since the epoch. */
 const LISTED_AT = 'account-listed';
 
 /**
- * Compares the account's mailboxes with those it listed before. One that it no longer lists is unreachable: that is
- * reported, and nothing in it counts as deleted. Syncing continues when it is back.
+ * Compares the account's mailboxes with its earlier ones. A missing one is reported as unreachable, and nothing in it
+ * counts as deleted. Sync continues when it is back.
  */
 export function noteMailboxes(
   ctx: PassContext,
@@ -140,10 +137,7 @@ export function noteMailboxes(
   }
 }
 
-/**
- * Returns the wanted mailboxes as an earlier pass listed them, if that is recent enough for this one; undefined if
- * the origin has to be asked.
- */
+/** Returns the wanted mailboxes of a recent enough listing; undefined if a new request is needed. */
 export function recentMailboxes(ctx: PassContext, wanted: Wanted): OriginMailbox[] | undefined {
   const { rhythm } = ctx.policy;
   const listedAt = ctx.memory.get(LISTED_AT, memoryKey(ctx));
@@ -165,13 +159,13 @@ function recall(ctx: PassContext): Map<string, RememberedMailbox> {
   return new Map(kept.map((mailbox) => [mailbox.resourceId, mailbox]));
 }
 
-/** A mailbox that a token reached when the account was synced last. */
+/** A mailbox that a token reached at the account's last sync. */
 interface ListedMailbox extends OriginMailbox {
   readonly account: string;
   readonly host: string;
 }
 
-/** Returns the mailboxes that the accounts' tokens reach, as their last passes found; none where there is no state. */
+/** Returns the mailboxes that the accounts' tokens reached in their last sync runs; none without a state. */
 export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined): ListedMailbox[] {
   return (state?.entries(MAILBOXES) ?? []).flatMap(({ key, value }) => {
     const { account, host } = accountIn(key);
@@ -181,32 +175,32 @@ export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined): 
   });
 }
 
-/** Scope of memory: since when the brake holds places of a folder. */
+/** Scope of memory: since when the deletion guard holds messages of a folder. */
 const HELD = 'held';
-/** Scope of memory: how often a quarantined place was tried again, and when last. */
+/** Scope of memory: number and last time of retries for an incomplete message. */
 const TRIES = 'quarantine-tries';
-/** The first wait after a try; each further one doubles it. */
+/** The first wait after a try; doubles with each further one. */
 const FIRST_WAIT_MS = 10 * 60_000;
 const LONGEST_WAIT_MS = 86_400_000;
 
-/** Returns since when the brake holds places of a folder, milliseconds since the epoch; undefined when it holds none. */
+/** Returns since when the deletion guard holds messages of a folder, milliseconds since the epoch, or undefined. */
 export function heldSince(ctx: PassContext, at: FolderKey): number | undefined {
   return ctx.memory.get(HELD, folderKey(at))?.since;
 }
 
-/** Remembers since when places of a folder are held; undefined when none are. */
+/** Stores since when messages of a folder are held; undefined if none are. */
 export function rememberHeld(ctx: PassContext, at: FolderKey, since: number | undefined): void {
   ctx.memory.set(HELD, folderKey(at), since === undefined ? null : { since });
 }
 
-/** Returns whether what is held in a folder is checked again: it is due, or the user accepts the deletions. */
+/** Returns whether to check a folder's held messages again: the check is due, or the user accepts deletions. */
 export function isHeldDue(ctx: PassContext, at: FolderKey): boolean {
   const since = heldSince(ctx, at);
   if (ctx.policy.acceptEndings) return true;
   return since !== undefined && ctx.now() - since >= ctx.policy.confirmAfterMs;
 }
 
-/** Returns the quarantined uids to retry in this pass, ascending: by hand all of them, else those whose wait is over. */
+/** Returns the quarantined uids to retry, ascending: all in a manual sync run, else those whose wait is over. */
 export function dueQuarantined(ctx: PassContext, at: FolderKey, generation: number): number[] {
   const uids = ctx.mirror.quarantined(at, generation);
   if (ctx.policy.rhythm === null) return [...uids];
@@ -217,18 +211,18 @@ export function dueQuarantined(ctx: PassContext, at: FolderKey, generation: numb
   });
 }
 
-/** Returns when a pass by the clock tries a quarantined place again, at the earliest. */
+/** Returns when a scheduled sync run may retry an incomplete message. */
 export function nextTryAt({ tries, at }: ScopeValue<typeof TRIES>): number {
   return at + Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
 }
 
-/** Remembers that a quarantined place is retried now. */
+/** Records a retry of an incomplete message. */
 export function noteTry(ctx: PassContext, place: Place): void {
   const { tries } = recallTries(ctx, place);
   ctx.memory.set(TRIES, placeKey(place), { tries: tries + 1, at: ctx.now() });
 }
 
-/** Forgets the tries of a place that has left the quarantine. */
+/** Clears the retries of a message that left quarantine. */
 export function forgetTries(ctx: PassContext, place: Place): void {
   ctx.memory.set(TRIES, placeKey(place), null);
 }
@@ -240,8 +234,8 @@ function recallTries(ctx: PassContext, place: Place): ScopeValue<typeof TRIES> {
 const SCOPE = 'proof';
 
 /**
- * Remembers what a pass proved of a folder, and writes the certificate to the log: once a day, and when the folder
- * is complete again. Returns how many passes in a row its sums did not add up.
+ * Stores a folder's proof, and writes the reconciliation to the log: once per day, and when the folder is complete
+ * again. Returns the number of consecutive sync runs whose sums did not add up.
  */
 export function noteProof(
   ctx: PassContext,
@@ -283,9 +277,8 @@ function flagsSince({ policy, startedAt }: PassContext): string {
 }
 
 /**
- * Returns whether a folder need not be asked in this pass: its counts are those of its last proof, that proof is
- * complete and recent enough, and nothing in the folder waits for a second look. INBOX and sent mail are asked every
- * time, and a pass by hand asks everything.
+ * Returns whether a sync run may skip a folder: its counts match a recent complete proof, and nothing in it awaits a
+ * second check. INBOX and sent mail are never skipped, nor is any folder in a manual sync run.
  */
 export function isQuiet(
   ctx: PassContext,
@@ -305,7 +298,7 @@ export function isQuiet(
   return !isHeldDue(ctx, at) && dueQuarantined(ctx, at, generation).length === 0;
 }
 
-/** Returns the last proof of a folder; undefined where none is remembered. */
+/** Returns the last proof of a folder, or undefined. */
 export function recalledProof(
   memory: Pick<Memory, 'get'> | undefined,
   at: FolderKey,
@@ -314,13 +307,13 @@ export function recalledProof(
 }
 
 export interface LastCompared {
-  /** When the newest page of INBOX was requested, which every pass does: milliseconds since the epoch, 0 for never. */
+  /** When INBOX's newest page was requested, as in every sync run: milliseconds since the epoch, 0 for never. */
   readonly at: number;
-  /** Messages that the origin listed in all folders when each was last compared. */
+  /** Listed messages in all folders, each at its last comparison. */
   readonly messages: number;
 }
 
-/** Returns what the last passes over a mailbox saw. */
+/** Returns the findings of the last sync runs over a mailbox. */
 export function lastCompared(
   mirror: Pick<Mirror, 'folders'>,
   memory: Pick<Memory, 'get'>,
@@ -336,7 +329,7 @@ export function lastCompared(
   return { at, messages };
 }
 
-/** Folders that people read first come first, so that an interrupted first sync has what matters most. */
+/** Most-read folders come first, so that an interrupted first sync has the most important mail. */
 const RANK_BY_USE: Readonly<Record<string, number>> = {
   '\\Sent': 1,
   '\\Flagged': 2,
@@ -348,11 +341,11 @@ const RANK_BY_USE: Readonly<Record<string, number>> = {
 };
 const ORDINARY_RANK = 4;
 
-/** The mailboxes (by address) and folders (by path) that a pass covers. */
+/** The mailboxes (by address) and folders (by path) of a sync run. */
 export interface Wanted {
   readonly mailboxes: Selection;
   readonly folders: Selection;
-  /** Which of the two are the configuration's own, not narrowed for this pass; absent means narrowed. */
+  /** Which of the two the command did not narrow; absent means narrowed. */
   readonly whole?: { readonly mailboxes: boolean; readonly folders: boolean };
 }
 
@@ -361,7 +354,7 @@ interface SurveyDeps {
   readonly signal: AbortSignal;
 }
 
-/** Lists all mailboxes of an account, and those that are wanted: one request. */
+/** Lists all and wanted mailboxes of an account: one request. */
 export async function surveyAccount(
   deps: SurveyDeps,
   wanted: Wanted,
@@ -371,9 +364,9 @@ export async function surveyAccount(
 }
 
 /**
- * Returns the wanted folders of a mailbox, in the order of a pass, and the paths of those that the configuration
- * leaves out. It does not list what a command's own options leave out: the user has just asked for that. The `wanted`
- * it returns includes the paths that names such as `sent` stand for in this mailbox.
+ * Returns the wanted folders of a mailbox in sync order, and the paths that the configuration excludes. Exclusions by
+ * command options are omitted: the user just requested them. The returned `wanted` includes the paths of names such as
+ * `sent`.
  */
 export async function surveyMailbox(
   deps: SurveyDeps,
@@ -402,7 +395,7 @@ export async function surveyMailbox(
   };
 }
 
-/** Adds the paths that a command's folder names stand for in a mailbox. Patterns stay, for folders that are not listed. */
+/** Adds the paths that a command's folder names mean in a mailbox. Keeps patterns, for unlisted folders. */
 function withPaths(wanted: Wanted, listed: readonly ListedFolder[]): Wanted {
   const { only } = wanted.folders;
   if (only === undefined) return wanted;
@@ -410,7 +403,7 @@ function withPaths(wanted: Wanted, listed: readonly ListedFolder[]): Wanted {
   return { ...wanted, folders: { ...wanted.folders, only: [...only, ...paths] } };
 }
 
-/** Sorts folders: INBOX, Sent, Drafts, the user's own folders by path, then archives, junk and trash. */
+/** Sorts folders: INBOX, Sent, Flagged, Drafts, the user's folders by path, then archives, junk and trash. */
 export function inSyncOrder(folders: readonly ListedFolder[]): ListedFolder[] {
   const rank = (folder: ListedFolder): number =>
     folder.path.toUpperCase() === 'INBOX'

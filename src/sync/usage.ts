@@ -16,12 +16,12 @@ import {
 } from './ports.ts';
 import type { Wanted } from './sync-memory.ts';
 
-/** Scope of memory: the quota of each mailbox, as the origin last reported it. */
+/** Scope of memory: the quota of each mailbox, as the service last reported it. */
 const QUOTA = 'quota';
 /** Quotas change slowly: one request per day and mailbox. */
 const ASK_AGAIN_MS = 86_400_000;
 
-/** Returns the mean size of a mailbox's messages in bytes, as last reported; undefined when the origin reports none. */
+/** Returns the mean size of a mailbox's messages in bytes, as last reported, or undefined. */
 export function recalledMeanSize(memory: Memory, at: MailboxKey): number | undefined {
   const known = memory.get(QUOTA, mailboxKey(at));
   const usage = (wanted: string): number =>
@@ -35,12 +35,12 @@ function quotaReportedAt(memory: Memory, at: MailboxKey): number {
   return memory.get(QUOTA, mailboxKey(at))?.at ?? 0;
 }
 
-/** Returns whether what is known of a mailbox's quota is a day old. */
+/** Returns whether a mailbox's known quota is a day old. */
 export function isQuotaDue(memory: Memory, at: MailboxKey, now: number): boolean {
   return !isRecent(quotaReportedAt(memory, at), now, ASK_AGAIN_MS);
 }
 
-/** Remembers what a listing reports about a mailbox's quota, unless something newer is known. */
+/** Stores a mailbox's listed quota, unless a newer one is known. */
 function rememberQuota(
   memory: Memory,
   at: MailboxKey,
@@ -50,8 +50,8 @@ function rememberQuota(
 }
 
 /**
- * Requests a mailbox's quota once a day, for `status` to show. It is no part of the mirror: an origin that reports none
- * is not a failure of the pass.
+ * Requests a mailbox's quota once a day, for `status`. It is not part of the mirror: a service without quotas is not a
+ * failure.
  */
 export async function noteQuota(ctx: PassContext, at: MailboxKey): Promise<void> {
   if (!isQuotaDue(ctx.memory, at, ctx.now())) return;
@@ -66,18 +66,18 @@ export async function noteQuota(ctx: PassContext, at: MailboxKey): Promise<void>
   }
 }
 
-/** Scope of memory: what the last listing of each account's order cost, or that it failed. */
+/** Scope of memory: cost or failure of the last listing of each account's order. */
 const LISTING = 'usage-listing';
-/** Scope of memory: since when the listing shows a mailbox as suspended. */
+/** Scope of memory: since when a mailbox is listed as suspended. */
 const SUSPENDED = 'suspended';
-/** After a failure, the platform surface is not asked for this long. */
+/** Pause of Platform API requests after a failure. */
 const AFTER_FAILURE_MS = 3_600_000;
-/** A younger list is not requested again because a mailbox was refused: half an hour. */
+/** A younger listing is not requested again after a mailbox is refused: half an hour. */
 const YOUNG_MS = 1_800_000;
 
 /**
- * Requests the usage of all mailboxes at once where many would be requested one by one. It saves requests and is
- * otherwise like `noteQuota`: no part of the mirror, and no failure of the pass.
+ * Requests the usage of all mailboxes at once if many are due. It saves requests; like `noteQuota`, it is not part of
+ * the mirror and its failure does not count.
  */
 export async function noteUsages(
   ctx: PassContext,
@@ -95,7 +95,7 @@ export async function noteUsages(
   await listUsages(ctx, mailboxes);
 }
 
-/** Lists the usage of all mailboxes now, if there is a token for it. A failure is remembered, but not reported. */
+/** Lists the usage of all mailboxes now, given a token. A failure is stored, but not reported. */
 async function listUsages(ctx: PassContext, mailboxes: readonly OriginMailbox[]): Promise<void> {
   const { memory, origin, account } = ctx;
   if (origin.usages === undefined) return;
@@ -120,9 +120,8 @@ interface Noting {
 }
 
 /**
- * Remembers what a listing says about these mailboxes: quotas, and which are suspended. The two surfaces have ids of
- * their own, so mailboxes are matched by address; an address that is listed twice is ignored. A mailbox that a complete
- * listing lacks is not known to be suspended any more.
+ * Stores the listed quotas and suspensions of these mailboxes. The APIs use different ids, so mailboxes are matched by
+ * address; duplicate addresses are ignored. A mailbox missing from a complete listing no longer counts as suspended.
  *
  * @returns the listed usage of each mailbox, by resource id
  */
@@ -145,7 +144,7 @@ export function rememberUsages(
     if (usage === undefined || usage === null) continue;
     said.set(resourceId, usage);
     const { countedAt, resources, suspended } = usage;
-    // A service clock that is ahead of ours must not make a usage valid for longer.
+    // A service clock ahead of ours must not extend a usage's validity.
     if (resources.length > 0) {
       rememberQuota(memory, at, { at: Math.min(now, countedAt ?? now), resources });
     }
@@ -169,20 +168,17 @@ export function recalledListing(
   return memory.get(LISTING, accountKey(account, host));
 }
 
-/** Returns true for a while after a listing failed. */
+/** Returns whether a listing failed recently. */
 export function isLeftAlone(last: ListingCost | undefined, now: number): boolean {
   return last?.failed === true && isRecent(last.at, now, AFTER_FAILURE_MS);
 }
 
-/**
- * Forgets that a list called a mailbox suspended: it answered, or is not listed any more. A later refusal is a new
- * matter.
- */
+/** Clears a mailbox's suspension: it answered, or is no longer listed. A later refusal is a new issue. */
 export function forgetSuspension(memory: Memory, at: MailboxKey): void {
   if (suspendedSince(memory, at) !== null) memory.set(SUSPENDED, mailboxKey(at), null);
 }
 
-/** Returns since when the listing shows a mailbox as suspended, milliseconds since the epoch; null if it does not. */
+/** Returns since when a mailbox is listed as suspended, milliseconds since the epoch, or null. */
 export function suspendedSince(
   memory: Pick<Memory, 'get'> | undefined,
   at: MailboxKey,
@@ -191,10 +187,10 @@ export function suspendedSince(
 }
 
 /**
- * Returns `sync.mailbox-suspended` for a refused mailbox that the list of the platform surface shows as suspended;
- * else the error itself. A list that may be too old to know is requested again.
+ * Returns `sync.mailbox-suspended` for a refused mailbox that the Platform API lists as suspended; else the error
+ * itself. Refreshes an old listing first.
  *
- * @param mailboxes all that the pass covers
+ * @param mailboxes all that the sync run covers
  */
 export async function refusalByName(
   ctx: PassContext,
@@ -218,14 +214,17 @@ export async function refusalByName(
   return syncError('sync.mailbox-suspended', { address, since: new Date(since).toISOString() });
 }
 
-/** Scope of memory: what the configuration of the last pass left out. It is compared with no answer, so it is never out of date. */
+/**
+ * Scope of memory: exclusions by the configuration of the last sync run. No response contradicts them, so they never
+ * expire.
+ */
 const UNWATCHED = 'unwatched';
 
 type UnwatchedNoting = Pick<PassContext, 'memory' | 'mirror' | 'origin'>;
 
 /**
- * Remembers which mailboxes of an account are left out, known ones or not. A pass that was narrowed by hand shows only
- * which are not.
+ * Stores which mailboxes of an account are excluded, known or not. A manually narrowed sync run only shows which are
+ * included.
  */
 export function noteUnwatchedMailboxes(
   ctx: UnwatchedNoting,
@@ -234,13 +233,13 @@ export function noteUnwatchedMailboxes(
 ): void {
   for (const { resourceId, address } of listed) {
     const wanted = selects(mailboxes, address);
-    // First: a pass over one of a thousand mailboxes knows nothing about the others.
+    // First: a sync run over one of a thousand mailboxes has no information about the others.
     if (!wanted && whole?.mailboxes !== true) continue;
     note(ctx.memory, mailboxKey({ host: ctx.origin.host, mailbox: resourceId }), !wanted);
   }
 }
 
-/** Does the same for the known folders of a mailbox. An excluded folder is left out however a pass is narrowed. */
+/** Does the same for the known folders of a mailbox. An excluded folder is excluded even in a narrowed sync run. */
 export function noteUnwatchedFolders(
   ctx: UnwatchedNoting,
   key: MailboxKey,

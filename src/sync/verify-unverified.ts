@@ -8,24 +8,23 @@ import { type FetchingFolder, fetchJudged } from './folder-sync.ts';
 import { concernsOnly, isRecent, type Memory, type Origin, type PassContext } from './ports.ts';
 import { askByName, walkRange } from './walk.ts';
 
-/** Scope of memory: how many assumed places were checked in the current hour, by account and host. */
+/** Scope of memory: unverified messages checked in the current hour, by account and host. */
 const SPENT = 'assumed-checked';
 const HOUR_MS = 3_600_000;
-/** Scope of memory: when fetching an assumed place last failed. */
+/** Scope of memory: when fetching an unverified message last failed. */
 const TRIED = 'assumed-tried';
-/** An incomplete one is retried a day later, so that it does not hold up the others. */
+/** An incomplete message is retried a day later, so that it does not block the others. */
 const TRY_AGAIN_MS = 86_400_000;
 /** Places read from the catalog at a time. */
 const MOST_AT_ONCE = 100_000;
-/** Places read in addition, because so many of the oldest may have failed today. */
+/** Extra places to read, because some of the oldest may have failed today. */
 const MOST_SET_ASIDE = 1_000;
 
 /**
- * Fetches the sources of places whose bytes an earlier pass assumed, the oldest first, as many as the policy leaves
- * for this hour. Each becomes stored, or is corrected by a fact of its own. A place that no longer answers, or whose
- * source is incomplete, stays assumed.
+ * Fetches the sources of unverified messages, oldest first, within the policy's hourly limit. Each becomes stored, or a
+ * fact corrects it. A message that no longer answers, or whose source is incomplete, stays unverified.
  *
- * @param listed paths of the folders that the origin lists: a deleted folder cannot be asked
+ * @param listed paths of listed folders: a deleted one cannot be requested
  */
 export async function verifyAssumed(
   ctx: PassContext,
@@ -43,7 +42,7 @@ export async function verifyAssumed(
     const { answered } = await askByName(ctx, folder.at, uids);
     for (const place of assumed) {
       const listing = answered.get(place.uid);
-      // Another listing at the uid means another message, not a wrong guess: the next pass finds out what happened.
+      // Another listing at the uid means another message, not a wrong match: the next sync run resolves it.
       if (listing === undefined || !showsTheSame(ctx, place, listing)) continue;
       budget.spend();
       await verifyOne(ctx, folder, address, place, listing);
@@ -51,13 +50,13 @@ export async function verifyAssumed(
   }
 }
 
-/** Returns whether a uid still has the listing that the place was relinked by. */
+/** Returns whether a uid still has the listing by which it was matched. */
 function showsTheSame(ctx: PassContext, place: AssumedPlace, listing: Listing): boolean {
   const placed = ctx.mirror.placed(place, place.generation, place.uid);
   return placed?.fingerprint === fingerprint(listing);
 }
 
-/** A check by hand tries every place; a pass of a daemon those that were not tried today. */
+/** A manual check tries every message; the daemon skips those tried today. */
 function wasTried(ctx: PassContext, place: AssumedPlace): boolean {
   if (ctx.policy.rhythm === null) return false;
   const at = ctx.memory.get(TRIED, placeKey(place));
@@ -86,7 +85,7 @@ async function verifyOne(
       }
       const put = await ctx.committer.putSource(listing, source);
       if (put.is === 'forgotten') {
-        // The guess was another message with the same listing; this one was forgotten and must not be stored.
+        // The match was another message with the same listing; this one was forgotten and must not be stored.
         ctx.committer.addFact({ fact: 'ended', ...place, reason: 'forgotten' });
         ctx.committer.noteForgotten(put.id, place);
         ctx.ledger.count(address, 'corrected', 1);
@@ -123,7 +122,7 @@ function byFolder(places: readonly AssumedPlace[]): Map<FetchingFolder, AssumedP
   return new Map([...folders.values()].map(({ folder, places: list }) => [folder, list]));
 }
 
-/** How many fetches remain in this hour; remembered, so that frequent passes and restarts do not add up. */
+/** Remaining fetches of this hour; stored, so that frequent sync runs and restarts share the limit. */
 class HourlyBudget {
   readonly #key: string;
   #since: number;
@@ -147,17 +146,17 @@ class HourlyBudget {
   }
 }
 
-/** Scope of memory: when a host last showed that reading a source leaves a message unseen. */
+/** Scope of memory: last proof that reading a source at a host leaves the message unseen. */
 const CANARY = 'canary';
 /** The proof is valid for a day: one request per day and host. */
 const PROOF_HOLDS_MS = 86_400_000;
-/** The owner may have read one message that turned seen in the meantime; two in a row were marked by us. */
+/** The owner may have read one message meanwhile; two in a row were marked by us. */
 const WITNESSES = 2;
 const SEEN = '\\Seen';
 
 /**
- * Checks, per host, that reading a source does not mark an unseen message as seen. No documentation guarantees it,
- * and a backup must not change what its owner has read.
+ * Read-flag check, per host: reading a source must not mark an unseen message as seen. No documentation guarantees it,
+ * and a backup must not change the owner's mail.
  */
 export class Canary {
   #watching = false;
@@ -170,10 +169,10 @@ export class Canary {
   ) {}
 
   /**
-   * Checks a message again after its source was read. Costs a request only for an unseen message, and only until the
-   * host has passed the check for the day.
+   * Checks a message again after its source was read. Costs a request only for an unseen message, until the host has
+   * passed the check for the day.
    *
-   * @throws MailkeepError `sync.marks-seen` when two messages in a row turned seen: nothing more is read
+   * @throws MailkeepError `sync.marks-seen` if two messages in a row turned seen: reading must stop
    */
   async watch(at: FolderKey, listing: Listing, signal: AbortSignal): Promise<void> {
     if (listing.flags.includes(SEEN) || this.#watching || this.#isProven()) return;
@@ -195,18 +194,18 @@ export class Canary {
     }
   }
 
-  /** Returns the message as it is listed now; undefined when it is gone, or the origin does not answer. */
+  /** Returns the message's current listing; undefined if it is gone, or the service does not answer. */
   async #listAgain(at: FolderKey, uid: number, signal: AbortSignal): Promise<Listing | undefined> {
     const deps = { origin: this.origin, memory: this.memory, signal };
     try {
-      // Newest first: where a host does not search by uid, new mail is on the first page.
+      // Newest first: if a host cannot search by uid, new mail is on the first page.
       for await (const { items } of walkRange(deps, at, { lo: uid, hi: uid }, 'descending')) {
         const found = items.find((item) => item.uid === uid);
         if (found !== undefined) return found;
       }
     } catch (error) {
       signal.throwIfAborted();
-      // This failure says nothing about the message: its source arrived.
+      // This failure is not about the message: its source arrived.
       if (!concernsOnly(error)) throw error;
     }
     return undefined;

@@ -14,28 +14,28 @@ import {
 } from './plan/plan-folder.ts';
 import { isRecent, type Memory, type Origin, type OriginPage, type UidOrder } from './ports.ts';
 
-/** A page that was weighed: the uids it covers, and its messages within them. */
+/** A weighed page: the uids it covers, and its messages within them. */
 interface WalkedPage {
   readonly interval: UidInterval;
   readonly items: readonly Listing[];
   readonly total: number;
-  /** True when the walk has reached the end of its range. */
+  /** True at the end of the range. */
   readonly last: boolean;
 }
 
-/** How often a page that contradicts its own total is requested before it is accepted as it is. */
+/** Requests of a page that contradicts its total, before it is accepted. */
 const DOUBTS = 3;
 
-/** Scope of memory: hosts whose search does not answer as a walk needs. */
+/** Scope of memory: hosts whose search cannot serve a walk. */
 const SEARCH_REFUSED = 'search-refused';
 /** Scope of memory: hosts whose search ignores flags. */
 export const FLAGS_UNHEEDED = 'flag-search-refused';
 const RECONSIDERED_AFTER_MS = 7 * 86_400_000;
 
 /**
- * Walks the uids of a range, newest or oldest first, by keyset: each request starts beyond the last answer, so that
- * mail which arrives or disappears in the meantime cannot hide anything. Where the host refuses to search by uid, or
- * answers with other uids than requested, that is remembered, and overlapping pages are walked by offset.
+ * Walks the uids of a range, newest or oldest first, by keyset: each request starts beyond the last response, so that
+ * arrivals and deletions cannot hide anything. If the host cannot search by uid, or returns other uids than requested,
+ * that is stored, and overlapping pages are walked by offset.
  */
 export async function* walkRange(
   deps: { readonly origin: Origin; readonly memory: Memory; readonly signal: AbortSignal },
@@ -52,7 +52,7 @@ export async function* walkRange(
       : await askKeyset(deps, at, { range: rest, order, perPage });
     if (page === 'refused') {
       for await (const walked of walkByOffset(deps, at, rest, order)) {
-        // Only now is it clear that the search was refused, and not that the folder is unknown.
+        // Only now is it certain that the host refused the search, rather than the folder being unknown.
         if (!refusedBefore) deps.memory.set(SEARCH_REFUSED, at.host, true);
         yield walked;
       }
@@ -60,7 +60,7 @@ export async function* walkRange(
     }
     yield page;
     if (page.last) return;
-    // A host that gives fewer than were requested is not asked three times for each page.
+    // A host with smaller pages must not be asked three times per page.
     perPage = Math.min(perPage, page.items.length);
     rest =
       order === 'descending'
@@ -69,19 +69,19 @@ export async function* walkRange(
   }
 }
 
-/** Returns false for a host that is known not to search by uid. */
+/** Returns false for a host that cannot search by uid. */
 export function canSearch(memory: Memory, host: string): boolean {
   return memory.get(SEARCH_REFUSED, host) === undefined;
 }
 
-/** Remembers that a host's search denies messages that its listing shows: it is not used again. */
+/** Records that a host's search omits listed messages: it is not used again. */
 export function distrustSearch(memory: Memory, host: string): void {
   memory.set(SEARCH_REFUSED, host, true);
 }
 
 /**
- * Forgets after a week what is remembered against a host: its index may have lagged, or the service was updated.
- * Called once a pass.
+ * Clears a host's search restrictions after a week: its index may have lagged, or the service was updated. Called once
+ * per sync run.
  */
 export function reconsiderSearch(memory: Memory, host: string, now: number): void {
   for (const scope of [SEARCH_REFUSED, FLAGS_UNHEEDED] as const) {
@@ -94,10 +94,10 @@ export function reconsiderSearch(memory: Memory, host: string, now: number): voi
 }
 
 /**
- * Requests the newest page of a folder. When it shows nothing although the listing, or its own total, counts messages,
- * requests it once more: one of them is out of date.
+ * Requests the newest page of a folder. If it is empty although the listing, or its total, counts messages, requests it
+ * once more: one of them is outdated.
  *
- * @throws MailkeepError `sync.counts-disagree` when they still disagree: such an answer proves nothing
+ * @throws MailkeepError `sync.counts-disagree` if they still disagree: such a response proves nothing
  */
 export async function newestPage(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
@@ -140,9 +140,8 @@ async function askKeyset(
 }
 
 /**
- * Drops the last message of the folder if it lies below the range: `n:*` with n beyond the last uid returns it, as in
- * IMAP. Any other message outside the range, or more messages than the range has uids, means that the host does not
- * search by uid.
+ * Drops the folder's last message if it is below the range: `n:*` with n beyond the last uid returns it, as in IMAP.
+ * Any other message outside the range, or more messages than uids, means that the host cannot search by uid.
  */
 function withinRange(answer: OriginPage, range: UidInterval): OriginPage | 'wrong' {
   const inside = answer.items.filter(({ uid }) => uid >= range.lo && uid <= range.hi);
@@ -183,10 +182,10 @@ function weigh(
 }
 
 /**
- * Walks a range by offset. Each page overlaps the one before by at least one message: after a deletion has shifted the
- * pages, the overlap is missing, and the walk steps back until it finds it again. Arrivals only repeat messages. Both
- * orders share the code: uids are mapped to keys that ascend in the order of the walk. Where the host has page sizes of
- * its own, so that no overlap can be requested, the rest is walked by `walkFixedPages`.
+ * Walks a range by offset. Each page overlaps the previous one by at least one message. If a deletion shifts the pages,
+ * the overlap is missing, and the walk steps back to find it. Arrivals only repeat messages. For both orders, uids are
+ * mapped to keys that ascend along the walk. If a fixed page size of the host prevents overlaps, `walkFixedPages` walks
+ * the rest.
  */
 export async function* walkByOffset(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
@@ -199,7 +198,7 @@ export async function* walkByOffset(
   const final = order === 'ascending' ? range.hi : -range.lo;
   let seen = 0;
   let distinct = 0;
-  /** The newest uid of the first answer: mail that arrives later counts as arrived, also after a step back. */
+  /** The newest uid of the first response: later mail counts as arrived, even after a step back. */
   let newest: number | undefined;
   let lastSeen = Number.NEGATIVE_INFINITY;
   let upTo = first - 1;
@@ -227,7 +226,7 @@ export async function* walkByOffset(
     doubts = 0;
     const head = items[0];
     if (start > 0 && (head === undefined || key(head.uid) > lastSeen)) {
-      // Something before this page is gone: messages that moved up past its start may not have been seen.
+      // A deletion before this page: messages that moved up past its start may be unseen.
       seen = Math.max(0, start - PAGE_SIZE + 1);
       idle += 1;
       continue;
@@ -257,15 +256,14 @@ export async function* walkByOffset(
   yield* walkFixedPages(deps, at, rest, isHonest);
 }
 
-/** Pages of mail that arrived during a walk which are counted at the most. */
+/** Limit of counted pages of mail that arrived during a walk. */
 const MOST_ARRIVED_PAGES = 1_000;
 
 /**
- * Returns whether the messages seen in a walk are as many as the folder counts. Mail that arrived during a walk from the
- * newest down is above its first page: it is counted with further requests, one per page of it. A page without messages
- * proves nothing.
+ * Returns whether a walk saw as many messages as the folder counts. In a descending walk, arrivals are above the first
+ * page: further requests count them, one per page. An empty page proves nothing.
  *
- * @param walked `newest` is the highest uid of the walk's first page; undefined if that page showed no message
+ * @param walked `newest` is the highest uid of the walk's first page; undefined if that page was empty
  */
 async function isWhole(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
@@ -292,19 +290,19 @@ async function isWhole(
   return false;
 }
 
-/** Consecutive requests of a walk by offset that may bring no new uid, while deletions shift the pages. */
+/** Consecutive requests of an offset walk without a new uid, while deletions shift the pages. */
 const MOST_IDLE_STEPS = 60;
-/** What a page without a new uid counts for where nothing but the service explains it. */
+/** Weight of a page without a new uid that only the service can explain. */
 const FEW_STEPS = 20;
 
 /**
- * Walks a range in pages whose size the host decides, newest first. Such pages never overlap. A page accounts for the
- * uids between its first and its last. The uids between two neighbouring pages are accounted for once the next answer
- * shows that nothing was deleted meanwhile: arrivals push messages down, so a message can only be missed if the total
- * fell. Then the walk steps back. Where a host states another page size than it gives, its offsets prove nothing: gaps
- * count only when all messages of its total were seen.
+ * Walks a range in pages of the host's size, newest first. Such pages never overlap. A page accounts for the uids
+ * between its first and last. Uids between two neighbouring pages are accounted for once the next response shows that
+ * nothing was deleted: arrivals push messages down, so a message can only be missed if the total fell. Then the walk
+ * steps back. If a host reports another page size than it uses, its offsets prove nothing: gaps count only after all
+ * messages of its total were seen.
  *
- * @param isHonest false where the host gives fewer messages than the page size it states
+ * @param isHonest false if the host returns fewer messages than its reported page size
  * @throws origin.paging when the pages make no progress
  */
 async function* walkFixedPages(
@@ -324,7 +322,9 @@ async function* walkFixedPages(
   let restarts = 0;
   let lastTotal = 0;
   let leastTotal = Number.POSITIVE_INFINITY;
-  /** The lowest uid of the page before, where this one follows it; and the uids between it and the one before it. */
+  /**
+   * The lowest uid of the preceding page, if this one follows it; and the uids between that page and its predecessor.
+   */
   let before: number | undefined;
   let between: UidInterval | undefined;
   for (;;) {
@@ -344,7 +344,7 @@ async function* walkFixedPages(
       throw noProgress(at, 'listMessages', page, answer, seen);
     }
     if (isOdd) {
-      // From here on only a complete count proves anything, and nothing may have been deleted during it.
+      // From here on only a complete count without deletions proves anything.
       isStated = false;
       restarts += 1;
       shown = [];
@@ -388,7 +388,7 @@ async function* walkFixedPages(
       yield { interval, items: inside, total, last: isLast };
     }
     if (isLast) return;
-    // What moved up may have left the last two pages before it was read there.
+    // Messages that moved up may have left the last two pages before they were read.
     page = fell > 0 ? Math.max(1, page - 2 - Math.ceil(fell / size)) : page + 1;
     before = fell > 0 ? undefined : (last ?? before);
     if (fell > 0) between = undefined;
@@ -396,8 +396,8 @@ async function* walkFixedPages(
 }
 
 /**
- * Returns the page, of at most `PAGE_SIZE`, that includes the last message seen so far and reaches furthest beyond it.
- * Offsets are multiples of the page's size, so the size is chosen to make one of them fit.
+ * Returns the page, of at most `PAGE_SIZE`, that includes the last seen message and reaches furthest beyond it. Offsets
+ * are multiples of the page size, so the size is chosen to fit.
  */
 export function pageOver(seen: number): { readonly page: number; readonly perPage: number } {
   if (seen === 0) return { page: 1, perPage: PAGE_SIZE };
@@ -431,15 +431,15 @@ function noProgress(
   return originError('origin.paging', { operation, host, page, shown, total });
 }
 
-/** The answer to asking for uids by name. */
+/** Result of requesting individual uids. */
 interface Named {
   readonly answered: ReadonlyMap<number, Listing>;
-  /** Uids that do not answer. Where an answer leaves it open, a uid is in neither. */
+  /** Uids that do not answer. Undecided uids are in neither. */
   readonly silent: readonly number[];
 }
 
 /**
- * Asks a folder for single uids, 100 per request. Where the host does not search by uid, walks their range.
+ * Requests single uids of a folder, 100 per request. If the host cannot search by uid, walks their range.
  *
  * @param uids ascending
  */
@@ -462,21 +462,21 @@ export async function askByName(
       answer = await deps.origin.search(at, page, deps.signal);
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      // The walk finds out whether the search itself is refused, and remembers it.
+      // The walk determines whether the search itself is refused, and stores that.
       return walked(deps, at, uids, { lo, hi });
     }
     const { items, total } = answer;
     for (const listing of items) answered.set(listing.uid, listing);
-    // A total above the number of items leaves open which uids are there beyond the last item.
+    // A total above the number of items leaves the uids beyond the last item undecided.
     const decided = total <= items.length ? named : decidedBy(items, named);
     silent.push(...decided.filter((uid) => !answered.has(uid)));
-    // A page that decides nothing is not asked for again.
+    // A page that decides nothing is not requested again.
     from += decided.length === 0 ? named.length : decided.length;
   }
   return { answered, silent };
 }
 
-/** Returns the uids up to the last item of a page, if it shows only uids that were asked for, in order. */
+/** Returns the uids up to a page's last item, if it shows only requested uids, in order. */
 function decidedBy(items: readonly Listing[], named: readonly number[]): readonly number[] {
   const isAnswer = items.every(
     ({ uid }, i) => named.includes(uid) && uid > (items[i - 1]?.uid ?? 0),

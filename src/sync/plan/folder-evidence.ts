@@ -14,19 +14,19 @@ import {
 } from './plan-folder.ts';
 
 /**
- * Places of a folder by what the archive has of them; each place is in one sum only. They add up when the origin's total
- * equals stored + assumed + quarantined + forgotten: it does not count the held ones.
+ * Places of a folder by their state in the archive; each is in one sum only. They add up if the service's total equals
+ * stored + assumed + quarantined + forgotten: it does not count held ones.
  */
 export interface FolderSums {
-  /** Open places with bytes that were fetched and hashed. */
+  /** Open places with fetched and hashed bytes. */
   readonly stored: number;
-  /** Open places that share the bytes of another place; their own source was not fetched yet. */
+  /** Open places matched without download to another place's bytes, not yet verified. */
   readonly assumed: number;
-  /** Places whose source was fetched and not accepted, or refused. */
+  /** Places whose source was rejected or refused. */
   readonly quarantined: number;
-  /** Open places that the brake keeps although the origin lacks them. */
+  /** Open places that the deletion guard keeps although the service lacks them. */
   readonly held: number;
-  /** Places at which the origin still shows a message that was forgotten here. */
+  /** Places where the service still shows a message forgotten here. */
   readonly forgotten: number;
 }
 
@@ -43,22 +43,22 @@ export function accountedFor(sums: FolderSums): number {
   return expectedAtOrigin(sums) + sums.held;
 }
 
-/** Returns how many places the origin should count: all but the held ones, which it has lost. */
+/** Returns how many places the service should count: all except held ones, which it no longer has. */
 export function expectedAtOrigin({ stored, assumed, quarantined, forgotten }: FolderSums): number {
   return stored + assumed + quarantined + forgotten;
 }
 
-/** Returns how many places are open, which means current: with a message, and not deleted at the origin. */
+/** Returns how many places are open (current): with a message, and not deleted at the service. */
 export function openPlaces({ stored, assumed, held }: FolderSums): number {
   return stored + assumed + held;
 }
 
-/** Returns how many of the origin's messages the archive does not account for; 0 when it accounts for more. */
+/** Returns how many of the service's messages the archive does not account for; at least 0. */
 export function notAccountedFor(originTotal: number, sums: FolderSums): number {
   return Math.max(0, originTotal - accountedFor(sums));
 }
 
-/** Returns whether everything adds up except the held places: only the brake's decision is missing then. */
+/** Returns whether everything adds up except held places: only the deletion guard's decision is open. */
 export function differsByHeldOnly(originTotal: number, sums: FolderSums): boolean {
   return sums.held > 0 && expectedAtOrigin(sums) === originTotal;
 }
@@ -77,34 +77,34 @@ export function addSums(folders: readonly FolderSums[]): FolderSums {
   );
 }
 
-/** Every uid a folder has or will have. */
+/** Every uid that a folder has or will have. */
 export const ALL_UIDS: UidInterval = { lo: 1, hi: Number.POSITIVE_INFINITY };
 
-/** What is known of a folder before the first answer of a pass. */
+/** Facts about a folder before the first response of a sync run. */
 export interface EarlierEvidence {
   /** Messages that the folder listing counts. */
   readonly listed: number;
-  /** The highest uid that any earlier pass met; 0 when none did. */
+  /** The highest uid of any earlier sync run; 0 for none. */
   readonly highestUid: number;
-  /** Uids that earlier passes covered. */
+  /** Uids that earlier sync runs covered. */
   readonly covered: UidIntervals;
-  /** When the pass began, milliseconds since the epoch. */
+  /** Start of the sync run, milliseconds since the epoch. */
   readonly startedAt: number;
 }
 
-/** A page, compared with what the archive knows of its interval. */
+/** A page, compared with the archive. */
 interface ComparedPage {
   readonly interval: UidInterval;
   readonly items: readonly Listing[];
-  /** Uids that the archive expects in the interval and the page lacks. */
+  /** Uids that the archive expects in the interval but the page lacks. */
   readonly missing: readonly number[];
-  /** Listings that differ from the one their place appeared with. */
+  /** Listings that differ from the original one of their place. */
   readonly contradicted: readonly Listing[];
 }
 
 /**
- * What the answers of one pass say about a folder: what was listed, what is missing, what still has to be decided.
- * Pure: it asks nothing and writes nothing. Whoever learns something calls the method that says what happened.
+ * Evidence of one sync run about a folder: listed, missing and undecided messages. Pure: makes no requests and writes
+ * nothing; callers report each event.
  */
 export class FolderEvidence {
   readonly coverage: Coverage;
@@ -117,7 +117,7 @@ export class FolderEvidence {
   #headLo = 1;
   #answered: UidIntervals = [];
   #flagsChanged = false;
-  /** Changed flags that wait to be durable: another answer that shows them adds nothing. */
+  /** Changed flags that are not yet durable: a second response with them adds nothing. */
   readonly #flagsQueued = new Map<number, FlagSet>();
   readonly #missing = new Set<number>();
   readonly #contradicted = new Map<number, Listing>();
@@ -125,9 +125,9 @@ export class FolderEvidence {
   readonly #replaced = new Set<number>();
   readonly #deferred = new Map<number, DeferredListing>();
   #postponed: AwaitedListing[] = [];
-  /** Uids whose source is being fetched, or waits to be: a second answer that shows them asks for nothing. */
+  /** Uids with a running or waiting fetch: a second response with them requests nothing. */
   readonly #underWay = new Set<number>();
-  /** Uids that this pass quarantined, or whose mail was forgotten: they are not fetched again in this pass. */
+  /** Uids quarantined or recognised as forgotten in this sync run, which does not fetch them again. */
   readonly #setAside = new Set<number>();
 
   constructor({ listed, highestUid, covered, startedAt }: EarlierEvidence) {
@@ -138,22 +138,22 @@ export class FolderEvidence {
     this.coverage = new Coverage(covered);
   }
 
-  /** The origin's own count, from the latest answer about the complete folder. */
+  /** The service's count, from the latest response about the whole folder. */
   get total(): number {
     return this.#total;
   }
 
-  /** The highest uid seen in this pass; 0 when none was. */
+  /** The highest uid seen in this sync run; 0 for none. */
   get highestUid(): number {
     return this.#highestUid;
   }
 
-  /** When the newest page was last requested, milliseconds since the epoch; the start of the pass before that. */
+  /** When the newest page was last requested, milliseconds since the epoch; initially the start of the sync run. */
   get askedAt(): number {
     return this.#askedAt;
   }
 
-  /** True when no earlier pass met a message here: this pass answers for everything. */
+  /** True if no earlier sync run saw a message here. */
   get isFirst(): boolean {
     return this.#mark === 0;
   }
@@ -163,42 +163,42 @@ export class FolderEvidence {
     return { lo: 1, hi: this.#headLo - 1 };
   }
 
-  /** True when a page showed other flags than the archive had. */
+  /** True if a page showed flags that differ from the archive's. */
   get flagsChanged(): boolean {
     return this.#flagsChanged;
   }
 
-  /** Uids that an answered interval lacked although the archive knows a message there; not decided yet. */
+  /** Undecided uids that a response lacked although the archive has a message there. */
   get missing(): ReadonlySet<number> {
     return this.#missing;
   }
 
-  /** Open places, by uid, that answered with another listing than the one they appeared with. */
+  /** Open places, by uid, whose listing differs from their original one. */
   get contradicted(): ReadonlyMap<number, Listing> {
     return this.#contradicted;
   }
 
-  /** Uids that answer although earlier passes found them empty, or saw their message deleted. */
+  /** Uids that answer although earlier sync runs found them empty, or saw their message deleted. */
   get reappeared(): ReadonlyMap<number, Listing> {
     return this.#reappeared;
   }
 
-  /** Uids that certainly show another message than their open place has. */
+  /** Uids that certainly show another message than their open place. */
   get replaced(): ReadonlySet<number> {
     return this.#replaced;
   }
 
-  /** New uids with a message that the mailbox has open elsewhere: moves or copies. Decided with the deletions. */
+  /** New uids whose message the mailbox has open elsewhere: moves or copies. Decided with the deletions. */
   get deferred(): ReadonlyMap<number, DeferredListing> {
     return this.#deferred;
   }
 
-  /** True when every uid up to the newest is durably covered. */
+  /** True if every uid up to the newest is durably covered. */
   get everyUidCovered(): boolean {
     return this.#reachesTop(this.coverage.durable);
   }
 
-  /** True when the answers of this pass, and of the sweep it continues, showed the flags of every message. */
+  /** True if this sync run, and the full sync it continues, saw the flags of every message. */
   get everyFlagAnswered(): boolean {
     return this.#reachesTop(this.#answered);
   }
@@ -207,46 +207,46 @@ export class FolderEvidence {
     return this.#highestUid === 0 || covers(uids, { lo: 1, hi: this.#highestUid });
   }
 
-  /** Answered messages that the archive does not count, because their decision is open. */
+  /** Undecided messages that the archive does not count. */
   get #waiting(): number {
     return this.#deferred.size + this.#reappeared.size;
   }
 
   /**
-   * Returns whether the folder is complete: every uid was answered for, every answer is explained, and the sums of
-   * the archive add up to the origin's count.
+   * Returns whether the folder is complete: every uid is covered, every response is explained, and the archive's sums
+   * equal the service's count.
    */
   isComplete(sums: FolderSums): boolean {
     const unresolved = this.#contradicted.size + this.#waiting;
     return this.everyUidCovered && accountedFor(sums) === this.#total && unresolved === 0;
   }
 
-  /** Returns how many messages the archive has or waits to decide about: the origin's count if nothing is gone. */
+  /** Returns the number of messages in the archive or undecided: the service's count if nothing is gone. */
   accountedFor(sums: FolderSums): number {
     return accountedFor(sums) + this.#waiting;
   }
 
   /**
-   * Returns whether the archive accounts for as many messages as the origin counts. The newest page agrees uid by
-   * uid, and uids only grow: then nothing below it differs, and nothing there need be read.
+   * Returns whether the archive accounts for as many messages as the service counts. If the newest page agrees uid by
+   * uid, and since uids only grow, nothing below it differs or needs reading.
    */
   addsUp(sums: FolderSums, total: number): boolean {
     return expectedAtOrigin(sums) + this.#waiting - this.#missing.size === total;
   }
 
-  /** Returns the uids that the origin should answer for, ascending. @param known those of the archive, ascending */
+  /** Returns the uids that the service should list, ascending. @param known the archive's uids, ascending */
   expectedUids(known: readonly number[]): readonly number[] {
     if (this.#waiting === 0) return known;
     const uids = new Set([...known, ...this.#deferred.keys(), ...this.#reappeared.keys()]);
     return [...uids].sort((a, b) => a - b);
   }
 
-  /** Returns the part of a range that no answer has covered, ascending. */
+  /** Returns the part of a range that no response has covered, ascending. */
   notWalked(within: UidInterval): UidIntervals {
     return gapsOf(this.coverage.walked, within);
   }
 
-  /** Returns whether a uid waits for its source or for a decision. */
+  /** Returns whether a uid awaits its source or a decision. */
   isAwaited(uid: number): boolean {
     return this.#underWay.has(uid) || this.#deferred.has(uid);
   }
@@ -259,12 +259,12 @@ export class FolderEvidence {
     return this.#setAside.has(uid);
   }
 
-  /** Returns whether a uid may be known from an earlier pass: above the highest one nothing is. */
+  /** Returns whether a uid may be known from an earlier sync run: none above the highest one is. */
   mayBeKnown(uid: number): boolean {
     return uid <= this.#mark;
   }
 
-  /** Returns whether an earlier pass covered a uid: without a place, it was empty then, or its message is gone. */
+  /** Returns whether an earlier sync run covered a uid: without a place, it was empty, or its message is gone. */
   wasCovered(uid: number): boolean {
     return uid <= this.#mark && covers(this.#coveredBefore, { lo: uid, hi: uid });
   }
@@ -274,7 +274,7 @@ export class FolderEvidence {
     this.#askedAt = now;
   }
 
-  /** Records the newest page. Returns the uids it covers, or null when it proves nothing. */
+  /** Records the newest page. Returns the uids it covers, or null if it proves nothing. */
   readNewestPage(page: {
     readonly items: readonly Listing[];
     readonly total: number;
@@ -290,13 +290,13 @@ export class FolderEvidence {
     return interval;
   }
 
-  /** Records a page. Returns its ticket and the uids it covers: an open end reaches up to the highest uid seen. */
+  /** Records a page. Returns its ticket and the uids it covers: an open end extends to the highest uid seen. */
   readPage(page: ComparedPage): { readonly ticket: PageTicket; readonly answered: UidInterval } {
     const { interval, items, missing, contradicted } = page;
     for (const uid of missing) if (!this.#underWay.has(uid)) this.#missing.add(uid);
     for (const listing of contradicted) this.#contradicted.set(listing.uid, listing);
     for (const { uid } of items) this.#missing.delete(uid);
-    // Uids that the origin has not assigned yet have no messages: they are not covered.
+    // Uids that the service has not assigned yet are not covered.
     const hi = interval.hi === Number.POSITIVE_INFINITY ? this.#highestUid : interval.hi;
     const answered = { lo: interval.lo, hi };
     this.#answered = addInterval(this.#answered, answered);
@@ -308,18 +308,18 @@ export class FolderEvidence {
     for (const { uid } of items) this.#highestUid = Math.max(this.#highestUid, uid);
   }
 
-  /** Returns whether nothing that a page showed is left to decide. */
+  /** Returns whether nothing on a page is left to decide. */
   isExplained({ missing, contradicted }: ComparedPage): boolean {
     const lacks = missing.some((uid) => this.#missing.has(uid));
     return !lacks && contradicted.length === 0 && this.#reappeared.size === 0;
   }
 
-  /** Records uids that an earlier pass of the same sweep has read. */
+  /** Records uids that an earlier run of the same full sync read. */
   resumeSweep(uids: UidIntervals): void {
     for (const interval of uids) this.#answered = addInterval(this.#answered, interval);
   }
 
-  /** Records flags that differ from the archive's. Returns false when an earlier answer showed the same ones. */
+  /** Records flags that differ from the archive's. Returns false if an earlier response showed the same ones. */
   changeFlags(uid: number, flags: FlagSet): boolean {
     const queued = this.#flagsQueued.get(uid);
     if (queued !== undefined && sameFlags(queued, flags)) return false;
@@ -328,31 +328,31 @@ export class FolderEvidence {
     return true;
   }
 
-  /** Records that a uid answers which earlier passes covered and left without a place. */
+  /** Records a uid that answers although earlier sync runs left it covered without a place. */
   reappear(listing: Listing): void {
     this.#reappeared.set(listing.uid, listing);
   }
 
-  /** Defers a message until it is decided whether it was moved. Its page expects it from now on. */
+  /** Defers a message until it is known whether it was moved. Its page expects it from now on. */
   defer(message: DeferredListing): void {
     message.ticket.expect();
     this.#deferred.set(message.listing.uid, message);
   }
 
-  /** Removes a message from the deferred ones and returns it; undefined when it is none. */
+  /** Removes and returns a deferred message, or undefined. */
   takeDeferred(uid: number): DeferredListing | undefined {
     const deferred = this.#deferred.get(uid);
     this.#deferred.delete(uid);
     return deferred;
   }
 
-  /** Lets a message wait until others are fetched. Its page stays open; another answer that shows it adds nothing. */
+  /** Postpones a message until others are fetched. Its page stays open; a second response with it adds nothing. */
   postpone(message: AwaitedListing): void {
     this.#underWay.add(message.listing.uid);
     this.#postponed.push(message);
   }
 
-  /** Removes and returns the messages that were postponed. */
+  /** Removes and returns the postponed messages. */
   takePostponed(): readonly AwaitedListing[] {
     const postponed = this.#postponed;
     this.#postponed = [];
@@ -367,39 +367,39 @@ export class FolderEvidence {
     this.#underWay.delete(uid);
   }
 
-  /** Records that a source is not stored, and is not to be fetched again in this pass. */
+  /** Records that a source is not stored, and not fetched again in this sync run. */
   setAside(uid: number): void {
     this.#setAside.add(uid);
   }
 
-  /** Adds uids to the missing ones, to be checked with them. */
+  /** Adds uids to check with the missing ones. */
   suspectMissing(uids: readonly number[]): void {
     for (const uid of uids) this.#missing.add(uid);
   }
 
-  /** Records that a uid is not missing: it answers, or its end is recorded. */
+  /** Records that a uid is not missing: it answers, or its deletion is recorded. */
   clearMissing(uid: number): void {
     this.#missing.delete(uid);
   }
 
-  /** Records that it is decided why a place answered with another listing. */
+  /** Records that a place's different listing is explained. */
   resolveContradicted(uid: number): void {
     this.#contradicted.delete(uid);
   }
 
-  /** Records that a uid shows another message than its place: it waits with the messages that may have moved. */
+  /** Records that a uid shows another message than its place, and defers it with possible moves. */
   replace(listing: Listing, fingerprint: string): void {
     this.#replaced.add(listing.uid);
     this.#deferred.set(listing.uid, { listing, fingerprint, ticket: NO_PAGE });
   }
 
-  /** Lets a uid that answers again wait with the messages that may have moved. */
+  /** Defers a reappeared uid with possible moves. */
   deferReappeared(listing: Listing, fingerprint: string): void {
     this.#reappeared.delete(listing.uid);
     this.#deferred.set(listing.uid, { listing, fingerprint, ticket: NO_PAGE });
   }
 
-  /** Drops what waits for a decision: what the answers showed belongs to a new generation of the folder. */
+  /** Drops everything undecided: the responses belong to a new UID epoch of the folder. */
   abandon(): void {
     for (const { ticket } of this.#deferred.values()) ticket.settle();
     this.#deferred.clear();
@@ -410,25 +410,25 @@ export class FolderEvidence {
   }
 }
 
-/** For messages of uids that earlier passes covered: no page waits for them. */
+/** For messages of uids that earlier sync runs covered: no page waits for them. */
 const NO_PAGE: PageTicket = { expect: () => {}, settle: () => {}, seal: () => {} };
 
-/** How many deletions a pass accepts at once; the `brake` section of the configuration. */
+/** Limits of the deletion guard; the `brake` section of the configuration. */
 export interface BrakePolicy {
   /** Deletions of more than this share of the open places are held, in a folder or in a mailbox. */
   readonly maxEndedShare: number;
-  /** With fewer open places, shares do not count. */
+  /** Below this number of open places, shares do not count. */
   readonly minMessages: number;
 }
 
-/** What is about to end in one folder: places that are gone and did not move elsewhere. */
+/** Pending deletions of one folder: places that are gone and did not move. */
 interface FolderEndings {
   readonly folder: string;
   readonly specialUse: string | null;
-  /** Open places before the pass. */
+  /** Open places before the sync run. */
   readonly open: number;
   readonly ending: number;
-  /** True when the origin shows the folder as empty, or no longer lists it. */
+  /** True if the service shows the folder as empty, or no longer lists it. */
   readonly empty: boolean;
 }
 
@@ -442,8 +442,8 @@ interface BrakeDecision {
 const EXEMPT: ReadonlySet<string> = new Set(['\\Trash', '\\Junk']);
 
 /**
- * Decides, folder by folder, whether deletions are accepted at once or held until a second check. A folder that is
- * suddenly empty is held whatever its size; a large share of the complete mailbox holds every folder that contributes.
+ * Decides, per folder, whether to accept deletions at once or hold them until a second check. A suddenly empty folder
+ * is held whatever its size. A large share of the whole mailbox holds every contributing folder.
  */
 export function brake(folders: readonly FolderEndings[], policy: BrakePolicy): BrakeDecision[] {
   const counted = folders.filter(({ specialUse }) => !EXEMPT.has(specialUse ?? ''));
@@ -464,7 +464,7 @@ function exceeds(ending: number, open: number, policy: BrakePolicy): boolean {
   return open >= policy.minMessages && ending > policy.maxEndedShare * open;
 }
 
-/** A place that this pass found to be gone, one of the generation that was just replaced, or one whose uid shows another message. */
+/** A place that is gone, of a just replaced UID epoch, or whose uid shows another message. */
 export interface GonePlace {
   readonly place: Place;
   readonly fingerprint: string;
@@ -473,7 +473,7 @@ export interface GonePlace {
 /** A new uid whose fingerprint the mailbox has elsewhere. */
 export interface NewPlace extends GonePlace {
   readonly listing: Listing;
-  /** Drafts are rewritten in place: an equal listing does not guarantee equal bytes. */
+  /** Drafts are rewritten in place: equal listings do not guarantee equal bytes. */
   readonly draft: boolean;
 }
 
@@ -484,9 +484,9 @@ interface Relink {
 }
 
 /**
- * Pairs new places with places that are gone. A new uid gets known bytes without a download only when exactly one place
- * with its fingerprint is gone and exactly one is new, with a Message-ID, and when it is no draft. The two may be in one
- * folder: a service that renumbers may keep some uids. Everything else is fetched.
+ * Pairs new places with places that are gone. A new uid gets known bytes without download only if exactly one gone and
+ * one new place have its fingerprint, with a Message-ID, and it is not a draft. Both may be in one folder: a
+ * renumbering service may keep some uids. Everything else is fetched.
  */
 export function pairMoves(
   gone: readonly GonePlace[],
@@ -532,21 +532,21 @@ function grouped<T extends { readonly fingerprint: string }>(
   return groups;
 }
 
-/** What a sampled open uid answers with, compared by Message-ID and date. */
+/** Response for a sampled open uid, compared by Message-ID and date. */
 export type SampleAnswer = 'same' | 'other' | 'missing';
 
-/** Open uids that are asked before a new generation is declared; all of them if there are fewer. */
+/** Open uids to sample before declaring a new UID epoch; all of them if there are fewer. */
 export const SAMPLE_SIZE = 20;
-/** The share of the sample that has to answer with another message. */
+/** The share of the sample that must show another message. */
 const DECLARED_AT = 0.8;
 
 /**
- * `same`: nothing contradicts. `replaced`: a single uid shows another message; it is fetched. `new`: the origin
+ * `same`: nothing contradicts. `replaced`: a single uid shows another message; it is fetched. `new`: the service
  * reassigned the uids. `doubtful`: in between; the folder is walked first.
  */
 type GenerationVerdict = 'same' | 'replaced' | 'new' | 'doubtful';
 
-/** Weighs a sample of min(20, all) open uids. Uids that are missing neither contradict nor agree. */
+/** Judges a sample of min(20, all) open uids. Missing uids count neither way. */
 export function judgeGeneration(sample: readonly SampleAnswer[]): GenerationVerdict {
   const other = sample.filter((answer) => answer === 'other').length;
   if (other === 0) return 'same';

@@ -6,7 +6,7 @@ import {
   sameFlags,
 } from '../../core/types.ts';
 
-/** Uids from `lo` to `hi`, both included. `hi` may be Infinity, to include uids that are not assigned yet. */
+/** Uids from `lo` to `hi`, inclusive. `hi` may be Infinity, to include unassigned uids. */
 export interface UidInterval {
   readonly lo: number;
   readonly hi: number;
@@ -15,7 +15,7 @@ export interface UidInterval {
 /** Disjoint, ascending, and never adjacent: `[1,5]` and `[6,9]` are stored as `[1,9]`. */
 export type UidIntervals = readonly UidInterval[];
 
-/** Returns the union of a set of intervals and one more. An empty interval (lo above hi) changes nothing. */
+/** Returns a set of intervals with one more added. An empty interval (lo above hi) changes nothing. */
 export function addInterval(set: UidIntervals, added: UidInterval): UidIntervals {
   if (added.lo > added.hi) return set;
   let { lo, hi } = added;
@@ -51,13 +51,13 @@ export function covers(set: UidIntervals, within: UidInterval): boolean {
   return gapsOf(set, within).length === 0;
 }
 
-/** Tracks the messages of one page: when the last of them is durable, the interval of the page is covered. */
+/** Tracks the messages of one page: once all of them are durable, the page's interval is covered. */
 export interface PageTicket {
-  /** One more message of this page has to be stored before the page counts. */
+  /** Adds a message that must be stored before the page counts. */
   expect(): void;
-  /** One of them is durable, is recorded as quarantined, or turned out to be gone. */
+  /** Completes one of them: it is durable, quarantined or gone. */
   settle(): void;
-  /** No further message will be expected. */
+  /** Ends the additions. */
   seal(): void;
 }
 
@@ -67,14 +67,14 @@ export interface AwaitedListing {
   readonly ticket: PageTicket;
 }
 
-/** A message that may be a move: its fingerprint is compared with those of messages that are gone. */
+/** A possible move: its fingerprint is compared with those of deleted messages. */
 export interface DeferredListing extends AwaitedListing {
   readonly fingerprint: string;
 }
 
 /**
- * The uids of a folder's generation that an answer covers, with every message in them stored. A resumed pass walks
- * only what is not covered. Losing the coverage costs listings, never sources.
+ * The uids of a folder's UID epoch that responses cover, with every message in them stored. A resumed sync run walks
+ * only the rest. Losing the coverage costs listings, never sources.
  */
 export class Coverage {
   #durable: UidIntervals;
@@ -86,12 +86,12 @@ export class Coverage {
     this.#walked = durable;
   }
 
-  /** Covered and durable: what may be remembered. */
+  /** Covered and durable: safe to store. */
   get durable(): UidIntervals {
     return this.#durable;
   }
 
-  /** Covered, or being fetched: what this pass need not walk again. */
+  /** Covered or being fetched: this sync run need not walk it again. */
   get walked(): UidIntervals {
     return this.#walked;
   }
@@ -135,33 +135,33 @@ export interface Forecast {
   readonly mailboxes: number;
   readonly folders: number;
   readonly messages: number;
-  /** 0 where neither a quota nor the listings so far show how large most of the messages are. */
+  /** 0 if neither a quota nor the listings so far show the sizes of most messages. */
   readonly bytes: number;
   /** One per message, one per page of 100, and the folder listings. */
   readonly requests: number;
-  /** The rate in force. */
+  /** The current rate. */
   readonly requestsPerMinute: number;
   /** Hours at this rate; the service may be slower. */
   readonly hours: number;
 }
 
 interface FolderAhead {
-  /** Messages the origin counts in the folder. */
+  /** Messages that the service counts in the folder. */
   readonly messages: number;
-  /** Those of them that are in the archive already. */
+  /** Of these, messages already in the archive. */
   readonly known: number;
-  /** Mean size in bytes of the messages ahead, if the origin reports it. */
+  /** Mean size in bytes of the remaining messages, if the service reports it. */
   readonly meanBytes?: number | undefined;
 }
 
 export const PAGE_SIZE = 100;
 
-/** The newest messages are no sample of the rest: their mean size counts once it covers this share of the messages. */
+/** The newest messages are not representative: their mean size counts once it covers this share. */
 const LISTED_SHARE = 0.9;
 
 /**
- * Adds up the remaining work. `sizes` are the sizes of the messages ahead that were listed so far, of folders without
- * a reported mean.
+ * Adds up the remaining work. `sizes` are those of the remaining messages listed so far, in folders without a reported
+ * mean.
  */
 export function forecast(input: {
   readonly mailboxes: number;
@@ -195,7 +195,7 @@ export function forecast(input: {
   };
 }
 
-/** What a pass would do with a folder, why, and how many requests that takes. Data, so that it can be printed. */
+/** Plan for a folder: action, reason and number of requests. Plain data, for printing. */
 export interface FolderPlan {
   readonly folder: string;
   readonly action: 'nothing' | 'look' | 'search' | 'walk' | 'sweep';
@@ -208,25 +208,25 @@ export interface FolderPlan {
     | 'unread-differs'
     | 'full'
     | 'newest-page';
-  /** Messages that the origin has and the archive does not account for. */
+  /** Messages of the service that the archive does not account for. */
   readonly messages: number;
-  /** Listing pages and sources together; for `search` the most that finding a difference may take. */
+  /** Listing pages plus sources; for `search`, the maximum needed to find a difference. */
   readonly requests: number;
 }
 
-/** What the archive knows of a folder. */
+/** The archive's facts about a folder. */
 interface KnownOfFolder {
   /** Places that are stored, assumed, held, quarantined or forgotten. */
   readonly accounted: number;
   readonly unread: number;
-  /** Uids that earlier passes covered. */
+  /** Uids that earlier sync runs covered. */
   readonly covered: UidIntervals;
 }
 
 /**
- * Plans one folder from its listing and what the archive has of it. Pure.
+ * Plans one folder from its listing and the archive. Pure.
  *
- * @param full every page is read, as `--full` does
+ * @param full read every page, as `--full` does
  */
 export function planFolder(
   listed: ListedFolder,
@@ -258,26 +258,26 @@ export function planFolder(
   return plan('look', 'newest-page', pages);
 }
 
-/** What the mirror knows of the uids that an answer covers. */
+/** The mirror's facts about the uids of a response. */
 interface KnownUids {
   readonly open: ReadonlyMap<number, { readonly flags: FlagSet; readonly fingerprint: string }>;
-  /** Returns whether a uid needs no fetch although no place is open: quarantined, forgotten, or being fetched. */
+  /** Returns whether a uid without an open place needs no fetch: quarantined, forgotten, or being fetched. */
   readonly settled: (uid: number) => boolean;
 }
 
-/** How an answer differs from what is known. */
+/** Differences between a response and the archive. */
 interface Observation {
-  /** Listed and not known: to be fetched. */
+  /** Listed but unknown: to be fetched. */
   readonly appeared: readonly Listing[];
   readonly flagsChanged: readonly { readonly uid: number; readonly flags: FlagSet }[];
-  /** Open places in the interval that the answer lacks. This alone proves nothing. */
+  /** Open places in the interval that the response lacks. Not a proof by itself. */
   readonly missing: readonly number[];
-  /** Open places whose uid answers with another listing than the one it appeared with. */
+  /** Open places whose listing differs from their original one. */
   readonly contradicted: readonly Listing[];
 }
 
 /**
- * Compares one answer with what is known of its interval. Pure: callers decide what follows.
+ * Compares one response with the archive. Pure: callers decide what follows.
  *
  * @param fingerprint hex over the immutable fields of a listing, as stored with the place
  */
@@ -306,7 +306,7 @@ export function observe(
   return { appeared, flagsChanged, missing, contradicted };
 }
 
-/** A request for the uids of `range`, sorted in this order, at most `perPage` of them. */
+/** A request for at most `perPage` uids of `range`, in this order. */
 export interface PageQuestion {
   readonly range: UidInterval;
   readonly order: 'descending' | 'ascending';
@@ -320,12 +320,12 @@ interface PageAnswer {
 }
 
 /**
- * The uids that one answer covers.
+ * The uids that one response covers.
  *
- * `whole`: the answer reaches the end of its request, because `total` is not above the number of its items.
- * `interval`: the part of the request that it covers; null when it covers nothing (no items, yet a total).
- * `doubtful`: a page with fewer items than it can hold, although `total` is higher: something disappeared between
- * counting and reading, or the origin is wrong. The request is repeated, and a walk never ends on such a page.
+ * `whole`: the response reaches the end of its request, because `total` does not exceed its items. `interval`: the
+ * covered part of the request; null for none (no items despite a total). `doubtful`: a page with room to spare although
+ * `total` is higher: a deletion during the request, or an error of the service. The request is repeated, and a walk
+ * never ends on such a page.
  */
 interface PageEvidence {
   readonly whole: boolean;
@@ -334,8 +334,8 @@ interface PageEvidence {
 }
 
 /**
- * Weighs one answer. An answer sorted by uid covers the uids from the bound of its request to its last uid, or the
- * complete request when `total` is not above the number of its items; never just because a page is short.
+ * Weighs one response. Sorted by uid, it covers the uids from its request's bound to its last uid, or the whole request
+ * if `total` does not exceed its items. A short page alone does not prove an end.
  */
 export function weighPage(question: PageQuestion, answer: PageAnswer): PageEvidence {
   const { range, order, perPage } = question;
@@ -348,21 +348,20 @@ export function weighPage(question: PageQuestion, answer: PageAnswer): PageEvide
   return { whole: false, interval, doubtful };
 }
 
-/** A question of a bisection. The answer to a count is a number; a walk needs none, because its pages are recorded. */
+/** A step of a bisection. A count is answered with a number; a walk is not, because its pages are recorded. */
 type BisectQuestion =
   | { readonly ask: 'count'; readonly range: UidInterval }
   | { readonly ask: 'walk'; readonly range: UidInterval };
 
 /**
- * Searches for the uids in which archive and origin differ, with as few requests as halving allows: a range whose count
- * is as expected is skipped, one that fits on a page is read, any other is cut at its middle uid. When so much differs
- * that halving would cost more, the range is walked.
+ * Searches for uids that differ between archive and service, by halving. Skips a range with the expected count, reads
+ * one that fits on a page, and splits any other at its middle uid. If halving would cost more, walks the range.
  *
- * Yields questions; expects the origin's count as the answer to a `count`.
+ * Yields requests; expects the service's count for each `count`.
  *
- * @param known uids that are expected to answer, ascending
- * @param range the uids in question; `known` outside of it is ignored
- * @param total how many the origin has in the range
+ * @param known uids expected to answer, ascending
+ * @param range `known` outside it is ignored
+ * @param total the service's count in the range
  */
 export function* bisect(
   known: readonly number[],
@@ -401,46 +400,46 @@ function firstAtLeast(uids: readonly number[], uid: number): number {
   return lo;
 }
 
-/** Mailboxes per request of the platform surface's listing. */
+/** Mailboxes per request of the Platform API's listing. */
 export const MAILBOXES_A_REQUEST = 100;
 
 const DAY_MS = 86_400_000;
-/** A listing is not requested more often, however many mailboxes it shows. */
+/** Minimum interval between listings, for any number of mailboxes. */
 const LEAST_MS = 1_800_000;
-/** A usage that is a day old is requested by itself: the listing comes before that. */
+/** Maximum interval, before day-old usages are requested individually. */
 const LONGEST_MS = 20 * 3_600_000;
 
 /**
  * Returns whether a listing costs at most half of the requests that it replaces: one per mailbox.
  *
  * @param pages requests of the listing
- * @param mailboxes whose usage would be requested one by one
+ * @param mailboxes whose usage would be requested individually
  */
 export function listingPaysOff(pages: number, mailboxes: number): boolean {
   return 2 * pages <= mailboxes;
 }
 
 /**
- * Returns the milliseconds between two listings, so that a day of them costs at most half of one request per day and
- * mailbox (a little more than half for 2 mailboxes); null when no interval is worth it.
+ * Returns the milliseconds between listings, so that they cost at most half of one request per day and mailbox
+ * (slightly more for 2 mailboxes); null if no interval is worth it.
  */
 export function listingEveryMs(pages: number, mailboxes: number): number | null {
   if (!listingPaysOff(pages, mailboxes)) return null;
   return Math.min(LONGEST_MS, Math.max(LEAST_MS, (2 * DAY_MS * pages) / mailboxes));
 }
 
-/** What a mailbox holds by a listing; null where the listing does not say. */
+/** Content of a mailbox by a listing; null if not reported. */
 export interface HeldAmounts {
   readonly bytes: number | null;
   readonly messages: number | null;
 }
 
 /**
- * Returns whether a mailbox holds something else than at the listing before, and not what the last pass saw there: then
- * a pass may find something new. Neither answer proves anything.
+ * Returns whether a mailbox's content changed since the last listing, and differs from the last sync run: then a sync
+ * run may find something new. Neither answer is proof.
  *
  * @param before undefined for a first listing
- * @param seen messages that the origin listed at the last pass over each folder
+ * @param seen messages listed at the last sync run over each folder
  */
 export function hasMoved(
   before: HeldAmounts | undefined,
