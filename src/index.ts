@@ -1,4 +1,4 @@
-/** What programs import from the package: an archive to read, typed clients of both surfaces, and what they throw. */
+/** Public API of the package: read-only archives, typed clients of both APIs, and their errors. */
 
 export {
   type Archive,

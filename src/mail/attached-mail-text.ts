@@ -11,8 +11,8 @@ interface Inner {
 }
 
 /**
- * Adds the text of an attached message: its subject, people and text with those of messages attached to it, then the
- * text of its own attachments. Attachments of messages deeper down are not looked into.
+ * Adds the text of an attached message: subject, people and text, including messages attached to it, then the text of
+ * its attachments. Skips attachments of deeper messages.
  *
  * @param read adds the text of an attachment
  * @throws Unreadable `malformed`
@@ -38,7 +38,7 @@ export async function mailText(
       await read(bytes, form);
       into.add('\n');
     } catch (error) {
-      // What cannot be read in it does not take away what can.
+      // An unreadable attachment does not affect the others.
       if (!(error instanceof Unreadable)) throw error;
     }
   }
@@ -56,7 +56,7 @@ async function innerAttachments(source: Buffer, maxBytes: number): Promise<Inner
       content: null,
       sink: (chunk) => {
         bytes += chunk.length;
-        // The decoder may use its buffer again.
+        // The decoder may reuse its buffer.
         if (bytes <= maxBytes) chunks.push(Buffer.from(chunk));
         return undefined;
       },

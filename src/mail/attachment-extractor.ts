@@ -10,26 +10,26 @@ export interface AttachmentWorkerData {
   readonly limits: AttachmentLimits;
 }
 
-/** To the worker: a job, then pieces of its source as they are asked for, then the source's end. */
+/** To the worker: a job, then requested pieces of its source, then the source's end. */
 export type ToWorker =
   | { readonly kind: 'job'; readonly form: string; readonly number: number | null }
   | PieceMessage;
 
 export type FromWorker =
-  /** Asks for the next piece of the source; the first time, once the code for its form is loaded. */
+  /** Requests the next piece of the source; the first time, once the code for its form is loaded. */
   | { readonly kind: 'next' }
-  /** `worn`: the worker should be replaced, for its memory or for what its parser may still do. */
+  /** `worn`: replace the worker, for its memory or because its parser may still be running. */
   | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome; readonly worn: boolean };
-/** How often the process's memory is looked at while an attachment is read. */
+/** Milliseconds between memory checks while an attachment is read. */
 const WATCH_MS = 10;
 
-/** Reads attachments in one worker thread, which is started when first needed and replaced when it had to be ended. */
+/** Reads attachments in one worker thread, started on demand and replaced after a forced end. */
 export function openAttachmentExtractor(
   options: {
     readonly limits?: Partial<AttachmentLimits>;
-    /** The built worker, where it is not in its usual place. */
+    /** The built worker, unless in its default location. */
     readonly workerFile?: URL;
-    /** Bytes the process takes. */
+    /** Returns the process's memory in bytes. */
     readonly memory?: () => number;
   } = {},
 ): AttachmentExtractor {
@@ -41,7 +41,7 @@ export function openAttachmentExtractor(
   let closed = false;
   const run = async (job: AttachmentJob): Promise<AttachmentOutcome> => {
     if (closed) throw mailError('extractor-closed', {});
-    // Two threads at once would take the memory of two.
+    // Two threads at once would double the memory.
     if (thread?.ended === true) await thread.end();
     if (thread === null || thread.ended) thread = new AttachmentThread(workerFile, limits, memory);
     return await thread.run(job);
@@ -73,7 +73,7 @@ interface Running {
   isFed: boolean;
 }
 
-/** One worker thread, the attachment it is on, and the watch over its memory. */
+/** One worker thread, its current attachment, and the memory guard. */
 class AttachmentThread {
   readonly #thread: WorkerThread<ToWorker, FromWorker>;
   #running: Running | null = null;
@@ -86,10 +86,10 @@ class AttachmentThread {
   ) {
     const data: AttachmentWorkerData = { limits };
     this.#thread = new WorkerThread(
-      // Whatever a parser prints is no business of anybody's terminal.
+      // Parser output must not reach the terminal.
       { name: 'mailkeep-attachments', file, data, heap: limits, silent: true },
       {
-        // A thread that is ended while it loads looks like one that cannot start.
+        // Ending a loading thread would look like a failed start.
         started: () => this.#guard(),
         message: (message) => this.#receive(message),
         ended: (end) => this.#ended(end),
@@ -97,7 +97,7 @@ class AttachmentThread {
     );
   }
 
-  /** True when it takes no more attachments. */
+  /** True if it accepts no more attachments. */
   get ended(): boolean {
     return this.#thread.ending;
   }
@@ -131,7 +131,7 @@ class AttachmentThread {
   async #feedNext(): Promise<void> {
     const running = this.#running;
     if (running?.isFed === false) {
-      // What loading took is not the attachment's doing.
+      // Loading time does not count against the attachment.
       running.isFed = true;
       this.#thread.limitWork(running.limitMs);
     }
@@ -139,7 +139,7 @@ class AttachmentThread {
     if (piece !== undefined && this.#running === running) postPiece(this.#thread, piece);
   }
 
-  /** The source failed: the worker is in the middle of a job that will not be finished. */
+  /** The source failed: the worker cannot finish its job. */
   #abandon(error: unknown): void {
     this.#settle(({ reject }) => reject(error));
     void this.end();

@@ -1,4 +1,4 @@
-/** Entry of the attachment worker thread; attachment-extractor.ts is its other side. */
+/** Entry of the attachment worker thread; its counterpart is attachment-extractor.ts. */
 
 import { workerData } from 'node:worker_threads';
 import { isWorn, openThreadPort, PieceIntake, strayErrors } from '../core/in-thread.ts';
@@ -16,12 +16,12 @@ const port = openThreadPort<ToWorker, FromWorker>((message) => {
   if (message.kind !== 'job') intake.take(message);
   else
     void read(message, intake.pieces())
-      // Parsers fail in ways they do not report; which is of no use to anybody but their authors.
+      // Parsers can fail without reporting an error; the details are useless to users.
       .catch((): AttachmentOutcome => ({ status: 'failed', reason: 'malformed' }))
       .then((outcome) => port.send({ kind: 'outcome', outcome, worn: isSpent(outcome) }));
 });
 
-/** Returns whether this thread should not read another attachment; see `pdfText` for bombs. */
+/** Returns whether this thread must not read another attachment; see `pdfText` for bombs. */
 function isSpent(outcome: AttachmentOutcome): boolean {
   const bomb = outcome.status === 'failed' && outcome.reason === 'bomb';
   return bomb || isWorn(limits.wornBytes);
@@ -50,7 +50,7 @@ async function whole(source: AsyncIterable<Buffer>): Promise<Buffer> {
   return kept.bytes();
 }
 
-/** The bytes of the attachment of that number in a message. */
+/** Returns the bytes of the attachment with that number in a message. */
 async function leafOf(source: AsyncIterable<Buffer>, number: number): Promise<Buffer> {
   const kept = new Kept();
   let listed = 0;
@@ -60,7 +60,7 @@ async function leafOf(source: AsyncIterable<Buffer>, number: number): Promise<Bu
     return {
       content: null,
       sink: (chunk) => {
-        // A decoder's chunk may be a view of a larger buffer that it uses again.
+        // A decoder's chunk may be a view of a buffer that it reuses.
         kept.offer(Buffer.from(chunk));
         return undefined;
       },

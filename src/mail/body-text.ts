@@ -9,20 +9,20 @@ import {
   type Part,
 } from './part-tree.ts';
 
-/** UTF-16 units of each text that are compared. */
+/** UTF-16 units of each text to compare. */
 const COMPARED_CHARS = 256 * 1024;
-/** Signs that a word may have in it at once, as in `48.20`, `77-9921` and addresses. */
+/** Consecutive punctuation characters allowed within a word, as in `48.20`, `77-9921` and addresses. */
 const SIGNS_INSIDE = 3;
 
-/** What a form of a text says that others do not. */
+/** Words of one form of a text that its other forms lack. */
 interface NewWords {
-  /** New words are more than half of all. */
+  /** More than half of the words are new. */
   readonly isMost: boolean;
-  /** The new words in their order, each with its neighbours, so that phrases of them are found; may be empty. */
+  /** The new words in order, each with its neighbours, so that phrases of them are found; may be empty. */
   readonly text: string;
 }
 
-/** Compares the words of a text with those of others, whatever their case, spacing and line breaks. Takes linear time. */
+/** Compares the words of a text with those of others, ignoring case, spacing and line breaks. Takes linear time. */
 function newWords(text: string, others: readonly string[]): NewWords {
   const known = new Set<number>();
   for (const other of others) {
@@ -31,7 +31,7 @@ function newWords(text: string, others: readonly string[]): NewWords {
   }
   const compared = cutText(text, COMPARED_CHARS);
   const lower = compared.toLowerCase();
-  // Some capitals have no single letter for their lower case.
+  // Some capitals have no single lower-case letter.
   const shown = lower.length === compared.length ? compared : lower;
   const starts: number[] = [];
   const ends: number[] = [];
@@ -58,7 +58,7 @@ function newWords(text: string, others: readonly string[]): NewWords {
 type TakeUnit = (hash: number, start: number, end: number) => void;
 
 /**
- * Finds the words of a text; of scripts without spaces, all pairs of neighbouring characters.
+ * Finds the words of a text; in scripts without spaces, all pairs of adjacent characters.
  *
  * @param isWrapped lines may end between any two characters of such a script
  */
@@ -66,7 +66,7 @@ function scan(text: string, isWrapped: boolean, take: TakeUnit): void {
   let start = -1;
   let end = 0;
   let hash = 0;
-  /** Where the last character of a script without spaces is, if a pair may begin with it. */
+  /** Position of the last character of a script without spaces, if a pair may start with it. */
   let before = -1;
   const close = () => {
     if (start >= 0) take(hash, start, end);
@@ -95,12 +95,12 @@ function scan(text: string, isWrapped: boolean, take: TakeUnit): void {
   close();
 }
 
-/** Thirty bits, which need no object: two words of a message hardly ever share them. */
+/** Thirty bits, which fit a small integer; collisions within a message are rare. */
 function mixed(hash: number, code: number): number {
   return (Math.imul(hash, 0x01000193) ^ code) & 0x3fffffff;
 }
 
-/** Letters, digits and marks, roughly: outside of ASCII, all but the common signs. */
+/** Letters, digits and marks, approximately: beyond ASCII, all except common signs. */
 function isWordUnit(code: number): boolean {
   if (code < 0x80)
     return (
@@ -111,7 +111,7 @@ function isWordUnit(code: number): boolean {
   return code >= 0xc0 && (code < 0x2000 || code > 0x2bff) && (code < 0xfe00 || code > 0xff0f);
 }
 
-/** Scripts without spaces, or with words that stick together: see `UNSPACED` in normalise.ts. */
+/** Scripts without spaces or with agglutinated words: see `UNSPACED` in normalise.ts. */
 function isUnspaced(code: number): boolean {
   if (code < 0x0e00) return false;
   return (
@@ -124,27 +124,27 @@ function isUnspaced(code: number): boolean {
   );
 }
 
-/** Text of a message's own bodies, in the order of the source. */
+/** Text of a message's own bodies, in source order. */
 interface BodyText {
   readonly text: string;
   readonly cut: boolean;
-  /** Tags of HTML that were read as trees. */
+  /** Number of HTML tags that were parsed as trees. */
   readonly tags: number;
 }
 
-/** A body in its form in the message, before HTML became text. */
+/** A body as sent, before HTML becomes text. */
 interface Piece {
   readonly kind: BodyKind;
   readonly leaf: Leaf<LeafContent>;
 }
 
-/** HTML before its pictures are taken out may be this many times as long as the text that is kept. */
+/** HTML with inline images may be this many times longer than the text kept. */
 const RAW_HTML = 4;
 
 /**
- * The text of all bodies under a part. Of a multipart/alternative, the plain text comes first; a form of it that says
- * much more follows ("Your program cannot show this message", with a newsletter). For the index (`short` links), words
- * that only the other form has follow in any case, since readers of other programs saw them.
+ * Returns the text of all bodies under a part. In a multipart/alternative, plain text comes first; a form with far more
+ * words follows ("Your program cannot show this message", with a newsletter). For the index (`short` links), words that
+ * only the other form has always follow, since readers of other programs saw them.
  */
 export function bodyText(
   root: Part<LeafContent>,
@@ -170,7 +170,7 @@ export function bodyText(
   const textOf = ({ kind, leaf }: Piece): string => {
     if (leaf.content.cut) cut = true;
     const isMarkup = kind === 'html' || /html/.test(leaf.info.contentType);
-    // One char beyond the ceiling shows that there was more.
+    // One character above the limit shows that there was more.
     const raw = leafText(leaf.info, leaf.content, (isMarkup ? RAW_HTML : 1) * limits.bodyChars + 1);
     if (!isMarkup)
       return kind === 'plain' ? raw : (formattedText(raw, leaf.info.contentType) ?? raw);
@@ -194,14 +194,14 @@ export function bodyText(
   return { text: texts.join('\n\n'), cut, tags };
 }
 
-/** Returns the HTML of each body that is HTML, at most `maxChars` of each. */
+/** Returns the HTML of each HTML body, up to `maxChars` each. */
 export function htmlBodies(leaves: readonly Leaf<LeafContent>[], maxChars: number): string[] {
   return leaves
     .filter(({ info }) => bodyKind(info) === 'html')
     .map(({ info, content }) => leafText(info, content, maxChars));
 }
 
-/** An empty part has its line end. Bytes. */
+/** Bytes; an empty part still has its line end. */
 const LINE_END = 2;
 
 export function hasPlainBody(leaves: readonly Leaf<LeafContent>[]): boolean {
@@ -213,7 +213,7 @@ function pieceOf(leaf: Leaf<LeafContent>): Piece | null {
   return kind === null ? null : { kind, leaf };
 }
 
-/** The text of a multipart/alternative: forms that nobody is meant to read where there is a better one are left out. */
+/** Returns the text of a multipart/alternative, without fallback forms that a better form replaces. */
 function alternative(
   part: Part<LeafContent>,
   textOf: (piece: Piece) => string,
@@ -240,12 +240,12 @@ function piecesUnder(part: Part<LeafContent>): Piece[] {
   return piece === null ? [] : [piece];
 }
 
-/** What another form of the same text adds: all of it, if it says much more; else, for the index, its new words. */
+/** Returns the extra text of another form: all of it if it has far more words; else, for the index, its new words. */
 function addition(texts: readonly string[], other: string, isForIndex: boolean): string[] {
   const { isMost, text } = newWords(other.replace(LINK, ' '), texts);
   if (isMost || texts.every((one) => one === '')) return [other];
   return isForIndex ? [text] : [];
 }
 
-/** An address behind the words of a link. */
+/** The URL after a link's text. */
 const LINK = /\[(?:https?|ftp|mailto|tel|sms):[^\]\s]{1,2000}\]/gi;

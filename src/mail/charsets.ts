@@ -1,15 +1,15 @@
 import { isAscii, isUtf8 } from 'node:buffer';
 import iconv from 'iconv-lite';
 
-/** Text of bytes in one charset; what is not valid in it becomes U+FFFD. */
+/** Decodes bytes of one charset; invalid bytes become U+FFFD. */
 type Decode = (bytes: Buffer) => string;
 
-/** Charsets that iconv-lite lacks, by their name in lower case without separators. */
+/** Charsets that iconv-lite lacks, by lower-case name without separators. */
 const DECODERS: Readonly<Record<string, Decode>> = {
   iso2022: decodeIso2022,
   hz: decodeHz,
   johab: decodeJohab,
-  // iconv-lite has these two as they were before the euro.
+  // iconv-lite has pre-euro versions of these two.
   macintosh: (bytes) => new TextDecoder('macintosh').decode(bytes),
   macukraine: (bytes) => new TextDecoder('x-mac-cyrillic').decode(bytes),
 };
@@ -36,11 +36,11 @@ function decodeTable(characters: string): Decode {
   };
 }
 
-/** Escape sequences, shifts and line feeds: wherever the character set of ISO 2022 may change. */
+/** Escape sequences, shifts and line feeds: every place where ISO 2022 may switch character sets. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is searched for
 const SHIFTS = /\x1b(?:\$[@AB]|\$[()*+][@-Z]|[(.][@-Z]|N[\s\S])|[\x0e\x0f\n]/g;
 
-/** A character set of ISO 2022: where its 7-bit codes stand in a charset of iconv-lite. */
+/** A character set of ISO 2022: how to map its 7-bit codes to a charset of iconv-lite. */
 interface CodedSet {
   readonly charset: string;
   /** Bytes per character. */
@@ -53,7 +53,7 @@ const JIS: CodedSet = { charset: 'euc-jp', width: 2 };
 const KATAKANA: CodedSet = { charset: 'shift_jis', width: 1 };
 const KOREAN: CodedSet = { charset: 'euc-kr', width: 2 };
 const CHINESE: CodedSet = { charset: 'gbk', width: 2 };
-/** By the bytes behind ESC. Null is ASCII, and what differs from it in two signs. */
+/** By the bytes after ESC. Null is ASCII, or a variant that differs in two characters. */
 const SETS: Readonly<Record<string, CodedSet | null>> = {
   '(B': null,
   '(J': null,
@@ -62,7 +62,7 @@ const SETS: Readonly<Record<string, CodedSet | null>> = {
   '$@': JIS,
   '$(B': JIS,
   '$(@': JIS,
-  // JIS X 0213, of which most characters are in JIS X 0208 as well.
+  // JIS X 0213; most of its characters are also in JIS X 0208.
   '$(O': JIS,
   '$(Q': JIS,
   '$(D': { charset: 'euc-jp', width: 2, prefix: 0x8f },
@@ -76,7 +76,7 @@ const SETS: Readonly<Record<string, CodedSet | null>> = {
 };
 
 /**
- * Text in any profile of ISO 2022 that mail uses: ISO-2022-JP and its extensions (RFC 1468, 1554, 2237), cp50220 to
+ * Decodes all profiles of ISO 2022 used in mail: ISO-2022-JP and its extensions (RFC 1468, 1554, 2237), cp50220 to
  * cp50222, ISO-2022-KR (RFC 1557), ISO-2022-CN without CNS 11643 (RFC 1922).
  */
 function decodeIso2022(bytes: Buffer): string {
@@ -112,7 +112,7 @@ function decodeIso2022(bytes: Buffer): string {
   return text;
 }
 
-/** Text of 7-bit codes in a set; 8-bit codes in it count as 7-bit ones, outside of all sets they are stray Japanese. */
+/** Decodes 7-bit codes of a set. Within a set, 8-bit codes count as 7-bit; outside, they are stray Japanese. */
 function codedText(codes: string, set: CodedSet | null): string {
   if (set === null)
     return codes.replace(/[\x80-\xff]+/g, (stray) =>
@@ -132,7 +132,7 @@ function codedText(codes: string, set: CodedSet | null): string {
   return iconv.decode(Buffer.from(bytes), charset);
 }
 
-/** Two bytes a character from `~{` to `~}`; `~~` is a tilde, and `~` at the end of a line joins lines (RFC 1843). */
+/** Two bytes per character between `~{` and `~}`; `~~` is a tilde, and `~` at a line end joins lines (RFC 1843). */
 const HZ = /~(?:\{((?:[!-w][!-~]|\r?\n)*)(?:~\})?|(~)|\r?\n)/g;
 
 function decodeHz(bytes: Buffer): string {
@@ -143,13 +143,13 @@ function decodeHz(bytes: Buffer): string {
     );
 }
 
-/** Signs of the parts of a Korean syllable that stand alone. */
+/** Standalone letters of a Korean syllable's parts. */
 const INITIALS = 'ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ';
 const FINALS = 'ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ';
 const FIRST_VOWEL = 0x314f;
 const FIRST_SYLLABLE = 0xac00;
 
-/** Korean as in KS X 1001, annex 3: syllables are put together of five bits for each part. */
+/** Decodes Korean of KS X 1001, annex 3: each part of a syllable has five bits. */
 function decodeJohab(bytes: Buffer): string {
   let text = '';
   for (let i = 0; i < bytes.length; i++) {
@@ -168,7 +168,7 @@ function syllable(code: number): string | undefined {
   const initial = ((code >> 10) & 31) - 2;
   const vowelBits = (code >> 5) & 31;
   const finalBits = code & 31;
-  // Two codes in each group of eight are left out, and one of the final ones.
+  // Each group of eight skips two codes, and the finals skip one.
   const vowel = vowelBits === 2 ? -1 : vowelBits - 3 - 2 * (vowelBits >> 3);
   const final = finalBits - 1 - (finalBits > 0x11 ? 1 : 0);
   const isVowel = (vowelBits & 7) > 1 && vowel < 21;
@@ -181,7 +181,7 @@ function syllable(code: number): string | undefined {
   return final === 0 ? '\u3000' : FINALS[final - 1];
 }
 
-/** Signs and Chinese characters, which stand in the order of KS X 1001. */
+/** Returns a symbol or Chinese character, in the order of KS X 1001. */
 function otherJohab(lead: number, trail: number): string | undefined {
   const row = lead < 0xe0 ? 2 * (lead - 0xd9) : 2 * lead - 0x197;
   const cell = trail < 0x91 ? trail - 0x31 : trail - 0x43;
@@ -191,21 +191,21 @@ function otherJohab(lead: number, trail: number): string | undefined {
   return iconv.decode(Buffer.from([row + second + 0xa1, cell - 0x5e * second + 0xa1]), 'euc-kr');
 }
 
-/** The first 64 characters of every EBCDIC charset: controls, in the order of IBM. */
+/** The first 64 characters of every EBCDIC charset: controls, in IBM's order. */
 const EBCDIC_CONTROLS =
   '\u0000\u0001\u0002\u0003\u009c\u0009\u0086\u007f\u0097\u008d\u008e\u000b\u000c\u000d\u000e\u000f\u0010\u0011\u0012\u0013\u009d\u0085\u0008\u0087\u0018\u0019\u0092\u008f\u001c\u001d\u001e\u001f\u0080\u0081\u0082\u0083\u0084\u000a\u0017\u001b\u0088\u0089\u008a\u008b\u008c\u0005\u0006\u0007\u0090\u0091\u0016\u0093\u0094\u0095\u0096\u0004\u0098\u0099\u009a\u009b\u0014\u0015\u009e\u001a';
 
-/** Returns the 256 characters of an EBCDIC charset, given those between the controls and the last. */
+/** Returns the 256 characters of an EBCDIC charset, given those between the controls and the last one. */
 function ebcdic(characters: string): string {
   return `${EBCDIC_CONTROLS}${characters}\u009f`;
 }
 
-/** Returns the 256 characters of a charset that begins with ASCII, given the other 128. */
+/** Returns the 256 characters of an ASCII-based charset, given the upper 128. */
 function ascii(characters: string): string {
   return String.fromCharCode(...Array.from({ length: 128 }, (_, byte) => byte)) + characters;
 }
 
-/** Characters of the single-byte charsets that iconv-lite lacks, by the charset's name without separators. */
+/** Characters of single-byte charsets that iconv-lite lacks, by name without separators. */
 const TABLES: Readonly<Record<string, () => string>> = {
   cp037: () =>
     ebcdic(
@@ -249,38 +249,38 @@ const TABLES: Readonly<Record<string, () => string>> = {
     ),
 };
 
-/** Characters of a charset's label that are read; real names have at most 45. */
+/** Characters of a charset label to read; real names have at most 45. */
 const MAX_LABEL = 100;
-/** A C1 control in text labelled ISO 8859-1 is really a character of windows-1252. */
+/** A C1 control in text labelled ISO 8859-1 is really a windows-1252 character. */
 const C1 = /[\u0080-\u009f]/;
 
 /**
- * Text of bytes in the charset that a mail names for them. Nothing is dropped: what is not valid in the
- * charset becomes U+FFFD, an unknown or missing charset is read as UTF-8 when it is that, else as
- * windows-1252. NULs are removed, since text continues to SQLite and terminals.
+ * Decodes bytes in the charset that the mail declares. Nothing is dropped: invalid bytes become U+FFFD. With an unknown
+ * or missing charset, valid UTF-8 is read as such, anything else as windows-1252. NULs are removed, since the text goes
+ * to SQLite and terminals.
  *
- * @param charset the label as found in the mail, or null where there is none
+ * @param charset label in the mail, or null
  */
 export function decodeText(bytes: Buffer, charset: string | null): string {
   return withoutNul(decodeNamed(bytes, charsetKey(charset), 'windows-1252'));
 }
 
 /**
- * As `decodeText`, for HTML and XML: bytes that are no UTF-8, and for which the mail names no charset, are in the one
- * that the document itself names.
+ * Like `decodeText`, for HTML and XML: without a charset in the mail, bytes that are not UTF-8 use the document's own
+ * declaration.
  */
 export function decodeMarkup(bytes: Buffer, charset: string | null): string {
   const key = charsetKey(charset);
   if (key !== UNTOLD) return decodeText(bytes, charset);
   const own = charsetKey(documentCharset(bytes));
-  // A document in UTF-16 could not be read as far as this.
+  // A UTF-16 document would not have been readable up to here.
   const isUsable = own !== UNTOLD && !own.startsWith('utf');
   return isUsable && !isUtf8(bytes)
     ? withoutNul(decodeNamed(bytes, key, own))
     : decodeText(bytes, charset);
 }
 
-/** Bytes of a document in which its charset is looked for; browsers ask for it in the first 1024. */
+/** Bytes of a document to search for its charset; browsers search the first 1024. */
 const HEAD_BYTES = 4096;
 
 function documentCharset(bytes: Buffer): string | null {
@@ -291,12 +291,12 @@ function documentCharset(bytes: Buffer): string | null {
   return named?.[1] ?? null;
 }
 
-/** The key of names that tell nothing beyond "bytes": what they label is UTF-8, or the Western charset of old mail. */
+/** Key of uninformative names: such bytes are UTF-8, or the Western charset of old mail. */
 const UNTOLD = '';
 const UNTOLD_KEYS =
   /^(?:|utf8.*|cp65001|unicode[12]\d*utf8|xunicode20utf8|utf|u8|(?:us)?ascii.*|cp367|ibm367|csascii|iso646.*|646|isoir6|ansix34.*|ansi|us|unknown.*|xunknown|[78]bit|x?binary|default|none|null|text|autodetect|xautodetect|auto|xuserdefined|charset|base64|quotedprintable|hex)$/;
 
-/** Names by which mail calls charsets that iconv-lite has under others. */
+/** Names in mail of charsets that iconv-lite lists under other names. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
   ...each('iso88591', 'iso8859 latin 8859 latin1 l1 isolatin1 csisolatin1 isoir100 cp819 ibm819'),
   ...each('iso885913', 'latin7 l7'),
@@ -349,7 +349,7 @@ function each(name: string, aliases: string): [string, string][] {
   return aliases.split(' ').map((alias) => [alias, name]);
 }
 
-/** Keys of recent labels: mail has few of them. */
+/** Cached keys of recent labels: mail has few distinct ones. */
 const recent = new Map<string, string>();
 const RECENT_LABELS = 500;
 
@@ -365,14 +365,14 @@ function charsetKey(label: string | null): string {
   return key;
 }
 
-/** Labels come with comments, in quotes, in any spelling, with the parameter's name, with others behind them. */
+/** Labels come with comments, quotes, odd spelling, the parameter's name, or more names after them. */
 function keyOf(label: string): string {
   const named = label
     .replace(/\([^()]*\)?/g, ' ')
     .replace(/["'<>\s]{0,9}charset["'\s]{0,9}[=:]/gi, ' ');
   const first = /[^\s"'<>;,=]+/.exec(named)?.[0] ?? '';
   for (const text of [named, first]) {
-    // Without the language of an encoded word, and then without the year of a standard.
+    // Without the language of an encoded word, then without a standard's year.
     const spelled = (text.split('*', 1)[0] ?? '').trim();
     for (const name of [spelled, spelled.replace(/[:_-](?:19|20)\d\d$/, '')]) {
       const key = name.toLowerCase().replace(/[^a-z0-9]/g, '');
@@ -384,7 +384,7 @@ function keyOf(label: string): string {
   return UNTOLD;
 }
 
-/** Names of a numbered code page, or of a part of ISO 8859, whatever a program calls it. */
+/** Returns the names of a numbered code page, or of a part of ISO 8859, in any vendor's spelling. */
 function numberedKeys(key: string): string[] {
   const page =
     /^x?(?:cs)?(?:ms|microsoft)?(?:windows|win|cp|ibm|ms|dos|pc|oem|codepage|ansi)(?:cp)?0*(\d{3,5})/.exec(
@@ -401,17 +401,17 @@ function canonicalKey(key: string): string | null {
   return rareDecoder(name) !== null || iconv.encodingExists(name) ? name : null;
 }
 
-/** @param fallback the charset of bytes that are no UTF-8 and about which nothing else is known */
+/** @param fallback charset of unlabelled bytes that are not UTF-8 */
 function decodeNamed(bytes: Buffer, key: string, fallback: string): string {
   const marked = bomCharset(bytes);
   if (marked !== null) return iconv.decode(bytes, marked);
   if (key.startsWith('utf')) return iconv.decode(bytes, key);
   if (announcesIso2022(bytes, key)) return decodeAs(bytes, 'iso2022');
-  // 8-bit text under the label of a 7-bit charset.
+  // 8-bit text labelled with a 7-bit charset.
   const isOther = (key === 'iso2022' || key === 'hz') && !isAscii(bytes);
   if (key === UNTOLD || isOther) return decodeUntold(bytes, fallback);
   const text = decodeAs(bytes, key);
-  // Bytes that are not what the label says, but are UTF-8.
+  // A wrong label on UTF-8.
   return text.includes('\ufffd') && isUtf8(bytes) ? bytes.toString('utf8') : text;
 }
 
@@ -421,20 +421,20 @@ function decodeAs(bytes: Buffer, key: string): string {
 }
 
 const ESCAPE = 0x1b;
-/** What designates a set of two-byte characters, or katakana. */
+/** Designates a set of two-byte characters, or katakana. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what is searched for
 const DESIGNATION = /\x1b(?:\$(?:[@AB]|[()][@-Z])|\(I)/;
 
-/** Text of ISO 2022 says so at each change of the character set, so no label is needed, and none is to be believed. */
+/** ISO 2022 text announces each character set, so no label is needed or trusted. */
 function announcesIso2022(bytes: Buffer, key: string): boolean {
   if (!bytes.includes(ESCAPE) || (key !== 'iso2022' && !isAscii(bytes))) return false;
   return DESIGNATION.test(bytes.toString('latin1'));
 }
 
-/** A byte order mark outweighs any label. */
+/** A byte order mark overrides any label. */
 function bomCharset(bytes: Buffer): string | null {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return 'utf-8';
-  // Two bytes alone are as likely the ÿþ of a broken label, so a UTF-16 mark needs a plausible first letter.
+  // Two bytes alone may be the ÿþ of a wrong label, so a UTF-16 mark needs a plausible first letter.
   if (bytes[0] === 0xff && bytes[1] === 0xfe && bytes[3] === 0) return 'utf-16le';
   if (bytes[0] === 0xfe && bytes[1] === 0xff && bytes[2] === 0) return 'utf-16be';
   return null;
@@ -444,7 +444,7 @@ function decodeUntold(bytes: Buffer, fallback: string): string {
   if (isAscii(bytes)) return bytes.toString('latin1');
   const text = bytes.toString('utf8');
   if (isUtf8(bytes)) return text;
-  // Damaged UTF-8 keeps its good characters; what is mostly invalid was never UTF-8.
+  // Damaged UTF-8 keeps its good characters; mostly invalid text was never UTF-8.
   let bad = 0;
   let good = 0;
   for (let i = 0; i < text.length; i++) {
@@ -456,15 +456,15 @@ function decodeUntold(bytes: Buffer, fallback: string): string {
   return JAPANESE.map((key) => decodeAs(bytes, key)).find(isJapanese) ?? decodeAs(bytes, fallback);
 }
 
-/** 8-bit charsets of Japanese mail, which often names none. */
+/** 8-bit charsets of Japanese mail, which is often unlabelled. */
 const JAPANESE = ['shiftjis', 'eucjp'];
-/** Kana that text must have to be taken for Japanese, and its share of the characters beyond ASCII. */
+/** Minimum kana in Japanese text: their number, and share of the non-ASCII characters. */
 const MIN_KANA = 3;
 const MIN_KANA_SHARE = 0.3;
 
 /**
- * Returns whether decoded text is Japanese: valid throughout, with as many kana as only Japanese has. Bytes of
- * other charsets that happen to be valid give Chinese characters or half-width katakana.
+ * Returns whether decoded text is Japanese: valid throughout, with enough kana. Valid bytes of other charsets give
+ * Chinese characters or half-width katakana instead.
  */
 function isJapanese(text: string): boolean {
   let kana = 0;
@@ -483,12 +483,12 @@ function decodeLatin1(bytes: Buffer): string {
   return C1.test(text) ? iconv.decode(bytes, 'windows-1252') : text;
 }
 
-/** Text without NUL characters. */
+/** Removes NUL characters. */
 export function withoutNul(text: string): string {
   return text.includes('\0') ? text.replaceAll('\0', '') : text;
 }
 
-/** The first `max` UTF-16 units of a text, never half of a surrogate pair. */
+/** Cuts a text to `max` UTF-16 units, without splitting a surrogate pair. */
 export function cutText(text: string, max: number): string {
   if (text.length <= max) return text;
   const last = text.charCodeAt(max - 1);

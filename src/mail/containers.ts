@@ -2,7 +2,7 @@ import { inflateSync } from 'node:zlib';
 import { decodeText } from './charsets.ts';
 import type { LeafInfo } from './part-tree.ts';
 
-/** Groups that hold no text of the document. */
+/** Groups without text of the document. */
 const DESTINATIONS =
   /^(?:fonttbl|colortbl|stylesheet|info|pict|object|objdata|fldinst|filetbl|listtable|listoverridetable|rsidtbl|generator|themedata|datastore|latentstyles|xmlnstbl|revtbl|nonshppict)$/;
 
@@ -30,7 +30,7 @@ const SIGNS: Readonly<Record<string, string>> = {
   '\r': '\n',
 };
 
-/** Code pages of the charsets that a font may have. */
+/** Code pages by font charset. */
 const FONT_PAGES: Readonly<Record<number, number>> = {
   77: 10000,
   128: 932,
@@ -53,16 +53,16 @@ interface Group {
   hidden: boolean;
   isFontTable: boolean;
   font: number;
-  /** Characters behind a Unicode one that stand for it in old programs. */
+  /** Fallback characters after a Unicode one, for old programs. */
   substitutes: number;
 }
 
-/** Groups within groups whose settings are kept apart. */
+/** Nesting levels of groups with separate settings. */
 const MAX_DEPTH = 500;
 const TOKEN =
   /\\(?:([a-z]{1,32})(-?\d{1,9})? ?|'([\da-f]{2})|([^a-z']))|([{}])|[\r\n]+|([^\\{}\r\n]+)|\\/giy;
 
-/** Text of a document in Rich Text Format 1.9, without its fields' instructions and pictures. Takes linear time. */
+/** Returns the text of Rich Text Format 1.9, without field instructions and images. Takes linear time. */
 export function rtfText(source: string): string {
   const reader = new RtfReader();
   TOKEN.lastIndex = 0;
@@ -90,9 +90,9 @@ class RtfReader {
   #depth = 0;
   #page = 1252;
   #bytes: number[] = [];
-  /** Characters that are left out: they stand for one that was added. */
+  /** Characters to skip: fallbacks for one that was added. */
   #skipped = 0;
-  /** Within what Outlook adds to HTML in RTF for programs that know RTF only. */
+  /** Within the RTF equivalent of HTML that Outlook adds for RTF-only programs. */
   #isRepeated = false;
 
   open(): void {
@@ -168,13 +168,13 @@ class RtfReader {
   }
 }
 
-/** A part within a file that is a container; null `info` where `bytes` are a part with its own header. */
+/** A part within a container file; `info` is null if `bytes` have a part header. */
 interface ContainedPart {
   readonly info: Pick<LeafInfo, 'contentType' | 'filename' | 'contentId'> | null;
   readonly bytes: Buffer;
 }
 
-/** TNEF (MS-OXTNEF): attributes of a message and of its attachments, which hold MAPI properties. */
+/** TNEF (MS-OXTNEF): attributes of a message and its attachments, with MAPI properties. */
 const SIGNATURE = 0x223e9f78;
 
 const BODY = 0x800c;
@@ -199,12 +199,12 @@ const UNICODE = 0x1f;
 const OBJECT = 0x0d;
 const BINARY = 0x102;
 const MULTIPLE = 0x1000;
-/** Bytes of values of a fixed size, filled up to four. */
+/** Bytes of fixed-size values, padded to four. */
 const FIXED: Readonly<Record<number, number>> = {
   ...{ 2: 4, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 10: 4, 11: 4, 20: 8, 64: 8, 72: 16 },
 };
 
-/** Attachments of one container, and containers within containers. */
+/** Limits: attachments per container, and nested containers. */
 const MOST_ATTACHMENTS = 1000;
 const MOST_LEVELS = 8;
 
@@ -220,8 +220,8 @@ interface Attachment {
 }
 
 /**
- * Returns the text and the attachments of a message in TNEF (`winmail.dat`); null for other bytes. Reads each byte once,
- * copies texts only, and stops at the first attribute that does not fit.
+ * Returns the text and attachments of a TNEF message (`winmail.dat`); null for other bytes. Reads each byte once,
+ * copies texts only, and stops at the first invalid attribute.
  */
 function tnefParts(bytes: Buffer, level = 0): ContainedPart[] | null {
   if (bytes.length < 6 || bytes.readUInt32LE(0) !== SIGNATURE) return null;
@@ -249,7 +249,7 @@ function tnefParts(bytes: Buffer, level = 0): ContainedPart[] | null {
 }
 
 function* attributesOf(bytes: Buffer): Generator<{ readonly id: number; readonly value: Buffer }> {
-  // Signature and key; each attribute has a level, an id with a type, a length, and a checksum behind it.
+  // Signature and key; then attributes: level, id with type, length, value, checksum.
   for (let at = 6; at + 9 <= bytes.length; ) {
     const id = bytes.readUInt16LE(at + 1);
     const from = at + 9;
@@ -290,7 +290,7 @@ function propertiesOf(bytes: Buffer): ReadonlyMap<number, Property> {
       }
     }
   } catch (error) {
-    // It ends before it says so.
+    // Truncated.
     if (!(error instanceof RangeError)) throw error;
   }
   return found;
@@ -311,7 +311,7 @@ function untilNul(text: string): string {
   return text.split('\0', 1)[0] ?? '';
 }
 
-/** The text of the message: as it is, or that of its HTML or RTF. */
+/** Returns the text of the message, or of its HTML or RTF. */
 function textOf(
   body: Buffer | null,
   properties: ReadonlyMap<number, Property>,
@@ -327,7 +327,7 @@ function textOf(
   return text === null || text.trim() === '' ? null : part('text/plain', null, Buffer.from(text));
 }
 
-/** Its own charset is in a `meta` element, which only bytes may have. */
+/** Returns the HTML as bytes: only bytes may declare a charset in a `meta` element. */
 function htmlBytes({ type, value }: Property): Buffer {
   return type === UNICODE ? Buffer.from(value.toString('utf16le')) : value;
 }
@@ -342,7 +342,7 @@ function partsOf(
     stringOf(properties.get(PR_ATTACH_FILENAME), charset) ??
     (title === null ? null : untilNul(decodeText(title, charset)));
   const object = properties.get(PR_ATTACH_DATA);
-  // The identifier of an interface comes before an embedded message.
+  // An embedded message follows an interface identifier.
   const embedded = object?.type === OBJECT ? object.value.subarray(16) : object?.value;
   const bytes = data ?? embedded ?? Buffer.alloc(0);
   const inner = object?.type === OBJECT && level < MOST_LEVELS ? tnefParts(bytes, level + 1) : null;
@@ -364,7 +364,7 @@ function part(
   return { info: { contentType, filename, contentId }, bytes };
 }
 
-/** What a compressed text may refer to before it begins (MS-OXRTFCP 2.1.3.1.4). */
+/** Initial dictionary of compressed text (MS-OXRTFCP 2.1.3.1.4). */
 const DICTIONARY = Buffer.from(
   '{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript \\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par \\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx',
   'latin1',
@@ -372,7 +372,7 @@ const DICTIONARY = Buffer.from(
 const COMPRESSED_RTF = 0x75465a4c;
 const MOST_RTF_BYTES = 8 * 1024 * 1024;
 
-/** Undoes the compression of RTF in TNEF (MS-OXRTFCP); what follows a defect is left out. */
+/** Decompresses RTF in TNEF (MS-OXRTFCP), up to the first defect. */
 function uncompressedRtf(bytes: Buffer): Buffer {
   if (bytes.length < 16) return Buffer.alloc(0);
   if (bytes.readUInt32LE(8) !== COMPRESSED_RTF) return bytes.subarray(16);
@@ -409,10 +409,10 @@ const CMS_NAME = /\.p7[mz]$/i;
 const TNEF = /^application\/(?:x-|vnd\.)?ms-tnef$/i;
 const TNEF_NAME = /^(?:winmail[^/]*|win)\.dat$/i;
 
-/** Bytes of a container that is opened, and those that a compressed one may unpack to. */
+/** Limit in bytes of a container, and of its decompressed content. */
 export const MOST_CONTAINER_BYTES = 24 * 1024 * 1024;
 
-/** Returns whether a leaf may hold parts of the message that programs show in its stead: signed mail, or mail of Exchange. */
+/** Returns whether a leaf may contain the actual message parts: signed mail, or Exchange mail. */
 export function isContainer({ contentType, filename }: LeafInfo): boolean {
   const name = filename ?? '';
   return (
@@ -421,8 +421,8 @@ export function isContainer({ contentType, filename }: LeafInfo): boolean {
 }
 
 /**
- * Returns what a container holds, in its order; nothing where it is encrypted, or none. No signature is checked: what
- * follows a defect is left out.
+ * Returns the parts of a container in order; none if it is encrypted or not a container. Ignores signatures, and
+ * everything after a defect.
  */
 export function containedParts({ filename }: LeafInfo, bytes: Buffer): ContainedPart[] {
   const tnef = tnefParts(bytes);
@@ -440,31 +440,31 @@ export function containedParts({ filename }: LeafInfo, bytes: Buffer): Contained
   ];
 }
 
-/** Object identifiers of content types (RFC 5652, RFC 3274, RFC 5083), encoded. */
+/** Encoded object identifiers of content types (RFC 5652, RFC 3274, RFC 5083). */
 const PKCS7 = '2a864886f70d0107';
 const SIGNED = `${PKCS7}02`;
 const COMPRESSED = '2a864886f70d0109100109';
 const ENCRYPTED = [`${PKCS7}03`, `${PKCS7}04`, `${PKCS7}06`, '2a864886f70d0109100117'];
 
-/** Returns whether the beginning of a file says that it is encrypted: S/MIME, or OpenPGP in its armour. */
+/** Returns whether a file starts like an encrypted one: S/MIME, or armoured OpenPGP. */
 export function isEncrypted(head: Buffer): boolean {
   if (/^\s*-----BEGIN PGP MESSAGE-----/.test(head.toString('latin1', 0, 200))) return true;
   const cms = contentInfo(unarmoured(head));
   return cms !== null && ENCRYPTED.includes(cms.type);
 }
 
-/** Some programs encode twice, or write PEM. */
+/** Undoes double encoding or PEM, which some programs write. */
 function unarmoured(bytes: Buffer): Buffer {
   const head = bytes.toString('latin1', 0, 64);
   if (!/^(?:-----BEGIN (?:PKCS7|CMS)-----\s|MI[A-Za-z0-9+/])/.test(head)) return bytes;
   return Buffer.from(bytes.toString('latin1').replace(/-----[A-Z0-9 ]{1,30}-----/g, ''), 'base64');
 }
 
-/** An element of BER (ITU-T X.690): where its content is; `to` is the end of what is there if that is cut off. */
+/** Position of a BER element's content (ITU-T X.690); `to` is the end of the bytes if truncated. */
 interface Element {
   readonly tag: number;
   readonly from: number;
-  /** Null for an indefinite length: its content ends with an element of zeros. */
+  /** Null for an indefinite length: the content ends with a zero element. */
   readonly to: number | null;
 }
 
@@ -475,7 +475,7 @@ const OCTETS_IN_PIECES = 0x24;
 const EXPLICIT = 0xa0;
 const END_OF_CONTENTS = 0x00;
 
-/** Reads the head of an element; undefined for none, and for tags that are not needed here. */
+/** Reads an element's header; undefined if there is none or its tag is unsupported. */
 function elementAt(bytes: Buffer, at: number): Element | undefined {
   const tag = bytes[at];
   const first = bytes[at + 1];
@@ -492,7 +492,10 @@ function elementAt(bytes: Buffer, at: number): Element | undefined {
   };
 }
 
-/** Where the element behind this one begins. Counts levels: hostile ones may be as deep as they are long. */
+/**
+ * Returns the position after an element. Counts levels instead of recursing: hostile input may nest as deep as it is
+ * long.
+ */
 function behind(bytes: Buffer, { from, to }: Element): number {
   if (to !== null) return to;
   let at = from;
@@ -516,7 +519,7 @@ function* elementsIn(bytes: Buffer, outer: Element): Generator<Element> {
   }
 }
 
-/** A type and what is explicitly tagged behind it: ContentInfo and EncapsulatedContentInfo. */
+/** Returns a type and its explicitly tagged content: ContentInfo and EncapsulatedContentInfo. */
 function typed(bytes: Buffer, outer: Element | undefined) {
   if (outer?.tag !== SEQUENCE) return null;
   const [name, tagged] = [...firstOf(elementsIn(bytes, outer), 2)];
@@ -538,12 +541,12 @@ function contentInfo(bytes: Buffer) {
   return typed(bytes, elementAt(bytes, 0));
 }
 
-/** The content of signed or compressed data; null for everything else, and for a signature that has none. */
+/** Returns the content of signed or compressed data; null for anything else, and for detached signatures. */
 function cmsContent(bytes: Buffer): Buffer | null {
   const cms = contentInfo(bytes);
   if (cms === null || cms.content === undefined) return null;
   if (cms.type !== SIGNED && cms.type !== COMPRESSED) return null;
-  // Version, algorithms, content; what follows are certificates and signatures.
+  // Version, algorithms, content; then certificates and signatures.
   for (const element of firstOf(elementsIn(bytes, cms.content), 3)) {
     const content = element.tag === SEQUENCE ? typed(bytes, element)?.content : undefined;
     if (content === undefined) continue;
@@ -557,7 +560,7 @@ function octetsOf(bytes: Buffer, outer: Element): Buffer {
   if (outer.tag === OCTETS) return bytes.subarray(outer.from, outer.to ?? bytes.length);
   const pieces: Buffer[] = [];
   const end = behind(bytes, outer);
-  // Pieces may be in pieces themselves: their heads are passed over.
+  // Pieces may be nested: skip their headers.
   for (let at = outer.from; outer.tag === OCTETS_IN_PIECES && at < end; ) {
     const element = elementAt(bytes, at);
     if (element === undefined) break;

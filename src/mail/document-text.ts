@@ -5,7 +5,7 @@ import { cutText, decodeMarkup, withoutNul } from './charsets.ts';
 import { DEFAULT_LIMITS } from './extraction.ts';
 import { formattedText, htmlText } from './html-text.ts';
 
-/** Thrown while an attachment is read, where it turns out to be one that cannot be. */
+/** Thrown when an attachment turns out to be unreadable. */
 export class Unreadable extends Error {
   override readonly name = 'Unreadable';
 
@@ -14,7 +14,7 @@ export class Unreadable extends Error {
   }
 }
 
-/** Gathers text up to a ceiling. */
+/** Collects text up to a limit. */
 export class TextSink {
   readonly #pieces: string[] = [];
   #length = 0;
@@ -36,11 +36,11 @@ export class TextSink {
     if (this.full) return;
     const kept = cutText(text, this.room);
     this.#pieces.push(kept);
-    // A surrogate pair that would be cut leaves room for half of it, which nothing fills.
+    // A split surrogate pair would leave room for half of it, which must count as full.
     this.#length = kept.length < text.length ? this.max : this.#length + kept.length;
   }
 
-  /** The text was known to go on. */
+  /** Marks the text as truncated. */
   cut(): void {
     this.#overflowed = true;
   }
@@ -56,24 +56,24 @@ export class TextSink {
   }
 }
 
-/** A line without the blanks at its end; an expression for them would try again from each of those within. */
+/** Trims a line's trailing blanks without a regular expression, which would take quadratic time. */
 function withoutTrailingBlanks(line: string): string {
   let end = line.length;
   while (end > 0 && ' \t\u00a0'.includes(line.charAt(end - 1))) end--;
   return line.slice(0, end);
 }
 
-/** Compound File Binary: old office formats, and new ones under a password. */
+/** Compound File Binary: old office formats, and new ones with a password. */
 const COMPOUND_FILE = Buffer.from('d0cf11e0a1b11ae1', 'hex');
 const RICH_TEXT = Buffer.from('{\\rtf');
 const ENCRYPTED_PACKAGE = Buffer.from('EncryptedPackage', 'utf16le');
-/** Controls that text has: tab, line feed, form feed, carriage return. */
+/** Controls in text: tab, line feed, form feed, carriage return. */
 const WHITE: ReadonlySet<number> = new Set([9, 10, 12, 13]);
-/** Bytes of text that are looked at for a char that is kept: no charset needs more, markup may. */
+/** Input bytes per character kept: no charset needs more, but markup may. */
 const BYTES_PER_CHAR = 8;
 
 /**
- * The text of an attachment. What its bytes are counts for more than what the mail calls them.
+ * Returns the text of an attachment. Its bytes take precedence over the mail's label.
  *
  * @param form see `AttachmentForm` in extract-message.ts
  */
@@ -104,7 +104,7 @@ async function readInto(
   if (kind === 'pdf' || kind === 'office') return await readBinary(sink, bytes, limits);
   if (kind === 'old-office') {
     if (!hasTextOnly(bytes)) return await readBinary(sink, bytes, limits);
-    // Reports are sent as tables in HTML, or with tabs, under the name of a workbook.
+    // Reports are often HTML or tab-separated tables named as workbooks.
     const isHtml = /^\s*<(?:!doctype|html|table|head|body|meta|\?xml)/i.test(
       bytes.toString('latin1', 0, 200),
     );
@@ -120,7 +120,7 @@ async function readInto(
   const most = limits.chars * BYTES_PER_CHAR;
   const text = decodeMarkup(bytes.subarray(0, most), charset === '' ? null : charset);
   if (bytes.length > most) sink.cut();
-  // Binary under the name of a text: its bytes are no words.
+  // Binary data named as text.
   if (looksBinary(bytes)) throw new Unreadable('unsupported');
   if (kind === 'html') {
     const most = { chars: limits.chars * 2, tags: DEFAULT_LIMITS.htmlTags };
@@ -130,7 +130,7 @@ async function readInto(
   } else sink.add(formattedText(text) ?? text.replace(/\r\n?/g, '\n'));
 }
 
-/** Loads what reads PDFs, which takes longer than to read one. */
+/** Loads the PDF reader, which takes longer than reading a PDF. */
 export async function loadPdfReader() {
   const { pdfText, loadPdfJs } = await import('./pdf-text.ts');
   await loadPdfJs();
@@ -152,7 +152,7 @@ async function readBinary(sink: TextSink, bytes: Buffer, limits: AttachmentLimit
   throw new Unreadable('malformed');
 }
 
-/** Returns whether bytes may be text that is no program's format. */
+/** Returns whether bytes may be plain text. */
 function hasTextOnly(bytes: Buffer): boolean {
   const head = bytes.subarray(0, 4096);
   const isTagged = isPdf(bytes) || head.subarray(0, RICH_TEXT.length).equals(RICH_TEXT);
@@ -168,7 +168,7 @@ function isZip(bytes: Buffer): boolean {
   return bytes.subarray(0, 4).equals(Buffer.from('PK\u0003\u0004'));
 }
 
-/** NULs that are not those of UTF-16. */
+/** Returns whether bytes have NULs other than those of UTF-16. */
 function looksBinary(bytes: Buffer): boolean {
   const head = bytes.subarray(0, 4096);
   if (head[0] === 0xff || head[0] === 0xfe) return false;
@@ -177,43 +177,40 @@ function looksBinary(bytes: Buffer): boolean {
   return nuls > head.length / 10;
 }
 
-/**
- * Elements within elements, of which office programs write some dozens: the parser keeps the open ones in an array
- * whose front it shifts at every tag.
- */
+/** Element nesting; office programs reach dozens. The parser shifts an array of open elements at every tag. */
 const MAX_DEPTH = 1000;
 
-/** Which elements of a kind of XML hold text; names without their namespace's prefix. */
+/** Elements of an XML format that contain text; names without namespace prefix. */
 export interface MarkupRules {
-  /** Only below this element. */
+  /** Reads only below this element. */
   readonly within?: string;
-  /** Elements in which text counts, at whatever depth. */
+  /** Elements with text, at any depth. */
   readonly text: ReadonlySet<string>;
-  /** Elements in which nothing counts. */
+  /** Elements to skip. */
   readonly skip: ReadonlySet<string>;
   readonly skipWhen?: (name: string, attributes: Readonly<Record<string, string>>) => boolean;
-  /** Elements at whose end a line ends. */
+  /** Elements that end a line. */
   readonly lineEnds: ReadonlySet<string>;
-  /** Elements that are a sign. */
+  /** Elements that represent a character. */
   readonly signs?: Readonly<Record<string, string>>;
-  /** Elements at whose end words end. */
+  /** Elements that end a word. */
   readonly blanks: ReadonlySet<string>;
-  /** An attribute that is text. */
+  /** An attribute with text. */
   readonly attribute?: { readonly element: string; readonly name: string };
 }
 
 /**
- * Text out of XML as it comes, without a tree. The parser reads no document type, so it knows no entity but XML's
- * own and opens nothing outside; nesting is counted, not recursed into. `write` throws `Unreadable` (`malformed`) for
- * XML that nests deeper than 1,000 levels.
+ * Extracts text from streamed XML, without a tree. The parser ignores document types: it resolves only XML's own
+ * entities and opens nothing external. Nesting is counted, not recursed. `write` throws `Unreadable` (`malformed`) for
+ * XML deeper than 1,000 levels.
  */
 export class MarkupText {
   readonly #parser: Parser;
   readonly #decoder = new StringDecoder('utf8');
-  /** Elements that are open, of those that decide what counts. */
+  /** Number of open elements of each deciding kind. */
   #within = 0;
   #text = 0;
-  /** Depth at which skipping began; 0: nothing is skipped. */
+  /** Depth at which skipping started; 0 if nothing is skipped. */
   #skipFrom = 0;
   #depth = 0;
 

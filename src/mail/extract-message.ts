@@ -27,7 +27,7 @@ import {
 
 const MAX_FILENAME_CHARS = 1000;
 
-/** All leaves under a part in the order of the source, each with its depth (the part's own is `depth`). */
+/** Yields all leaves under a part in source order, each with its depth (`depth` for the part itself). */
 function* leavesOf<T>(
   part: Part<T>,
   depth: number,
@@ -36,7 +36,7 @@ function* leavesOf<T>(
   else for (const child of part.children) yield* leavesOf(child, depth + 1);
 }
 
-/** Returns all leaves of a message in the order of the source; none where it has no root. */
+/** Returns all leaves of a message in source order; none without a root. */
 export function leavesIn<T>(root: Part<T> | null): Leaf<T>[] {
   return root === null ? [] : [...leavesOf(root, 1)].map(({ leaf }) => leaf);
 }
@@ -55,29 +55,28 @@ export function attachmentOf(
   };
 }
 
-/** The file name as the mail gives it, which may be anything but endless. */
+/** Returns the file name as sent, but not endless. */
 function nameOf({ filename }: LeafInfo): string | null {
   return filename === null ? null : cutText(withoutNul(filename), MAX_FILENAME_CHARS);
 }
 
 /**
- * How the bytes of an attachment are read as text: `pdf`, `office` (OOXML or ODF), `old-office` (only what is another form
- * under such a name), `encrypted` (not read), `mail`, or `text`, `html` or
- * `calendar` with a colon and the charset the mail names (nothing where it names none). Together with the bytes it
- * decides the text, so that the same attachment in ten messages is read once.
+ * How to read an attachment as text: `pdf`, `office` (OOXML or ODF), `old-office` (only other formats under such a
+ * name), `encrypted` (not read), `mail`, or `text`, `html` or `calendar` followed by a colon and the declared charset,
+ * if any. Form and bytes determine the text, so that an attachment of ten messages is read once.
  */
 type AttachmentForm = string;
 
 const PDF = /^application\/(?:x-)?pdf$/;
 const OFFICE =
   /^application\/vnd\.(?:openxmlformats-officedocument\.(?:wordprocessingml|spreadsheetml|presentationml)\.|oasis\.opendocument\.|ms-(?:word|excel|powerpoint)\.\w+\.macroenabled)/;
-/** Types of old office formats, which programs use for new ones and for tables as text. None of the old is read. */
+/** Types of old office formats, also used for new formats and text tables. The old formats themselves are not read. */
 const OLD_OFFICE =
   /^application\/(?:x-)?(?:msword|ms-?word|msexcel|excel|mspowerpoint|vnd\.ms-(?:excel|word|powerpoint|office)|rtf)$/;
-/** Types of which nothing but a document has an ending of one. */
+/** For these types, only a document's extension is significant. */
 const MEDIA = /^(?:image|audio|video|font)\//;
 const MAIL = /^message\/(?:rfc822|global|news)$/;
-/** Types outside text/ whose bytes are text all the same. */
+/** Text types outside text/. */
 const TEXT =
   /^(?:application\/(?:json|xml|csv|x-csv|x-sh|x-patch|x-ruby|x-python|x-tex|sql|yaml|x-yaml))$/;
 const CALENDAR = /^(?:text|application)\/(?:calendar|ics|x-vcalendar)$/;
@@ -96,12 +95,12 @@ const BY_ENDING: Readonly<Record<string, string>> = {
   ...each('text', 'txt text csv tsv md log json xml yaml yml ini diff patch tex vcf'),
 };
 
-/** Bytes at the beginning of a file that tell what it is. */
+/** Bytes at the start of a file that identify its format. */
 const MAGIC_BYTES = 1024;
 
 /**
- * The form of a leaf that has text to be searched, or null. A type that has a form of its own outranks the file name,
- * and that the first bytes: programs label documents as `application/octet-stream`, `application/zip` or an old format.
+ * Returns the form of a searchable leaf, or null. A specific type takes precedence over the file name, and that over
+ * the first bytes: programs label documents as `application/octet-stream`, `application/zip` or an old format.
  *
  * @param head the first 1,024 bytes
  */
@@ -133,7 +132,7 @@ function byEnding(filename: string | null): string | null {
   return ending === undefined ? null : (BY_ENDING[ending] ?? null);
 }
 
-/** Names of the first entries of OOXML and ODF packages, behind the 30 bytes of a local header. */
+/** Names of the first entries of OOXML and ODF packages, after the 30 bytes of a local header. */
 const PACKAGE =
   /^(?:\[Content_Types\]\.xml|_rels\/|docProps\/|(?:word|xl|ppt)\/|mimetypeapplication\/vnd\.oasis\.opendocument)/;
 
@@ -148,15 +147,15 @@ function each(form: string, endings: string): Record<string, string> {
   return Object.fromEntries(endings.split(' ').map((ending) => [ending, form]));
 }
 
-/** The text of further attachments of a message is not read; they are found by name. */
+/** Further attachments of a message are found by name only. */
 const MAX_DOCUMENTS = 200;
 
-/** Lists the attachments of a message, and hashes their bytes as they pass. */
+/** Lists the attachments of a message, and hashes their streamed bytes. */
 class AttachmentHashes {
   readonly #hashes = new Map<LeafContent, Hash>();
   readonly #heads = new Map<LeafContent, Buffer>();
 
-  /** As `take`, hashing what is listed. */
+  /** Wraps `take`, hashing listed leaves. */
   passing(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
     return (info) => {
       const { content, sink } = take(info);
@@ -177,10 +176,10 @@ class AttachmentHashes {
   }
 
   /**
-   * Returns the attachments, numbered from 1. To be called once.
+   * Returns the attachments, numbered from 1. Call it once.
    *
    * @param leaves all leaves of the message, in order
-   * @param cut true when the source continues after the last of them
+   * @param cut true if the source continues after the last of them
    */
   attachments(leaves: readonly Leaf<LeafContent>[], cut: boolean): HashedAttachment[] {
     const last = leaves.at(-1);
@@ -188,7 +187,7 @@ class AttachmentHashes {
     return leaves
       .filter(({ info }) => isListed(info))
       .map((leaf, i) => {
-        // What is a body already is searched as one.
+        // A body is already searchable as such.
         const head = this.#heads.get(leaf.content) ?? Buffer.alloc(0);
         const form = isBodyText(leaf.info) ? null : attachmentForm(leaf.info, head);
         if (form !== null) documents += 1;
@@ -203,10 +202,10 @@ class AttachmentHashes {
 }
 
 /**
- * Everything of a message that can be searched. Never rejects because of the message: one that breaks a limit
- * or the parser is `unparsed`, with its headers and whatever text came before.
+ * Returns all searchable content of a message. Never rejects because of the message: if it exceeds a limit or fails to
+ * parse, it is `unparsed`, with its headers and any text found before.
  *
- * @param cut true when `source` is only the beginning of the message
+ * @param cut true if `source` is only the start of the message
  */
 export async function extractMessage(
   source: Buffer,
@@ -229,7 +228,7 @@ export async function extractMessage(
   return extraction(facts, found.breach, found);
 }
 
-/** Headers only, for a message that ended its worker. */
+/** Returns headers only, for a message that ended its worker. */
 export function extractHeaders(
   source: Buffer,
   cut: boolean,
@@ -246,7 +245,7 @@ export function extractHeaders(
 
 interface Findings {
   breach: Breach | null;
-  /** The source continues after what is read. */
+  /** The source continues beyond the part read. */
   readonly cut: boolean;
   truncated: boolean;
   readonly bodies: string[];
@@ -271,7 +270,7 @@ function extraction(
   };
 }
 
-/** Collects from one message, and then from those attached to it. `level` counts messages, `depth` parts. */
+/** Collects from a message, then from its attached messages. `level` counts messages, `depth` parts. */
 async function look(
   source: Buffer,
   level: number,
@@ -280,7 +279,7 @@ async function look(
   limits: MimeLimits,
 ): Promise<void> {
   const collect = collectText(limits);
-  // Attachments of attached messages are searched by name too, but only the message's own are listed.
+  // Attachments of attached messages are searchable by name, but not listed.
   const hashes = level === 0 ? new AttachmentHashes() : null;
   const take = hashes?.passing(collect) ?? collect;
   const left = { ...limits, depth: limits.depth - depth, parts: found.partsLeft };

@@ -18,12 +18,12 @@ import {
 } from './normalise.ts';
 import type { RemotePictures } from './safe-page.ts';
 
-/** Raised whenever the same source would give other text, so that indexes know what to extract again. */
+/** Increased whenever the same source would give different text, so that indexes know what to extract again. */
 export const EXTRACTOR_VERSION = 6;
 
 /**
- * Why a message is unparsed: it took too long or too much memory, it nests too deep, has too many parts or too
- * long a header, the parser gave up on it, or its bytes in the archive are damaged.
+ * Why a message is unparsed: too slow, too much memory, nested too deep, too many parts, too long a header, a parser
+ * failure, or damaged bytes in the archive.
  */
 export type UnparsedReason =
   | 'timeout'
@@ -34,7 +34,7 @@ export type UnparsedReason =
   | 'malformed'
   | 'damaged';
 
-/** Returns why a message or attachment is unreadable on which a thread ended: whatever is no limit is the parser's. */
+/** Returns why an item is unreadable after its thread ended: a limit, or else a parser failure. */
 export function reasonOfEnd({
   facts: { reason },
 }: ThreadEnded): 'timeout' | 'memory' | 'malformed' {
@@ -45,35 +45,33 @@ export interface ExtractedAttachment extends AttachmentLine {
   readonly contentId: string | null;
 }
 
-/** An attachment with what tells its content from others. */
+/** An attachment with its content's identity. */
 export interface HashedAttachment extends ExtractedAttachment {
   /**
-   * See `AttachmentForm` in extract-message.ts; null where it has no text of its own. That text is read apart from the
-   * message: see attachment-text.ts.
+   * See `AttachmentForm` in extract-message.ts; null without text. The text is read separately: see attachment-text.ts.
    */
   readonly form: string | null;
-  /** SHA-256 of its bytes; null where the message was cut before their end. */
+  /** SHA-256 of its bytes; null if the message was cut before their end. */
   readonly hash: string | null;
 }
 
 /**
- * What can be searched in a message. All text is decoded Unicode, NUL-free, and cut at the room's ceilings
- * (`truncated` says so). A message that will not parse has status `unparsed`, a reason, and the headers as
- * far as they go.
+ * Searchable content of a message. All text is decoded Unicode without NULs, cut at this module's limits (see
+ * `truncated`). An unparsable message has status `unparsed`, a reason, and its readable headers.
  */
 export interface Extraction extends HeaderFacts {
   readonly status: 'parsed' | 'unparsed';
   readonly reason: UnparsedReason | null;
   /**
-   * Bodies: plain text, and what other forms of it say beyond that (see body-text.ts). Attached messages follow with
-   * their subject, people and text.
+   * Bodies: plain text, and additional words of its other forms (see body-text.ts). Attached messages follow with their
+   * subject, people and text.
    */
   readonly body: string;
   readonly attachments: readonly HashedAttachment[];
   readonly truncated: boolean;
 }
 
-/** What is known of a message of which not even the headers could be read. */
+/** Returns the result for a message with unreadable headers. */
 export function emptyExtraction(reason: UnparsedReason): Extraction {
   return {
     ...{ status: 'unparsed', reason, subject: '', from: '', to: '', cc: '', bcc: '' },
@@ -85,26 +83,26 @@ export function emptyExtraction(reason: UnparsedReason): Extraction {
 export type IndexEntry = Readonly<ReturnType<typeof indexEntry>>;
 
 /**
- * Returns what the index keeps of an extraction, ready to be written: the work that needs no database is done, so that it
- * can be done in a worker. Text is in the form of `indexText`. The same extraction always gives the same entry.
+ * Returns the index entry of an extraction, ready to be written. It needs no database, so a worker can build it. Text
+ * has the form of `indexText`. Deterministic.
  */
 export function indexEntry(extraction: Extraction) {
   const { status, reason, attachments, body } = extraction;
   return {
-    /** Why the message is unparsed; null when it was parsed. */
+    /** Why the message is unparsed; null if it was parsed. */
     unparsed: status === 'unparsed' ? (reason ?? 'malformed') : null,
-    /** Null where the message has none: what the origin listed stands in for it. The same holds for `from`. */
+    /** Null if missing: the listed value is used instead. The same applies to `from`. */
     subject: extraction.subject === '' ? null : indexText(extraction.subject),
     from: extraction.from === '' ? null : indexText(extraction.from),
     to: indexText(extraction.to),
     cc: indexText(extraction.cc),
     bcc: indexText(extraction.bcc),
     deliveredTo: indexText(extraction.deliveredTo),
-    /** The longest of the texts: from a worker it comes as UTF-8, which costs no string. */
+    /** The longest text: a worker sends it as UTF-8, which avoids a string. */
     body: indexText(body) as string | Buffer,
-    /** Names of the attachments, a line each. */
+    /** Names of the attachments, one per line. */
     attachmentNames: indexText(attachments.map(({ filename }) => filename ?? '').join('\n')),
-    /** Words of the `meta` column but those of mailboxes, in order. */
+    /** Words of the `meta` column except those of mailboxes, in order. */
     tokens: tokensOf(extraction),
     packedText: packText(body),
     attachments,
@@ -123,15 +121,15 @@ function tokensOf({ attachments, listId, senders, recipients }: Extraction): str
     ...withDomains(senders).map(senderToken),
     ...recipients.map(recipientToken),
   ];
-  // The words of the List-Id stay in order and together: they are sought as a phrase.
+  // The List-Id's words stay adjacent and in order: searches use phrases.
   return [...new Set(tokens), ...(listId === null ? [] : listTokens(listId))];
 }
 
-/** Fields that are sent as bytes, in the order in which the bytes lie. */
+/** Fields sent as bytes, in the order of the bytes. */
 const AS_BYTES = ['body', 'packedText'] as const;
 type AsBytes = (typeof AS_BYTES)[number];
 
-/** An entry on its way to another thread: numbers of bytes stand for what lies in the group's buffer, null for null. */
+/** An entry in transit to another thread: numbers are byte lengths within the group's buffer, null stays null. */
 export type SentEntry = Omit<IndexEntry, AsBytes> & {
   readonly [field in AsBytes]: number | null;
 };
@@ -142,8 +140,8 @@ interface Numbered<Entry> {
 }
 
 /**
- * Puts the long fields of a group's entries into one buffer, to be given away. Strings and many small buffers would be
- * copied on both sides, and stay in the receiver's heap until they are written.
+ * Collects the long fields of a group's entries in one buffer, to be transferred. Strings and many small buffers would
+ * be copied on both sides, and stay in the receiver's heap until written.
  */
 export function sendEntries(entries: readonly Numbered<IndexEntry>[]): {
   readonly results: readonly Numbered<SentEntry>[];
@@ -174,7 +172,7 @@ export function sendEntries(entries: readonly Numbered<IndexEntry>[]): {
   return { results, bytes };
 }
 
-/** Returns the entries that `sendEntries` sent; their bytes are views of the buffer. */
+/** Returns the entries of `sendEntries`; their bytes are views of the buffer. */
 export function receiveEntries(
   results: readonly Numbered<SentEntry>[],
   bytes: ArrayBuffer,
@@ -201,20 +199,17 @@ export function receiveEntries(
 
 export interface ExtractionJob {
   readonly id: MessageId;
-  /** The raw source, or its first bytes where it is larger than the room's ceiling. The buffer is given away (transferred). */
+  /** The raw source, or its first bytes if it exceeds the limit. The buffer is transferred. */
   readonly source: Uint8Array;
   readonly cut: boolean;
 }
 
 export interface Extractor {
-  /**
-   * Returns what the index keeps of a message. Never rejects because of the message: what will not parse comes back
-   * as `unparsed`. Rejects only when closed.
-   */
+  /** Returns the index entry of a message; unparsable ones are `unparsed`. Rejects only after `close`. */
   extract(job: ExtractionJob): Promise<IndexEntry>;
-  /** How many jobs can usefully be in flight. */
+  /** Useful number of jobs in flight. */
   readonly width: number;
-  /** Gives back the memory of what is idle; the next job may take longer to start. */
+  /** Frees the memory of idle threads; the next job may start more slowly. */
   rest(): Promise<void>;
   close(): Promise<void>;
 }
@@ -222,62 +217,61 @@ export interface Extractor {
 const MiB = 1024 * 1024;
 
 /**
- * How much one message may cost: chosen so that two workers together stay below 300 MB of memory. Mail is written by
- * strangers, so every dimension in which it can grow has a ceiling; what lies beyond is cut and said to be cut, never an
- * error of the program.
+ * Limits for one message, so that two workers together stay below 300 MB of memory. Mail is untrusted, so every
+ * dimension has a limit. Content beyond it is cut and marked as such, never a program error.
  */
 export const DEFAULT_LIMITS = {
-  /** Processor time for one message, milliseconds. Its worker is ended after that much work. */
+  /** Processor time for one message, milliseconds. Then its worker is ended. */
   messageMs: 20_000,
-  /** Bytes of a source that are looked at for extraction; the rest is cut (`truncated`). */
+  /** Source bytes to extract from; the rest is cut (`truncated`). */
   sourceBytes: 16 * MiB,
-  /** Bytes of one header block; a longer one leaves the message `unparsed` (`header`). */
+  /** Bytes of one header block; a longer one makes the message `unparsed` (`header`). */
   headerBytes: MiB,
-  /** Levels of parts inside parts, attached messages included. */
+  /** Nesting levels of parts, attached messages included. */
   depth: 100,
-  /** Parts of a message in all, those of attached messages included. */
+  /** Total parts of a message, attached messages included. */
   parts: 2000,
-  /** Messages inside messages whose text is looked at; deeper ones are listed only. */
+  /** Nested messages whose text is read; deeper ones are only listed. */
   embedded: 8,
-  /** Bytes of one attached message that are looked at. */
+  /** Bytes to read of one attached message. */
   embeddedBytes: 4 * MiB,
-  /** UTF-16 units of body text kept in all. */
+  /** Total UTF-16 units of body text kept. */
   bodyChars: 2 * MiB,
-  /** Decoded bytes of one text part that are looked at. */
+  /** Decoded bytes to read of one text part. */
   textPartBytes: 4 * MiB,
-  /** UTF-16 units of one HTML part that are turned into text. */
+  /** UTF-16 units of one HTML part converted to text. */
   htmlChars: 2 * MiB,
-  /** Tags of all HTML of a message, attached messages included, that are read as a tree; HTML beyond is flattened. */
+  /** Total HTML tags of a message, attached messages included, parsed as a tree; further HTML is flattened. */
   htmlTags: 240_000,
   /** UTF-16 units of one header field's value. */
   fieldChars: 64 * 1024,
-  /** UTF-16 units of all address fields of one kind together. */
+  /** Total UTF-16 units of all address fields of one kind. */
   addressChars: 256 * 1024,
   oldGenerationMb: 96,
   youngGenerationMb: 16,
-  /** Bytes of heap and buffers above which a worker is replaced when its messages are done. */
+  /** Bytes of heap and buffers above which a worker is replaced after its messages. */
   wornBytes: 64 * MiB,
 };
 export type MimeLimits = Readonly<typeof DEFAULT_LIMITS>;
 
-/** A message for people to read. All of it is a stranger's text: print it through core/terminal-safe.ts. */
+/** A message for people to read. Its text is untrusted: print it through core/terminal-safe.ts. */
 export interface MessageReading
   extends Pick<HeaderFacts, 'subject' | 'from' | 'to' | 'cc' | 'bcc' | 'messageId'> {
-  /** Why the message was not read to its end; null when it was. */
+  /** Why the message was not read to its end, or null. */
   readonly reason: UnparsedReason | null;
-  /** All header fields in their order, names as spelled, values decoded and unfolded. */
+  /** All header fields in order, names as spelled, values decoded and unfolded. */
   readonly headers: readonly { readonly name: string; readonly value: string }[];
-  /** How the text, or a part of the message, is encrypted: nothing here can read it. Null where nothing is. */
+  /** How the text, or a part of the message, is encrypted, which we cannot read; null if not. */
   readonly encrypted: 'S/MIME' | 'OpenPGP' | null;
   /** All bodies as text, links in brackets. */
   readonly text: string;
-  /** The HTML bodies as sent, decoded and joined; not sanitised. Null where there is none. */
+  /** The HTML bodies as sent, decoded and joined; not sanitised. Null without HTML. */
   readonly html: string | null;
-  /** Pictures of other servers in it; null where nobody asked, or there is no HTML. */
+  /** Remote images in it; null if not requested, or without HTML. */
   readonly remote: RemotePictures | null;
-  /** Whether a body is plain text: without one, `text` is what the HTML says. */
+  /** True if a body is plain text; otherwise `text` comes from the HTML. */
   readonly hasPlain: boolean;
   readonly attachments: readonly ExtractedAttachment[];
-  /** True when texts were longer than the ceilings. */
+  /** True if texts exceeded the limits. */
   readonly truncated: boolean;
 }

@@ -1,19 +1,16 @@
 import { terminalLine } from '../core/terminal-safe.ts';
 
-/** Device names that Windows opens in every folder, whatever extension follows. */
+/** Device names that Windows reserves in every directory, with any extension. */
 const RESERVED =
   /^(?:con|prn|aux|nul|clock\$|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])[ ]*(?:\.|$)/i;
 
-/**
- * Code units of a name that are read: more than any system accepts, and few enough that mail cannot cause much work
- * with them.
- */
+/** Code units of a name to read: more than any system accepts, yet cheap to process. */
 const NAME_LENGTH = 1_024;
 
 /**
- * Returns one component of a path that any system accepts: one line in Unicode's composed form, without separators,
- * controls, characters that Windows refuses or that change the direction of text; not hidden, no device, and without
- * blanks or dots at its end. Of a longer text only the first 1,024 code units are read. Empty if nothing remains.
+ * Returns a path component that any system accepts: one line in NFC, without separators, controls, characters that
+ * Windows refuses or bidi controls. It is not hidden, not a device, and has no trailing blanks or dots. Only the first
+ * 1,024 code units are read. Empty if nothing remains.
  */
 export function harmlessName(text: string): string {
   const line = withoutBareEnd(
@@ -24,14 +21,14 @@ export function harmlessName(text: string): string {
         .normalize('NFC'),
     )
       .replace(/[<>:"|?*/\\]/g, '_')
-      // Hidden files and names that read as options surprise whoever works in the folder.
+      // Hidden files and names that look like options would surprise the user.
       .replace(/^[.\-~\s]+/, '_'),
   );
   if (/^_*$/.test(line)) return '';
   return RESERVED.test(line) ? `_${line}` : line;
 }
 
-/** The beginning of a name in at most `bytes` bytes of UTF-8, no character cut in half, no blank or dot bared. */
+/** Cuts a name to at most `bytes` bytes of UTF-8, without splitting a character or leaving a trailing blank or dot. */
 export function cutName(name: string, bytes: number): string {
   if (Buffer.byteLength(name) <= bytes) return name;
   let used = 0;
@@ -44,30 +41,29 @@ export function cutName(name: string, bytes: number): string {
   return withoutBareEnd(kept);
 }
 
-/** Without the blanks and dots at its end. An expression for them would try again from each of those within. */
+/** Trims trailing blanks and dots without a regular expression, which would take quadratic time. */
 function withoutBareEnd(name: string): string {
   let end = name.length;
   while (end > 0 && /[.\s]/.test(name.charAt(end - 1))) end -= 1;
   return name.slice(0, end);
 }
 
-/** The same text for all names that a file system without case, or with one form of accents, takes for the same. */
+/** Returns the same text for all names that a case-insensitive or normalising file system considers equal. */
 export function foldedName(name: string): string {
   return name.normalize('NFKC').toUpperCase().toLowerCase().normalize('NFC');
 }
 
-/** Bytes of UTF-8; file systems allow 255, and a number may still be added. */
+/** Bytes of UTF-8; file systems allow 255, and a number may be appended. */
 const MAX_NAME_BYTES = 200;
-/** An extension longer than this is part of the name. */
+/** A longer extension is part of the name. */
 const MAX_EXTENSION_BYTES = 20;
 /**
- * A file name from mail that is safe to create in a folder on any system: no path, no separators, controls or
- * characters that change the direction of text; not hidden, not a device, no longer than 200 bytes (its
- * extension kept), and unlike every name in `taken` even where case does not count. The chosen name is added
- * to `taken`.
+ * Returns a safe name for a file from mail on any system: no path, separators, controls or bidi controls; not hidden,
+ * not a device, and at most 200 bytes (extension kept). It differs from every name in `taken`, ignoring case, and is
+ * added to `taken`.
  *
- * @param name as the mail gives it, or null where it gives none
- * @param options.fallback a safe name, used where nothing of `name` remains
+ * @param name as in the mail, or null
+ * @param options.fallback a safe name, used if nothing of `name` remains
  * @param options.taken names in use, folded by this function
  */
 export function safeFileName(
@@ -87,13 +83,13 @@ export function safeFileName(
 }
 
 function harmless(name: string): string {
-  // A path names its last component; the folders before it are the sender's.
+  // Use only a path's last component; its directories are the sender's.
   const last =
     name
       .split(/[/\\]/)
       .filter((part) => !/^[\s.]*$/.test(part))
       .at(-1) ?? '';
-  // What is cut out of a long name is its middle: the extension stays.
+  // Cut the middle of a long name: the extension stays.
   const half = NAME_LENGTH / 2;
   return harmlessName(
     last.length <= NAME_LENGTH ? last : `${last.slice(0, half)}${last.slice(-half)}`,

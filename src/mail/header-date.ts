@@ -1,5 +1,5 @@
 /**
- * How the names of months begin, in lower case and without accents: in English, German, Dutch, French, Spanish, Italian,
+ * Prefixes of month names, in lower case without accents: in English, German, Dutch, French, Spanish, Italian,
  * Portuguese, Danish, Swedish, Polish and Russian.
  */
 const MONTHS: readonly RegExp[] = [
@@ -17,10 +17,13 @@ const MONTHS: readonly RegExp[] = [
   /^(?:dec|dez|dic|gru|дек)/,
 ];
 
-/** Tuesdays that begin like a month. */
+/** Words for Tuesday that start like a month. */
 const WEEKDAY = /^(?:martedi|martes|mardi|mar)$/;
 
-/** Minutes east of UTC of zone names (RFC 5322, 4.3, and others that mean one zone); any other name means UTC there too. */
+/**
+ * Unambiguous zone names in minutes east of UTC (RFC 5322, 4.3, and others); any other name counts as UTC, as in the
+ * RFC.
+ */
 const ZONES: Readonly<Record<string, number>> = {
   ...{ est: -300, edt: -240, cst: -360, cdt: -300, mst: -420, mdt: -360, pst: -480, pdt: -420 },
   ...{ akst: -540, akdt: -480, hst: -600, cet: 60, cest: 120, met: 60, mest: 120, mez: 60 },
@@ -29,7 +32,7 @@ const ZONES: Readonly<Record<string, number>> = {
   ...{ nzdt: 780 },
 };
 
-/** More than any date has: a header may be of any length. */
+/** Longer than any date: a header may have any length. */
 const MOST_CHARS = 256;
 
 const ISO = /(?<!\d)(\d{4})(?:[-/.]|年 ?)(\d{1,2})(?:[-/.]|月 ?)(\d{1,2})(?!\d)日?/;
@@ -39,7 +42,7 @@ const TIME =
   /(?<!\d)(\d{1,2})(?:[:.h](\d\d)(?:[:.](\d\d)(?:[.,]\d{1,9})?)?|(?= ?[ap]\.?m))(?![\d:]) ?(?:([ap])\.?m\b\.?)?/;
 const OFFSET = /(?:\b(?:gmt|utc|ut)|[ z]|(?<=\d)(?=[-+]))([-+])(\d\d?)(?::?(\d\d))?(?!\d)/;
 
-/** 1971-01-01 to 2200-01-01: a date outside of it comes from a clock that was not set, or from no clock. */
+/** 1971-01-01 to 2200-01-01: other dates come from unset clocks or are garbage. */
 const EARLIEST = 31_536_000_000;
 const LATEST = 7_258_118_400_000;
 
@@ -50,11 +53,11 @@ interface Day {
 }
 
 /**
- * Returns the time in a Date, Received or "From " line, in milliseconds since the epoch: in the forms of RFC 5322, ctime
- * and ISO 8601, and in others that programs write and that can mean one day only. Never depends on the machine's zone
- * (which Date.parse does for a text without one): no zone means UTC, no time the beginning of the day.
+ * Returns the time in a Date, Received or "From " line, in milliseconds since the epoch: in the forms of RFC 5322,
+ * ctime, ISO 8601, and other unambiguous forms in use. Never depends on the machine's zone (unlike Date.parse): no zone
+ * means UTC, no time means the start of the day.
  *
- * @returns null where no plausible time is found
+ * @returns null without a plausible time
  */
 export function parseHeaderDate(text: string): number | null {
   const plain = withoutComments(text.slice(0, MOST_CHARS))
@@ -71,7 +74,7 @@ export function parseHeaderDate(text: string): number | null {
     const zone = zoneOf(` ${plain.slice(compact.index + whole.length)}`);
     return instant({ year, month, day }, [hour, minute, second], zone);
   }
-  // A time is looked for behind the digits of a date, which may have dots as well.
+  // Remove the digits of a date before searching for a time, which may also contain dots.
   const numeric = ISO.exec(plain) ?? NUMERIC.exec(plain);
   const rest =
     numeric === null
@@ -87,7 +90,7 @@ export function parseHeaderDate(text: string): number | null {
   return instant(day, [hours, Number(minute), Number(second)], zoneOf(` ${after}`));
 }
 
-/** Comments may be nested (RFC 5322, 3.2.2); what one that does not end says is lost. */
+/** Removes comments, which may be nested (RFC 5322, 3.2.2); an unclosed one extends to the end. */
 function withoutComments(text: string): string {
   let depth = 0;
   let kept = '';
@@ -101,19 +104,21 @@ function withoutComments(text: string): string {
 }
 
 function twelveHours(hour: number, half: string): number {
-  // Programs that add "PM" to a time of 24 hours write 13:05 PM.
+  // Some programs add "PM" to 24-hour times: 13:05 PM.
   if (hour > 12) return hour;
   return (hour % 12) + (half === 'p' ? 12 : 0);
 }
 
-/** A date with the name of its month: `3 march 2020`, `march 3, 2020`, `3-mar-20`, or ctime with the year behind the time. */
+/**
+ * Parses a date with a month name: `3 march 2020`, `march 3, 2020`, `3-mar-20`, or ctime with the year after the time.
+ */
 function namedDay(before: string, after: string): Day | null {
   const words = [...before.matchAll(/\p{L}{3,}|\d+/gu)].map(([word]) => word);
   const names = words.flatMap((word, at) => {
     const month = MONTHS.findIndex((name) => name.test(word));
     return month < 0 ? [] : [{ word, at, month: month + 1 }];
   });
-  // `mar 3 mar 2020`, and Tuesday in Italian: the month is next to a number.
+  // `mar 3 mar 2020` (Tuesday in Italian): the month is next to a number.
   const found =
     names.length > 1
       ? (names.findLast(({ word }) => !WEEKDAY.test(word)) ?? names.at(-1))
@@ -123,7 +128,7 @@ function namedDay(before: string, after: string): Day | null {
   const later = [...after.matchAll(/(?<![-+\d:])\d{4}(?!\d)/g)].map(([year]) => year);
   const [first, second] = numbers.slice(-2);
   const lone = second === undefined;
-  // `2020 march 3` has its year first, ctime behind the time.
+  // The year is first in `2020 march 3`, and after the time in ctime.
   const isYearFirst = !lone && (first?.word.length ?? 0) >= 3;
   const dayText = isYearFirst ? second?.word : first?.word;
   const yearText = lone ? later[0] : isYearFirst ? first?.word : second.word;
@@ -131,7 +136,7 @@ function namedDay(before: string, after: string): Day | null {
   return { year: fullYear(yearText), month: found.month, day: Number(dayText) };
 }
 
-/** A date of numbers; null where day and month could be taken for each other. */
+/** Parses a numeric date; null if day and month are ambiguous. */
 function numberedDay(found: RegExpExecArray, half: string | undefined): Day | null {
   const [whole, first = '', second = '', third = '', fourth = ''] = found;
   if (/^\d{4}/.test(whole)) {
@@ -139,12 +144,12 @@ function numberedDay(found: RegExpExecArray, half: string | undefined): Day | nu
   }
   const [a, b] = [Number(first), Number(third)];
   const year = fullYear(fourth);
-  // Dots stand between day and month everywhere; only Americans write AM and PM with slashes.
+  // Dots always separate day before month; only Americans combine AM and PM with slashes.
   if (second === '.' || a > 12 || a === b) return { year, month: b, day: a };
   return b > 12 || (second === '/' && half !== undefined) ? { year, month: a, day: b } : null;
 }
 
-/** Minutes east of UTC of the zone that follows a time. */
+/** Returns the zone after a time, in minutes east of UTC. */
 function zoneOf(text: string): number {
   const [, sign, hours, minutes = '0'] = OFFSET.exec(text) ?? [];
   if (sign !== undefined && Number(hours) <= 15 && Number(minutes) < 60) {
@@ -154,7 +159,7 @@ function zoneOf(text: string): number {
   return name ?? 0;
 }
 
-/** Two and three digit years (RFC 5322, 4.3). */
+/** Expands two- and three-digit years (RFC 5322, 4.3). */
 function fullYear(text: string): number {
   const year = Number(text);
   if (text.length > 3) return year;
@@ -169,7 +174,7 @@ function instant(
   const isTime =
     minute < 60 && second <= 60 && (hour < 24 || (hour === 24 && minute + second === 0));
   if (month < 1 || month > 12 || !isTime) return null;
-  // A leap second has no number of its own here.
+  // JavaScript has no leap seconds.
   const utc = Date.UTC(year, month - 1, day, hour, minute, Math.min(59, second));
   if (day < 1 || day > new Date(Date.UTC(year, month, 0)).getUTCDate()) return null;
   const time = utc - minutesEast * 60_000;

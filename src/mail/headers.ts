@@ -7,12 +7,12 @@ import type { MimeLimits } from './extraction.ts';
 import { usableId } from './identity.ts';
 import { base64Bytes, decodeWordsBy, quotedBytes } from './listed-text.ts';
 
-/** Decodes the encoded words of a text, whose charsets are treated as those of bodies are. */
+/** Decodes the encoded words of a text, with the charset rules of bodies. */
 function decodeWords(text: string): string {
   return decodeWordsBy(text, decodeText);
 }
 
-/** libmime with these decoders, which it uses for the parameters of a header (RFC 2231). */
+/** libmime with our decoders, which it uses for header parameters (RFC 2231). */
 class Parameters extends libmime.Libmime {
   override decodeWords(text: string): string {
     return decodeWords(text);
@@ -26,16 +26,16 @@ class Parameters extends libmime.Libmime {
 
 const parameters = new Parameters();
 
-/** A quoted parameter, with the rest that is not its own: another one follows, or the next semicolon. */
+/** A quoted parameter, with any excess text before the next parameter or semicolon. */
 const QUOTED = /(=[ \t]{0,9}"(?:[^"\\]|\\.)*")(?:(?=[ \t]+[\w*-]+=)|[^;"]*)/g;
 
-/** Returns a parameter of a header value such as Content-Disposition, decoded, or null where it has none. */
+/** Returns a decoded parameter of a header value such as Content-Disposition, or null. */
 export function headerParameter(value: string, name: string): string | null {
   const found = parameters.parseHeaderValue(value.replace(QUOTED, '$1;')).params[name];
   return found === undefined || found === '' ? null : decodeWords(found);
 }
 
-/** One header field: its value is unfolded and still encoded, one char a byte. */
+/** One header field: its value is unfolded but still encoded, one char per byte. */
 export interface RawField {
   /** In lower case. */
   readonly name: string;
@@ -45,15 +45,15 @@ export interface RawField {
 
 export interface HeaderBlock {
   readonly fields: readonly RawField[];
-  /** Where the body begins in the source; its length when the block does not end. */
+  /** Offset of the body in the source; the source's length if the block does not end. */
   readonly end: number;
-  /** True when the ceiling was reached before the block's end. */
+  /** True if the limit was reached before the block's end. */
   readonly cut: boolean;
 }
 
 /**
- * Reads the header block at the start of a message leniently, see `walkHeader`; a block that never ends is read as far as
- * `maxBytes`. Never throws. (RFC 5322 section 2.2.)
+ * Reads the header block at the start of a message leniently, see `walkHeader`; at most `maxBytes`. Never throws. (RFC
+ * 5322 section 2.2.)
  */
 export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   const limit = Math.min(source.length, maxBytes);
@@ -68,11 +68,11 @@ export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   return { fields, end: end ?? limit, cut: end === null };
 }
 
-/** Names that begin a header even behind an empty line. */
+/** Names that start a header even after an empty line. */
 const KNOWN =
   /^(?:>?From |(?:from|to|cc|bcc|date|subject|sender|reply-to|return-path|received|message-id|mime-version|delivered-to|(?:content|x|list|dkim|arc|resent|authentication)-[\w-]+)[ \t]*:)/i;
 
-/** Where the header of a message begins: behind a byte order mark, and behind empty lines. */
+/** Returns where a message's header starts: after a byte order mark and empty lines. */
 export function messageStart(source: Buffer): number {
   const marked = source[0] === 0xef && source[1] === 0xbb && source[2] === 0xbf ? 3 : 0;
   let at = marked;
@@ -88,15 +88,14 @@ const DASH = 0x2d;
 const COLON = 0x3a;
 
 /**
- * Walks through the header block of a message or part. An empty line ends it, and so does a line that is neither field
- * nor continuation, such as a delimiter: the body begins with it. But a "From " line of an mbox is passed over, and so is
- * a damaged one, or a delimiter that is stray (one at the start, or a closing one), before fields that say how to read the
- * body.
+ * Walks through the header block of a message or part. It ends at an empty line, or at a line that is neither field nor
+ * continuation, such as a delimiter, with which the body starts. Exceptions: an mbox "From " line is skipped. So are
+ * damaged lines and stray delimiters (at the start, or closing) before fields that describe the body.
  *
  * @param isRoot true for the header of a message: before its Content-Type, no delimiter ends it
- * @param isWhole false where the source continues
- * @param onField takes the lines of a field, or of a damaged one, with their ends
- * @returns where the body begins; null where that depends on bytes to come
+ * @param isWhole false if the source continues
+ * @param onField receives the lines of a field, or of a damaged one, with line ends
+ * @returns where the body starts; null if that depends on further bytes
  */
 export function walkHeader(
   source: Buffer,
@@ -106,9 +105,9 @@ export function walkHeader(
   onField: (lines: Buffer, isDamaged: boolean) => void,
 ): number | null {
   const lines = new Lines(source, from);
-  /** Where the field begins that is open. */
+  /** Start of the open field. */
   let field = -1;
-  /** Up to here, lines that are no fields end nothing. */
+  /** Up to here, lines that are not fields do not end the block. */
   let certain = from;
   let isDamaged = false;
   let mayEnd = !isRoot;
@@ -154,8 +153,8 @@ const TYPE_FIELD = /^content-type[ \t]*:/i;
 const MIME_FIELD = /^(?:mime-version|content-(?:type|transfer-encoding|disposition))[ \t]*:/i;
 
 /**
- * Where a field begins behind a line that is none: right behind a "From " line, else where the body is described. The
- * line itself where there is none; null where the source ends before that is known.
+ * Returns where a field starts after an invalid line: right after a "From " line, else where the body is described. The
+ * line itself if there is none; null if the source ends before that is known.
  */
 function fieldAhead(source: Buffer, { next, isMac }: Lines, line: number): number | null {
   const isStart = isPostmark(source, line);
@@ -178,19 +177,19 @@ function isPostmark(source: Buffer, line: number): boolean {
   return /^>?From /.test(source.toString('latin1', line, line + 6));
 }
 
-/** Whether a line may be a delimiter; names of fields do not begin like that. */
+/** Returns whether a line may be a delimiter; field names do not start like that. */
 function isDelimiter(source: Buffer, line: number): boolean {
   return source[line] === DASH && source[line + 1] === DASH;
 }
 
-/** Whether a delimiter is a closing one, behind which no part can begin, or two dashes alone. */
+/** Returns whether a delimiter is a closing one, after which no part can start, or only two dashes. */
 function isClosing(source: Buffer, line: number, end: number): boolean {
   let last = end;
   while (source[last - 1] === SPACE || source[last - 1] === TAB) last--;
   return last >= line + 2 && source[last - 1] === DASH && source[last - 2] === DASH;
 }
 
-/** Whether a line begins with a name and a colon; some programs put blanks between them. */
+/** Returns whether a line starts with a name and a colon, with optional blanks between them. */
 function isField(source: Buffer, start: number, end: number): boolean {
   let at = start;
   for (; at < end; at++) {
@@ -203,12 +202,12 @@ function isField(source: Buffer, start: number, end: number): boolean {
 }
 
 /**
- * Finds the lines of a header block. A line ends with LF, CR LF or, as files from text modes of other systems have it,
- * CR CR LF. A CR alone ends lines where the first line ends with one; elsewhere where it ends an empty line, or another
- * field or a delimiter follows.
+ * Finds the lines of a header block. A line ends with LF, CR LF, or the CR CR LF of files from other systems' text
+ * modes. A lone CR ends lines if the first line ends with one; otherwise only an empty line, or before a field or a
+ * delimiter.
  */
 class Lines {
-  /** Where the line's text ends, and where the next line begins. */
+  /** End of the line's text, and start of the next line. */
   end = 0;
   next = 0;
   #lf: number;
@@ -227,7 +226,7 @@ class Lines {
     this.isMac = isMac ?? this.#run < this.#lf;
   }
 
-  /** False at the end of the source, which ends a line as well. */
+  /** Returns false at the end of the source, which also ends a line. */
   read(at: number): boolean {
     const { source } = this;
     for (let from = at; ; from = this.#run) {
@@ -285,34 +284,34 @@ function fieldOf(line: string): RawField | null {
 }
 
 /**
- * The bytes of a raw value as Unicode; encoded words are left as they are, for the syntax around them. Raw
- * 8-bit text that is not UTF-8 is in the charset `hint` of the body, as old programs wrote it.
+ * Decodes the bytes of a raw value, but not encoded words, because the syntax around them matters. Raw 8-bit text that
+ * is not UTF-8 uses the body's charset `hint`, as old programs did.
  */
 export function rawText(value: string, hint: string | null): string {
-  // Most headers are plain ASCII, and then the one-char-a-byte string is the text already.
+  // Fast path: most headers are plain ASCII, which needs no decoding.
   if (!/[\0\x80-\xff]/.test(value) && !value.includes('\x1b')) return value;
   const bytes = Buffer.from(value, 'latin1');
   return decodeText(bytes, isUtf8(bytes) ? null : hint);
 }
 
-/** The charset that the Content-Type of a header block names, or null. */
+/** Returns the charset in the Content-Type of a header block, or null. */
 export function charsetHint(fields: readonly RawField[]): string | null {
   return charsetNamed(fields.find(({ name }) => name === 'content-type')?.value ?? '');
 }
 
-/** The charset in a Content-Type, however its parameters are written; or null. */
+/** Returns the charset in a Content-Type with any parameter syntax, or null. */
 export function charsetNamed(contentType: string): string | null {
   return /charset\s{0,9}[=:]\s{0,9}["']?([\w.:-]{1,40})/i.exec(contentType)?.[1] ?? null;
 }
 
-/** A header's text for readers: raw 8-bit bytes decoded, then encoded words (RFC 2047). */
+/** Returns a header's text for readers: decodes raw 8-bit bytes, then encoded words (RFC 2047). */
 export function fieldText(value: string, maxChars: number, hint: string | null): string {
   return decodeWords(rawText(cutText(value, maxChars), hint));
 }
 
 /**
- * Names and addresses of all fields with one of these names, as one searchable line: `Name <address>, …`,
- * in the order of the names and then of the message. Raw 8-bit text is in the charset `hint`. An internationalized domain is given in both spellings.
+ * Returns the people of all fields with these names as one searchable line: `Name <address>, …`, ordered by name list,
+ * then by position. Raw 8-bit text uses the charset `hint`. An internationalized domain appears in both spellings.
  */
 function addressText(
   fields: readonly RawField[],
@@ -336,13 +335,13 @@ function addressText(
 }
 
 interface AddressEntry {
-  /** `Name <address>`, or whichever of both there is. */
+  /** `Name <address>`, or only one of them. */
   readonly text: string;
-  /** In lower case; null where there is none that mail could be sent to. */
+  /** In lower case; null without a usable address. */
   readonly address: string | null;
 }
 
-/** What recent address fields say: a mailbox has few correspondents, and its owner is in most of the mail. */
+/** Cached recent address fields: a mailbox has few correspondents, and its owner is in most messages. */
 const recent = new Map<string, readonly AddressEntry[]>();
 const RECENT_FIELDS = 1000;
 const RECENT_CHARS = 256;
@@ -353,7 +352,7 @@ function addressesOf(value: string, hint: string | null): readonly AddressEntry[
   const known = recent.get(text);
   if (known !== undefined) return known;
   if (recent.size >= RECENT_FIELDS) recent.clear();
-  // A part of a string keeps all of it in memory: here, the header block.
+  // A substring would keep the whole header block in memory.
   const copy = Buffer.from(text, 'utf16le').toString('utf16le');
   const addresses = parseAddresses(copy);
   recent.set(copy, addresses);
@@ -373,7 +372,7 @@ function parseAddresses(text: string): AddressEntry[] {
     .filter((entry) => entry.text !== '');
 }
 
-/** No address is longer (RFC 5321 section 4.5.3.1). */
+/** Maximum length of an address (RFC 5321 section 4.5.3.1). */
 const ADDRESS_CHARS = 320;
 
 function usable(address: string): string | null {
@@ -381,7 +380,7 @@ function usable(address: string): string | null {
   return lower.length <= ADDRESS_CHARS && /^[^\s<>@]+@[^\s<>@]+$/.test(lower) ? lower : null;
 }
 
-/** People of one message that count, the first ones: lists of recipients may be endless. */
+/** Only the first people of a message count: recipient lists may be endless. */
 const MAX_PEOPLE = 200;
 
 function peopleIn(
@@ -408,10 +407,10 @@ function withUnicodeDomain(address: string): string {
 
 export type HeaderFacts = Readonly<ReturnType<typeof headerFacts>>;
 
-/** References beyond these are the oldest of a very long thread. */
+/** Beyond this, only the newest references of a very long thread count. */
 const MAX_REFERENCES = 200;
 
-/** Reads the searchable fields of a header block; what is missing is empty or null. Never throws. */
+/** Reads the searchable fields of a header block; missing ones are empty or null. Never throws. */
 export function headerFacts(fields: readonly RawField[], limits: MimeLimits) {
   const hint = charsetHint(fields);
   const first = (name: string): string => {
@@ -422,27 +421,27 @@ export function headerFacts(fields: readonly RawField[], limits: MimeLimits) {
   const people = (...names: string[]) => peopleIn(fields, names, hint, limits.fieldChars);
   return {
     subject: first('subject').replace(/\s+/g, ' ').trim(),
-    /** Names and addresses. Those of To, Cc and Bcc are apart, so that operators can tell them. */
+    /** Names and addresses. To, Cc and Bcc are separate, for search operators. */
     from: addresses('from', 'sender', 'reply-to'),
     to: addresses('to'),
     cc: addresses('cc'),
     bcc: addresses('bcc'),
-    /** Whom a message reached, whatever its To says. */
+    /** Actual recipients, independent of To. */
     deliveredTo: addresses('delivered-to', 'x-original-to'),
-    /** The id of List-Id without angle brackets (RFC 2919), or its text where it has none. */
+    /** The id in List-Id without angle brackets (RFC 2919), or its text without one. */
     listId: listIdOf(first('list-id')),
-    /** Without angle brackets, as are `references`: ancestors from References and In-Reply-To, oldest first. */
+    /** Without angle brackets, like `references`: ancestors from References and In-Reply-To, oldest first. */
     messageId: messageIds(first('message-id'))[0] ?? null,
     references: references(first('references'), first('in-reply-to'), (id) =>
       people('from', 'to', 'cc', 'reply-to').includes(id.toLowerCase()),
     ),
-    /** Addresses of From, and those of To, Cc and Bcc: in lower case, each once. */
+    /** Addresses of From, and of To, Cc and Bcc: in lower case, without duplicates. */
     senders: people('from'),
     recipients: people('to', 'cc', 'bcc'),
   };
 }
 
-/** `Friends <friends.example.org>` names the list `friends.example.org` (RFC 2919); the name stays searchable. */
+/** Returns `friends.example.org` for `Friends <friends.example.org>` (RFC 2919), else the text. */
 function listIdOf(value: string): string | null {
   const text = value.replace(/\s+/g, ' ').trim();
   if (text === '') return null;
@@ -450,7 +449,7 @@ function listIdOf(value: string): string | null {
   return id === undefined || id === '' ? cutText(text, 1000) : id;
 }
 
-/** Thread ancestors, oldest first: References, and In-Reply-To if it adds one (RFC 5322 section 3.6.4). */
+/** Returns thread ancestors, oldest first: References, plus In-Reply-To (RFC 5322 section 3.6.4). */
 function references(
   field: string,
   inReplyTo: string,
@@ -462,8 +461,9 @@ function references(
 }
 
 /**
- * The ids in In-Reply-To. Old programs wrote prose around one, with the name, address and date of the original, as in
- * `<id@host> from Carol <carol@example.org> at "10:00"`: of such, the first that is no address (RFC 5256 section 3).
+ * Returns the ids in In-Reply-To. Old programs wrote prose around an id, with the original's name, address and date:
+ * `<id@host> from Carol <carol@example.org> at "10:00"`. In prose, only the first id that is not an address counts (RFC
+ * 5256 section 3).
  */
 function repliedTo(value: string, isAddress: (id: string) => boolean): string[] {
   const ids = bracketed(value).filter((id) => usableId(id) !== null);
@@ -479,7 +479,7 @@ function repliedTo(value: string, isAddress: (id: string) => boolean): string[] 
   return [];
 }
 
-/** Words that end with the name of a person, whose address follows. */
+/** Words that end with a person's name, which an address follows. */
 const SENDER = /\b(?:from|by|von|de)\s[^<>\d]{0,200}$/i;
 const BRACKETED = /<([^<>]{1,998})>/g;
 
@@ -491,7 +491,7 @@ function bracketed(value: string): string[] {
   return [...value.matchAll(BRACKETED)].map((match) => withoutSpaces(match[1] ?? ''));
 }
 
-/** Message ids in a field, without their angle brackets; words without brackets count where no id has any. */
+/** Returns the message ids in a field, without angle brackets; plain words count only if no id has brackets. */
 function messageIds(value: string): string[] {
   const ids = bracketed(value);
   const found = ids.length > 0 ? ids : value.split(/[\s,]+/).map((id) => id.replace(/^<|>$/g, ''));

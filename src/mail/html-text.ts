@@ -5,15 +5,15 @@ import { cutText, decodeText } from './charsets.ts';
 import { rtfText } from './containers.ts';
 import { decodeQuotedPrintable } from './transfer-decoding.ts';
 
-/** A part of the text with lines of its own. Lines that are finished stand in `text`, the current ones in `lines`. */
+/** A part of the text with separate lines. Finished lines are in `text`, the current ones in `lines`. */
 class Block {
   text = '';
   lines = '';
   /** The last of `lines` has a word. */
   hasWords = false;
-  /** White space came behind the last word. */
+  /** White space followed the last word. */
   hasSpace = false;
-  /** Line breaks that separate what comes next from what is there. */
+  /** Line breaks before the next content. */
   breaks = 0;
 
   constructor(
@@ -53,23 +53,23 @@ interface ListItem {
   readonly trailing: number;
 }
 
-/** A link whose words are being read. */
+/** A link whose text is being read. */
 interface OpenLink {
   readonly href: string;
-  /** UTF-16 units of `href` that the words so far are; -1 when they are something else. */
+  /** Matching prefix of `href` and the text so far, in UTF-16 units; -1 if they differ. */
   same: number;
   hasWords: boolean;
 }
 
 /**
- * Builds plain text from the elements and texts of HTML, in their order: collapses white space, keeps blocks apart, and
- * indents lists and quotes. Its layout is that of html-to-text (without word wrap), for which it is a faster way.
+ * Builds plain text from the elements and texts of HTML, in order: collapses white space, separates blocks, and indents
+ * lists and quotes. A faster equivalent of html-to-text (without word wrap).
  */
 class TextLayout {
   #block = new Block(null, 1, false);
   readonly #links: OpenLink[] = [];
 
-  /** @param keepsLines true where line feeds in a text end lines instead of being white space */
+  /** @param keepsLines true if line feeds in a text end lines instead of being white space */
   constructor(private readonly keepsLines: boolean) {}
 
   add(text: string): void {
@@ -87,7 +87,7 @@ class TextLayout {
     this.#block = new Block(outer, leading, isPre || outer.isPre);
   }
 
-  /** @param change makes the text of the block what it is for the blocks around */
+  /** @param change transforms the block's text for the enclosing block */
   closeBlock(trailing: number, change?: (text: string) => string): void {
     const block = this.#block;
     const text = change === undefined ? block.all() : change(block.all());
@@ -122,14 +122,14 @@ class TextLayout {
     this.#links.push({ href, same: 0, hasWords: false });
   }
 
-  /** Adds the address of the link unless its words are the address. */
+  /** Adds the link's address unless its text is the address. */
   closeLink(): void {
     const link = this.#links.pop();
     if (link === undefined || link.same === link.href.length) return;
     this.#add(link.hasWords ? ` [${link.href}]` : link.href, NONE);
   }
 
-  /** Returns the text. To be called when all blocks are closed. */
+  /** Returns the text. Call it when all blocks are closed. */
   text(): string {
     return this.#block.all();
   }
@@ -172,7 +172,7 @@ function addWords(block: Block, text: string, links: readonly OpenLink[]): void 
   const { length } = text;
   const start = wordsStart(text);
   if (start === length) {
-    // Between blocks, white space says nothing.
+    // White space between blocks is insignificant.
     if (length > 0 && block.breaks === 0) block.hasSpace = true;
     return;
   }
@@ -202,14 +202,14 @@ function withSingleSpaces(words: string): string {
   return words.replace(SPACES, ' ');
 }
 
-/** Where the first word begins; the length of a text without words. */
+/** Returns where the first word starts; the length of a text without words. */
 function wordsStart(text: string): number {
   let at = 0;
   while (isSpace(text.charCodeAt(at))) at++;
   return at;
 }
 
-/** Where the last word ends. */
+/** Returns where the last word ends. */
 function wordsEnd(text: string): number {
   let at = text.length;
   while (isSpace(text.charCodeAt(at - 1))) at--;
@@ -227,7 +227,7 @@ function isSpace(unit: number): boolean {
   );
 }
 
-/** What an element does to the text of a page. */
+/** Effect of an element on the text of a page. */
 type Format =
   | { readonly kind: 'inline' | 'apart' | 'link' | 'skip' | 'break' | 'rule' | 'image' }
   | {
@@ -243,7 +243,7 @@ const FORMATS = new Map<string, Format>([
   ...each('article aside div footer form header main nav section', block(1, 1)),
   ...each('tr caption dl dt dd center address option optgroup body figure figcaption', block(1, 1)),
   ...each('details summary fieldset legend hgroup noframes', block(1, 1)),
-  // Outside a list; the items of a list have a block each.
+  // Outside a list; list items have their own blocks.
   ...each('li', block(1, 1)),
   ...each('p h4 h5 h6 table', block(2, 2)),
   ...each('h1 h2 h3', block(3, 2)),
@@ -251,7 +251,7 @@ const FORMATS = new Map<string, Format>([
   ...each('blockquote', { kind: 'quote', leading: 2, trailing: 2 }),
   ...each('ul menu dir', { kind: 'list', isOrdered: false }),
   ...each('ol', { kind: 'list', isOrdered: true }),
-  // In a line with others whose words must not run together with theirs.
+  // Inline elements whose words must be separated.
   ...each('td th button label textarea select iframe text', { kind: 'apart' }),
   ...each('title wbr script style', { kind: 'skip' }),
   ...each('br', { kind: 'break' }),
@@ -275,7 +275,7 @@ function each(names: string, format: Format): [string, Format][] {
 /**
  * Returns the number of an item as its list shows it.
  *
- * @param type the attribute of the list: `a`, `A`, `i` and `I` stand for letters and Roman numbers
+ * @param type the list's attribute: `a` and `A` for letters, `i` and `I` for Roman numerals
  */
 function listNumber(number: number, type: string | undefined): string {
   switch (type) {
@@ -292,7 +292,7 @@ function listNumber(number: number, type: string | undefined): string {
   }
 }
 
-/** a to z, aa, ab, and so on; digits for what no letters stand for. */
+/** Returns a to z, aa, ab and so on; digits out of range. */
 function letters(number: number): string {
   if (!Number.isSafeInteger(number) || number < 1) return String(number);
   let text = '';
@@ -321,7 +321,7 @@ const ROMAN = [
   ] as const),
 ] as const;
 
-/** Digits for what has no Roman number. */
+/** Returns a Roman numeral; digits out of range. */
 function roman(number: number): string {
   if (!Number.isInteger(number) || number < 1 || number > 3999) return String(number);
   let text = '';
@@ -335,22 +335,22 @@ function roman(number: number): string {
 }
 
 interface WalkLimits {
-  /** Levels of elements; an item of a list is two. */
+  /** Levels of elements; a list item counts as two. */
   readonly depth: number;
-  /** Elements, texts and comments within one element that is no list. */
+  /** Elements, texts and comments within one element other than a list. */
   readonly children: number;
 }
 
-/** Returns the address that is shown behind the words of a link, or an empty text for none. */
+/** Returns the address shown after a link's text, or an empty text for none. */
 type ShownAddress = (href: string) => string;
 
 class Frame {
   children = 0;
-  /** What stands before the item of a list that this element is; null where it is none. */
+  /** Prefix of the list item that this element is; null if it is not one. */
   prefix: string | null = null;
-  /** Of a link whose address is shown. */
+  /** For a link with a shown address. */
   hasAddress = false;
-  /** Of a list, as are the number of the next item and what kind of number it is. */
+  /** For a list, like the next item's number and numbering type. */
   readonly items: ListItem[] | null;
   number = 1;
   type: string | undefined;
@@ -359,7 +359,7 @@ class Frame {
     readonly outer: Frame | null,
     readonly name: string,
     readonly format: Format,
-    /** How many levels of elements there may be below its children. */
+    /** Levels of elements allowed below its children. */
     readonly level: number,
   ) {
     this.items = format.kind === 'list' ? [] : null;
@@ -367,26 +367,26 @@ class Frame {
 }
 
 const WITH_ATTRIBUTES = new Set(['a', 'img', 'ol']);
-/** Elements whose text has neither tags nor entities, of those whose text is shown. */
+/** Shown elements without tags or entities in their text. */
 const RAW = new Set(['textarea', 'xmp']);
 const RULE = '-'.repeat(40);
 
-/** Turns elements and texts, as the parser finds them, into the layout of a text. */
+/** Passes elements and texts from the parser to the layout. */
 class Walk {
-  /** The HTML is beyond the limits. */
+  /** The HTML exceeds the limits. */
   isOver = false;
-  /** The attributes of the tag that is being read say something. */
+  /** The current tag has relevant attributes. */
   wantsAttributes = false;
-  /** The text of the element on top is as it is written. */
+  /** The text of the top element is literal. */
   isRaw = false;
   #top: Frame;
-  /** The tag that is being read, and those of its attributes that say something. */
+  /** The current tag, and its relevant attributes. */
   #tag: string | null = null;
   #href: string | undefined;
   #alt: string | undefined;
   #start: string | undefined;
   #type: string | undefined;
-  /** The text that is being read. */
+  /** The current text. */
   #text = '';
 
   constructor(
@@ -397,7 +397,7 @@ class Walk {
     this.#top = new Frame(null, '', formatOf(''), limits.depth);
   }
 
-  /** Takes the name of a tag whose attributes are read next. */
+  /** Starts a tag; its attributes follow. */
   readTag(name: string): void {
     this.#tag = name;
     this.wantsAttributes = WITH_ATTRIBUTES.has(name);
@@ -408,7 +408,7 @@ class Walk {
     this.#type = undefined;
   }
 
-  /** Takes an attribute of the tag that is being read. Of several with one name, the first counts. */
+  /** Adds an attribute of the current tag. The first of several with one name counts. */
   addAttribute(name: string, value: string): void {
     if (name === 'href') this.#href ??= value;
     else if (name === 'alt') this.#alt ??= value;
@@ -430,7 +430,7 @@ class Walk {
     this.#text += text;
   }
 
-  /** Takes a comment or a processing instruction. */
+  /** Handles a comment or a processing instruction. */
   addNote(): void {
     this.settle();
     const { items } = this.#top;
@@ -438,12 +438,12 @@ class Walk {
   }
 
   close(): void {
-    // One that ends itself, or that its end tag alone stands for.
+    // A self-closing element, or one implied by its end tag.
     this.open();
     this.settle();
     this.isRaw = false;
     const frame = this.#top;
-    // The parser closes a tag without an end, too, which was not opened here.
+    // The parser also closes an unfinished tag, which was not opened here.
     if (frame.outer === null) return;
     this.#top = frame.outer;
     if (this.isOver) return;
@@ -451,13 +451,13 @@ class Walk {
     if (frame.prefix !== null) frame.outer.items?.push(this.layout.closeItem(frame.prefix));
   }
 
-  /** Leaves out a tag that does not end. The rest of the text began as a tag, so that it has no entities. */
+  /** Drops an unfinished tag. The remaining text was parsed as a tag, so it has no entities. */
   stopReading(): void {
     this.#tag = null;
     this.isRaw = true;
   }
 
-  /** Takes the text that ends where something else begins. */
+  /** Adds the current text when something else starts. */
   settle(): void {
     const text = this.#text;
     if (text === '') return;
@@ -465,11 +465,11 @@ class Walk {
     const { items } = this.#top;
     if (!this.#takesChild()) return;
     if (items === null) this.layout.add(text);
-    // A list has no text of its own but what is more than blanks, of whatever kind.
+    // A list ignores text that is only blanks of any kind.
     else if (text.trim() !== '') this.#item(items, text);
   }
 
-  /** Counts a node within the element on top; false where nothing of it is read. */
+  /** Counts a child of the top element; returns false if it is ignored. */
   #takesChild(): boolean {
     const frame = this.#top;
     if (this.isOver || frame.format.kind === 'skip') return false;
@@ -478,7 +478,7 @@ class Walk {
     return !this.isOver;
   }
 
-  /** Adds what is no element to a list. */
+  /** Adds a non-element to a list. */
   #item(items: ListItem[], text: string): void {
     this.#openItem(this.#top);
     this.layout.add(text);
@@ -507,7 +507,7 @@ class Walk {
         layout.lineBreak();
         return;
       case 'image':
-        // The address of a picture says nothing to a reader; its alternative text does.
+        // An image's alternative text is useful to a reader; its address is not.
         if (this.#alt !== undefined && this.#alt.trim() !== '') layout.add(this.#alt);
         return;
       case 'rule':
@@ -572,11 +572,11 @@ class Walk {
   }
 }
 
-/** The sign or number before the next item of a list. */
+/** Returns the bullet or number before the next item of a list. */
 function prefixOf(list: Frame): string {
   const isOrdered = list.format.kind === 'list' && list.format.isOrdered;
   const prefix = isOrdered ? ` ${listNumber(list.number++, list.type)}. ` : ' * ';
-  // A list within an item stands behind the indentation of that.
+  // A nested list follows the indentation of its item.
   return list.outer?.name === 'li' ? prefix.trimStart() : prefix;
 }
 
@@ -589,9 +589,8 @@ function quoted(text: string): string {
 }
 
 /**
- * Returns the text of HTML, or null where it is beyond the limits. The parser's events become text as they come; no
- * tree is built. The result is that of html-to-text, whose version of the parser this is: versions differ in the
- * elements that they close.
+ * Returns the text of HTML, or null beyond the limits. Converts parser events directly, without a tree. The result
+ * matches html-to-text, whose parser version this uses: versions differ in which elements they close.
  */
 export function walkHtml(html: string, address: ShownAddress, limits: WalkLimits): string | null {
   const walk = new Walk(address, limits, new TextLayout(false));
@@ -599,7 +598,7 @@ export function walkHtml(html: string, address: ShownAddress, limits: WalkLimits
   return walk.isOver ? null : walk.layout.text();
 }
 
-/** Returns the text of HTML whose line feeds are the ends of its lines, whatever its depth. */
+/** Returns the text of HTML of any depth whose line feeds end its lines. */
 export function walkFlatHtml(html: string, address: ShownAddress): string {
   const walk = new Walk(address, NO_LIMITS, new TextLayout(true));
   run(walk, html);
@@ -619,10 +618,7 @@ function run(walk: Walk, html: string): void {
   walk.settle();
 }
 
-/**
- * The parser without what is of no use here: it makes neither an object of the attributes of every tag, nor texts of
- * those that say nothing.
- */
+/** The parser without unneeded work: no object of attributes per tag, and no text of ignored attributes. */
 class WalkParser extends Parser {
   #isSelfClosing = false;
 
@@ -636,7 +632,7 @@ class WalkParser extends Parser {
         oncomment: () => walk.addNote(),
         onprocessinginstruction: () => walk.addNote(),
       },
-      // When the parser looks for none, it jumps from tag to tag and from quote to quote.
+      // Without entities, the parser jumps from tag to tag and from quote to quote.
       { decodeEntities: false },
     );
   }
@@ -649,7 +645,7 @@ class WalkParser extends Parser {
 
   override onopentagend(end: number): void {
     this.walk.open();
-    // Only behind a tag that does not close itself, the parser reads tags and entities as text.
+    // Only after a tag that is not self-closing does the parser read tags and entities as text.
     if (this.#isSelfClosing) this.walk.isRaw = false;
     super.onopentagend(end);
   }
@@ -681,29 +677,26 @@ function decodedAttribute(value: string): string {
   return value.includes('&') ? decodeHTMLAttribute(value) : value;
 }
 
-/** HTML given to the parser at once: within one piece, the depth may run past what is asked for. */
+/** HTML per parser write: within one piece, the depth may exceed the limit. */
 const PIECE = 16 * 1024;
 
-/** Elements without a text that anybody reads. */
+/** Elements whose text is not shown. */
 const UNREAD = new Set(['script', 'style', 'title']);
-/** Elements that have no end tag, and say something. */
+/** Significant elements without an end tag. */
 const EMPTY = new Set(['br', 'hr', 'img', 'wbr']);
-/**
- * Elements whose content parsers take for text, or read by other rules, depending on their version. Within the others
- * all parsers agree.
- */
+/** Elements whose content parsers treat differently, depending on their version. In all others, parsers agree. */
 const AMBIGUOUS = new Set(['iframe', 'noembed', 'noframes', 'plaintext', 'textarea', 'xmp']);
 const FOREIGN = new Set(['svg', 'math']);
 /** Attributes that the text of a page needs. */
 const READ_ATTRIBUTES = ['href', 'alt', 'start', 'type'];
 
 /**
- * Rewrites HTML so that every parser sees the same tree, no deeper than `most.depth` levels: each element that is
- * opened is closed, in order; text is escaped; what nobody reads is left out. Null for HTML that is deeper, or that has
- * more than `most.elements` elements.
+ * Rewrites HTML so that every parser sees the same tree, at most `most.depth` levels deep. Closes every opened element
+ * in order, escapes text, and drops unseen content. Null for HTML that is deeper, or has more than `most.elements`
+ * elements.
  *
- * The parser that turns HTML into text is older than this one and closes fewer elements by itself, so the depth that
- * this one finds says nothing about what the other makes of the original. Its time grows with the depth at every tag.
+ * The parser that converts HTML to text is older and implicitly closes fewer elements, so the depth found here does not
+ * apply to its view of the original. Its time per tag grows with the depth.
  */
 export function plainMarkup(
   html: string,
@@ -729,7 +722,7 @@ export function plainMarkup(
       depth--;
       if (UNREAD.has(name)) unread--;
       else if (unread === 0 && !EMPTY.has(name)) out.push(`</${shownName(name)}>`);
-      // A link that the next one ended: the address that the text shows behind it must not touch the next word.
+      // Another link closed this one: separate the address shown after it from the next word.
       if (name === 'a' && implied) out.push(' ');
     },
   });
@@ -755,20 +748,20 @@ function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
 
-/** How links show in the text: `short` drops what follows the path (trackers), `full` keeps the whole address. */
+/** How links appear in the text: `short` drops everything after the path (trackers), `full` keeps the whole address. */
 export type LinkStyle = 'short' | 'full';
 
 const MAX_LINK_CHARS = 200;
-/** Deeper and wider than any mail a program composes. */
+/** Deeper and wider than any mail composed by a program. */
 const WALK = { depth: 200, children: 100_000 };
-/** With fewer tags the worst nesting costs too little to look for. */
+/** With fewer tags, the worst nesting is too cheap to check. */
 const FEW_TAGS = 5000;
-/** What HTML of more tags may hold; the depth counts elements without text, too. */
+/** Limits for HTML with more tags; the depth also counts elements without text. */
 const MARKUP = { depth: 2 * WALK.depth, elements: 60_000 };
 
 const addresses: Record<LinkStyle, (href: string) => string> = { short: shortLink, full: fullLink };
 
-/** Only addresses a reader could visit; `javascript:`, `data:` and `cid:` are none. */
+/** Returns an address that a reader could visit, else empty: `javascript:`, `data:` and `cid:` are excluded. */
 function fullLink(href: string): string {
   const link = href.trim();
   if (/^[a-z][a-z0-9+.-]{0,20}:/i.test(link) && !/^(?:https?|ftp|mailto|tel|sms):/i.test(link)) {
@@ -784,18 +777,18 @@ function shortLink(href: string): string {
 }
 
 /**
- * HTML of a mail as plain text, links in brackets behind their words. Whatever the nesting, all text is kept:
- * what the converter cannot walk within its limits is flattened first (losing links and lists, not words).
+ * Converts HTML mail to plain text, links in brackets after their text. Keeps all text at any nesting: HTML beyond the
+ * converter's limits is flattened first (losing links and lists, not words).
  *
- * @returns the text, whether the HTML was cut, and how many tags were read as a tree: none where it was flattened
+ * @returns the text, whether the HTML was cut, and the number of tags parsed as a tree (0 if flattened)
  */
 export function htmlText(
   html: string,
   links: LinkStyle,
   limits: {
-    /** UTF-16 units of HTML; what lies beyond is cut. */
+    /** UTF-16 units of HTML; the rest is cut. */
     readonly chars: number;
-    /** Start tags and end tags; HTML that has more of them is flattened. */
+    /** Start and end tags; HTML with more is flattened. */
     readonly tags: number;
   },
 ): { readonly text: string; readonly cut: boolean; readonly tags: number } {
@@ -810,25 +803,25 @@ export function htmlText(
   return { text: tidy(flat), cut, tags: markup === null ? 0 : tags };
 }
 
-/** Start tags and end tags of HTML; other signs that look like their beginning count too. */
+/** Counts start and end tags, and other `<` characters. */
 function tagsIn(html: string): number {
   let tags = 0;
   for (let at = html.indexOf('<'); at >= 0; at = html.indexOf('<', at + 1)) tags++;
   return tags;
 }
 
-/** Pictures inside the HTML (`data:` URIs) are most of its length where they occur, and no text. */
+/** Removes inline images (`data:` URIs), which often dominate the length and are not text. */
 function withoutInlineData(html: string): string {
   return html.includes('base64,') ? html.replace(/base64,[A-Za-z0-9+/=]{64,}/g, '') : html;
 }
 
-/** UTF-16 units of HTML that are flattened at once, about. */
+/** Approximate UTF-16 units of HTML to flatten at once. */
 const FLAT_PIECE = 64 * 1024;
 const RAW_TEXT = /^(?:script|style|title|textarea|xmp)$/i;
 const TAG_OR_SIGN = /<(?:\/?([a-z][^\s/<>]{0,20})[^<>]*>?|[!?])?/gi;
 const IN_LINE = /^(?:inline|link|image|skip)$/;
 
-/** The same words without any nesting: tags of blocks become line breaks, others go. Linear in the input. */
+/** Removes all nesting but keeps the words: block tags become line breaks, others vanish. Takes linear time. */
 function flatten(html: string): string {
   const unfolded = html.replace(/\s+/g, ' ');
   const flat = piecesOf(unfolded)
@@ -837,7 +830,7 @@ function flatten(html: string): string {
   return flat.replace(/\n[\n ]*\n/g, '\n\n');
 }
 
-/** What stands for a tag; a sign that begins none must not begin one once the tag behind it is gone. */
+/** Returns the replacement of a tag. A lone `<` must not start a tag once the tag after it is gone. */
 function flatTag(tag: string, name: string | undefined): string {
   if (name === undefined) return tag === '<' ? '&lt;' : tag;
   if (RAW_TEXT.test(name)) return tag;
@@ -847,8 +840,8 @@ function flatTag(tag: string, name: string | undefined): string {
 }
 
 /**
- * HTML in pieces, each of which but the first begins with `<`, so that no tag is cut. V8 collects all matches of an
- * expression before it replaces the first: some 200 bytes for each of several hundred thousand tags.
+ * Splits HTML into pieces that start with `<` (except the first), so that no tag is split. V8 collects all matches
+ * before replacing the first: some 200 bytes for each of several hundred thousand tags.
  */
 function piecesOf(html: string): string[] {
   const pieces: string[] = [];
@@ -861,7 +854,7 @@ function piecesOf(html: string): string[] {
   return pieces;
 }
 
-/** Layout tables leave runs of blank lines and trailing blanks; no-break spaces are there for layout too. */
+/** Tidies layout tables: collapses blank lines, trims trailing blanks, and replaces no-break spaces. */
 function tidy(text: string): string {
   return text
     .replaceAll('\u00a0', ' ')
@@ -873,8 +866,8 @@ function tidy(text: string): string {
 }
 
 /**
- * Returns the words of a text in a format with a syntax of its own, which its beginning shows, or, for enriched text, its
- * type; null for any other text, HTML among it.
+ * Returns the words of a text in a special format, recognised by its start or, for enriched text, its type; null for
+ * any other text, including HTML.
  */
 export function formattedText(text: string, type = ''): string | null {
   if (/^\s{0,99}\{\\rtf/.test(text)) return rtfText(text);
@@ -883,20 +876,20 @@ export function formattedText(text: string, type = ''): string | null {
   return type === 'text/richtext' ? richText(text) : null;
 }
 
-/** Properties of calendar entries (RFC 5545) and address cards (RFC 6350) that people would search for. */
+/** Searchable properties of calendar entries (RFC 5545) and address cards (RFC 6350). */
 const READ =
   /^(?:summary|description|location|comment|contact|organizer|attendee|dtstart|dtend|due|url|categories|x-alt-desc|conference|fn|n|nickname|email|tel|adr|label|org|title|role|note|bday|impp|x-(?:skype|jabber|icq|aim|msn)[\w-]{0,20})$/i;
-/** Properties whose fields are separated by semicolons. */
+/** Properties with semicolon-separated fields. */
 const STRUCTURED = /^(?:n|adr|org)$/i;
-/** A property: its name, perhaps behind that of a group, its parameters, and its value. */
+/** A property: its name, optionally after a group, its parameters, and its value. */
 const PROPERTY = /^(?:[\w-]{1,99}\.)?([\w-]{1,99})((?:;(?:"[^"]*"|[^":])*)?):(.*)$/s;
 const ENCODED = /;(?:encoding=)?(quoted-printable|base64|b)(?:;|$)/i;
-/** HTML that a calendar entry has as a value. */
+/** Limits of an HTML value in a calendar entry. */
 const VALUE_LIMITS = { chars: 256 * 1024, tags: 20_000 };
 
 /**
- * The words of a calendar or of address cards: lines unfolded, escapes undone, names of properties left out. A text
- * without any such property is given as it is.
+ * Returns the words of a calendar or address cards: lines unfolded, escapes undone, property names removed. A text
+ * without any such property is returned unchanged.
  */
 function propertyText(source: string): string {
   const lines = source
@@ -907,7 +900,7 @@ function propertyText(source: string): string {
   let isZone = false;
   for (let i = 0; i < lines.length; i++) {
     const line = lines[i] ?? '';
-    // A time zone has the dates of its own rules.
+    // A time zone's dates are only its rules.
     if (/^(?:begin|end):vtimezone\s*$/i.test(line)) isZone = /^b/i.test(line);
     const property = isZone ? null : PROPERTY.exec(line);
     if (property === null) continue;
@@ -922,7 +915,7 @@ function propertyText(source: string): string {
   return read.length === 0 ? source : read.join('\n');
 }
 
-/** The value in its lines; those of version 2.1 of both formats may be quoted-printable, in a charset that they name. */
+/** Returns the decoded value; version 2.1 of both formats allows quoted-printable in a declared charset. */
 function quotedText(lines: readonly string[], parameters: string): string {
   if (!/;(?:encoding=)?quoted-printable/i.test(parameters)) return lines.join('');
   const bytes = decodeQuotedPrintable(Buffer.from(lines.join('\n')));
@@ -942,7 +935,10 @@ function valueText(name: string, parameters: string, value: string): string {
   return `${person.replaceAll('"', '')} ${shown}`.trim();
 }
 
-/** Commands of text/enriched (RFC 1896) go, with their parameters; one line end is a blank, and more are one fewer. */
+/**
+ * Removes the commands of text/enriched (RFC 1896) and their parameters; n line ends become n − 1, a single one a
+ * blank.
+ */
 function enrichedText(source: string): string {
   return source
     .replace(/\r\n?/g, '\n')
@@ -951,7 +947,7 @@ function enrichedText(source: string): string {
     .replace(/<<|<\/?[a-z][\w-]{0,60}>/gi, (sign) => (sign === '<<' ? '<' : ''));
 }
 
-/** Commands of text/richtext (RFC 1341) go; those for line ends and signs become them. */
+/** Removes the commands of text/richtext (RFC 1341), converting those for line ends and characters. */
 function richText(source: string): string {
   const signs: Readonly<Record<string, string>> = {
     nl: '\n',

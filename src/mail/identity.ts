@@ -2,15 +2,15 @@ import { createHash, hash as digest, hash } from 'node:crypto';
 import type { Address, FlagSet, Listing, MailboxKey, MessageId } from '../core/types.ts';
 import { foldWord } from './normalise.ts';
 
-/** A subject without what replying and forwarding adds (RFC 5256, section 2.1). */
+/** A subject without reply and forward prefixes (RFC 5256, section 2.1). */
 interface BaseSubject {
-  /** On one line, without prefixes; case and accents as they were. */
+  /** On one line, without prefixes; case and accents unchanged. */
   readonly base: string;
-  /** Something was taken off that marks a reply or a forward. */
+  /** A reply or forward marker was removed. */
   readonly reply: boolean;
 }
 
-/** Blobs such as `[list]`, and the words for reply and forward: those of RFC 5256 and of widely used translations. */
+/** Blobs such as `[list]`, and words for reply and forward: those of RFC 5256 and common translations. */
 const BLOB = String.raw`\[[^[\]]{0,200}\]\s*`;
 const WORDS = [
   're fwd? aw wg sv vs vb antw doorst tr rif rv enc odp pd',
@@ -25,7 +25,7 @@ const REPLY = new RegExp(
 const LEADING_BLOB = new RegExp(`^${BLOB}`, 'u');
 const TRAILER = /\s*\(fwd\)$/i;
 const WRAPPED = /^\[fwd:(.*)\]$/i;
-/** A longer subject is cut before it is parsed. Code units. */
+/** Code units; a longer subject is cut before parsing. */
 const LONGEST = 1_000;
 
 export function baseSubject(subject: string): BaseSubject {
@@ -38,7 +38,7 @@ export function baseSubject(subject: string): BaseSubject {
     const led = base.replace(REPLY, '');
     if (led !== base) reply = true;
     base = led;
-    // A blob goes only when something is left behind it.
+    // A blob is removed only if something remains after it.
     const bare = base.replace(LEADING_BLOB, '');
     if (bare !== '') base = bare;
     const inner = WRAPPED.exec(base)?.[1];
@@ -50,25 +50,25 @@ export function baseSubject(subject: string): BaseSubject {
   }
 }
 
-/** What a message says about its thread; nodes and subjects are 47-bit hashes. */
+/** Thread links of a message; nodes and subjects are 47-bit hashes. */
 interface ThreadLinks {
-  /** The node of its Message-ID; null where the message has none. */
+  /** The node of its Message-ID, or null. */
   readonly node: number | null;
-  /** Nodes of the messages it names, oldest first, each once; its own may be among them. */
+  /** Nodes of its references, oldest first, without duplicates; may include its own. */
   readonly ancestors: readonly number[];
   readonly subject: SubjectLink;
 }
 
-/** What a subject says about the thread of a message. */
+/** Thread link of a message's subject. */
 export interface SubjectLink {
-  /** The hash of the base subject; null where that is empty. */
+  /** Hash of the base subject; null if it is empty. */
   readonly base: number | null;
   readonly reply: boolean;
 }
 
-/** References that count: the first, which is the thread's, and the last. */
+/** References that count: the first, which is the thread's root, and the last ones. */
 const ANCESTORS = 20;
-/** Hex digits of the 48 bits of which a hash keeps 47. */
+/** Hex digits of the 48 bits from which a hash takes 47. */
 const HEX_DIGITS = 12;
 
 export function threadLinks(headers: {
@@ -88,12 +88,12 @@ export function threadLinks(headers: {
   };
 }
 
-/** Returns the node of a Message-ID; angle brackets do not count. */
+/** Returns the node of a Message-ID, ignoring angle brackets. */
 export function threadNode(messageId: string): number {
   return hash47(withoutBrackets(messageId));
 }
 
-/** Returns a Message-ID without angle brackets; null for one that tells no messages apart, such as `<>` or `<@host>`. */
+/** Returns a Message-ID without angle brackets; null for one that is not unique, such as `<>` or `<@host>`. */
 export function usableId(messageId: string): string | null {
   const id = withoutBrackets(messageId);
   return id.startsWith('@') || !/[\p{L}\p{N}]/u.test(id) ? null : id;
@@ -103,7 +103,7 @@ function withoutBrackets(messageId: string): string {
   return messageId.trim().replace(/^<|>$/g, '').trim();
 }
 
-/** Returns what a subject says, without the prefixes of replies and forwards. */
+/** Returns the thread link of a subject, without reply and forward prefixes. */
 export function subjectLink(subject: string): SubjectLink {
   const { base, reply } = baseSubject(subject);
   return base === '' ? { base: null, reply: false } : { base: hash47(foldWord(base)), reply };
@@ -116,11 +116,11 @@ export function hash47(text: string): number {
 }
 
 /*
- * Exact addresses, apart from the words they are made of: `from:ada@example.org` finds the words in this order, also
- * in `ada@example.org.example`, `from:<ada@example.org>` finds this address.
+ * Exact addresses, unlike the words within them: `from:ada@example.org` finds the words in this order, also in
+ * `ada@example.org.example`; `from:<ada@example.org>` finds only this address.
  */
 
-/** What recent addresses are hashed to: a mailbox has few correspondents. */
+/** Cached hashes of recent addresses: a mailbox has few correspondents. */
 const recent = new Map<string, string>();
 const RECENT = 2_000;
 
@@ -134,17 +134,17 @@ function hashed(address: string): string {
   return known;
 }
 
-/** The word of the index for a message whose From has an address; or, after an @, a domain. */
+/** Returns the index word for a sender: an address, or a domain with a leading @. */
 export function senderToken(address: string): string {
   return `zf${hashed(address)}`;
 }
 
-/** The word of the index for a message whose To, Cc or Bcc has an address. */
+/** Returns the index word for a recipient in To, Cc or Bcc. */
 export function recipientToken(address: string): string {
   return `zr${hashed(address)}`;
 }
 
-/** Returns addresses, and their domains with an @ before them, each once. */
+/** Returns addresses and their domains with a leading @, without duplicates. */
 export function withDomains(addresses: readonly string[]): string[] {
   return [...new Set([...addresses, ...addresses.map(domainOf)])];
 }
@@ -153,21 +153,20 @@ function domainOf(address: string): string {
   return address.slice(address.lastIndexOf('@'));
 }
 
-/** Returns the address that a value in angle brackets names exactly, in lower case; undefined for any other value. */
+/** Returns the address of a value in angle brackets, in lower case; undefined for any other value. */
 export function exactAddress(value: string): string | undefined {
   const [, address] = /^<([^\s<>@]*@[^\s<>@]+)>$/.exec(value.trim().toLowerCase()) ?? [];
   return address;
 }
 
 /**
- * 16 bytes, as 32 lower-case hex digits, over every field of a listing record that cannot change while the
- * message lives: date, size, subject, addresses, Message-ID, In-Reply-To and attachments. Left out are the uid
- * and the flags, the ids of attachments (opaque, and allowed to differ from folder to folder) and fields
- * unknown to us (the folder's path is one of them). Equal bytes give equal fingerprints; the reverse is a
- * guess: in real mail 20 of 50,997 messages share every listed field with another of different bytes.
+ * Returns 16 bytes, as 32 lower-case hex digits, over all immutable fields of a listing record: date, size, subject,
+ * addresses, Message-ID, In-Reply-To and attachments. Excludes uid, flags, attachment ids (opaque, may differ between
+ * folders) and unknown fields (the folder's path is one). Equal bytes give equal fingerprints. The reverse is a guess:
+ * in real mail, 20 of 50,997 messages share every listed field with a message of different bytes.
  */
 export function fingerprint(listing: Listing): string {
-  // Parsed where possible, so that another spelling of the same moment is no change.
+  // Parsed if possible, so that another spelling of the same time is not a change.
   const moment = Date.parse(listing.date);
   const fields = [
     Number.isNaN(moment) ? listing.date : moment,
@@ -189,34 +188,34 @@ function pair(address: Address): readonly [string, string] {
 }
 
 /**
- * The host of mailboxes that no service has. `.invalid` names nothing for ever (RFC 2606), so no account can have it,
- * and no pass ever takes such a mailbox for one of its own.
+ * The host of imported mailboxes. `.invalid` is reserved for ever (RFC 2606), so no account can have it, and no sync
+ * run ever claims such a mailbox.
  */
 export const IMPORT_HOST = 'import.invalid';
 
-/** True for a mailbox whose mail came from files: nothing there can be compared with a service. */
+/** True for a mailbox imported from files, which has no service to compare with. */
 export function isImported({ host }: Pick<MailboxKey, 'host'>): boolean {
   return host === IMPORT_HOST;
 }
 
-/** The mailbox that imports under this name go to: the same name, in any case, is the same mailbox. */
+/** Returns the mailbox for imports under this name, ignoring case. */
 export function importedMailbox(name: string): MailboxKey {
   const digest = createHash('sha256').update(name.normalize('NFC').toLowerCase()).digest('hex');
   return { host: IMPORT_HOST, mailbox: `import-${digest.slice(0, 16)}` };
 }
 
-/** One place of a message, with the fields of the contract's `list` lines. */
+/** One place of a message, with the fields of `list` lines. */
 export interface PlaceLine {
-  /** Null while quarantined. */
+  /** Null while incomplete. */
   readonly id: MessageId | null;
   readonly mailbox: string;
-  /** The full path; as of a time, the path it had then. */
+  /** The full path; at an earlier time, its path then. */
   readonly folder: string;
   readonly uid: number;
   readonly flags: FlagSet;
-  /** Bytes of the raw source; of a quarantined message, what the service lists. */
+  /** Bytes of the raw source; for an incomplete message, the listed size. */
   readonly size: number;
-  /** Received date of the listing, ISO 8601 in UTC; null if the service gave none that parses. */
+  /** Received date of the listing, ISO 8601 in UTC; null if missing or unparsable. */
   readonly date: string | null;
   readonly subject: string | null;
   readonly from: Address | null;
@@ -231,9 +230,9 @@ export type HitPlace = Pick<
   'mailbox' | 'folder' | 'uid' | 'flags' | 'date' | 'firstSeen' | 'endedAt'
 >;
 
-/** An attachment as search results list it: as `mailkeep attachments` numbers and names it. */
+/** An attachment in search results, numbered and named as in `mailkeep attachments`. */
 export interface AttachmentLine {
-  /** Position among the message's attachments, from 1, in the order of the source. */
+  /** Position among the message's attachments, from 1, in source order. */
   readonly number: number;
   readonly filename: string | null;
   readonly contentType: string;
@@ -242,15 +241,15 @@ export interface AttachmentLine {
   readonly inline: boolean;
 }
 
-/** A line of `search`: the message with its first current place, else its last, and all its places. */
+/** A line of `search`: the message with its first current place, or else its last, and all its places. */
 export interface SearchLine extends PlaceLine {
   readonly id: MessageId;
   readonly places: readonly HitPlace[];
-  /** A piece of the text around what matched, else its beginning. On one line, and not made safe for terminals. */
+  /** Text around the match, or else the start. One line, not made safe for terminals. */
   readonly snippet: string;
-  /** All attachments, inline ones too; null for a message that is not indexed yet. */
+  /** All attachments, including inline ones; null for a message that is not indexed yet. */
   readonly attachments: readonly AttachmentLine[] | null;
-  /** The attachments in whose text something sought stands, with a piece of it. */
+  /** Attachments whose text matches, each with a snippet. */
   readonly matchedAttachments: readonly {
     readonly number: number;
     readonly filename: string | null;

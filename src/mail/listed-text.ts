@@ -1,19 +1,18 @@
-/** Text of bytes under the label of a charset, whatever both are. */
+/** Decodes bytes labelled with any charset; never throws. */
 type DecodeBytes = (bytes: Buffer, charset: string) => string;
 
-/** The beginning of an encoded word: its charset, perhaps with a language, and its encoding. */
+/** The start of an encoded word: its charset, optionally with a language, and its encoding. */
 const OPENING = /=\?([^?\s]{1,100})\?([bq])\?/iy;
 const CLOSING = '?=';
 
 /**
- * Decodes the encoded words of a text (RFC 2047). The bytes of
- * neighbours in one charset are decoded together, because programs cut words within characters. What looks like an
- * encoded word and is none stays as it is. Takes linear time, and never throws.
+ * Decodes the encoded words of a text (RFC 2047). Adjacent words in one charset are decoded together, because programs
+ * split characters between words. Invalid encoded words stay unchanged. Takes linear time, and never throws.
  */
 export function decodeWordsBy(text: string, decode: DecodeBytes): string {
   if (!text.includes('=?')) return text;
   let decoded = '';
-  /** How far the text is decoded, and the words that end there. */
+  /** End of the decoded text, and the encoded words that end there. */
   let done = 0;
   let open: { charset: string; bytes: Buffer[]; base64: string } | null = null;
   const close = () => {
@@ -27,7 +26,7 @@ export function decodeWordsBy(text: string, decode: DecodeBytes): string {
     const from = OPENING.lastIndex;
     const to = opening === null ? -1 : text.indexOf(CLOSING, from);
     if (opening === null || to < 0) {
-      // Without an end behind it, no other word has one.
+      // Without an end after it, no later word has one either.
       at = opening === null ? text.indexOf('=?', at + 2) : -1;
       continue;
     }
@@ -52,7 +51,7 @@ export function decodeWordsBy(text: string, decode: DecodeBytes): string {
   return decoded + text.slice(done);
 }
 
-/** Bytes of base64 from one or more words, each of which may have its padding. */
+/** Decodes base64 of one or more words, each with optional padding. */
 export function base64Bytes(text: string): Buffer {
   if (text === '') return NOTHING;
   return Buffer.concat(text.split(/=+/).map((padded) => Buffer.from(padded, 'base64')));
@@ -60,7 +59,7 @@ export function base64Bytes(text: string): Buffer {
 
 const NOTHING = Buffer.alloc(0);
 
-/** Bytes of the `Q` encoding; what is not encoded, though it should be, is UTF-8. */
+/** Decodes the `Q` encoding; unencoded bytes are UTF-8. */
 export function quotedBytes(text: string): Buffer {
   const spaced = text.replace(/=\s+(?=[\da-f])/gi, '=').replace(/[_\s]/g, ' ');
   const bytes = Buffer.from(spaced);
@@ -76,8 +75,8 @@ export function quotedBytes(text: string): Buffer {
 }
 
 /**
- * Decodes the encoded words of what a server lists, where it lists headers as they are in the source. Only with the
- * charsets of browsers, which need no library; others are read as UTF-8 or windows-1252.
+ * Decodes encoded words in a server's listing, for servers that list raw headers. Supports only the charsets of
+ * browsers, without a library; others are read as UTF-8 or windows-1252.
  */
 export function listedText(text: string): string {
   return text.includes('=?') ? decodeWordsBy(text, decodeListed) : text;
@@ -89,7 +88,7 @@ function decodeListed(bytes: Buffer, charset: string): string {
     try {
       return new TextDecoder(label, { fatal: true }).decode(bytes).replaceAll('\0', '');
     } catch {
-      // An unknown label, or other bytes: the next one.
+      // An unknown label or invalid bytes: try the next one.
     }
   }
   return bytes.toString('latin1').replaceAll('\0', '');

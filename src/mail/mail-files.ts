@@ -2,24 +2,24 @@ import { closeSync, fstatSync, readSync } from 'node:fs';
 import { type FilePath, openRegularFile } from '../core/files.ts';
 
 /**
- * mbox files as programs write them. A message begins with a delimiter: a line of "From ", a sender and a date, with header
- * fields in the next line or an empty line before it. Any other line that begins with "From " is text of the message.
- * Content-Length (mboxcl, mboxcl2) decides where it leads exactly to a delimiter or to the end of the file. Otherwise
- * mboxrd applies: a `>` was put before each line of any number of `>`s followed by "From ". Reading an mboxo file as
- * mboxrd is right too, but for lines that were `>From ` before they were quoted.
+ * Reads mbox files as programs write them. A message starts with a delimiter: a line of "From ", a sender and a date,
+ * with header fields in the next line or an empty line before it. Any other line that starts with "From " is text of
+ * the message. Content-Length (mboxcl, mboxcl2) counts if it leads exactly to a delimiter or the end of the file.
+ * Otherwise mboxrd applies: `>` was added to each line of zero or more `>` and "From ". This also reads mboxo
+ * correctly, except for lines that were `>From ` before quoting.
  */
 
-/** Where a message of an mbox lies: the bytes from `start` to `end`, delimiter and closing empty line left out. */
+/** Position of a message in an mbox: the bytes from `start` to `end`, without delimiter and closing empty line. */
 export interface MboxRange {
   readonly start: number;
   readonly end: number;
-  /** Lines in it that carry a quoting `>`: none where Content-Length made quoting unnecessary. */
+  /** Lines with a quoting `>`: none if Content-Length made quoting unnecessary. */
   readonly quotedLines: number;
   /** The date in the delimiter, as text; empty for none. */
   readonly date: string;
-  /** False where the delimiter names nobody, as those of Thunderbird do. */
+  /** False if the delimiter has no sender, as in Thunderbird's. */
   readonly hasSender: boolean;
-  /** What ends lines: a lone CR counts in files of old Macs only, as elsewhere nobody quoted what follows one. */
+  /** Line ends: a lone CR counts only in files of old Macs, as other programs do not quote after one. */
   readonly lineEnds: LineEnds;
 }
 
@@ -27,7 +27,7 @@ export interface MboxRange {
 export interface DoubtfulLine {
   readonly offset: number;
   readonly text: string;
-  /** True if it was taken for a delimiter, and so is in no message. */
+  /** True if it was treated as a delimiter, and so is in no message. */
   readonly isDelimiter: boolean;
 }
 
@@ -36,7 +36,7 @@ type LineEnds = 'lf' | 'cr';
 const CHUNK_BYTES = 1 << 20;
 /** Only this many bytes of a long line are checked. */
 const LINE_BYTES = 4096;
-/** Longer lines are no delimiters. */
+/** Longer lines are not delimiters. */
 const DELIMITER_CHARS = 512;
 const LF = 10;
 const CR = 13;
@@ -45,7 +45,7 @@ const FROM = Buffer.from('From ');
 const UTF8_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 const NO_BYTES: Buffer = Buffer.alloc(0);
 
-/** Finds the messages of an mbox in one pass; memory does not depend on its size. @throws system errors */
+/** Finds the messages of an mbox in a single scan, with constant memory. @throws system errors */
 export function* mboxRanges(
   path: FilePath,
   {
@@ -54,8 +54,8 @@ export function* mboxRanges(
     contentLengths = true,
   }: {
     /**
-     * Called once with how many bytes lie before the first delimiter, and so in no message; not for empty lines and the
-     * mark of UTF-8.
+     * Called once with the number of bytes before the first delimiter, which are in no message; not for empty lines and
+     * a UTF-8 BOM.
      */
     readonly onStray?: (bytes: number) => void;
     readonly onDoubt?: (line: DoubtfulLine) => void;
@@ -65,7 +65,7 @@ export function* mboxRanges(
 ): Generator<MboxRange, void, undefined> {
   const lines = new Lines(path);
   let open: Omit<MboxRange, 'end' | 'quotedLines'> | undefined;
-  /** Where Content-Length says that the open message ends. */
+  /** End of the open message by Content-Length. */
   let until: number | undefined;
   let contentLength: number | undefined;
   let inHeader = false;
@@ -111,7 +111,7 @@ export function* mboxRanges(
             0,
           ];
           afterEmpty = false;
-          // A delimiter with nothing behind it is an empty message.
+          // A delimiter without content is an empty message.
           emptyAt = size;
           continue;
         }
@@ -138,7 +138,7 @@ export function* mboxRanges(
   }
 }
 
-/** True if a file that begins with these bytes is an mbox. */
+/** True if a file with these first bytes is an mbox. */
 export function beginsMbox(head: Buffer): boolean {
   let start = startsWith(head, UTF8_MARK, 0) ? UTF8_MARK.length : 0;
   while (head[start] === LF || head[start] === CR) start += 1;
@@ -152,7 +152,7 @@ export function beginsMbox(head: Buffer): boolean {
 const ZONE = String.raw`(?:[+-]\d{2}:?\d{2}|[a-z]{1,5}(?:[+-]\d{1,2}(?::?\d{2})?)?)`;
 const TIME = String.raw`\d{1,2}[:.]\d{2}(?:[:.]\d{2}(?:\.\d{1,9})?)?(?: ?[ap]m)?`;
 const WORD = String.raw`[^\s\d,]{2,14}`;
-/** ctime with a zone before or behind the year, RFC 5322 and ISO 8601. */
+/** ctime with a zone before or after the year, RFC 5322 and ISO 8601. */
 const DATES = [
   String.raw`(?:${WORD},? +)?${WORD} +\d{1,2},? +${TIME}(?: +${ZONE}){0,2} +\d{2,4}(?: +${ZONE}){0,2}`,
   String.raw`(?:${WORD},? +)?\d{1,2}\.?[ -]+${WORD}[ -]+\d{2,4},? +${TIME}(?: +${ZONE}){0,2}`,
@@ -175,7 +175,7 @@ interface Judgement {
   readonly date: string;
 }
 
-/** Decides about a line that begins with "From ", by itself, by where it is and by what follows it. */
+/** Classifies a line that starts with "From ", by its text, its position and the next line. */
 function judged(text: string, where: 'start' | 'after-empty' | 'within', next: string): Judgement {
   const found = text.length > DELIMITER_CHARS ? null : DELIMITER.exec(text);
   const [, sender = '', date = ''] = found ?? [];
@@ -201,7 +201,7 @@ function judged(text: string, where: 'start' | 'after-empty' | 'within', next: s
   return decided(isDelimiter, isDelimiter || (isApart && hasUsualField));
 }
 
-/** A line as far as its first CR: behind it may be the lines of an old Mac's file. */
+/** Returns a line up to its first CR: the lines of an old Mac's file may follow. */
 function delimiterText(bytes: Buffer): string {
   const cut = bytes.findIndex((byte) => byte === CR || byte === LF);
   return bytes.toString('latin1', 0, cut < 0 ? bytes.length : cut);
@@ -223,10 +223,10 @@ function lengthIn(bytes: Buffer): number | undefined {
 }
 
 interface Line {
-  /** Without the end of the line, and cut to `LINE_BYTES`. Valid until the next line is read. */
+  /** Without the line end, and cut to `LINE_BYTES`. Valid until the next line is read. */
   readonly bytes: Buffer;
   readonly offset: number;
-  /** With the end of the line. */
+  /** Including the line end. */
   readonly length: number;
 }
 
@@ -234,7 +234,7 @@ class Lines {
   readonly #fd: number;
   readonly #size: number;
   readonly #chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-  /** The part of the file in `#chunk`, and where the next line begins. */
+  /** The part of the file in `#chunk`, and the start of the next line. */
   #from = 0;
   #to = 0;
   #at = 0;
@@ -277,13 +277,13 @@ class Lines {
 
   #line(bytes: Buffer, offset: number): Line | undefined {
     if (this.#at === offset) return undefined;
-    // The file's first line may begin with the mark of UTF-8.
+    // The file's first line may start with a UTF-8 BOM.
     const isMarked = offset === 0 && startsWith(bytes, UTF8_MARK, 0);
     const text = isMarked ? bytes.subarray(UTF8_MARK.length) : bytes;
     return { bytes: text, offset, length: this.#at - offset };
   }
 
-  /** Where the line of a delimiter ends whose text has this length, and which ends of lines follow it. */
+  /** Returns where a delimiter line with a text of this length ends, and the line ends that follow. */
   delimiterEnd({ bytes, offset, length }: Line, text: number) {
     const rest = bytes.subarray(text);
     const isLone = rest.length > 0 && !isEmptyLine(rest);
@@ -293,7 +293,7 @@ class Lines {
     return { offset: offset + length, lineEnds: last === '\r' ? ('cr' as const) : ('lf' as const) };
   }
 
-  /** True if the file ends at an offset, or a delimiter is there, behind one end of a line at most. */
+  /** True at the end of the file, or at a delimiter after at most one line end. */
   isEndOfMessage(offset: number): boolean {
     if (offset >= this.#size) return offset === this.#size;
     const rest = withoutLineEnd(this.peek(offset, LINE_BYTES));
@@ -303,7 +303,7 @@ class Lines {
     return judged(text, 'after-empty', next).is === 'delimiter';
   }
 
-  /** The bytes from an offset on, a character each. */
+  /** Returns the bytes from an offset, one character each. */
   peek(offset: number, length = 160): string {
     const end = Math.min(offset + length, this.#size);
     if (offset >= this.#from && end <= this.#to) {
@@ -314,7 +314,7 @@ class Lines {
     return bytes.toString('latin1', 0, got);
   }
 
-  /** Continues at an offset, with other ends of lines. */
+  /** Continues at an offset, with other line ends. */
   continueAt(offset: number, ends: LineEnds): void {
     this.#ends = ends;
     this.#at = offset;
@@ -329,7 +329,7 @@ class Lines {
   }
 }
 
-/** The index of the byte that ends a line, or -1. */
+/** Returns the index of the byte that ends a line, or -1. */
 function lineEndIn(bytes: Buffer, start: number, ends: LineEnds): number {
   if (ends === 'lf') return bytes.indexOf(LF, start);
   for (let at = start; at < bytes.length; at += 1) {
@@ -338,15 +338,15 @@ function lineEndIn(bytes: Buffer, start: number, ends: LineEnds): number {
   return -1;
 }
 
-/** Takes one `>` off every quoted "From " line of a whole message. */
+/** Removes one `>` from every quoted "From " line of a whole message. */
 export function unquoted(bytes: Buffer, lineEnds: LineEnds = 'lf'): Buffer {
   const lines = new LineQuotes(-1, lineEnds);
   return Buffer.concat([...lines.take(bytes), ...lines.end()]);
 }
 
-/** Puts a `>` before, or takes one off, the "From " lines of a message that comes in pieces. */
+/** Adds or removes a `>` on the "From " lines of a streamed message. */
 export class LineQuotes {
-  /** The end of the last piece that may yet turn out to be in a "From " line: at most a `>` and letters of "From ". */
+  /** End of the last piece that may belong to a "From " line: at most a `>` and letters of "From ". */
   #held = Buffer.alloc(0);
   #atLineStart = true;
 
@@ -356,7 +356,7 @@ export class LineQuotes {
     private readonly lineEnds: LineEnds = 'lf',
   ) {}
 
-  /** The pieces that are settled now. They may be views of `piece`. */
+  /** Yields the pieces that are decided. They may be views of `piece`. */
   *take(piece: Buffer): Generator<Buffer, void, undefined> {
     let bytes = piece;
     if (this.#held.length > 0) {
@@ -369,7 +369,7 @@ export class LineQuotes {
       if (this.#atLineStart) {
         const kind = lineKind(bytes, at);
         if (kind === 'undecided') {
-          // It does not matter which `>` is put or taken: all but the one to take are settled, however many come.
+          // All `>` are equal: only the one to remove must wait, however many there are.
           const letters = afterQuotes(bytes, at);
           const settled = this.change === 1 ? letters : Math.max(at, letters - 1);
           if (settled > yielded) yield bytes.subarray(yielded, settled);
@@ -394,7 +394,7 @@ export class LineQuotes {
     if (bytes.length > yielded) yield bytes.subarray(yielded);
   }
 
-  /** What was held back at the end of the message. */
+  /** Yields the rest at the end of the message. */
   *end(): Generator<Buffer, void, undefined> {
     if (this.#held.length > 0) yield this.#held;
     this.#held = Buffer.alloc(0);
@@ -432,11 +432,9 @@ function isQuotedFrom(line: Buffer): boolean {
   return at > 0 && startsWith(line, FROM, at);
 }
 
-/**
- * What the names in a Maildir say (cr.yp.to/proto/maildir.html, and Maildir++ for folders).
- */
+/** Parses names in a Maildir (cr.yp.to/proto/maildir.html, and Maildir++ for folders). */
 
-/** Info letters, in the order in which names carry them, with the flag that each stands for. */
+/** Info letters, in the order of names, with their flags. */
 const LETTERS: readonly (readonly [letter: string, flag: string])[] = [
   ['D', '\\Draft'],
   ['F', '\\Flagged'],
@@ -449,7 +447,7 @@ const LETTERS: readonly (readonly [letter: string, flag: string])[] = [
 /**
  * Returns the flags in the info part of a name, in the order of its letters.
  *
- * @param keywords what small letters stand for in this Maildir
+ * @param keywords meaning of lower-case letters in this Maildir
  */
 export function flagsFromName(
   name: string,
@@ -461,7 +459,7 @@ export function flagsFromName(
   );
 }
 
-/** The info letters of a set of flags, sorted; keywords have none. Flags are compared without regard to case. */
+/** Returns the sorted info letters of a set of flags, ignoring case; keywords have none. */
 export function lettersOf(flags: readonly string[]): string {
   const set = new Set(flags.map((flag) => flag.toLowerCase()));
   return LETTERS.filter(([, flag]) => set.has(flag.toLowerCase()))
@@ -473,13 +471,13 @@ export function uniquePart(name: string): string {
   return name.replace(/[:;!]2,[A-Za-z]*$/, '');
 }
 
-/** The seconds a Maildir name begins with, in milliseconds; NaN for a name of another make. */
+/** Returns the seconds at the start of a Maildir name, in milliseconds; NaN for other names. */
 export function receivedFromName(name: string): number {
   const seconds = /^(\d{9,10})\./.exec(name)?.[1];
   return seconds === undefined ? Number.NaN : Number(seconds) * 1000;
 }
 
-/** Modified UTF-7 (RFC 3501, 5.1.3), in which Maildir++ names folders; a name that is none stays as it is. */
+/** Decodes modified UTF-7 (RFC 3501, 5.1.3), used for Maildir++ folder names; invalid text stays unchanged. */
 export function decodeModifiedUtf7(name: string): string {
   return name.replace(/&([A-Za-z0-9+,]*)-/g, (whole, encoded: string) => {
     if (encoded === '') return '&';
@@ -489,7 +487,7 @@ export function decodeModifiedUtf7(name: string): string {
   });
 }
 
-/** The reverse: printable ASCII stays, but for `&`. */
+/** Encodes modified UTF-7: printable ASCII stays, except `&`. */
 export function encodeModifiedUtf7(text: string): string {
   return text.replace(/&|[^\x20-\x7e]+/g, (run) => {
     if (run === '&') return '&-';

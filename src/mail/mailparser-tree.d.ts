@@ -1,9 +1,9 @@
 /**
- * What mailparser 3.9 keeps and does not document: how it reads the header of a part. The package is pinned to one
- * version, and test/mime/part-tree.test.ts fails when another one reads in another way.
+ * Undocumented internals of mailparser 3.9: its parsing of part headers. The package is pinned to one version, and
+ * test/mime/part-tree.test.ts fails if another one parses differently.
  */
 declare module 'mailparser' {
-  /** A part as mailsplit sees it; values are decoded as headers are. */
+  /** A part in mailsplit; values are decoded like headers. */
   interface SplitPart {
     readonly contentType: string | false;
     readonly charset: string | false;
@@ -14,10 +14,10 @@ declare module 'mailparser' {
     readonly encoding: string | false;
     /** False before `parseHeaders`. */
     readonly headers: false | { getList(): { readonly key: string; readonly line: string }[] };
-    /** The boundary between the parts inside. */
+    /** The boundary between its parts. */
     readonly _boundary: Buffer | false;
     parseHeaders(): void;
-    /** Takes lines of the header block, their ends included. */
+    /** Adds lines of the header block, including line ends. */
     addHeaderChunk(lines: Buffer): void;
   }
 

@@ -27,13 +27,13 @@ import type {
   ToReader,
 } from './reading.ts';
 
-/** A message that waits for its extraction. */
+/** A message waiting for its extraction. */
 interface PendingJob {
   readonly seq: number;
   readonly source: Uint8Array;
   readonly cut: boolean;
   readonly unparsed: UnparsedReason | null;
-  /** True when it must not share a group: a thread ended and could not say on which message. */
+  /** True if it must not share a group: its group's thread ended without revealing the responsible message. */
   readonly alone: boolean;
   readonly resolve: (entry: IndexEntry) => void;
   readonly reject: (error: Error) => void;
@@ -41,22 +41,22 @@ interface PendingJob {
 
 interface ThreadEnd {
   readonly culprit: { readonly job: PendingJob; readonly reason: UnparsedReason } | null;
-  /** What it had not answered besides. */
+  /** Other unanswered jobs. */
   readonly left: readonly PendingJob[];
   readonly end: ThreadEnded;
 }
 
-/** Messages in a group, at most. */
+/** Limit of messages per group. */
 const GROUP_JOBS = 16;
-/** Bytes of sources in a group; a message larger than this travels alone, in memory shared with the worker. */
+/** Source bytes per group; a larger message is sent alone, in memory shared with the worker. */
 const GROUP_BYTES = 256 * 1024;
 /**
- * Groups that lie in the port of a thread, the one that is worked on included: enough to keep it busy while the main
- * thread writes some hundred messages into the index.
+ * Groups queued per thread, including the current one: enough to keep it busy while the main thread writes some hundred
+ * messages into the index.
  */
 const GROUPS_AHEAD = 12;
 
-/** One worker thread, the groups it was given, and the limit on the message it is on. */
+/** One worker thread, its groups, and the limit on its current message. */
 class ExtractorThread {
   readonly #thread: WorkerThread<JobGroup, GroupResults>;
   readonly #current: Int32Array;
@@ -71,7 +71,7 @@ class ExtractorThread {
     private readonly limits: MimeLimits,
     private readonly events: {
       done(job: PendingJob, entry: IndexEntry): void;
-      /** A group came back: there is room for another. */
+      /** A group was completed: there is room for another. */
       ready(): void;
       ended(end: ThreadEnd): void;
     },
@@ -99,14 +99,14 @@ class ExtractorThread {
   hasRoomFor(job: PendingJob): boolean {
     if (this.#thread.ending || this.#worn) return false;
     if (this.#groups === 0) return true;
-    // Large messages wait for an idle thread, so that at most one a thread is held in memory twice.
+    // Large messages wait for an idle thread, so that at most one per thread is in memory twice.
     return (
       this.#groups < GROUPS_AHEAD &&
       this.#bytes + job.source.byteLength <= GROUPS_AHEAD * GROUP_BYTES
     );
   }
 
-  /** Sends the first jobs of the queue, `share` of them at most; returns how many. */
+  /** Sends the first jobs of the queue, at most `share`; returns their number. */
   take(queue: readonly PendingJob[], share: number): number {
     const jobs: PendingJob[] = [];
     let bytes = 0;
@@ -121,7 +121,7 @@ class ExtractorThread {
     return jobs.length;
   }
 
-  /** Ends an idle thread, because only that gives its memory back; the pool may start another when it is gone. */
+  /** Ends an idle thread, which alone frees its memory; the pool may start another afterwards. */
   async retire(): Promise<void> {
     this.#worn = true;
     await this.#thread.end();
@@ -133,7 +133,7 @@ class ExtractorThread {
   }
 
   #send(jobs: readonly PendingJob[], bytes: number): void {
-    // The sources stay here until their results came: a thread that ends takes its copy with it.
+    // Sources stay here until their results arrive: an ending thread loses its copy.
     const shared = bytes > GROUP_BYTES;
     const buffer = shared ? new SharedArrayBuffer(bytes) : new ArrayBuffer(bytes);
     const view = new Uint8Array(buffer);
@@ -178,7 +178,7 @@ class ExtractorThread {
     const seq = Atomics.load(this.#current, 0);
     const { started } = end.facts;
     const jobs = [...this.#outstanding.values()];
-    // Between two messages, as when the results do not fit into memory, only a message alone is told for certain.
+    // Between two messages, for example if the results exceed memory, only a single message is certainly responsible.
     const culprit = this.#outstanding.get(seq) ?? (jobs.length === 1 ? jobs[0] : undefined);
     this.#outstanding.clear();
     const known = culprit !== undefined && started;
@@ -194,23 +194,22 @@ class ExtractorThread {
 
 export interface ExtractorPoolOptions {
   /**
-   * Worker threads; by default one a core but one, at least 1 and at most 4: the main thread writes the index
-   * meanwhile, and each worker costs some 80 MB.
+   * Worker threads; default: one per core except one, from 1 to 4. The main thread writes the index meanwhile, and each
+   * worker costs some 80 MB.
    */
   readonly workers?: number;
   readonly limits?: Partial<MimeLimits>;
-  /** The built worker, where it is not in its usual place. */
+  /** The built worker, unless in its default location. */
   readonly workerFile?: URL;
 }
 
-/** Threads in a row that ended before they began to work, after which the installation is taken for broken. */
+/** Consecutive threads that failed to start before the installation counts as broken. */
 const MAX_FAILED_STARTS = 3;
 const MAX_SEQ = 0x7fff_ffff;
 
 /**
- * Opens an extractor over worker threads. Threads start when there is work for them. A message that takes too
- * long, too much memory or ends its thread in any other way comes back `unparsed` with its headers; the others
- * that waited in that thread are done elsewhere.
+ * Opens an extractor over worker threads, which start on demand. A message that exceeds time or memory, or otherwise
+ * ends its thread, is `unparsed` with its headers; the other messages of that thread are extracted elsewhere.
  */
 export function openExtractorPool(options: ExtractorPoolOptions = {}): Extractor {
   return new ExtractorPool(options);
@@ -273,7 +272,7 @@ class ExtractorPool implements Extractor {
     await Promise.all([...this.#threads].map((thread) => thread.end()));
   }
 
-  /** Once a turn of the event loop, so that calls made together travel together. */
+  /** Once per turn of the event loop, so that calls made together are sent together. */
   #pumpSoon(): void {
     if (this.#pumping) return;
     this.#pumping = true;
@@ -293,7 +292,7 @@ class ExtractorPool implements Extractor {
     }
   }
 
-  /** The least busy thread that takes more; a new one while all are busy and there may be more. */
+  /** Returns the least busy thread with room, or a new one if all are busy and the limit allows. */
   #threadWithRoom(): ExtractorThread | null {
     let best: ExtractorThread | null = null;
     for (const thread of this.#threads) {
@@ -324,7 +323,7 @@ class ExtractorPool implements Extractor {
     const again = [...left];
     if (culprit !== null) {
       const { job, reason } = culprit;
-      // Headers are asked for once; a message whose headers end a worker too has nothing more to give.
+      // Headers are tried once; a message whose headers also end a worker yields nothing more.
       if (job.unparsed === null) again.unshift({ ...job, unparsed: reason, alone: true });
       else {
         const nothing = emptyExtraction(job.unparsed ?? reason);
@@ -350,14 +349,14 @@ class ExtractorPool implements Extractor {
   }
 }
 
-/** What a reader answers; its requests for more of the source are met in here. */
+/** Responses of a reader; its requests for more of the source are handled internally. */
 type ReaderAnswer = Exclude<FromReader, { readonly kind: 'next' }>;
 
 /**
- * Runs one reading in a worker, alone there, and yields its answers. The next answer after a `chunk` is asked for
- * when the consumer asks for it, so that a slow consumer holds back the worker and the source. Throws
- * `mail-unreadable` when the worker runs out of memory, fails, or stays silent for longer than a message may
- * take; and whatever `source` throws. The worker is ended when the consumer stops, unless `spare` keeps it.
+ * Runs one reading alone in a worker, and yields its responses. After a `chunk`, it requests the next response only on
+ * demand, so that a slow consumer holds back worker and source. Throws `mail-unreadable` if the worker runs out of
+ * memory, fails, or exceeds the time for a message; also the errors of `source`. The worker is ended when the consumer
+ * stops, unless `spare` keeps it.
  */
 export async function* readInWorker(
   source: AsyncIterable<Uint8Array>,
@@ -385,13 +384,13 @@ export async function* readInWorker(
   }
 }
 
-/** Messages that a thread reads at most, and bytes of the largest one after which it reads another. */
+/** Limits of a reused thread: messages read, and bytes of the largest one. */
 const MOST_READ = 100;
 const MOST_BYTES = 1024 * 1024;
 
 /**
- * MiB of the young generation of a thread that reads: three times V8's own size. What is wide enough for messages on their
- * way to the index makes each of the threads that wait 5 MB larger, and reading a message no faster.
+ * MiB of a reading thread's young generation: three times V8's default. The larger size used for indexing would cost
+ * each waiting thread 5 MB, and reading would not be faster.
  */
 const YOUNG_MB = 3;
 
@@ -404,10 +403,10 @@ class ReadingThread {
   #failure: { readonly error: unknown } | null = null;
   #read = 0;
   #bytes = 0;
-  /** Whether its source was given to the thread to its end, and its last answer has come. */
+  /** Whether the thread got its whole source, and sent its last response. */
   #isThrough = { source: false, answers: false };
 
-  /** @param want null for a thread that waits for it, and then for another */
+  /** @param want null for a reusable thread, which gets each task later */
   constructor(
     options: ReadingOptions,
     private readonly want: ReadWant | null,
@@ -429,19 +428,19 @@ class ReadingThread {
     if (want === null) this.#thread.unref();
   }
 
-  /** True for a thread that ended before it was used. */
+  /** True for a thread that ended before use. */
   get isGone(): boolean {
     return this.#thread.ending || this.#failure !== null;
   }
 
-  /** True for a thread that can read another message: nothing of the last one is left in it or on its way. */
+  /** True if the thread can read another message: nothing of the last one remains. */
   get canReadAnother(): boolean {
     const { source, answers } = this.#isThrough;
     const isUsable = this.want === null && !this.isGone && this.#answers.length === 0;
     return isUsable && source && answers && this.#read < MOST_READ && this.#bytes <= MOST_BYTES;
   }
 
-  /** Posts what is wanted to a thread that was started without. */
+  /** Posts a task to a thread started without one. */
   use(want: ReadWant): void {
     this.#read += 1;
     this.#bytes = 0;
@@ -464,7 +463,7 @@ class ReadingThread {
     });
   }
 
-  /** Nobody waits for what is read any more: the next answer is this error. */
+  /** Cancels the reading: the next response is this error. */
   leave(reason: unknown): void {
     this.#fail(reason);
   }
@@ -479,7 +478,7 @@ class ReadingThread {
     await this.#feed?.close();
   }
 
-  /** Waits for another message; the process may end meanwhile. */
+  /** Waits for another message; the process may exit meanwhile. */
   async rest(): Promise<void> {
     this.#thread.unref();
     await this.#feed?.close();
@@ -519,20 +518,20 @@ class ReadingThread {
 
 export interface ReadingOptions {
   readonly limits?: Partial<MimeLimits>;
-  /** The built worker, where it is not in its usual place. */
+  /** The built worker, unless in its default location. */
   readonly workerFile?: URL;
-  /** A thread that may be started already, under the spare's own options. */
+  /** May have a started thread, with its own options. */
   readonly spare?: SpareReader;
-  /** Whether pictures of other servers are counted, which takes as long as to make a page of the HTML. */
+  /** Counts remote images, which takes as long as building a page of the HTML. */
   readonly countsRemote?: boolean;
-  /** Ends the reading, and throws its reason, when it is aborted. */
+  /** Aborts the reading, which then throws its reason. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Keeps threads for programs that read messages now and then: to start one takes longer than to read a message. One
- * waits that has read nothing yet, and one that reads messages for people, one after the other. What shows HTML or hands
- * out attachments has a thread that no other message was in.
+ * Keeps threads for programs that read messages occasionally: starting one takes longer than reading a message. One
+ * waits unused; another reads messages for people, one after the other. Showing HTML or extracting attachments uses a
+ * thread that has read no other message.
  */
 export class SpareReader {
   #fresh: ReadingThread | undefined;
@@ -549,14 +548,14 @@ export class SpareReader {
     this.#fresh = new ReadingThread(this.options, null);
   }
 
-  /** Returns a thread that waits, told what is wanted; undefined where none does. */
+  /** Returns a waiting thread with the task posted, or undefined. */
   take(want: ReadWant): ReadingThread | undefined {
     const thread = (isForPeople(want) ? this.#takeUsed() : undefined) ?? this.#takeFresh();
     thread?.use(want);
     return thread;
   }
 
-  /** Takes a thread back that has done what was wanted, unless it has to be ended. */
+  /** Takes back a thread after its task, unless it must be ended. */
   keeps(thread: ReadingThread, want: ReadWant): boolean {
     const isKept =
       !this.#closed && this.#used === undefined && isForPeople(want) && thread.canReadAnother;
@@ -590,7 +589,7 @@ function isForPeople({ kind }: ReadWant): boolean {
   return kind === 'message';
 }
 
-/** Limits of a reading: those of every message, unless its options say others. */
+/** Returns the limits of a reading: the defaults, unless its options override them. */
 export function limitsOf({ limits }: ReadingOptions): MimeLimits {
   return { ...DEFAULT_LIMITS, ...limits };
 }

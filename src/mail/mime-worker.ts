@@ -40,7 +40,7 @@ import type {
   ToReader,
 } from './reading.ts';
 
-/** Answers job groups, one message after the other, and shows in `current` which one it is on. */
+/** Processes job groups, one message after the other, and stores the current one in `current`. */
 function serveExtraction(data: ExtractWorkerData): void {
   const current = new Int32Array(data.current);
   let previous: Promise<void> = Promise.resolve();
@@ -71,7 +71,7 @@ async function extractJob(
     try {
       return await withStrayErrors(() => extractMessage(source, job.cut, limits));
     } catch {
-      // The parser failed in a way it does not report; which way is of no use to anybody but its authors.
+      // Parsers can fail without reporting an error; the details are useless to users.
       reason = 'malformed';
     }
   }
@@ -82,7 +82,7 @@ async function extractJob(
   }
 }
 
-/** Also fails when something is thrown in a callback that nobody waits for, as stream code may. */
+/** Also rejects on uncaught exceptions of callbacks, as stream code may throw. */
 function withStrayErrors<T>(run: () => Promise<T>): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     process.once('uncaughtException', reject);
@@ -92,7 +92,7 @@ function withStrayErrors<T>(run: () => Promise<T>): Promise<T> {
   });
 }
 
-/** The reader's end of the wire: pieces are asked for one at a time, chunks sent one at a time. */
+/** The reader's end of the connection: requests pieces and sends chunks one at a time. */
 class ReaderWire {
   readonly #intake = new PieceIntake(() => this.send({ kind: 'next' }));
   readonly #port = openThreadPort<ToReader, FromReader>((message) => {
@@ -105,7 +105,7 @@ class ReaderWire {
   #awaitedMore: (() => void) | null = null;
   #sending: Promise<void> = Promise.resolve();
 
-  /** Returns what is wanted next, once the host posts it. */
+  /** Returns the next task, once the host posts it. */
   async nextWant(): Promise<ReadWant> {
     const want = await this.#want;
     this.#want = this.#awaitWant();
@@ -122,9 +122,9 @@ class ReaderWire {
     this.#port.send(message);
   }
 
-  /** Resolves when the next chunk may follow; parts whose ends and beginnings meet wait for each other. */
+  /** Resolves when the next chunk may follow; overlapping parts wait for each other. */
   sendChunk(number: number, chunk: Buffer): Promise<void> {
-    // A copy of its own: the chunk may be a view of a much larger buffer, which would travel whole.
+    // A copy: the chunk may be a view of a much larger buffer, which would be transferred whole.
     const bytes = new Uint8Array(chunk);
     const sent = this.#sending.then(
       () =>
@@ -146,10 +146,7 @@ class ReaderWire {
   }
 }
 
-/**
- * Reads the one message that this thread is started for, and lets the thread end; or, started without one, whatever the
- * host posts until it ends the thread.
- */
+/** Reads the single message that this thread was started for; or, started without one, every task from the host. */
 async function serveReading({ limits, want }: ReadWorkerData): Promise<void> {
   const wire = new ReaderWire();
   if (want !== null) {
@@ -231,7 +228,7 @@ function encryptionOf(
 
 async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<void> {
   let listed = 0;
-  /** The number of the last leaf if that is an attachment: a breach may cut it off. */
+  /** Number of the last leaf if it is an attachment: a breach may truncate it. */
   let last: number | null = null;
   const ended = new Set<number>();
   const completeAll = (): void => {
@@ -264,7 +261,7 @@ async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<vo
   wire.send({ kind: 'finished', breach });
 }
 
-/** Keeps the beginning of a source that passes by, for its header block. */
+/** Keeps the start of a streamed source, for its header block. */
 class Head {
   readonly #kept: Buffer[] = [];
   #bytes = 0;
@@ -290,7 +287,7 @@ class Head {
   }
 }
 
-/** Entry of the mime worker thread; mime-threads.ts and reading.ts are its other sides. */
+/** Entry of the mime worker thread; its counterparts are mime-threads.ts and reading.ts. */
 const data: ExtractWorkerData | ReadWorkerData = workerData;
 if (data.mode === 'extract') serveExtraction(data);
 else await serveReading(data);

@@ -10,12 +10,12 @@ interface ZipEntry {
 
 export interface OpenZip {
   readonly entries: readonly ZipEntry[];
-  /** Unpacked bytes of an entry; all that is read counts towards one ceiling. */
+  /** Yields the unpacked bytes of an entry; all reads share one limit. */
   read(entry: ZipEntry): AsyncIterable<Buffer>;
 }
 
 /**
- * The entries of a zip in memory. What the zip says of its sizes is not believed: bytes are counted as they come.
+ * Opens a zip in memory. Ignores its declared sizes: bytes are counted while unpacking.
  *
  * @throws Unreadable `bomb`, `encrypted`, `malformed`
  */
@@ -50,7 +50,7 @@ async function openZip(
 
 function opened(bytes: Buffer): Promise<ZipFile> {
   return new Promise((resolve, reject) => {
-    // Names are only compared, never opened as files, so strange ones are no reason to refuse.
+    // Names are only compared, never used as paths, so odd ones are harmless.
     yauzl.fromBuffer(bytes, { lazyEntries: true, validateEntrySizes: true }, (error, zip) => {
       if (error === null) resolve(zip);
       else reject(new Unreadable('malformed'));
@@ -84,7 +84,7 @@ function openedEntry(
   });
 }
 
-/** A part of a package that holds text: which entries, and how their elements are read. */
+/** Entries of a package that contain text, with their reading rules. */
 interface PartKind {
   readonly name: RegExp;
   readonly rules: MarkupRules;
@@ -92,16 +92,16 @@ interface PartKind {
 
 const names = (list: string): ReadonlySet<string> => new Set(list.split(' '));
 
-/** DrawingML and WordprocessingML: runs of text in `t`, one paragraph a `p`. */
+/** DrawingML and WordprocessingML: text runs in `t`, paragraphs in `p`. */
 const WORDS: MarkupRules = {
   text: names('t'),
   skip: names('rPh'),
   lineEnds: names('p si br cr comment'),
-  // `softHyphen` is a place where a word may break: nothing.
+  // `softHyphen` is an optional break: nothing.
   signs: { noBreakHyphen: '-' },
   blanks: names('tab ptab'),
 };
-/** A sheet's own values; most texts stand in the shared strings. `v` of a cell of type `s` is a number of one. */
+/** Values in a sheet; most texts are in the shared strings. In a cell of type `s`, `v` is a string's number. */
 const CELLS: MarkupRules = {
   text: names('t v'),
   skip: names('rPh f'),
@@ -138,13 +138,12 @@ const PARTS: readonly PartKind[] = [
   { name: /^content\.xml$/, rules: OPEN_DOCUMENT },
 ];
 
-/** Order by numbers within names, so that slide 10 follows slide 9. */
+/** Numeric order within names, so that slide 10 follows slide 9. */
 const natural = new Intl.Collator('en', { numeric: true });
 
 /**
- * Adds the text of an office document: OOXML (DOCX, XLSX, PPTX) or ODF. Entries are read where their names say that
- * they hold text, unpacked while they are counted; nothing is written, no zip inside is opened, and no entity but
- * XML's own is known.
+ * Adds the text of an office document: OOXML (DOCX, XLSX, PPTX) or ODF. Selects text entries by name, and counts bytes
+ * while unpacking. Writes nothing, opens no nested zip, and resolves only XML's own entities.
  *
  * @throws Unreadable `bomb`, `encrypted`, `malformed`, `unsupported`
  */
@@ -156,7 +155,7 @@ export async function officeText(
   const zip = await openZip(bytes, limits);
   const parts = zip.entries
     .flatMap((entry) => {
-      // Office names are compared without regard to case (ECMA-376 part 2, 6.2.2.3).
+      // Office names are case-insensitive (ECMA-376 part 2, 6.2.2.3).
       const kind = PARTS.findIndex(({ name }) => name.test(entry.name.toLowerCase()));
       return kind < 0 ? [] : [{ entry, kind }];
     })
@@ -182,7 +181,7 @@ export async function officeText(
   }
 }
 
-/** An encrypted OpenDocument names its entries in clear, and says so in its manifest. */
+/** Returns whether the manifest of an OpenDocument declares encryption; its entry names are unencrypted. */
 async function saysEncrypted(pieces: AsyncIterable<Buffer>): Promise<boolean> {
   let before = '';
   for await (const piece of pieces) {

@@ -8,7 +8,7 @@ import { Base64, QuotedPrintable, type TransferDecoder, Uuencoded } from './tran
 export interface LeafInfo {
   readonly contentType: string;
   readonly charset: string | null;
-  /** `inline`, `attachment`, or null where the mail does not say. */
+  /** `inline`, `attachment`, or null if undeclared. */
   readonly disposition: string | null;
   readonly filename: string | null;
   /** Without angle brackets. */
@@ -35,21 +35,21 @@ interface PartInfo {
   readonly leaf: LeafInfo;
   /** Lower-case subtype of a multipart; null for a leaf. */
   readonly multipart: string | null;
-  /** In which ways the boundary can be read, one char a byte. */
+  /** Possible readings of the boundary, one char per byte. */
   readonly boundaries: readonly string[];
   /** Transfer encoding, in lower case. */
   readonly encoding: string;
 }
 
-/** mailparser's own header parsing, without the streams around it. */
+/** mailparser's header parsing, without its streams. */
 type PartClass = new (parent: false, config: object) => SplitPart;
 const MimePart = new MailParser().splitter.node.constructor as PartClass;
 
 /**
- * Reads what a part is from its `Content-` fields. Of several types the first counts; but a part is a multipart if one of
- * them names a boundary, and has the boundaries of all: parts behind another one would be lost.
+ * Reads a part's description from its `Content-` fields. The first of several types counts. But if any of them has a
+ * boundary, the part is a multipart with the boundaries of all: otherwise parts after another one would be lost.
  *
- * @param around subtypes of the multiparts that it is in, the innermost last
+ * @param around subtypes of the enclosing multiparts, innermost last
  */
 function partInfo(fields: readonly Buffer[], around: readonly string[]): PartInfo {
   const info = infoOf(fields, around);
@@ -89,7 +89,7 @@ function infoOf(fields: readonly Buffer[], around: readonly string[]): PartInfo 
   };
 }
 
-/** One line end, for mailsplit takes quadratic time to look for the last of many. */
+/** Collapses line ends: mailsplit takes quadratic time to find the last of many. */
 function withLineEnd(lines: Buffer): Buffer {
   const text = lines.toString('latin1');
   return Buffer.from(
@@ -102,9 +102,9 @@ function withLineEnd(lines: Buffer): Buffer {
 }
 
 function contentTypeOf({ contentType }: SplitPart, isUntoldInDigest: boolean): string {
-  // The parts of a digest are messages unless they say otherwise (RFC 2046 section 5.1.5).
+  // The parts of a digest are messages by default (RFC 2046 section 5.1.5).
   if (isUntoldInDigest) return 'message/rfc822';
-  // A type that is none is plain text (RFC 2045 section 5.2), and an odd multipart is mixed (RFC 2046 section 5.1.7).
+  // An invalid type is plain text (RFC 2045 section 5.2), and an odd multipart is mixed (RFC 2046 section 5.1.7).
   const type = /^([\w!#$&.+^-]{1,127})\s{0,9}\/\s{0,9}([\w!#$&.+^-]{1,127})(?=$|[\s;,(])/.exec(
     contentType || '',
   );
@@ -112,13 +112,15 @@ function contentTypeOf({ contentType }: SplitPart, isUntoldInDigest: boolean): s
   return /^multipart\s{0,9}\//.test(contentType || '') ? 'multipart/mixed' : 'text/plain';
 }
 
-/** With and without what may be a comment or a quote, for a parameter that is missing where only its semicolon is. */
+/**
+ * Returns the boundary with and without possible comments or quotes, and a parameter that merely lacks its semicolon.
+ */
 function boundariesOf({ _boundary: read }: SplitPart, type: string): string[] {
   const text = read === false ? '' : read.toString('utf8');
   const named = /\bboundary\s{0,9}=\s{0,9}(?:"([^"]{1,200})"|([^\s";]{1,200}))/i.exec(type);
   const ways = [text, text.replace(/\s{0,9}\([^()]{0,200}\)$/, ''), text.replace(/^'(.*)'$/, '$1')];
   const all = [...ways, named?.[1] ?? named?.[2] ?? ''].map((way) => way.trimEnd());
-  // A header that is no UTF-8 is read as Latin-1.
+  // A header that is not UTF-8 is read as Latin-1.
   const bytes = all.flatMap((way) => [
     Buffer.from(way).toString('latin1'),
     Buffer.from(way, 'latin1').toString('latin1'),
@@ -126,7 +128,7 @@ function boundariesOf({ _boundary: read }: SplitPart, type: string): string[] {
   return [...new Set(bytes)].filter((way) => way !== '');
 }
 
-/** Read from the source, because mailsplit loses bytes that are not what their label says. */
+/** Reads the file name from the source, because mailsplit loses wrongly labelled bytes. */
 function fileName(node: SplitPart): string | null {
   return (
     headerParameter(fieldValue(node, 'content-disposition') ?? '', 'filename') ??
@@ -134,7 +136,9 @@ function fileName(node: SplitPart): string | null {
   );
 }
 
-/** The first field of that name, unfolded, or null; raw 8-bit text in it is UTF-8, or in the charset of the part. */
+/**
+ * Returns the first field with that name, unfolded, or null; raw 8-bit text in it is UTF-8, or in the part's charset.
+ */
 function fieldValue({ headers, charset }: SplitPart, name: string): string | null {
   const lines = headers === false ? [] : headers.getList();
   const line = lines.find(({ key }) => key === name)?.line;
@@ -146,8 +150,7 @@ function fieldValue({ headers, charset }: SplitPart, name: string): string | nul
 export type Breach = 'depth' | 'parts' | 'header';
 
 /**
- * Takes a leaf's bytes in order, transfer encoding undone. A promise holds the next piece of the source back until it is
- * settled.
+ * Receives a leaf's decoded bytes in order. A returned promise delays the next piece of the source until it settles.
  */
 type LeafSink = (chunk: Buffer) => Promise<void> | undefined;
 
@@ -164,13 +167,13 @@ interface Multipart<T> {
 }
 export type Part<T> = Leaf<T> | Multipart<T>;
 
-/** What becomes of a leaf: the caller keeps, counts or drops its bytes. */
+/** Decides about a leaf: the caller keeps, counts or drops its bytes. */
 export type TakeLeaf<T> = (info: LeafInfo) => Taken<T>;
 
 interface Taken<T> {
   readonly content: T;
   readonly sink: LeafSink;
-  /** Called once, when the sink has taken the leaf's last bytes: of those there are, where a breach cut it off. */
+  /** Called once, after the sink received the leaf's last bytes, even if a breach truncated it. */
   readonly ended?: () => void;
 }
 
@@ -178,29 +181,29 @@ export interface TreeLimits {
   readonly headerBytes: number;
   readonly depth: number;
   readonly parts: number;
-  /** Bytes kept of a multipart without parts, and one piece more so that the sink sees there is more. */
+  /** Bytes kept of a multipart without parts, plus one piece so that the sink sees that there is more. */
   readonly textPartBytes: number;
 }
 
 export interface ParsedTree<T> {
-  /** Null when not even the header block ended. */
+  /** Null if not even the header block ended. */
   readonly root: Part<T> | null;
-  /** Null when the source was parsed to its end; else the tree is what came before. */
+  /** Null if the source was parsed to its end; else the tree is incomplete. */
   readonly breach: Breach | null;
   readonly parts: number;
 }
 
-/** Bytes of a stream that are parsed before a sink can hold the source back. */
+/** Bytes of a stream parsed before a sink can delay the source. */
 const PIECE = 64 * 1024;
 
 /**
- * Splits a raw message into its parts as its bytes come. A delimiter of any multipart ends all that is open within it (RFC
- * 2046 section 5.1.2), for closing ones may be missing; a multipart continues behind its own closing one where another
- * delimiter follows. mailparser reads the header of each part. Attached messages are leaves: the caller decides whether
- * to look inside. Text behind base64 and files within text, uuencoded, are leaves of their own, and so are the parts of
- * signed mail and of TNEF, behind the file that contains them.
+ * Splits a streamed raw message into its parts. A delimiter of any multipart ends everything open within it (RFC 2046
+ * section 5.1.2), since closing ones may be missing. A multipart continues after its closing delimiter if another
+ * follows. mailparser reads part headers. Attached messages are leaves: the caller decides whether to look inside. Text
+ * after base64, and uuencoded files within text, are separate leaves. So are the parts of signed mail and TNEF, after
+ * their container.
  *
- * @returns the tree, or what there was of it when a limit was met; rejects only when reading `source` or a sink rejects
+ * @returns the tree, partial if a limit was exceeded; rejects only with errors of `source` or a sink
  */
 export async function parseTree<T>(
   source: Buffer | AsyncIterable<Uint8Array>,
@@ -230,18 +233,18 @@ const CR = 0x0d;
 const DASH = 0x2d;
 const SPACE = 0x20;
 const TAB = 0x09;
-/** Bytes of a delimiter line alongside its boundary. */
+/** Bytes of a delimiter line besides its boundary. */
 const PADDING = 1024;
 /** Carriage returns that end a line together with a line feed. */
 const MOST_RETURNS = 8;
 
-/** Takes the body of a leaf, or a multipart's text alongside its parts. */
+/** Receives the body of a leaf, or a multipart's text outside its parts. */
 interface Body {
   add(bytes: Buffer): void;
   end(): void;
 }
 
-/** A part whose end has not come. */
+/** A part whose end has not been reached. */
 interface Open<T> extends Body {
   readonly depth: number;
   readonly part: Leaf<T> | OpenMultipart<T>;
@@ -253,7 +256,7 @@ interface OpenMultipart<T> extends Multipart<T> {
 }
 
 interface Delimiter<T> {
-  /** The multipart whose it is; undefined for a line that is none. */
+  /** The multipart of the delimiter; undefined for any other line. */
   readonly of: Open<T> | undefined;
   readonly closes: boolean;
   readonly next: number;
@@ -265,18 +268,18 @@ class Splitter<T> {
   root: Part<T> | null = null;
   /** Leaves found within a root that is a leaf. */
   readonly #alongside: Part<T>[] = [];
-  /** The last of the leaves found within the one that is read. */
+  /** The last leaf found within the current one. */
   #lastAlongside: Body | null = null;
-  /** From the root to the part that is read. */
+  /** From the root to the current part. */
   readonly #open: Open<T>[] = [];
-  /** Open multiparts by their boundaries, the innermost of several. */
+  /** Open multiparts by their boundaries, innermost first. */
   readonly #boundaries = new Map<string, Open<T>>();
   #longest = 0;
-  /** Whether a header comes next. */
+  /** True if a header comes next. */
   #isHeader = true;
-  /** Whether the body that comes next begins a line. */
+  /** True if the next body bytes start a line. */
   #isLineStart = true;
-  /** Whether the header of the open part was just read. */
+  /** True right after the header of the open part. */
   #isBodyStart = false;
   #bytes: Buffer = NOTHING;
   #at = 0;
@@ -309,13 +312,13 @@ class Splitter<T> {
       };
   }
 
-  /** Resolves when all sinks can take more. */
+  /** Resolves when all sinks can accept more. */
   async settle(): Promise<void> {
     const busy = this.#busy.splice(0);
     if (busy.length > 0) await Promise.all(busy);
   }
 
-  /** Begins within a multipart, behind its header. */
+  /** Starts within a multipart, after its header. */
   within(info: PartInfo): OpenMultipart<T> {
     const part: OpenMultipart<T> = { kind: 'multipart', subtype: '', children: [] };
     const body = this.#multipartBody(part, { ...info, encoding: '' }, 1);
@@ -324,16 +327,16 @@ class Splitter<T> {
     return part;
   }
 
-  /** Reads a header; false where more bytes have to come. */
+  /** Reads a header; returns false if more bytes are needed. */
   #header(): boolean {
     const bytes = this.#bytes;
     const isRoot = this.#open.length === 0;
     if (isRoot && !this.#final && bytes.length < PADDING) return false;
-    // A delimiter right behind another one: no part is between them.
+    // A delimiter right after another one: no part is between them.
     const delimiter = isRoot ? null : this.#delimiter(this.#at);
     if (delimiter === undefined) return false;
     if (delimiter?.of !== undefined) {
-      // Where one of two is the closing one, a part may still follow.
+      // If one of two is the closing one, a part may still follow.
       const closes = delimiter.closes && delimiter.of !== this.#open.at(-1);
       return this.#meet(delimiter.of, { ...delimiter, closes });
     }
@@ -380,7 +383,7 @@ class Splitter<T> {
     this.#push(open);
   }
 
-  /** Counts one more part; false where a limit is met. */
+  /** Counts one more part; returns false at a limit. */
   #counts(depth: number): boolean {
     this.count += 1;
     if (depth > this.limits.depth) this.breach = 'depth';
@@ -388,11 +391,11 @@ class Splitter<T> {
     return this.breach === null;
   }
 
-  /** Reads a body up to the next delimiter; false where more bytes have to come. */
+  /** Reads a body up to the next delimiter; returns false if more bytes are needed. */
   #body(): boolean {
     const bytes = this.#bytes;
     const from = this.#at;
-    // The first delimiter of a multipart may be lost.
+    // The first delimiter of a multipart may be missing.
     if (this.#isBodyStart && this.#open.at(-1)?.part.kind === 'multipart') {
       if (bytes.length < from + CONTENT.length && !this.#final) return false;
       this.#isHeader = isContent(bytes.toString('latin1', from, from + CONTENT.length));
@@ -412,7 +415,7 @@ class Splitter<T> {
     return this.#pass(this.#final || !mayEnd ? bytes.length : this.#undecided(from));
   }
 
-  /** Hands on the body up to there. */
+  /** Passes the body up to there. */
   #pass(end: number): false {
     if (end > this.#at) {
       this.#open.at(-1)?.add(this.#bytes.subarray(this.#at, end));
@@ -422,7 +425,7 @@ class Splitter<T> {
     return false;
   }
 
-  /** The next line that begins with two dashes; -1 where none does. */
+  /** Returns the next line that starts with two dashes, or -1. */
   #dashedLine(from: number, isLineStart: boolean): number {
     const bytes = this.#bytes;
     const dashes = this.#dashes;
@@ -433,7 +436,7 @@ class Splitter<T> {
     return line > bytes.length ? -1 : line;
   }
 
-  /** Where the end of the line before begins, which belongs to the delimiter. */
+  /** Returns the start of the preceding line end, which belongs to the delimiter. */
   #lineEnd(line: number): number {
     const bytes = this.#bytes;
     let end = line - 1;
@@ -444,7 +447,7 @@ class Splitter<T> {
     return end;
   }
 
-  /** Where the last line begins, with the end of the line before, if it may be a delimiter. */
+  /** Returns the start of a last line that may be a delimiter, including the preceding line end. */
   #undecided(from: number): number {
     const bytes = this.#bytes;
     const body = bytes.subarray(from);
@@ -456,7 +459,7 @@ class Splitter<T> {
     return end < 0 ? from : this.#lineEnd(line);
   }
 
-  /** Reads a line that may be a delimiter; undefined where more bytes have to come. */
+  /** Reads a line that may be a delimiter; undefined if more bytes are needed. */
   #delimiter(line: number): Delimiter<T> | undefined {
     const bytes = this.#bytes;
     const none = { of: undefined, closes: false, next: line };
@@ -470,7 +473,7 @@ class Splitter<T> {
     while (bytes[next] === CR && next < end + MOST_RETURNS) next++;
     if (next === bytes.length && !this.#final) return undefined;
     next = bytes[next] === LF ? next + 1 : Math.min(end + 1, bytes.length);
-    // Blanks at its end are padding (RFC 2046 section 5.1.1).
+    // Trailing blanks are padding (RFC 2046 section 5.1.1).
     while (bytes[end - 1] === SPACE || bytes[end - 1] === TAB) end--;
     const name = bytes.toString('latin1', line + 2, end);
     const of = this.#boundaries.get(name);
@@ -488,7 +491,7 @@ class Splitter<T> {
     return { of: last, closes: false, next };
   }
 
-  /** Ends all that is open within the multipart of a delimiter. */
+  /** Ends everything open within the multipart of a delimiter. */
   #meet(of: Open<T>, { closes, next }: Delimiter<T>): true {
     this.#close(this.#open.indexOf(of) + 1);
     this.#isHeader = !closes;
@@ -546,7 +549,7 @@ class Splitter<T> {
     return encoding === 'base64' ? new Base64(this.#textAlongside()) : null;
   }
 
-  /** Hands bytes to a sink. */
+  /** Passes bytes to a sink. */
   #bytesOf({ sink, ended }: Taken<T>): Body {
     let last: Promise<void> | undefined;
     return {
@@ -563,7 +566,7 @@ class Splitter<T> {
     };
   }
 
-  /** Text whose uuencoded files are leaves alongside it. */
+  /** Returns the body of a text, whose uuencoded files become separate leaves. */
   #filesInText(to: Body): Body {
     let into = to;
     const file = (filename: string): void => {
@@ -588,7 +591,7 @@ class Splitter<T> {
     };
   }
 
-  /** A leaf that is a uuencoded file, or is taken as it is where none begins in it. */
+  /** Returns the body of a uuencoded leaf, or of one labelled so without such content, which stays unchanged. */
   #uuencodedBody(to: Body): Body {
     let state: 'before' | 'file' | 'raw' = 'before';
     let held: Buffer[] = [];
@@ -625,7 +628,7 @@ class Splitter<T> {
     };
   }
 
-  /** Takes text that is a leaf of its own once there is more of it than blanks. */
+  /** Returns a function that makes text a separate leaf once it is more than blanks. */
   #textAlongside(): (bytes: Buffer) => void {
     let into: Body | null = null;
     return (bytes) => {
@@ -635,7 +638,7 @@ class Splitter<T> {
     };
   }
 
-  /** A leaf with the parts that it contains, once it has ended. */
+  /** Returns the body of a container, whose parts follow at its end. */
   #containerBody(info: LeafInfo, depth: number, to: Body): Body {
     let kept: Buffer[] = [];
     let size = 0;
@@ -657,7 +660,7 @@ class Splitter<T> {
     };
   }
 
-  /** Reads a part with a header of its own, which is not in the source. */
+  /** Reads a part with a separate header that is not in the source. */
   #messageAlongside(source: Buffer, depth: number): void {
     const { limits } = this;
     const left = { ...limits, depth: limits.depth - depth, parts: limits.parts - this.count };
@@ -690,8 +693,8 @@ class Splitter<T> {
   }
 
   /**
-   * A multipart without parts is text, or a file if it has a name: better too much than nothing. What its transfer encoding hides (RFC 2045 section 6.4
-   * forbids one) is looked through for parts as well.
+   * A multipart without parts becomes text, or a file if it has a name: better too much than nothing. A
+   * transfer-encoded one (forbidden by RFC 2045 section 6.4) is decoded and searched for parts as well.
    */
   #multipartBody(part: OpenMultipart<T>, info: PartInfo, depth: number): Body {
     let kept: Buffer[] = [];
@@ -742,8 +745,8 @@ const UUENCODED = /^(?:x-)?uue(?:ncode)?$/;
 const CONTENT = 'content-';
 
 /**
- * Whether a line of dashes and a name is a delimiter of a multipart without parts, whose header says something else: it
- * differs in case only, or the header of a part follows.
+ * Returns whether a line of dashes and a name delimits a multipart without parts despite a different declared boundary:
+ * it differs only in case, or a part's header follows.
  */
 function isBoundaryOf({ boundaries }: Open<unknown>, name: string, next: string): boolean {
   const isNamed = boundaries.some((known) => known.toLowerCase() === name.toLowerCase());
@@ -762,58 +765,55 @@ function orEnd(at: number, bytes: Buffer): number {
   return at < 0 ? bytes.length : at;
 }
 
-/** What is held of a leaf: its decoded size, and its bytes where they can be text. */
+/** Data kept of a leaf: its decoded size, and its bytes if they can be text. */
 export interface LeafContent {
   size: number;
-  /** Null when the bytes are counted only. */
+  /** Null if the bytes are only counted. */
   kept: Buffer[] | null;
   keptBytes: number;
-  /** True when more bytes came than are kept. */
+  /** True if there were more bytes than are kept. */
   cut: boolean;
-  /** The first bytes of what is counted only. */
+  /** The first bytes of a leaf that is only counted. */
   head?: Buffer;
 }
 
-/** Enough to tell an encrypted file from others. */
+/** Enough to recognise an encrypted file. */
 const HEAD_BYTES = 200;
 
 export const EMBEDDED = /^message\/(?:rfc822|global|news)$/;
 const REPORT = /^message\/(?:delivery-status|disposition-notification|feedback-report)$/;
 
-/**
- * What a body is: plain text, HTML, a calendar or an address card, text with a markup of its own, or text of another
- * kind, such as a patch.
- */
+/** Kind of a body: plain text, HTML, a calendar or an address card, marked-up text, or other text such as a patch. */
 export type BodyKind = 'plain' | 'html' | 'event' | 'rich' | 'other';
 
 const EVENT = /^text\/(?:calendar|x-vcalendar|vcard|x-vcard|directory)$/;
 const RICH = /^text\/(?:enriched|richtext|rtf)$/;
 const CODE = /^text\/(?:css|javascript|ecmascript|x-javascript)$/;
 
-/** Returns what a leaf is as text of the message itself; null for a leaf that is none. */
+/** Returns the body kind of a leaf; null if it is not text of the message itself. */
 export function bodyKind(info: LeafInfo): BodyKind | null {
   const { contentType, disposition, filename, related } = info;
   if (disposition === 'attachment') return null;
   if (contentType === 'text/html') return 'html';
   if (contentType === 'text/plain' || REPORT.test(contentType)) return 'plain';
-  // Other text is a body when nobody gave it a file's name, and no page uses it.
+  // Other text is a body if it has no file name and no page uses it.
   if (!contentType.startsWith('text/') || filename !== null) return null;
   if (related && CODE.test(contentType)) return null;
   if (EVENT.test(contentType)) return 'event';
   return RICH.test(contentType) ? 'rich' : 'other';
 }
 
-/** True for a leaf that is read as text of the message itself. */
+/** True for text of the message itself. */
 export function isBodyText(info: LeafInfo): boolean {
   return bodyKind(info) !== null;
 }
 
-/** True for a leaf that is listed among the attachments; an inline text with a file name is both. */
+/** True for a listed attachment; an inline text with a file name is both. */
 export function isListed(info: LeafInfo): boolean {
   return info.filename !== null || !isBodyText(info);
 }
 
-/** Keeps the bytes of bodies and attached messages up to their ceilings, and counts those of everything else. */
+/** Keeps the bytes of bodies and attached messages up to their limits, and counts all others. */
 export function collectText(limits: {
   readonly textPartBytes: number;
   readonly embeddedBytes: number;
@@ -843,17 +843,17 @@ export function collectText(limits: {
   };
 }
 
-/** The kept bytes in one piece. */
+/** Returns the kept bytes in one piece. */
 export function bytesOf(content: LeafContent): Buffer {
   const kept = content.kept ?? [];
   return kept.length === 1 && kept[0] !== undefined ? kept[0] : Buffer.concat(kept);
 }
 
-/** The first `maxChars` of a leaf's text: charset decoded, soft line breaks undone, lines ended by LF. */
+/** Returns up to `maxChars` of a leaf's text: charset decoded, soft line breaks undone, lines ended by LF. */
 export function leafText(info: LeafInfo, content: LeafContent, maxChars: number): string {
   let bytes = bytesOf(content);
   if (info.flowed && info.contentType === 'text/plain') {
-    // On bytes: a soft break is ASCII in every charset that mail may flow.
+    // On bytes: a soft break is ASCII in every charset allowed for format=flowed.
     const flowed = libmime.decodeFlowed(bytes.toString('latin1'), info.deleteSpace);
     bytes = Buffer.from(flowed, 'latin1');
   }
@@ -862,7 +862,7 @@ export function leafText(info: LeafInfo, content: LeafContent, maxChars: number)
   return text.includes('\r') ? text.replace(/\r+\n?/g, lineEnds) : text;
 }
 
-/** CR LF and CR CR LF end one line, and so does a CR alone. */
+/** Converts line ends: CR LF, CR CR LF and a lone CR each end one line. */
 function lineEnds(run: string): string {
   return run.endsWith('\n') ? '\n' : '\n'.repeat(run.length);
 }

@@ -6,11 +6,11 @@ let current: Bound | null = null;
 let installed = false;
 
 /**
- * Bounds what pdf.js does for the document that is read next in this thread: bytes that the streams of one page unpack to
- * together, the size of each buffer, forms drawn, codes mapped. pdf.js has no setting for these. It gathers each stream as a whole before it reads the first
- * operator, and all streams of a page at once; the constructors it calls for that are therefore replaced in this thread.
- * It makes a set for each form that it draws, and calls `String.fromCharCode` for each code of a range. Only one document
- * at a time. Buffers double in size, so a power of two is used best for `pageBytes`.
+ * Bounds pdf.js for this thread's next document: total unpacked bytes of one page's streams, size of each buffer, forms
+ * drawn, codes mapped. pdf.js has no such settings. It collects whole streams, and all streams of a page at once,
+ * before the first operator. The constructors it uses for that are therefore replaced in this thread. It also creates a
+ * set per drawn form, and calls `String.fromCharCode` per code of a range. Only one document at a time. Buffers double
+ * in size, so a power of two suits `pageBytes` best.
  */
 function boundWork(limits: PageLimits): Bound {
   install();
@@ -20,7 +20,7 @@ function boundWork(limits: PageLimits): Bound {
 
 type PageLimits = Pick<AttachmentLimits, 'pages' | 'pageBytes' | 'pageForms' | 'pageCodes'>;
 
-/** Holds what pdf.js unpacks, draws and maps of one page within bounds. */
+/** Limits what pdf.js unpacks, draws and maps per page. */
 class Bound {
   #unpacked = 0;
   #forms = 0;
@@ -33,16 +33,16 @@ class Bound {
     this.#breach = new Promise((_, reject) => {
       this.#fail = reject;
     });
-    // Between two pages nobody waits for it.
+    // Between two pages there is no listener.
     this.#breach.catch(() => undefined);
   }
 
-  /** True when the document was refused more. */
+  /** True if the document exceeded a limit. */
   get passed(): boolean {
     return this.#passed;
   }
 
-  /** Starts the next page: what earlier pages unpacked counts no longer. */
+  /** Starts the next page, with fresh counts. */
   nextPage(): void {
     this.#unpacked = 0;
     this.#forms = 0;
@@ -50,10 +50,10 @@ class Bound {
   }
 
   /**
-   * Resolves with what `work` resolves with. Once the bound is passed, pdf.js gets nothing more and may wait for ever:
-   * the thread is then of no further use.
+   * Resolves with the result of `work`. Once a limit is exceeded, pdf.js receives nothing more and may wait for ever:
+   * the thread is then unusable.
    *
-   * @throws Unreadable `bomb`, once the bound is passed; what `work` throws
+   * @throws Unreadable `bomb`, once a limit is exceeded; the errors of `work`
    */
   async within<T>(work: Promise<T>): Promise<T> {
     let result: T;
@@ -62,17 +62,17 @@ class Bound {
     } catch (error) {
       throw this.#passed ? new Unreadable('bomb') : error;
     }
-    // pdf.js may have read on without a buffer that it was refused.
+    // pdf.js may have continued after a refused buffer.
     if (this.#passed) throw new Unreadable('bomb');
     return result;
   }
 
-  /** Lifts the bound, unless it was passed: pdf.js may still be at work then. */
+  /** Lifts the limits, unless one was exceeded: pdf.js may still be running then. */
   lift(): void {
     if (current === this && !this.#passed) current = null;
   }
 
-  /** Returns whether a stream may hand out so many more bytes. */
+  /** Returns whether a stream may unpack this many more bytes. */
   unpack(bytes: number): boolean {
     this.#unpacked += bytes;
     if (this.#unpacked > this.limits.pageBytes) this.#pass();
@@ -84,7 +84,7 @@ class Bound {
     if (++this.#forms > this.limits.pageForms) this.#refuse();
   }
 
-  /** @throws Unreadable `bomb`, not for each further code: pdf.js reads on after an error, and cannot without any */
+  /** @throws Unreadable `bomb`, but not for each further code: pdf.js continues after an error, and needs some codes */
   map(): void {
     if (++this.#codes <= this.limits.pageCodes) return;
     this.#codes = 0;
@@ -110,7 +110,7 @@ class Bound {
 function install(): void {
   if (installed) return;
   installed = true;
-  // Streams that are inflated by the platform: content, fonts, character maps.
+  // Streams that the platform inflates: content, fonts, character maps.
   globalThis.DecompressionStream = new Proxy(DecompressionStream, {
     construct(target, [format]: ConstructorParameters<typeof DecompressionStream>) {
       const stream = new target(format);
@@ -118,7 +118,7 @@ function install(): void {
       return bound === null ? stream : counted(stream, bound);
     },
   });
-  // Every other decoder doubles one buffer until its stream fits in.
+  // Every other decoder doubles one buffer until its stream fits.
   const bounded: Uint8ArrayConstructor = new Proxy(Uint8Array, {
     construct(target, args: unknown[], newTarget) {
       const [length] = args;
@@ -146,7 +146,7 @@ function counted(
 ): Pick<DecompressionStream, 'readable' | 'writable'> {
   const counter = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
     transform(chunk, controller) {
-      // An error would make pdf.js inflate the stream again, by itself.
+      // An error would make pdf.js inflate the stream again by itself.
       if (!bound.unpack(chunk.byteLength)) return new Promise<void>(() => undefined);
       controller.enqueue(chunk);
       return undefined;
@@ -155,7 +155,7 @@ function counted(
   return { readable: readable.pipeThrough(counter), writable };
 }
 
-/** Loads megabytes of code, for attachments that are PDFs only. */
+/** Loads megabytes of code, for PDF attachments only. */
 export async function loadPdfJs() {
   const unpdf = await import('unpdf');
   await unpdf.getResolvedPDFJS();
@@ -163,10 +163,10 @@ export async function loadPdfJs() {
 }
 
 /**
- * Adds the text of a PDF, page by page. Scripts in it are never run: nothing here has an engine for them, and
- * neither fonts nor pictures are drawn.
+ * Adds the text of a PDF, page by page. Never runs scripts, as there is no engine for them, and renders neither fonts
+ * nor images.
  *
- * @throws Unreadable `bomb` (the thread is of no further use then), `encrypted`, `malformed`
+ * @throws Unreadable `bomb` (the thread is then unusable), `encrypted`, `malformed`
  */
 export async function pdfText(
   bytes: Uint8Array,
@@ -178,7 +178,7 @@ export async function pdfText(
   try {
     const pdf = await opened(
       bound.within(
-        // A copy: the parser takes the buffer away from its owner.
+        // A copy: the parser transfers the buffer.
         getDocumentProxy(new Uint8Array(bytes), {
           verbosity: 0,
           enableXfa: false,
@@ -190,7 +190,7 @@ export async function pdfText(
     try {
       await addPages(pdf, into, limits.pages, bound);
     } finally {
-      // Without end where pdf.js waits for a stream that hands out nothing more.
+      // Would never end if pdf.js waits for a blocked stream.
       if (!bound.passed) await pdf.loadingTask.destroy();
     }
   } finally {
@@ -198,7 +198,7 @@ export async function pdfText(
   }
 }
 
-/** @throws Unreadable `bomb`; `malformed` where no page can be read */
+/** @throws Unreadable `bomb`; `malformed` if no page is readable */
 async function addPages(
   pdf: PDFDocumentProxy,
   into: TextSink,
@@ -221,19 +221,19 @@ async function addPages(
       read++;
     } catch (error) {
       if (error instanceof Unreadable) throw error;
-      // One bad page does not take the others away.
+      // One bad page does not affect the others.
       failed ??= error;
     }
   }
   if (read === 0 && failed !== undefined) throw new Unreadable('malformed');
 }
 
-/** Returns the text of a page in pieces; of a longer one somewhat more than `room`, in UTF-16 units. */
+/** Returns the text of a page in pieces; slightly more than `room` UTF-16 units of a longer one. */
 async function pageText(page: PDFPageProxy, room: number): Promise<readonly string[]> {
   const pieces: string[] = [];
   let length = 0;
-  // As a stream, because a page may hold millions of short texts, each an object with its place. It is read to its
-  // end: pdf.js throws astray when a stream is cancelled.
+  // Streamed, because a page may contain millions of short texts, each an object with its position. Read to its end:
+  // pdf.js throws unhandled errors when a stream is cancelled.
   for await (const { items } of page.streamTextContent()) {
     for (const item of items) {
       if (length > room || !('str' in item)) continue;

@@ -12,9 +12,8 @@ import { limitsOf, type ReadingOptions, readInWorker } from './mime-threads.ts';
 import type { RemotePictures } from './safe-page.ts';
 
 /**
- * One message in full, for people to read, parsed in a worker as its bytes come: a source of any size passes
- * through. A message that will not parse comes with its headers and a `reason`; only what `source` throws is
- * thrown.
+ * Reads one complete message for people, parsed in a worker while streaming, at any size. An unparsable message has its
+ * headers and a `reason`; throws only the errors of `source`.
  */
 export async function readMessage(
   source: AsyncIterable<Uint8Array>,
@@ -50,7 +49,7 @@ export async function readMessage(
 
 /**
  * A step of reading all attachments of a message. Each attachment is announced before its first bytes and completed
- * after its last ones. Any number may be announced before the first is completed, and their bytes may take turns.
+ * after its last ones. Several may be announced before the first is completed, and their bytes may alternate.
  */
 type AttachmentPiece =
   | { readonly attachment: Omit<ExtractedAttachment, 'size'> }
@@ -58,8 +57,8 @@ type AttachmentPiece =
   | { readonly number: number; readonly isComplete: true };
 
 /**
- * All attachments of a message in one go. Throws `mail-unreadable` when the message cannot be parsed to its end
- * (attachments completed before have all their bytes), and whatever `source` throws.
+ * Yields all attachments of a message. Throws `mail-unreadable` if the message cannot be parsed to its end (completed
+ * attachments are whole), and the errors of `source`.
  */
 export async function* openAttachments(
   source: AsyncIterable<Uint8Array>,
@@ -79,8 +78,8 @@ export async function* openAttachments(
 }
 
 /**
- * A message's HTML as a page that is safe to open (see safe-page.ts), with the pictures that it brings along; null
- * where it has none. Throws `mail-unreadable`, and whatever `source` throws.
+ * Returns a message's HTML as a page that is safe to open (see safe-page.ts), with its embedded images; null without
+ * HTML. Throws `mail-unreadable`, and the errors of `source`.
  */
 export async function readPage(
   source: AsyncIterable<Uint8Array>,
@@ -89,10 +88,7 @@ export async function readPage(
   return (await readFramedPage(source, null, options))?.page ?? null;
 }
 
-/**
- * The same page, with its links leading to `links` where that is given, and how many pictures of other servers it was to
- * show.
- */
+/** Returns the same page, with links via `links` if given, and its number of remote images. */
 export async function readFramedPage(
   source: AsyncIterable<Uint8Array>,
   links: LinkTarget,
@@ -108,7 +104,7 @@ export async function readFramedPage(
   throw mailError('mail-unreadable', { reason: 'malformed' });
 }
 
-/** Passes a source on, keeping its first bytes in case the message ends its worker. */
+/** Passes a source through, keeping its first bytes in case the message ends its worker. */
 async function* keepingHead(
   source: AsyncIterable<Uint8Array>,
   head: Uint8Array[],
@@ -152,21 +148,21 @@ function nothingRead(reason: UnparsedReason): MessageReading {
 export interface ExtractWorkerData {
   readonly mode: 'extract';
   readonly limits: MimeLimits;
-  /** One Int32: the sequence number of the message the worker is on, 0 while it is on none. */
+  /** One Int32: the sequence number of the worker's current message, or 0. */
   readonly current: SharedArrayBuffer;
 }
 
-/** One message of a group; its source lies in the group's buffer, or apart where it is large. */
+/** One message of a group; its source is in the group's buffer, or separate if large. */
 export interface GroupedJob {
   readonly seq: number;
   readonly offset: number;
   readonly length: number;
   readonly cut: boolean;
-  /** Set when the message ended a worker: only its headers are wanted, as unparsed for this reason. */
+  /** Set after the message ended a worker: return only its headers, as unparsed for this reason. */
   readonly unparsed: UnparsedReason | null;
 }
 
-/** Messages travel in groups: posting each alone would cost as much as parsing a short one. */
+/** Messages are sent in groups: posting each alone would cost as much as parsing a short one. */
 export interface JobGroup {
   readonly buffer: ArrayBuffer | SharedArrayBuffer;
   readonly jobs: readonly GroupedJob[];
@@ -176,54 +172,54 @@ export interface GroupResults {
   readonly results: readonly { readonly seq: number; readonly entry: SentEntry }[];
   /** The bytes of all entries, see `sendEntries`. */
   readonly bytes: ArrayBuffer;
-  /** True when the worker holds so much memory that it should be replaced. */
+  /** True if the worker should be replaced because of its memory. */
   readonly worn: boolean;
 }
 
-/** A worker that reads messages, one at a time, each of which it asks for piece by piece. */
+/** A worker that reads messages, one at a time, requesting each piece by piece. */
 export interface ReadWorkerData {
   readonly mode: 'read';
   readonly limits: MimeLimits;
-  /** Null for a thread that is started ahead: it is posted what is wanted before each message. Others read one. */
+  /** Null for a thread started ahead: each task is posted later. Others read a single message. */
   readonly want: ReadWant | null;
 }
 
 /**
- * Where the links of a page lead: null, to where the sender had them lead; else to this address with the sender's behind
- * it, percent-encoded.
+ * Target of a page's links: null for the sender's addresses, else this address followed by the sender's,
+ * percent-encoded.
  */
 export type LinkTarget = string | null;
 
 export type ReadWant =
   | { readonly kind: 'message'; readonly countsRemote: boolean }
-  /** Headers only, as of a message that is unreadable for this reason. */
+  /** Headers only, for a message that is unreadable for this reason. */
   | { readonly kind: 'headers'; readonly reason: UnparsedReason }
-  /** Every attachment, in one go. */
+  /** Every attachment, in one reading. */
   | { readonly kind: 'attachments' }
   /** The HTML as a page that is safe to open. */
   | { readonly kind: 'page'; readonly links: LinkTarget };
 
-/** To the reader: what is wanted, a piece of the source, its end, or leave to send the next chunk. */
+/** To the reader: a task, a piece of the source, its end, or permission to send the next chunk. */
 export type ToReader =
   | PieceMessage
   | { readonly kind: 'more' }
   | { readonly kind: 'want'; readonly want: ReadWant };
 
 export type FromReader =
-  /** Asks for the next piece of the source. */
+  /** Requests the next piece of the source. */
   | { readonly kind: 'next' }
   | { readonly kind: 'message'; readonly message: MessageReading }
   | { readonly kind: 'attachment'; readonly attachment: ExtractedAttachment }
-  /** Bytes of an attachment, in order; those of two may take turns. The next ones come after `more`. */
+  /** Bytes of an attachment, in order; two attachments may alternate. The next ones follow `more`. */
   | { readonly kind: 'chunk'; readonly number: number; readonly bytes: Uint8Array }
   /** All bytes of an attachment were sent. */
   | { readonly kind: 'complete'; readonly number: number }
-  /** Null where the message has no HTML. */
+  /** Null if the message has no HTML. */
   | {
       readonly kind: 'page';
       readonly page: string | null;
       readonly remote: RemotePictures;
       readonly reason: UnparsedReason | null;
     }
-  /** Nothing more comes. */
+  /** The last message. */
   | { readonly kind: 'finished'; readonly breach: UnparsedReason | null };

@@ -14,24 +14,24 @@ import {
 } from './part-tree.ts';
 import type { LinkTarget } from './reading.ts';
 
-/** Pictures that browsers show by themselves, and that hold nothing but a picture. */
+/** Image types that browsers display natively and that contain only an image. */
 export type PictureType = 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp' | 'image/bmp';
 
 interface PictureHeader {
   readonly type: PictureType;
   readonly width: number;
   readonly height: number;
-  /** It has more than one frame. */
+  /** True if it has more than one frame. */
   readonly moves: boolean;
 }
 
-/** Bytes of a picture that is shown, and points of each of its frames. */
+/** Limits of a displayed image: bytes, and pixels per frame. */
 export const MOST_PICTURE_BYTES = 2 * 1024 * 1024;
 const MOST_POINTS = 24_000_000;
 
 /**
- * Returns the type of a picture that a page may show, by its first bytes and whatever else says how large it is once it
- * is unpacked; undefined for anything else: another format, one that is cut off, moves, or has too many points.
+ * Returns the type of a displayable image, by its headers; undefined for anything else: another format, truncated,
+ * animated, or too many pixels.
  *
  * @param bytes the whole file
  */
@@ -43,7 +43,7 @@ export function shownPicture(bytes: Uint8Array): PictureType | undefined {
   return points > 0 && points <= MOST_POINTS ? header.type : undefined;
 }
 
-/** Returns what a picture says of itself; undefined where the bytes are none of the five types, or cut off before that. */
+/** Returns an image's header; undefined if it is none of the five types, or truncated before that. */
 export function pictureHeader(bytes: Uint8Array): PictureHeader | undefined {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {
@@ -52,13 +52,13 @@ export function pictureHeader(bytes: Uint8Array): PictureHeader | undefined {
       if (header !== undefined) return header;
     }
   } catch (error) {
-    // It ends before it has said how large it is.
+    // Truncated before its dimensions.
     if (!(error instanceof RangeError)) throw error;
   }
   return undefined;
 }
 
-/** W3C PNG, 5.2 and 11.2.1; a chunk acTL before the first IDAT makes it move. */
+/** W3C PNG, 5.2 and 11.2.1; an acTL chunk before the first IDAT means animation. */
 function png(bytes: Buffer): PictureHeader | undefined {
   if (!startsWith(bytes, '\x89PNG\r\n\x1a\n') || ascii(bytes, 12, 4) !== 'IHDR') return undefined;
   const header = { width: bytes.readUInt32BE(16), height: bytes.readUInt32BE(20) };
@@ -71,11 +71,11 @@ function png(bytes: Buffer): PictureHeader | undefined {
   return { type: 'image/png', ...header, moves };
 }
 
-/** ITU T.81, B.1.1 and B.2.2: segments up to the frame header, of which there is one. */
+/** ITU T.81, B.1.1 and B.2.2: segments up to the single frame header. */
 function jpeg(bytes: Buffer): PictureHeader | undefined {
   if (!startsWith(bytes, '\xff\xd8\xff')) return undefined;
   for (let at = 2; ; ) {
-    // As libjpeg does: bytes between segments, fill bytes and stuffed zeros are passed over.
+    // Like libjpeg, skips bytes between segments, fill bytes and stuffed zeros.
     while (bytes.readUInt8(at) !== 0xff) at += 1;
     while (bytes.readUInt8(at) === 0xff) at += 1;
     const marker = bytes.readUInt8(at);
@@ -91,14 +91,14 @@ function jpeg(bytes: Buffer): PictureHeader | undefined {
   }
 }
 
-/** GIF 89a: each frame says for itself where it lies, and may lie outside of the screen. */
+/** GIF 89a: each frame has its own position, possibly outside the screen. */
 function gif(bytes: Buffer): PictureHeader | undefined {
   if (!startsWith(bytes, 'GIF87a') && !startsWith(bytes, 'GIF89a')) return undefined;
   let width = bytes.readUInt16LE(6);
   let height = bytes.readUInt16LE(8);
   let frames = 0;
   let at = 13 + tableBytes(bytes.readUInt8(10));
-  // Until its end, or where it is cut off: what is there is shown all the same.
+  // To the end, even if truncated: browsers show what there is.
   while (at < bytes.length && bytes.readUInt8(at) !== 0x3b) {
     const block = bytes.readUInt8(at);
     if (block === 0x2c) {
@@ -143,7 +143,7 @@ function webp(bytes: Buffer): PictureHeader | undefined {
   }
 }
 
-/** The header of OS/2 1.x has 12 bytes, those of Windows 40 and more; a negative height is a picture from top to bottom. */
+/** The header of OS/2 1.x has 12 bytes, those of Windows at least 40; a negative height means top to bottom. */
 function bmp(bytes: Buffer): PictureHeader | undefined {
   if (!startsWith(bytes, 'BM')) return undefined;
   const type = 'image/bmp';
@@ -151,7 +151,7 @@ function bmp(bytes: Buffer): PictureHeader | undefined {
   if (header === 12)
     return { type, width: bytes.readUInt16LE(18), height: bytes.readUInt16LE(20), moves: false };
   if (![40, 52, 56, 108, 124].includes(header)) return undefined;
-  // 4 and 5 are a JPEG or PNG of its own size inside.
+  // 4 and 5 embed a JPEG or PNG with its own size.
   if ([4, 5].includes(bytes.readUInt32LE(30))) return undefined;
   const [width, height] = [bytes.readInt32LE(18), Math.abs(bytes.readInt32LE(22))];
   return { type, width, height, moves: false };
@@ -165,15 +165,15 @@ function ascii(bytes: Buffer, at: number, length: number): string {
   return bytes.toString('latin1', at, at + length);
 }
 
-/** How many pictures of other servers a page was to show, by host. None is ever fetched. */
+/** Remote images of a page, by host. None is ever fetched. */
 export type RemotePictures = Readonly<Record<string, number>>;
 
-/** What addresses without a host of their own are resolved against: a message is at no address. */
+/** Base of relative addresses: a message has no address. */
 const NOWHERE = 'https://message.invalid/';
 
 /**
- * Returns the servers that a browser might ask for a picture: by `src`, and by the candidates of `srcset`. Without a
- * protocol (`//host/picture`) they are servers as well.
+ * Returns the hosts that a browser might contact for an image: in `src`, and the candidates of `srcset`, including
+ * protocol-relative ones (`//host/picture`).
  */
 function remoteHosts({
   src = '',
@@ -190,12 +190,12 @@ function remoteHosts({
   return hosts;
 }
 
-/** The addresses of a `srcset`: each ends at a blank, or with a comma; what follows it, up to a comma, describes it. */
+/** Returns the addresses of a `srcset`: each ends at a blank or a comma; a description may follow, up to a comma. */
 function candidates(srcset: string): string[] {
   const found: string[] = [];
   let isAddress = true;
   for (const word of srcset.split(/\s/)) {
-    // Behind the comma that ends a description, the next address may follow without a blank.
+    // After a description's comma, the next address may follow without a blank.
     const from = isAddress ? 0 : word.indexOf(',') + 1;
     const isDescription = !isAddress && from === 0;
     if (word === '' || isDescription) continue;
@@ -213,13 +213,12 @@ function withoutCommas(word: string): string {
   return word.slice(from, to);
 }
 
-/** HTML given to the parser at once: within one piece, the depth may run past what is asked for. */
+/** HTML per parser write: within one piece, the depth may exceed the limit. */
 const PIECE = 16 * 1024;
 
 /**
- * True when elements of the HTML stand within each other more than `most` levels deep, as its parser sees it (which
- * closes elements whose end tag is optional). Linear, unlike the parser itself on deeper HTML: it keeps the open
- * elements in an array whose front it shifts at every tag.
+ * Returns whether the HTML nests deeper than `most` levels, as its parser sees it (which closes elements with optional
+ * end tags). Linear, unlike that parser on deeper HTML: it shifts an array of open elements at every tag.
  */
 function isDeeperThan(html: string, most: number): boolean {
   let depth = 0;
@@ -239,10 +238,10 @@ function isDeeperThan(html: string, most: number): boolean {
   return deepest > most;
 }
 
-/** What a browser may do with the page, whatever slipped through: nothing but show text, styles and inline pictures. */
+/** Restricts the browser in case something slipped through: only text, styles and inline images. */
 const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
 
-/** Elements that carry the look and the structure of mail, and nothing that acts. */
+/** Elements for appearance and structure, none of them active. */
 const TAGS = [
   ...sanitize.defaults.allowedTags,
   'img',
@@ -255,33 +254,31 @@ const TAGS = [
   'address',
 ];
 
-/** Pictures that are nothing but pictures: an SVG is a document. */
+/** Pure image types: an SVG is a document. */
 const PICTURE = /^image\/(?:png|jpe?g|gif|webp|bmp)$/i;
 const PICTURE_INSIDE = /^data:image\/(?:png|jpe?g|gif|webp|bmp);base64,[a-z0-9+/=\s]*$/i;
 
-/** Characters of the message's own pictures in a page: one may be named any number of times. */
+/** Characters of embedded images in a page: one may be referenced any number of times. */
 const INSERTED_LENGTH = 32 * 1024 * 1024;
-/** Points of all pictures in a page, which a browser may unpack at once. */
+/** Total pixels of a page, which a browser may decode at once. */
 const PAGE_POINTS = 10 * MOST_POINTS;
 
 interface PageOptions {
   readonly links?: LinkTarget;
-  /** Hears of each picture of another server. */
+  /** Called for each remote image. */
   readonly onRemote?: (host: string) => void;
 }
 
-/** Elements within elements; beyond this, a page shows the text of the HTML only. No program writes a tenth of it. */
+/** Nesting limit, ten times any program's output; beyond it, a page shows only the text of the HTML. */
 const MAX_DEPTH = 1000;
 
 /**
- * A message's HTML as a page of its own that can be opened without harm: no scripts, no handlers, no forms, no
- * frames, no remote pictures or styles, nothing that calls home before a link is followed. Pictures stay where they
- * are inside the page (`data:`), and those that the message brings along are put there; of others the alternative
- * text is left, and of those beyond 32 MiB of pictures put there. Pictures of more than 24 megapixels, and those beyond
- * ten times that in a page, are left out, as are those whose bytes do not say how large they are. HTML that nests deeper than 1,000 levels is shown as
- * its text.
+ * Returns a message's HTML as a harmless standalone page: no scripts, handlers, forms, frames, remote images or styles,
+ * and no request before the user follows a link. Inline images (`data:`) stay, and embedded ones are inserted, up to 32
+ * MiB. All others leave their alternative text. Images above 24 megapixels, beyond ten times that per page, or without
+ * readable dimensions are left out. HTML deeper than 1,000 levels is shown as text.
  *
- * @param pictures `data:` URIs by the Content-ID that the page names them by
+ * @param pictures `data:` URIs by Content-ID
  */
 export function safeHtml(
   html: string,
@@ -301,7 +298,7 @@ export function safeHtml(
   ].join('\n');
 }
 
-/** The text of the HTML, its lines as they are. */
+/** Returns the text of the HTML, with its lines. */
 function textOf(html: string): string {
   const { text } = htmlText(html, 'full', { chars: html.length, tags: 0 });
   const escaped = text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
@@ -350,7 +347,7 @@ function cleaned(
         pointsLeft -= size;
         return { tagName, attribs: { ...attribs, src: inside } };
       },
-      // Of a `picture`: it goes, and so does what it would load.
+      // In a `picture`: removed, with its sources.
       source: (tagName, { srcset = '', ...attribs }) => {
         for (const host of remoteHosts({ srcset })) onRemote(host);
         return { tagName, attribs };
@@ -368,7 +365,7 @@ function cleaned(
   });
 }
 
-/** Where a link leads; undefined for one that leads nowhere. */
+/** Returns the target of a link, or undefined for none. */
 function linkTo(href: string, links: LinkTarget): string | undefined {
   if (links === null) return href;
   return /^(?:https?|mailto):/i.test(href)
@@ -376,7 +373,7 @@ function linkTo(href: string, links: LinkTarget): string | undefined {
     : undefined;
 }
 
-/** Points of one frame of a picture in a `data:` URI; more than any picture may have where its bytes do not say so. */
+/** Returns the pixels of an image in a `data:` URI; infinity without readable dimensions. */
 function pointsOfPicture(uri: string): number {
   const header = pictureHeader(Buffer.from(uri.slice(uri.indexOf(',') + 1), 'base64'));
   const points = header === undefined ? 0 : header.width * header.height;
@@ -397,14 +394,14 @@ function percentDecoded(text: string): string {
   }
 }
 
-/** Servers that pictures are counted of. */
+/** Limit of counted hosts of remote images. */
 const MOST_HOSTS = 200;
 
-/** Bytes of one picture that is put into a page, and of all of them. */
+/** Bytes of one embedded image, and of all of them. */
 const PICTURE_BYTES = 2 * 1024 * 1024;
 const PICTURES_BYTES = 16 * 1024 * 1024;
 
-/** The HTML of a message as one page, its own pictures inside; null where it has none. */
+/** Returns the HTML of a message as one page with its embedded images; null without HTML. */
 export async function safePage(
   source: AsyncIterable<Uint8Array>,
   limits: MimeLimits,
@@ -428,7 +425,7 @@ export async function safePage(
   return { ...counting(html.join('\n'), pictures, links), reason: breach };
 }
 
-/** Returns how many pictures of other servers the page of some HTML would leave out. */
+/** Returns how many remote images the page of some HTML would omit. */
 export function remotePictures(html: string): RemotePictures {
   return counting(html, new Map(), null).remote;
 }
@@ -446,7 +443,7 @@ function counting(
   return { page, remote: Object.fromEntries(remote) };
 }
 
-/** As `take`, and the bytes of pictures that a page may name, up to a ceiling. */
+/** Wraps `take`, keeping the bytes of images that a page may reference, up to a limit. */
 function keepingPictures(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
   let room = PICTURES_BYTES;
   return (info) => {
@@ -459,7 +456,7 @@ function keepingPictures(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
         if (content.size > PICTURE_BYTES || chunk.length > room) content.cut = true;
         if (content.cut) return undefined;
         room -= chunk.length;
-        // The decoder may use its buffer again.
+        // The decoder may reuse its buffer.
         content.kept?.push(Buffer.from(chunk));
         content.keptBytes += chunk.length;
         return undefined;

@@ -5,26 +5,26 @@ const SPACE = 0x20;
 const EQUALS = 0x3d;
 const NOTHING = Buffer.alloc(0);
 
-/** Undoes a transfer encoding as its bytes come, in time and memory linear in them. */
+/** Decodes a streamed transfer encoding, in linear time and memory. */
 export interface TransferDecoder {
   some(chunk: Buffer): Buffer;
-  /** What is left at the end; to be called once. */
+  /** Returns the remaining bytes; call it once. */
   rest(): Buffer;
 }
 
 /**
- * Decodes quoted-printable (RFC 2045 section 6.7). Blanks before a line's end are dropped, soft line breaks go, and what
- * is no escape stays as it is. A carriage return ends a line with or without a line feed: files went through the text
- * modes of other systems. (libqp takes quadratic time for blanks, and its input is one string.)
+ * Decodes quoted-printable (RFC 2045 section 6.7). Drops trailing blanks and soft line breaks, and keeps invalid
+ * escapes. A carriage return ends a line with or without a line feed, because of other systems' text modes. (libqp
+ * takes quadratic time for blanks, and its input is one string.)
  */
 export class QuotedPrintable implements TransferDecoder {
-  /** An equals sign that may begin a soft line break: what comes before the line's end decides. */
+  /** An equals sign that may start a soft line break, depending on the rest of the line. */
   #equals = false;
-  /** A carriage return behind that equals sign: the line break ends with the next byte that is none of its own. */
+  /** A carriage return after that equals sign: the line break ends at the next unrelated byte. */
   #return = false;
-  /** Blanks that go if the line ends behind them. */
+  /** Blanks to drop if the line ends after them. */
   #blanks: Buffer[] = [];
-  /** The beginning of an escape: an equals sign, and its first digit. */
+  /** The start of an escape: an equals sign, and its first digit. */
   readonly #escape: number[] = [];
   #out = Buffer.alloc(0);
   #length = 0;
@@ -35,7 +35,7 @@ export class QuotedPrintable implements TransferDecoder {
   }
 
   rest(): Buffer {
-    // Behind an equals sign, the end of the text is a soft line break as well.
+    // After an equals sign, the end of the text is also a soft line break.
     this.#room(8);
     this.#release();
     return this.#taken();
@@ -77,14 +77,14 @@ export class QuotedPrintable implements TransferDecoder {
     }
   }
 
-  /** True while a decision hangs on bytes to come. */
+  /** True while a decision needs further bytes. */
   get #holds(): boolean {
     return this.#equals || this.#blanks.length > 0 || this.#escape.length > 0;
   }
 
-  /** Writes text and escapes as far as nothing has to be held back; returns where that ends. */
+  /** Writes text and escapes until something must be held back; returns where that is. */
   #plain(chunk: Buffer, from: number): number {
-    // Blanks held back from earlier pieces may have filled the room of this one.
+    // Blanks held back from earlier pieces may have filled the buffer.
     if (this.#out.length - this.#length < chunk.length - from) this.#room(chunk.length - from);
     const out = this.#out;
     let length = this.#length;
@@ -117,7 +117,7 @@ export class QuotedPrintable implements TransferDecoder {
     return at;
   }
 
-  /** The line has not ended: what might have gone stays. */
+  /** The line has not ended: writes the held-back bytes. */
   #keepBlanks(): void {
     if (this.#equals) this.#emit(EQUALS);
     this.#equals = false;
@@ -125,7 +125,7 @@ export class QuotedPrintable implements TransferDecoder {
     this.#blanks = [];
   }
 
-  /** Takes a byte of the text without soft line breaks, and undoes escapes. */
+  /** Adds a byte of text without soft line breaks, and decodes escapes. */
   #emit(byte: number): void {
     const [, first] = this.#escape;
     const value = hexDigit(byte);
@@ -143,7 +143,7 @@ export class QuotedPrintable implements TransferDecoder {
     else this.#write(byte);
   }
 
-  /** What began as an escape is none. */
+  /** Writes an invalid escape unchanged. */
   #release(): void {
     for (const byte of this.#escape) this.#write(byte);
     this.#escape.length = 0;
@@ -154,7 +154,7 @@ export class QuotedPrintable implements TransferDecoder {
     this.#out[this.#length++] = byte;
   }
 
-  /** Room for as many bytes beyond those held back. */
+  /** Makes room for this many bytes beyond the held-back ones. */
   #room(bytes: number): void {
     const larger = Buffer.allocUnsafe(this.#length + bytes + 64);
     this.#out.copy(larger, 0, 0, this.#length);
@@ -169,7 +169,7 @@ export class QuotedPrintable implements TransferDecoder {
   }
 }
 
-/** Decodes quoted-printable that is there as a whole. */
+/** Decodes complete quoted-printable text. */
 export function decodeQuotedPrintable(text: Buffer): Buffer {
   const decoder = new QuotedPrintable();
   return Buffer.concat([decoder.some(text), decoder.rest()]);
@@ -183,37 +183,37 @@ function hexDigit(byte: number): number {
 
 const DIGIT = 1;
 const BLANK = 2;
-/** What each byte is to base64. */
+/** Kind of each byte in base64. */
 const BASE64 = new Uint8Array(256);
 for (const sign of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/')
   BASE64[sign.charCodeAt(0)] = DIGIT;
 for (const sign of '\r\n\t ') BASE64[sign.charCodeAt(0)] = BLANK;
 
-/** Bytes of a line that decide what it is. */
+/** Bytes of a line that determine its kind. */
 const LINE_BYTES = 1024;
 const HELD_BYTES = 64 * 1024;
 
 /**
- * Decodes base64 (RFC 2045 section 6.8). What is none of it is passed over, but for lines of prose: a line behind the
- * padding, or one that looks like words and not like damage, is text that somebody put behind the encoded bytes, such as
- * the footer of a mailing list. A body that begins like that was never encoded and stays as it is.
+ * Decodes base64 (RFC 2045 section 6.8). Skips invalid characters, except lines of prose: a line after the padding, or
+ * one of words rather than damage, is text appended by others, such as a mailing list's footer. A body that starts with
+ * prose was never encoded and stays unchanged.
  */
 export class Base64 implements TransferDecoder {
-  /** The beginning of a line. */
+  /** The start of a line. */
   #line: Buffer = NOTHING;
-  /** Digits that wait for the rest of their group of four. */
+  /** Digits of an incomplete group of four. */
   #carry = '';
   #state: 'start' | 'digits' | 'padded' | 'text' | 'raw' = 'start';
   #wasPadded = false;
   #isWordless = true;
-  /** Lines at the start that may be text before the encoded bytes, or show that nothing is encoded. */
+  /** First lines that may be text before the encoded bytes, or show that nothing is encoded. */
   #held: Buffer[] = [];
   #heldBytes = 0;
-  /** How far the lines of what is decoded were looked at for prose. */
+  /** End of the decoded lines already checked for prose. */
   #judged = 0;
   #out: Buffer[] = [];
 
-  /** @param behind takes the text behind the encoded bytes */
+  /** @param behind receives the text after the encoded bytes */
   constructor(private readonly behind: (text: Buffer) => void) {}
 
   some(chunk: Buffer): Buffer {
@@ -245,7 +245,7 @@ export class Base64 implements TransferDecoder {
     return more === undefined ? only : Buffer.concat(this.#out);
   }
 
-  /** Decides what follows by the next line that is not empty; returns where to go on. */
+  /** Decides the state by the next non-empty line; returns where to continue. */
   #judge(bytes: Buffer, from: number): number {
     const isPadded = this.#state === 'padded';
     let at = from;
@@ -275,7 +275,7 @@ export class Base64 implements TransferDecoder {
     if (this.#heldBytes > HELD_BYTES) this.#release();
   }
 
-  /** Nothing is encoded. */
+  /** Releases everything unchanged: nothing is encoded. */
   #release(): void {
     this.#state = 'raw';
     this.#out.push(...this.#held.splice(0));
@@ -291,7 +291,7 @@ export class Base64 implements TransferDecoder {
     return at;
   }
 
-  /** Decodes up to the padding or a line of prose; returns where to go on. */
+  /** Decodes up to the padding or a line of prose; returns where to continue. */
   #digits(bytes: Buffer, start: number): number {
     let from = start;
     let at = from;
@@ -329,7 +329,7 @@ export class Base64 implements TransferDecoder {
     return this.#carry.length === 3 || (this.#carry.length === 2 && ends);
   }
 
-  /** @param digits how many there are among the bytes; NaN for bytes of other kinds among them */
+  /** @param digits number of digits among the bytes; NaN if there are other characters */
   #take(bytes: Buffer, digits: number): void {
     if (bytes.length === 0) return;
     const text = bytes.toString('latin1');
@@ -344,18 +344,21 @@ export class Base64 implements TransferDecoder {
   }
 }
 
-/** The first line, unless it is of words or markup, or of a length that no encoding has. */
+/** Returns false for a first line of words or markup, or of an impossible length. */
 function mayBeBase64(line: string): boolean {
   const text = line.trim();
   return !/[ \t<]/.test(text) && !isProse(text) && (text.length % 4 !== 1 || text.length > 60);
 }
 
-/** Three words, or three signs in a row that base64 does not have. */
+/** Returns whether a line has three words, or three consecutive characters that are not base64. */
 function isProse(line: string): boolean {
   return line.trim().split(/[ \t]+/).length > 2 || /[^\sA-Za-z0-9+/=]{3}/.test(line);
 }
 
-/** Some programs encode piece by piece, each with its padding. A short word is no such piece. */
+/**
+ * Returns whether a line is more base64: some programs encode in pieces, each with padding. A short word is not a
+ * piece.
+ */
 function isMoreBase64(line: string): boolean {
   const text = line.trim();
   const isWhole = text.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(text);
@@ -364,14 +367,14 @@ function isMoreBase64(line: string): boolean {
 
 const BEGIN = /^begin [0-7]{3,4} +(\S.*)$/;
 
-/** Finds uuencoded files (POSIX uuencode) in text: from a "begin" line, with a line of bytes behind it, to "end". */
+/** Finds uuencoded files (POSIX uuencode) in text: from a "begin" line, followed by a data line, to "end". */
 export class Uuencoded {
   #rest: Buffer = NOTHING;
   #isInFile = false;
 
   constructor(
     private readonly parts: {
-      /** Text before, between and behind the files. */
+      /** Text before, between and after the files. */
       text(bytes: Buffer): void;
       file(name: string): void;
       /** Bytes of the last file. */
@@ -389,7 +392,7 @@ export class Uuencoded {
     this.#read(this.#rest, this.#rest.length, true);
   }
 
-  /** Returns where what has to wait begins. */
+  /** Returns the start of the bytes that must wait. */
   #read(bytes: Buffer, end: number, final: boolean): number {
     let at = 0;
     while (at < end) {
@@ -424,7 +427,7 @@ export class Uuencoded {
   }
 }
 
-/** Where the next line begins that may be a "begin" line, or the end. */
+/** Returns the start of the next possible "begin" line, or the end. */
 function beginLine(bytes: Buffer, from: number, end: number): number {
   for (let at = bytes.indexOf('begin ', from); ; at = bytes.indexOf('begin ', at + 1)) {
     if (at < 0 || at >= end) return end;
@@ -436,7 +439,7 @@ function isUuLine(line: string): boolean {
   return line.trim() !== '' && decodeUuLine(line.trim()) !== null;
 }
 
-/** The bytes of a line, blanks at whose end may be lost; null for one that has none. */
+/** Decodes a line, whose trailing blanks may be lost; null if invalid. */
 function decodeUuLine(line: string): Buffer | null {
   const length = (line.charCodeAt(0) - SPACE) & 0x3f;
   if (line === '') return NOTHING;
@@ -453,13 +456,13 @@ function decodeUuLine(line: string): Buffer | null {
   return bytes.subarray(0, length);
 }
 
-/** Where the last line begins, or the end of one that is too long to wait for. */
+/** Returns the start of the last line, or the end if that line is too long to wait for. */
 function endOfLines(bytes: Buffer): number {
   const start = Math.max(bytes.lastIndexOf(LF), bytes.lastIndexOf(CR)) + 1;
   return bytes.length - start > LINE_BYTES ? bytes.length : start;
 }
 
-/** Where the line of a byte begins; -1 where that is too far away. */
+/** Returns the start of a byte's line; -1 if it is too far away. */
 function lineStart(bytes: Buffer, at: number): number {
   const before = Math.max(0, at - LINE_BYTES);
   const near = bytes.subarray(before, at);
@@ -467,7 +470,7 @@ function lineStart(bytes: Buffer, at: number): number {
   return start === 0 && before > 0 ? -1 : before + start;
 }
 
-/** The beginning of a line, without its end. */
+/** Returns the start of a line, without its line end. */
 function lineAt(bytes: Buffer, at: number): string {
   const text = bytes.toString('latin1', at, Math.min(bytes.length, at + LINE_BYTES));
   return text.slice(0, text.search(/[\r\n]|$/));
