@@ -24,10 +24,7 @@ export function isLoopback(hostname: string): boolean {
   return isIP(host) === 4 && host.startsWith('127.');
 }
 
-/**
- * Parses the http(s) address of a service. A user name, password, query or fragment is refused: credentials belong in
- * the token, which stays out of logs.
- */
+/** Parses an http(s) service address. Refuses credentials (they belong in the token), a query or a fragment. */
 export function parseServiceUrl(text: string): URL | undefined {
   if (!URL.canParse(text)) return undefined;
   const url = new URL(text);

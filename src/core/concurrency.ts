@@ -213,10 +213,7 @@ export class Semaphore {
   }
 }
 
-/**
- * Runs `act` for each item in order, `width` at a time. After a failure nothing new starts; running acts finish, then
- * the first failure is thrown.
- */
+/** Runs `act` for each item in order, `width` at a time. After a failure, stops starting more and throws it. */
 export async function severalAtOnce<T>(
   items: Iterable<T>,
   width: number,

@@ -22,10 +22,7 @@ import { configError } from './error-tables.ts';
 import { MailkeepError } from './errors.ts';
 import { readToken, type Secret } from './secrets.ts';
 
-/**
- * Returns problems of copies that span fields: two schedules or none, a lock in a directory, two copies with one
- * target.
- */
+/** Returns problems that span a copy's fields: two schedules or none, a lock in a directory, equal targets. */
 function copyProblems(raw: unknown): ConfigProblem[] {
   const copies = valueAt(raw, ['copies']);
   const all: readonly unknown[] = Array.isArray(copies) ? copies : [];

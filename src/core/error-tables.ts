@@ -52,8 +52,8 @@ export const configError = defineErrors({
       'Look for a missing or extra comma, quote or bracket there; JSON has no comments.',
     ],
     /**
-     * Lists of equal length. `found` is empty for an unknown field and never a secret; `expected` then lists the known
-     * fields. A suggestion may be empty.
+     * Lists of equal length. `found` is never a secret and, for an unknown field, empty; `expected` then lists known
+     * ones.
      */
     'config-invalid': (f: {
       file: string;

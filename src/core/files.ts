@@ -19,10 +19,7 @@ import path from 'node:path';
 import { catalogError, socketError } from './error-tables.ts';
 import { errnoName, errnoOf, NOT_REGULAR } from './errors.ts';
 
-/**
- * A file's path. Names are bytes on most systems, and older disks contain names that are not UTF-8. No string opens
- * such a file, so its path is a buffer.
- */
+/** A file's path: a buffer for a name that is not UTF-8, as on older disks, because no string opens it. */
 export type FilePath = string | Buffer;
 
 /** Returns a directory entry's name, as text if it is UTF-8. */

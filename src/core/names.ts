@@ -1,7 +1,4 @@
-/**
- * Returns whether a name matches a pattern, in which `*` matches any run of characters. Case matters, as in folder
- * paths.
- */
+/** Returns whether a name matches a pattern with `*` for any run of characters. Case matters, as in folder paths. */
 export function matches(pattern: string, name: string): boolean {
   // Greedy, and linear in practice: patterns come from the user's configuration or command line.
   const [first = '', ...rest] = pattern.split('*');
@@ -100,10 +97,7 @@ export function nearest(found: string, candidates: readonly string[]): string | 
   return best;
 }
 
-/**
- * Returns the edits between two words: insertions, deletions, replacements and swapped neighbours (optimal string
- * alignment).
- */
+/** Returns the edits between two words (optimal string alignment: insert, delete, replace, swap neighbours). */
 function distance(a: string, b: string): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
@@ -137,10 +131,7 @@ export function nearestFolder(
   return folders.find((folder) => folder.name === name)?.path ?? null;
 }
 
-/**
- * Returns the likely intended address. Compares both parts separately: within one domain, all addresses would be near
- * each other.
- */
+/** Returns the likely intended address. Compares both parts, as within one domain all addresses seem near. */
 export function nearestAddress(found: string, known: readonly string[]): string | null {
   const [name = '', domain] = found.split('@', 2);
   const near = known

@@ -7,10 +7,7 @@ import {
   WaitingLines,
 } from './concurrency.ts';
 
-/*
- * Parses the remembered state by hand: reading commands load this with the state's scopes, and the schema library would
- * be a third of their script.
- */
+/* The stored state is parsed by hand: the schema library would be a third of the script of reading commands. */
 
 /** Returns a field of a value, or undefined if the value is not an object. */
 function fieldOf(value: unknown, name: string): unknown {
@@ -123,10 +120,7 @@ type Decision =
   | { readonly go: false; readonly waitMs: number; readonly reason: 'rate' | 'retry-after' };
 
 const MINUTE_MS = 60_000;
-/**
- * Added to the minute when pacing. It absorbs varying latency. If requests are closer together than timers resolve, the
- * pace may catch up by this much.
- */
+/** Added to the minute: absorbs varying latency, and bounds catching up at intervals that timers cannot resolve. */
 const SLACK_MS = 100;
 /** Limit of a wait, whatever the Retry-After. */
 export const LONGEST_HOLD_MS = 3_600_000;
@@ -134,10 +128,7 @@ export const LONGEST_HOLD_MS = 3_600_000;
 const FIRST_HOLD_MS = 5_000;
 /** A Retry-After this long indicates a limit per minute, a shorter one a limit per second. */
 const MINUTE_WINDOW_HINT_MS = 10_000;
-/**
- * Below this many requests per minute, a refusal shows nothing about a limit: a lone refusal must not slow us to a
- * crawl.
- */
+/** Below this rate, a refusal shows nothing about a limit: a lone refusal must not slow us to a crawl. */
 const CONCLUSIVE_RATE = 20;
 const DECREASE = 0.5;
 const GAIN_SHARE = 0.05;
@@ -193,9 +184,7 @@ export function ask(state: PaceState, policy: PacePolicy, now: number): Decision
   return { go: false, waitMs: -late, reason: 'rate' };
 }
 
-/**
- * Returns the milliseconds until a hold ends; 0 for an impossibly long one, which means that the clock was set back.
- */
+/** Returns the milliseconds until a hold ends; 0 if impossibly long, because the clock was set back. */
 function leftOf(until: number, now: number): number {
   const left = until - now;
   return left > LONGEST_HOLD_MS ? 0 : Math.max(0, left);
@@ -354,10 +343,7 @@ interface GateOptions {
   readonly onWait?: ((wait: Wait) => void) | undefined;
 }
 
-/**
- * Admits requests of one token to one host, one at a time. Each admitted caller must call `leave` once, with the
- * response or null.
- */
+/** Admits requests of one token to one host. Each admitted caller must call `leave` once. */
 export class Gate {
   readonly #lines = new WaitingLines<Waiter>();
   #state: PaceState;

@@ -9,10 +9,7 @@ import { makeFolders, readRegularFile } from './files.ts';
 
 const MASK = '***';
 
-/**
- * Wraps a text that must not be printed: accidental conversion (templates, JSON, console, inspect, logs) gives `***`.
- * Only `reveal` returns it, for request headers.
- */
+/** Hides a text from accidental printing: templates, JSON, console, inspect and logs show `***`. */
 export class Secret {
   readonly #text: string;
 

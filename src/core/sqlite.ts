@@ -24,10 +24,7 @@ function isOfDamage({ code, message }: InstanceType<typeof Database.SqliteError>
   return code === 'SQLITE_ERROR' && DAMAGE.test(message);
 }
 
-/**
- * Returns our error for an error of SQLite (`catalog-busy`, `catalog-disk-full`, `catalog-damaged`, `catalog-io`), or
- * undefined for one that only a bug can cause.
- */
+/** Returns the `catalog-…` error for an error of SQLite; undefined for one that only a bug can cause. */
 export function translate(error: unknown, file: string): MailkeepError | undefined {
   if (!(error instanceof Database.SqliteError)) return undefined;
   const { code } = error;

@@ -64,7 +64,7 @@ export interface KnownDamage {
 /** A finding that identifies mail only by its hash: forgotten mail must leave no trace here. */
 export interface KnownFinding {
   /**
-   * `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format` or `drill`.
+   * `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format`, `drill`.
    */
   readonly what: string;
   /** Id of the damaged message, if it is a single one. */
@@ -568,10 +568,7 @@ export function stateDamage(dataDir: string): string | undefined {
   }
 }
 
-/**
- * Opens an existing, writable state while another process may be its writer. Undefined otherwise; creating, repairing
- * and replacing the file are left to the writer.
- */
+/** Opens an existing, writable state beside its writer, which alone creates and repairs it; undefined otherwise. */
 export function openExistingState(dataDir: string): StateFile | undefined {
   return openIfUsable(dataDir, { readonly: false });
 }
@@ -687,9 +684,7 @@ function begin(database: Database.Database): void {
   })();
 }
 
-/**
- * Returns false for pipes, whose other end SQLite would await for ever; also below a file or an unreadable directory.
- */
+/** Returns false for pipes, which SQLite would wait on for ever; also below a file or an unreadable directory. */
 function isFile(file: string): boolean {
   return existsSync(file) && statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }

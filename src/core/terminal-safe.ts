@@ -25,9 +25,7 @@ const ONE_COLUMN_EACH =
   /^[\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff\u0386-\u0482\u048a-\u052f\u2010-\u2027\u20ac]*$/;
 const PLAIN_LINES = /^[\t\n\x20-\x7e]*$/;
 
-/**
- * Makes several lines safe: LF and tab stay, every other line end becomes LF, other controls become visible symbols.
- */
+/** Makes several lines safe: LF and tab stay, other line ends become LF, other controls become visible symbols. */
 export function terminalSafe(text: string): string {
   if (PLAIN_LINES.test(text)) return text;
   return text
@@ -43,16 +41,11 @@ export function terminalLine(text: string): string {
   return safe.replace(/\s+/g, ' ').trim();
 }
 
-/**
- * Characters that are invisible or reorder a line. Joiners within letters (as in Persian) and emoji are not included.
- */
+/** Characters that are invisible or reorder a line, except joiners within letters (as in Persian) and emoji. */
 const UNSEEN =
   /\u034f|[\p{Cc}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
 
-/**
- * Returns one line for a page, with letters in logical order: `evil<RLO>gnp.exe` visibly ends in `.exe`. Collapses long
- * gaps, which push an extension out of sight.
- */
+/** Returns one line for a page: `evil<RLO>gnp.exe` visibly ends in `.exe`. Collapses gaps that hide an extension. */
 export function plainLine(text: string): string {
   if (PLAIN_LINE.test(text) && !text.includes('  ')) return text;
   return text

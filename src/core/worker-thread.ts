@@ -170,10 +170,7 @@ export interface ThreadEvents<Out> {
   started?(): void;
 }
 
-/**
- * A worker thread with messages `In` and `Out`, which reports why it ended. Its counterpart is `openThreadPort`. Keeps
- * the process alive until `unref`.
- */
+/** A worker thread, the counterpart of `openThreadPort`. Keeps the process alive until `unref`. */
 export class WorkerThread<In, Out extends object> {
   readonly #worker: Worker;
   #started = false;
@@ -331,10 +328,7 @@ export class WorkerThread<In, Out extends object> {
   }
 }
 
-/**
- * Returns the file of a built worker: next to the running bundle, or in dist/ when running from source (`npm run build`
- * creates it).
- */
+/** Returns the file of a built worker: next to the bundle or, when running from source, in dist/. */
 export function builtWorker(name: string): URL {
   const sources = import.meta.url.endsWith('.ts');
   return new URL(sources ? `../../dist/${name}.js` : `./${name}.js`, import.meta.url);

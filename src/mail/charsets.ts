@@ -265,10 +265,7 @@ export function decodeText(bytes: Buffer, charset: string | null): string {
   return withoutNul(decodeNamed(bytes, charsetKey(charset), 'windows-1252'));
 }
 
-/**
- * Like `decodeText`, for HTML and XML: without a charset in the mail, bytes that are not UTF-8 use the document's own
- * declaration.
- */
+/** Like `decodeText`, for HTML and XML: without a label, bytes that are not UTF-8 use the document's declaration. */
 export function decodeMarkup(bytes: Buffer, charset: string | null): string {
   const key = charsetKey(charset);
   if (key !== UNTOLD) return decodeText(bytes, charset);
@@ -463,8 +460,7 @@ const MIN_KANA = 3;
 const MIN_KANA_SHARE = 0.3;
 
 /**
- * Returns whether decoded text is Japanese: valid throughout, with enough kana. Valid bytes of other charsets give
- * Chinese characters or half-width katakana instead.
+ * Returns whether text is Japanese: valid, with enough kana. Wrongly decoded bytes give kanji or half-width katakana.
  */
 function isJapanese(text: string): boolean {
   let kana = 0;

@@ -420,10 +420,7 @@ export function isContainer({ contentType, filename }: LeafInfo): boolean {
   );
 }
 
-/**
- * Returns the parts of a container in order; none if it is encrypted or not a container. Ignores signatures, and
- * everything after a defect.
- */
+/** Returns the parts of a container up to a defect, ignoring signatures; none if it is encrypted or not a container. */
 export function containedParts({ filename }: LeafInfo, bytes: Buffer): ContainedPart[] {
   const tnef = tnefParts(bytes);
   if (tnef !== null) return tnef;
@@ -492,10 +489,7 @@ function elementAt(bytes: Buffer, at: number): Element | undefined {
   };
 }
 
-/**
- * Returns the position after an element. Counts levels instead of recursing: hostile input may nest as deep as it is
- * long.
- */
+/** Returns the position after an element. Not recursive: hostile input may nest as deep as it is long. */
 function behind(bytes: Buffer, { from, to }: Element): number {
   if (to !== null) return to;
   let at = from;

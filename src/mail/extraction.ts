@@ -21,10 +21,7 @@ import type { RemotePictures } from './safe-page.ts';
 /** Increased whenever the same source would give different text, so that indexes know what to extract again. */
 export const EXTRACTOR_VERSION = 6;
 
-/**
- * Why a message is unparsed: too slow, too much memory, nested too deep, too many parts, too long a header, a parser
- * failure, or damaged bytes in the archive.
- */
+/** Why a message is unparsed: a limit, a parser failure (`malformed`), or damaged bytes in the archive. */
 export type UnparsedReason =
   | 'timeout'
   | 'memory'
@@ -47,9 +44,7 @@ export interface ExtractedAttachment extends AttachmentLine {
 
 /** An attachment with its content's identity. */
 export interface HashedAttachment extends ExtractedAttachment {
-  /**
-   * See `AttachmentForm` in extract-message.ts; null without text. The text is read separately: see attachment-text.ts.
-   */
+  /** See `AttachmentForm` in extract-message.ts; null without text, which is read separately (attachment-text.ts). */
   readonly form: string | null;
   /** SHA-256 of its bytes; null if the message was cut before their end. */
   readonly hash: string | null;
@@ -63,8 +58,7 @@ export interface Extraction extends HeaderFacts {
   readonly status: 'parsed' | 'unparsed';
   readonly reason: UnparsedReason | null;
   /**
-   * Bodies: plain text, and additional words of its other forms (see body-text.ts). Attached messages follow with their
-   * subject, people and text.
+   * Plain text, extra words of its other forms (see body-text.ts), and subject, people and text of attached messages.
    */
   readonly body: string;
   readonly attachments: readonly HashedAttachment[];
@@ -83,8 +77,7 @@ export function emptyExtraction(reason: UnparsedReason): Extraction {
 export type IndexEntry = Readonly<ReturnType<typeof indexEntry>>;
 
 /**
- * Returns the index entry of an extraction, ready to be written. It needs no database, so a worker can build it. Text
- * has the form of `indexText`. Deterministic.
+ * Returns the index entry of an extraction, with text as in `indexText`. Needs no database, so workers can build it.
  */
 export function indexEntry(extraction: Extraction) {
   const { status, reason, attachments, body } = extraction;

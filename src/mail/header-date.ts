@@ -20,10 +20,7 @@ const MONTHS: readonly RegExp[] = [
 /** Words for Tuesday that start like a month. */
 const WEEKDAY = /^(?:martedi|martes|mardi|mar)$/;
 
-/**
- * Unambiguous zone names in minutes east of UTC (RFC 5322, 4.3, and others); any other name counts as UTC, as in the
- * RFC.
- */
+/** Unambiguous zone names in minutes east of UTC (RFC 5322, 4.3, and others); others count as UTC, as in the RFC. */
 const ZONES: Readonly<Record<string, number>> = {
   ...{ est: -300, edt: -240, cst: -360, cdt: -300, mst: -420, mdt: -360, pst: -480, pdt: -420 },
   ...{ akst: -540, akdt: -480, hst: -600, cet: 60, cest: 120, met: 60, mest: 120, mez: 60 },
@@ -109,9 +106,7 @@ function twelveHours(hour: number, half: string): number {
   return (hour % 12) + (half === 'p' ? 12 : 0);
 }
 
-/**
- * Parses a date with a month name: `3 march 2020`, `march 3, 2020`, `3-mar-20`, or ctime with the year after the time.
- */
+/** Parses a date with a month name: `3 march 2020`, `march 3, 2020`, `3-mar-20`, or ctime with a final year. */
 function namedDay(before: string, after: string): Day | null {
   const words = [...before.matchAll(/\p{L}{3,}|\d+/gu)].map(([word]) => word);
   const names = words.flatMap((word, at) => {

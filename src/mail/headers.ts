@@ -51,10 +51,7 @@ export interface HeaderBlock {
   readonly cut: boolean;
 }
 
-/**
- * Reads the header block at the start of a message leniently, see `walkHeader`; at most `maxBytes`. Never throws. (RFC
- * 5322 section 2.2.)
- */
+/** Reads a message's header block (RFC 5322, 2.2) leniently, up to `maxBytes`. Never throws. See `walkHeader`. */
 export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   const limit = Math.min(source.length, maxBytes);
   const fields: RawField[] = [];

@@ -865,10 +865,7 @@ function tidy(text: string): string {
     .trim();
 }
 
-/**
- * Returns the words of a text in a special format, recognised by its start or, for enriched text, its type; null for
- * any other text, including HTML.
- */
+/** Returns the words of enriched text, RTF, a calendar or a card; null for any other text, including HTML. */
 export function formattedText(text: string, type = ''): string | null {
   if (/^\s{0,99}\{\\rtf/.test(text)) return rtfText(text);
   if (/^\s{0,99}BEGIN:V(?:CALENDAR|CARD|EVENT|TODO)\s/i.test(text)) return propertyText(text);
@@ -887,10 +884,7 @@ const ENCODED = /;(?:encoding=)?(quoted-printable|base64|b)(?:;|$)/i;
 /** Limits of an HTML value in a calendar entry. */
 const VALUE_LIMITS = { chars: 256 * 1024, tags: 20_000 };
 
-/**
- * Returns the words of a calendar or address cards: lines unfolded, escapes undone, property names removed. A text
- * without any such property is returned unchanged.
- */
+/** Returns the words of a calendar or cards, without property names; a text without such properties unchanged. */
 function propertyText(source: string): string {
   const lines = source
     .replace(/\r\n?/g, '\n')
@@ -935,10 +929,7 @@ function valueText(name: string, parameters: string, value: string): string {
   return `${person.replaceAll('"', '')} ${shown}`.trim();
 }
 
-/**
- * Removes the commands of text/enriched (RFC 1896) and their parameters; n line ends become n − 1, a single one a
- * blank.
- */
+/** Removes text/enriched commands (RFC 1896) with parameters; n line ends become n − 1, a single one a blank. */
 function enrichedText(source: string): string {
   return source
     .replace(/\r\n?/g, '\n')

@@ -187,10 +187,7 @@ function pair(address: Address): readonly [string, string] {
   return [address.name, address.address];
 }
 
-/**
- * The host of imported mailboxes. `.invalid` is reserved for ever (RFC 2606), so no account can have it, and no sync
- * run ever claims such a mailbox.
- */
+/** The host of imported mailboxes. `.invalid` is reserved (RFC 2606), so no account or sync run ever claims it. */
 export const IMPORT_HOST = 'import.invalid';
 
 /** True for a mailbox imported from files, which has no service to compare with. */

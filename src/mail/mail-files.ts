@@ -53,10 +53,7 @@ export function* mboxRanges(
     onDoubt = () => {},
     contentLengths = true,
   }: {
-    /**
-     * Called once with the number of bytes before the first delimiter, which are in no message; not for empty lines and
-     * a UTF-8 BOM.
-     */
+    /** Called once if bytes other than empty lines and a BOM precede the first delimiter; they are in no message. */
     readonly onStray?: (bytes: number) => void;
     readonly onDoubt?: (line: DoubtfulLine) => void;
     /** False to ignore Content-Length. */

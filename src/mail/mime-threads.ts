@@ -50,10 +50,7 @@ interface ThreadEnd {
 const GROUP_JOBS = 16;
 /** Source bytes per group; a larger message is sent alone, in memory shared with the worker. */
 const GROUP_BYTES = 256 * 1024;
-/**
- * Groups queued per thread, including the current one: enough to keep it busy while the main thread writes some hundred
- * messages into the index.
- */
+/** Groups queued per thread: they keep it busy while the main thread writes some hundred messages to the index. */
 const GROUPS_AHEAD = 12;
 
 /** One worker thread, its groups, and the limit on its current message. */
@@ -193,10 +190,7 @@ class ExtractorThread {
 }
 
 export interface ExtractorPoolOptions {
-  /**
-   * Worker threads; default: one per core except one, from 1 to 4. The main thread writes the index meanwhile, and each
-   * worker costs some 80 MB.
-   */
+  /** Default: one per core except one, from 1 to 4. Each costs some 80 MB, and the main thread writes the index. */
   readonly workers?: number;
   readonly limits?: Partial<MimeLimits>;
   /** The built worker, unless in its default location. */

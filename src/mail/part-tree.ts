@@ -112,9 +112,7 @@ function contentTypeOf({ contentType }: SplitPart, isUntoldInDigest: boolean): s
   return /^multipart\s{0,9}\//.test(contentType || '') ? 'multipart/mixed' : 'text/plain';
 }
 
-/**
- * Returns the boundary with and without possible comments or quotes, and a parameter that merely lacks its semicolon.
- */
+/** Returns the boundary with and without comments and quotes, and one that merely lacks its semicolon. */
 function boundariesOf({ _boundary: read }: SplitPart, type: string): string[] {
   const text = read === false ? '' : read.toString('utf8');
   const named = /\bboundary\s{0,9}=\s{0,9}(?:"([^"]{1,200})"|([^\s";]{1,200}))/i.exec(type);
@@ -136,9 +134,7 @@ function fileName(node: SplitPart): string | null {
   );
 }
 
-/**
- * Returns the first field with that name, unfolded, or null; raw 8-bit text in it is UTF-8, or in the part's charset.
- */
+/** Returns the first such field, unfolded, or null; raw 8-bit text in it is UTF-8, or in the part's charset. */
 function fieldValue({ headers, charset }: SplitPart, name: string): string | null {
   const lines = headers === false ? [] : headers.getList();
   const line = lines.find(({ key }) => key === name)?.line;
@@ -149,9 +145,7 @@ function fieldValue({ headers, charset }: SplitPart, name: string): string | nul
 
 export type Breach = 'depth' | 'parts' | 'header';
 
-/**
- * Receives a leaf's decoded bytes in order. A returned promise delays the next piece of the source until it settles.
- */
+/** Receives a leaf's decoded bytes in order. A returned promise delays the source until it settles. */
 type LeafSink = (chunk: Buffer) => Promise<void> | undefined;
 
 export interface Leaf<T> {

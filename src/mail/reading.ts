@@ -184,10 +184,7 @@ export interface ReadWorkerData {
   readonly want: ReadWant | null;
 }
 
-/**
- * Target of a page's links: null for the sender's addresses, else this address followed by the sender's,
- * percent-encoded.
- */
+/** Target of a page's links: null for the sender's address, else this prefix and that address, percent-encoded. */
 export type LinkTarget = string | null;
 
 export type ReadWant =

@@ -171,10 +171,7 @@ export type RemotePictures = Readonly<Record<string, number>>;
 /** Base of relative addresses: a message has no address. */
 const NOWHERE = 'https://message.invalid/';
 
-/**
- * Returns the hosts that a browser might contact for an image: in `src`, and the candidates of `srcset`, including
- * protocol-relative ones (`//host/picture`).
- */
+/** Returns the hosts that a browser might contact for `src` and `srcset`, including `//host/picture`. */
 function remoteHosts({
   src = '',
   srcset = '',

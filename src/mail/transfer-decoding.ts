@@ -355,10 +355,7 @@ function isProse(line: string): boolean {
   return line.trim().split(/[ \t]+/).length > 2 || /[^\sA-Za-z0-9+/=]{3}/.test(line);
 }
 
-/**
- * Returns whether a line is more base64: some programs encode in pieces, each with padding. A short word is not a
- * piece.
- */
+/** Returns whether a line is more base64, as some programs encode in pieces. A short word is not a piece. */
 function isMoreBase64(line: string): boolean {
   const text = line.trim();
   const isWhole = text.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(text);

@@ -9,10 +9,7 @@ import { span } from '../core/text.ts';
 export interface OriginFacts {
   /** 401, also after reading the token again. Stops the account. Family `auth`. */
   readonly 'auth.refused': { readonly operation: string; readonly host: string };
-  /**
-   * 403: the token does not include this mailbox, or the mailbox is suspended; the conditions are undocumented. `code`
-   * is the service's code, or empty.
-   */
+  /** 403, undocumented: mailbox suspended, or not included in the token. `code` is the service's code, or empty. */
   readonly 'origin.forbidden': StatusFacts;
   readonly 'origin.mailbox-not-found': StatusFacts;
   /** 429 after all retries. `waitMs` is the remaining wait that the host requires. */
@@ -92,9 +89,7 @@ export interface OriginFacts {
     readonly field: string;
     readonly expected: string;
   };
-  /**
-   * Family `config`. `problem`: not a URL, not http(s), contains credentials or a query, or http beyond this machine.
-   */
+  /** Family `config`. `problem`: not a URL, not http(s), with credentials or query, or http beyond this machine. */
   readonly 'base-url-invalid': {
     readonly url: string;
     readonly problem: 'no-url' | 'scheme' | 'extras' | 'insecure';

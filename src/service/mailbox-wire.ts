@@ -204,10 +204,7 @@ const day = z.iso.date();
 const term = z.string().min(1).max(1024);
 const addressTerm = z.string().min(1).max(320);
 
-/**
- * Criteria of `searchMessages`. `subject`, `from`, `to`, `cc` and `body` are ORed with each other, and ANDed with all
- * the rest. An empty object matches everything.
- */
+/** `subject`, `from`, `to`, `cc` and `body` are ORed, all others ANDed. An empty object matches everything. */
 export const searchRequest = z.object({
   since: day.optional(),
   before: day.optional(),

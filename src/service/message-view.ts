@@ -5,10 +5,7 @@ import addressparser from 'nodemailer/lib/addressparser';
 import type { Address, ListedAttachment, Listing } from '../core/types.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 
-/**
- * A header block read in place: names and unfolded values as Latin-1 text (one char per byte), which loses nothing
- * before a caller decodes values.
- */
+/** A header block read in place: names and unfolded, undecoded values as Latin-1 text (one char per byte). */
 interface HeaderBlock {
   /** Raw values in order of appearance, by lower-case field name. Only the requested names. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
@@ -86,10 +83,7 @@ function unfold(value: string): string {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: bytes above ASCII are what is looked for
 const NOT_ASCII = /[^\x00-\x7f]/;
 
-/**
- * Decodes a raw header (one char per byte): encoded words, and bytes above ASCII as UTF-8 (RFC 6532) or else
- * windows-1252, which such senders used.
- */
+/** Decodes a raw header: encoded words, and bytes above ASCII as UTF-8 (RFC 6532) or windows-1252 (old senders). */
 export function decodeHeader(raw: string): string {
   const text = decodeBytes(raw);
   if (!text.includes('=?')) return text;
@@ -107,10 +101,7 @@ function decodeBytes(raw: string): string {
   return isUtf8(bytes) ? bytes.toString('utf8') : new TextDecoder('windows-1252').decode(bytes);
 }
 
-/**
- * Returns the addresses of a field's values, groups flattened. Names are decoded after the split: a decoded name may
- * contain a comma.
- */
+/** Returns a field's addresses, groups flattened. Decodes names after splitting: they may contain a comma. */
 function decodeAddresses(values: readonly string[] | undefined): Address[] {
   if (values === undefined) return [];
   const out: Address[] = [];
@@ -266,9 +257,7 @@ function contentId(raw: string | undefined): string | null {
   return id === undefined || id === '' ? null : id;
 }
 
-/**
- * Yields the ranges of body parts between boundary lines (RFC 2046, 5.1.1); an unclosed last part ends with its parent.
- */
+/** Yields the ranges between boundary lines (RFC 2046, 5.1.1); an unclosed last part ends with its parent. */
 function* bodyParts(
   source: Buffer,
   boundary: string,
@@ -341,9 +330,7 @@ export function base64Length(bytes: Buffer, start: number, end: number): number 
 }
 const EQUALS = 61;
 
-/**
- * Decodes quoted-printable (RFC 2045, 6.7), leniently: keeps invalid escapes, and drops trailing white space of lines.
- */
+/** Decodes quoted-printable (RFC 2045, 6.7) leniently: keeps invalid escapes, drops trailing white space. */
 export function decodeQuotedPrintable(body: Buffer): Buffer {
   const out = Buffer.allocUnsafe(body.length);
   let length = 0;
@@ -493,10 +480,7 @@ export interface RenderedText {
 /** Bytes; larger sources are cut before rendering, so that one request cannot block the service. */
 const RENDER_CEILING = 16 * 1024 * 1024;
 
-/**
- * Renders plain text and HTML, each from the other if a message has only one. Both are texts, as the interface
- * declares; empty without a body.
- */
+/** Renders plain text and HTML, each from the other if one is missing; empty without a body. */
 export async function renderText(source: Buffer): Promise<RenderedText> {
   const mail = await simpleParser(source.subarray(0, RENDER_CEILING), {
     skipImageLinks: true,

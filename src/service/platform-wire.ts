@@ -175,10 +175,7 @@ export const PLATFORM_OPERATIONS = operationsOf('platform', IN_PATH, [401, 404, 
   },
 });
 
-/**
- * Body of a webhook delivery from our own service. The format is undocumented: receivers use `readDelivery`, and
- * conclude only that mail may have arrived.
- */
+/** Body of our own service's webhook deliveries. The format is undocumented: receivers use `readDelivery`. */
 const deliveryBody = z.looseObject({
   event: z.string(),
   /** Address of the mailbox. */
@@ -240,10 +237,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...Object.values(PLATFORM_OPERATIONS),
 ];
 
-/**
- * Finds an operation by name. The prefix of a Platform API operation is optional if the Mailbox API has no operation of
- * that name.
- */
+/** Finds an operation by name. The `platform.` prefix is optional if the Mailbox API has no such name. */
 export function findOperation(name: string): Operation | null {
   return (
     OPERATIONS.find((operation) => operation.name === name) ??

@@ -147,9 +147,7 @@ export class Credentials {
     return this.#token ?? this.#readOnce();
   }
 
-  /**
-   * Returns the token to use after `refused`, read again unless another call already did so; null if it is the same.
-   */
+  /** Returns the token to use after `refused`, reading it again if another call has not; null if unchanged. */
   async after(refused: string): Promise<string | null> {
     if (this.#token === refused) this.#token = undefined;
     const token = await this.token();
@@ -188,10 +186,7 @@ function isEncoded(headers: IncomingHttpHeaders): boolean {
   return coding !== undefined && coding !== '' && coding.toLowerCase() !== 'identity';
 }
 
-/**
- * Returns Retry-After in milliseconds (RFC 9110, 10.2.3: seconds or an HTTP date), or null if missing or unreadable.
- * Callers must cap it.
- */
+/** Returns Retry-After (RFC 9110, 10.2.3: seconds or a date) in milliseconds, uncapped; null if unreadable. */
 export function retryAfterOf(headers: IncomingHttpHeaders, now: number): number | null {
   const text = headers['retry-after']?.trim() ?? '';
   if (/^\d{1,12}(\.\d{1,6})?$/.test(text)) return Math.round(Number(text) * 1000);
@@ -219,16 +214,10 @@ export function looksLikeWebPage(contentType: string, bytes: Buffer): boolean {
 
 type JsonReading = { readonly ok: true; readonly value: unknown } | { readonly ok: false };
 
-/**
- * Responses of the service have only a few levels. Deeper ones come from elsewhere, and would overflow the stack of
- * recursive code.
- */
+/** The service nests only a few levels; deeper responses would overflow the stack of recursive code. */
 const DEEPEST = 100;
 
-/**
- * Parses JSON. Invalid UTF-8 becomes replacement characters: one malformed subject must not make a whole page
- * unreadable. Too deep nesting is an error.
- */
+/** Parses JSON up to `DEEPEST` levels. Invalid UTF-8 is replaced: one bad subject must not hide a whole page. */
 export function readJson(bytes: Buffer): JsonReading {
   if (isTooDeep(bytes)) return { ok: false };
   const text = bytes.toString('utf8');
@@ -247,9 +236,7 @@ const CASE_BIT = 0x20;
 const OPENING = 0x7b;
 const CLOSING = 0x7d;
 
-/**
- * Counts brackets outside strings. Before parsing, because that takes memory many times the size of deeply nested text.
- */
+/** Counts brackets before parsing, which takes memory many times the size of deeply nested text. */
 function isTooDeep(bytes: Buffer): boolean {
   let depth = 0;
   let inText = false;
@@ -295,10 +282,7 @@ export interface Timeouts {
   readonly headers: number;
   /** Silence within the response. */
   readonly idle: number;
-  /**
-   * For the whole response, plus the time its bytes need at `SLOWEST_BYTES_PER_MS`. Stops a response that trickles for
-   * ever, but not a large source over a slow line.
-   */
+  /** For the whole response, plus its bytes at `SLOWEST_BYTES_PER_MS`: stops one that trickles for ever. */
   readonly total: number;
 }
 
@@ -338,10 +322,7 @@ interface SpoolTakerOptions {
   readonly fail: (error: Error) => void;
 }
 
-/**
- * Collects the bytes of one response: in memory up to a limit, beyond it in a file of mode 0600. Memory use stays near
- * the limit.
- */
+/** Collects the bytes of one response: in memory up to a limit, beyond it in a file of mode 0600. */
 export class SpoolTaker {
   #chunks: Buffer[] = [];
   #unwritten = 0;

@@ -379,10 +379,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 /** Sends one request and reads its response, whatever the status. */
 export type Send = (request: Request) => Promise<Reply>;
 
-/**
- * Waits at the gate, sends with the current token, and reports the response to the gate. After a 401 it reads the token
- * again; if it changed, it resends the request.
- */
+/** Waits at the gate, sends, and reports the response to it. After a 401, resends if a fresh token differs. */
 export function sendInTurn(options: {
   readonly transport: Transport;
   readonly gate: Gate;

@@ -183,9 +183,7 @@ function parseEnd(text: string | undefined): number | '*' | null {
   return Number.isInteger(uid) && uid >= 1 && uid <= HIGHEST_UID ? uid : null;
 }
 
-/**
- * Returns whether a UID is in the set, given the folder's highest UID (0 for an empty folder). A range may be reversed.
- */
+/** Returns whether a set has a UID, given the folder's highest (0 if empty). A range may be reversed. */
 export function inUidSet(ranges: readonly UidRange[], uid: number, highest: number): boolean {
   return ranges.some(({ from, to }) => {
     const a = from === '*' ? highest : from;
@@ -194,10 +192,7 @@ export function inUidSet(ranges: readonly UidRange[], uid: number, highest: numb
   });
 }
 
-/**
- * Description of an operation: the client builds its requests from it, the command line lists it, and the conformance
- * tests iterate over it.
- */
+/** An operation as data for the client's requests, the command line and the conformance tests. */
 export interface Operation {
   /** Unique over both APIs: Platform API names start with `platform.`. */
   readonly name: string;

@@ -160,10 +160,7 @@ export function apiOrigin(
   };
 }
 
-/**
- * Makes names well-formed, as they are stored: unpaired surrogates are replaced, so names that differ only there are
- * equal.
- */
+/** Replaces unpaired surrogates in names, as they are stored: names that differ only there are equal. */
 function named(folder: ListedFolder): ListedFolder {
   return { ...folder, path: wellFormed(folder.path), name: wellFormed(folder.name) };
 }
@@ -203,10 +200,7 @@ export interface EarlierFetch {
   readonly sha256: string;
 }
 
-/**
- * Systematic difference between a host's listed sizes and its sources: `lf` counts one byte per CRLF, `crlf` two per
- * LF, `offset` adds a constant (or subtracts it).
- */
+/** A host's systematic size error: `lf` counts CRLF as one byte, `crlf` LF as two, `offset` adds a constant. */
 export type SizeRule =
   | { readonly kind: 'lf' }
   | { readonly kind: 'crlf' }
@@ -303,10 +297,7 @@ export interface SizeLessons {
 
 export const NO_LESSONS: SizeLessons = { lf: 0, crlf: 0, offset: { bytes: 0, count: 0 } };
 
-/**
- * Updates the lessons with one message. `fetched` is undefined if the size was as listed: that refutes every rule,
- * because a rule must always hold.
- */
+/** Updates the lessons with one message. `fetched` is undefined if the size matched, which refutes every rule. */
 export function learnSizes(
   lessons: SizeLessons,
   listing: Pick<Listing, 'size' | 'messageId'>,

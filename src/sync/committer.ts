@@ -121,10 +121,7 @@ export class Committer {
     return put;
   }
 
-  /**
-   * Adds a message's bytes to the current batch, unless they are known, pending or forgotten. The caller adds the fact
-   * that refers to them.
-   */
+  /** Adds a message's bytes to the batch, unless known, pending or forgotten. The caller adds the fact about them. */
   async putSource(listing: Listing, source: FetchedSource): Promise<PutSource> {
     const id = source.kind === 'buffer' ? hash('sha256', source.bytes) : source.sha256;
     while (this.#large !== undefined) await this.#large;

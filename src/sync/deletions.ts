@@ -227,9 +227,7 @@ function endOrHold(
   rememberHeld(ctx, folder.at, holdsAny ? from : undefined);
 }
 
-/**
- * Makes the messages of a folder pending deletions after one listing lacked it: a second listing must lack it as well.
- */
+/** Makes an unlisted folder's messages pending deletions, until a second listing also lacks the folder. */
 export function holdUnlisted(
   ctx: PassContext,
   address: string,

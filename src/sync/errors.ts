@@ -41,10 +41,7 @@ export const syncError = defineErrors({
       `The token has not reached ${address} since ${since}.`,
       'Archived mail stays available and searchable. Sync resumes when the mailbox is back.',
     ],
-    /**
-     * The service refuses a mailbox that the Platform API lists as suspended; `since` is ISO 8601, of the first such
-     * listing.
-     */
+    /** The service refuses a mailbox that the Platform API lists as suspended, first at `since` (ISO 8601). */
     'sync.mailbox-suspended': ({ address, since }: { address: string; since: string }) => [
       `The service refuses access to ${address}, which it has listed as suspended since ${localTime(Date.parse(since))} or earlier.`,
       'Ask your mail service to lift the suspension. Archived mail stays available and searchable, and the next sync continues.',
@@ -54,10 +51,7 @@ export const syncError = defineErrors({
       `Reading a message from ${host} marked it as read there, so fetching was stopped.`,
       'A backup must not change your mail. Ask the service about it before you continue.',
     ],
-    /**
-     * A forgotten message reappeared, and was incomplete before it was recognised: the log has its listing, and perhaps
-     * a part of its content.
-     */
+    /** A forgotten message was incomplete before it was recognised: the log has its listing, perhaps some content. */
     'sync.forgotten-in-quarantine': ({ id }: { id: string }) => [
       `Message ${id}, which you removed with "forget", reappeared. Quarantine still holds its subject and possibly part of its content.`,
       `Run: mailkeep forget ${id}`,

@@ -371,10 +371,7 @@ interface BacklogOptions {
   readonly postpones?: (listing: Listing) => boolean;
 }
 
-/**
- * One folder in one sync run: makes requests, records the responses as evidence and queues fetches. Other modules
- * interpret the evidence.
- */
+/** One folder in one sync run: makes requests, records evidence and queues fetches; does not interpret it. */
 export class FolderPass {
   readonly evidence: FolderEvidence;
   #head: OriginPage | undefined;
@@ -508,10 +505,7 @@ export class FolderPass {
     }
   }
 
-  /**
-   * Returns whether the service counts more messages than the archive has open without `gone` of them. Requests the
-   * newest page again if that decides.
-   */
+  /** Returns whether the service counts more than the open messages minus `gone`; refreshes a decisive count. */
   async countsMoreWithout(gone: number): Promise<boolean> {
     const { evidence } = this;
     const left = evidence.accountedFor(this.sums) - gone;

@@ -121,10 +121,7 @@ function isWorthAnotherLook(
   return !certificate.complete && folder.evidence.isFirst;
 }
 
-/**
- * Moves the memory of a renamed folder to its new path: every scope with folder or epoch keys. Scopes with place keys
- * are learned again.
- */
+/** Moves the memory of a renamed folder to its new path, except for place keys, which are learned again. */
 export function renameFolder(memory: Memory, at: FolderKey, to: string, generation: number): void {
   const renamed = { ...at, folder: to };
   for (const scope of scopesOf('folder')) move(memory, scope, folderKey(at), folderKey(renamed));
@@ -343,9 +340,7 @@ class Comparison {
     }
   }
 
-  /**
-   * Reads the messages of a range that have the flag. Those that should have it but do not are requested individually.
-   */
+  /** Reads the messages of a range with the flag, and individually those that unexpectedly lack it. */
   async #read(range: UidInterval, flag: CountedFlag, known: readonly number[]): Promise<boolean> {
     const carriers = new Set<number>();
     for (let lo = range.lo; lo <= range.hi; ) {

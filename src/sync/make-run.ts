@@ -213,10 +213,7 @@ export class Meter {
   }
 }
 
-/**
- * Counts the requests of concurrent sync runs. A mailbox has one sync run at a time, so its requests belong to that
- * one.
- */
+/** Counts the requests of concurrent sync runs by mailbox, as each mailbox has only one at a time. */
 export class Meters {
   readonly #open = new Map<string, { readonly meter: Meter; readonly report: () => void }>();
 

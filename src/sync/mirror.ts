@@ -97,10 +97,7 @@ export function catalogMirror(catalog: WritableCatalog) {
     /** Quarantined or forgotten uids of the interval: listed without an open place. */
     unplaced: (at: FolderKey, generation: number, { lo, hi }: UidInterval): readonly number[] =>
       unplaced(at, generation).filter((uid) => uid >= lo && uid <= hi),
-    /**
-     * The places of a folder over all UID epochs: an older one has open places only while the deletion guard holds
-     * them.
-     */
+    /** The places of a folder in all UID epochs; the deletion guard alone keeps those of older ones open. */
     sumsOf: (at: FolderKey) =>
       inFolder(at, NO_PLACES, (folder) => {
         const { open, assumed, held, quarantined, forgotten } = folders.counts(folder);

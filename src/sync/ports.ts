@@ -108,10 +108,7 @@ export interface Origin {
 /** Disposable memory: proofs, retry waits, learned host rules. */
 export type Memory = Pick<StateFile, 'get' | 'set'>;
 
-/**
- * Returns whether `at` is less than `withinMs` ago. A future time is not: the clock was set back, and it would count as
- * recent for too long.
- */
+/** Returns whether `at` is less than `withinMs` ago; false for a future time, from before the clock was set back. */
 export function isRecent(at: number, now: number, withinMs: number): boolean {
   const age = now - at;
   return age >= 0 && age < withinMs;
@@ -141,9 +138,7 @@ export function isUnaskable(error: MailkeepError): boolean {
   return error.code === 'request-invalid';
 }
 
-/**
- * Returns whether a connection broke after the request was sent. If that persists, the host is failing: see Trouble.
- */
+/** Returns whether a connection broke after the request was sent. If that persists, see `Trouble`. */
 function brokeWhileAnswering(error: MailkeepError): boolean {
   return error.code === 'origin.unreachable' && error.facts.sent === true;
 }
@@ -156,10 +151,7 @@ export function endsOnlyTheAccount(error: unknown): error is MailkeepError {
   return error instanceof MailkeepError && (error.family === 'auth' || error.family === 'origin');
 }
 
-/**
- * Like `endsOnlyTheAccount`, for a long-running program: an unreadable token also stops only its account, until it is
- * readable.
- */
+/** Like `endsOnlyTheAccount`, for a long-running program: an unreadable token also stops only its account. */
 export function concernsOneAccount(error: unknown): error is MailkeepError {
   return endsOnlyTheAccount(error) || (error instanceof MailkeepError && error.family === 'config');
 }
@@ -217,10 +209,7 @@ export async function drain(ctx: PassContext): Promise<void> {
   await ctx.committer.flush();
 }
 
-/**
- * The part of a large backlog to fetch first, over all folders: mail of the last year, or small messages. `folders`:
- * one folder after the other.
- */
+/** First part of a large backlog to fetch: last year's or small messages. `folders`: one folder after the other. */
 export type FirstPart = 'recent' | 'small' | 'folders';
 
 /** What a sync run may do besides finding new mail. */

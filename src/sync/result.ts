@@ -15,10 +15,7 @@ export interface MailboxResult {
   readonly corrected: number;
   readonly quarantined: number;
   readonly held: number;
-  /**
-   * ISO 8601. The first sync run after this time accepts the held deletions, if the messages are still gone; null if
-   * none are held.
-   */
+  /** ISO 8601. The first sync run after this time accepts held deletions that remain; null if there are none. */
   readonly heldUntil: string | null;
   readonly bytes: number;
   /** Folders compared with the archive, in this sync run or so recently that it skipped them. */
@@ -51,10 +48,7 @@ export interface FolderCertificate extends FolderSums {
   readonly complete: boolean;
 }
 
-/**
- * Returns whether a folder is incomplete only because of held messages that the service no longer has. That is the
- * user's decision, not a fault of the service.
- */
+/** Returns whether only held messages make a folder incomplete: a user decision, not a fault of the service. */
 export function isHeldOnly(folder: FolderCertificate): boolean {
   return !folder.complete && differsByHeldOnly(folder.originTotal, folder);
 }

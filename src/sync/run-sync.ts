@@ -61,10 +61,7 @@ async function fetchFirstPart(ctx: PassContext, folders: readonly FolderPass[]):
   if (first === 'small' && ctx.policy.rhythm === null) await fetchSmall(waiting);
 }
 
-/**
- * Walks each folder down to the start of the last year, at the cost of one more request per folder. A single folder is
- * walked newest first anyway.
- */
+/** Walks each folder down to the last year's start, for one more request each. One folder is newest first anyway. */
 async function fetchRecent(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
   const large = folders.filter((folder) => folder.remaining > LARGE_BACKLOG);
   if (large.length < 2) return;
@@ -226,9 +223,7 @@ async function announceForecast(
   });
 }
 
-/**
- * Returns the mean message size of large mailboxes with nothing stored. In others, the rest may differ from the mean.
- */
+/** Returns the mean message size of large empty mailboxes; in others, the rest may differ from the mean. */
 async function askMeanSizes(
   ctx: PassContext,
   passes: readonly MailboxPass[],
@@ -278,10 +273,7 @@ export interface SyncOptions extends CommitterDeps {
   readonly pass?: typeof passAccount;
   readonly memory: Memory;
   readonly indexing: Indexing;
-  /**
-   * Closes and seals segments if worthwhile; called at the end, when everything is searchable. Returns the damage
-   * found.
-   */
+  /** Closes and seals segments if worthwhile, after everything is searchable. Returns the damage found. */
   readonly tidy: (signal: AbortSignal) => Promise<readonly MailkeepError[]>;
   /** Bytes free on the archive's file system. */
   readonly freeBytes: () => Promise<number>;

@@ -63,10 +63,7 @@ export function rememberCoverage(
   memory.set(COVERAGE, generationKey(at, generation), pairsOf(coverage.durable));
 }
 
-/**
- * Returns the uids that earlier runs of the same full sync read, with nothing left to decide; none if a full sync
- * starts here.
- */
+/** Returns the uids that earlier runs of this full sync read and resolved; none if it starts here. */
 export function recalledSweep(ctx: PassContext, at: FolderKey, generation: number): UidIntervals {
   const { full, sweptSince } = ctx.policy;
   if (!full || sweptSince === null) return [];

@@ -49,10 +49,7 @@ function rememberQuota(
   if (reported.at > quotaReportedAt(memory, at)) memory.set(QUOTA, mailboxKey(at), reported);
 }
 
-/**
- * Requests a mailbox's quota once a day, for `status`. It is not part of the mirror: a service without quotas is not a
- * failure.
- */
+/** Requests a mailbox's quota once a day, for `status`. A service without quotas is not a failure. */
 export async function noteQuota(ctx: PassContext, at: MailboxKey): Promise<void> {
   if (!isQuotaDue(ctx.memory, at, ctx.now())) return;
   const key = mailboxKey(at);
@@ -75,10 +72,7 @@ const AFTER_FAILURE_MS = 3_600_000;
 /** A younger listing is not requested again after a mailbox is refused: half an hour. */
 const YOUNG_MS = 1_800_000;
 
-/**
- * Requests the usage of all mailboxes at once if many are due. It saves requests; like `noteQuota`, it is not part of
- * the mirror and its failure does not count.
- */
+/** Requests the usage of all mailboxes at once if many are due, to save requests. Its failure does not count. */
 export async function noteUsages(
   ctx: PassContext,
   mailboxes: readonly OriginMailbox[],
@@ -214,18 +208,12 @@ export async function refusalByName(
   return syncError('sync.mailbox-suspended', { address, since: new Date(since).toISOString() });
 }
 
-/**
- * Scope of memory: exclusions by the configuration of the last sync run. No response contradicts them, so they never
- * expire.
- */
+/** Scope of memory: exclusions in the last sync run's configuration. They never expire. */
 const UNWATCHED = 'unwatched';
 
 type UnwatchedNoting = Pick<PassContext, 'memory' | 'mirror' | 'origin'>;
 
-/**
- * Stores which mailboxes of an account are excluded, known or not. A manually narrowed sync run only shows which are
- * included.
- */
+/** Stores which listed mailboxes are excluded. A manually narrowed sync run only shows which are included. */
 export function noteUnwatchedMailboxes(
   ctx: UnwatchedNoting,
   listed: readonly OriginMailbox[],

@@ -154,10 +154,7 @@ const PROOF_HOLDS_MS = 86_400_000;
 const WITNESSES = 2;
 const SEEN = '\\Seen';
 
-/**
- * Read-flag check, per host: reading a source must not mark an unseen message as seen. No documentation guarantees it,
- * and a backup must not change the owner's mail.
- */
+/** Read-flag check per host: a backup must not mark mail as seen, and no documentation guarantees that. */
 export class Canary {
   #watching = false;
   #turned = 0;

@@ -79,10 +79,7 @@ export function distrustSearch(memory: Memory, host: string): void {
   memory.set(SEARCH_REFUSED, host, true);
 }
 
-/**
- * Clears a host's search restrictions after a week: its index may have lagged, or the service was updated. Called once
- * per sync run.
- */
+/** Clears a host's search restrictions after a week, as the service may have been updated. */
 export function reconsiderSearch(memory: Memory, host: string, now: number): void {
   for (const scope of [SEARCH_REFUSED, FLAGS_UNHEEDED] as const) {
     const held = memory.get(scope, host);
@@ -322,9 +319,7 @@ async function* walkFixedPages(
   let restarts = 0;
   let lastTotal = 0;
   let leastTotal = Number.POSITIVE_INFINITY;
-  /**
-   * The lowest uid of the preceding page, if this one follows it; and the uids between that page and its predecessor.
-   */
+  /** The lowest uid of the preceding page, if adjacent; and the uids between that page and its predecessor. */
   let before: number | undefined;
   let between: UidInterval | undefined;
   for (;;) {

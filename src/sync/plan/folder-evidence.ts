@@ -102,10 +102,7 @@ interface ComparedPage {
   readonly contradicted: readonly Listing[];
 }
 
-/**
- * Evidence of one sync run about a folder: listed, missing and undecided messages. Pure: makes no requests and writes
- * nothing; callers report each event.
- */
+/** Evidence of one sync run about a folder: listed, missing and undecided messages. Pure. */
 export class FolderEvidence {
   readonly coverage: Coverage;
   readonly #mark: number;
@@ -212,10 +209,7 @@ export class FolderEvidence {
     return this.#deferred.size + this.#reappeared.size;
   }
 
-  /**
-   * Returns whether the folder is complete: every uid is covered, every response is explained, and the archive's sums
-   * equal the service's count.
-   */
+  /** Returns whether every uid is covered, nothing is undecided, and the sums equal the service's count. */
   isComplete(sums: FolderSums): boolean {
     const unresolved = this.#contradicted.size + this.#waiting;
     return this.everyUidCovered && accountedFor(sums) === this.#total && unresolved === 0;

@@ -159,10 +159,7 @@ export const PAGE_SIZE = 100;
 /** The newest messages are not representative: their mean size counts once it covers this share. */
 const LISTED_SHARE = 0.9;
 
-/**
- * Adds up the remaining work. `sizes` are those of the remaining messages listed so far, in folders without a reported
- * mean.
- */
+/** Adds up the remaining work. `sizes`: remaining messages listed so far, in folders without a reported mean. */
 export function forecast(input: {
   readonly mailboxes: number;
   readonly folders: readonly FolderAhead[];
