@@ -213,7 +213,7 @@ export class Semaphore {
   }
 }
 
-/** Runs `act` for each item in order, `width` at a time. After a failure, stops starting more and throws it. */
+/** Runs `act` for each item in order, `width` at a time. Throws the first failure once all running acts end. */
 export async function severalAtOnce<T>(
   items: Iterable<T>,
   width: number,

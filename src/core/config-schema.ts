@@ -713,7 +713,6 @@ export interface ConfigProblem {
 
 type Path = readonly PropertyKey[];
 
-/** Returns the error of a file with these problems. */
 export function configInvalid(file: string, problems: readonly ConfigProblem[]): Error {
   return configError('config-invalid', {
     file,

@@ -51,10 +51,7 @@ export const configError = defineErrors({
       `The config file ${f.file} is not valid JSON${f.line === null ? '' : ` at line ${f.line}, column ${f.column}`}.`,
       'Look for a missing or extra comma, quote or bracket there; JSON has no comments.',
     ],
-    /**
-     * Lists of equal length. `found` is never a secret and, for an unknown field, empty; `expected` then lists known
-     * ones.
-     */
+    /** Lists of equal length. `found` is never a secret; an unknown field has it empty, and `expected` lists others. */
     'config-invalid': (f: {
       file: string;
       paths: readonly string[];
@@ -349,7 +346,6 @@ export const webhookError = defineErrors({
   },
 });
 
-/** An error between a command and a running daemon. */
 export const socketError = defineErrors({
   config: {
     'daemon-socket-folder': ({ folder }: { folder: string }) => [

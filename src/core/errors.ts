@@ -191,12 +191,10 @@ export function combinedExit(codes: Iterable<ExitCode>): ExitCode {
   return PRECEDENCE.find((code) => all.has(code)) ?? EXIT.done;
 }
 
-/** Returns the exit code of an error. */
 export function exitOf(error: unknown): ExitCode {
   return error instanceof MailkeepError ? EXIT_OF_FAMILY[error.family] : EXIT.failures;
 }
 
-/** EXIT STATUS section of the help. */
 export const EXIT_STATUS_HELP = `
 EXIT STATUS
   0    done
@@ -287,7 +285,6 @@ export function reasonText(errno: string): string {
   return known === undefined ? errno : `${known} (${errno})`;
 }
 
-/** Returns a text that starts with a capital letter. */
 export function capital(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }

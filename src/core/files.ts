@@ -27,7 +27,6 @@ export function listedName(bytes: Buffer): FilePath {
   return isUtf8(bytes) ? bytes.toString('utf8') : bytes;
 }
 
-/** Returns the path of a name within a directory. */
 export function joinedPath(folder: FilePath, name: FilePath): FilePath {
   if (typeof folder === 'string' && typeof name === 'string') return path.join(folder, name);
   return Buffer.concat([Buffer.from(folder), Buffer.from(path.sep), Buffer.from(name)]);
@@ -198,7 +197,6 @@ function isOwn({ uid }: Stats, dataDir: string | null): boolean {
   return own === 0 && dataDir !== null && uid === lstatSync(dataDir).uid;
 }
 
-/** Returns whether a path is short enough for a socket address. */
 export function fitsSocket(socket: string): boolean {
   return Buffer.byteLength(socket) <= LONGEST_PATH_BYTES;
 }

@@ -8,7 +8,6 @@ import type { WorkerThread } from './worker-thread.ts';
 /** The first message of every thread, sent once it listens: its name below /proc on Linux, else empty. */
 type Ready = string;
 
-/** Messages from a thread to its host. */
 export type FromThread<Out extends object> = Out | Ready;
 
 /** A worker thread's port to its host, a `WorkerThread` of the same message types. */
@@ -123,7 +122,6 @@ export class PieceFeed {
   }
 }
 
-/** Posts a piece and transfers its bytes. */
 export function postPiece(
   thread: Pick<WorkerThread<PieceMessage, object>, 'post'>,
   message: PieceMessage,

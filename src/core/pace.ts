@@ -256,7 +256,7 @@ function heed(state: PaceState, answer: Answer, policy: PacePolicy, now: number)
   const announced = answer.limit === null ? state.announced : Math.max(1, answer.limit);
   const changed = announced === state.announced ? state : { ...state, announced };
   if (answer.remaining !== 0 || answer.status === 429) return changed;
-  // The platform API sends Retry-After on every response: it counts only once nothing remains.
+  // The Platform API sends Retry-After on every response: it counts only once nothing remains.
   const wait = answer.retryAfterMs ?? Math.max(1000, MINUTE_MS / rateOf(changed, policy));
   return hold(changed, now, Math.min(wait, LONGEST_HOLD_MS));
 }
@@ -359,7 +359,6 @@ export class Gate {
     return this.#state;
   }
 
-  /** Current rate in requests per minute. */
   get rate(): number {
     return rateOf(this.#state, this.options.policy);
   }

@@ -111,7 +111,6 @@ export function labelOf({ bucket, prefix }: Pick<S3Target, 'bucket' | 'prefix'>)
   return prefix === '' ? `s3://${bucket}` : `s3://${bucket}/${prefix}`;
 }
 
-/** Returns the key of an object in its bucket. */
 export function keyOf({ prefix }: Pick<S3Target, 'prefix'>, name: string): string {
   return prefix === '' ? name : `${prefix}/${name}`;
 }

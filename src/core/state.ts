@@ -63,9 +63,7 @@ export interface KnownDamage {
 
 /** A finding that identifies mail only by its hash: forgotten mail must leave no trace here. */
 export interface KnownFinding {
-  /**
-   * `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format`, `drill`.
-   */
+  /** `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format`, `drill` */
   readonly what: string;
   /** Id of the damaged message, if it is a single one. */
   readonly id: string | null;
@@ -509,7 +507,6 @@ export interface StateFile {
 const VERSION = 1;
 const BUSY_TIMEOUT = 5_000;
 
-/** Returns the path of the state file in a data directory. */
 export function stateFile(dataDir: string): string {
   return path.join(dataDir, 'state.sqlite');
 }

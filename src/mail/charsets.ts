@@ -459,9 +459,7 @@ const JAPANESE = ['shiftjis', 'eucjp'];
 const MIN_KANA = 3;
 const MIN_KANA_SHARE = 0.3;
 
-/**
- * Returns whether text is Japanese: valid, with enough kana. Wrongly decoded bytes give kanji or half-width katakana.
- */
+/** Returns whether text is Japanese: valid, with enough kana. Other charsets give Chinese or half-width katakana. */
 function isJapanese(text: string): boolean {
   let kana = 0;
   let others = 0;
@@ -479,7 +477,6 @@ function decodeLatin1(bytes: Buffer): string {
   return C1.test(text) ? iconv.decode(bytes, 'windows-1252') : text;
 }
 
-/** Removes NUL characters. */
 export function withoutNul(text: string): string {
   return text.includes('\0') ? text.replaceAll('\0', '') : text;
 }

@@ -29,7 +29,6 @@ export function docidBaseOf(docid: number): number {
   return Math.floor(docid / DOCIDS_PER_SECOND) * DOCIDS_PER_SECOND;
 }
 
-/** True for the docid of a dated message. */
 export function isDated(docid: number): boolean {
   return docid >= FIRST_DATED;
 }

@@ -57,9 +57,7 @@ export interface HashedAttachment extends ExtractedAttachment {
 export interface Extraction extends HeaderFacts {
   readonly status: 'parsed' | 'unparsed';
   readonly reason: UnparsedReason | null;
-  /**
-   * Plain text, extra words of its other forms (see body-text.ts), and subject, people and text of attached messages.
-   */
+  /** Plain text, extra words of its other forms (see body-text.ts), and subject, people and text of attached mail. */
   readonly body: string;
   readonly attachments: readonly HashedAttachment[];
   readonly truncated: boolean;
@@ -76,9 +74,7 @@ export function emptyExtraction(reason: UnparsedReason): Extraction {
 
 export type IndexEntry = Readonly<ReturnType<typeof indexEntry>>;
 
-/**
- * Returns the index entry of an extraction, with text as in `indexText`. Needs no database, so workers can build it.
- */
+/** Returns the index entry of an extraction, with text as in `indexText`. Needs no database: workers can build it. */
 export function indexEntry(extraction: Extraction) {
   const { status, reason, attachments, body } = extraction;
   return {

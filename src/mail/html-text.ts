@@ -209,7 +209,6 @@ function wordsStart(text: string): number {
   return at;
 }
 
-/** Returns where the last word ends. */
 function wordsEnd(text: string): number {
   let at = text.length;
   while (isSpace(text.charCodeAt(at - 1))) at--;

@@ -266,7 +266,7 @@ class Splitter<T> {
   #lastAlongside: Body | null = null;
   /** From the root to the current part. */
   readonly #open: Open<T>[] = [];
-  /** Open multiparts by their boundaries, innermost first. */
+  /** Open multiparts by boundary; of equal boundaries, the innermost. */
   readonly #boundaries = new Map<string, Open<T>>();
   #longest = 0;
   /** True if a header comes next. */

@@ -223,7 +223,7 @@ async function announceForecast(
   });
 }
 
-/** Returns the mean message size of large empty mailboxes; in others, the rest may differ from the mean. */
+/** Returns the mean message size of large mailboxes with nothing stored, as otherwise the rest may differ. */
 async function askMeanSizes(
   ctx: PassContext,
   passes: readonly MailboxPass[],
