@@ -32,10 +32,7 @@ export function parseServiceUrl(text: string): URL | undefined {
   return plain && (url.protocol === 'https:' || url.protocol === 'http:') ? url : undefined;
 }
 
-/**
- * Returns the address that a text without scheme probably means, or null: `http://` for this machine only
- * (`127.0.0.1:4010`), else `https://` (`mail-api.example.com`).
- */
+/** Adds the probably missing scheme (`http://` for this machine, else `https://`), or returns null. */
 export function withScheme(text: string): string | null {
   const match = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9.-]{1,253})(:\d{1,5})?(\/[^\s?#@]{0,200})?$/i.exec(
     text,

@@ -17,10 +17,7 @@ import {
 import { labelOf, noPathProblem, type ParsedTarget, parseTarget } from './s3-target.ts';
 import { Secret } from './secrets.ts';
 
-/**
- * Single source of the configuration: validation, defaults and the editors' JSON Schema derive from it. `expected` in
- * the metadata is the expected value that errors show.
- */
+/** Validation, defaults and the editors' JSON Schema derive from this. Errors show `expected` as the expected value. */
 declare module 'zod' {
   interface GlobalMeta {
     expected?: string;

@@ -58,10 +58,7 @@ export function serveJobs<Job, Result, Report = never>(
   });
 }
 
-/**
- * Returns whether this thread's heap, buffers included, exceeds that many bytes. V8 never releases the space that one
- * large message needed, so it is better to replace such a thread after its work.
- */
+/** Returns whether to replace this thread after its work: V8 never releases the space of one large message. */
 export function isWorn(wornBytes: number): boolean {
   const { total_heap_size: heap, external_memory: buffers } = getHeapStatistics();
   return heap + buffers > wornBytes;

@@ -22,10 +22,7 @@ export interface Selection {
   readonly only?: readonly string[];
 }
 
-/**
- * Returns whether a pattern of `include` matches the name, none of `exclude` does and, if `only` is present, one of its
- * patterns does. Case matters, as in folder paths.
- */
+/** Returns whether the selection includes a name. Case matters, as in folder paths. */
 export function selects({ include, exclude, only }: Selection, name: string): boolean {
   const fits = (pattern: string): boolean => matches(pattern, name);
   return include.some(fits) && !exclude.some(fits) && (only === undefined || only.some(fits));

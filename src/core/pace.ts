@@ -495,10 +495,7 @@ interface LimiterOptions {
   readonly onWait?: (wait: Wait) => void;
 }
 
-/**
- * The single limiter of a process: a gate per token and host, and a pause per host. `label` identifies a token without
- * revealing it, such as the account's name and the API.
- */
+/** A gate per token and host, a pause per host; one per process. `label` identifies a token without revealing it. */
 export class Limiter {
   readonly clock: Clock;
   readonly #gates = new Map<string, Gate>();

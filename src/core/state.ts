@@ -259,15 +259,9 @@ const apiToken = fields({
 /** A token of the API over the mirror. Times are milliseconds since the epoch. */
 export type ApiToken = Kept<typeof apiToken>;
 
-/**
- * Scopes of state.sqlite, each with the kind of its keys and the shape of its values. Nothing here is part of the
- * archive: missing or malformed values are learned again.
- */
+/** Scopes with their kinds of keys and shapes of values. Missing or malformed values are learned again. */
 
-/**
- * Kind of a key. `place`, `generation` and `folder` keys start with the same folder key, so that purges and renames
- * find them (see `placeKey`, `generationKey` and `folderKey` below).
- */
+/** Kind of a key. `place`, `generation` and `folder` keys share a prefix, so that purges and renames find them. */
 type KeyKind =
   /** One message: a folder's UID epoch and a UID. */
   | 'place'

@@ -142,10 +142,7 @@ export function jsonLine(value: unknown): string {
   );
 }
 
-/**
- * Characters that JSON leaves alone although terminals obey them or they are invisible: DEL, C1 controls, bidi
- * controls, characters without width, line separators, fillers.
- */
+/** Obeyed by terminals or invisible, yet unescaped in JSON: DEL, C1, bidi, zero-width, line separators, fillers. */
 const UNSEEN_IN_JSON = /[\x7f-\x9f\p{Cf}\u2028\u2029\u115f\u1160\u3164\uffa0]|\u034f/gu;
 
 /** Returns JSON for people, with every such character escaped. */

@@ -54,10 +54,7 @@ export interface ListedAttachment {
   readonly contentId: string | null;
 }
 
-/**
- * A message in a listing of the origin, decoded leniently: a missing field is null or empty. `extra` contains every
- * other field of the record, so that nothing is lost.
- */
+/** A message in a listing, decoded leniently: missing fields are null or empty, unknown ones in `extra`. */
 export interface Listing {
   readonly uid: number;
   /** Received date, ISO 8601 as the origin sent it. */

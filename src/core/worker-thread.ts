@@ -348,10 +348,7 @@ interface Running<Result, Report> {
   readonly reject: (error: unknown) => void;
 }
 
-/**
- * Threads that each run one job at a time. They start on demand, and an ended one is replaced. Jobs wait for a thread,
- * first come, first served. The counterpart is `serveJobs`.
- */
+/** Threads that each run one job at a time, started on demand; jobs queue. The counterpart is `serveJobs`. */
 export class JobPool<Job, Result, Report = never> {
   readonly #threads = new Set<JobThread<Job, Result, Report>>();
   readonly #idle: JobThread<Job, Result, Report>[] = [];

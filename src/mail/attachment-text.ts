@@ -38,10 +38,7 @@ export interface AttachmentJob {
 }
 
 export interface AttachmentExtractor {
-  /**
-   * Reads one attachment at a time; others wait. An unreadable attachment resolves as failed. Rejects with errors of
-   * `source`, `mime-worker-failed` and `extractor-closed`.
-   */
+  /** Reads one attachment at a time. Rejects only with errors of `source`, `mime-worker-failed`, `extractor-closed`. */
   extract(job: AttachmentJob): Promise<AttachmentOutcome>;
   /** Ends the worker after its pending jobs; the next attachment starts it again. */
   rest(): Promise<void>;
@@ -74,10 +71,7 @@ export const ATTACHMENT_LIMITS = {
   youngGenerationMb: 16,
   /** Bytes of heap and buffers above which the worker is replaced after its attachment. */
   wornBytes: 64 * MiB,
-  /**
-   * Bytes by which the whole process may grow while reading an attachment. Buffers are outside V8's heap limits, which
-   * therefore do not stop a PDF whose streams unpack endlessly.
-   */
+  /** Growth of the process while reading, in bytes: buffers, as of a PDF's streams, are outside V8's heap limits. */
   growthBytes: 160 * MiB,
 };
 export type AttachmentLimits = Readonly<typeof ATTACHMENT_LIMITS>;

@@ -219,10 +219,7 @@ interface Attachment {
   properties: ReadonlyMap<number, Property>;
 }
 
-/**
- * Returns the text and attachments of a TNEF message (`winmail.dat`); null for other bytes. Reads each byte once,
- * copies texts only, and stops at the first invalid attribute.
- */
+/** Returns the parts of a TNEF message (`winmail.dat`) up to a defect; null for other bytes. Reads each byte once. */
 function tnefParts(bytes: Buffer, level = 0): ContainedPart[] | null {
   if (bytes.length < 6 || bytes.readUInt32LE(0) !== SIGNATURE) return null;
   let body: Buffer | null = null;

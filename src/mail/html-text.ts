@@ -61,10 +61,7 @@ interface OpenLink {
   hasWords: boolean;
 }
 
-/**
- * Builds plain text from the elements and texts of HTML, in order: collapses white space, separates blocks, and indents
- * lists and quotes. A faster equivalent of html-to-text (without word wrap).
- */
+/** Lays out HTML as plain text, with blocks, lists and quotes: a faster html-to-text (without word wrap). */
 class TextLayout {
   #block = new Block(null, 1, false);
   readonly #links: OpenLink[] = [];

@@ -74,10 +74,7 @@ export function quotedBytes(text: string): Buffer {
   );
 }
 
-/**
- * Decodes encoded words in a server's listing, for servers that list raw headers. Supports only the charsets of
- * browsers, without a library; others are read as UTF-8 or windows-1252.
- */
+/** Decodes encoded words in a raw listing, only with the charsets of browsers: it must not load a library. */
 export function listedText(text: string): string {
   return text.includes('=?') ? decodeWordsBy(text, decodeListed) : text;
 }

@@ -69,10 +69,7 @@ export function foldWord(word: string): string {
     .replaceAll(MARKS, '');
 }
 
-/**
- * Returns the pieces of an unspaced run for the index: overlapping pairs, plus the last character alone. Thus a query
- * of one character finds each of them as the start of a piece.
- */
+/** Returns pairs and the last character of a run: one-character queries thus match the start of some piece. */
 export function bigrams(run: string): string[] {
   const characters = clusters(run);
   const last = characters.at(-1);
@@ -115,10 +112,7 @@ export function isAscii(text: string): boolean {
   return /^[\x00-\x7f]*$/.test(text);
 }
 
-/**
- * Creates a value on first use. Regular expressions with Unicode properties take one to three milliseconds to create,
- * which an ASCII search from the command line avoids.
- */
+/** Creates a value on first use: Unicode regexes take up to 3 ms each, which an ASCII search avoids. */
 export function once<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined;
   return () => {

@@ -11,10 +11,7 @@ import type {
 import { limitsOf, type ReadingOptions, readInWorker } from './mime-threads.ts';
 import type { RemotePictures } from './safe-page.ts';
 
-/**
- * Reads one complete message for people, parsed in a worker while streaming, at any size. An unparsable message has its
- * headers and a `reason`; throws only the errors of `source`.
- */
+/** Reads one message for people, of any size. An unparsable one has a `reason`; throws only errors of `source`. */
 export async function readMessage(
   source: AsyncIterable<Uint8Array>,
   options: ReadingOptions = {},
@@ -77,10 +74,7 @@ export async function* openAttachments(
   }
 }
 
-/**
- * Returns a message's HTML as a page that is safe to open (see safe-page.ts), with its embedded images; null without
- * HTML. Throws `mail-unreadable`, and the errors of `source`.
- */
+/** Returns a safe page (see safe-page.ts); null without HTML. Throws `mail-unreadable` and errors of `source`. */
 export async function readPage(
   source: AsyncIterable<Uint8Array>,
   options: ReadingOptions = {},

@@ -24,8 +24,7 @@ export interface OriginFacts {
     readonly to: string | null;
   };
   /**
-   * No connection, or it broke before the response. `reason` is the errno or TLS code, such as ECONNREFUSED, or
-   * `not-http`; `sent` is false if the request was never sent.
+   * No connection, or it broke before a response. `reason`: errno, TLS code or `not-http`; `sent` is false if unsent.
    */
   readonly 'origin.unreachable': {
     readonly operation: string;

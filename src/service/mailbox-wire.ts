@@ -58,10 +58,7 @@ const attachmentRecord = z.looseObject({
   contentId: textOrNull,
 });
 
-/**
- * A message in listings, searches and `getMessage`. Services, samples and descriptions use this schema; clients decode
- * the same shape several times faster with `decodeListing`.
- */
+/** A message in listings. Clients decode the same shape several times faster with `decodeListing`. */
 export const messageRecord = z.looseObject({
   uid: uidField,
   path: text,
@@ -155,10 +152,7 @@ export const mailboxErrorRecord = z.looseObject({
     .transform((value) => value ?? {}),
 });
 
-/**
- * Request bodies of the Mailbox API, with its documented bounds. Unknown fields are dropped here, so that a service may
- * ignore them; a client refuses them before sending (`encodeBody`).
- */
+/** Request bodies with their documented bounds. Services drop unknown fields; clients refuse them (`encodeBody`). */
 
 export const feedbackRequest = z.object({
   score: z.int().min(1).max(10),
@@ -537,10 +531,7 @@ export const MAILBOX_OPERATIONS = operationsOf('mailbox', IN_PATH, [401, 403, 42
   },
 });
 
-/**
- * Message records are decoded by hand: pages of 100 dominate the traffic, and this is several times faster than the
- * schema (`messageRecord`). A test checks that both agree.
- */
+/** Decoding by hand is several times faster than `messageRecord`. A test checks that both agree. */
 
 /** Fields that a listing has, or that duplicate the place (`path`) or the flags (`unseen`). */
 const NAMED = new Set([

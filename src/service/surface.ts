@@ -241,10 +241,7 @@ export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
   return all(tests);
 }
 
-/**
- * Returns the test of the criteria that need the raw source, or null without any. `subject`, `from`, `to`, `cc` and
- * `body` are alternatives; everything else must hold.
- */
+/** Returns the test of criteria that need the source, or null. Five of them are alternatives, see `searchRequest`. */
 export function sourceTest(criteria: Criteria): Test<Buffer> | null {
   const { header, text } = criteria;
   const tests: Test<Buffer>[] = [];
@@ -589,10 +586,7 @@ function fits(pattern: readonly string[], segments: readonly string[]): boolean 
   return true;
 }
 
-/**
- * Returns the values of the named segments. Invalid percent-encoding is left unchanged: no such resource exists, so its
- * operation refuses it with a documented status.
- */
+/** Returns the named segments. Invalid percent-encoding stays: the operation refuses it with a declared status. */
 function bind(pattern: readonly string[], segments: readonly string[]): Record<string, string> {
   const params: Record<string, string> = {};
   for (let index = 0; index < pattern.length; index += 1) {

@@ -148,10 +148,7 @@ export function list<T extends z.ZodType>(item: T) {
 /** An IMAP UID: unique within a folder and UID epoch. */
 export const uid = z.int().min(1);
 
-/**
- * IMAP UID sets (RFC 3501 section 9, `sequence-set`) for the `uid` criterion of `searchMessages`: `7`, `1:100`,
- * `100:*`, `3,9:12`. `*` is the highest UID in the folder.
- */
+/** IMAP UID sets (RFC 3501 section 9, `sequence-set`): `7`, `1:100`, `100:*`, `3,9:12`. `*` is the highest UID. */
 
 /** One range of a set, both ends included; `'*'` is the folder's highest UID. */
 export interface UidRange {

@@ -245,10 +245,7 @@ const SAVE_EVERY_MS = 60_000;
 
 type Memory = Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;
 
-/**
- * Counts the requests of each gate by hour and status in the archive's state. If the state cannot be written, requests
- * continue, and the counts are kept for the next attempt.
- */
+/** Counts each gate's requests by hour and status in the state; if that is unwritable, keeps them for later. */
 export class RequestLog {
   /** Unwritten counts, by key, hour and status. */
   readonly #counts = new Map<string, Map<string, RequestCount>>();

@@ -17,10 +17,7 @@ import {
   type SyncProgress,
 } from './result.ts';
 
-/**
- * The first of these limits closes a batch; the archive's documentation gives the reasons. Normal mail reaches 128
- * messages first; the bytes bound the memory of pending batches.
- */
+/** The first of these limits closes a batch, usually `messages`; `bytes` bounds memory. See the archive's docs. */
 const BATCH_LIMITS = { messages: 128, bytes: 4 * 1024 * 1024, ageMs: 1000, records: 2048 };
 
 /** Commits in progress while the next batch is collected. */

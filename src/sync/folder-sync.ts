@@ -660,10 +660,7 @@ export class FolderPass {
   }
 }
 
-/**
- * Source fetches of one account: some run, the rest wait, first come, first served. Costs a few microseconds per fetch,
- * because a first sync queues every message of a mailbox.
- */
+/** Source fetches of one account, first come, first served. Cheap, as a first sync queues every message. */
 export class FetchQueue {
   #waiting: (() => Promise<void>)[] = [];
   /** Started fetches at the front of `#waiting`; removed in batches instead of shifting each. */

@@ -99,10 +99,7 @@ const MAILBOXES = 'account-mailboxes';
 /** Scope of memory: when each account last listed its mailboxes, milliseconds since the epoch. */
 const LISTED_AT = 'account-listed';
 
-/**
- * Compares the account's mailboxes with its earlier ones. A missing one is reported as unreachable, and nothing in it
- * counts as deleted. Sync continues when it is back.
- */
+/** Compares the account's mailboxes with earlier ones: a missing one is unreachable, and nothing in it is deleted. */
 export function noteMailboxes(
   ctx: PassContext,
   wanted: Wanted,

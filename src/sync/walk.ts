@@ -390,10 +390,7 @@ async function* walkFixedPages(
   }
 }
 
-/**
- * Returns the page, of at most `PAGE_SIZE`, that includes the last seen message and reaches furthest beyond it. Offsets
- * are multiples of the page size, so the size is chosen to fit.
- */
+/** Returns the page that includes the last seen message and reaches furthest; its size makes the offset fit. */
 export function pageOver(seen: number): { readonly page: number; readonly perPage: number } {
   if (seen === 0) return { page: 1, perPage: PAGE_SIZE };
   let best = { page: 1, perPage: PAGE_SIZE, end: 0 };
