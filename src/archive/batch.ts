@@ -31,26 +31,26 @@ interface PendingRecord {
 
 export interface AddedSource {
   readonly id: MessageId;
-  /** Bytes of the raw source. */
+  /** Size of the raw source in bytes. */
   readonly size: number;
 }
 
-/** True when bytes of this hash are durable in the archive and were not purged since. */
+/** Returns true if bytes with this hash are durable in the archive and not purged. */
 export type IsStored = (hash: string) => boolean;
 
-/** Blobs from this size on may get a place of their own when the segment is sealed. */
+/** Size from which sealing may store a blob separately. */
 const LARGE_BYTES = 64 * 1024;
 
 const NOT_STORED: IsStored = () => false;
 
 /**
- * Records that belong together, gathered until the writer commits them. Whoever gathers keeps to the limits of a batch
- * (128 messages, 4 MiB, 1 s) by looking at `messages`, `records` and `bytes`, which count what was added: the raw
- * bytes of sources, whatever they take in the log. So batches are the same wherever they are put together.
+ * Records that belong together, collected until the writer commits them. The caller keeps to a batch's limits (128
+ * messages, 4 MiB, 1 s) with `messages`, `records` and `bytes`. These count the added raw bytes, whatever their size in
+ * the log, so batches are the same on any thread.
  */
 export abstract class Batch {
   messages = 0;
-  /** Messages, facts, and blobs that were added as such. */
+  /** Messages, facts, and separately added blobs. */
   records = 0;
   bytes = 0;
   #state: 'open' | 'committing' | 'committed' = 'open';
@@ -58,27 +58,27 @@ export abstract class Batch {
   constructor(protected readonly files: FileLayer) {}
 
   /**
-   * Adds a raw source that lies in memory (up to about 8 MiB), unless this batch has it. A blob is written once, and
-   * only if `isBlobStored`, asked when the batch is committed, does not know it. The buffer is not kept.
+   * Adds a raw source from memory (up to about 8 MiB), unless this batch has it. Writes a blob once, and only if
+   * `isBlobStored` returns false at commit. Does not keep the buffer.
    *
-   * @param id the SHA-256 of `raw`, which the caller has computed already to see whether the message is known. It is not
-   *   computed again: a wrong one would make the message unreadable.
+   * @param id the SHA-256 of `raw`, already computed by the caller. It is not recomputed: a wrong one would make the
+   * message unreadable.
    */
   abstract addSource(raw: Buffer, id: MessageId, isBlobStored?: IsStored): AddedSource;
 
-  /** Adds bytes that are no message's (at most 4 MiB), and returns their hash. */
+  /** Adds bytes that belong to no message (at most 4 MiB), and returns their hash. */
   abstract addBlob(bytes: Buffer): BlobHash;
 
-  /** Adds a fact. It must be one that a rebuild will be able to read: anything else is a mistake of the caller. */
+  /** Adds a fact. Throws unless a rebuild could read it. */
   abstract addFact(fact: Fact): void;
 
-  /** Adds a message whose record was put together elsewhere, unless this batch has it. */
+  /** Adds a message whose record was built elsewhere, unless this batch has it. */
   protected abstract addMessage(id: MessageId, size: number, payload: Buffer): void;
 
   /**
-   * Adds a raw source of any size from a file, without ever holding it whole: its blobs go out in batches of their own,
-   * which `commitBlobs` has to commit (and fold) before it resolves; the message's record joins this batch at the end.
-   * Do not commit this batch before the promise has resolved.
+   * Adds a raw source of any size from a file without loading it whole. Its blobs go into separate batches, which
+   * `commitBlobs` must commit (and fold) before it resolves. The message's record joins this batch at the end. Do not
+   * commit this batch before the promise has resolved.
    */
   async addSourceFile(
     path: string,
@@ -106,7 +106,7 @@ export abstract class Batch {
     return { id, size };
   }
 
-  /** For the writer: nothing can be added while a commit is under way, and nothing more once it is done. */
+  /** For the writer: nothing can be added during or after a commit. */
   beginCommit(): void {
     this.requireOpen();
     this.#state = 'committing';
@@ -128,11 +128,11 @@ export abstract class Batch {
 
 interface PendingBlob {
   readonly bytes: Buffer;
-  /** The message that it is a part of; missing where the bytes were added as such and are written in any case. */
+  /** The message that contains it. Absent for separately added bytes, which are always written. */
   readonly of?: { readonly id: MessageId; readonly isBlobStored: IsStored };
 }
 
-/** A batch in the memory of this thread, each source split into its records as it is added. */
+/** A batch in this thread's memory, with each source split into records when it is added. */
 export class LocalBatch extends Batch {
   readonly #held = new Set<MessageId>();
   readonly #blobs = new Map<BlobHash, PendingBlob>();
@@ -158,7 +158,7 @@ export class LocalBatch extends Batch {
     return hash;
   }
 
-  /** Adds a blob whose SHA-256 is known, stored or not. */
+  /** Adds a blob whose SHA-256 is known, even if it is stored already. */
   addNamedBlob(hash: BlobHash, bytes: Buffer): void {
     this.requireOpen();
     this.count(bytes.length);
@@ -170,7 +170,7 @@ export class LocalBatch extends Batch {
     this.addCheckedFact(fact);
   }
 
-  /** Adds a fact whose shape was checked when it was added to another batch. */
+  /** Adds a fact whose shape another batch has checked. */
   addCheckedFact(fact: Fact): void {
     this.requireOpen();
     const payload = Buffer.from(canonicalJson(fact), 'utf8');
@@ -187,15 +187,15 @@ export class LocalBatch extends Batch {
     if (!this.#held.has(id)) this.#message(id, size, payload, payload.length);
   }
 
-  /** Blobs that are written unless the archive has them, each with a message that has it. */
+  /** Yields blobs that are written only if the archive lacks them, each with a message that contains it. */
   *unsureBlobs(): Iterable<readonly [hash: BlobHash, message: MessageId]> {
     for (const [hash, { of }] of this.#blobs) if (of !== undefined) yield [hash, of.id];
   }
 
   /**
-   * The records in the order of the log: blobs before the messages that need them, messages before the facts that speak
-   * of them. Large blobs come first, the largest of them before others, so that the records that share blocks lie together
-   * when the segment is sealed. Blobs that are stored by now are left out.
+   * Returns the records in log order: blobs before the messages that need them, messages before the facts about them.
+   * Large blobs come first, largest first, so that records that share blocks are adjacent after sealing. Omits blobs
+   * that are now stored.
    */
   ordered(): PendingRecord[] {
     const large: PendingRecord[] = [];
@@ -224,7 +224,7 @@ export class LocalBatch extends Batch {
   }
 }
 
-/** Where a batch will stand, and in which chain. */
+/** A batch's future position and chain. */
 export interface BatchPlace {
   readonly space: RecordSpace;
   readonly chain: ChainState;
@@ -235,7 +235,7 @@ export interface BatchPlace {
 }
 
 interface SerializedBatch {
-  /** A view of the memory that was handed in, or of larger memory to be used from now on. */
+  /** A view of the given memory, or of larger memory to use from now on. */
   readonly bytes: Buffer;
   readonly memory: Buffer;
   readonly committed: CommittedBatch;
@@ -243,10 +243,10 @@ interface SerializedBatch {
   readonly nextOrdinal: number;
 }
 
-/** Memory for a batch on its way to the disk; a larger batch gets its own, which is let go of afterwards. */
+/** Memory for serialising a batch; a larger batch gets temporary memory. */
 export const MEMORY_BYTES = 9 * 1024 * 1024;
 
-/** Lays a batch and its commit out as the bytes of the log. */
+/** Serialises a batch and its commit for the log. */
 export function serializeBatch(
   batch: LocalBatch,
   place: BatchPlace,

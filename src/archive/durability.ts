@@ -6,47 +6,46 @@ import type { HotFile } from './hot-segment.ts';
 import { syncing, writing } from './hot-segment.ts';
 import type { ChainState } from './segment-reader.ts';
 
-/** The commit that closes a batch, and the hash of the one before it. */
+/** The commit of a batch, with the previous commit's hash. */
 export interface AppendedCommit extends Commit {
   readonly previousHash: string;
 }
 
-/** Where a batch stands in the log. */
+/** A batch's position in the log. */
 export interface AppendPlace {
   readonly segment: number;
-  /** Of its first record, in generation 1 of the segment. */
+  /** Offset of its first record in generation 1 of the segment. */
   readonly offset: number;
-  /** Of its first record. */
+  /** Ordinal of its first record. */
   readonly ordinal: number;
-  /** Of the record after its commit. */
+  /** Ordinal of the record after its commit. */
   readonly nextOrdinal: number;
 }
 
-/** A segment that is begun, and the commit before its first. */
+/** A new segment, and the commit before its first. */
 export interface NextSegment {
   readonly segment: number;
   readonly previous: ChainState;
 }
 
 /**
- * What makes a batch durable: the moment at which a commit has happened. The writer asks for one act at a time, in the
- * order of the log, and asks for nothing more after an act that failed with anything but `log-write-failed` or
- * `disk-full`.
+ * Makes batches durable, which is when a commit happens. The writer calls one method at a time, in log order. It calls
+ * nothing after any failure other than `log-write-failed` or `disk-full`.
  */
 export interface Durability {
   /**
-   * Resolves once the batch is durable at its place.
+   * Resolves once the batch is durable at its position.
    *
-   * @param bytes as they stand in generation 1 of the segment; their memory is reused once the promise has settled
-   * @throws `log-write-failed`, `disk-full`: nothing of the batch is in the log, now or later; it may be offered again
-   * @throws `log-fenced` and anything else: nobody knows whether it is in the log
+   * @param bytes as in generation 1 of the segment; their memory is reused once the promise has settled
+   * @throws `log-write-failed`, `disk-full`: the batch is not in the log and never will be; it may be retried
+   * @throws `log-fenced` and any other error: it is unknown whether the batch is in the log
    */
   append(bytes: Buffer, committed: AppendedCommit, place: AppendPlace): Promise<void>;
-  /** Closes the segment that is written to and begins the next one, which has no batch yet. Throws as `append` does. */
+  /** Closes the current segment and starts the next one, without a batch. Throws like `append`. */
   roll(next: NextSegment): Promise<void>;
 }
 
-/** One local disk: a batch is durable when it was written and synced. */
+/** A single local disk: a batch is durable once written and synced. */
 export class LocalDurability implements Durability {
   constructor(private readonly hot: HotFile) {}
 
@@ -75,8 +74,8 @@ export async function writeDurably(
 }
 
 /**
- * Another place, of which the local log is a copy: what was made durable there is written here afterwards, without a sync.
- * A copy that cannot be written ends the writer, since nothing can be read from it any more that was promised.
+ * Durability elsewhere; the local log is a copy, written afterwards without a sync. If the copy cannot be written, the
+ * writer ends, since reads of committed data would fail.
  */
 export class DurabilityElsewhere implements Durability {
   constructor(
@@ -90,7 +89,7 @@ export class DurabilityElsewhere implements Durability {
   }
 
   async roll(next: NextSegment): Promise<void> {
-    // A closed segment is not compared with the head when the log is opened, so its bytes have to be on the disk.
+    // Opening the log does not compare a closed segment with the head, so its bytes must be on the disk.
     await this.hot.sync();
     await acknowledged(null, () => this.elsewhere.roll(next));
     await this.#copying(() => this.hot.begin(next.segment, next.previous));
@@ -105,7 +104,7 @@ export class DurabilityElsewhere implements Durability {
   }
 }
 
-/** Takes every failure that does not promise that nothing happened for one of which nobody knows. */
+/** Treats every failure as an unknown outcome, except those that guarantee that nothing happened. */
 async function acknowledged(commit: number | null, act: () => Promise<void>): Promise<void> {
   try {
     await act();

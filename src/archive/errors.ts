@@ -3,7 +3,7 @@ import { terminalLine } from '../core/terminal-safe.ts';
 import { localTime } from '../core/text.ts';
 
 /**
- * Returns the process that has the lock of an archive, in words. On another machine nothing can check that it still does.
+ * Describes the process that holds an archive's lock. For another machine, nothing can check that it still does.
  *
  * @param host null for this machine
  */
@@ -15,13 +15,13 @@ export function holderText(pid: number, command: string, since: string, host: st
     : `last locked by process ${pid} (${program}) on ${terminalLine(host)}, ${time}`;
 }
 
-/** The system does not let this process write. */
+/** Errors that mean this process has no write access. */
 const REFUSED = new Set(['EACCES', 'EPERM', 'EROFS', 'SQLITE_READONLY', 'SQLITE_CANTOPEN']);
 
 const KEEP =
   'Nothing was changed. Do not delete anything; copy the archive, then check the disk (smartctl, dmesg).';
 
-/** Why the registry of a fleet did not take a commit. */
+/** Reasons why the registry of a fleet rejected a commit. */
 const NOT_TAKEN: Readonly<Record<string, string>> = {
   'registry-unreachable': 'it cannot be reached',
   'registry-certificate': 'its certificate cannot be trusted',
@@ -34,12 +34,12 @@ const NOT_TAKEN: Readonly<Record<string, string>> = {
   'log-fenced': 'the lease was renewed meanwhile',
 };
 
-/** What kind of damage a byte range of the log shows; see docs/archive-format.md. */
+/** The damage of a byte range of the log; see docs/archive-format.md. */
 export type DamageReason =
   | 'segment-header'
   | 'segment-missing'
   | 'bytes'
-  /** The disk does not give the bytes back. */
+  /** The disk cannot read the bytes. */
   | 'unreadable'
   | 'payload'
   | 'commit'
@@ -68,10 +68,10 @@ export const archiveError = defineErrors({
         : 'Wait until it has finished, or stop it if it is a daemon. Reading commands (list, search, show, status) work meanwhile.',
     ],
     /**
-     * What makes commits durable refused one, because this process is not the archive's writer any more, or left it open
-     * whether it was accepted. Nothing is promised about the batch. This writer takes no further commits.
+     * The durability backend refused a commit because this process is no longer the archive's writer, or left the
+     * outcome unknown. Nothing is certain about the batch. This writer accepts no further commits.
      *
-     * @param commit the commit that was under way; null where a segment was closed
+     * @param commit the current commit; null for closing a segment
      */
     'log-fenced': ({
       commit,
@@ -183,7 +183,7 @@ export const archiveError = defineErrors({
       `The stored bytes of message ${f.message} are damaged (${f.reason}).`,
       KEEP,
     ],
-    /** A blob's stored bytes do not have its hash, or the log does not hold it where it should. */
+    /** A blob's stored bytes do not match its hash, or the log lacks the blob at its position. */
     'blob-damaged': (f: { blob: string; reason: DamageReason | 'hash' | 'absent' }) => [
       `The stored bytes of ${f.blob} are damaged (${f.reason}).`,
       KEEP,
@@ -191,8 +191,8 @@ export const archiveError = defineErrors({
   },
   origin: {
     /**
-     * The file of a segment is not in the log's folder, but in a place from which it can be fetched. Of the family `origin`,
-     * because it concerns one archive: an error of the disk pauses all accounts.
+     * A segment's file is not local but can be fetched. The family is `origin` because it concerns one archive: a disk
+     * error pauses all accounts.
      */
     'segment-elsewhere': ({ segment }: { segment: number }) => [
       `Segment ${segment} of the log is not on this disk yet.`,
@@ -202,7 +202,7 @@ export const archiveError = defineErrors({
   retryable: ['archive-in-use', 'segment-elsewhere'],
 });
 
-/** The process that holds a lock; `host` is null for this machine, where it is known to run. */
+/** The process that holds a lock; `host` is null for this machine, where the process is known to run. */
 interface Holder {
   readonly pid: number;
   readonly command: string;
@@ -210,42 +210,42 @@ interface Holder {
   readonly host: string | null;
 }
 
-/** Another process (or another part of this one) writes to the archive; `holder` is null where it is unknown which. */
+/** Another process, or another part of this one, writes to the archive; `holder` is null if unknown. */
 export function archiveInUse(dir: string, holder: Holder | null, cause: unknown) {
   const { pid = null, command = null, since = null, host = null } = holder ?? {};
   const facts = { dir, pid, command, since, host };
   return archiveError('archive-in-use', facts, cause);
 }
 
-/** The lock file cannot be opened or locked for another reason than that somebody holds it. */
+/** The lock file cannot be opened or locked, for a reason other than another holder. */
 export function archiveLockFailed(dir: string, cause: unknown) {
   const facts = { dir, errno: errnoName(cause) };
   return archiveError('archive-lock-failed', facts, cause);
 }
 
-/** No room (ENOSPC) or no quota (EDQUOT). Nothing of what was being written stays; the writer continues once there is room. */
+/** No space (ENOSPC) or quota (EDQUOT) left. Nothing of the write remains; the writer continues once there is space. */
 export function diskFull(file: string, bytes: number, cause: unknown) {
   const facts = { file, bytes, errno: errnoName(cause) };
   return archiveError('disk-full', facts, cause);
 }
 
-/** Writing failed for another reason than room. Cut back to the last commit. */
+/** Writing failed for a reason other than space. The log was cut back to the last commit. */
 export function logWriteFailed(file: string, cause: unknown) {
   const facts = { file, errno: errnoName(cause) };
   return archiveError('log-write-failed', facts, cause);
 }
 
 /**
- * The system could not guarantee that written bytes are on the disk. The page cache can no longer be trusted for that
- * file, so the writer never retries: the process has to end and open the archive again.
+ * The system could not guarantee that written bytes are on the disk. The file's page cache is no longer reliable, so
+ * the writer never retries: the process must exit and reopen the archive.
  */
 export function logSyncFailed(file: string, cause: unknown) {
   return archiveError('log-sync-failed', { file, errno: errnoName(cause) }, cause);
 }
 
 /**
- * The thread that writes to the log ended while it wrote. How much of the batch is in the log is not known, so the
- * process has to end, as after a failed sync: opening the log again finds the end of it.
+ * The log thread ended during a write, so it is unknown how much of the batch is in the log. The process must exit, as
+ * after a failed sync; reopening the log finds its end.
  */
 export function logThreadEnded(file: string, cause: unknown) {
   const { reason, detail } = cause instanceof MailkeepError ? cause.facts : {};
@@ -254,8 +254,8 @@ export function logThreadEnded(file: string, cause: unknown) {
 }
 
 /**
- * A commit is durable elsewhere, but the local copy of the log could not be written. This writer takes no further
- * commits: opening the archive again completes the copy.
+ * A commit is durable elsewhere, but the local copy of the log could not be written. This writer accepts no further
+ * commits; reopening the archive completes the copy.
  */
 export function logCopyFailed(file: string, cause: unknown) {
   const errno = cause instanceof MailkeepError ? cause.facts.errno : undefined;

@@ -19,49 +19,49 @@ import { errnoName, NOT_REGULAR } from '../core/errors.ts';
 import { makeFolders, openRegularFile } from '../core/files.ts';
 import { FILE_MODE, FOLDER_MODE, temporaryPath } from './format.ts';
 
-/** Bytes that an ordinary user can still write on the disk that holds `dir` (which must exist). */
+/** Returns the bytes available to an ordinary user on the disk that holds `dir`, which must exist. */
 export async function freeBytes(dir: string): Promise<number> {
   const { bavail, bsize } = await statfs(dir);
   return bavail * bsize;
 }
 
 /**
- * The only access to the disk. Every promise of the archive about power cuts and full disks is made in terms of
- * these calls, so that tests can use a simulated disk instead. Paths are as the caller gave them.
+ * The only access to the disk. The archive's guarantees about power cuts and full disks rest on these calls, so that
+ * tests can simulate a disk. Paths are as the caller gave them.
  *
- * Reading is synchronous: a record comes from the page cache in microseconds, and a trip through the thread pool costs
- * ten times that. Calls that wait for the disk (writing, syncing) are asynchronous, so that fetching continues meanwhile.
+ * Reading is synchronous: a record comes from the page cache in microseconds, a tenth of the cost of the thread pool.
+ * Calls that wait for the disk (writing, syncing) are asynchronous, so that fetching continues.
  *
- * Failures are thrown as Node's system errors, with their `code` (`ENOENT`, `ENOSPC`, …).
+ * Failures are Node's system errors, with their `code` (`ENOENT`, `ENOSPC`, …).
  */
 export interface FileLayer {
   /**
-   * `read`: must exist. `write`: must exist, read and write. `create`: must not exist (`EEXIST`), read and write,
-   * mode 0600.
+   * `read`: must exist. `write`: must exist, opened for read and write. `create`: must not exist (`EEXIST`), opened for
+   * read and write, mode 0600.
    */
   open(path: string, access: 'read' | 'write' | 'create'): LogFile;
-  /** Names in a folder, in no particular order. */
+  /** Lists the names in a directory, in no particular order. */
   list(folder: string): string[];
-  /** Creates a folder (0700) and its missing parents; quietly does nothing where it exists. */
+  /** Creates a directory (0700) and its missing parents; does nothing if it exists. */
   makeFolder(folder: string): void;
-  /** Replaces what is at `to`. Durable only after `syncFolder`. */
+  /** Replaces an existing file at `to`. Durable only after `syncFolder`. */
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
-  /** Makes creations, renames and removals in this folder durable. */
+  /** Makes creations, renames and removals in this directory durable. */
   syncFolder(folder: string): Promise<void>;
-  /** When a file was last written, milliseconds since the epoch. */
+  /** Returns a file's modification time, milliseconds since the epoch. */
   modifiedAt(path: string): number;
 }
 
-/** What is needed of a file to read it. */
+/** A file's methods for reading. */
 export interface ReadFile {
-  /** May read less than asked for, and reads 0 bytes only at the end of the file (or into an empty target). */
+  /** May read less than requested. Returns 0 only at the end of the file, or for an empty target. */
   read(target: Uint8Array, position: number): number;
   size(): number;
 }
 
 export interface LogFile extends ReadFile {
-  /** Writes at most all of `bytes` at `position` and says how many bytes it took: it may be fewer. */
+  /** Writes up to all of `bytes` at `position` and returns the number of bytes written. */
   write(bytes: Uint8Array, position: number): Promise<number>;
   /** Makes the written bytes and the length durable. */
   datasync(): Promise<void>;
@@ -69,7 +69,7 @@ export interface LogFile extends ReadFile {
   close(): void;
 }
 
-/** Opens a file for reading; undefined where a folder, a pipe or a device has its name, which no segment is. */
+/** Opens a file for reading. Undefined for a directory, pipe or device, which cannot be a segment. */
 export function openIfFile(files: FileLayer, path: string): LogFile | undefined {
   try {
     return files.open(path, 'read');
@@ -80,7 +80,7 @@ export function openIfFile(files: FileLayer, path: string): LogFile | undefined 
   }
 }
 
-/** Creates a file and replaces what unfinished work may have left under its name. */
+/** Creates a file, replacing any left by unfinished work. */
 export async function createOrReplace(files: FileLayer, path: string): Promise<LogFile> {
   try {
     return files.open(path, 'create');
@@ -91,7 +91,7 @@ export async function createOrReplace(files: FileLayer, path: string): Promise<L
   }
 }
 
-/** Writes until every byte is out. A write that takes nothing twice in a row is a failure (`EIO`), not a loop. */
+/** Writes all bytes. Throws `EIO` if two writes in a row write nothing. */
 export async function writeAll(file: LogFile, bytes: Uint8Array, position: number): Promise<void> {
   let done = 0;
   let idle = 0;
@@ -103,7 +103,7 @@ export async function writeAll(file: LogFile, bytes: Uint8Array, position: numbe
   }
 }
 
-/** Reads until the target is full or the file ends; returns how many bytes came. */
+/** Reads until the target is full or the file ends. Returns the number of bytes read. */
 export function readFully(file: ReadFile, target: Uint8Array, position: number): number {
   let done = 0;
   while (done < target.length) {
@@ -114,7 +114,7 @@ export function readFully(file: ReadFile, target: Uint8Array, position: number):
   return done;
 }
 
-/** A file read whole, for the few small ones. */
+/** Reads a whole file; for small files only. */
 export function readWhole(files: FileLayer, path: string): Buffer {
   const file = files.open(path, 'read');
   try {
@@ -125,7 +125,7 @@ export function readWhole(files: FileLayer, path: string): Buffer {
   }
 }
 
-/** Writes a small file durably: whole under its name, or not at all. What was there is replaced. Mode 0600. */
+/** Replaces a small file durably and atomically. Mode 0600. */
 export async function replaceFile(
   files: FileLayer,
   path: string,
@@ -142,7 +142,7 @@ export async function replaceFile(
     }
     await files.rename(temporary, path);
   } catch (error) {
-    // What cannot be removed now, the next attempt replaces.
+    // The next attempt replaces a file that cannot be removed now.
     await files.remove(temporary).catch(() => undefined);
     throw error;
   }
@@ -150,10 +150,10 @@ export async function replaceFile(
 }
 
 /**
- * Returns the same files, without those at certain paths: no folder lists them. A segment that may not be opened is then
- * to every reader one that is not there.
+ * Returns a file layer that omits certain paths from listings. Readers then treat a segment that must not be opened as
+ * missing.
  *
- * @param hidden paths as `join` makes them
+ * @param hidden paths as made by `join`
  */
 export function filesWithout(files: FileLayer, hidden: ReadonlySet<string>): FileLayer {
   return {
@@ -168,14 +168,14 @@ export function filesWithout(files: FileLayer, hidden: ReadonlySet<string>): Fil
 }
 
 interface FileSystem {
-  /** As the kernel names it: `ext4`, `nfs4`, `fuse.sshfs`. */
+  /** The kernel's name: `ext4`, `nfs4`, `fuse.sshfs`. */
   readonly type: string;
   readonly mountPoint: string;
-  /** Reached over a network: its locks and its promises that data is on the disk are often untrue. */
+  /** True for network file systems, whose locks and durability guarantees are often unreliable. */
   readonly network: boolean;
 }
 
-/** Names of network file systems in Linux's tables; those in user space stand behind `fuse.`. */
+/** Names of network file systems in Linux's tables; user-space ones start with `fuse.`. */
 const NETWORK = new Set(
   '9p afs beegfs ceph cifs coda gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 orangefs smb3 smbfs'.split(
     ' ',
@@ -184,10 +184,7 @@ const NETWORK = new Set(
 const NETWORK_FUSE =
   /^fuse\.(.*ssh|.*s3|davfs|webdav|glusterfs|ceph|rclone|gvfs|smb|nfs|juicefs|gcsfuse|blobfuse)/;
 
-/**
- * The file system that holds a folder, or would, were the folder made; null where the system has no such table
- * (it is Linux's).
- */
+/** Returns the file system of a directory, even one that does not exist yet. Null on systems other than Linux. */
 export function fileSystemOf(folder: string): FileSystem | null {
   const table = '/proc/self/mountinfo';
   if (!existsSync(table)) return null;
@@ -201,7 +198,7 @@ export function fileSystemIn(mountinfo: string, folder: string): FileSystem | nu
     const [before = '', after = ''] = line.split(' - ');
     const mountPoint = unescaped(before.split(' ')[4] ?? '');
     const type = after.split(' ')[0] ?? '';
-    // Of mounts over each other the last one is seen.
+    // The last of several mounts at one point is visible.
     if (mountPoint === '' || !contains(mountPoint, folder)) continue;
     if (found !== null && mountPoint.length < found.mountPoint.length) continue;
     found = { type, mountPoint, network: NETWORK.has(type) || NETWORK_FUSE.test(type) };
@@ -213,7 +210,7 @@ function contains(mountPoint: string, folder: string): boolean {
   return mountPoint === '/' || folder === mountPoint || folder.startsWith(`${mountPoint}/`);
 }
 
-/** Blanks and backslashes stand as octal numbers. */
+/** Spaces and backslashes are octal escapes. */
 function unescaped(text: string): string {
   return text.replace(/\\([0-7]{3})/g, (_, octal: string) =>
     String.fromCharCode(Number.parseInt(octal, 8)),
@@ -229,9 +226,9 @@ function nearestExisting(folder: string): string {
 const fdatasyncAsync = promisify(fdatasync);
 const ftruncateAsync = promisify(ftruncate);
 
-/** The disk itself. */
+/** The real disk. */
 export const realFiles: FileLayer = {
-  // A foreign archive or export may have a pipe instead of a file: opening it must not wait.
+  // A foreign archive or export may contain a pipe instead of a file: opening it must not block.
   open: (path, access) =>
     realFile(
       access === 'create' ? openSync(path, 'wx+', FILE_MODE) : openRegularFile(path, access),
@@ -248,7 +245,7 @@ function realFile(fd: number): LogFile {
   return {
     read: (target, position) => readSync(fd, target, 0, target.length, position),
     size: () => fstatSync(fd).size,
-    // Bare descriptors and callbacks: a FileHandle costs several promises for each call.
+    // Raw descriptors and callbacks: a FileHandle costs several promises per call.
     write: (bytes, position) =>
       new Promise((resolve, reject) => {
         write(fd, bytes, 0, bytes.length, position, (error, taken) =>
@@ -261,7 +258,7 @@ function realFile(fd: number): LogFile {
   };
 }
 
-/** Some file systems cannot sync a folder (network shares, and Windows everywhere): there the rename itself has to do. */
+/** Some file systems cannot sync a directory (network shares; Windows always). The rename must then suffice. */
 const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
 
 async function syncFolder(folder: string): Promise<void> {

@@ -11,7 +11,7 @@ import type {
   Place,
 } from '../core/types.ts';
 
-/** JSON, or undefined where the text is none (JSON itself has no undefined). */
+/** Parses JSON. Returns undefined for invalid text; JSON itself has no undefined. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -21,32 +21,31 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Returns true for a JSON object; its fields still have to be checked. */
+/** Returns true for a JSON object. Its fields are not checked. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A whole number from 0 that a double holds exactly. */
+/** Returns true for a non-negative safe integer. */
 export function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
 }
 
 const HASH = /^[0-9a-f]{64}$/;
 
-/** A lower-case hexadecimal SHA-256. */
+/** Returns true for a lower-case hexadecimal SHA-256. */
 export function isHash(value: unknown): value is string {
   return typeof value === 'string' && HASH.test(value);
 }
 
 /**
- * Everything the archive knows apart from bytes is a fact: one canonical JSON object per record, one place per fact,
- * so that forgetting a place means forgetting its facts. Facts hold no times: the commit that closes the
- * batch carries the time.
+ * Everything the archive records apart from bytes is a fact. A fact is one canonical JSON object per record, about one
+ * place, so that forgetting a place means forgetting its facts. Facts hold no times: the batch's commit does.
  */
 export type Fact =
-  /** A mailbox was met for the first time, or its address changed. */
+  /** A mailbox was first seen, or its address changed. */
   | ({ readonly fact: 'mailbox'; readonly address: string } & MailboxKey)
-  /** A folder came, came back, or shows another special use; `generation` is the one its uids belong to. */
+  /** A folder was created or restored, or its special use changed; `generation` is its current UID generation. */
   | ({
       readonly fact: 'folder';
       readonly name: string;
@@ -56,15 +55,15 @@ export type Fact =
     } & FolderKey)
   /** A folder was renamed: its places and generations continue under the new path. */
   | ({ readonly fact: 'folder-renamed'; readonly to: string } & FolderKey)
-  /** A folder was removed: separate facts have ended its open places. */
+  /** A folder was removed. Separate facts end its open places. */
   | ({ readonly fact: 'folder-gone' } & FolderKey)
-  /** The origin reassigned the folder's uids: from here on they belong to `generation`. */
+  /** The service reassigned the folder's UIDs: they now belong to `generation`. */
   | ({
       readonly fact: 'generation';
       readonly generation: number;
       readonly reason: string;
     } & FolderKey)
-  /** A message appeared at a place: its listing record, its docid and the hash of its raw source. */
+  /** A message appeared at a place: its listing record, docid and raw source's hash. */
   | ({
       readonly fact: 'appeared';
       readonly listing: Listing;
@@ -72,20 +71,22 @@ export type Fact =
       readonly message: MessageId;
       /** Bytes of the raw source as stored. */
       readonly size: number;
-      /** Why the source was accepted although its size differs from the listing's; absent when it agrees. */
+      /** Why a source was accepted whose size differs from the listing; absent if it agrees. */
       readonly accepted?: 'shorter-twice' | 'longer-twice' | 'host-rule';
-      /** Present when the bytes were assumed from another place and not fetched. */
+      /** Present if the bytes were matched from another place without download. */
       readonly assumedFrom?: Place;
     } & Place)
   /** The flags of an open place changed to this set. */
   | ({ readonly fact: 'flags'; readonly flags: FlagSet } & Place)
-  /** An open place ended: the origin does not have the message there any more. */
+  /** A place ended: the message was deleted at the service. */
   | ({ readonly fact: 'ended'; readonly reason: string } & Place)
-  /** An ended place was ended wrongly, or its uid answers again with the same fingerprint. */
+  /** A place was reopened: it was ended wrongly, or its UID returned with the same fingerprint. */
   | ({ readonly fact: 'reopened'; readonly flags: FlagSet; readonly reason: string } & Place)
-  /** A place that seems gone is held open by the brake, or let go of. */
+  /** The deletion guard holds a missing place open, or releases it. */
   | ({ readonly fact: 'held'; readonly held: boolean } & Place)
-  /** An assumed place was fetched and hashed: `message` is what it really holds (same as assumed, or a correction). */
+  /**
+   * A place matched without download was downloaded and hashed. `message` is its real content, possibly a correction.
+   */
   | ({
       readonly fact: 'verified';
       readonly message: MessageId;
@@ -93,7 +94,7 @@ export type Fact =
       readonly size: number;
       readonly corrected: boolean;
     } & Place)
-  /** A message could not be fetched whole. Bytes that came, if any, are kept aside in the blob `kept`. */
+  /** A message could not be fetched whole. Received bytes, if any, are in the blob `kept`. */
   | ({
       readonly fact: 'quarantined';
       readonly listing: Listing;
@@ -101,10 +102,10 @@ export type Fact =
       readonly detail: string;
       readonly kept?: string;
     } & Place)
-  /** A quarantined place was stored (an `appeared` follows), ended, or acknowledged by the user. */
+  /** An incomplete place was stored (an `appeared` follows), deleted at the service, or acknowledged by the user. */
   | ({ readonly fact: 'released'; readonly reason: 'stored' | 'ended' | 'forgotten' } & Place)
   | ({ readonly fact: 'acknowledged' } & Place)
-  /** What the intervals of a folder prove, at most one a folder and day. */
+  /** The reconciliation of a folder, at most one per folder and day. */
   | ({
       readonly fact: 'certificate';
       readonly generation: number;
@@ -115,46 +116,46 @@ export type Fact =
       readonly held: number;
       readonly forgotten: number;
       readonly complete: boolean;
-      /** Every uid was answered for since this time, ISO 8601. */
+      /** Time since which every UID is accounted for, ISO 8601. */
       readonly since: string;
     } & FolderKey)
   /**
-   * Bytes that a repair could not find: they are damaged here, and neither the origin nor another copy has them. If they
-   * turn up, they are stored again in a record after this fact.
+   * Bytes that a repair could not find here, at the service, or in another copy. If they reappear, they are stored
+   * again in a record after this fact.
    */
   | {
       readonly fact: 'missing';
       readonly kind: 'message' | 'blob';
       /** SHA-256 of the message's source, or of the blob. */
       readonly hash: string;
-      /** Bytes of it; 0 where nobody knows. */
+      /** Size in bytes; 0 if unknown. */
       readonly size: number;
     }
   /**
-   * The bytes of a message were removed on purpose. Its own facts go with it, so the places at which the origin
-   * still shows it are named here: they are counted as forgotten, not as missing, and are not fetched again. Mail
-   * that is forgotten from quarantine never became a message; `message` is then a placeholder.
+   * The bytes of a message were removed on purpose, with its facts. So this fact lists the places where the service
+   * still has the message. They count as forgotten, not as missing, and are not fetched again. An incomplete message
+   * that is forgotten never got a message ID; `message` is then a placeholder.
    */
   | {
       readonly fact: 'purged';
       readonly message: MessageId;
       readonly reason: 'forgotten' | 'pruned';
       readonly places?: readonly Place[];
-      /** Places at which it stood before. */
+      /** Earlier places of the message, ended before. */
       readonly ended?: readonly Place[];
-      /** Blobs that go with it: no other message has them. */
+      /** Blobs removed with it: no other message uses them. */
       readonly blobs?: readonly BlobHash[];
-      /** Parts of mailboxes that were removed. `message` is then a number that names nothing. */
+      /** Removed parts of mailboxes. `message` is then a number that identifies no message. */
       readonly removed?: readonly RemovedPart[];
-      /** Nothing was removed: bytes that had been forgotten before came from `places`, and were not stored. */
+      /** Nothing was removed: forgotten bytes came again from `places` and were not stored. */
       readonly again?: true;
     };
 
-/** What was removed of a mailbox: all of it where no commits are given. */
+/** The removed part of a mailbox: all of it if no commits are given. */
 export interface RemovedPart extends MailboxKey {
   /** The places that appeared from the first of these commits to the last. */
   readonly commits?: readonly [first: number, last: number];
-  /** Paths of folders in which nothing else is left: they go too. */
+  /** Paths of folders that are removed because they are now empty. */
   readonly folders?: readonly string[];
 }
 
@@ -170,12 +171,12 @@ export type QuarantineReason =
 export type FactName = Fact['fact'];
 
 /**
- * Canonical JSON: keys sorted by code unit, no white space, absent and undefined fields left out. The same
- * fact always gives the same bytes, so that a batch's hash is a statement about its content.
+ * Returns canonical JSON: keys sorted by code unit, no white space, absent and undefined fields omitted. Equal facts
+ * give equal bytes, so a batch's hash covers its content.
  */
 export function canonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
-  // Plain loops: every message brings a fact, and this is most of what a fact costs.
+  // Plain loops: every message adds a fact, and this is most of a fact's cost.
   let text = '';
   if (Array.isArray(value)) {
     for (const item of value) text += `${text === '' ? '' : ','}${canonicalJson(item ?? null)}`;
@@ -211,7 +212,7 @@ const fields = (checks: Readonly<Record<string, Check>>): Check => {
   const own = Object.values(checks);
   return (value) => {
     if (!isObject(value)) return false;
-    // A plain loop: a fact has some forty fields, and each message brings one.
+    // A plain loop: a fact has about forty fields, and each message adds one fact.
     for (let i = 0; i < names.length; i += 1) {
       if (own[i]?.(value[names[i] ?? '']) !== true) return false;
     }
@@ -253,7 +254,7 @@ const listing = fields({
   extra: isObject,
 });
 
-/** The fields of each fact. `satisfies` keeps the list complete; a test holds it against the type. */
+/** The fields of each fact. `satisfies` keeps the list complete; a test compares it with the type. */
 const FACTS = {
   mailbox: { ...mailbox, address: text },
   folder: {
@@ -322,20 +323,20 @@ const CHECKS: ReadonlyMap<string, Check> = new Map(
 );
 
 /**
- * True for a fact that has every field its name asks for. Names and fields that only a newer version knows are
- * accepted, so a switch over names must count the unknown ones.
+ * Returns true for a fact with all fields that its name requires. Accepts names and fields of newer versions, so a
+ * switch over names must handle unknown ones.
  */
 export function isFact(value: unknown): value is Fact {
   if (!isObject(value) || typeof value.fact !== 'string') return false;
   return CHECKS.get(value.fact)?.(value) ?? true;
 }
 
-/** The kinds of records that carry something; the numbers are the bytes on disk. */
+/** The kinds of records with content; the numbers are the bytes on disk. */
 export const RECORD_KIND = { blob: 1, message: 2, fact: 3, commit: 4 } as const;
 /**
- * Where a record is. Segment and ordinal (the how-many-th record of the segment, from 0) hold for ever: sealing
- * and purging keep them. `offset` is the byte offset in generation 1 of the segment's file, and serves only
- * while that unsealed file is the one in force; a sealed file's footer maps ordinals itself.
+ * The position of a record. The segment and ordinal (index in the segment, from 0) are permanent: sealing and purging
+ * keep them. `offset` is the byte offset in generation 1. It is valid only while that unsealed file is in force; a
+ * sealed file's footer maps ordinals itself.
  */
 export interface Position {
   readonly segment: number;
@@ -343,53 +344,53 @@ export interface Position {
   readonly offset: number;
 }
 
-/** The end of a batch: everything before it is durable and belongs together. */
+/** The end of a batch: everything before it is durable. */
 export interface Commit {
   readonly number: number;
-  /** Milliseconds since the epoch, never earlier than the commit before. */
+  /** Milliseconds since the epoch, never earlier than the previous commit. */
   readonly time: number;
   /** Lower-case hex SHA-256 over the previous commit's hash, number, time and the identities of the batch's records. */
   readonly hash: string;
 }
 
-/** What a record means to the catalog: bytes stay in the log, facts come parsed. */
+/** A record's content for the catalog: bytes stay in the log, facts are parsed. */
 export type RecordMeaning =
   | { readonly kind: 'blob'; readonly hash: BlobHash; readonly size: number }
   | { readonly kind: 'message'; readonly id: MessageId; readonly size: number }
   | { readonly kind: 'fact'; readonly fact: Fact };
 
-/** One record as the catalog's fold wants it. */
+/** One record as input to the catalog's fold. */
 export type FoldedRecord = RecordMeaning & { readonly position: Position };
 
-/** A closed batch: what the writer hands to the fold live, and what a scan of the log yields for a rebuild. */
+/** A committed batch: from the writer for a live fold, or from a scan of the log for a rebuild. */
 export interface CommittedBatch {
   readonly commit: Commit;
   readonly previousHash: string;
   readonly records: readonly FoldedRecord[];
 }
 
-/** One reader of bytes is enough for everybody above the archive: `locate` comes from the catalog. */
+/** Finds the position of bytes; the catalog implements it. */
 export interface Locator {
   blob(hash: BlobHash): Position | undefined;
   message(id: MessageId): Position | undefined;
 }
 
-/** Bytes of one record's identity in the input of a commit's hash: kind u8, raw length u32, SHA-256. */
+/** Bytes per record in the input of a commit's hash: kind u8, raw length u32, SHA-256. */
 const IDENTITY_BYTES = 37;
 
 const DOMAIN = Buffer.from('mailkeep commit 1\n', 'latin1');
 
-/** What a commit record says. */
+/** The content of a commit record. */
 export interface CommitRecord extends Commit {
   readonly previous: string;
-  /** How many records the batch has, the commit itself not counted. */
+  /** Number of records in the batch, without the commit. */
   readonly records: number;
-  /** The commit's own ordinal in its segment and offset in generation 1, so that a reader that lost count finds them again. */
+  /** The commit's ordinal in its segment and offset in generation 1, for a reader that has lost count. */
   readonly ordinal: number;
   readonly offset: number;
 }
 
-/** Gathers the identities of a batch's records, in order. */
+/** Collects the identities of a batch's records, in order. */
 export class Identities {
   #bytes = Buffer.allocUnsafe(64 * IDENTITY_BYTES);
   #count = 0;
@@ -417,9 +418,9 @@ export class Identities {
 }
 
 /**
- * The hash of a commit: SHA-256 over `mailkeep commit 1\n`, the previous commit's hash (32 bytes), number (u64), time
- * (u64, milliseconds) and the identities of the batch's records in order; little-endian. Codec and position are left
- * out on purpose: recompressing or purging a record keeps the chain valid.
+ * Returns the hash of a commit: SHA-256 over `mailkeep commit 1\n`, the previous commit's hash (32 bytes), number
+ * (u64), time (u64, milliseconds) and the identities of the batch's records in order; little-endian. Excludes codec and
+ * position: recompressing or purging a record keeps the chain valid.
  */
 export function commitHash(
   previous: string,
@@ -439,7 +440,7 @@ export function encodeCommit(commit: CommitRecord): Buffer {
   return Buffer.from(canonicalJson(commit), 'utf8');
 }
 
-/** Undefined when the payload is not a commit's. */
+/** Decodes a commit record. Undefined if the payload is not one. */
 export function decodeCommit(payload: Buffer): CommitRecord | undefined {
   const value = parseJson(payload.toString('utf8'));
   if (!isObject(value)) return undefined;
@@ -455,7 +456,7 @@ export function decodeCommit(payload: Buffer): CommitRecord | undefined {
     : undefined;
 }
 
-/** Version of the layout of this header. It is not the archive's format: that is in FORMAT, and may be higher. */
+/** Layout version of this header, independent of the archive's format in FORMAT. */
 const HEADER_VERSION = 1;
 
 export const SEGMENT_HEADER_BYTES = 64;
@@ -468,19 +469,19 @@ export interface SegmentHeader {
   readonly archiveId: Buffer;
   readonly segment: number;
   readonly generation: number;
-  /** The commit before the segment's first batch: number 0 and the genesis hash when there is none. */
+  /** The commit before the segment's first batch; number 0 and the genesis hash if there is none. */
   readonly previousNumber: number;
   readonly previousHash: string;
 }
 
-/** Returns the hash that the first commit names as its predecessor. It binds the chain to this archive. */
+/** Returns the predecessor hash of the first commit, which binds the chain to this archive. */
 export function genesisHash(archiveId: Buffer): string {
   return createHash('sha256').update('mailkeep genesis 1\n').update(archiveId).digest('hex');
 }
 
 /**
- * Little-endian: magic 4, version u16, generation u16, archive id 8, segment u32, previous commit's number u64 and
- * hash 32, CRC-32 of the 60 bytes before it.
+ * Little-endian: magic 4, version u16, generation u16, archive ID 8, segment u32, previous commit's number u64 and hash
+ * 32, CRC-32 of the 60 bytes before it.
  */
 export function encodeSegmentHeader(header: SegmentHeader): Buffer {
   const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
@@ -495,7 +496,7 @@ export function encodeSegmentHeader(header: SegmentHeader): Buffer {
   return bytes;
 }
 
-/** Undefined when the bytes are not an intact header of this format. */
+/** Decodes a segment header. Undefined if the bytes are not an intact header of this version. */
 export function decodeSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
   if (bytes.length < SEGMENT_HEADER_BYTES || !bytes.subarray(0, 4).equals(SEGMENT_MAGIC))
     return undefined;
@@ -512,22 +513,22 @@ export function decodeSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
 
 export const RECORD_HEADER_BYTES = 64;
 
-/** Every kind of record a file may hold: those that carry something, and the two that only sealed files have. */
+/** All kinds of records in a file; blocks and footers occur only in sealed files. */
 export const STORED_KIND = { ...RECORD_KIND, block: 5, footer: 6 } as const;
 
 /**
- * How a payload is stored. 2 is reserved for encrypted payloads: this version reports it as unreadable. 3 occurs
- * only in archives with FORMAT 2.
+ * How a payload is stored. 2 is reserved for encryption and reported as unreadable. 3 occurs only in archives with
+ * FORMAT 2.
  */
 export const CODEC = { none: 0, zlib: 1, reservedForEncryption: 2, zstd: 3 } as const;
 
-/** Set on a record whose payload was removed on purpose: its identity stays, so that the chain still holds. */
+/** Marks a record whose payload was removed on purpose: its identity stays, so the chain remains valid. */
 export const FLAG_PURGED = 1;
 
 const RECORD_MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]); // \x89MKR
 const RECORD_MAGIC_NUMBER = RECORD_MAGIC.readUInt32LE(0);
 
-/** Offset of the archive id in a record header, in bytes. A search for lost records looks for this id. */
+/** Byte offset of the archive ID in a record header. A search for lost records looks for this ID. */
 export const RECORD_ID_OFFSET = 52;
 
 export interface RecordHeader {
@@ -542,17 +543,17 @@ export interface RecordHeader {
   readonly crc: number;
 }
 
-/** The archive and segment that a header belongs to; with its offset they go into the header's CRC. */
+/** The archive and segment of a header; with its offset, they are part of the header's CRC. */
 export interface RecordSpace {
   readonly archiveId: Buffer;
   readonly segment: number;
 }
 
-// 60 bytes of header, then the offset (u64) and segment (u32) that only the CRC sees. A header is valid at one place of
-// one archive only, so no bytes within a mail can pass for a record, not even a whole segment that was mailed to oneself.
+// 60 bytes of header, then the offset (u64) and segment (u32), which only the CRC covers. A header is valid at one
+// position of one archive, so no bytes within a mail can pass for a record. That includes a mailed copy of a segment.
 const sealed = Buffer.alloc(72);
 
-/** Writes a header at `at` of `target`; `offset` is where it will stand in its file. */
+/** Writes a header at `at` of `target`; `offset` is its position in the file. */
 export function writeRecordHeader(
   target: Buffer,
   at: number,
@@ -575,8 +576,8 @@ export function writeRecordHeader(
 }
 
 /**
- * Reads the header at `at` of `source`, which stands at `offset` of its file. Undefined when the bytes there are not an
- * intact header of this archive, segment and offset. The hash is a copy.
+ * Reads the header at `at` of `source`, whose position in the file is `offset`. Undefined unless it is an intact header
+ * of this archive, segment and offset. The hash is a copy.
  */
 export function readRecordHeader(
   source: Buffer,
@@ -608,14 +609,14 @@ function sealPlace(segment: number, offset: number): void {
   sealed.writeUInt32LE(segment, 68);
 }
 
-/** A batch starts in a new segment once the hot one has reached this many bytes. */
+/** Size in bytes of the hot segment from which the next batch starts a new segment. */
 export const SEGMENT_BYTES = 64 * 1024 * 1024;
 
-/** Folders and files of an archive hold private mail: nobody but the owner may look. */
+/** Archives hold private mail: only the owner has access. */
 export const FOLDER_MODE = 0o700;
 export const FILE_MODE = 0o600;
 
-/** A segment's file: `log/<number>.<generation>.seg`. Generation 1 is hot or not yet sealed, higher ones are sealed. */
+/** A segment's file: `log/<number>.<generation>.seg`. Generation 1 is unsealed; higher ones are sealed. */
 export interface SegmentFile {
   readonly segment: number;
   readonly generation: number;
@@ -637,7 +638,7 @@ export function segmentPath(dir: string, file: SegmentFile): string {
   return join(logFolder(dir), segmentName(file));
 }
 
-/** Files under this name are unfinished work: nobody reads them, and the writer removes them when it opens. */
+/** Returns the name for unfinished work. Readers ignore such files, and the writer removes them when it opens. */
 export function temporaryPath(path: string): string {
   return `${path}.tmp`;
 }
@@ -646,7 +647,7 @@ export function isTemporary(name: string): boolean {
   return name.endsWith('.seg.tmp');
 }
 
-/** Where torn tails are put aside. */
+/** Returns the path of a file for torn tails. */
 export function tailPath(dir: string, number: number): string {
   return join(logFolder(dir), `tail-${number}.bin`);
 }
@@ -659,15 +660,15 @@ export function parseSegmentName(name: string): SegmentFile | undefined {
   return match === null ? undefined : { segment: Number(match[1]), generation: Number(match[2]) };
 }
 
-/** The number of a file that holds a torn tail, or undefined when the name is another's. */
+/** Returns the number of a torn tail's file. Undefined for other names. */
 export function parseTailName(name: string): number | undefined {
   const match = TAIL_NAME.exec(name);
   return match === null ? undefined : Number(match[1]);
 }
 
 /**
- * Returns the SHA-256 of some bytes as 32 bytes of a pool. `hash` with the encoding `buffer` gives each digest memory of
- * its own, which takes twice as long for a small record and lets the garbage collector run more often.
+ * Returns a SHA-256 as 32 bytes of a pool. `hash` with the encoding `buffer` allocates memory for each digest: twice as
+ * slow for small records, with more garbage collection.
  */
 export function sha256(bytes: Buffer): Buffer {
   return Buffer.from(hash('sha256', bytes, 'binary'), 'binary');

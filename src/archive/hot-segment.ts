@@ -11,19 +11,19 @@ import {
 } from './format.ts';
 import type { ChainState } from './segment-reader.ts';
 
-/** The segment that is written to, and how far it is durable. */
+/** The segment being written, and its durable length. */
 export interface HotSegment {
   readonly file: LogFile;
   readonly path: string;
   readonly segment: number;
-  /** Where the next batch begins. Bytes beyond it, if any, are the rest of a write that failed. */
+  /** Offset of the next batch. Later bytes, if any, are left from a failed write. */
   readonly offset: number;
   readonly ordinal: number;
 }
 
 /**
- * Creates a segment: its header and its name are durable before anything is written to it. It appears under its name
- * whole, so a segment with a torn header cannot be.
+ * Creates a segment. Its header and name are durable before any other write. The file is renamed only when complete, so
+ * a segment cannot have a torn header.
  */
 export async function createSegment(
   files: FileLayer,
@@ -48,7 +48,7 @@ export async function createSegment(
       return created;
     } catch (error) {
       created.close();
-      // What cannot be removed now is replaced by the next attempt.
+      // The next attempt replaces a file that cannot be removed now.
       await files.remove(temporary).catch(() => undefined);
       throw error;
     }
@@ -65,12 +65,12 @@ export async function createSegment(
 }
 
 /**
- * Writes a file of the log under a temporary name, makes it durable, has it checked, and gives it its own name: a kill at
- * any moment leaves what was there. Whatever fails removes the temporary file, and so does a check that returns false.
+ * Writes a log file under a temporary name, makes it durable, checks it, and renames it. A kill at any moment leaves
+ * the previous state. A failure, or a check that returns false, removes the temporary file.
  *
- * @param bytes that the disk has to take, for the error
- * @returns what `write` returned
- * @throws `disk-full`, `log-write-failed`, `log-sync-failed`; what `write` and `check` throw
+ * @param bytes required on the disk, for the error
+ * @returns the result of `write`
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`; errors of `write` and `check`
  */
 export async function publish<T>(
   files: FileLayer,
@@ -102,13 +102,13 @@ export async function publish<T>(
     await syncing(path, () => files.syncFolder(dirname(path)));
     return written;
   } catch (error) {
-    // What cannot be removed now, the next attempt replaces, and the next opening for writing removes.
+    // The next attempt replaces a file that cannot be removed now; the next opening for writing removes it.
     await files.remove(temporary).catch(() => undefined);
     throw error;
   }
 }
 
-/** Runs something that writes, and names its failure. @throws `disk-full`, `log-write-failed` */
+/** Runs a write and converts its errors. @throws `disk-full`, `log-write-failed` */
 export async function writing<T>(path: string, bytes: number, act: () => Promise<T>): Promise<T> {
   try {
     return await act();
@@ -119,7 +119,7 @@ export async function writing<T>(path: string, bytes: number, act: () => Promise
   }
 }
 
-/** Runs something that makes writes durable, and names its failure. @throws `log-sync-failed` */
+/** Runs a sync and converts its errors. @throws `log-sync-failed` */
 export async function syncing(path: string, act: () => Promise<void>): Promise<void> {
   try {
     await act();
@@ -128,7 +128,7 @@ export async function syncing(path: string, act: () => Promise<void>): Promise<v
   }
 }
 
-/** The file of the segment that is written to. Every method throws `disk-full`, `log-write-failed` or `log-sync-failed`. */
+/** The file of the segment being written. Every method throws `disk-full`, `log-write-failed` or `log-sync-failed`. */
 export class HotFile {
   #file: LogFile;
   #path: string;
@@ -153,7 +153,7 @@ export class HotFile {
     return this.#path;
   }
 
-  /** Writes bytes that nobody promises to be on the disk. */
+  /** Writes bytes without syncing them. */
   async write(bytes: Buffer, offset: number): Promise<void> {
     await writing(this.#path, bytes.length, () => writeAll(this.#file, bytes, offset));
   }
@@ -162,13 +162,13 @@ export class HotFile {
     await syncing(this.#path, () => this.#file.datasync());
   }
 
-  /** Cuts off what lies behind an offset. */
+  /** Truncates the file at an offset. */
   async cut(offset: number): Promise<void> {
     await writing(this.#path, 0, () => this.#file.truncate(offset));
   }
 
   /**
-   * Creates the file of the next segment, durably, and lets go of this one.
+   * Creates the next segment's file durably, and closes this one.
    *
    * @param previous the last commit before it
    */

@@ -15,36 +15,36 @@ import { makeFoldersDurably } from '../core/files.ts';
 import { archiveInUse, archiveLockFailed } from './errors.ts';
 import { FILE_MODE, FOLDER_MODE, isCount, isObject, parseJson } from './format.ts';
 
-/** The process that holds the lock of an archive. */
+/** The process that holds an archive's lock. */
 interface LockHolder {
   readonly pid: number;
-  /** The command of mailkeep, such as `daemon`; empty where a program uses the library. */
+  /** The mailkeep command, such as `daemon`; empty for a program that uses the library. */
   readonly command: string;
-  /** When it took the lock, ISO 8601 in UTC. */
+  /** Start of the lock, ISO 8601 in UTC. */
   readonly since: string;
-  /** Another machine or container, where nothing here can check that the process still runs; null for this one. */
+  /** Another machine or container, where the process cannot be checked; null for this one. */
   readonly host: string | null;
 }
 
 interface Note extends LockHolder {
   readonly host: string;
-  /** When the process started, in the system's own words: a process id is used again. Null where they are unknown. */
+  /** The process's start as the system reports it, since process IDs are reused. Null if unknown. */
   readonly started: string | null;
 }
 
-/** Written by whoever takes the lock, and removed by whoever releases it; a killed process leaves it. */
+/** The lock's holder writes this file and removes it on release; a killed process leaves it. */
 export function holderPath(dir: string): string {
   return join(dir, 'lock.json');
 }
 
 let ownCommand = '';
 
-/** Sets the command by which other processes will know this one while it holds a lock. */
+/** Sets this process's command name for the lock file. */
 export function nameProcess(command: string): void {
   ownCommand = command;
 }
 
-/** Notes this process as the holder. The note is for people only: where it cannot be written, there is none. */
+/** Records this process as the holder. The note is only for people, so a failed write is ignored. */
 function noteHolder(dir: string): void {
   const { pid } = process;
   const note: Note = {
@@ -63,7 +63,7 @@ function noteHolder(dir: string): void {
   }
 }
 
-/** Removes the note, if it can be removed. */
+/** Removes the note if possible. */
 function dropHolder(dir: string): void {
   try {
     rmSync(holderPath(dir), { force: true });
@@ -73,8 +73,8 @@ function dropHolder(dir: string): void {
 }
 
 /**
- * Returns the process that the note names, or null where there is none, or where it is of a process that runs no longer:
- * a killed process leaves its note, and the next holder may not have written one.
+ * Returns the process in the note. Null if there is no note or its process has ended: a killed process leaves its note,
+ * and the next holder may not have written one.
  */
 export function noteOfHolder(dir: string): LockHolder | null {
   const note = readNote(holderPath(dir));
@@ -112,7 +112,7 @@ function isNote(value: unknown): value is Note {
   );
 }
 
-/** True also for the process of another user. */
+/** Also true for a process of another user. */
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -124,14 +124,14 @@ function isRunning(pid: number): boolean {
 }
 
 /**
- * Returns the boot and the clock tick at which a process started (proc_pid_stat(5), field 22), on Linux; null on other
- * systems and where there is no such process.
+ * Returns the boot and clock tick at which a process started (proc_pid_stat(5), field 22), on Linux. Null on other
+ * systems and for an unknown process.
  */
 export function startOf(pid: number): string | null {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name of the program may hold blanks and brackets.
+    // The program's name may contain spaces and brackets.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return `${boot} ${fields[19] ?? ''}`;
   } catch (error) {
@@ -140,19 +140,19 @@ export function startOf(pid: number): string | null {
   }
 }
 
-/** The right to write to an archive, held until released or until the process ends, however it ends. */
+/** Write access to an archive, until release or the end of the process, however it ends. */
 interface ArchiveLock {
   release(): void;
 }
 
 /**
- * Takes the one writer's lock of an archive: an exclusive transaction on the SQLite file `lock`, which the system frees
- * even after `kill -9`. It never waits. Creates the folder (0700) when there is none.
+ * Locks an archive for its only writer: an exclusive transaction on the SQLite file `lock`, which the system frees even
+ * after `kill -9`. Never waits. Creates the directory (0700) if missing.
  *
- * Nothing else may open the file `lock` within this process: POSIX drops a process's locks on a file when any of its
- * descriptors of it is closed.
+ * Nothing else in this process may open the file `lock`: POSIX drops a process's locks on a file when any of its
+ * descriptors is closed.
  *
- * @throws `archive-in-use` when another process holds it; `archive-lock-failed` when the file cannot be locked at all
+ * @throws `archive-in-use` if another process holds the lock; `archive-lock-failed` if the file cannot be locked
  */
 export function acquireLock(dir: string): ArchiveLock {
   const held = lockFile(dir);
@@ -160,19 +160,19 @@ export function acquireLock(dir: string): ArchiveLock {
   let released = false;
   return {
     release: () => {
-      // After the first release the note may be that of the next holder.
+      // After the first release, the note may belong to the next holder.
       if (!released) dropHolder(dir);
       released = true;
-      // Closing rolls the empty transaction back and frees the lock; a second release is harmless.
+      // Closing rolls back the empty transaction and frees the lock; a second release is harmless.
       held.close();
     },
   };
 }
 
 /**
- * Takes the lock and frees it at once: returns if nobody holds it.
+ * Takes the lock and frees it at once. Returns if it was free.
  *
- * @throws as `acquireLock`
+ * @throws like `acquireLock`
  */
 export function tryLock(dir: string): void {
   lockFile(dir).close();
@@ -186,7 +186,7 @@ function lockFile(dir: string): Database.Database {
     const isNew = !existsSync(path);
     database = new Database(path, { timeout: 0 });
     if (isNew) chmodSync(path, FILE_MODE);
-    // SQLite begins on a file that it can only read as well, where no lock keeps anybody away.
+    // SQLite also starts a transaction on a read-only file, where its lock excludes no one.
     accessSync(path, constants.R_OK | constants.W_OK);
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {
@@ -197,7 +197,7 @@ function lockFile(dir: string): Database.Database {
   return database;
 }
 
-/** The system's reason, where it has one: SQLite reports only that it cannot open a file. */
+/** Returns the system's reason if there is one: SQLite reports only that it cannot open a file. */
 function whyNot(dir: string, error: unknown): unknown {
   if (!(error instanceof Database.SqliteError)) return error;
   try {

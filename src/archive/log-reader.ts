@@ -55,14 +55,13 @@ import {
 } from './segment-reader.ts';
 
 /**
- * Returns where the facts of a segment's n-th commit stand, from 0 for the one that follows its header; undefined where it
- * has no such commit.
+ * Returns the positions of the facts of a segment's n-th commit, from 0. Undefined if the segment has fewer commits.
  */
 type CommitsOf = (n: number) => readonly Position[] | undefined;
 
 /**
- * Finds the facts of a commit. They stand right before it, so that the kinds of the records are enough: a sealed file has
- * them in its footer, the unsealed one is walked, each stretch of it once.
+ * Finds the facts of a commit: the records right before it. Only record kinds are needed. A sealed file lists them in
+ * its footer; an unsealed file is walked, each part once.
  */
 class CommitFacts {
   readonly #known = new WeakMap<OpenSegment, CommitsOf>();
@@ -73,9 +72,9 @@ class CommitFacts {
   ) {}
 
   /**
-   * Returns the facts of a commit in the order of the log; those that were purged are left out.
+   * Returns the facts of a commit in log order, without purged ones.
    *
-   * @throws `log-damaged` where the log has no such commit, or a fact cannot be read; `segment-elsewhere`
+   * @throws `log-damaged` if the log has no such commit or a fact is unreadable; `segment-elsewhere`
    */
   read(commit: number): Fact[] {
     const segment = this.#segmentOf(commit);
@@ -92,7 +91,7 @@ class CommitFacts {
     });
   }
 
-  /** The last segment that begins before a commit. Segments that are elsewhere are asked for only if it may be in them. */
+  /** Returns the last segment that starts before a commit. Requests remote segments only if one may hold the commit. */
   #segmentOf(commit: number): number {
     const numbers = this.segments.numbers();
     let [low, high] = [0, numbers.length];
@@ -117,7 +116,7 @@ class CommitFacts {
     return found;
   }
 
-  /** The index nearest to the middle between two others of a segment that is present; undefined where none is. */
+  /** Returns the index of the present segment nearest the middle of a range. Undefined if none is present. */
   #nearMiddle(numbers: readonly number[], low: number, high: number): number | undefined {
     const middle = (low + high) >>> 1;
     for (let distance = 0; distance < high - low; distance += 1) {
@@ -155,23 +154,23 @@ function sealedCommits(segment: number, index: SealedIndex): CommitsOf {
     if (commit === undefined) return undefined;
     let first = commit;
     while (first > 0 && index.kindOf(first - 1) === STORED_KIND.fact) first -= 1;
-    // A sealed file is read by ordinals alone.
+    // Sealed files are read by ordinal alone; the offset is unused.
     return Array.from({ length: commit - first }, (_, i) => {
       return { segment, ordinal: first + i, offset: 0 };
     });
   };
 }
 
-/** Of the segment that is being written: what was added since is walked when a commit is asked for that is not known. */
+/** Indexes the commits of an unsealed segment. Walks newly added records when an unknown commit is requested. */
 function walkedCommits({ file, header: space }: OpenSegment): CommitsOf {
   const commits: (readonly Position[])[] = [];
-  /** Behind the last commit. */
+  /** End of the last commit found. */
   let end = { offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
   const walk = (): void => {
     let { ordinal } = end;
     let facts: Position[] = [];
     for (const walked of walkRecords(new FileWindow(file), space, end.offset)) {
-      // Unfinished work, or damage: no commit behind it can be counted.
+      // Unfinished work or damage: commits after it cannot be counted.
       if (walked.kind === 'gap') return;
       const { header, offset } = walked;
       if (header.kind === STORED_KIND.fact) facts.push({ segment: space.segment, ordinal, offset });
@@ -192,49 +191,49 @@ export interface LogReaderOptions {
   readonly dir: string;
   readonly locator: Locator;
   readonly files?: FileLayer;
-  /** Where segments are that are not in the folder; without it, all are. */
+  /** Source of segments that are not on the local disk; without it, all segments are local. */
   readonly segments?: SegmentStore;
 }
 
 interface ReadSource {
   readonly bytes: Buffer;
-  /** True when the source continues after these bytes. */
+  /** True if the source continues after these bytes. */
   readonly cut: boolean;
 }
 
 /**
- * Reads messages and blobs by their hash, also while a writer runs and segments are sealed. Complete bytes that it
- * returns have the requested hash. Buffers it returns may be views of shared memory: do not write to them.
+ * Reads messages and blobs by hash, even while a writer runs and segments are sealed. Complete bytes that it returns
+ * have the requested hash. Returned buffers may be views of shared memory: do not write to them.
  *
- * Every method throws `bytes-unknown` when the locator has no position, `bytes-purged` when the bytes were removed on
- * purpose, `message-damaged` or `blob-damaged` when they are not what was stored, and `segment-elsewhere` when a segment
- * has to be fetched first: see `fetching`.
+ * Every method throws `bytes-unknown` if the locator has no position, `bytes-purged` if the bytes were removed on
+ * purpose, `message-damaged` or `blob-damaged` if they differ from what was stored, and `segment-elsewhere` if a
+ * segment must be fetched first: see `fetching`.
  */
 export interface LogReader {
   readMessage(id: MessageId): Buffer;
-  /** The pieces of a raw source of any size; the whole is proven only when it ends without an error. */
+  /** Streams a raw source of any size. The source is verified only if the stream ends without an error. */
   streamMessage(id: MessageId): AsyncGenerator<Buffer, void, undefined>;
-  /** The first `maxBytes` bytes of a source; its hash is compared only when that is all of it. */
+  /** Returns the first `maxBytes` bytes of a source. Verifies the hash only if these are all of it. */
   readSource(id: MessageId, maxBytes: number): ReadSource;
   readBlob(hash: BlobHash): Buffer;
-  /** Bytes of the raw source, from its recipe. */
+  /** Returns the size of the raw source in bytes, from its recipe. */
   sizeOf(id: MessageId): number;
   /**
-   * The facts of a commit in the order of the log, without those that were purged.
+   * Returns the facts of a commit in log order, without purged ones.
    *
-   * @throws `log-damaged` where the log has no such commit
+   * @throws `log-damaged` if the log has no such commit
    */
   factsOf(commit: number): readonly Fact[];
-  /** Lets go of files and of what is known of the folder: after a purge, for instance. */
+  /** Closes files and drops cached directory listings, for example after a purge. */
   refresh(): void;
   close(): void;
 }
 
-/** A reader of its own, for whoever scans the log as well. */
+/** A reader for callers that also scan the log. */
 interface OwnLogReader extends LogReader {
   /**
-   * Saves reading and inflating a block again that a scan of the same log has just inflated: most messages of a block
-   * are read soon after their batch. A few are kept at a time.
+   * Caches a block that a scan of the same log has just inflated. Most messages of a block are read soon after their
+   * batch. Keeps a few blocks at a time.
    */
   keepBlock(path: string, offset: number, block: Buffer): void;
 }
@@ -337,7 +336,7 @@ class CachedReader implements OwnLogReader {
     this.segments.forget();
   }
 
-  /** A blob that a recipe needs: the log holds it, so a locator without it is damage of what was derived, or worse. */
+  /** Reads a blob that a recipe needs. A missing locator entry is damage: the log holds the blob. */
   readonly #blobSource = (hash: BlobHash): Buffer => {
     if (this.locator.blob(hash) === undefined)
       throw archiveError('blob-damaged', { blob: hash, reason: 'absent' });
@@ -372,7 +371,7 @@ class CachedReader implements OwnLogReader {
     }
   }
 
-  /** A sealing or a purge may have replaced a file since it was looked up: what fails is looked up once more. */
+  /** Retries once after a failure: sealing or a purge may have replaced a file since it was looked up. */
   #twice<T>(act: () => T): T {
     try {
       return act();
@@ -387,24 +386,24 @@ class CachedReader implements OwnLogReader {
   }
 }
 
-/** A place of the log where something is not as it was written. */
+/** A part of the log that differs from what was written. */
 export interface LogDamage {
   readonly file: string;
   readonly segment: number;
-  /** Bytes of the file that are concerned. */
+  /** Affected bytes of the file; `end` is excluded. */
   readonly offset: number;
   readonly end: number;
   readonly reason: DamageReason;
-  /** SHA-256 of the record's payload, if the record can still be identified; for a blob this is its name. */
+  /** SHA-256 of the record's payload, if the record can still be identified; for a blob, its name. */
   readonly hash?: string;
 }
 
-/** What a scan meets, in the order of the log. */
+/** An event of a scan, in log order. */
 export type ScanEvent =
-  /** `sound`: proven whole, every hash and the chain; otherwise damage events stand before it. */
+  /** `sound`: every hash and the chain were verified. Otherwise, damage events precede it. */
   | { readonly what: 'batch'; readonly batch: CommittedBatch; readonly sound: boolean }
   | { readonly what: 'damage'; readonly damage: LogDamage }
-  /** Bytes behind the last commit: a writer is at work, or was cut off. They never were part of the archive. */
+  /** Bytes after the last commit: a writer is running or was interrupted. They never belonged to the archive. */
   | {
       readonly what: 'tail';
       readonly segment: number;
@@ -415,26 +414,26 @@ export type ScanEvent =
 export interface ScanOptions {
   readonly dir: string;
   readonly files?: FileLayer;
-  /** Where segments are that are not in the folder: they are fetched when it is their turn. Without it, all are there. */
+  /** Source of remote segments, each fetched when the scan reaches it; without it, all segments are local. */
   readonly segments?: SegmentStore | undefined;
-  /** The commit after which to begin: older segments are not read. */
+  /** The commit after which to start; older segments are not read. */
   readonly after?: ExpectedCommit | undefined;
-  /** The highest commit number that a catalog or checkpoint has seen: errors up to it are damage, not a torn tail. */
+  /** The highest commit number that a catalog or checkpoint has seen. Errors up to it are damage, not a torn tail. */
   readonly seen?: number | undefined;
-  /** Receives each inflated block before the batch that its records belong to: its memory is the receiver's from then on. */
+  /** Receives each inflated block before its records' batch. The receiver then owns the memory. */
   readonly inflated?: ((path: string, offset: number, block: Buffer) => void) | undefined;
 }
 
 /**
- * Reads the log in order and checks everything on the way: CRCs, the SHA-256 of every record, the chain of commits. It
- * needs no lock and changes nothing. It reports damage and continues behind it: all readable records come, each at a
- * position that is certain, and the caller decides whether to continue.
+ * Reads the log in order and verifies it: CRCs, the SHA-256 of every record, the chain of commits. Needs no lock and
+ * changes nothing. Reports damage and continues after it with all readable records whose position is certain. The
+ * caller decides whether to continue.
  *
- * With `after`, the first batch is the one behind that commit; a log that ends before it, or has another commit under
- * its number, is damage (`ends-early`, `diverged`).
+ * With `after`, the first batch is the one after that commit. A log that ends before it, or has another commit with its
+ * number, is damaged (`ends-early`, `diverged`).
  *
- * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; system errors of reading; what fetching
- *   a segment throws
+ * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; read errors of the system; errors of
+ * fetching a segment
  */
 export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, void, undefined> {
   const { dir, files = realFiles, segments: store = localSegments } = options;
@@ -482,7 +481,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
   if (!scan.reached) yield scan.lost(dir, segments.at(-1) ?? 0, 'ends-early');
 }
 
-/** Whether a segment can hold a commit, or begins right behind it; not where its header cannot say. */
+/** Returns whether a segment can hold a commit or starts right after it. False if its header is unreadable. */
 function beginsBy(
   files: FileLayer,
   dir: string,
@@ -496,7 +495,7 @@ function beginsBy(
   return opened.header.previousNumber <= commit;
 }
 
-/** Opens a segment; a sealing may have replaced its file since the folder was listed. Undefined: no header is intact. */
+/** Opens a segment, again if sealing has replaced its file since the listing. Undefined if no header is intact. */
 export function openAgain(
   files: FileLayer,
   dir: string,
@@ -516,9 +515,9 @@ export function openAgain(
   }
 }
 
-/** Carries the chain from segment to segment, and knows whether the commit to begin behind was met. */
+/** Carries the chain from segment to segment and records whether the start commit was reached. */
 class LogScan {
-  /** Undefined at the start and behind a lost segment: the next one's header is believed. */
+  /** Undefined at the start and after a lost segment: the next header is then trusted. */
   #chain: ChainState | undefined;
   reached: boolean;
 
@@ -541,7 +540,7 @@ class LogScan {
     const { inflated } = this;
     const reading: RecordReading = {
       digest: true,
-      // Nothing that `foldRecord` returns is a view of a payload.
+      // `foldRecord` returns no views of a payload.
       releases: true,
       ...(inflated && { inflated: (offset, block) => inflated(opened.path, offset, block) }),
     };
@@ -611,7 +610,7 @@ function damage({ path, name }: OpenSegment, problem: Problem): ScanEvent {
   return { what: 'damage', damage: { file: path, segment: name.segment, ...problem } };
 }
 
-/** The last commit of a log, and whose it is. */
+/** The last commit of a log, with the archive's ID. */
 export interface LogHead {
   /** Hexadecimal. */
   readonly archiveId: string;
@@ -623,8 +622,8 @@ export interface LogHead {
 /**
  * Reads the last segment and returns the log's last commit. Needs no lock.
  *
- * @param expected a commit that has to be there: the one that the catalog has reached
- * @throws `archive-missing` and its like; `log-damaged` when the last segment is not whole; `log-ends-early`
+ * @param expected the commit that the catalog has reached; the log must contain it
+ * @throws `archive-missing` and other format errors; `log-damaged` if the last segment is damaged; `log-ends-early`
  */
 export function logHead(dir: string, expected?: ExpectedCommit): LogHead {
   const files = realFiles;
@@ -647,13 +646,12 @@ export function logHead(dir: string, expected?: ExpectedCommit): LogHead {
   });
 }
 
-/** Bytes at the end of an unsealed segment that surely hold its last commit's record, which has about 400. */
+/** Bytes at the end of an unsealed segment that surely contain its last commit record, of about 400 bytes. */
 const LAST_BYTES = 4_096;
 
 /**
- * Returns the number of the log's last commit, for commands that only read: from the last record of the last segment,
- * without hashing anything and whatever the times of its files are. The segment is walked only where it ends in bytes of
- * unfinished work. Undefined where the log does not say.
+ * Returns the number of the log's last commit, for read-only commands. Reads only the last record of the last segment:
+ * hashes nothing and ignores file times. Walks the segment only if it ends in unfinished work. Undefined if unreadable.
  */
 export function lastCommitNumber(dir: string, files: FileLayer): number | undefined {
   try {
@@ -673,7 +671,10 @@ export function lastCommitNumber(dir: string, files: FileLayer): number | undefi
   }
 }
 
-/** The commit whose record ends where the file does. A header is valid at one offset only, so a search finds no other. */
+/**
+ * Returns the commit whose record ends at the end of the file. A header is valid at one offset only, so the search
+ * cannot match another.
+ */
 function commitAtTheEnd({ file, header: space }: OpenSegment): CommitRecord | undefined {
   const size = file.size();
   const start = Math.max(SEGMENT_HEADER_BYTES, size - LAST_BYTES);
@@ -691,9 +692,9 @@ function commitAtTheEnd({ file, header: space }: OpenSegment): CommitRecord | un
 }
 
 /**
- * The last record of a sealed segment, which is a commit.
+ * Returns the last record of a sealed segment, which is a commit.
  *
- * @param end where the footer begins
+ * @param end offset of the footer
  */
 function sealedCommit(
   { file, header: space }: OpenSegment,

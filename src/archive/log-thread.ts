@@ -29,12 +29,12 @@ import {
 import { BLOB_BYTES } from './payload.ts';
 
 const FIRST_BYTES = 1024 * 1024;
-/** A batch is closed at 4 MiB; a source that closes it is seldom larger than half of that, but may have 8 MiB. */
+/** A batch closes at 4 MiB. The source that closes it is seldom over half of that, but may have 8 MiB. */
 const USUAL_BYTES = 6 * 1024 * 1024;
 
 /**
- * Memory shared with the log thread, which takes the bytes of one batch at a time. It grows with its largest batch, and
- * beyond the usual for one to which large sources came: that memory is given up after it.
+ * Memory shared with the log thread, for the bytes of one batch at a time. It grows with its largest batch; memory
+ * beyond the usual size, for large sources, is dropped after that batch.
  */
 class Tray {
   #memory = new SharedArrayBuffer(FIRST_BYTES, { maxByteLength: USUAL_BYTES });
@@ -44,7 +44,7 @@ class Tray {
     return this.#memory;
   }
 
-  /** Copies bytes in and returns where they lie. */
+  /** Copies bytes in and returns their offset. */
   put(bytes: Buffer): number {
     const at = this.#used;
     const end = at + bytes.length;
@@ -54,7 +54,7 @@ class Tray {
     return at;
   }
 
-  /** Takes the next batch: what lies in it may be overwritten. Returns false for memory that is too large to be kept. */
+  /** Empties the tray for the next batch. Returns false if its memory is too large to keep. */
   clear(): boolean {
     this.#used = 0;
     return this.#memory.byteLength <= USUAL_BYTES;
@@ -72,28 +72,28 @@ class Tray {
   }
 }
 
-/** Bytes in a tray. `source` is split by the thread, `payload` is a message's record already. */
+/** Bytes in a tray. The thread splits a `source`; a `payload` is already a message's record. */
 interface TrayEntry {
   readonly is: 'source' | 'payload' | 'blob';
-  /** Of a message, or of the blob. */
+  /** Hash of the message or blob. */
   readonly hash: string;
-  /** Bytes of the message's source; of the blob. */
+  /** Size of the message's source or of the blob, in bytes. */
   readonly size: number;
   readonly at: number;
   readonly length: number;
 }
 
-/** What the log thread needs to write a batch. */
+/** The log thread's input for a batch. */
 interface AppendJob {
   readonly path: string;
   readonly place: BatchPlace;
   readonly memory: SharedArrayBuffer;
   readonly entries: readonly TrayEntry[];
-  /** Facts as JSON, one a line. */
+  /** Facts as JSON, one per line. */
   readonly facts: string;
 }
 
-/** What was written: the commit, the blobs that were new, and where each record of the batch begins. */
+/** The result of a write: the commit, the new blobs, and the offset of each record of the batch. */
 interface Appended {
   readonly commit: CommittedBatch['commit'];
   readonly blobs: readonly (readonly [hash: BlobHash, size: number])[];
@@ -108,7 +108,7 @@ interface TrayMessage {
   readonly isBlobStored: IsStored;
 }
 
-/** A batch whose bytes lie in a tray: the log thread splits them, hashes them and writes them. */
+/** A batch in a tray: the log thread splits, hashes and writes it. */
 export class TrayBatch extends Batch {
   readonly #messages = new Map<MessageId, TrayMessage>();
   readonly #entries: TrayEntry[] = [];
@@ -152,28 +152,28 @@ export class TrayBatch extends Batch {
     this.requireOpen();
     if (this.#messages.has(id)) return;
     this.#put('payload', id, size, payload);
-    // Its blobs went out before, in batches of their own.
+    // Its blobs were committed earlier, in separate batches.
     this.#message(id, size, () => true);
   }
 
-  /** Returns what the thread needs to write this batch. */
+  /** Returns the thread's input for this batch. */
   job(path: string, place: BatchPlace): AppendJob {
     return { path, place, memory: this.tray.memory, entries: this.#entries, facts: this.#lines };
   }
 
-  /** Returns the same batch for writing it without the thread, which may have ended since this one was begun. */
+  /** Returns the same batch for writing without the thread, which may have ended since. */
   local(): LocalBatch {
     const { memory } = this.tray;
     const job = { memory, entries: this.#entries, facts: this.#lines };
     return localBatch(this.files, job, (blob, message) => this.#isStored(blob, message));
   }
 
-  /** Answers the thread's question: which of these blobs, each with a message that has it, are stored by now? */
+  /** Returns which of these blobs, each listed with a message that contains it, are now stored. */
   stored(blobs: readonly (readonly [hash: BlobHash, message: MessageId])[]): BlobHash[] {
     return blobs.flatMap(([hash, message]) => (this.#isStored(hash, message) ? [hash] : []));
   }
 
-  /** Puts what the thread wrote together with what it meant, in the order of the log. */
+  /** Combines the thread's result with the records' content, in log order. */
   committed({ commit, blobs, offsets }: Appended, place: BatchPlace): CommittedBatch {
     const records: FoldedRecord[] = [];
     const add = (meaning: RecordMeaning): void => {
@@ -205,7 +205,7 @@ export class TrayBatch extends Batch {
   }
 }
 
-/** Makes a batch in this thread's memory of what lies in a tray. Its blobs lie in its own memory, its literals in the tray. */
+/** Builds a batch on this thread from a tray. Blobs are copied; literals stay in the tray. */
 function localBatch(
   files: FileLayer,
   { memory, entries, facts }: Pick<AppendJob, 'memory' | 'entries' | 'facts'>,
@@ -222,22 +222,22 @@ function localBatch(
   return batch;
 }
 
-/** To the log thread: a batch to write, the answer to its question, or leave to close the segment it has open. */
+/** To the log thread: a batch to write, stored blobs, or a request to close its open segment. */
 export type ToLogThread =
   | { readonly append: AppendJob }
   | { readonly stored: readonly BlobHash[] }
   | { readonly letGo: true };
 
-/** From the log thread: which of these blobs are stored? What it wrote; what it could not. */
+/** From the log thread: a query for stored blobs, a result, or an error. */
 export type FromLogThread =
   | { readonly ask: readonly (readonly [hash: BlobHash, message: MessageId])[] }
   | { readonly appended: Appended }
   | { readonly thrown: Thrown };
 
-/** A batch with everything that is made of it: payloads, blobs, the bytes of the log. They lie outside of V8's heap. */
+/** A batch's payloads, blobs and log bytes are outside V8's heap. */
 const HEAP: HeapLimits = { oldGenerationMb: 256, youngGenerationMb: 24 };
 
-/** The thread as this side of it needs it. */
+/** The parts of the thread that the main side uses. */
 export type LogLink = Pick<
   WorkerThread<ToLogThread, FromLogThread>,
   'started' | 'ending' | 'post' | 'ref' | 'unref' | 'end'
@@ -255,8 +255,8 @@ interface Running {
 }
 
 /**
- * The thread that writes batches to the log: it splits sources, hashes, checks and lays out facts, writes, and syncs.
- * It knows one segment at a time and nothing of the chain; whoever asks says where a batch goes. One batch at a time.
+ * The thread that writes batches to the log: splits sources, hashes, checks and serialises facts, writes, and syncs. It
+ * keeps one segment open and does not track the chain; the caller supplies each batch's position. One batch at a time.
  */
 export class LogThread {
   readonly #thread: LogLink;
@@ -276,7 +276,7 @@ export class LogThread {
     this.#thread.unref();
   }
 
-  /** True while it takes batches. Until it has loaded, they are better written without it. */
+  /** True while it accepts batches. Until it has loaded, writing without it is faster. */
   get ready(): boolean {
     return this.#thread.started && !this.#thread.ending;
   }
@@ -286,10 +286,10 @@ export class LogThread {
   }
 
   /**
-   * Writes a batch at its place in a segment and makes it durable.
+   * Writes a batch at its position in a segment and makes it durable.
    *
-   * @throws `disk-full`, `log-write-failed`, `log-sync-failed` as for a batch written without a thread; `thread-ended`:
-   *   then the batch may be in the log whole, in part, or not at all
+   * @throws `disk-full`, `log-write-failed`, `log-sync-failed` as without a thread; `thread-ended`: the log may then
+   * contain all, part or none of the batch
    */
   append(batch: TrayBatch, path: string, place: BatchPlace): Promise<Appended> {
     if (this.#end !== undefined) return Promise.reject(this.#end);
@@ -300,12 +300,12 @@ export class LogThread {
     });
   }
 
-  /** Takes the memory of a batch that is committed. */
+  /** Reuses the memory of a committed batch. */
   takeBack({ tray }: TrayBatch): void {
     if (tray.clear()) this.#trays.push(tray);
   }
 
-  /** Closes the segment that the thread has open, so that its file can go. */
+  /** Closes the thread's open segment, so that its file can be removed. */
   letGo(): void {
     this.#thread.post({ letGo: true });
   }
@@ -319,7 +319,7 @@ export class LogThread {
       try {
         this.#thread.post({ stored: this.#running?.batch.stored(message.ask) ?? [] });
       } catch (error) {
-        // Nothing of the batch is written before the answer, which never comes: the batch has failed, and no more.
+        // The thread writes nothing of the batch without a reply, so only this batch fails.
         this.#settle(({ reject }) => reject(error));
       }
     } else if ('appended' in message) this.#settle(({ resolve }) => resolve(message.appended));
@@ -335,9 +335,9 @@ export class LogThread {
 }
 
 /**
- * Returns what takes the messages of a `LogThread` and writes its batches to the log.
+ * Returns a handler for the messages of a `LogThread`, which writes its batches to the log.
  *
- * @param send answers it
+ * @param send sends replies
  */
 export function logServer(
   files: FileLayer,
@@ -347,7 +347,7 @@ export function logServer(
   let answered: (stored: readonly BlobHash[]) => void = () => {};
   let memory: Buffer = Buffer.alloc(0);
 
-  /** Asks which of the batch's blobs the archive has; each comes with a message that has it. */
+  /** Requests which of the batch's blobs the archive has, each listed with a message that contains it. */
   const ask = (blobs: readonly (readonly [BlobHash, MessageId])[]): Promise<ReadonlySet<string>> =>
     new Promise((resolve) => {
       answered = (stored) => resolve(new Set(stored));
@@ -361,7 +361,7 @@ export function logServer(
     if (blobs.length > 0) for (const hash of await ask(blobs)) stored.add(hash);
     const { path } = job;
     const { space } = job.place;
-    // What travels between threads is no Buffer any more.
+    // Messages between threads turn a Buffer into a plain Uint8Array.
     const place = { ...job.place, space: { ...space, archiveId: Buffer.from(space.archiveId) } };
     const written = serializeBatch(batch, place, memory);
     if (written.memory.length <= MEMORY_BYTES) memory = written.memory;
@@ -390,7 +390,7 @@ export function logServer(
   };
 }
 
-/** The file of the segment that is written to. */
+/** The file of the segment being written. */
 class OpenSegment {
   #open: { readonly path: string; readonly file: LogFile } | undefined;
 

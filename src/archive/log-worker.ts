@@ -1,4 +1,4 @@
-/** Entry of the thread that writes to the log; log-thread.ts is its other side. */
+/** Entry of the thread that writes to the log, for log-thread.ts. */
 
 import { openThreadPort } from '../core/in-thread.ts';
 import { realFiles } from './file-system.ts';

@@ -54,7 +54,7 @@ interface WriterStart {
   readonly archiveId: Buffer;
   readonly hot: HotSegment;
   readonly chain: ChainState;
-  /** Time of the last commit: the next is not earlier. */
+  /** Time of the last commit; the next is not earlier. */
   readonly time: number;
 }
 
@@ -62,24 +62,22 @@ interface WriterSettings {
   readonly dir: string;
   readonly files: FileLayer;
   readonly now: () => number;
-  /** A batch begins in a new segment once the present one has this many bytes. */
+  /** Size in bytes of the current segment from which the next batch starts a new one. */
   readonly segmentBytes?: number | undefined;
-  /**
-   * What makes batches durable in place of this disk, which then holds a copy. Batches are then written by this thread.
-   */
+  /** Makes batches durable elsewhere; this disk then holds a copy. Batches are then written on this thread. */
   readonly durability?: Durability | undefined;
-  /** Starts a thread for the work of writing; without it, this thread does that itself. */
+  /** Starts a thread for writing; without it, the current thread writes. */
   readonly startThread?: (() => LogThread) | undefined;
   /**
-   * Starts the thread after two batches of at least this many messages, which are the beginning of many: 64 if not said.
-   * With 0 it starts at once.
+   * Start the thread after two consecutive batches of at least this many messages; default 64. With 0, it starts at
+   * once.
    */
   readonly threadFrom?: number | undefined;
 }
 
 const MANY_MESSAGES = 64;
 
-/** The one writer of an archive's log; `openLogWriter` makes it. */
+/** The only writer of an archive's log; created by `openLogWriter`. */
 export class LogWriter {
   readonly archiveId: Buffer;
   readonly #file: HotFile;
@@ -88,16 +86,16 @@ export class LogWriter {
   #chain: ChainState;
   #time: number;
   #memory: Buffer = Buffer.alloc(0);
-  /** Bytes of a failed write lie behind the last commit and could not be cut off yet. */
+  /** True if bytes of a failed write remain after the last commit. */
   #uncut = false;
   #poison: unknown;
   #closed = false;
   #queue: Promise<unknown> = Promise.resolve();
-  /** Counts failures: whatever waited when one happened fails with it. */
+  /** Counts failures: operations that wait during a failure fail with it. */
   #failures = 0;
   #failure: unknown;
   #thread: LogThread | undefined;
-  /** Messages of the batch before. */
+  /** Number of messages in the previous batch. */
   #messagesBefore = 0;
 
   constructor(
@@ -123,7 +121,7 @@ export class LogWriter {
     return this.#chain;
   }
 
-  /** The segment that is written to. Those before it are closed, and can be sealed. */
+  /** The segment being written. Earlier ones are closed and can be sealed. */
   get segment(): number {
     return this.#hot.segment;
   }
@@ -134,15 +132,14 @@ export class LogWriter {
   }
 
   /**
-   * Makes a batch durable: with one write and one fdatasync, or as `WriterSettings.durability` does it. Commits go one
-   * after the other in the order of the calls; the batch must not be empty, and must not be touched until the promise has
-   * settled.
+   * Makes a batch durable: with one write and one fdatasync, or through `WriterSettings.durability`. Commits run one at
+   * a time in call order. The batch must not be empty, and must not change until the promise settles.
    *
-   * @throws `disk-full`, `log-write-failed`: nothing of the batch is in the log; it can be committed again, and so can
-   *   others. Commits that were waiting behind it fail with the same error, since they may refer to its bytes.
-   * @throws `log-sync-failed`, `log-thread-ended`: now and on every later call. The process has to end.
-   * @throws `log-fenced`, `log-copy-failed`: now and on every later call. Nothing is promised about the batch, so nothing
-   *   that was derived from it may be kept: the archive has to be closed, and opened again where that is allowed.
+   * @throws `disk-full`, `log-write-failed`: the log contains nothing of the batch, and a retry is possible. Waiting
+   * commits fail with the same error, since they may refer to its bytes.
+   * @throws `log-sync-failed`, `log-thread-ended`: now and on every later call. The process has to exit.
+   * @throws `log-fenced`, `log-copy-failed`: now and on every later call. The batch's fate is unknown, so data derived
+   * from it must be discarded. The archive has to be closed, and reopened if permitted.
    */
   async commit(batch: Batch): Promise<CommittedBatch> {
     if (batch.records === 0) throw new Error('an empty batch has nothing to commit');
@@ -157,7 +154,9 @@ export class LogWriter {
     }
   }
 
-  /** Begins a new segment if the present one has at least this many bytes; says whether it did. Throws as `commit` does. */
+  /**
+   * Starts a new segment if the current one has at least this many bytes; returns whether it did. Throws like `commit`.
+   */
   async rollIfLarger(bytes: number): Promise<boolean> {
     return this.#inTurn(async () => {
       if (this.#hot.offset < bytes || this.#hot.ordinal === 0) return false;
@@ -166,7 +165,7 @@ export class LogWriter {
     });
   }
 
-  /** Ends the thread, if there is one, when what is under way is written. Another starts when many messages come again. */
+  /** Stops the thread, if any, after pending writes. A later burst of messages starts another. */
   async endThread(): Promise<void> {
     const turn = this.#queue.then(async () => {
       const thread = this.#thread;
@@ -178,11 +177,11 @@ export class LogWriter {
     await turn;
   }
 
-  /** Waits for what is under way and lets go of the file. Nothing can be committed afterwards. */
+  /** Waits for pending work and closes the file. No commit is possible afterwards. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    // Whoever waits for a commit hears of its failure; here only its end matters.
+    // Each commit's caller receives its failure; here, only completion matters.
     await this.#queue.catch(() => undefined);
     await this.endThread();
     this.#file.close();
@@ -223,7 +222,7 @@ export class LogWriter {
     try {
       const thread = this.#thread;
       const written =
-        // One that ended between two batches left the log as it was.
+        // A thread that ended between two batches left the log intact.
         batch instanceof TrayBatch && thread?.ready === true
           ? await onThread(thread, batch, this.#file.path, place)
           : await this.#here(batch, place);
@@ -235,8 +234,7 @@ export class LogWriter {
       this.#considerThread(batch.messages);
       return committed;
     } catch (error) {
-      // If the cut fails too, the next commit tries it again before it writes; what the caller needs to hear is why
-      // the batch is not in the log.
+      // If the cut also fails, the next commit retries it before it writes. The caller needs the original error.
       if (!isFinal(error)) await this.#cut().catch(() => undefined);
       throw error;
     }
@@ -257,7 +255,7 @@ export class LogWriter {
     return { committed, bytes: bytes.length, nextOrdinal };
   }
 
-  /** Starts the thread when many messages come at once; until it has loaded, batches are written here. */
+  /** Starts the thread when many messages arrive; batches are written here until it has loaded. */
   #considerThread(messages: number): void {
     const { threadFrom = MANY_MESSAGES, durability } = this.settings;
     const many = Math.min(messages, this.#messagesBefore) >= threadFrom;
@@ -266,7 +264,7 @@ export class LogWriter {
     try {
       this.#thread = this.settings.startThread?.();
     } catch {
-      // The system gives no more threads: what is written here is written all the same.
+      // The system refuses another thread: writing continues on this one.
     }
   }
 
@@ -291,7 +289,7 @@ interface Written {
   readonly nextOrdinal: number;
 }
 
-/** Has the thread write a batch. @throws `log-thread-ended`, and what the thread throws */
+/** Writes a batch on the thread. @throws `log-thread-ended`, and the thread's errors */
 async function onThread(
   thread: LogThread,
   batch: TrayBatch,
@@ -310,7 +308,7 @@ async function onThread(
 
 const FINAL = ['log-sync-failed', 'log-thread-ended', 'log-fenced', 'log-copy-failed'] as const;
 
-/** Whether the log is not to be written again by this process, not even to cut off what a write left. */
+/** Returns whether this process must not write to the log again, not even to cut off a failed write. */
 function isFinal(error: unknown): boolean {
   return FINAL.some((code) => hasCode(error, code));
 }
@@ -318,8 +316,8 @@ function isFinal(error: unknown): boolean {
 const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]);
 
 /**
- * Looks for payloads in the tails that were put aside. A tail does not say where it stood, so header CRCs cannot be
- * asked; the SHA-256 of the payload is.
+ * Searches torn tails for payloads. A tail does not record its original offset, so header CRCs cannot be checked; the
+ * payload's SHA-256 is.
  *
  * @param wanted hexadecimal SHA-256 values
  */
@@ -350,29 +348,28 @@ export function payloadsInTails(
 }
 
 export interface LogWriterOptions {
-  /** The archive's folder; the caller holds its lock (see `acquireLock`). */
+  /** The archive's directory; the caller holds its lock (see `acquireLock`). */
   readonly dir: string;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly files?: FileLayer;
   /** The commit that the catalog has reached, if there is a catalog. A log that ends before it is damaged. */
   readonly expected?: ExpectedCommit | undefined;
-  /** Called when the bytes of a torn write were put aside. */
+  /** Called after the bytes of a torn write were put aside. */
   readonly onTail?: (tail: TornTail) => void;
-  /** A batch begins in a new segment once the present one has this many bytes; default about 64 MiB. */
+  /** Size in bytes of the current segment from which the next batch starts a new one; default about 64 MiB. */
   readonly segmentBytes?: number;
-  /** Starts a thread that writes when many messages come; without it, the caller's thread writes. */
+  /** Starts a writing thread when many messages arrive; without it, the caller's thread writes. */
   readonly startThread?: () => LogThread;
   /** See `WriterSettings`. */
   readonly threadFrom?: number;
 }
 
 /**
- * Opens the log for writing, and lays out a new archive where there is none. Removes unfinished files, makes the last
- * segment durable before it trusts its commits, and puts a torn tail aside.
+ * Opens the log for writing, and creates an archive if there is none. Removes unfinished files, makes the last segment
+ * durable before it trusts its commits, and puts a torn tail aside.
  *
- * @throws errors of family `damage` when the log is not what was written, or the disk does not give it back: then
- *   nothing was changed
+ * @throws errors of family `damage` if the log differs from what was written or is unreadable: nothing was changed
  * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function openLogWriter(options: LogWriterOptions): Promise<LogWriter> {
@@ -402,7 +399,7 @@ export async function openLogWriter(options: LogWriterOptions): Promise<LogWrite
 }
 
 /**
- * Lays out a new archive in a folder that holds none, and refuses one that this program cannot read.
+ * Creates an archive in an unused directory, and refuses one that this program cannot read.
  *
  * @throws `archive-format-newer`, `archive-format-unreadable`; `disk-full`, `log-write-failed`
  */
@@ -414,7 +411,7 @@ export async function layOut(files: FileLayer, dir: string): Promise<void> {
 }
 
 /**
- * Removes the files that interrupted work left under temporary names.
+ * Removes temporary files of interrupted work.
  *
  * @throws `log-write-failed`
  */
@@ -438,7 +435,7 @@ async function beginLog(
   const archiveId = randomBytes(ARCHIVE_ID_BYTES);
   const chain = { number: 0, hash: genesisHash(archiveId) };
   const hot = await createSegment(files, dir, archiveId, 1, chain);
-  // The folders themselves have to outlive a power cut, too.
+  // The directories must survive a power cut, too.
   await syncing(dir, () => files.syncFolder(dir));
   await files.syncFolder(dirname(dir)).catch((error: unknown) => {
     // The parent folder may belong to another user and be unreadable.
@@ -456,7 +453,7 @@ async function continueLog(
   const { dir, files } = settings;
   const { path, name, header } = opened;
   const { archiveId, segment } = header;
-  // Whoever knows the last commit knows its time as well; otherwise a whole segment is read for it.
+  // Without the time of the expected commit, a whole segment has to be read.
   const timeBefore = ({ chain }: SegmentEnd): number =>
     expected?.time !== undefined && expected.hash === chain.hash
       ? expected.time
@@ -467,14 +464,14 @@ async function continueLog(
     time: end.time > 0 ? end.time : timeBefore(end),
   });
   if (name.generation > 1) {
-    // The last segment is sealed: the one that was begun after it has been removed.
+    // The last segment is sealed: its successor has been removed.
     const end = findEnd(opened, expected);
     const hot = await createSegment(files, dir, archiveId, segment + 1, end.chain);
     return new LogWriter(settings, { ...startAt(end), hot });
   }
   const file = files.open(path, 'write');
   try {
-    // What the page cache shows of an earlier run may not be on the disk yet.
+    // The page cache may show bytes of an earlier run that are not on the disk yet.
     await syncing(path, () => file.datasync());
     const end = findEnd(opened, expected);
     const tail = await writing(path, 0, () => putTailAside(files, dir, file, segment, end));
@@ -490,7 +487,7 @@ async function continueLog(
   }
 }
 
-/** The time of the last commit before a segment that has none yet. */
+/** Returns the time of the last commit before a segment without commits. */
 function lastTimeBefore(
   files: FileLayer,
   dir: string,
@@ -515,19 +512,19 @@ type OpenedAtEnd =
 export interface AtEndOptions
   extends Pick<LogWriterOptions, 'dir' | 'now' | 'files' | 'expected' | 'onTail' | 'segmentBytes'> {
   readonly end: LogEnd;
-  /** What knows that end, and makes further commits durable. */
+  /** Holds that end, and makes further commits durable. */
   readonly durability: Durability;
 }
 
 /**
- * Opens the local copy of a log whose end is known, and lays out an empty one where there is none. What the disk has
- * beyond the end is put aside, segments included. Segments that are sealed need not be there.
+ * Opens the local copy of a log whose end is known, and creates an empty one if there is none. Puts local bytes and
+ * segments beyond that end aside. Sealed segments need not be present.
  *
- * Where the copy lacks bytes, nothing is opened: `supplyBytes` takes them, and then this can be called again. It verifies
- * what it was given; bytes of another chain make it ask for the segment.
+ * If the copy lacks bytes, nothing is opened: call `supplyBytes`, then this again. Supplied bytes are verified; bytes
+ * of another chain make it request the segment.
  *
- * @throws `log-damaged` (`diverged`) when the folder holds another archive, `log-ends-early` and `log-diverged` when the
- *   catalog is not one of this log: nothing was changed
+ * @throws `log-damaged` (`diverged`) if the directory holds another archive, `log-ends-early` and `log-diverged` if the
+ * catalog belongs to another log: nothing was changed
  * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function openLogAtEnd(options: AtEndOptions): Promise<OpenedAtEnd> {
@@ -542,7 +539,7 @@ export async function openLogAtEnd(options: AtEndOptions): Promise<OpenedAtEnd> 
 
   await removeUnfinished(files, dir);
   await writing(dir, 0, () => announceZstd(files, dir, listing));
-  // From the last one on, so that an interruption leaves no gap.
+  // Starts from the last, so that an interruption leaves no gap.
   for (const [segment, generations] of [...listing].reverse()) {
     if (segment <= end.hot.segment) break;
     await putAside(files, options, segment, generations);
@@ -586,11 +583,10 @@ async function putAside(
 }
 
 /**
- * Puts bytes where they are missing, durably. They are verified when the log is opened again. A file of which nothing can
- * be used is put aside.
+ * Writes missing bytes durably; the next opening verifies them. Puts an unusable file aside.
  *
  * @param pieces the bytes of generation 1 of the segment from `missing.from` to `missing.until`
- * @throws `disk-full`, `log-write-failed`, `log-sync-failed`, and what `pieces` throw
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`, and errors of `pieces`
  */
 export async function supplyBytes(
   options: Pick<AtEndOptions, 'dir' | 'end' | 'files' | 'onTail'>,

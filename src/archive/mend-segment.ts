@@ -37,17 +37,19 @@ import {
   walkRecords,
 } from './segment-reader.ts';
 
-/** Gives a payload by its SHA-256, from wherever there is one. */
+/** Returns a payload by SHA-256, from any source. */
 type FindPayload = (hash: Buffer, kind: number) => Buffer | undefined;
 
-/** Whether a record, of a batch with this commit number, was forgotten on purpose: its payload is not written again. */
+/**
+ * Returns whether a record of the batch with this commit number was forgotten on purpose. Its payload is not rewritten.
+ */
 export type IsForgotten = (record: SealedRecord, commit: number) => boolean;
 
-/** How far a file of another folder is believed. */
+/** Trust level of a file from another directory. */
 export interface Believed {
-  /** Whether a commit there leads to one that is known here. */
+  /** Returns whether a commit there leads to one known here. */
   readonly isProven: (commit: ChainState) => boolean;
-  /** The last commit that is known here: behind it, only proven ones are taken. */
+  /** The last commit known here; later ones must be proven. */
   readonly last: number;
 }
 
@@ -55,29 +57,28 @@ interface MendOptions {
   readonly dir: string;
   readonly segment: number;
   readonly files: FileLayer;
-  /** The same segment of the same archive in one or more files: other generations, other copies. */
+  /** Files of the same segment of the same archive: other generations or copies. */
   readonly sources: readonly OpenSegment[];
-  /** Those of them that are of other folders. What they say was purged is not believed. */
+  /** Sources from other directories. Their purge marks are not trusted. */
   readonly foreign?: ReadonlyMap<OpenSegment, Believed>;
   readonly find: FindPayload;
   readonly isForgotten?: IsForgotten;
-  /** Ordinals that files which are no sources, their headers being damaged, say were purged. */
+  /** Ordinals marked as purged by files that are not sources because their headers are damaged. */
   readonly purged?: ReadonlySet<number>;
-  /** Where the segment ends, exactly: taken from the header of the next one. */
+  /** The segment's exact end, from the header of the next segment. */
   readonly end?: ChainState | undefined;
-  /** A commit that a catalog or checkpoint has seen: the segment holds it, or begins after it. Number 0 for none. */
+  /** A commit that a catalog or checkpoint has seen: the segment holds it or starts after it. Number 0 for none. */
   readonly reach: ChainState | undefined;
 }
 
 /**
- * Writes the next generation of a damaged segment from everything that is left of it: batch by batch from whichever
- * file has it whole, with payloads found elsewhere by their hash. What one of our files says was purged stays purged,
- * whatever the others still have. The new file takes its name only when it was read back and its chain proves that
- * every record is the one that was written. Nothing else is changed: the records are compressed with zstd only where
- * FORMAT allows that already.
+ * Writes the next generation of a damaged segment from everything left of it: each batch from any file that has it
+ * intact, with payloads found elsewhere by hash. Payloads that a local file marks as purged stay purged. The new file
+ * is renamed only after it is read back and its chain proves every record. Nothing else changes: zstd is used only if
+ * FORMAT already allows it.
  *
- * @returns the generation, or undefined when some batch is whole nowhere, or the chain leads elsewhere than to `end` and
- *   `reach`, or ends with a batch that nothing proves: then nothing was written
+ * @returns the generation. Undefined, with nothing written, if a batch is intact nowhere, or the chain does not lead to
+ * `end` and `reach`, or ends with an unproven batch.
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function mendSegment(options: MendOptions): Promise<number | undefined> {
@@ -85,7 +86,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   const [first] = sources;
   if (first === undefined) return undefined;
   const codec = allowsZstd(files, dir) ? 'zstd' : 'zlib';
-  // Durable as well: what another process wrote may not be yet.
+  // Durably: FORMAT from another process may not be on the disk yet.
   if (codec === 'zstd') await writing(formatPath(dir), 0, () => allowZstd(files, dir));
   const generation = Math.max(...(listSegments(files, dir).get(segment) ?? [1])) + 1;
   const path = segmentPath(dir, { segment, generation });
@@ -113,7 +114,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   return whole ? generation : undefined;
 }
 
-/** Batches in order, the commit with each; undefined for one that no source has whole. */
+/** Yields the batches in order, each with its commit; undefined for one that no source has intact. */
 function* mendedBatches({
   sources,
   foreign = new Map(),
@@ -129,15 +130,15 @@ function* mendedBatches({
   let number = first?.header.previousNumber ?? 0;
   let hash = first?.header.previousHash ?? '';
   let ordinal = 0;
-  /** Whether the last batch that was taken is one of ours, or leads to one. */
+  /** True if the last batch taken is local or leads to a local one. */
   let isProven = true;
   const known = [end, reach].filter((commit) => commit !== undefined && commit.number > 0);
-  /** Of a log that went its own way: its chain holds as well as ours. */
+  /** A diverged log: its chain is as valid as ours. */
   const isOther = (): boolean => known.some((one) => one?.number === number && one.hash !== hash);
   const walks = sources.map((source) => believedBatches(source, find, foreign.get(source)));
   let heads = walks.map((walk) => walk.next().value);
   for (;;) {
-    // Every batch before this one was taken; what a source has twice or out of order is left behind.
+    // All earlier batches were taken; skips duplicates and batches out of order.
     heads = heads.map((head, i) => {
       let at = head;
       while (at !== undefined && at.commit.number <= number) at = walks[i]?.next().value;
@@ -177,8 +178,8 @@ interface PurgedRecords {
 }
 
 /**
- * Returns what any of our files marks as purged: its footer by ordinals, its records by their hashes. Facts are
- * identified by ordinals and by their batches only: two facts of the same bytes may be about two messages.
+ * Returns the records that a local file marks as purged: its footer by ordinals, its records by hashes. Facts are
+ * identified only by ordinals and batches: two facts with equal bytes may concern two messages.
  */
 function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>): PurgedRecords {
   const ordinals = new Set(known);
@@ -198,11 +199,11 @@ function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>): 
 
 interface BelievedBatch extends RawBatch {
   readonly isOurs: boolean;
-  /** It is one of ours, or leads to one. */
+  /** True if the batch is local or leads to a local one. */
   readonly isProven: boolean;
 }
 
-/** The batches of a file, as far as it is believed. */
+/** Yields the batches of a file, as far as it is trusted. */
 function* believedBatches(
   source: OpenSegment,
   find: FindPayload,
@@ -219,7 +220,7 @@ function* believedBatches(
 interface RawBatch {
   readonly commit: CommitRecord;
   readonly records: readonly SealedRecord[];
-  /** Whether the records are those that the commit was made of, in the chain behind `previous`. */
+  /** Returns whether the records match the commit, in the chain after `previous`. */
   whole(previous: string): boolean;
 }
 
@@ -268,16 +269,16 @@ function proves(commit: CommitRecord, records: readonly SealedRecord[], previous
   );
 }
 
-/** What a disk gives back or not, at the most. Bytes. */
+/** Size in bytes of the smallest unit that a disk reads or fails to read. */
 const SECTOR = 4_096;
 
-/** Bytes that the disk does not give back; `end` is excluded. */
+/** Unreadable bytes of the disk; `end` is excluded. */
 interface BadStretch {
   readonly offset: number;
   readonly end: number;
 }
 
-/** Which sectors of the file that was opened last the disk does not give back, however often they are read. */
+/** The permanently unreadable sectors of the most recently opened file. */
 export class BadSectors {
   readonly #sectors = new Set<number>();
 
@@ -303,9 +304,9 @@ export class BadSectors {
 }
 
 /**
- * Returns the same files over a disk with bad sectors. Reading returns everything that the disk can read; the rest
- * (EIO) reads as zeros, so that the checks find it, and is noted in `bad`. Use it only where bad sectors are reported:
- * zeros behind the last remaining commit look like unfinished work.
+ * Returns a file layer over a disk with bad sectors. Unreadable sectors (EIO) read as zeros, so that the checks find
+ * them, and are recorded in `bad`. Use it only if bad sectors are reported: zeros after the last commit look like
+ * unfinished work.
  */
 export function filesOverBadSectors(files: FileLayer, bad = new BadSectors()): FileLayer {
   return readBy(files, (file) => {
@@ -314,7 +315,7 @@ export function filesOverBadSectors(files: FileLayer, bad = new BadSectors()): F
   });
 }
 
-/** The same files. Bytes of a segment that the disk does not give back (EIO) are `log-damaged`, with their place. */
+/** Returns a file layer that reports unreadable bytes of a segment (EIO) as `log-damaged`, with their position. */
 export function filesWithDamage(files: FileLayer): FileLayer {
   return readBy(files, (file, path) => (target, position) => {
     try {
@@ -368,7 +369,7 @@ function overBadSectors(file: LogFile, bad: BadSectors): LogFile['read'] {
     }
     const toNext = SECTOR - (position % SECTOR);
     const length = Math.max(0, Math.min(target.length, toNext, file.size() - position));
-    // One sector at a time: those before the bad one are wanted.
+    // One sector at a time, to read those before the bad one.
     if (length < target.length)
       return length === 0 ? 0 : read(target.subarray(0, length), position);
     target.fill(0);
@@ -378,7 +379,7 @@ function overBadSectors(file: LogFile, bad: BadSectors): LogFile['read'] {
   return read;
 }
 
-/** Entry b of the table of CRC-32 (polynomial 0xEDB88320, reflected): what a byte b adds at the end of a message. */
+/** Entry b of the CRC-32 table (polynomial 0xEDB88320, reflected): the contribution of a final byte b. */
 const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   let value = byte;
   for (let bit = 0; bit < 8; bit += 1) value = value & 1 ? (value >>> 1) ^ 0xedb88320 : value >>> 1;
@@ -386,8 +387,8 @@ const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Where a single flipped bit explains a wrong CRC-32. CRCs are linear: one bit changes the CRC by a value that depends
- * only on how far it stands from the end, and these are walked through once. Undefined when no single bit does.
+ * Finds the single flipped bit that explains a wrong CRC-32; undefined if there is none. CRCs are linear: a bit changes
+ * the CRC by a value that depends only on its distance from the end. One walk covers all distances.
  */
 function flippedBit(
   bytes: Buffer,
@@ -405,7 +406,7 @@ function flippedBit(
   return undefined;
 }
 
-/** Flips each bit of a small buffer in turn until `accepts` does; the buffer is left as it is accepted, or unchanged. */
+/** Flips each bit of a small buffer in turn until `accepts` succeeds. The buffer keeps that flip, or is unchanged. */
 function flipUntil(
   bytes: Buffer,
   accepts: () => boolean,
@@ -421,9 +422,9 @@ function flipUntil(
 }
 
 /**
- * A segment's file as it was before single bits of it flipped, as far as its own CRCs and hashes prove that. The file
- * is not changed: the bits are turned back in what is read. Its footer is not used. Undefined when the segment's
- * header is beyond that. The caller closes the file.
+ * Opens a segment's file and corrects flipped bits as far as its CRCs and hashes prove them. Corrects only what is
+ * read, not the file. Ignores the footer. Undefined if the segment's header is not recoverable. The caller closes the
+ * file.
  */
 export function openStraightened(
   files: FileLayer,
@@ -445,7 +446,7 @@ export function openStraightened(
 
 const refuseToWrite = () => Promise.reject(new Error('read only'));
 
-/** A file with some bytes read otherwise than they are. */
+/** A file that is read with corrected bytes. */
 class PatchedFile implements LogFile {
   readonly write = refuseToWrite;
   readonly datasync = refuseToWrite;
@@ -454,7 +455,7 @@ class PatchedFile implements LogFile {
 
   constructor(private readonly file: LogFile) {}
 
-  /** Turns bits of the byte at `at`. */
+  /** Flips bits of the byte at `at`. */
   turn(at: number, mask: number): void {
     this.#patches.set(at, (this.#patches.get(at) ?? 0) ^ mask);
   }
@@ -496,7 +497,7 @@ function straightenHeader(file: PatchedFile, name: SegmentFile): SegmentHeader |
 
 function straightenRecords(file: PatchedFile, space: RecordSpace): void {
   let from = SEGMENT_HEADER_BYTES;
-  // After a header was corrected the walk starts again, since its window holds the old bytes.
+  // Restarts the walk after a header correction, since its window holds the old bytes.
   for (let again = true; again; ) {
     again = false;
     for (const walked of walkRecords(new FileWindow(file), space, from)) {
@@ -532,7 +533,7 @@ function straightenPayload(file: PatchedFile, header: RecordHeader, offset: numb
   if (flipped === undefined) return;
   stored[flipped.at] = (stored[flipped.at] ?? 0) ^ flipped.mask;
   const payload = inflatePayload(header, stored);
-  // A CRC can agree by accident; the hash cannot.
+  // A CRC can match by accident; the hash cannot.
   if (payload === undefined || !digest('sha256', payload, 'buffer').equals(header.hash)) return;
   file.turn(start + flipped.at, flipped.mask);
 }

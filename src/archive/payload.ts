@@ -16,27 +16,27 @@ import {
 } from './format.ts';
 import type { LogicalRecord, Visited } from './segment-reader.ts';
 
-/** How base64 text is laid out: characters a line, and what ends a line. */
+/** The layout of base64 text: characters per line, and line ends. */
 export interface LineShape {
   readonly lineLength: number;
   readonly eol: 'crlf' | 'lf';
 }
 
-/** Bytes encoded at a time: keeps strings short, and a multiple of 3, so that no padding comes in between. */
+/** Bytes encoded at a time: keeps strings short, and is a multiple of 3, which avoids padding in between. */
 const STEP = 48 * 1024;
 
 const CR = 13;
 const LF = 10;
 
 /**
- * Encodes bytes as lines of base64. The line end stands between lines: none follows the last one. Chunks of one run go
- * through one instance in order; all but the last must be a multiple of 3 bytes long.
+ * Encodes bytes as lines of base64, with line ends between lines but none after the last. Chunks of one run use one
+ * instance in order; all but the last must be a multiple of 3 bytes long.
  */
 export class LineEncoder {
   readonly #lineLength: number;
   readonly #eol: LineShape['eol'];
   readonly #eolBytes: number;
-  /** Characters in the line begun; a full line waits for the next character before its end is written. */
+  /** Characters in the current line. The end of a full line is written before the next character. */
   #column = 0;
 
   constructor(shape: LineShape) {
@@ -45,12 +45,12 @@ export class LineEncoder {
     this.#eolBytes = shape.eol === 'crlf' ? 2 : 1;
   }
 
-  /** How many bytes `write` will put out for a chunk of this length. */
+  /** Returns the number of bytes that `write` outputs for a chunk of this length. */
   lengthOf(bytes: number): number {
     return this.#lengthOf(Math.ceil(bytes / 3) * 4);
   }
 
-  /** Writes the chunk's lines into `target` from `at`, where they must have room; returns where they end. */
+  /** Writes the chunk's lines into `target` from `at`, where they must fit. Returns their end. */
   write(chunk: Buffer, target: Buffer, at: number): number {
     let to = at;
     for (let from = 0; from < chunk.length; from += STEP) {
@@ -60,7 +60,7 @@ export class LineEncoder {
     return to;
   }
 
-  /** The chunk's lines in pieces of about 64 KiB. */
+  /** Yields the chunk's lines in pieces of about 64 KiB. */
   *pieces(chunk: Buffer): Generator<Buffer, void, undefined> {
     for (let from = 0; from < chunk.length; from += STEP) {
       const bytes = chunk.subarray(from, from + STEP);
@@ -77,8 +77,8 @@ export class LineEncoder {
   }
 
   /**
-   * Writes the text to where its last line ends, and then moves line after line to the left: that takes a third of the
-   * time of putting the lines together as strings.
+   * Writes the text at the end of its target range, then moves each line left. This takes a third of the time of
+   * joining lines as strings.
    */
   #broken(text: string, target: Buffer, at: number): number {
     const length = this.#lineLength;
@@ -102,20 +102,20 @@ export class LineEncoder {
   }
 }
 
-/** Blobs are at most this long; longer ones are chunked. */
+/** Maximum size of a blob; longer content is chunked. */
 export const BLOB_BYTES = 4 * 1024 * 1024;
-/** Chunks of a decoded attachment: a multiple of 3, so that each encodes by itself without padding. */
+/** Chunk size of a decoded attachment: a multiple of 3, so that each chunk encodes without padding. */
 export const DECODED_CHUNK_BYTES = 3 * 1024 * 1024;
 
 /**
- * A piece of a message's raw source. Lists are short of names because every message has one:
- * - `["raw", length]`: the next `length` of the literal bytes that follow the recipe in its record
+ * A part of a message's raw source. Arrays omit field names because every message has a recipe:
+ * - `["raw", length]`: the next `length` literal bytes after the recipe in its record
  * - `["blob", length, sha256, chunks?]`: the bytes of a blob
  * - `["b64", lineLength, eol, length, sha256, chunks?]`: the bytes of a blob as base64 in lines of `lineLength`
  *   characters with `eol` (`crlf` or `lf`) between them and none after the last
  *
- * `length` counts bytes (decoded ones for `b64`), `sha256` is that of all of them together. Where they are more than one
- * blob, `chunks` names the blobs in order; else the one blob's name is `sha256`.
+ * `length` counts bytes (decoded ones for `b64`); `sha256` covers all of them. If there are several blobs, `chunks`
+ * lists their names in order; otherwise `sha256` is the blob's name.
  */
 export type RecipePart =
   | readonly ['raw', number]
@@ -124,28 +124,28 @@ export type RecipePart =
   | readonly ['b64', number, 'crlf' | 'lf', number, BlobHash]
   | readonly ['b64', number, 'crlf' | 'lf', number, BlobHash, readonly BlobHash[]];
 
-/** How to rebuild a message: the first line of a message record, canonical JSON. */
+/** Rebuilds a message: the first line of a message record, in canonical JSON. */
 interface Recipe {
   readonly parts: readonly RecipePart[];
-  /** SHA-256 of the raw source: the message's id. */
+  /** SHA-256 of the raw source: the message's ID. */
   readonly sha256: MessageId;
-  /** Bytes of the raw source. */
+  /** Size of the raw source in bytes. */
   readonly size: number;
 }
 
-/** The recipe's line with its LF. */
+/** Returns the recipe's line with its LF. */
 export function recipeLine({ parts, sha256, size }: Recipe): string {
-  // The field names stand in canonical order already.
+  // The field names are already in canonical order.
   return `${JSON.stringify({ parts, sha256, size })}\n`;
 }
 
 export interface MessagePayload {
   readonly recipe: Recipe;
-  /** The literal bytes behind the recipe's line: a view of the payload. */
+  /** The literal bytes after the recipe's line: a view of the payload. */
   readonly literal: Buffer;
 }
 
-/** Undefined when the payload is not a message's. */
+/** Reads a message record's payload. Undefined if it is not one. */
 export function readMessagePayload(payload: Buffer): MessagePayload | undefined {
   const end = payload.indexOf(10);
   if (end === -1) return undefined;
@@ -185,23 +185,23 @@ function isChunks(value: unknown): boolean {
   return value === undefined || (Array.isArray(value) && value.every(isHash));
 }
 
-/** Gives the bytes of a blob, verified by its hash, or throws. */
+/** Returns the bytes of a blob, verified by hash, or throws. */
 type BlobSource = (hash: BlobHash) => Buffer;
 
-/** The recipe asks for other bytes than its record and blobs hold. */
+/** The recipe requires other bytes than its record and blobs hold. */
 export class RecipeMismatch extends Error {}
 
-/** A stretch of a source: bytes as they are, or bytes to be encoded. */
+/** Part of a source: literal bytes, or bytes to encode. */
 interface Stretch {
   readonly bytes: Buffer;
   readonly encoder: LineEncoder | undefined;
 }
 
 /**
- * The pieces of a message's raw source in order, each at most 4 MiB. Whoever puts them together compares the SHA-256 of
- * the whole with the recipe's.
+ * Yields the pieces of a message's raw source in order, each at most 4 MiB. The caller compares the SHA-256 of the
+ * whole with the recipe's.
  *
- * @throws RecipeMismatch when literal bytes or blobs are longer or shorter than the recipe says
+ * @throws RecipeMismatch if literal bytes or blobs are longer or shorter than the recipe states
  */
 export function* rebuildPieces(
   payload: MessagePayload,
@@ -213,7 +213,7 @@ export function* rebuildPieces(
   }
 }
 
-/** The whole raw source in one buffer of its recipe's size. @throws RecipeMismatch */
+/** Returns the whole raw source in one buffer of its recipe's size. @throws RecipeMismatch */
 export function rebuild(payload: MessagePayload, blob: BlobSource): Buffer {
   const { recipe, literal } = payload;
   const [only] = recipe.parts;
@@ -228,10 +228,10 @@ export function rebuild(payload: MessagePayload, blob: BlobSource): Buffer {
 }
 
 /**
- * Writes the raw source to the beginning of `target` and returns its length. A source that is longer than `target` is
- * not written completely.
+ * Writes the raw source to the start of `target` and returns its length. Writes only part of a source that is longer
+ * than `target`.
  *
- * @throws RecipeMismatch when literal bytes or blobs are longer or shorter than the recipe says
+ * @throws RecipeMismatch if literal bytes or blobs are longer or shorter than the recipe states
  */
 export function rebuildInto(target: Buffer, payload: MessagePayload, blob: BlobSource): number {
   let at = 0;
@@ -283,12 +283,12 @@ function* blobs(
   if (left !== 0) throw new RecipeMismatch('blobs have another length');
 }
 
-/** What sealed records are compressed with. */
+/** The compression of sealed records. */
 export type ArchiveCodec = 'zstd' | 'zlib';
 
 export const DEFAULT_CODEC: ArchiveCodec = 'zstd';
 
-/** Compression that saves less than this share is not worth inflating for. */
+/** Minimum share that compression must save to justify inflating. */
 const LEAST_SAVING = 0.03;
 
 /**
@@ -307,8 +307,8 @@ const deflateAsync = promisify(deflate);
 const zstdAsync = promisify(zstdCompress);
 
 /**
- * Compresses a payload on a thread of the pool. It comes back as it is, with codec 0, where compression does not help.
- * `raw` must not change until the promise has resolved.
+ * Compresses a payload on a pool thread. Returns it unchanged, with codec 0, if compression does not help. `raw` must
+ * not change until the promise has resolved.
  */
 export async function compressPayload(
   codec: ArchiveCodec,
@@ -321,26 +321,26 @@ export async function compressPayload(
   return helps ? { codec: CODEC[codec], stored: small } : { codec: CODEC.none, stored: raw };
 }
 
-/** One frame that states its content size and has no checksum: a CRC and a SHA-256 are in the record's header. */
+/** Creates one frame with its content size but without a checksum: the record's header has a CRC and a SHA-256. */
 function zstdFrame(raw: Buffer): Promise<Buffer> {
   return zstdAsync(raw, {
     params: {
       [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL,
-      // zstd makes the table smaller for payloads that do not fill it.
+      // zstd shrinks the table for payloads that do not fill it.
       [constants.ZSTD_c_hashLog]: ZSTD_HASH_LOG,
       [constants.ZSTD_c_contentSizeFlag]: 1,
       [constants.ZSTD_c_checksumFlag]: 0,
     },
     pledgedSrcSize: raw.length,
-    // One piece of output: it is never longer than the bound of zstd.
+    // One output piece: it never exceeds zstd's bound.
     chunkSize: raw.length + (raw.length >> 8) + 1024,
   });
 }
 
 const MAGIC = 0xfd2fb528;
-/** Most bytes that one block of a frame stands for. */
+/** Maximum content of one block of a frame. */
 const BLOCK_BYTES = 128 * 1024;
-/** Largest window a frame may ask for: RFC 8878 recommends that every decoder supports it. */
+/** Maximum window of a frame: RFC 8878 recommends that every decoder supports it. */
 const WINDOW_BYTES = 8 * 1024 * 1024;
 const CHECKSUM_BYTES = 4;
 const BLOCK_HEADER_BYTES = 3;
@@ -348,12 +348,12 @@ const RLE = 1;
 const RESERVED = 3;
 
 /**
- * Returns whether `stored` is exactly one zstd frame of the kind that archives hold: it states `rawLength` as its content
- * size, needs no dictionary and no window above 8 MiB (that of a single segment is its content), and its blocks end where the bytes end. Nothing is decompressed,
- * and nothing is allocated.
+ * Returns whether `stored` is exactly one zstd frame as archives hold it. The frame states `rawLength` as its content
+ * size and needs no dictionary. Its window is at most 8 MiB (for a single segment, its content), and its blocks end
+ * where the bytes end. Decompresses and allocates nothing.
  *
- * Decoders differ in what they make of other input: depending on its version, Node ignores bytes behind the frame,
- * reads a second frame, skips skippable ones, or returns what a frame that was cut off holds so far.
+ * Decoders treat other input differently: depending on its version, Node ignores bytes after the frame, reads a second
+ * frame, skips skippable ones, or returns the content of a truncated frame.
  */
 export function isSingleFrame(stored: Buffer, rawLength: number): boolean {
   const header = readHeader(stored);
@@ -369,7 +369,7 @@ interface FrameHeader {
   readonly hasChecksum: boolean;
 }
 
-/** Undefined for bytes that are no frame header, and for frames with a dictionary or without a content size. */
+/** Undefined if the bytes are not a frame header, or the frame has a dictionary or no content size. */
 function readHeader(bytes: Buffer): FrameHeader | undefined {
   if (bytes.length < 5 || bytes.readUInt32LE(0) !== MAGIC) return undefined;
   const descriptor = bytes.readUInt8(4);
@@ -409,7 +409,7 @@ function windowOf(descriptor: number): number {
   return base + (base / 8) * (descriptor & 7);
 }
 
-/** Where the frame ends; undefined when its blocks do not add up to one. */
+/** Returns the frame's end. Undefined if its blocks do not form a frame. */
 function endOfBlocks(bytes: Buffer, header: FrameHeader): number | undefined {
   let at = header.length;
   let most = 0;
@@ -423,19 +423,19 @@ function endOfBlocks(bytes: Buffer, header: FrameHeader): number | undefined {
     most += BLOCK_BYTES;
     if ((block & 1) === 1) break;
   }
-  // So few blocks cannot give that much: asking for the memory would be in vain.
+  // Refuses a content size that so few blocks cannot hold, before memory is allocated.
   if (most < header.contentSize) return undefined;
   return at + (header.hasChecksum ? CHECKSUM_BYTES : 0);
 }
 
-/** Bytes of memory taken before the stored bytes have proven anything. */
+/** Maximum bytes allocated before the stored bytes are known to be valid. */
 const MOST_AT_ONCE = 4 * 1024 * 1024;
 
 const MIB = 1024 * 1024;
 /**
- * Largest payload that a compressed record of each kind may inflate to, in bytes: a few bytes of a crafted stream stand
- * for gigabytes. No writer exceeds these. A block of this or an earlier program is below 768 KiB, a commit has about 300
- * bytes, and a footer needs 5 bytes for a record that took at least 64 in its segment.
+ * Maximum inflated payload of compressed records by kind, in bytes, since a few crafted bytes can inflate to gigabytes.
+ * No writer exceeds these limits. A block of any version so far is below 768 KiB and a commit has about 300 bytes. A
+ * footer needs 5 bytes for a record that took at least 64 in its segment.
  */
 const MOST_RAW_BYTES: Readonly<Record<number, number>> = {
   [STORED_KIND.blob]: BLOB_BYTES,
@@ -444,14 +444,14 @@ const MOST_RAW_BYTES: Readonly<Record<number, number>> = {
   [STORED_KIND.footer]: 64 * MIB,
 };
 /**
- * For messages and facts, which grow with the parts of a message and the places of a fact. Their JSON is read as one
- * text, for which the JavaScript engine takes at most 512 MiB; a message has up to 1 MiB of literal bytes as well.
+ * For messages and facts, which grow with a message's parts and a fact's places. Their JSON is read as one text, which
+ * JavaScript limits to 512 MiB; a message has up to 1 MiB of literal bytes as well.
  */
 const MOST_TEXT_BYTES = 513 * MIB;
 
 /**
- * Returns the payload as it was before compression; undefined when the stored bytes do not inflate to the stated length,
- * that length is more than a record of this kind can have, or the codec is not one of this version. The hash is for the caller to compare.
+ * Returns the payload before compression. Undefined if the stored bytes do not inflate to the stated length, the length
+ * is too large for its kind, or the codec is unknown. The caller compares the hash.
  */
 export function inflatePayload(header: RecordHeader, stored: Buffer): Buffer | undefined {
   const { kind, codec, rawLength } = header;
@@ -467,11 +467,11 @@ export function inflatePayload(header: RecordHeader, stored: Buffer): Buffer | u
 }
 
 function decompress(codec: number, stored: Buffer, rawLength: number): Buffer | undefined {
-  // The ceiling keeps a damaged stream from asking for any amount of memory.
+  // Limits the memory that a damaged stream can use.
   const maxOutputLength = Math.max(1, rawLength);
-  // One piece of output for all of it: from the usual pieces of 16 KiB a block is put together from five. Warm,
-  // verifying 158 MB of mail took 0.64 s of one core instead of 0.76 s. A zstd frame that fits into its piece is
-  // decoded straight into it, without a window of its own.
+  // One output piece for everything: with the usual 16 KiB, a block is joined from five pieces. Warm, verifying 158 MB
+  // of mail took 0.64 s of one core instead of 0.76 s. A zstd frame that fits its piece is decoded into it directly,
+  // without a separate window.
   const chunkSize = Math.max(64, Math.min(rawLength, MOST_AT_ONCE) + 1);
   if (codec === CODEC.zlib) return inflateSync(stored, { maxOutputLength, chunkSize });
   if (codec !== CODEC.zstd || !isSingleFrame(stored, rawLength)) return undefined;
@@ -479,18 +479,18 @@ function decompress(codec: number, stored: Buffer, rawLength: number): Buffer | 
 }
 
 /**
- * Frees the memory of a payload that was inflated, if the payload has it for itself. The payload and all views of it are
- * empty afterwards: nobody may be using one.
+ * Frees the memory of an inflated payload unless it is shared. The payload and all its views become empty, so none may
+ * be in use.
  */
 export function releasePayload(bytes: Buffer | undefined): void {
   const memory = bytes?.buffer;
   if (bytes === undefined || !(memory instanceof ArrayBuffer)) return;
-  // Small buffers are parts of a pool. Inflating asks for one byte more than there are.
+  // Small buffers are parts of a pool. Inflating requests one byte more than needed.
   const isPart = bytes.byteOffset > 0 || memory.byteLength > bytes.length + 1;
   if (!isPart && memory.byteLength > Buffer.poolSize) memory.transfer(0);
 }
 
-/** Whether an error of `node:zlib` says that the bytes are wrong, and not that there is no memory. */
+/** Returns whether an error of `node:zlib` reports wrong bytes rather than a lack of memory. */
 export function isInflateFailure(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
     return false;
@@ -500,7 +500,7 @@ export function isInflateFailure(error: unknown): boolean {
   return code.startsWith('Z_') || code.startsWith('ZSTD_error_') || code === 'ERR_BUFFER_TOO_LARGE';
 }
 
-/** Reads what a record means: a blob by its header, a message by its recipe, a fact by its JSON. */
+/** Interprets a record: a blob by its header, a message by its recipe, a fact by its JSON. */
 export function foldRecord(
   record: LogicalRecord & { readonly payload: Buffer },
 ): Visited<RecordMeaning> {
@@ -524,7 +524,7 @@ export function foldRecord(
   }
 }
 
-/** The fact that a fact record's payload is; undefined when it is none. */
+/** Parses the payload of a fact record. Undefined if it is not a fact. */
 export function readFact(text: string): Fact | undefined {
   const fact = parseJson(text);
   return isFact(fact) ? fact : undefined;

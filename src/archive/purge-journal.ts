@@ -6,36 +6,36 @@ import { syncing, writing } from './hot-segment.ts';
 import type { ChainState } from './segment-reader.ts';
 
 /**
- * A purge that was decided: durable before the log records it, and removed when all of it is done. It holds only
- * numbers and hashes.
+ * A purge that was decided: durable before the log records it, and removed once complete. Contains only numbers and
+ * hashes.
  */
 export interface PurgeWork {
   readonly reason: 'forgotten' | 'pruned';
   readonly messages: readonly MessageId[];
-  /** The last commit before the one that journals it. */
+  /** The last commit before the one that records the purge. */
   readonly after: ChainState;
-  /** Ordinals of the records whose payload goes, by segment. */
+  /** Ordinals of the records whose payloads are removed, by segment. */
   readonly records: ReadonlyMap<number, readonly number[]>;
 }
 
-/** Where the work of a purge is written down until it is done. */
+/** Stores a purge until it is complete. */
 export interface PurgeJournal {
-  /** Undefined where no purge is under way. */
+  /** Undefined if no purge is pending. */
   read(): Promise<PurgeWork | undefined>;
   /**
-   * Writes down a purge, and lets the commit that decides it happen: the one that follows `work.after`. Where commits and
-   * purges are stored in one place, it may be stored with that commit. The log says whether a purge was decided.
+   * Stores a purge, and runs the commit that decides it: the one after `work.after`. If commits and purges are stored
+   * together, it may be stored with that commit. The log states whether a purge was decided.
    *
-   * @param commits those that the records are in
-   * @param commit makes the one commit; nothing else commits meanwhile
-   * @throws `disk-full` and the other errors of writing: nothing is decided then; what `commit` throws
+   * @param commits the commits that contain the records
+   * @param commit makes the one commit; no other commit runs meanwhile
+   * @throws `disk-full` and other write errors: nothing is decided then; errors of `commit`
    */
   decide<T>(work: PurgeWork, commits: readonly number[], commit: () => Promise<T>): Promise<T>;
-  /** Notes that nothing of the purge is left to do, or that it was never decided. */
+  /** Records that the purge is complete, or was never decided. */
   end(): Promise<void>;
 }
 
-/** Keeps it in `purge.json`, next to the log. */
+/** Returns a journal in `purge.json`, next to the log. */
 export function purgeFile(files: FileLayer, dir: string): PurgeJournal {
   return {
     read: async () => readWork(files, dir),
@@ -67,7 +67,7 @@ async function writeWork(files: FileLayer, dir: string, work: PurgeWork): Promis
   try {
     await writing(path, bytes.length, () => replaceFile(files, path, bytes));
   } catch (error) {
-    // What cannot be removed now, the next one replaces.
+    // The next purge replaces a file that cannot be removed now.
     await files.remove(temporaryPath(path)).catch(() => undefined);
     throw error;
   }
@@ -84,7 +84,7 @@ export function purgeWorkText(work: PurgeWork): string {
   return canonicalJson({ ...work, version: VERSION, records: [...work.records] });
 }
 
-/** Returns the purge of a parsed `purgeWorkText`; undefined if it is something else. */
+/** Returns the purge of a parsed `purgeWorkText`. Undefined for other values. */
 export function purgeWorkOf(value: unknown): PurgeWork | undefined {
   if (!isObject(value) || value.version !== VERSION || !isObject(value.after)) return undefined;
   const { reason, messages, after, records } = value;

@@ -42,16 +42,16 @@ import {
   type Visited,
 } from './segment-reader.ts';
 
-/** Pages that a power cut keeps from the disk read as zeros. */
+/** After a power cut, pages that were not written read as zeros. */
 const PAGE_BYTES = 4096;
 /** Fewer zeros than this at the edge of a page prove nothing. */
 const HOLE_BYTES = 16;
 
 /**
- * The batches of the segment that is written to, as `segmentBatches` gives them, with one exception, which a power cut
- * can bring about: the system may have written the end of the last batch and not its middle. That batch was never
- * acknowledged, so it belongs to the remainder, but only if it is the last, lies after `seen`, and every wrong record
- * in it lies over a page (or the rest of one) that is all zeros, as unwritten pages are and flipped bits are not.
+ * Yields the batches of the segment being written, like `segmentBatches`, with one exception. After a power cut, the
+ * disk may have the end of the last batch but not its middle. That batch was never acknowledged, so it belongs to the
+ * remainder. This applies only to the last batch, after `seen`. Every wrong record in it must touch a page, or the rest
+ * of one, of zeros only: unwritten pages are zero, flipped bits are not.
  *
  * @param seen the highest commit number that the catalog or a checkpoint has seen; 0 for none
  */
@@ -72,7 +72,7 @@ export function* batchesToTheEnd<T>(
       return chain;
     }
     if (torn !== undefined) {
-      // Another batch behind it: the system does not write ahead of what was never acknowledged.
+      // Another batch follows, so this one was acknowledged: the system does not write ahead.
       yield torn;
       ({ chain, offset } = behind(torn));
       torn = undefined;
@@ -110,37 +110,36 @@ function isTorn(file: LogFile, problems: readonly Problem[]): boolean {
   });
 }
 
-/** The commit up to which the catalog knows the log; number 0 when it knows nothing. */
+/** The last commit that the catalog has seen; number 0 if none. */
 export type ExpectedCommit = Pick<Commit, 'number' | 'hash'> & Partial<Pick<Commit, 'time'>>;
 
-/** Bytes behind the last commit, which a writer that was cut off left: put aside in a file of their own. */
+/** Bytes of an interrupted write, moved to a file of their own. */
 export interface TornTail {
   readonly segment: number;
-  /** Where they began in the segment. */
+  /** Start offset in the segment. */
   readonly offset: number;
   readonly bytes: number;
-  /** The file that has them now. */
+  /** The file that now holds them. */
   readonly file: string;
 }
 
-/** Where the writer continues. */
+/** The position at which the writer continues. */
 export interface SegmentEnd {
   readonly chain: ChainState;
-  /** Time of the last commit in the segment, or 0 when it has none. */
+  /** Time of the last commit in the segment; 0 if there is none. */
   readonly time: number;
   /** The ordinal of the next record. */
   readonly ordinal: number;
-  /** Where the next record begins: what follows the last commit. */
+  /** Offset of the next record, after the last commit. */
   readonly offset: number;
 }
 
-/** Bytes of a tail that are moved at a time. */
+/** Bytes of a tail moved at a time. */
 const PIECE_BYTES = 4 * 1024 * 1024;
 
 /**
- * Reads the last segment and distinguishes its torn tail from damage. The tail is what follows the last commit that is
- * valid anywhere in the segment, and a last batch that is torn (see `batchesToTheEnd`); an error before that commit is
- * damage.
+ * Reads the last segment and distinguishes its torn tail from damage. The tail follows the last valid commit anywhere
+ * in the segment, and includes a torn last batch (see `batchesToTheEnd`). An error before that commit is damage.
  *
  * @throws `log-damaged`, `log-ends-early`, `log-diverged`; nothing is changed
  */
@@ -167,7 +166,7 @@ export function findEnd(segment: OpenSegment, expected: ExpectedCommit | undefin
 }
 
 /**
- * Returns where a log reaches the commit that is expected.
+ * Checks that a log reaches the expected commit.
  *
  * @throws `log-ends-early`
  */
@@ -181,7 +180,7 @@ export function refuseEarlyEnd(
   throw archiveError('log-ends-early', { file, expectedNumber, expectedHash, lastNumber });
 }
 
-/** @throws `log-diverged` when a commit has the number of the one that is expected, and another hash */
+/** @throws `log-diverged` if a commit has the expected number and another hash */
 export function checkExpected(
   chain: ChainState,
   expected: ExpectedCommit | undefined,
@@ -198,8 +197,8 @@ export function checkExpected(
 }
 
 /**
- * Moves what follows `end` out of the segment, which the caller holds open for writing: first durable in a file of its
- * own, then cut. Undefined when nothing follows.
+ * Moves bytes after `end` out of the segment, which the caller has open for writing: first durably into a new file,
+ * then cut. Undefined if there are none.
  */
 export async function putTailAside(
   files: FileLayer,
@@ -232,7 +231,7 @@ export async function putTailAside(
   return { segment, offset: end.offset, bytes, file: path };
 }
 
-/** Moves a segment's file out of the log, durably, to where torn tails are kept. */
+/** Moves a segment's file durably out of the log to a torn tail's name. */
 export async function putSegmentAside(
   files: FileLayer,
   dir: string,
@@ -253,17 +252,17 @@ function nextTailPath(files: FileLayer, dir: string): string {
   return tailPath(dir, Math.max(0, ...taken.map((tail) => tail ?? 0)) + 1);
 }
 
-/** What an archive is called before anything in it is compressed with zstd; every program reads it. */
+/** The format of an archive without zstd; every program version reads it. */
 const FIRST_FORMAT = 1;
-/** The first format in which records may be compressed with zstd, and the newest that this program reads. */
+/** The first format that allows zstd, and the newest that this program reads. */
 export const ZSTD_FORMAT = 2;
 
 const FORMAT = /^mailkeep archive (\d+)\n?$/;
 
 /**
- * Reads FORMAT, refuses what this program cannot read, and returns the number of the format.
+ * Reads FORMAT and returns its number. Refuses formats that this program cannot read.
  *
- * @throws `archive-missing` when the folder holds no archive, `archive-format-newer`, `archive-format-unreadable`
+ * @throws `archive-missing` if the directory holds no archive, `archive-format-newer`, `archive-format-unreadable`
  */
 export function checkFormat(files: FileLayer, dir: string): number {
   const text = readFormat(files, dir);
@@ -276,7 +275,7 @@ export function checkFormat(files: FileLayer, dir: string): number {
 }
 
 /**
- * Returns the number of the format that a text of FORMAT names.
+ * Returns the format number in the text of a FORMAT file.
  *
  * @param dir for the error
  * @throws `archive-format-newer`, `archive-format-unreadable`
@@ -295,36 +294,35 @@ export function refuseUnknownFormat(dir: string, text: string): number {
   return Number(version);
 }
 
-/** True when the folder holds neither FORMAT nor a log: a new archive may be laid out there. */
+/** Returns true if the directory holds neither FORMAT nor a log, so that a new archive may be created there. */
 export function isUnused(files: FileLayer, dir: string): boolean {
   return readFormat(files, dir) === undefined && !hasLog(files, dir);
 }
 
-/** Writes the FORMAT of a new archive durably. It comes first when one is laid out: a log without it is damage. */
+/** Writes the FORMAT of a new archive durably. It must be the first file: a log without it is damage. */
 export async function writeFormat(files: FileLayer, dir: string): Promise<void> {
   await write(files, dir, FIRST_FORMAT);
 }
 
-/** Whether FORMAT says that records of this archive may be compressed with zstd. */
+/** Returns whether FORMAT allows zstd in this archive. */
 export function allowsZstd(files: FileLayer, dir: string): boolean {
   return checkFormat(files, dir) >= ZSTD_FORMAT;
 }
 
 /**
- * Makes FORMAT say, durably, that records may be compressed with zstd. A program that cannot read zstd then refuses the
- * archive instead of taking such records for damage. This has to be done before zstd gets into any file of the archive,
- * temporary ones included. The caller holds the archive's lock.
+ * Makes FORMAT allow zstd, durably. A program without zstd then refuses the archive instead of reporting damage. Call
+ * it before writing zstd to any file of the archive, even a temporary one. The caller holds the archive's lock.
  */
 export async function allowZstd(files: FileLayer, dir: string): Promise<void> {
   if (!allowsZstd(files, dir)) {
     await write(files, dir, ZSTD_FORMAT);
     return;
   }
-  // A process that was killed may have left a FORMAT that shows, and would not outlive a power cut.
+  // A killed process may have left a visible FORMAT that would not survive a power cut.
   await files.syncFolder(dir);
 }
 
-/** Returns whether a segment was sealed with zstd: whether its footer, which is always compressed, is stored so. */
+/** Returns whether a segment was sealed with zstd, judged by its footer, which is always compressed. */
 export function isSealedWithZstd({ file, header, sealed }: OpenSegment): boolean {
   if (sealed === undefined) return false;
   const head = Buffer.alloc(RECORD_HEADER_BYTES);
@@ -333,10 +331,9 @@ export function isSealedWithZstd({ file, header, sealed }: OpenSegment): boolean
 }
 
 /**
- * Makes FORMAT allow zstd where a log holds zstd that FORMAT does not announce: a backup that was made by copying files
- * one by one may have FORMAT from before the first zstd, and segments from after it. Checks the first and the last
- * sealed segment, since an archive is compacted from its beginning and sealed at its end. The caller holds the archive's
- * lock.
+ * Makes FORMAT allow zstd if the log already contains it. A backup made file by file may have an older FORMAT than its
+ * segments. Checks the first and last sealed segments: compaction goes from the start, and sealing happens at the end.
+ * The caller holds the archive's lock.
  */
 export async function announceZstd(
   files: FileLayer,
@@ -378,7 +375,7 @@ function readFormat(files: FileLayer, dir: string): string | undefined {
   } catch (error) {
     const errno = errnoName(error);
     if (errno === 'ENOENT') return undefined;
-    // Something other than a file has its name.
+    // The name belongs to something other than a file.
     if (errno === NOT_REGULAR || errno === 'EISDIR') return '';
     throw error;
   }
@@ -393,40 +390,40 @@ function hasLog(files: FileLayer, dir: string): boolean {
   }
 }
 
-/** A segment as it stands in generation 1, which is not sealed yet. */
+/** A segment in generation 1, not sealed yet. */
 export interface UnsealedSegment {
   readonly segment: number;
   /** The last commit before the segment. */
   readonly previous: ChainState;
-  /** Where its last batch ends. */
+  /** End of its last batch. */
   readonly offset: number;
-  /** Records that it has, which is the ordinal of the next. */
+  /** Number of its records: the ordinal of the next. */
   readonly ordinal: number;
 }
 
-/** The end of a log, as what makes its commits durable knows it. */
+/** The end of a log, from its durability backend. */
 export interface LogEnd {
   readonly archiveId: Buffer;
   /** The last commit; number 0, the genesis hash and time 0 before the first. */
   readonly commit: Commit;
-  /** The segment that is written to. */
+  /** The segment being written. */
   readonly hot: UnsealedSegment;
-  /** Segments before it that are sealed nowhere yet, in order: they have to be complete here, or they could not be sealed. */
+  /** Earlier segments that are sealed nowhere yet, in order. They must be complete here to be sealed. */
   readonly closed?: readonly UnsealedSegment[];
 }
 
-/** Bytes of generation 1 of a segment that its local file lacks. */
+/** Bytes that the local file of a segment in generation 1 lacks. */
 export interface MissingBytes {
-  /** `segment`: nothing of the local file can be used, if there is one. */
+  /** `segment`: the local file, if any, is unusable. */
   readonly what: 'end' | 'segment';
   readonly segment: number;
   readonly from: number;
   readonly until: number;
-  /** The commit that ends at `from`. If the log has another one there, the segment has to be supplied. */
+  /** The commit that ends at `from`. If the log differs there, the whole segment has to be supplied. */
   readonly after: ChainState;
 }
 
-/** @throws `log-damaged` (`diverged`) when the last segment whose header is intact is another archive's */
+/** @throws `log-damaged` (`diverged`) if the last segment with an intact header belongs to another archive */
 export function refuseStranger(
   files: FileLayer,
   dir: string,
@@ -448,10 +445,10 @@ export function refuseStranger(
 }
 
 /**
- * Returns what a folder lacks of the segments that are not sealed yet. A segment without a batch lacks nothing.
+ * Returns the bytes that a directory lacks of unsealed segments. A segment without a batch lacks nothing.
  *
  * @param expected the commit that the catalog has reached, if there is a catalog
- * @throws `log-diverged` when that is a commit of another log
+ * @throws `log-diverged` if that is a commit of another log
  */
 export function missingBytes(
   files: FileLayer,
@@ -483,12 +480,12 @@ export function missingBytes(
         const same =
           chain.number === last.number && chain.hash === last.hash && ordinal === one.ordinal;
         if (!same || (opened.sealed === undefined && offset !== until)) return whole();
-        // Only now is it certain that these are the commits of this log.
+        // Only now are these known to be commits of this log.
         if (seen !== undefined) checkExpected(seen, expected, opened.path);
         return [];
       });
     } catch (error) {
-      // Not even a header, or the disk does not give the bytes back.
+      // No intact header, or unreadable bytes.
       if (hasCode(error, 'log-damaged')) return whole();
       throw error;
     }
@@ -496,10 +493,10 @@ export function missingBytes(
 }
 
 /**
- * How far the batches of a segment follow each other without damage, up to the offset at which it ends or the first batch
- * beyond. Undefined where it does not begin as it should, or a batch of another chain follows.
+ * Returns how far a segment's batches are undamaged, up to its known end or the first batch beyond. Undefined if it
+ * does not start as expected, or a batch of another chain follows.
  *
- * @param wanted number of a commit that is returned if it is among them
+ * @param wanted number of a commit to return if found
  */
 function verified(
   opened: OpenSegment,
@@ -538,26 +535,26 @@ function openedIfIntact(
   }
 }
 
-/** Batches in memory, as they stand in generation 1 of their segment, and the place that they are valid at. */
+/** Batches in memory, as in generation 1 of their segment, with their valid position. */
 interface LooseBatches {
   readonly bytes: Buffer;
   readonly space: RecordSpace;
-  /** Of the first record. */
+  /** Position of the first record. */
   readonly at: Standing;
   /** The commit before the first batch. */
   readonly after: ChainState;
 }
 
 interface ProvenCommit extends ChainState {
-  /** The place of the record behind it. */
+  /** Position of the next record. */
   readonly end: Standing;
 }
 
 /**
- * Returns the commits of batches in memory. Every byte is checked: records, hashes of payloads, and the chain.
+ * Returns the commits of batches in memory. Verifies every byte: records, payload hashes and the chain.
  *
- * @param origin where the bytes come from, as an error names it
- * @throws `log-damaged` unless the bytes are intact batches that follow each other, and nothing else
+ * @param origin name of the source, for errors
+ * @throws `log-damaged` unless the bytes are exactly a sequence of intact batches
  */
 export function provenCommits(
   origin: string,

@@ -1,4 +1,4 @@
-/** Entry of a thread that seals segments; seal.ts is its other side. */
+/** Entry of the thread that seals segments, for seal.ts. */
 
 import { serveJobs } from '../core/in-thread.ts';
 import { realFiles } from './file-system.ts';

@@ -43,9 +43,8 @@ import {
 import { type LogicalRecord, type LostBytes, segmentRecords } from './segment-reader.ts';
 
 /**
- * Removes the generations of each segment that a sealed one has replaced for at least `keepMs`, and returns their
- * paths. Each sealed one is published before; so one is published even if sealing it was the last act of a process. The
- * caller holds the archive's lock.
+ * Removes generations that a sealed one replaced at least `keepMs` ago, and returns their paths. Publishes each sealed
+ * file first, even if an earlier process ended right after sealing it. The caller holds the archive's lock.
  */
 export async function dropOldGenerations(options: {
   readonly dir: string;
@@ -53,9 +52,9 @@ export async function dropOldGenerations(options: {
   readonly now: number;
   readonly files?: FileLayer;
   readonly keepMs: number;
-  /** Takes what was sealed; on one local disk, nothing does. */
+  /** Publishes sealed segments; by default, nothing is published. */
   readonly segments?: SegmentStore;
-  /** Segments that are left as they are. */
+  /** Segments to leave unchanged. */
   readonly except?: ReadonlySet<number>;
 }): Promise<string[]> {
   const { dir, now, files = realFiles, keepMs, segments = localSegments, except } = options;
@@ -76,7 +75,7 @@ export async function dropOldGenerations(options: {
   return dropped;
 }
 
-/** The sealed file that is in force where there are other generations of its segment. */
+/** Returns a segment's sealed file in force if other generations exist. */
 function sealedInForce(
   files: FileLayer,
   dir: string,
@@ -88,26 +87,26 @@ function sealedInForce(
     const opened = withSegment(files, dir, segment, generations, (one) => one);
     return opened.sealed === undefined ? undefined : opened.name;
   } catch (error) {
-    // Where no generation is whole, each may hold what another has lost.
+    // If no generation is intact, each may hold bytes that another has lost.
     if (hasCode(error, 'log-damaged')) return undefined;
     throw error;
   }
 }
 
-/** A sealed segment that holds records of another codec than the one that is wanted. */
+/** A sealed segment with records of another codec than requested. */
 export interface Compactable {
   readonly segment: number;
-  /** Bytes of its file. */
+  /** Size of its file in bytes. */
   readonly bytes: number;
 }
 
-/** A segment that cannot be read; it stays as it is. */
+/** A segment that cannot be read; it stays unchanged. */
 interface Unreadable {
   readonly segment: number;
   readonly damage: MailkeepError;
 }
 
-/** Finds the sealed segments from `from` on that hold records of another codec. Reads only headers and footers. */
+/** Lists the sealed segments from `from` with records of another codec. Reads only headers and footers. */
 export function* compactableSegments(
   files: FileLayer,
   dir: string,
@@ -128,17 +127,17 @@ export function* compactableSegments(
   }
 }
 
-/** Whether an error says that a segment is damaged, so that others may still be rewritten. */
+/** Returns whether an error reports damage, so that other segments can still be rewritten. */
 export function isDamage(error: unknown): error is MailkeepError {
   return error instanceof MailkeepError && error.family === 'damage';
 }
 
 /**
- * Rewrites one sealed segment with `codec`, publishes it, and removes the files that this replaces. The caller holds the archive's
- * lock. Interrupted at any moment, the archive reads as before, and the same call finishes the work.
+ * Rewrites one sealed segment with `codec`, publishes it, and removes the replaced files. The caller holds the
+ * archive's lock. After an interruption at any moment, the archive is readable and the same call finishes the work.
  *
- * @throws `log-damaged` when the segment is not intact: it stays as it is
- * @throws `disk-full`, `log-write-failed`, `log-sync-failed`: nothing is lost, and it can be tried again
+ * @throws `log-damaged` if the segment is damaged: it stays unchanged
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`: nothing is lost; retry later
  */
 export async function compactSegment(
   files: FileLayer,
@@ -149,7 +148,7 @@ export async function compactSegment(
   const sealed = await sealer.seal(job);
   const { dir, segment } = job;
   await segments.publish({ segment, generation: sealed.generation });
-  // One segment at a time: the room that all old files together take may not be there twice.
+  // One segment at a time: the disk may not have room for all old files twice.
   await removeGenerations(files, dir, segment, sealed.generation);
   return sealed;
 }
@@ -176,7 +175,7 @@ export async function removeGenerations(
   return removed;
 }
 
-/** Unsealed segments are not compressed at all: sealing them is the writer's matter. */
+/** False for unsealed segments, which are never compressed. */
 function holdsOther({ file, header, sealed }: OpenSegment, codec: ArchiveCodec): boolean {
   if (sealed === undefined) return false;
   const head = Buffer.alloc(RECORD_HEADER_BYTES);
@@ -184,33 +183,33 @@ function holdsOther({ file, header, sealed }: OpenSegment, codec: ArchiveCodec):
   return places.some((offset) => {
     const got = readFully(file, head, offset);
     const found = readRecordHeader(head.subarray(0, got), 0, header, offset)?.codec;
-    // A damaged header does not show its codec; sealing detects the damage.
+    // A damaged header hides its codec; sealing detects the damage.
     return found === undefined || (found !== CODEC.none && found !== CODEC[codec]);
   });
 }
 
 interface Layout {
-  /** Small records are gathered in blocks of about this many bytes before compression. */
+  /** Target size in bytes of a block of small records before compression. */
   readonly blockBytes: number;
-  /** A record of this raw size or more stands alone: reading it needs no block. */
+  /** A record of at least this raw size is stored alone, so that reading it needs no block. */
   readonly standaloneBytes: number;
 }
 
 /**
- * The larger a block, the better it compresses, and the longer one of its records takes to read. zstd inflates 512 KiB
- * in about half a millisecond, zlib 64 KiB in about 0.15 ms. See docs/performance.md.
+ * Larger blocks compress better but take longer to read. zstd inflates 512 KiB in about half a millisecond, zlib 64 KiB
+ * in about 0.15 ms. See docs/performance.md.
  */
 const LAYOUTS: Readonly<Record<ArchiveCodec, Layout>> = {
   zlib: { blockBytes: 64 * 1024, standaloneBytes: 64 * 1024 },
   zstd: { blockBytes: 512 * 1024, standaloneBytes: 256 * 1024 },
 };
 
-/** Compressions under way at a time, on the threads of the pool. Half of these stay free for files and addresses. */
+/** Maximum concurrent compressions on the thread pool. Half of the pool stays free for files and addresses. */
 const PENDING_JOBS = 2;
-/** Bytes gathered before they are written. */
+/** Bytes buffered before a write. */
 const OUTPUT_BYTES = 1024 * 1024;
 
-/** A record to be put into a sealed file; without a payload it is a purged one. */
+/** A record for a sealed file; one without a payload is purged. */
 export interface SealedRecord {
   readonly kind: number;
   readonly rawLength: number;
@@ -227,15 +226,15 @@ interface StoredRecord {
   readonly stored: Buffer;
 }
 
-/** A compression under way: of a block of `records` records, or of a record that stands alone. */
+/** A running compression of a block of `records` records, or of a standalone record. */
 interface Job {
   readonly records: number;
   readonly job: Promise<StoredRecord>;
-  /** The block's own, to be used again. */
+  /** The block's memory, for reuse. */
   readonly memory: Buffer | undefined;
 }
 
-/** Writes the records of a sealed file behind its header, in order: blocks, standalone records, footer and trailer. */
+/** Writes a sealed file after its header, in order: blocks, standalone records, footer and trailer. */
 export class SealedFileWriter {
   readonly #kinds: number[] = [];
   readonly #rawLengths: number[] = [];
@@ -244,15 +243,15 @@ export class SealedFileWriter {
   #blockBytes = 0;
   #blockRecords = 0;
   readonly #jobs: Job[] = [];
-  /** Memory of blocks that are compressed, for the next ones. */
+  /** Memory of compressed blocks, for reuse. */
   readonly #spare: Buffer[] = [];
   #output: Buffer[] = [];
   #outputBytes = 0;
-  /** Where the next record will stand. */
+  /** Offset of the next record. */
   #offset: number;
   #written: number;
 
-  /** @param codec what records are compressed with; zstd only where FORMAT allows it (see `allowZstd`) */
+  /** @param codec codec for records; zstd only if FORMAT allows it (see `allowZstd`) */
   constructor(
     private readonly file: LogFile,
     private readonly space: RecordSpace,
@@ -263,14 +262,14 @@ export class SealedFileWriter {
     this.#written = offset;
   }
 
-  /** Takes a record; its payload may change once the promise has resolved. */
+  /** Adds a record; its payload may change once the promise has resolved. */
   async add(record: SealedRecord): Promise<void> {
     const { kind, rawLength, payload, hash } = record;
     this.#kinds.push(payload === undefined ? kind | PURGED_BIT : kind);
     this.#rawLengths.push(rawLength);
     if (payload !== undefined && rawLength >= LAYOUTS[this.codec].standaloneBytes) {
       await this.#endBlock();
-      // A copy, since compression is still running when the caller reads the next payload.
+      // A copy: compression still runs when the caller reads the next payload.
       await this.#queue(0, this.#compressed(kind, Buffer.from(payload), hash));
       return;
     }
@@ -285,7 +284,7 @@ export class SealedFileWriter {
     if (this.#blockBytes >= LAYOUTS[this.codec].blockBytes) await this.#endBlock();
   }
 
-  /** Writes everything out, footer and trailer included; returns the file's length. */
+  /** Writes everything, including footer and trailer. Returns the file's length. */
   async end(): Promise<number> {
     await this.#endBlock();
     while (this.#jobs.length > 0) await this.#settle();
@@ -314,14 +313,14 @@ export class SealedFileWriter {
     await this.#queue(records, this.#compressed(STORED_KIND.block, raw, hash), memory);
   }
 
-  /** A block holds less than `blockBytes` before its last record, which is smaller than one that stands alone. */
+  /** A block holds less than `blockBytes` before its last record, which is smaller than a standalone one. */
   get #mostBlockBytes(): number {
     const { blockBytes, standaloneBytes } = LAYOUTS[this.codec];
     return blockBytes + innerLength(standaloneBytes, false);
   }
 
   async #queue(records: number, job: Promise<StoredRecord>, memory?: Buffer): Promise<void> {
-    // Its failure is met when it is settled; until then it must not count as unhandled.
+    // `#settle` receives the failure; until then, it must not count as unhandled.
     job.catch(() => undefined);
     this.#jobs.push({ records, job, memory });
     if (this.#jobs.length >= PENDING_JOBS) await this.#settle();
@@ -338,7 +337,7 @@ export class SealedFileWriter {
     });
     const record = await next.job;
     this.#put(record);
-    // What does not compress is stored as it is, and still to be written.
+    // An incompressible block is stored raw, so its memory is still needed for the write.
     if (next.memory !== undefined && record.stored.buffer !== next.memory.buffer) {
       this.#spare.push(next.memory);
     }
@@ -373,21 +372,21 @@ export class SealedFileWriter {
   }
 }
 
-/** Raw bytes handled before other work gets its turn: a few milliseconds of hashing. */
+/** Raw bytes processed before yielding to other work: a few milliseconds of hashing. */
 const TURN_BYTES = 4 * 1024 * 1024;
 
 type Purge = (record: LogicalRecord, ordinal: number) => boolean;
 
 interface SealOptions {
   readonly dir: string;
-  /** A closed segment: one before the writer's. The caller holds the archive's lock. */
+  /** A closed segment, before the writer's. The caller holds the archive's lock. */
   readonly segment: number;
   readonly files?: FileLayer;
-  /** What the records are compressed with. The first zstd makes FORMAT 2 of FORMAT 1. */
+  /** Codec for the records. The first zstd raises FORMAT to 2. */
   readonly codec?: ArchiveCodec;
   /**
-   * Says which payloads are to be removed for good; their records keep their identity, so that the chain holds. It is
-   * asked more than once about a record, and has to give the same answer.
+   * Returns whether to remove a payload permanently. The record keeps its identity, so the chain stays valid. Called
+   * more than once per record; must give the same result.
    *
    * @param ordinal of the record in the segment
    */
@@ -398,18 +397,18 @@ export interface SealedSegment {
   readonly segment: number;
   readonly generation: number;
   readonly records: number;
-  /** Bytes of the file that was read, and of the one that replaces it. */
+  /** Sizes in bytes of the old and the new file. */
   readonly bytesBefore: number;
   readonly bytesAfter: number;
 }
 
 /**
  * Writes the next generation of a segment: the same records in the same order, small ones in compressed blocks, with a
- * footer that finds each by its ordinal. It is read back and compared record by record before it takes its name, so a
- * kill at any moment leaves the generation before it in force. That one stays; see `dropOldGenerations`.
+ * footer that indexes them by ordinal. The file is read back and compared before it is renamed, so a kill at any moment
+ * leaves the old generation in force. The old one stays; see `dropOldGenerations`.
  *
- * @throws `log-damaged` when the segment is not whole: sealing would make its damage look like the truth
- * @throws `disk-full`, `log-write-failed`, `log-sync-failed`: nothing has changed, and it can be tried again
+ * @throws `log-damaged` if the segment is damaged: sealing would hide the damage
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`: nothing has changed; retry later
  */
 export async function sealSegment(options: SealOptions): Promise<SealedSegment> {
   const { dir, segment, files = realFiles, codec = DEFAULT_CODEC, purge = () => false } = options;
@@ -464,7 +463,7 @@ function openWritten(files: FileLayer, dir: string, name: SegmentFile, path: str
   });
 }
 
-/** Reads both generations whole and demands the same records; returns how many there are. */
+/** Reads both generations and requires equal records; returns their number. */
 async function compare(source: OpenSegment, written: OpenSegment, purge: Purge): Promise<number> {
   try {
     const copies = segmentRecords(written, { digest: true, releases: true });
@@ -508,18 +507,18 @@ export interface SealJob {
   readonly dir: string;
   readonly segment: number;
   readonly codec: ArchiveCodec;
-  /** Ordinals of the records whose payloads are to be removed for good. */
+  /** Ordinals of the records whose payloads to remove permanently. */
   readonly purged?: ReadonlySet<number>;
 }
 
-/** Rewrites segments, one at a time. Whoever opened it closes it. */
+/** Rewrites segments, one at a time. The opener closes it. */
 export interface Sealer {
-  /** @throws as `sealSegment` does */
+  /** @throws like `sealSegment` */
   seal(job: SealJob): Promise<SealedSegment>;
   close(): Promise<void>;
 }
 
-/** Seals on this thread, through any files. */
+/** Returns a sealer that runs on this thread, with any file layer. */
 export function sealerInProcess(files: FileLayer): Sealer {
   return {
     seal: ({ purged, ...job }) =>
@@ -528,12 +527,12 @@ export function sealerInProcess(files: FileLayer): Sealer {
   };
 }
 
-/** Little of what sealing takes lies in V8's heap; without a limit, the young generation alone grows to 48 MB. */
+/** Sealing uses little of V8's heap; without a limit, the young generation alone grows to 48 MB. */
 const HEAP: HeapLimits = { oldGenerationMb: 256, youngGenerationMb: 6 };
 
 /**
- * Seals on a thread of its own, which starts with the first segment: reading, compressing and hashing 64 MiB takes a
- * second or more of one core, and this thread may have requests and searches to answer.
+ * Returns a sealer on a separate thread, started with the first segment. Sealing 64 MiB takes a second or more of one
+ * core, during which this thread may have requests and searches to answer.
  */
 export function sealerOnThread(): Sealer {
   const pool = new JobPool<SealJob, SealedSegment>(1, {
@@ -546,17 +545,17 @@ export function sealerOnThread(): Sealer {
 
 export interface SealingOutcome {
   readonly sealed: readonly SealedSegment[];
-  /** Segments that could not be sealed because they are damaged: they stay as they are. */
+  /** Errors of damaged segments, which stay unchanged. */
   readonly damaged: readonly MailkeepError[];
 }
 
-/** Seals every closed segment that is not sealed yet: those before `before`, the segment of the writer. */
+/** Seals all unsealed segments before `before`, the writer's segment. */
 export async function sealClosedSegments(options: {
   readonly dir: string;
   readonly before: number;
   readonly files?: FileLayer;
   readonly codec?: ArchiveCodec;
-  /** Seals the files of `dir`; on this thread if not said. */
+  /** Seals the files of `dir`; by default on this thread. */
   readonly sealer?: Sealer;
   /** Checked between segments. */
   readonly signal?: AbortSignal;

@@ -17,24 +17,24 @@ const INNER_HEADER_BYTES = 8;
 const HASH_BYTES = 32;
 
 /**
- * A record within a block. Its hash is not stored (the block's own hash covers it, and it can be computed); a purged
- * record has its hash where its payload was.
+ * A record within a block. Its hash is not stored, since the block's hash covers it. A purged record has its hash in
+ * place of its payload.
  */
 interface InnerRecord {
   readonly kind: number;
   readonly flags: number;
   readonly rawLength: number;
-  /** The payload, or undefined when it was purged: then `hash` is there. */
+  /** The payload; undefined if purged, when `hash` is present. */
   readonly payload: Buffer | undefined;
   readonly hash: Buffer | undefined;
 }
 
-/** How many bytes a record takes within a block. */
+/** Returns the bytes of a record within a block. */
 export function innerLength(rawLength: number, purged: boolean): number {
   return INNER_HEADER_BYTES + (purged ? HASH_BYTES : rawLength);
 }
 
-/** The pieces of a record as a block holds it. */
+/** Returns a record's header and content as stored in a block. */
 export function encodeInner(record: {
   readonly kind: number;
   readonly rawLength: number;
@@ -49,7 +49,7 @@ export function encodeInner(record: {
   return [head, record.payload ?? record.hash];
 }
 
-/** The record at `at` of an inflated block; undefined when the block ends within it. */
+/** Reads the record at `at` of an inflated block. Undefined if the block ends within it. */
 export function decodeInner(block: Buffer, at: number): InnerRecord | undefined {
   if (at + INNER_HEADER_BYTES > block.length) return undefined;
   const kind = block.readUInt8(at);
@@ -65,22 +65,25 @@ export function decodeInner(block: Buffer, at: number): InnerRecord | undefined 
     : { kind, flags, rawLength, payload: bytes, hash: undefined };
 }
 
-/** The last bytes of a sealed file: magic 4, footer's offset u64 and whole length u32, archive id 8, segment u32, CRC-32 of the 28 before. */
+/**
+ * The last bytes of a sealed file: magic 4, footer's offset u64 and total length u32, archive ID 8, segment u32, CRC-32
+ * of the previous 28.
+ */
 export const TRAILER_BYTES = 32;
 
-/** Set in a footer's kind column on records whose payload was purged. */
+/** Marks purged records in a footer's kind column. */
 export const PURGED_BIT = 0x80;
 
 const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x46]); // \x89MKF
 
-/** One stored record of a sealed file: a block of several logical records, or one that stands alone. */
+/** One stored record of a sealed file: a block of several logical records, or a standalone one. */
 export interface Container {
   readonly offset: number;
   readonly records: number;
   readonly block: boolean;
 }
 
-/** What a footer says of its file's logical records, by ordinal. */
+/** A footer's data about its file's logical records, by ordinal. */
 interface FooterColumns {
   /** Kind, with `PURGED_BIT`. */
   readonly kinds: Uint8Array;
@@ -89,8 +92,8 @@ interface FooterColumns {
 }
 
 /**
- * The payload of a footer record: records u32, containers u32; then columns: kinds (u8 each), raw lengths (u32 each);
- * container offsets (u32 each), and records in each container (u32 each, 0 for one record that stands alone).
+ * Encodes a footer record: records u32, containers u32; then columns: kinds (u8 each), raw lengths (u32 each),
+ * container offsets (u32 each), and records per container (u32 each, 0 for a standalone record).
  */
 export function encodeFooter({ kinds, rawLengths, containers }: FooterColumns): Buffer {
   const bytes = Buffer.alloc(8 + kinds.length * 5 + containers.length * 8);
@@ -134,13 +137,13 @@ export function encodeTrailer(space: RecordSpace, offset: number, length: number
   return bytes;
 }
 
-/** Finds any logical record of a sealed file by its ordinal. */
+/** Finds logical records of a sealed file by ordinal. */
 export class SealedIndex {
   readonly records: number;
   readonly containers: readonly Container[];
   /** For each record, the index of its container. */
   readonly #containerOf: Uint32Array;
-  /** For each record, where it begins within its inflated block; 0 where it stands alone. */
+  /** Each record's offset within its inflated block; 0 for a standalone record. */
   readonly #inner: Uint32Array;
 
   constructor(private readonly columns: FooterColumns) {
@@ -163,27 +166,27 @@ export class SealedIndex {
     return ((this.columns.kinds[ordinal] ?? 0) & PURGED_BIT) !== 0;
   }
 
-  /** The kind of a record, purged or not; undefined when there is no such record. */
+  /** Returns the kind of a record, purged or not. Undefined if there is no such record. */
   kindOf(ordinal: number): number | undefined {
     const kind = this.columns.kinds[ordinal];
     return kind === undefined ? undefined : kind & ~PURGED_BIT;
   }
 
-  /** The ordinals of all records of a kind, purged ones included, ascending. */
+  /** Returns the ordinals of all records of a kind, including purged ones, ascending. */
   ordinalsOf(kind: number): number[] {
     const ordinals: number[] = [];
     for (let at = 0; at < this.records; at += 1) if (this.kindOf(at) === kind) ordinals.push(at);
     return ordinals;
   }
 
-  /** The container of a record, and where the record begins within it; undefined when there is no such record. */
+  /** Returns a record's container and its offset within it. Undefined if there is no such record. */
   find(ordinal: number): { readonly container: Container; readonly inner: number } | undefined {
     const container = this.containers[this.#containerOf[ordinal] ?? -1];
     return container === undefined ? undefined : { container, inner: this.#inner[ordinal] ?? 0 };
   }
 }
 
-/** Reads a sealed file's footer; undefined when it has none that is whole. Where the footer record begins comes with it. */
+/** Reads a sealed file's footer, with the offset of the footer record. Undefined if no intact footer exists. */
 export function readFooter(
   file: LogFile,
   space: RecordSpace,
@@ -214,16 +217,15 @@ export function readFooter(
   return columns === undefined ? undefined : { index: new SealedIndex(columns), offset };
 }
 
-/** Ordinals that a file's footer says were purged; none where it has no whole footer. */
+/** Yields the ordinals that a file's footer marks as purged; none without an intact footer. */
 export function* purgedByFooter(file: LogFile, space: RecordSpace): Generator<number, void> {
   const index = readFooter(file, space)?.index;
   for (let at = 0; at < (index?.records ?? 0); at += 1) if (index?.isPurged(at) === true) yield at;
 }
 
 /**
- * Checks that the containers which a sealed file's footer names are at its offsets: the footer's own checks prove only
- * that it is what was written. Returns nothing for an unsealed file, or for a damaged footer, which reading the records
- * reveals.
+ * Checks that a sealed file's containers are at the offsets in its footer: the footer's own checks prove only that it
+ * is unchanged. Returns nothing for an unsealed file or a damaged footer; reading the records reveals that damage.
  */
 export function checkFooter({ file, header, sealed }: OpenSegment): Problem[] {
   if (sealed === undefined) return [];

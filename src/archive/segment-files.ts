@@ -12,7 +12,7 @@ import {
 } from './format.ts';
 import { readFooter, type SealedIndex } from './sealed-footer.ts';
 
-/** The generations of each segment that the log's folder holds, highest first; segments in order. */
+/** The generations of each segment in the log directory, highest first; segments in order. */
 export type SegmentListing = ReadonlyMap<number, readonly number[]>;
 
 export function listSegments(files: FileLayer, dir: string): SegmentListing {
@@ -30,14 +30,14 @@ export function listSegments(files: FileLayer, dir: string): SegmentListing {
   return listing;
 }
 
-/** One local disk, which has everything. */
+/** A single local disk with all segments. */
 export const localSegments: SegmentStore = {
   present: () => true,
   async fetch() {},
   async publish() {},
 };
 
-/** The segments of a folder that may lack some: whoever gets `segment-elsewhere` has them brought there. */
+/** Returns a store for a directory that may lack segments; the caller handles `segment-elsewhere`. */
 export function segmentsHere(files: FileLayer, dir: string): SegmentStore {
   const refuse = async (): Promise<void> => {
     throw new Error('segments are not brought here');
@@ -49,8 +49,8 @@ export function segmentsHere(files: FileLayer, dir: string): SegmentStore {
 }
 
 /**
- * Returns the numbers of the log's segments in order. One disk has what it lists; where segments can be elsewhere, all up to
- * the last one exist.
+ * Returns the numbers of the log's segments in order. A local log has the listed ones; with remote segments, all
+ * numbers up to the last exist.
  */
 export function segmentNumbers(listing: SegmentListing, store: SegmentStore): number[] {
   const here = [...listing.keys()];
@@ -63,20 +63,20 @@ export interface OpenSegment {
   readonly name: SegmentFile;
   readonly path: string;
   readonly header: SegmentHeader;
-  /** Present when the file is sealed: records are then found by ordinal. */
+  /** Present if the file is sealed: records are then found by ordinal. */
   readonly sealed: { readonly index: SealedIndex; readonly offset: number } | undefined;
 }
 
-/** Returns the error for bytes of a segment that are not as they were written. */
+/** Returns the error for damaged bytes of a segment. */
 export function damageIn({ path, name }: OpenSegment, offset: number, reason: DamageReason) {
   return archiveError('log-damaged', { file: path, segment: name.segment, offset, reason });
 }
 
 /**
- * Opens the generation of a segment that is in force: the highest with a whole footer, else the unsealed first one, else
- * the highest with an intact header (its footer is damaged, but its records can be walked).
+ * Opens the generation of a segment that is in force: the highest with an intact footer, otherwise the unsealed first
+ * one, otherwise the highest with an intact header (records can be walked despite the damaged footer).
  *
- * @throws `log-damaged` when no generation has an intact header; the system's error when a file went away meanwhile
+ * @throws `log-damaged` if no generation has an intact header; the system's error if a file has disappeared
  */
 export function openInForce(
   files: FileLayer,
@@ -117,7 +117,7 @@ export function openInForce(
   return fallback;
 }
 
-/** Opens the generation that is in force, hands it to `act` and closes it. Throws as `openInForce` and `act` do. */
+/** Opens the generation in force, calls `act` and closes the file. Throws like `openInForce` and `act`. */
 export function withSegment<T>(
   files: FileLayer,
   dir: string,
@@ -134,8 +134,8 @@ export function withSegment<T>(
 }
 
 /**
- * Undefined when the file's header is not intact or belongs to another file, and where something other than a file has
- * its name. The caller closes the file.
+ * Opens a segment's file. Undefined if its header is damaged or belongs to another file, or the name is not a file. The
+ * caller closes the file.
  */
 export function openSegment(
   files: FileLayer,
@@ -167,27 +167,26 @@ function readSegmentHeader(file: LogFile, name: SegmentFile): SegmentHeader | un
     : undefined;
 }
 
-/** Where the files of segments are when they are not in the log's folder. The segment that is written to always is. */
+/** Storage of segments outside the log directory. The segment being written is always local. */
 export interface SegmentStore {
-  /** False where the log has a segment whose file in force is not in the folder: `fetch` brings it. */
+  /** Returns false if the file in force of a segment must be fetched first. */
   present(segment: number): boolean;
   /**
-   * Brings files into the log's folder, intact and under their own names. Resolves when all are there; it may be asked for
-   * some that are.
+   * Fetches intact files into the log directory under their own names. Resolves when all are there; some may already
+   * be.
    */
   fetch(segments: readonly number[]): Promise<void>;
   /**
-   * Takes the sealed file of a segment. The generations before it are removed when this has resolved, and stay when it
-   * fails. An interruption may have it asked again for a file that it has.
+   * Publishes the sealed file of a segment. Earlier generations are removed once this resolves, and kept if it fails.
+   * After an interruption, a file may be published again.
    */
   publish(sealed: SegmentFile): Promise<void>;
 }
 
 /**
- * Brings every segment up to `last` into the log's folder, for what reads the folder alone. They are asked for one at a time,
- * and only those that are elsewhere.
+ * Fetches every missing segment up to `last` into the log directory, one at a time, for readers of the directory.
  *
- * @throws what `fetch` throws
+ * @throws errors of `fetch`
  */
 export async function fetchAll(store: SegmentStore, last: number): Promise<void> {
   for (let segment = 1; segment <= last; segment += 1) {
@@ -196,10 +195,10 @@ export async function fetchAll(store: SegmentStore, last: number): Promise<void>
 }
 
 /**
- * Reads what may need segments that are elsewhere: fetches them and reads again.
+ * Runs a read that may need remote segments: fetches each missing one and reads again.
  *
- * @param read may be called several times, from its beginning
- * @throws `segment-elsewhere` when a segment is still elsewhere after it was fetched; what `fetch` and `read` throw
+ * @param read may run several times, from its start
+ * @throws `segment-elsewhere` if a segment is still missing after its fetch; errors of `fetch` and `read`
  */
 export async function fetching<T>(store: SegmentStore, read: () => T | Promise<T>): Promise<T> {
   for (;;) {

@@ -36,7 +36,7 @@ import {
 
 const WINDOW_BYTES = 4 * 1024 * 1024;
 
-/** Sequential reading of a file through one window of memory that is used again and again. */
+/** Reads a file sequentially through one reused memory window. */
 export class FileWindow {
   readonly length: number;
   #memory: Buffer;
@@ -48,7 +48,7 @@ export class FileWindow {
     this.#memory = Buffer.allocUnsafe(Math.min(WINDOW_BYTES, this.length));
   }
 
-  /** A view of the bytes at `offset`, shorter at the end of the file. Valid until the next call. */
+  /** Returns a view of the bytes at `offset`, shorter at the end of the file. Valid until the next call. */
   view(offset: number, length: number): Buffer {
     const end = Math.min(offset + length, this.length);
     if (end <= offset) return this.#memory.subarray(0, 0);
@@ -60,7 +60,7 @@ export class FileWindow {
   #load(offset: number, length: number): void {
     const before = this.#memory;
     if (length > before.length) this.#memory = Buffer.allocUnsafe(length);
-    // What is there already is kept: walking forward never reads a byte twice.
+    // Keeps loaded bytes: walking forward never reads a byte twice.
     const overlap = this.#start + this.#filled - offset;
     const keep = offset >= this.#start && overlap > 0 ? overlap : 0;
     if (keep > 0) before.copy(this.#memory, 0, offset - this.#start, this.#filled);
@@ -74,18 +74,18 @@ interface WalkedRecord {
   readonly kind: 'record';
   readonly offset: number;
   readonly header: RecordHeader;
-  /** The payload as stored, a view that is valid until the next step; undefined when its CRC does not match. */
+  /** View of the stored payload, valid until the next step. Undefined if its CRC does not match. */
   readonly stored: Buffer | undefined;
 }
 
-/** Bytes that are no record, up to the next intact record header or the end of the file. */
+/** Bytes that are not a record, up to the next intact record header or the end of the file. */
 interface WalkedGap {
   readonly kind: 'gap';
   readonly offset: number;
   readonly end: number;
 }
 
-/** Every record of a segment file from `offset` on, and what lies between them where something is wrong. */
+/** Yields every record of a segment file from `offset`, and the gaps between them. */
 export function* walkRecords(
   window: FileWindow,
   space: RecordSpace,
@@ -108,14 +108,14 @@ export function* walkRecords(
   }
 }
 
-/** The offset of the first intact record header at or after `offset`, or the end of the file. */
+/** Returns the offset of the first intact record header at or after `offset`, or the end of the file. */
 function findRecord(window: FileWindow, space: RecordSpace, offset: number): number {
   let at = offset;
   while (at + RECORD_HEADER_BYTES <= window.length) {
     const bytes = window.view(at, WINDOW_BYTES);
     const id = bytes.indexOf(space.archiveId, RECORD_ID_OFFSET);
     if (id === -1) {
-      // An id cut by the end of the view is found whole in the next one.
+      // The next view contains the whole of an ID that this view cuts.
       at += Math.max(1, bytes.length - RECORD_HEADER_BYTES + 1);
       continue;
     }
@@ -132,21 +132,21 @@ function findRecord(window: FileWindow, space: RecordSpace, offset: number): num
   return window.length;
 }
 
-/** One record of a segment, whichever file holds it and however. */
+/** One record of a segment, regardless of generation and storage. */
 export interface LogicalRecord {
   readonly what: 'record';
   readonly kind: number;
   readonly rawLength: number;
   readonly hash: Buffer;
-  /** A view, valid until the next record is asked for; undefined when purged or damaged. */
+  /** View, valid until the next record is requested. Undefined if purged or damaged. */
   readonly payload: Buffer | undefined;
   readonly state: 'present' | 'purged' | 'damaged';
-  /** Where its stored record (its own, or its block's) begins and ends in the file. */
+  /** Range in the file of its stored record or its block. */
   readonly offset: number;
   readonly end: number;
 }
 
-/** Bytes that gave no records: how many records were lost is not known here. */
+/** Bytes that gave no records; the number of lost records is unknown here. */
 export interface LostBytes {
   readonly what: 'lost';
   readonly reason: DamageReason;
@@ -155,35 +155,31 @@ export interface LostBytes {
 }
 
 export interface RecordReading {
-  /** Whether every payload's SHA-256 is computed and compared, or its CRC is enough. */
+  /** Verify the SHA-256 of every payload; otherwise the CRC is enough. */
   readonly digest: boolean;
-  /**
-   * Leaves out the SHA-256 of whole blocks: each record in one is hashed anyway, and a chain of commits that is
-   * compared proves those.
-   */
+  /** Skip the SHA-256 of whole blocks: the hashes of their records and the compared commit chain cover them. */
   readonly chained?: boolean;
   /**
-   * Gives the memory of inflated payloads back as soon as the next record is asked for: no view of them may be in use
-   * then. The garbage collector would let it grow to some 64 MB before it looks for it, and touching fresh memory for each
-   * block takes a third of the time of inflating one.
+   * Free inflated payloads when the next record is requested; no view of them may be in use then. The garbage collector
+   * would let them grow to about 64 MB. Touching fresh memory costs a third of the time of inflating a block.
    */
   readonly releases?: boolean;
   /**
-   * Receives each inflated block that is intact, and where its record begins in the file, once the record behind it is
-   * asked for: its memory is the receiver's then, and no view of it may be in use elsewhere.
+   * Receives each intact inflated block and its record's offset once the next record is requested. The receiver then
+   * owns the memory, and no other view of it may be in use.
    */
   readonly inflated?: ((offset: number, block: Buffer) => void) | undefined;
 }
 
-/** A segment as it is read: its file need not be one that can be written. */
+/** A segment for reading; its file need not be writable. */
 interface ReadSegment extends Pick<OpenSegment, 'name' | 'header' | 'sealed'> {
   readonly file: ReadFile;
 }
 
 /**
- * The logical records of a segment's file in order, from one sequential read of it.
+ * Yields the logical records of a segment's file in order, in one sequential read.
  *
- * @param from the offset of the first one
+ * @param from offset of the first record
  */
 export function* segmentRecords(
   segment: ReadSegment,
@@ -214,7 +210,7 @@ export function* segmentRecords(
       const intact =
         block !== undefined &&
         (!reading.digest || reading.chained === true || sha256(block).equals(header.hash));
-      // What was not compressed is a view of the window.
+      // An uncompressed payload is a view of the window.
       const isInflated = block !== stored;
       if (intact) yield* blockRecords(block, place);
       else yield { what: 'lost', reason: 'payload', ...place };
@@ -271,16 +267,16 @@ function span(offset: number, end: number): { readonly offset: number; readonly 
   return { offset, end };
 }
 
-/** Something in a segment that is not as it was written. */
+/** A part of a segment that differs from what was written. */
 export interface Problem {
   readonly reason: DamageReason;
   readonly offset: number;
   readonly end: number;
-  /** The hash in the record's header, if the header could be read but not the payload. */
+  /** The hash from the record's header, if only the payload is unreadable. */
   readonly hash?: string;
 }
 
-/** How far a chain of commits has come: number 0 and the genesis hash before the first. */
+/** The last commit of a chain so far; number 0 and the genesis hash before the first. */
 export interface ChainState {
   readonly number: number;
   readonly hash: string;
@@ -289,41 +285,41 @@ export interface ChainState {
 export interface PlacedValue<T> {
   readonly value: T;
   readonly ordinal: number;
-  /** Where the record begins in generation 1 of the segment, whichever generation was read. */
+  /** Offset of the record in generation 1 of the segment, whichever generation was read. */
   readonly offset: number;
 }
 
 export interface ReadBatch<T> {
   readonly what: 'batch';
   readonly commit: CommitRecord;
-  /** What the visitor made of each record; the commit itself is not among them. */
+  /** The visitor's result for each record except the commit. */
   readonly records: readonly PlacedValue<T>[];
-  /** Everything that is wrong with the batch; it is proven whole only when there is nothing. */
+  /** All problems of the batch; an empty list means that it is verified. */
   readonly problems: readonly Problem[];
-  /** Where the commit's record ends. */
+  /** End of the commit's record. */
   readonly end: number;
 }
 
-/** What follows the last commit of a segment: unfinished work or damage, depending on the segment's position. */
+/** Bytes after the last commit of a segment: unfinished work or damage, depending on the segment's position. */
 export interface Remainder {
   readonly what: 'remainder';
-  /** Where the last commit's record ends. */
+  /** End of the last commit's record. */
   readonly offset: number;
   readonly end: number;
   readonly problems: readonly Problem[];
 }
 
-/** What a visitor makes of a record: a value, nothing (purged), or the reason why it is damaged. */
+/** A visitor's result for a record: a value, nothing (purged), or the reason of its damage. */
 export type Visited<T> = { readonly value: T } | { readonly problem: DamageReason } | undefined;
 
 const FIRST: Standing = { ordinal: 0, offset: SEGMENT_HEADER_BYTES };
 
 /**
- * The batches of a segment in order, each checked against the chain. A batch with damage comes all the same, with what
- * could be read of it: records whose place in the segment is certain.
+ * Yields the batches of a segment in order, each verified against the chain. A damaged batch is yielded with its
+ * readable records whose position in the segment is certain.
  *
- * @param visit is called while the record's payload is in memory, for records with a payload only
- * @param from the place of the first batch; the header then names the commit before it
+ * @param visit called for records with a payload, while the payload is in memory
+ * @param from position of the first batch; the header then names the commit before it
  */
 export function* segmentBatches<T>(
   segment: ReadSegment,
@@ -365,10 +361,10 @@ export function* segmentBatches<T>(
 }
 
 /**
- * Reads a file of a segment that was just written, every byte, and returns the number of its last commit.
+ * Reads every byte of a segment file that was just written. Returns the number of its last commit.
  *
- * @param path where it is now, under whatever name
- * @throws what `wrong` makes, unless the file is intact, and sealed where it should be
+ * @param path its current path, which may be temporary
+ * @throws the error from `wrong` unless the file is intact, and sealed if `isSealed`
  */
 export function provenEnd(
   files: FileLayer,
@@ -393,22 +389,22 @@ export function provenEnd(
   }
 }
 
-/** Where a record stands in its segment, by count and by bytes of generation 1. */
+/** A record's position in its segment: count, and bytes of generation 1. */
 export interface Standing {
   readonly ordinal: number;
   readonly offset: number;
 }
 
-/** The records since the last commit. */
+/** Collects the records since the last commit. */
 class Gathering<T> {
   readonly problems: Problem[] = [];
   readonly #identities = new Identities();
-  /** Records that stand before the first loss. */
+  /** Records before the first loss. */
   readonly #before: PlacedValue<T>[] = [];
-  /** Records behind the last loss, counted from there: the commit says its own standing, and so theirs. */
+  /** Records after the last loss, counted from there. The commit states its own position, which fixes theirs. */
   #after: PlacedValue<T>[] = [];
   #lost = false;
-  /** Of the next record; from zero again behind each loss. */
+  /** Position of the next record; from zero again after each loss. */
   #next: Standing;
 
   constructor(first: Standing) {
@@ -445,7 +441,7 @@ class Gathering<T> {
     this.#next = { ordinal: 0, offset: 0 };
   }
 
-  /** A commit that cannot be read takes its batch's time with it: nothing gathered so far can be handed on. */
+  /** Without a readable commit the batch has no time, so all records collected so far are dropped. */
   loseCommit({ offset, end }: LogicalRecord): void {
     this.#before.length = 0;
     this.lose({ what: 'lost', reason: 'commit', offset, end });
@@ -454,7 +450,7 @@ class Gathering<T> {
   close(commit: CommitRecord, { offset, end }: LogicalRecord, chain: ChainState): ReadBatch<T> {
     const wrong = (reason: DamageReason) => this.problems.push({ reason, offset, end });
     const { number, previous, time, hash } = commit;
-    // With records lost, the hash cannot be computed; what the commit says of itself still has to fit.
+    // With records lost, the hash cannot be computed; the commit's other fields must still match.
     if (number !== chain.number + 1) wrong('order');
     else if (previous !== chain.hash) wrong('chain');
     if (!this.#lost) {
@@ -481,30 +477,30 @@ function hasPayload(record: LogicalRecord): record is LogicalRecord & { readonly
   return record.payload !== undefined;
 }
 
-/** Where the record behind one of this raw length stands: generation 1 stores every payload as it is. */
+/** Returns the position after a record of this raw length: generation 1 stores payloads uncompressed. */
 function behind({ ordinal, offset }: Standing, rawLength: number): Standing {
   return { ordinal: ordinal + 1, offset: offset + RECORD_HEADER_BYTES + rawLength };
 }
 
-/** Open files kept at a time; each is a segment of about 64 MiB. */
+/** Maximum number of open files; each is a segment of about 64 MiB. */
 const OPEN_SEGMENTS = 32;
-/** Bytes of inflated blocks kept: two batches of a first sync, which are read soon after they were folded. */
+/** Bytes of inflated blocks kept: two batches of a first sync, which are read soon after they are folded. */
 const CACHED_BYTES = 8 * 1024 * 1024;
-/** Read in one go with a record's header; most records fit. */
+/** Bytes read together with a record's header; most records fit. */
 const FIRST_READ_BYTES = 16 * 1024;
-/** Memory kept for stored bytes that are inflated at once; those of a block have room in it. */
+/** Bytes of reused memory for compressed records; a compressed block fits. */
 const SCRATCH_BYTES = 512 * 1024;
 
-/** A record that was asked for by its position. */
+/** A record fetched by position. */
 type FetchedRecord =
   | { readonly state: 'present'; readonly kind: number; readonly payload: Buffer }
   | { readonly state: 'purged' }
-  /** What stands there is not a record, or does not have its CRC. */
+  /** The bytes there are not a record, or do not match its CRC. */
   | { readonly state: 'damaged' };
 
 /**
- * Reads records by position from whichever generation of their segment is in force. Files stay open and inflated blocks
- * stay in memory, within limits; `forget` lets go of both, and of what is known of the folder.
+ * Reads records by position from the generation in force of each segment. Caches open files and inflated blocks, within
+ * limits. `forget` drops both, and the directory listing.
  */
 export class SegmentCache {
   #listing: SegmentListing | undefined;
@@ -516,13 +512,13 @@ export class SegmentCache {
   readonly #blocks = new Recent<string, Buffer>(
     CACHED_BYTES,
     ({ length }) => length,
-    // What is given away of a block is a copy. As garbage, blocks and what they were inflated from took 60 MB.
+    // Callers get copies, so a block can be freed. Left to the garbage collector, blocks and their input took 60 MB.
     releasePayload,
   );
-  /** Compressed bytes, from one record to the next. */
+  /** Reused memory for compressed bytes. */
   #scratch: Buffer | undefined;
 
-  /** @param listing what the folder is known to hold, if the caller has just listed it */
+  /** @param listing the directory's current listing, if the caller has one */
   constructor(
     private readonly files: FileLayer,
     private readonly dir: string,
@@ -532,7 +528,7 @@ export class SegmentCache {
     this.#listing = listing;
   }
 
-  /** The payload may be a view of memory that is shared: it must not be written to. */
+  /** Reads a record. Its payload may be a view of shared memory: do not write to it. */
   fetch({ segment, ordinal, offset }: Position): FetchedRecord {
     const opened = this.opened(segment);
     if (opened.sealed !== undefined) {
@@ -542,14 +538,11 @@ export class SegmentCache {
         ? this.#fromBlock(opened, found.container.offset, found.inner)
         : this.#alone(opened, found.container.offset);
     }
-    // A sealed file without a footer has no way from a position to its record but a walk, which is for repair.
+    // Without a footer, a sealed file can only be walked, which is left to repair.
     return opened.name.generation === 1 ? this.#alone(opened, offset) : { state: 'damaged' };
   }
 
-  /**
-   * Keeps a block that was read from a segment's file and is intact, as if a record of it had been asked for. Its memory
-   * is freed when it leaves the cache.
-   */
+  /** Caches an intact block read from a segment's file, and frees its memory on eviction. */
   keep(path: string, offset: number, block: Buffer): void {
     this.#blocks.set(keyOf(path, offset), block);
   }
@@ -560,21 +553,21 @@ export class SegmentCache {
     this.#blocks.clear();
   }
 
-  /** The numbers of the segments that the log is known to have, in order. */
+  /** Returns the numbers of the log's known segments, in order. */
   numbers(): readonly number[] {
     this.#listing ??= listSegments(this.files, this.dir);
     return segmentNumbers(this.#listing, this.store);
   }
 
-  /** Whether a segment can be opened now. */
+  /** Returns whether a segment can be opened now. */
   isPresent(segment: number): boolean {
     return this.store.present(segment);
   }
 
   /**
-   * Returns a segment's file in force. It is closed when others have been used more recently.
+   * Returns a segment's file in force. The cache closes it after others have been used more recently.
    *
-   * @throws `segment-elsewhere`; `log-damaged`; the system's error when a file went away meanwhile
+   * @throws `segment-elsewhere`; `log-damaged`; the system's error if the file has disappeared
    */
   opened(segment: number): OpenSegment {
     const open = this.#open.get(segment);
@@ -600,7 +593,7 @@ export class SegmentCache {
     if (record === undefined) return { state: 'damaged' };
     const { kind, payload } = record;
     if (payload === undefined) return { state: 'purged' };
-    // A copy: the block may leave the cache, and its memory go, while the payload is in use.
+    // A copy: the block may be evicted and freed while the payload is in use.
     return { state: 'present', kind, payload: Buffer.from(payload) };
   }
 
@@ -616,8 +609,8 @@ export class SegmentCache {
   }
 
   /**
-   * A stored record whose bytes have their CRC; undefined when there is none at this offset. Compressed bytes are valid
-   * until the next call; what was not compressed has memory of its own, since it is given away as it is.
+   * Reads a stored record and verifies its CRC; undefined if there is none at this offset. Compressed bytes are valid
+   * until the next call. Uncompressed bytes get memory of their own, since the caller keeps them.
    */
   #stored(
     { file, header: space }: OpenSegment,
@@ -630,7 +623,7 @@ export class SegmentCache {
     if (header === undefined) return undefined;
     const { storedLength } = header;
     const end = RECORD_HEADER_BYTES + storedLength;
-    // The length is the header's, whose CRC holds; but a file that was cut must not make us ask for memory in vain.
+    // The header's CRC covers this length, but a truncated file must not cause a useless allocation.
     if (end > got.length && offset + end > file.size()) return undefined;
     const isKept = header.codec === CODEC.none || end > SCRATCH_BYTES;
     const stored = isKept
@@ -648,7 +641,7 @@ function keyOf(path: string, offset: number): string {
   return `${path} ${offset}`;
 }
 
-/** Bytes up to the first that the disk does not give back: what needs those is damaged, and nothing else. */
+/** Reads up to the first unreadable byte (EIO), so that only records that need later bytes count as damaged. */
 function readReadable(file: LogFile, target: Uint8Array, position: number): number {
   let done = 0;
   try {
@@ -663,7 +656,7 @@ function readReadable(file: LogFile, target: Uint8Array, position: number): numb
   return done;
 }
 
-/** Keeps the values used last, up to a total weight; the last one stays whatever it weighs. */
+/** A least-recently-used cache with a total weight limit. Always keeps the last value. */
 class Recent<K, V> {
   readonly #values = new Map<K, V>();
 
@@ -678,7 +671,7 @@ class Recent<K, V> {
   get(key: K): V | undefined {
     const value = this.#values.get(key);
     if (value === undefined) return undefined;
-    // A map keeps the order of insertion: the first is the one not used for longest.
+    // A map keeps insertion order: the first entry is the least recently used.
     this.#values.delete(key);
     this.#values.set(key, value);
     return value;

@@ -17,9 +17,9 @@ const CR = 13;
 const PAD = 61;
 
 /**
- * A run of base64 lines shorter than this (decoded) stays as it is: with its row in the catalog, a blob of its own would
- * cost more than it saves. Measured sealed over 5,708 messages (103 MB raw), as a share of raw: nothing split 0.424, from
- * 8 KiB 0.347, 4 KiB 0.342, 2 KiB 0.3399, 1 KiB 0.3394, 512 bytes 0.3390 with half as many blobs again.
+ * Minimum decoded bytes of a base64 run that becomes a blob. A smaller blob, with its row in the catalog, would cost
+ * more than it saves. Measured sealed over 5,708 messages (103 MB raw), as a share of raw: nothing split 0.424, from 8
+ * KiB 0.347, 4 KiB 0.342, 2 KiB 0.3399, 1 KiB 0.3394, 512 bytes 0.3390 with half as many blobs again.
  */
 const MIN_DECODED_BYTES = 1024;
 
@@ -29,27 +29,27 @@ for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 }
 
 /**
- * A run is looked for at every so many bytes only. It is longer than a step and a probe, so none is stepped over:
- * 1,024 bytes are 1,368 characters, line ends apart.
+ * Distance between probes for a run. A run is longer than a step and a probe, so none is missed: 1,024 bytes are 1,368
+ * characters, without line ends.
  */
 const STEP_BYTES = 1024;
 const PROBE_BYTES = 64;
-/** Bytes at the end of a window in which a run may begin that no probe has met. */
+/** Bytes at the end of a window in which a run may start that no probe has reached. */
 const UNPROBED_BYTES = 2048;
 
 /**
- * Finds where runs may start: behind an empty line, with nothing but base64 and line ends at a probe further on. Text
- * costs next to nothing, since nearly every probe of it ends at a space; and no byte is searched for empty lines twice,
- * so a source that is made to look like base64 costs no more than its length.
+ * Finds possible starts of runs: after an empty line, if a later probe has only base64 and line ends. Ordinary text is
+ * cheap: nearly every probe stops at a space. No byte is searched twice for empty lines, so a source crafted to look
+ * like base64 costs only its length.
  */
 class RunFinder {
   #probe = 0;
   /** Empty lines before this are known. */
   #searched = 0;
-  /** Behind the last empty line known; -1 when there is none, or when it was handed out. */
+  /** After the last known empty line; -1 if there is none or it was returned. */
   #start: number;
 
-  /** @param startsHere whether the window begins behind an empty line, or the source with it */
+  /** @param startsHere whether the window starts after an empty line or at the start of the source */
   constructor(
     private readonly window: Buffer,
     startsHere: boolean,
@@ -57,7 +57,7 @@ class RunFinder {
     this.#start = startsHere ? behindEmptyLines(window) : -1;
   }
 
-  /** The next possible start at or after `from`, which lies behind those handed out before; -1 when there is none. */
+  /** Returns the next possible start at or after `from` and after earlier results; -1 if there is none. */
   next(from: number): number {
     const window = this.window;
     for (
@@ -104,16 +104,16 @@ function behindEmptyLines(window: Buffer): number {
 }
 
 interface FirstLine extends LineShape {
-  /** Where the line's content ends. */
+  /** End of the line's content. */
   readonly end: number;
 }
 
 /**
- * Reads the line at `start` as the first of a run. Undefined when it cannot be one; `'more'` when the window ends before
- * the line does and is not the last.
+ * Reads the line at `start` as the first of a run. Undefined if it cannot be one; `'more'` if a non-final window ends
+ * before the line does.
  */
 function firstLine(window: Buffer, start: number, final: boolean): FirstLine | 'more' | undefined {
-  // Nearly every line of text fails within its first bytes: there is a space, a dash, a colon.
+  // Nearly every line of text fails within its first bytes: at a space, dash or colon.
   const probe = Math.min(start + 24, window.length);
   for (let i = start; i < probe; i += 1) {
     const byte = window[i] ?? 0;
@@ -130,35 +130,35 @@ function firstLine(window: Buffer, start: number, final: boolean): FirstLine | '
   return { lineLength, eol: crlf ? 'crlf' : 'lf', end };
 }
 
-/** What was read of a run. */
+/** The part of a run read so far. */
 interface ReadRun {
   /** The decoded bytes, in order. */
   readonly pieces: readonly Buffer[];
-  /** Their number. */
+  /** Total decoded bytes. */
   readonly length: number;
-  /** Where the content of the last line ends. */
+  /** End of the last line's content. */
   readonly end: number;
-  /** False when the window ended first: the run may go on. */
+  /** False if the window ended first: the run may continue. */
   readonly closed: boolean;
 }
 
-/** A run is decoded in growing pieces, so that one which soon stops costs little. */
+/** Decodes a run in growing pieces, so that a short run costs little. */
 const FIRST_PIECE_BYTES = 8 * 1024;
 const LARGEST_PIECE_BYTES = 1024 * 1024;
 
-/** Reads the run whose first line begins at `start`. */
+/** Reads the run whose first line is at `start`. */
 function readRun(window: Buffer, start: number, first: FirstLine, final: boolean): ReadRun {
   return decodeRun(window, first, start, first.end, final);
 }
 
-/** Reads on in a run that the window before this one left open: the window begins at the line end behind its last line. */
+/** Continues a run from the previous window. The window starts at the line end after the run's last line. */
 function continueRun(window: Buffer, shape: LineShape, final: boolean): ReadRun {
   return decodeRun(window, shape, shape.eol === 'crlf' ? 2 : 1, 0, final);
 }
 
 /**
- * @param start where the content of the first line that is not decoded yet begins
- * @param known where the content of the last line ends that is known to have the run's shape
+ * @param start first content byte of the first line to decode
+ * @param known end of the last line's content that matches the run's shape
  */
 function decodeRun(
   window: Buffer,
@@ -194,7 +194,7 @@ function decodeRun(
   }
 }
 
-/** Returns how far lines of full length continue before `limit`. Checks only line ends, in one step per line. */
+/** Returns the end of the full-length lines before `limit`. Checks only line ends, in one step per line. */
 function fullLines(
   window: Buffer,
   from: number,
@@ -222,7 +222,7 @@ function fullLines(
   return { full, stopped: full <= last };
 }
 
-/** The last line may be shorter, may have padding, and may be followed by anything that ends a line. */
+/** Returns the end of the last line, which may be shorter, may have padding, and may have any line end. */
 function lastLineEnd(window: Buffer, full: number, shape: LineShape): number {
   const crlf = shape.eol === 'crlf';
   if (crlf ? window[full] !== CR || window[full + 1] !== LF : window[full] !== LF) return full;
@@ -238,14 +238,14 @@ function lastLineEnd(window: Buffer, full: number, shape: LineShape): number {
 
 interface Decoded {
   readonly bytes: Buffer;
-  /** Where the valid part ends (the content of its last line); `start` when nothing is valid. */
+  /** End of the valid part (of its last line's content); `start` if nothing is valid. */
   readonly end: number;
 }
 
 /**
- * Decodes the lines from `start` (the first content byte of a line) to `end` (the last of another). Everything up to the
- * returned end is base64 that encodes again to the very same characters: alphabet only, padding only at the very end and
- * its unused bits zero. What follows the first line that is not is left out.
+ * Decodes the lines from `start` (the first content byte of a line) to `end` (the last of another). Everything up to
+ * the returned end encodes back to the same characters: base64 alphabet only, padding only at the end, unused bits
+ * zero. Stops at the first line that does not.
  */
 function decodeLines(window: Buffer, start: number, end: number, shape: LineShape): Decoded {
   if (end <= start) return { bytes: Buffer.alloc(0), end: start };
@@ -254,8 +254,8 @@ function decodeLines(window: Buffer, start: number, end: number, shape: LineShap
   const eol = shape.eol === 'crlf' ? 2 : 1;
   const breaks = Math.floor((end - start - 1) / (shape.lineLength + eol));
   const characters = end - start - breaks * eol;
-  // Node's decoder skips what is not base64 and takes the URL-safe alphabet too, so every stray byte shows as a missing
-  // one, but for `-` and `_`.
+  // Node's decoder skips invalid characters and accepts the URL-safe alphabet. So the length reveals every stray byte
+  // except `-` and `_`.
   const whole =
     bytes.length === (characters / 4) * 3 - pads &&
     !hasUrlSafe(window, start, end) &&
@@ -268,13 +268,13 @@ function hasUrlSafe(window: Buffer, start: number, end: number): boolean {
   return lines.includes(0x2d) || lines.includes(0x5f);
 }
 
-/** `ZWh=` decodes like `ZWg=`: the bits that padding leaves over must be zero, or the text would not come back. */
+/** Returns whether the unused bits before padding are zero: `ZWh=` decodes like `ZWg=` but would not encode back. */
 function isCanonicalTail(bytes: Buffer, pads: number, window: Buffer, end: number): boolean {
   const tail = bytes.toString('base64', bytes.length - (3 - pads), bytes.length);
   return tail === window.toString('latin1', end - 4, end);
 }
 
-/** The slow way, for runs that stop in the middle: takes whole lines for as long as each is valid by itself. */
+/** Slow path for runs that stop in the middle: takes whole lines while each is valid on its own. */
 function decodeValidLines(window: Buffer, start: number, end: number, shape: LineShape): Decoded {
   const step = shape.lineLength + (shape.eol === 'crlf' ? 2 : 1);
   let valid = start;
@@ -290,20 +290,17 @@ function decodeValidLines(window: Buffer, start: number, end: number, shape: Lin
   return { bytes: Buffer.from(window.toString('latin1', start, valid), 'base64'), end: valid };
 }
 
-/** Literal bytes that may stand in a message's own record; a piece that does not fit any more becomes blobs. */
+/** Maximum literal bytes in a message's own record; further literals become blobs. */
 const INLINE_LITERAL_BYTES = 1024 * 1024;
 
 interface RecipeSink {
-  /** Takes a blob to be stored, unless it is stored already. The bytes must not change any more. */
+  /** Receives a blob to store if it is not stored already. The bytes must not change afterwards. */
   blob(hash: BlobHash, bytes: Buffer): void;
-  /** Sees every byte of the source as a reader will rebuild it from what was stored, in order. */
+  /** Receives every byte of the source in order, as rebuilt from the stored parts. */
   rebuilt?(bytes: Buffer): void;
 }
 
-/**
- * Turns a source, added piece by piece in order, into the parts of a recipe. Pieces are kept by reference until the
- * part they belong to ends.
- */
+/** Builds the parts of a recipe from a source added piece by piece. Keeps pieces by reference until their part ends. */
 class RecipeBuilder {
   readonly #parts: RecipePart[] = [];
   readonly #inline: Buffer[] = [];
@@ -337,7 +334,7 @@ class RecipeBuilder {
     this.#run = { shape, chunks: new Chunker(DECODED_CHUNK_BYTES, this.sink, encode) };
   }
 
-  /** Decoded bytes of the run begun. */
+  /** Adds decoded bytes to the current run. */
   run(decoded: Buffer): void {
     this.#run?.chunks.push(decoded);
   }
@@ -354,7 +351,7 @@ class RecipeBuilder {
     this.#run = undefined;
   }
 
-  /** The recipe's parts and the literal bytes of the message's own record. */
+  /** Returns the recipe's parts and the literal bytes of the message's record. */
   finish(): { readonly parts: readonly RecipePart[]; readonly literal: readonly Buffer[] } {
     this.#endLiteral();
     return { parts: this.#parts, literal: this.#inline };
@@ -424,7 +421,7 @@ class Chunker {
     this.#length += chunk.length;
     const name = digest('sha256', chunk, 'hex');
     this.#names.push(name);
-    // The hash of the whole is needed only where there are several chunks, and most have one.
+    // The whole's hash is needed only for several chunks; most have one.
     if (this.#first === undefined) {
       this.#first = chunk;
     } else {
@@ -437,16 +434,16 @@ class Chunker {
   }
 }
 
-/** A message as it will be stored: the payload of its record, and the blobs that the payload refers to. */
+/** A message as stored: its record's payload and the blobs it refers to. */
 interface SplitSource {
   readonly payload: Buffer;
   readonly blobs: ReadonlyMap<BlobHash, Buffer>;
 }
 
 /**
- * Splits a raw source in memory: runs of base64 lines are decoded into blobs, the rest stays literal. It ignores
- * MIME: nested, truncated or mislabelled messages make no difference. The result has been read back, rebuilt and
- * compared with the source byte for byte.
+ * Splits a raw source in memory: runs of base64 lines become decoded blobs, the rest stays literal. Ignores MIME, so
+ * nested, truncated or mislabelled messages make no difference. Verifies the result by rebuilding the source byte for
+ * byte.
  */
 export function splitSource(raw: Buffer, id: MessageId): SplitSource {
   const blobs = new Map<BlobHash, Buffer>();
@@ -457,7 +454,7 @@ export function splitSource(raw: Buffer, id: MessageId): SplitSource {
   return givesBack(payload, blobs, raw) ? { payload, blobs } : keepLiteral(raw, id);
 }
 
-/** Puts the record's payload together from what a builder has gathered. */
+/** Returns the record's payload from a builder. */
 function messagePayload(builder: RecipeBuilder, id: MessageId, size: number): Buffer {
   const { parts, literal } = builder.finish();
   const line = Buffer.from(recipeLine({ parts, sha256: id, size }), 'latin1');
@@ -491,7 +488,7 @@ function givesBack(payload: Buffer, blobs: ReadonlyMap<BlobHash, Buffer>, raw: B
   return source.equals(raw);
 }
 
-/** Never needed as far as anybody knows; here so that a mistake above costs room and not a message. */
+/** A fallback that should never run: a bug in the splitter then costs space, not a message. */
 function keepLiteral(raw: Buffer, id: MessageId): SplitSource {
   const blobs = new Map<BlobHash, Buffer>();
   const builder = new RecipeBuilder({ blob: (hash, bytes) => blobs.set(hash, bytes) });
@@ -499,10 +496,10 @@ function keepLiteral(raw: Buffer, id: MessageId): SplitSource {
   return { payload: messagePayload(builder, id, raw.length), blobs };
 }
 
-/** How much of the source lies in memory at a time. */
+/** Bytes of the source in memory at a time. */
 export interface WindowSize {
   readonly bytes: number;
-  /** A run is judged only with this many bytes of it in the window. Lines that are longer stay literal. */
+  /** Bytes of a run required in the window before it is judged. Longer lines stay literal. */
   readonly judged: number;
 }
 
@@ -510,7 +507,7 @@ const WINDOW: WindowSize = { bytes: 1024 * 1024, judged: 256 * 1024 };
 
 interface FileSplitSink {
   blob(hash: BlobHash, bytes: Buffer): void;
-  /** Called between windows: waits until the blobs passed so far need no longer be held. */
+  /** Called between windows: waits until earlier blobs need no longer be kept. */
   drain(): Promise<void>;
 }
 
@@ -521,9 +518,9 @@ interface SplitFile {
 }
 
 /**
- * Splits a raw source that lies in a file, window by window: memory does not depend on its size. The outcome is that of
- * `splitSource`, but for lines of more than 256 KiB. What readers will rebuild is hashed on the way and compared with the
- * source's own hash; if they differed, the source would be stored undecoded.
+ * Splits a raw source from a file, window by window: memory use does not depend on its size. The result equals that of
+ * `splitSource`, except for lines over 256 KiB. Compares the rebuilt source's hash with the original; on a mismatch,
+ * the source is stored undecoded.
  */
 export async function splitSourceFile(
   files: FileLayer,
@@ -573,26 +570,26 @@ async function split(
   return { id, size: read, payload, rebuilt: rebuilt.digest('hex') };
 }
 
-/** Passes a source that comes in windows to a builder; what a window leaves undecided comes again with the next. */
+/** Passes windows of a source to a builder. Undecided bytes return with the next window. */
 class WindowSplitter {
-  /** The shape of a run that continues into the next window, which then begins at a line end. */
+  /** The shape of a run that continues into the next window, which then starts at a line end. */
   #open: LineShape | undefined;
-  /** True when a run may start at the first byte of the window. */
+  /** True if a run may start at the window's first byte. */
   #startsHere = true;
 
   constructor(
     private readonly builder: RecipeBuilder,
-    /** Undefined when nothing is to be decoded. */
+    /** Undefined: decode nothing. */
     private readonly judged: number | undefined,
   ) {}
 
-  /** Returns how many bytes of the window are settled: all of them when it is the final one. */
+  /** Returns the number of bytes processed: all of them in the final window. */
   take(window: Buffer, final: boolean): number {
     let added = 0;
     if (this.#open !== undefined) {
       const run = continueRun(window, this.#open, final);
       this.#addRun(this.#open, run);
-      // Without another line, the line end that the window begins with belongs to what follows.
+      // Without another line, the window's leading line end belongs to the literal that follows.
       added = run.end;
       if (!run.closed) return added;
     }
@@ -614,7 +611,7 @@ class WindowSplitter {
     return settled;
   }
 
-  /** Tells the run at `start`, if there is one, and what lies before it; returns how far the window is added then. */
+  /** Adds the literal bytes before `start` and the run there, if any. Returns the new added offset. */
   #tryRun(window: Buffer, added: number, start: number, longest: number, final: boolean): number {
     const first = firstLine(window, start, final);
     if (first === undefined || first === 'more' || first.lineLength > longest) return added;
@@ -633,7 +630,7 @@ class WindowSplitter {
   }
 
   #literal(window: Buffer, from: number, to: number): void {
-    // A copy: the window's memory is used again.
+    // A copy: the window's memory is reused.
     if (to > from) this.builder.literal(Buffer.from(window.subarray(from, to)));
   }
 }
